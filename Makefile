@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .PHONY: help install build up down status test test-host test-chaos test-console deb test-deb lint check clippy bench bench-build bench-login bench-placement bench-edge bench-get \
-  bench-creates bench-watches bench-terminal bench-fleet docs
+  bench-creates bench-audit bench-watches bench-terminal bench-fleet docs sdk
 
 PROGRAMS := --workspace --bins --exclude gpuaas-load-tests
 # How the measured programs are built: `make bench-get PROFILE=dev` tries a measurement with a development build.
@@ -53,6 +53,7 @@ check: build ## all of lint but clippy: cheap once everything is built
 	shellcheck -s dash deploy/lab/guest/init deploy/deb/postinst deploy/deb/prerm
 	deploy/build-console.sh libraries
 	cd clients/console && npm run --silent check
+	deploy/sdk.sh check
 	target/debug/gpuaas-docs traceability --check
 	target/debug/gpuaas-docs reference --check
 	target/debug/gpuaas-docs links --check
@@ -81,6 +82,9 @@ bench-login: bench-build ## from a request to the first login, next to a plain s
 bench-creates: install ## 1 and 32 launches at once on a host without guests, from request to active
 	@cargo bench --quiet --profile $(PROFILE) -p gpuaas-allocation --bench creates
 
+bench-audit: install ## what the audit trail costs a mutation, with and without its hash chain
+	@cargo bench --quiet --profile $(PROFILE) -p gpuaas-common --bench audit
+
 bench-placement: bench-build ## reservations next to pgbench, and as the fleet grows to 10,000 nodes
 	@$(MEASURE)/placement
 
@@ -103,3 +107,6 @@ docs: build ## write the generated pages anew
 	@target/debug/gpuaas-docs traceability
 	@target/debug/gpuaas-docs reference
 	@target/debug/gpuaas-gateway openapi > docs/reference/openapi.json
+
+sdk: ## write the generated files of the SDKs anew, from docs/reference/openapi.json
+	@deploy/sdk.sh generate

@@ -3,6 +3,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/../clients/console"
 
+# one at a time: an installation begins by removing what is there
+exec 9< package-lock.json
+flock 9
 installed=node_modules/.package-lock.json
 if [ ! -e "$installed" ] || [ package-lock.json -nt "$installed" ]; then
     echo "console: installing its libraries"

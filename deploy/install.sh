@@ -17,7 +17,7 @@ mold: fast linking
 openssl: checks of certificates
 pkg-config: native crates
 procps: process tools
-python3-venv: buf
+python3-venv: buf, the Python SDK
 shellcheck: lint of the scripts
 util-linux: namespaces, loop devices
 postgresql: the database

@@ -9,6 +9,8 @@ if [ ! -x /usr/bin/chromium ]; then
     echo "test-console: installing chromium"
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium > /dev/null
 fi
+# every page with a played API, which needs no stack
+node clients/console/e2e/scripted/run.mjs "$folder-screenshots/pages"
 stack() { target/debug/gpuaas-dev "$1" --root "$folder" --instance "$instance" "${@:2}"; }
 trap 'stack down --purge > /dev/null' EXIT
 trap 'exit 130' INT TERM

@@ -40,11 +40,13 @@ quick)
     part "units, databases, services" cargo nextest run --workspace -E 'not package(gpuaas-tests) | kind(lib)'
     part "the system with one VM" cargo nextest run --workspace -E 'package(gpuaas-tests) & binary(it)'
     part "the console's units" console
+    part "the SDKs' units" deploy/sdk.sh test
     echo "left out: every other test with a VM (make test-host); every kill with a VM, long random runs and the release" \
         "build (make test-chaos)"
     ;;
 host)
     part "tests on real VMs" program host
+    part "sign-in with canaille" nextest 'package(gpuaas-gateway) & test(with_canaille)'
     echo "left out: what make test runs; kills at every step, long random runs and the release build (make test-chaos)"
     ;;
 chaos)

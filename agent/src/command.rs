@@ -9,7 +9,6 @@ use clap::{Parser, Subcommand};
 use gpuaas_common::config::{self, Settings as CommonSettings};
 use gpuaas_common::{CancellationToken, Context, stop_on_signal, telemetry};
 use gpuaas_proto::gpuaas::agent::v1::ReadinessReport;
-use gpuaas_proto::gpuaas::common::v1::EvidenceStatus;
 
 use crate::api::{discover, server};
 use crate::build;
@@ -19,10 +18,12 @@ use crate::leftovers;
 use crate::node::Node;
 use crate::operation::Runner;
 use crate::parity;
+use crate::prepare::command::{HostCommand, HostSettings, files};
 use crate::recorded::{self, Recorded};
 use crate::retention;
 use crate::settings::Settings;
 use crate::topology::readiness;
+use crate::validate;
 use crate::wire;
 
 /// Longest wait for threads at the end.
@@ -41,7 +42,7 @@ struct Flags {
     /// One setting, as section.key=value; wins over files and environment.
     #[arg(long = "set", value_name = "SECTION.KEY=VALUE", global = true)]
     set: Vec<String>,
-    /// A recorded host in place of this one, for the commands topology and preflight.
+    /// A recorded host in place of this one, for the commands topology, preflight and validate-host.
     #[arg(long = "host-root", value_name = "FILE", global = true)]
     host_root: Option<PathBuf>,
     #[command(subcommand)]
@@ -61,6 +62,14 @@ enum Command {
     Preflight,
     /// Print a line for programs per condition of a slice host, and a summary; ends with status 1 when one fails.
     ParityCheck(parity::Flags),
+    /// Print all that shows whether a host is fit for slices, and what is to be tried by hand; ends with status 1 when it is not.
+    ValidateHost {
+        /// Write the report as JSON to this file too; it must not be there.
+        #[arg(long, value_name = "FILE")]
+        report: Option<PathBuf>,
+    },
+    #[command(flatten)]
+    Host(HostCommand),
 }
 
 #[derive(Subcommand)]
@@ -124,9 +133,7 @@ async fn run(flags: Flags) -> anyhow::Result<ExitCode> {
             let (common, own) = load()?;
             let ca = config::read("tls.ca_file", &common.tls.ca_file)?;
             let recording = Box::pin(recorded::record(own, ca.as_bytes())).await?;
-            let mut out = std::fs::File::create_new(&file)
-                .with_context(|| format!("cannot make {}", file.display()))?;
-            std::io::Write::write_all(&mut out, recording.to_text()?.as_bytes())?;
+            recording.save(&file)?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Topology { action: None } => {
@@ -140,7 +147,38 @@ async fn run(flags: Flags) -> anyhow::Result<ExitCode> {
             let node = open(&common, own)?;
             Ok(print(&readiness::report(&node).await))
         }
+        Command::ValidateHost { report } => {
+            let (common, own) = load()?;
+            let node = open(&common, own)?;
+            hand_over(&Box::pin(validate::report(&node)).await, report.as_deref())
+        }
+        Command::Host(host) => {
+            let config = files(&flags.config, &host.common().root);
+            let own = if config.is_empty() && flags.set.is_empty() {
+                HostSettings::default()
+            } else {
+                let loaded =
+                    config::load_service::<Option<Settings>>("agent", &config, &flags.set)?;
+                loaded.1.map_or_else(HostSettings::default, Into::into)
+            };
+            Box::pin(host.run(&own)).await
+        }
     }
+}
+
+/// Prints a report, and writes it to a file.
+fn hand_over(report: &validate::Report, file: Option<&Path>) -> anyhow::Result<ExitCode> {
+    if let Some(file) = file {
+        let mut out = std::fs::File::create_new(file)
+            .with_context(|| format!("cannot make {}", file.display()))?;
+        serde_json::to_writer_pretty(&mut out, report)?;
+        std::io::Write::write_all(&mut out, b"\n")?;
+    }
+    print!("{}", report.text());
+    Ok(match report.blockers.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
 }
 
 /// Runs a command on a recorded host.
@@ -152,20 +190,17 @@ async fn replay(file: &Path, command: &Command) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Preflight => Ok(print(&host.readiness().await)),
-        _ => anyhow::bail!("--host-root is for the commands topology and preflight"),
+        Command::ValidateHost { report } => {
+            hand_over(&Box::pin(host.validate()).await, report.as_deref())
+        }
+        _ => anyhow::bail!("--host-root is for the commands topology, preflight and validate-host"),
     }
 }
 
 /// A line per check; the status tells whether one fails.
 fn print(report: &ReadinessReport) -> ExitCode {
     for one in &report.evidence {
-        let status = match one.status() {
-            EvidenceStatus::Pass => "PASS",
-            EvidenceStatus::Fail => "FAIL",
-            EvidenceStatus::Warn => "WARN",
-            EvidenceStatus::Skip => "SKIP",
-            EvidenceStatus::Unspecified => "????",
-        };
+        let status = validate::status(one.status());
         println!("{status} {}: {} {}", one.check, one.detail, one.remediation);
     }
     if report.blockers.is_empty() {

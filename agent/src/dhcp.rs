@@ -6,8 +6,10 @@
 //!
 //! The network group of a VM is a tag of its reservation, which dnsmasq itself has no use for: what decides on the rules of
 //! the guests' network lies in one place.
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use nix::sys::signal::{Signal, kill};
@@ -28,6 +30,8 @@ pub struct Dhcp {
     settings: settings::Dhcp,
     /// Where its process is looked up.
     root: HostRoot,
+    /// Held while reservations change: the version of the network group that each VM was told last.
+    versions: Arc<Mutex<BTreeMap<VmName, u64>>>,
 }
 
 /// A reservation as its file has it.
@@ -60,6 +64,7 @@ impl Dhcp {
         Self {
             settings,
             root: HostRoot::new("/"),
+            versions: Arc::default(),
         }
     }
 
@@ -71,12 +76,48 @@ impl Dhcp {
 
     /// Writes a VM's reservation, replacing an earlier one, and notifies dnsmasq.
     pub fn reserve(&self, reservation: &Reservation) -> HostResult<()> {
-        blocking::here(|| self.reserve_here(reservation))
+        blocking::here(|| {
+            let _alone = self.versions();
+            self.reserve_here(reservation)
+        })
+    }
+
+    /// Changes whom a VM may reach, unless it has no reservation or was told by a later version. Returns whether it did.
+    pub fn regroup(
+        &self,
+        vm: &VmName,
+        group: Option<NetworkGroup>,
+        version: u64,
+    ) -> HostResult<bool> {
+        blocking::here(|| {
+            let mut versions = self.versions();
+            if versions.get(vm).is_some_and(|last| *last > version) {
+                return Ok(false);
+            }
+            let mut reservations = self.reservations_here()?.into_iter();
+            let Some(reservation) = reservations.find(|one| one.vm == *vm) else {
+                return Ok(false);
+            };
+            versions.insert(vm.clone(), version);
+            let differs = reservation.group != group;
+            if differs {
+                self.reserve_here(&Reservation {
+                    group,
+                    ..reservation
+                })?;
+            }
+            Ok(differs)
+        })
+    }
+
+    fn versions(&self) -> MutexGuard<'_, BTreeMap<VmName, u64>> {
+        self.versions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn reserve_here(&self, reservation: &Reservation) -> HostResult<()> {
         let file = self.file(&reservation.vm);
         self.owe_reload(&reservation.vm)?;
+        self.yield_probe(reservation.ip)?;
         // dnsmasq skips names that begin with a dot.
         let part = self
             .settings
@@ -92,7 +133,11 @@ impl Dhcp {
 
     /// Removes a VM's reservation; none is fine.
     pub fn remove(&self, vm: &VmName) -> HostResult<()> {
-        blocking::here(|| self.remove_here(vm))
+        blocking::here(|| {
+            let mut versions = self.versions();
+            versions.remove(vm);
+            self.remove_here(vm)
+        })
     }
 
     fn remove_here(&self, vm: &VmName) -> HostResult<()> {
@@ -110,8 +155,18 @@ impl Dhcp {
         }
     }
 
-    /// Reserves an address for the packets that this host sends itself, which are no guest's. It stays.
+    /// Reserves an address for the packets that this host sends itself, which are no guest's. It stays until a VM gets the
+    /// address.
+    ///
+    /// # Errors
+    /// A VM has it.
     pub fn reserve_probe(&self, mac: &Mac, ip: Ipv4Addr) -> HostResult<()> {
+        let _alone = self.versions();
+        if self.reservations_here()?.iter().any(|one| one.ip == ip) {
+            return Err(HostError::internal(format!(
+                "a VM got the address {ip} meanwhile"
+            )));
+        }
         let text = format!("{mac},{ip}\n");
         let file = self.settings.hosts_dir.join(PROBE);
         if std::fs::read_to_string(&file).is_ok_and(|found| found == text) {
@@ -122,6 +177,18 @@ impl Dhcp {
             .and_then(|()| std::fs::rename(&part, &file))
             .map_err(io_error("cannot write the reservation of the checks"))?;
         self.hang_up()
+    }
+
+    /// A VM gets the address: dnsmasq would not give it to two. The next packet is sent from another one.
+    fn yield_probe(&self, ip: Ipv4Addr) -> HostResult<()> {
+        let file = self.settings.hosts_dir.join(PROBE);
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        let has_it = text.trim().split(',').nth(1) == Some(ip.to_string().as_str());
+        if has_it {
+            std::fs::remove_file(&file)
+                .map_err(io_error("cannot remove the reservation of the checks"))?;
+        }
+        Ok(())
     }
 
     /// All reservations of VMs of ours.
@@ -313,6 +380,67 @@ mod tests {
         ] {
             assert_eq!(LeaseState::of(observed.as_ref(), ip, before), expected);
         }
+    }
+
+    fn here(folder: &std::path::Path) -> Dhcp {
+        // a dnsmasq that lives, so that it can be notified
+        let pid_file = folder.join("pid");
+        std::fs::write(&pid_file, "1\n").unwrap();
+        Dhcp::new(settings::Dhcp {
+            hosts_dir: folder.to_owned(),
+            leases_file: folder.join("leases"),
+            pid_file,
+            ..settings::Dhcp::default()
+        })
+    }
+
+    #[test]
+    fn a_vm_is_told_by_the_latest_change_of_its_project() {
+        let folder = tempfile::tempdir().unwrap();
+        let dhcp = here(folder.path());
+        let vm: VmName = "gpuaas-slice-0192f0c1aaaa7bbb8ccc0123456789ab"
+            .parse()
+            .unwrap();
+        let group: NetworkGroup = "0192f0c1-aaaa-7bbb-8ccc-0123456789ab".parse().unwrap();
+        std::fs::write(dhcp.file(&vm), "52:54:00:10:00:0a,10.100.0.10\n").unwrap();
+        let now = || dhcp.reservations().unwrap()[0].group;
+        // that dnsmasq is not there is the caller's to hear; the file is what counts here
+        let _unheard = dhcp.regroup(&vm, Some(group), 7);
+        assert_eq!(now(), Some(group));
+        assert!(!dhcp.regroup(&vm, Some(group), 7).unwrap(), "again");
+        assert!(!dhcp.regroup(&vm, None, 6).unwrap(), "an older change");
+        assert_eq!(now(), Some(group));
+        let _unheard = dhcp.regroup(&vm, None, 8);
+        assert_eq!(now(), None);
+        // a VM that was removed meanwhile gets no reservation by it
+        std::fs::remove_file(dhcp.file(&vm)).unwrap();
+        assert!(!dhcp.regroup(&vm, Some(group), 9).unwrap());
+        assert!(dhcp.reservations().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_vm_that_gets_the_address_of_the_probe_has_it_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let dhcp = here(folder.path());
+        let ip = Ipv4Addr::new(10, 100, 0, 254);
+        let probe = folder.path().join(PROBE);
+        let _unheard = dhcp.reserve_probe(&mac("02:67:70:72:6f:62"), ip);
+        assert!(probe.exists());
+        let reservation = |last| Reservation {
+            vm: "gpuaas-slice-0192f0c1aaaa7bbb8ccc0123456789ab"
+                .parse()
+                .unwrap(),
+            mac: mac("52:54:00:10:00:0a"),
+            ip: Ipv4Addr::new(10, 100, 0, last),
+            group: None,
+        };
+        let _unheard = dhcp.reserve(&reservation(10));
+        assert!(probe.exists(), "another address");
+        let _unheard = dhcp.reserve(&reservation(254));
+        assert!(!probe.exists());
+        let error = dhcp.reserve_probe(&mac("02:67:70:72:6f:62"), ip);
+        assert!(error.unwrap_err().message.contains("10.100.0.254"));
+        assert!(!probe.exists());
     }
 
     #[test]

@@ -6,6 +6,7 @@
 pub mod api;
 #[cfg(test)]
 mod bad_input;
+pub mod binding;
 pub mod bounded;
 pub mod build;
 pub mod checks;
@@ -26,10 +27,12 @@ pub mod node;
 pub mod operation;
 mod parity;
 pub mod plan;
+pub mod prepare;
 pub mod recorded;
 pub mod retention;
 pub mod settings;
 pub mod terminal;
 pub mod topology;
+pub mod validate;
 pub mod vm;
 pub mod wire;

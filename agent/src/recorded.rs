@@ -16,6 +16,7 @@ use crate::host::root::HostRoot;
 use crate::node::Node;
 use crate::settings::{Dhcp, Settings};
 use crate::topology::readiness;
+use crate::validate;
 
 /// What of the settings a recording has; the rest is of the machine that replays.
 const SETTINGS: [&str; 5] = ["profile", "network", "fabric", "dhcp", "location"];
@@ -55,6 +56,12 @@ impl Recorded {
     /// Readiness.
     pub async fn readiness(&self) -> ReadinessReport {
         let work = Box::pin(readiness::report(&self.node));
+        recording::replay(Arc::clone(&self.recording), work).await
+    }
+
+    /// The report of an operator's validation.
+    pub async fn validate(&self) -> validate::Report {
+        let work = Box::pin(validate::report(&self.node));
         recording::replay(Arc::clone(&self.recording), work).await
     }
 

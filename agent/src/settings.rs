@@ -96,6 +96,7 @@
 //! `<state_dir>/kill-at` (`<step>:before` or `<step>:after`; the agent removes it, writes the same text to
 //! `<state_dir>/killed-at`, syncs that and kills itself there) and the variable
 //! `GPUAAS_FAULT_WIPE=lie` (the wipe does nothing).
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -330,6 +331,10 @@ pub struct Fabric {
     pub subnet: String,
     /// What the site's bootstrap renders.
     pub netplan_file: PathBuf,
+    /// Virtual functions that `fabric-vfs` makes before any slot is approved, by the PCI address of their device; afterwards
+    /// the approved slots say how many there are.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub virtual_functions: BTreeMap<String, u32>,
 }
 
 impl Default for Fabric {
@@ -338,6 +343,7 @@ impl Default for Fabric {
             kind: FabricKind::Ipoib,
             subnet: "192.168.0.0/16".into(),
             netplan_file: "/etc/netplan/60-ipoib.yaml".into(),
+            virtual_functions: BTreeMap::new(),
         }
     }
 }

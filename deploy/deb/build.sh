@@ -34,8 +34,17 @@ strip --strip-unneeded "$root/opt/gpuaas/node-agent/$name"
 mkdir -p "$root/usr/bin"
 ln -s ../../opt/gpuaas/node-agent/$name "$root/usr/bin/$name"
 put 644 deploy/deb/$name.service lib/systemd/system/$name.service
+for unit in gpuaas-slice-fabric-vfs gpuaas-slice-vfio-devices gpuaas-slice-network-baseline gpuaas-slice-ovs-bridge; do
+    put 644 deploy/deb/$unit.service lib/systemd/system/$unit.service
+done
+for script in deploy_bootstrap net_baseline runtime_prepare parity_check; do
+    put 755 scripts/ops/gpuaas_slice_host_$script.sh usr/share/gpuaas-node-agent/gpuaas_slice_host_$script.sh
+done
+put 755 scripts/ops/gpuaas_slice_storage_transition.sh usr/share/gpuaas-node-agent/gpuaas_slice_storage_transition.sh
+put 755 scripts/ops/gpuaas_h200_host_image_validate.sh usr/share/gpuaas-node-agent/gpuaas_h200_host_image_validate.sh
 put 644 deploy/deb/default etc/default/$name
 put 644 deploy/deb/node-agent.toml $doc/examples/node-agent.toml
+put 644 deploy/deb/slice-storage.toml $doc/examples/slice-storage.toml
 put 644 deploy/deb/copyright $doc/copyright
 mkdir -p "$root/DEBIAN"
 printf '%s (%s) stable; urgency=medium\n\n  * version=%s built_at=%s\n\n -- GPUaaS <ops@gpuaas.invalid>  %s\n' \

@@ -22,11 +22,22 @@ listed=$(dpkg-deb -c "$package" | awk '{ print $1, $2, $6 $7 $8 }' | grep -v '/$
 same "the files are others" "$(cat << FILES
 -rw-r--r-- root/root ./etc/default/$name
 -rw-r--r-- root/root ./lib/systemd/system/$name.service
+-rw-r--r-- root/root ./lib/systemd/system/gpuaas-slice-fabric-vfs.service
+-rw-r--r-- root/root ./lib/systemd/system/gpuaas-slice-network-baseline.service
+-rw-r--r-- root/root ./lib/systemd/system/gpuaas-slice-ovs-bridge.service
+-rw-r--r-- root/root ./lib/systemd/system/gpuaas-slice-vfio-devices.service
 -rwxr-xr-x root/root ./opt/gpuaas/node-agent/$name
 lrwxrwxrwx root/root ./usr/bin/$name->../../opt/gpuaas/node-agent/$name
 -rw-r--r-- root/root ./usr/share/doc/$name/changelog.Debian.gz
 -rw-r--r-- root/root ./usr/share/doc/$name/copyright
 -rw-r--r-- root/root ./usr/share/doc/$name/examples/node-agent.toml
+-rw-r--r-- root/root ./usr/share/doc/$name/examples/slice-storage.toml
+-rwxr-xr-x root/root ./usr/share/gpuaas-node-agent/gpuaas_h200_host_image_validate.sh
+-rwxr-xr-x root/root ./usr/share/gpuaas-node-agent/gpuaas_slice_host_deploy_bootstrap.sh
+-rwxr-xr-x root/root ./usr/share/gpuaas-node-agent/gpuaas_slice_host_net_baseline.sh
+-rwxr-xr-x root/root ./usr/share/gpuaas-node-agent/gpuaas_slice_host_parity_check.sh
+-rwxr-xr-x root/root ./usr/share/gpuaas-node-agent/gpuaas_slice_host_runtime_prepare.sh
+-rwxr-xr-x root/root ./usr/share/gpuaas-node-agent/gpuaas_slice_storage_transition.sh
 FILES
 )" "$(sort -k3 <<< "$listed")"
 folders=$(dpkg-deb -c "$package" | awk '/\/$/ { print $1, $2 }' | sort -u)
@@ -62,9 +73,12 @@ same "its build (A-10)" "$name version=$(field Version | sed 's/.*+[0-9]*\.//') 
 [ "$(readlink -f "$root/usr/bin/$name")" = "$root/opt/gpuaas/node-agent/$name" ] || fail "the link leads elsewhere"
 if command -v systemd-analyze > /dev/null; then
     # a path that only the host has
-    verified=$(sed "s|/opt/gpuaas|$root/opt/gpuaas|" "$root/lib/systemd/system/$name.service")
-    echo "$verified" > "$work/$name.service"
-    systemd-analyze verify --man=no --recursive-errors=no "$work/$name.service" || fail "the unit is wrong"
+    units=()
+    for unit in "$root"/lib/systemd/system/*.service; do
+        sed "s|/opt/gpuaas|$root/opt/gpuaas|" "$unit" > "$work/${unit##*/}"
+        units+=("$work/${unit##*/}")
+    done
+    systemd-analyze verify --man=no --recursive-errors=no "${units[@]}" || fail "a unit is wrong"
 fi
 # the example is a whole configuration: what is missing for a start is the authority, which is no part of it
 outcome=$("$root/opt/gpuaas/node-agent/$name" --config deploy/deb/node-agent.toml --set "agent.state_dir=$work/state" topology 2>&1 || true)

@@ -1,17 +1,21 @@
 //! What every request needs, and the id it goes by.
+use std::sync::Arc;
 use std::time::Duration;
 
 use gpuaas_common::client::Peers;
 use gpuaas_common::identity::TokenMinter;
+use http::HeaderValue;
 use sqlx::PgPool;
 
-use crate::auth::dev_issuer::DevIssuer;
+use crate::auth::provider::Provider;
 use crate::auth::sessions::Sessions;
+use crate::auth::short_tokens::ShortTokens;
 use crate::auth::verify::Verifier;
 use crate::contract::route::RouteTable;
 use crate::http::admission::Admission;
 use crate::http::metrics::Metrics;
 use crate::http::stream::Streams;
+use crate::policy::Policies;
 use crate::terminal::policy::Terminals;
 
 /// Everything a request needs.
@@ -22,6 +26,12 @@ pub struct App {
     pub verifier: Verifier,
     /// Callers of the last seconds.
     pub sessions: Sessions,
+    /// Who may do what.
+    pub policies: Arc<Policies>,
+    /// Makes and checks short tokens for API keys.
+    pub short_tokens: ShortTokens,
+    /// The number of this cell.
+    pub cell: u16,
     /// Makes internal tokens.
     pub minter: TokenMinter,
     /// Schema `edge`.
@@ -40,12 +50,18 @@ pub struct App {
     pub streams: Streams,
     /// WebSockets of terminals.
     pub terminals: Terminals,
+    /// Region of this gateway, for audit records.
+    pub region: String,
     /// `/api/openapi.json`.
     pub openapi: String,
     /// `/.well-known/jwks.json`, when the embedded issuer is on.
     pub key_set: Option<String>,
     /// The embedded issuer, when it is on.
-    pub dev: Option<DevIssuer>,
+    pub provider: Option<Provider>,
+    /// `/.well-known/gpuaas-configuration`.
+    pub configuration: String,
+    /// Content policy of the console.
+    pub console_policy: HeaderValue,
 }
 
 /// The request's id, for everything inside the router.

@@ -19,24 +19,24 @@ struct Files;
 
 const START_PAGE: &str = "index.html";
 
-/// Scripts come from here only and never from the page itself; `style` elements are what the terminal and the
-/// dialogs write at run time.
-const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
-     img-src 'self' data:; font-src 'self'; connect-src 'self'; manifest-src 'self'; base-uri 'none'; \
-     form-action 'none'; frame-ancestors 'none'";
-
 const NOT_BUILT: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>GPUaaS</title>\
      <body style=\"font:16px/1.5 system-ui;max-width:40rem;margin:4rem auto;padding:0 1rem\">\
      <h1>The console is not built</h1><p>The API works. To have the console too, run <code>make build</code>, \
      or <code>npm ci &amp;&amp; npm run build</code> in <code>clients/console</code>, and load this page again.</p>";
 
-/// Serves a request that is the console's; `None` when it is for the API.
-pub fn serve(parts: &request::Parts) -> Option<Response> {
+/// Serves a request that is the console's, with its content policy; `None` when it is for the API.
+pub fn serve(parts: &request::Parts, policy: &HeaderValue) -> Option<Response> {
     let path = parts.uri.path();
     if !matches!(parts.method, Method::GET | Method::HEAD) || !is_ours(path) {
         return None;
     }
-    let name = path.trim_start_matches('/');
+    let mut response = find(path.trim_start_matches('/'), parts)?;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_SECURITY_POLICY, policy.clone());
+    Some(response)
+}
+
+fn find(name: &str, parts: &request::Parts) -> Option<Response> {
     if let Some(response) = file(name, &parts.headers) {
         return Some(response);
     }
@@ -132,10 +132,6 @@ fn answer(status: StatusCode, kind: &'static str, data: Cow<'static, [u8]>) -> R
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-    headers.insert(
-        header::CONTENT_SECURITY_POLICY,
-        HeaderValue::from_static(CONTENT_SECURITY_POLICY),
-    );
     response
 }
 
@@ -143,13 +139,17 @@ fn answer(status: StatusCode, kind: &'static str, data: Cow<'static, [u8]>) -> R
 mod tests {
     use super::*;
 
+    fn policy() -> HeaderValue {
+        crate::auth::configuration::console_policy(&[]).expect("a header")
+    }
+
     fn get(path: &str) -> Option<Response> {
         let (parts, ()) = http::Request::get(path)
             .header(header::ACCEPT_ENCODING, "gzip, br")
             .body(())
             .expect("request")
             .into_parts();
-        serve(&parts)
+        serve(&parts, &policy())
     }
 
     #[test]
@@ -170,7 +170,7 @@ mod tests {
         for other in [
             "/api",
             "/api/v1/nothing",
-            "/dev/identities",
+            "/dev/authorize",
             "/healthz",
             "/.well-known/jwks.json",
             "/assets/missing",
@@ -184,7 +184,7 @@ mod tests {
             .body(())
             .expect("request")
             .into_parts();
-        assert!(serve(&parts).is_none());
+        assert!(serve(&parts, &policy()).is_none());
     }
 
     #[test]

@@ -1,93 +1,176 @@
-//! The methods that the gateway answers itself: who calls, and which projects there are.
+//! The methods that the gateway answers itself: who calls, organisations and projects with their members, invitations and SSH
+//! keys. What each change needs is in [`call`].
+mod api_keys;
+pub mod call;
+mod invitations;
+pub mod launch;
+mod members;
+mod organisations;
+mod parse;
+mod principals;
+mod projects;
+mod running;
+mod service_accounts;
+mod ssh_keys;
+mod wire;
+
 use std::collections::{BTreeSet, HashMap};
 
-use gpuaas_common::page;
-use gpuaas_proto::gpuaas::identity::v1::{
-    Caller, ListProjectsRequest, ListProjectsResponse, Project, Role,
-};
+use gpuaas_proto::gpuaas::identity::v1::{self as pb, Caller};
 use gpuaas_proto::gpuaas::scheduler::v1::{FleetOccupant, ListFleetNodesResponse};
-use prost_reflect::DynamicMessage;
+use prost_reflect::{DynamicMessage, ReflectMessage as _};
+use tonic::Code;
 use uuid::Uuid;
 
 use crate::app::App;
-use crate::auth::sessions::Session;
-use crate::auth::verify::LEEWAY_SECONDS;
+use crate::audit;
+use crate::auth::verify::{LEEWAY_SECONDS, NEVER};
 use crate::contract::route::Route;
 use crate::error::ApiError;
+use crate::identity::call::Call;
 use crate::store::{self, ProjectRow};
 
 /// The name that the route table has for this process.
 pub const SERVICE: &str = "gateway";
-/// What a page token of the list of projects belongs to.
-const PROJECTS: [&str; 1] = ["projects"];
 
 /// Answers a call of one of these methods.
 ///
 /// # Errors
-/// A bad page, or a database that does not answer.
-pub async fn answer(
-    app: &App,
-    route: &Route,
-    session: &Session,
-    message: &DynamicMessage,
+/// What the method refuses; a database or service that does not answer.
+pub async fn answer(call: &Call<'_>, message: &DynamicMessage) -> Result<DynamicMessage, ApiError> {
+    let method = &call.route.method;
+    if method.parent_service().full_name() == audit::SERVICE {
+        return audit::answer(call.app, call.route, message).await;
+    }
+    let name = format!("{}.{}", method.parent_service().name(), method.name());
+    // each method of the contract with the function that answers it
+    macro_rules! serve {
+        ($($served:literal => $function:path,)*) => {
+            match name.as_str() {
+                $($served => encode(call, $function(call, decode(message)?).await),)*
+                _ => Err(ApiError::internal()),
+            }
+        };
+    }
+    serve! {
+        "IdentityService.GetCaller" => caller,
+        "IdentityAdminService.ListProjects" => projects::list_all,
+        "OrganisationService.GetOrganisation" => organisations::get,
+        "OrganisationService.ListOrganisations" => organisations::list,
+        "OrganisationService.UpdateOrganisation" => organisations::update,
+        "OrganisationAdminService.CreateOrganisation" => organisations::create,
+        "OrganisationAdminService.ListAllOrganisations" => organisations::list_all,
+        "OrganisationAdminService.SuspendOrganisation" => organisations::suspend,
+        "OrganisationAdminService.ResumeOrganisation" => organisations::resume,
+        "OrganisationAdminService.CloseOrganisation" => organisations::close,
+        "ProjectService.CreateProject" => projects::create,
+        "ProjectService.GetProject" => projects::get,
+        "ProjectService.ListProjects" => projects::list,
+        "ProjectService.UpdateProject" => projects::update,
+        "ProjectService.SuspendProject" => projects::suspend,
+        "ProjectService.ResumeProject" => projects::resume,
+        "ProjectService.CloseProject" => projects::close,
+        "MemberService.ListOrganisationMembers" => members::list_of_organisation,
+        "MemberService.AddOrganisationMember" => members::add_to_organisation,
+        "MemberService.UpdateOrganisationMember" => members::update_of_organisation,
+        "MemberService.RemoveOrganisationMember" => members::remove_from_organisation,
+        "MemberService.ListProjectMembers" => members::list_of_project,
+        "MemberService.AddProjectMember" => members::add_to_project,
+        "MemberService.UpdateProjectMember" => members::update_of_project,
+        "MemberService.RemoveProjectMember" => members::remove_from_project,
+        "InvitationService.CreateOrganisationInvitation" => invitations::create_for_organisation,
+        "InvitationService.ListOrganisationInvitations" => invitations::list_of_organisation,
+        "InvitationService.CreateProjectInvitation" => invitations::create_for_project,
+        "InvitationService.ListProjectInvitations" => invitations::list_of_project,
+        "InvitationService.RevokeInvitation" => invitations::revoke,
+        "InvitationService.AcceptInvitation" => invitations::accept,
+        "SshKeyService.CreateSshKey" => ssh_keys::create,
+        "SshKeyService.ListSshKeys" => ssh_keys::list,
+        "SshKeyService.DeleteSshKey" => ssh_keys::delete,
+        "SshKeyService.CreateProjectSshKey" => ssh_keys::create_for_project,
+        "SshKeyService.ListProjectSshKeys" => ssh_keys::list_of_project,
+        "SshKeyService.DeleteProjectSshKey" => ssh_keys::delete_of_project,
+        "ServiceAccountService.CreateServiceAccount" => service_accounts::create,
+        "ServiceAccountService.ListServiceAccounts" => service_accounts::list,
+        "ServiceAccountService.DisableServiceAccount" => service_accounts::disable,
+        "ServiceAccountService.EnableServiceAccount" => service_accounts::enable,
+        "ServiceAccountService.DeleteServiceAccount" => service_accounts::delete,
+        "ApiKeyService.CreateApiKey" => api_keys::create,
+        "ApiKeyService.ListApiKeys" => api_keys::list,
+        "ApiKeyService.RotateApiKey" => api_keys::rotate,
+        "ApiKeyService.DisableApiKey" => api_keys::disable,
+        "TokenService.ExchangeApiKey" => api_keys::exchange,
+        "PrincipalAdminService.CreatePrincipal" => principals::create,
+        "PrincipalAdminService.GetPrincipal" => principals::get,
+        "PrincipalAdminService.ListPrincipals" => principals::list,
+        "PrincipalAdminService.DisablePrincipal" => principals::disable,
+        "PrincipalAdminService.EnablePrincipal" => principals::enable,
+        "PrincipalAdminService.SetPlatformRole" => principals::set_platform_role,
+    }
+}
+
+fn decode<M: prost::Message + Default>(message: &DynamicMessage) -> Result<M, ApiError> {
+    message.transcode_to().map_err(|_| ApiError::internal())
+}
+
+fn encode(
+    call: &Call<'_>,
+    outcome: gpuaas_common::Result<impl prost::Message>,
 ) -> Result<DynamicMessage, ApiError> {
-    let mut answer = DynamicMessage::new(route.method.output());
-    let filled = match route.method.name() {
-        "GetCaller" => answer.transcode_from(&caller(app, session).await?),
-        "ListProjects" => {
-            let request = message.transcode_to().map_err(|_| ApiError::internal())?;
-            answer.transcode_from(&projects(app, &request).await?)
+    let method = &call.route.method;
+    let filled = outcome.map_err(|error| {
+        if matches!(error.code(), Code::Internal | Code::Unavailable) {
+            tracing::error!(method = method.full_name(), "answer: {}", error.chain());
         }
-        _ => return Err(ApiError::internal()),
-    };
-    filled.map_err(|error| {
-        tracing::error!(method = route.method.full_name(), "write answer: {error}");
+        ApiError::from_status(&error.into())
+    })?;
+    let mut answer = DynamicMessage::new(method.output());
+    answer.transcode_from(&filled).map_err(|error| {
+        tracing::error!(method = method.full_name(), "write answer: {error}");
         ApiError::internal()
     })?;
     Ok(answer)
 }
 
-async fn caller(app: &App, session: &Session) -> Result<Caller, ApiError> {
+async fn caller(call: &Call<'_>, _: pb::GetCallerRequest) -> gpuaas_common::Result<Caller> {
+    let (app, session) = (call.app, call.session);
     let principal = &session.principal;
     let identity = &session.identity;
-    let (display_name, projects) = store::find_profile(&app.pool, &principal.name)
-        .await
-        .map_err(|error| unreachable(&error))?;
-    let role = principal.admin.then_some(Role::PlatformAdmin);
+    let seconds = match identity.key {
+        // its own clock says when
+        Some(_) => identity.expires,
+        None => identity.expires.saturating_sub_unsigned(LEEWAY_SECONDS),
+    };
+    let expire_time =
+        (identity.expires != NEVER).then_some(prost_types::Timestamp { seconds, nanos: 0 });
+    if !session.is_registered() {
+        return Ok(Caller {
+            issuer: identity.issuer.clone(),
+            subject: identity.subject.clone(),
+            email: identity.email.clone().unwrap_or_default(),
+            expire_time,
+            ..Caller::default()
+        });
+    }
+    let (display_name, email, organisations) = store::find_profile(&app.pool, principal.id).await?;
+    let projects = store::projects_of(&app.pool, principal.id).await?;
+    let role = principal.is_admin().then_some(pb::Role::PlatformAdmin);
     Ok(Caller {
         principal: principal.name.clone(),
         display_name,
         issuer: identity.issuer.clone(),
         subject: identity.subject.clone(),
         roles: role.into_iter().map(i32::from).collect(),
-        projects: projects.into_iter().map(to_wire).collect(),
-        expire_time: Some(prost_types::Timestamp {
-            seconds: identity.expires.saturating_sub_unsigned(LEEWAY_SECONDS),
-            nanos: 0,
-        }),
-    })
-}
-
-async fn projects(
-    app: &App,
-    request: &ListProjectsRequest,
-) -> Result<ListProjectsResponse, ApiError> {
-    let refused = |error: gpuaas_common::Error| ApiError::from_status(&error.into());
-    let size = page::page_size(request.page_size).map_err(refused)?;
-    let after: Option<(String, String)> =
-        page::decode(&request.page_token, &PROJECTS).map_err(refused)?;
-    let mut rows = store::list_projects(&app.pool, &after.unwrap_or_default(), size + 1)
-        .await
-        .map_err(|error| unreachable(&error))?;
-    let more = rows.len() as i64 > size;
-    rows.truncate(size as usize);
-    let next_page_token = match rows.last() {
-        Some(last) if more => page::encode(&(&last.organisation, &last.slug), &PROJECTS),
-        _ => String::new(),
-    };
-    Ok(ListProjectsResponse {
-        projects: rows.into_iter().map(to_wire).collect(),
-        next_page_token,
+        projects: projects.into_iter().map(wire::project).collect(),
+        expire_time,
+        kind: wire::kind(principal.kind).into(),
+        platform_role: wire::platform_role(principal.platform_role).into(),
+        organisations: organisations
+            .into_iter()
+            .map(wire::own_organisation)
+            .collect(),
+        principal_id: principal.id.to_string(),
+        email,
     })
 }
 
@@ -117,9 +200,18 @@ pub async fn name_projects(
         .await
         .map_err(|error| unreachable(&error))?;
     name(&mut record, found);
-    answer
-        .transcode_from(&record)
-        .map_err(|_| ApiError::internal())
+    replace(answer, &record).map_err(|_| ApiError::internal())
+}
+
+/// Puts a message in place of what was there; written over it, it would be merged into it and its lists would be twice as long.
+fn replace(
+    message: &mut DynamicMessage,
+    with: &impl prost::Message,
+) -> Result<(), prost::DecodeError> {
+    let mut replaced = DynamicMessage::new(message.descriptor());
+    replaced.transcode_from(with)?;
+    *message = replaced;
+    Ok(())
 }
 
 fn occupants(record: &mut ListFleetNodesResponse) -> impl Iterator<Item = &mut FleetOccupant> {
@@ -139,15 +231,6 @@ fn name(record: &mut ListFleetNodesResponse, projects: Vec<ProjectRow>) {
     }
 }
 
-fn to_wire(row: ProjectRow) -> Project {
-    Project {
-        id: row.id.to_string(),
-        slug: row.slug,
-        display_name: row.display_name,
-        organisation: row.organisation,
-    }
-}
-
 fn unreachable(error: &sqlx::Error) -> ApiError {
     tracing::error!("read projects: {error}");
     ApiError::unavailable()
@@ -157,7 +240,10 @@ fn unreachable(error: &sqlx::Error) -> ApiError {
 mod tests {
     use gpuaas_proto::gpuaas::scheduler::v1::FleetNode;
 
+    use jiff_sqlx::ToSqlx as _;
+
     use super::*;
+    use crate::store::TenantState;
 
     #[test]
     fn the_fleet_record_names_projects_that_there_are() {
@@ -178,6 +264,15 @@ mod tests {
             slug: "training".into(),
             display_name: "Training".into(),
             organisation: "acme".into(),
+            organisation_id: Uuid::nil(),
+            own_state: TenantState::Active,
+            organisation_state: TenantState::Active,
+            state_reason: String::new(),
+            suspended_by_platform: false,
+            create_time: jiff::Timestamp::UNIX_EPOCH.to_sqlx(),
+            update_time: jiff::Timestamp::UNIX_EPOCH.to_sqlx(),
+            version: 1,
+            role: None,
         };
         name(&mut record, vec![row]);
         let named: Vec<_> = occupants(&mut record)
@@ -188,6 +283,23 @@ mod tests {
             named,
             [&unknown, &known, &unknown, &known].map(Clone::clone)
         );
+    }
+
+    #[test]
+    fn a_completed_answer_has_each_node_once() {
+        let routes = crate::routes().expect("served");
+        let mut all = routes.routes().iter();
+        let route = all.find(|route| route.method.full_name() == WITHOUT_NAMES);
+        let mut answer = DynamicMessage::new(route.expect("served").method.output());
+        let record = ListFleetNodesResponse {
+            nodes: vec![FleetNode::default()],
+            ..ListFleetNodesResponse::default()
+        };
+        for _ in 0..2 {
+            replace(&mut answer, &record).expect("replaced");
+        }
+        let shown: ListFleetNodesResponse = answer.transcode_to().expect("shown");
+        assert_eq!(shown, record);
     }
 
     #[test]

@@ -1,23 +1,25 @@
 //! The edge: JSON over HTTP outside, gRPC inside.
 //!
-//! It owns schema `edge` (organisations, projects, principals, memberships, denials) and nothing else. Routes,
+//! It owns schema `edge` (organisations, projects, principals, memberships, invitations, SSH keys, denials) and nothing
+//! else, and answers the methods on them itself ([`identity`]). Routes,
 //! bindings and the OpenAPI document come from the contract's descriptors alone ([`contract`], [`transcode`],
 //! [`openapi`]); a method of the contract without HTTP options, or for services and hosts, is not reachable.
 //! Callers are people with a token of a configured issuer ([`auth`]); each call goes on with an internal token
-//! of a minute for exactly one service. Services check ownership again: the edge only decides who is calling
-//! and whether such a caller may call the method at all.
+//! of a minute for exactly one service. Services check ownership again: the edge decides who is calling,
+//! and by its policies ([`policy`]) which actions such a caller may do in which of its projects.
 //!
 //! It speaks TLS when it has a certificate. Plaintext it speaks on loopback, or to TLS proxies that a setting names.
 pub mod app;
+pub mod audit;
 pub mod auth;
 pub mod command;
 pub mod console;
 pub mod contract;
-pub mod dev;
 pub mod error;
 pub mod http;
 pub mod identity;
 pub mod openapi;
+pub mod policy;
 pub mod router;
 pub mod secret_file;
 pub mod store;
@@ -30,14 +32,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
+use gpuaas_common::audit::seal;
+use gpuaas_common::config::Settings;
 use gpuaas_common::identity::TokenMinter;
 use gpuaas_common::{CancellationToken, Context, config, server};
 use serde::Deserialize;
 use tokio::net::TcpListener;
 
 use crate::app::App;
-use crate::auth::dev_issuer::{DevIssuer, DevIssuerSettings};
+use crate::auth::configuration;
+use crate::auth::dev_issuer::{DevIssuer, DevIssuerError, DevIssuerSettings};
+use crate::auth::provider::Provider;
 use crate::auth::sessions::Sessions;
+use crate::auth::short_tokens::ShortTokens;
 use crate::auth::verify::{IssuerSettings, Verifier};
 use crate::contract::route::{RouteTable, service_of};
 use crate::http::admission::Admission;
@@ -46,6 +53,7 @@ use crate::http::metrics::Metrics;
 use crate::http::peer::{Network, Proxies};
 use crate::http::stream::Streams;
 use crate::http::tls::{Tls, TlsFiles};
+use crate::policy::Policies;
 use crate::router::router;
 use crate::terminal::policy::{TerminalSettings, Terminals};
 
@@ -57,6 +65,9 @@ pub struct Config {
     pub internal_key_file: PathBuf,
     /// Trusted issuers of users' tokens.
     pub issuers: Vec<IssuerSettings>,
+    /// Folder of policies (`*.cedar`) that count in place of the embedded ones, which are in `deploy/policies`. The gateway
+    /// does not start with policies that are wrong.
+    pub policies: Option<PathBuf>,
     /// The embedded issuer of development; off when absent.
     pub dev_issuer: Option<DevIssuerSettings>,
     /// Certificate of the API. Without one the gateway speaks plaintext, and listens on loopback or behind `proxies`
@@ -65,6 +76,8 @@ pub struct Config {
     /// Addresses or networks of TLS proxies in front, for example `["10.0.0.0/8"]`. Their `X-Forwarded-For` says whom
     /// limits per peer address count for. Plaintext on an address that is not loopback is served to them alone.
     pub proxies: Vec<Network>,
+    /// Region that this gateway stands in. Audit records say it of the calls that it took.
+    pub region: String,
     /// API requests that may run at once; more are answered with 503. A request counts from when its body is there until
     /// the client takes its answer.
     pub max_in_flight: usize,
@@ -109,9 +122,11 @@ impl Default for Config {
         Self {
             internal_key_file: PathBuf::new(),
             issuers: Vec::new(),
+            policies: None,
             dev_issuer: None,
             tls: None,
             proxies: Vec::new(),
+            region: String::new(),
             max_in_flight: 1024,
             max_in_flight_per_principal: 256,
             max_in_flight_per_peer: 512,
@@ -128,6 +143,21 @@ impl Default for Config {
             stream_access_seconds: 15.0,
             terminal: TerminalSettings::default(),
         }
+    }
+}
+
+impl Config {
+    /// The embedded issuer, when it is on; its key and code are made when they do not exist.
+    ///
+    /// # Errors
+    /// A key or code that cannot be used.
+    pub fn embedded_issuer(
+        &self,
+        settings: &Settings,
+    ) -> Result<Option<DevIssuer>, DevIssuerError> {
+        let own = self.dev_issuer.clone();
+        let reached = own.map(|own| own.reached_at(&settings.server.listen, self.tls.is_some()));
+        reached.map(DevIssuer::open_or_create).transpose()
     }
 }
 
@@ -154,19 +184,29 @@ pub fn openapi_text() -> anyhow::Result<String> {
 /// Unusable keys, issuers or database settings.
 pub fn app(context: &Context, config: &Config, shutdown: CancellationToken) -> anyhow::Result<App> {
     let routes = routes()?;
-    let dev = config
-        .dev_issuer
-        .clone()
-        .map(DevIssuer::open_or_create)
-        .transpose()?;
+    let dev = config.embedded_issuer(&context.settings)?;
     ensure!(
         dev.is_some() || !config.issuers.is_empty(),
         "no issuer of tokens is configured: set gateway.issuers"
     );
     let key = config::read_secret("gateway.internal_key_file", &config.internal_key_file)?;
+    let cell = context.settings.cell;
+    let short_tokens =
+        ShortTokens::from_pem(&key, cell).context("setting gateway.internal_key_file")?;
+    ensure!(
+        config
+            .issuers
+            .iter()
+            .all(|issuer| issuer.issuer != short_tokens.issuer()),
+        "gateway.issuers: {} is the issuer of this cell's service accounts",
+        short_tokens.issuer()
+    );
     Ok(App {
         verifier: Verifier::new(&config.issuers, dev.as_ref(), &context.meter)?,
         sessions: Sessions::default(),
+        policies: Arc::new(Policies::open(config.policies.as_deref(), &routes)?),
+        short_tokens,
+        cell,
         minter: TokenMinter::from_pem(&key).context("setting gateway.internal_key_file")?,
         pool: context.database()?,
         peers: context.peers.clone(),
@@ -192,12 +232,16 @@ pub fn app(context: &Context, config: &Config, shutdown: CancellationToken) -> a
                 "http"
             },
         ),
+        region: config.region.clone(),
         openapi: openapi::document(gpuaas_proto::pool(), &routes).to_text(),
         key_set: dev
             .as_ref()
             .map(|dev| serde_json::to_string(&dev.key_set()))
             .transpose()?,
-        dev,
+        configuration: configuration::document(&config.issuers, dev.as_ref())?,
+        console_policy: configuration::console_policy(&config.issuers)
+            .context("setting gateway.issuers: endpoint_origins")?,
+        provider: dev.map(Provider::new),
         routes,
     })
 }
@@ -211,6 +255,7 @@ pub async fn run(
     config: Config,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
+    context.settings.audit.check()?;
     let app = Arc::new(app(&context, &config, shutdown.clone())?);
     if app.key_set.is_some() {
         tracing::warn!("the embedded development issuer is on");
@@ -256,6 +301,13 @@ pub async fn run(
         let pool = context.database_of(1)?;
         async move { app.sessions.listen(pool, shutdown).await }
     });
+    let sealing = tokio::spawn(seal::run(
+        context.database_of(1)?,
+        context.settings.audit.keep_days,
+        context.meter.clone(),
+        shutdown.clone(),
+    ));
+    let sweeping = tokio::spawn(server::sweep(context.clone(), shutdown.clone()));
     let metrics = tokio::spawn(server::serve_metrics(
         settings.metrics_listen,
         context.registry.clone(),
@@ -275,6 +327,8 @@ pub async fn run(
         );
     }
     listening.await.context("listener of changes of access")?;
+    sealing.await.context("sealer of audit rows")?;
+    sweeping.await.context("sweep task")?;
     if let Some(renewing) = renewing {
         renewing.await.context("reader of certificate files")?;
     }

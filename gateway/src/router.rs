@@ -8,15 +8,18 @@ use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::get;
+use gpuaas_common::audit::origin::{self, Origin};
 use gpuaas_common::trace;
 use http::{HeaderValue, header};
 use tracing::Instrument as _;
 
 use crate::app::{App, Id};
+use crate::auth::{configuration, logout, provider};
 use crate::error::ApiError;
 use crate::http::call::{self, Served};
 use crate::http::headers;
-use crate::{console, dev, store, terminal};
+use crate::http::peer::ClientAddress;
+use crate::{console, store, terminal};
 
 /// The router.
 pub fn router(app: Arc<App>) -> Router {
@@ -24,23 +27,27 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
         .route("/api/openapi.json", get(openapi))
-        .route(terminal::PATH, get(terminal::upgrade));
+        .route(terminal::PATH, get(terminal::upgrade))
+        .route(configuration::PATH, get(sign_in_configuration))
+        .merge(logout::router());
     if app.key_set.is_some() {
         router = router
             .route("/.well-known/jwks.json", get(key_set))
-            .merge(dev::router());
+            .merge(provider::router());
     }
     router
         .fallback(api)
-        .layer(middleware::from_fn(identify))
+        .layer(middleware::from_fn_with_state(app.clone(), identify))
         .with_state(app)
 }
 
-/// Gives every request an id and every answer its headers.
-async fn identify(mut request: Request, next: Next) -> Response {
+/// Gives every request an id and a place that it comes from, and every answer its headers.
+async fn identify(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
     let id = headers::request_id(request.headers());
     request.extensions_mut().insert(Id(id.clone()));
-    let mut response = next.run(request).await;
+    let address = request.extensions().get::<ClientAddress>();
+    let origin = Origin::new(address.map(|one| one.0), request.headers(), &app.region);
+    let mut response = origin::scope(origin, next.run(request)).await;
     headers::finish(&mut response, &id);
     response
 }
@@ -48,7 +55,7 @@ async fn identify(mut request: Request, next: Next) -> Response {
 async fn api(State(app): State<Arc<App>>, request: Request) -> Response {
     let started = Instant::now();
     let (parts, body) = request.into_parts();
-    if let Some(response) = console::serve(&parts) {
+    if let Some(response) = console::serve(&parts, &app.console_policy) {
         return response;
     }
     let id = parts
@@ -106,6 +113,10 @@ async fn ready(State(app): State<Arc<App>>, request: Request) -> Response {
 
 async fn openapi(State(app): State<Arc<App>>) -> Response {
     document(app.openapi.clone())
+}
+
+async fn sign_in_configuration(State(app): State<Arc<App>>) -> Response {
+    document(app.configuration.clone())
 }
 
 async fn key_set(State(app): State<Arc<App>>) -> Response {

@@ -4,6 +4,8 @@ use std::hint::black_box;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use gpuaas_billing::domain::money::{Currency, line_amount, money_of};
 use gpuaas_gateway::contract::route::Lookup;
+use gpuaas_gateway::policy::{Policies, Resource, Scope, Who};
+use gpuaas_gateway::store::Role;
 use gpuaas_gateway::transcode::request::bind;
 use gpuaas_gateway::transcode::write::{Defaults, write_message};
 use gpuaas_load_tests::{create_body, fleet, image, page_of_allocations};
@@ -101,5 +103,55 @@ fn transcoder(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, placement, money, transcoder);
+/// What the edge decides for each action of each caller in each project, once in seconds.
+fn policies(c: &mut Criterion) {
+    let routes = gpuaas_gateway::routes().expect("the contract has routes");
+    let policies = Policies::open(None, &routes).expect("the embedded policies");
+    let (project, organisation) = (uuid::Uuid::from_u128(1), uuid::Uuid::from_u128(2));
+    let in_project = |role| Resource::Project {
+        id: project,
+        organisation,
+        role: Some(role),
+    };
+    let who = |scopes| Who {
+        name: "user:alice",
+        platform_role: None,
+        scopes,
+    };
+    let mut group = c.benchmark_group("policies");
+    group.throughput(Throughput::Elements(1));
+    for (name, who, action, resource) in [
+        (
+            "a member launches",
+            who(None),
+            "allocation.create",
+            in_project(Role::Member),
+        ),
+        (
+            "a viewer may not",
+            who(None),
+            "allocation.create",
+            in_project(Role::Viewer),
+        ),
+        (
+            "a key lists",
+            who(Some([Scope::Read].as_slice())),
+            "allocation.list",
+            in_project(Role::Owner),
+        ),
+        (
+            "the catalogue is read",
+            who(None),
+            "sku.list",
+            Resource::Platform,
+        ),
+    ] {
+        group.bench_function(name, |b| {
+            b.iter(|| policies.decide(black_box(who), black_box(action), resource));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, placement, money, transcoder, policies);
 criterion_main!(benches);

@@ -99,6 +99,7 @@ fn settings(system: &System<'_>, own: &Identity, listen: SocketAddr) -> anyhow::
         database: None,
         redis: Default::default(),
         telemetry: Default::default(),
+        audit: Default::default(),
         peers: Default::default(),
     })
 }

@@ -158,7 +158,11 @@ async fn grant_common(conn: &mut PgConnection, schema: Schema) -> Result<(), Err
              GRANT SELECT, INSERT, DELETE ON {name}.idempotency TO {role};
              REVOKE INSERT ON {name}.audit FROM {role};
              GRANT SELECT ON {name}.audit TO {role};
-             GRANT INSERT (id, principal, action, resource, resource_id, request_id, detail) ON {name}.audit TO {role};
+             GRANT INSERT (id, principal, action, resource, resource_id, request_id, detail, address, user_agent, region)
+                 ON {name}.audit TO {role};
+             GRANT UPDATE (position, digest) ON {name}.audit TO {role};
+             GRANT SELECT ON {name}.audit_checkpoint TO {role};
+             GRANT EXECUTE ON FUNCTION {name}.retire_audit(integer, integer) TO {role};
              GRANT SELECT ON {name}._sqlx_migrations_common TO {role}"
         )))
         .await?;

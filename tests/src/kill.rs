@@ -56,11 +56,9 @@ impl Drop for Kill {
     }
 }
 
-/// Kills every process that this one has started, directly or not, and that is still of its session. Parts of a stack,
-/// which are meant to stay, have sessions of their own.
-pub fn descendants() {
+/// Every process that this one has started, directly or not, whatever its session.
+pub fn tree() -> Vec<i32> {
     let mut processes: Vec<(i32, i32)> = Vec::new();
-    let session = |pid: Option<i32>| nix::unistd::getsid(pid.map(nix::unistd::Pid::from_raw));
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
         let pid = entry.file_name().to_string_lossy().parse().ok();
         let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
@@ -77,7 +75,14 @@ pub fn descendants() {
         found.extend(children.map(|(pid, _)| *pid));
         next += 1;
     }
-    for pid in found.into_iter().skip(1) {
+    found.split_off(1)
+}
+
+/// Kills every process that this one has started, directly or not, and that is still of its session. Parts of a stack,
+/// which are meant to stay, have sessions of their own.
+pub fn descendants() {
+    let session = |pid: Option<i32>| nix::unistd::getsid(pid.map(nix::unistd::Pid::from_raw));
+    for pid in tree() {
         if session(Some(pid)) == session(None) {
             let _gone_is_fine = nix::sys::signal::kill(
                 nix::unistd::Pid::from_raw(pid),

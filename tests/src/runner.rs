@@ -11,7 +11,7 @@
 //! A run that is ended ends everything that tests have started, the system with its hosts too.
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::process::ExitCode;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -166,13 +166,25 @@ pub fn run(cases: Vec<Case>, end: impl FnOnce()) -> ExitCode {
     run.report()
 }
 
-/// Ends what tests have started in sessions of their own below `folder`: the system, lab hosts, stacks. Not the database,
-/// which the tests of other programs share.
-fn end_stacks(folder: &Path) {
+/// What tests of this program have started in sessions of their own below `folder`: the system, lab hosts, stacks. Not the
+/// database, which the tests of other programs share, nor what another program of this checkout runs there.
+fn own_stacks(folder: &Path) -> Vec<PathBuf> {
+    let ours = crate::kill::tree();
+    let is_ours = |stack: &PathBuf| {
+        let running = gpuaas_dev::sweep::running(stack);
+        running.iter().any(|process| ours.contains(&process.pid))
+    };
     let stacks = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let stacks = stacks.map(|entry| entry.path());
-    for stack in stacks.filter(|folder| !folder.ends_with("postgres")) {
-        gpuaas_dev::sweep::sweep(&stack);
+    stacks
+        .filter(|stack| !stack.ends_with("postgres"))
+        .filter(is_ours)
+        .collect()
+}
+
+fn end_stacks(stacks: &[PathBuf]) {
+    for stack in stacks {
+        gpuaas_dev::sweep::sweep(stack);
     }
 }
 
@@ -281,8 +293,9 @@ impl Run {
         println!("the run ends here; what still ran is left out");
         let failed = self.summary();
         // what tests have started would go on without them
+        let stacks = own_stacks(&gpuaas_dev::paths::run_dir().join("test"));
         crate::kill::descendants();
-        end_stacks(&gpuaas_dev::paths::run_dir().join("test"));
+        end_stacks(&stacks);
         std::process::exit(if failed { 101 } else { 0 });
     }
 
@@ -354,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_is_ended_ends_every_stack_but_not_the_shared_database() {
+    fn a_run_that_is_ended_ends_its_own_stacks_but_not_anothers_nor_the_shared_database() {
         let folder = std::env::temp_dir().join(format!("gpuaas-runner-{}", std::process::id()));
         let start = |stack: &str| {
             let pids = folder.join(stack).join("pids");
@@ -366,10 +379,23 @@ mod tests {
         };
         let stacks = ["stack", "agent-3"].map(start);
         let database = start("postgres");
-        end_stacks(&folder);
+        // a shell that has ended: what it started is no child of ours
+        let printed = std::process::Command::new("sh")
+            .args(["-c", "sleep 600 > /dev/null 2>&1 & echo $!"])
+            .output()
+            .expect("sh");
+        let pid = String::from_utf8_lossy(&printed.stdout).trim().parse();
+        let other = process::Process::of(pid.expect("a pid")).expect("sleep");
+        let pids = folder.join("developer/pids");
+        std::fs::create_dir_all(&pids).expect("folder");
+        let pid_file = PidFile::new(pids.join("a.pid"));
+        pid_file.write(&other).expect("noted");
+        end_stacks(&own_stacks(&folder));
         assert!(stacks.iter().all(|process| !process.alive()));
-        assert!(database.alive());
-        database.stop(Signal::SIGKILL, Duration::from_secs(5));
+        for process in [database, other] {
+            assert!(process.alive());
+            process.stop(Signal::SIGKILL, Duration::from_secs(5));
+        }
         std::fs::remove_dir_all(folder).expect("removed");
     }
 

@@ -89,15 +89,7 @@ impl NodeSchedulerApi {
         let allocation: AllocationId = wanted.allocation_id.parse()?;
         let group = network_group(&wanted.group)?;
         let vm = allocation.vm_name();
-        let mut reservations = node.dhcp.reservations()?.into_iter();
-        let Some(reservation) = reservations.find(|one| one.vm == vm) else {
-            return Ok(());
-        };
-        if reservation.group != group {
-            node.dhcp.reserve(&Reservation {
-                group,
-                ..reservation
-            })?;
+        if node.dhcp.regroup(&vm, group, request.version)? {
             tracing::info!(allocation_id = %allocation, group = wanted.group, "set network group");
         }
         node.wire.put().await.map(drop)

@@ -7,7 +7,7 @@ use super::Shared;
 use crate::disk::DiskIdentity;
 use crate::node::Node;
 use crate::topology::discover::{gpu_report, inventory, lab_report};
-use crate::topology::{describe, inspect, readiness};
+use crate::topology::{describe, inspect, printable, readiness};
 
 /// The service.
 pub struct TopologyApi(pub Shared);
@@ -51,7 +51,7 @@ pub async fn discover(node: &Node, left_by_tenants: Vec<String>) -> pb::Topology
         gpu_report(&devices, &inspect::disks(&probe, &devices.nvme).await)
     };
     report.schema_version = gpuaas_proto::TOPOLOGY_SCHEMA_VERSION;
-    report.host = Some(describe::host(node, &devices).await);
+    report.host = Some(printable::inventory(describe::host(node, &devices).await));
     let readiness = readiness::report(node).await;
     report.blockers.extend(
         readiness

@@ -19,12 +19,13 @@ pub const IOMMU_GROUPS: Check = Check {
 /// GPUs are bound to VFIO (A-143).
 pub const VFIO_BINDING: Check = Check {
     id: "vfio_binding",
-    proves: "No driver of the host uses a GPU: each is bound to VFIO, or to nothing until its VM starts.",
-    observed: "The driver of each GPU. The GPU tools of the host are not asked: they cannot see a GPU that is bound to VFIO (INC-37).",
-    remedy: "Bind the GPUs to vfio-pci: restart gpuaas-slice-vfio-devices.",
+    proves: "No driver of the host uses a GPU, or a virtual function of an approved slot: each is bound to VFIO, or to nothing until its VM starts.",
+    observed: "The driver of each GPU and of each approved function. The GPU tools of the host are not asked: they cannot see a GPU that is bound to VFIO (INC-37).",
+    remedy: "Bind the devices to vfio-pci: restart gpuaas-slice-vfio-devices.",
     steps: &[
         "`lspci -nnk -d 10de:` shows the driver in use.",
-        "`systemctl restart gpuaas-slice-vfio-devices`, or `driverctl set-override ADDRESS vfio-pci`.",
+        "`gpuaas-node-agent bind-devices --dry-run` shows what would be bound, and what is refused and why.",
+        "`systemctl restart gpuaas-slice-vfio-devices`. A GPU that no slot has is not bound: discover and approve it first.",
     ],
     severity: Severities::GPU_SLICES,
     scope: Scope::Slots,
@@ -50,14 +51,14 @@ pub const SLOT_DISKS: Check = Check {
 pub const FABRIC_VFS: Check = Check {
     id: "fabric_vfs",
     proves: "Every GPU can have a virtual function of the fabric for itself.",
-    observed: "Each physical function with virtual ones has as many links as its count says, and there are at least as many virtual functions as GPUs.",
+    observed: "Each physical function with virtual ones has as many links as its count says; if not, its own slots are out of sale. Fewer virtual functions than GPUs are a warning: a slot without one is not approved.",
     remedy: "Make the virtual functions: restart gpuaas-slice-fabric-vfs.",
     steps: &[
         "`cat /sys/bus/pci/devices/*/sriov_totalvfs /sys/bus/pci/devices/*/sriov_numvfs`.",
         "`systemctl restart gpuaas-slice-fabric-vfs`; the firmware must have `SriovGlobalEnable`.",
     ],
     severity: Severities::GPU_SLICES,
-    scope: Scope::Host,
+    scope: Scope::Slots,
     by: Observer::Agent,
 };
 

@@ -86,7 +86,7 @@ pub const IOMMU: Check = Check {
     remedy: "Enable VT-d in the firmware and boot with intel_iommu=on iommu=pt.",
     steps: &[
         "`ls /sys/kernel/iommu_groups | wc -l`: 0 with the right command line means that the firmware has it switched off.",
-        "Add `intel_iommu=on iommu=pt` to the kernel's arguments, `update-grub`, restart.",
+        "`gpuaas-node-agent deploy-bootstrap` adds `intel_iommu=on iommu=pt` to the kernel's arguments and keeps the others; restart.",
     ],
     severity: Severities::VMS,
     scope: Scope::Host,
@@ -112,10 +112,10 @@ pub const VFIO: Check = Check {
 pub const GPU_SERVICES: Check = Check {
     id: "gpu_services",
     proves: "No service of the host holds the GPUs, so libvirt can take them.",
-    observed: "Neither nvidia-persistenced nor nvidia-fabricmanager runs.",
+    observed: "Neither nvidia-persistenced, nvidia-fabricmanager nor the engine of DCGM runs.",
     remedy: "Stop nvidia-persistenced and nvidia-fabricmanager on a slice host.",
     steps: &[
-        "`systemctl disable --now nvidia-persistenced nvidia-fabricmanager`.",
+        "`gpuaas-node-agent runtime-prepare`, in slice mode, disables and stops them.",
         "`fuser -v /dev/nvidia*` shows what else holds them.",
     ],
     severity: Severities {
@@ -133,7 +133,7 @@ pub const HUGEPAGES: Check = Check {
     observed: "The kernel's count of pages of exactly this size, those of VMs included. Pages of 2 MiB do not count.",
     remedy: "Reserve 1 GiB hugepages at boot.",
     steps: &[
-        "Add `default_hugepagesz=1G hugepagesz=1G hugepages=512` to the kernel's arguments and restart.",
+        "`gpuaas-node-agent deploy-bootstrap --hugepages-1g 512` adds them to the kernel's arguments; restart.",
         "`cat /sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages`.",
     ],
     severity: Severities::VMS,
@@ -159,7 +159,7 @@ pub const LIBVIRT_FOLDER: Check = Check {
     proves: "The hypervisor's user can read the keys that libvirt makes for it.",
     observed: "The mode of `/var/lib/libvirt`.",
     remedy: "Give /var/lib/libvirt the mode 0755, so that the hypervisor's user reads its keys.",
-    steps: &["`chmod 0755 /var/lib/libvirt`."],
+    steps: &["`gpuaas-node-agent runtime-prepare`, or `chmod 0755 /var/lib/libvirt`."],
     severity: Severities::VMS,
     scope: Scope::Host,
     by: Observer::Agent,

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_78_i_17_what_is_history_or_optional_never_blocks() {
+    fn a_78_a_87_i_17_what_is_history_or_optional_never_blocks() {
         for check in [&TMFIFO, &HISTORICAL_NETWORK_SERVICE] {
             for kind in HostKind::ALL {
                 assert_ne!(check.severity(kind), Some(Severity::Hard), "{}", check.id);

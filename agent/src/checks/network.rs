@@ -147,7 +147,9 @@ pub const HISTORICAL_NETWORK_SERVICE: Check = Check {
     proves: "No service of the network baseline's former name is left.",
     observed: "systemd has no unit gpuaas-slice-host-net-baseline.",
     remedy: "remove it; gpuaas-slice-network-baseline does its work",
-    steps: &["`systemctl disable --now gpuaas-slice-host-net-baseline` and remove its unit file."],
+    steps: &[
+        "`gpuaas-node-agent deploy-bootstrap` disables it and removes its unit file, with a backup.",
+    ],
     severity: Severities::all(Severity::Warn),
     scope: Scope::Host,
     by: Observer::Parity,

@@ -58,7 +58,8 @@ pub fn descriptor_holders(
 
 fn holds(root: &HostRoot, pid: u32, devices: &[Device]) -> io::Result<bool> {
     // Nearly all threads share one table of descriptors and one tree of mounts. A thread with tables of its own may have the
-    // same numbers for other files, so each link of each thread is read; what it leads to is looked at once.
+    // same numbers for other files, so each link of each thread is read; what it leads to is looked at once. Two descriptors
+    // of one name may be two files: the node of a disk that went away and of the one that came in its place.
     let mut followed = BTreeSet::new();
     for thread in processes::threads(root, pid)? {
         let listed = root.list(format!("{thread}/fd"));
@@ -73,7 +74,7 @@ fn holds(root: &HostRoot, pid: u32, devices: &[Device]) -> io::Result<bool> {
             };
             // nobody may see which mounts a thread has: then its names are its own
             let of = mounts.clone().unwrap_or_else(|| thread.clone().into());
-            if followed.insert((of, target.clone())) {
+            if followed.insert((of, number, target.clone())) {
                 let found = is_one_of(root, &link, &target, devices);
                 if processes::unless_ended(root, &thread, found)? == Some(true) {
                     return Ok(true);

@@ -84,6 +84,23 @@ pub async fn run<S: AsRef<OsStr>>(
     recording::answer(program, arguments, live).await
 }
 
+/// Runs a program that changes the host, with variables of its own. A recorded host is never changed.
+pub async fn run_with(
+    program: &str,
+    arguments: &[String],
+    environment: &[(String, String)],
+    limit: Duration,
+) -> HostResult<Output> {
+    if recording::is_replay() {
+        return Err(HostError::internal(format!(
+            "{program} is not run on a recorded host"
+        )));
+    }
+    let mut command = command(program, arguments);
+    command.envs(environment.iter().map(|(name, value)| (name, value)));
+    finish(program, command, "", limit).await
+}
+
 /// The same for a program that reads its orders from its standard input.
 pub async fn run_with_input<S: AsRef<OsStr>>(
     program: &str,

@@ -26,7 +26,7 @@ const SECRET_FOLDERS: [&str; 5] = [
 ];
 const SECRET_ENDS: [&str; 5] = [".key", ".pem", "shadow", "id_ed25519", "token"];
 /// A line with one of these words is left out of a text.
-const SECRET_WORDS: [&str; 5] = ["password", "passphrase", "secret", "psk", "token"];
+const SECRET_WORDS: [&str; 6] = ["password", "passwd", "passphrase", "secret", "psk", "token"];
 /// What a process may hold open that says something about a disk, a GPU or the fabric.
 const DEVICES: [&str; 9] = [
     "/dev/nvme",
@@ -294,15 +294,18 @@ fn content(path: &Path, at: &Path, bytes: u64) -> Option<Entry> {
 
 /// A text without the lines that may have a secret.
 pub fn without_secrets(text: &str) -> String {
-    let line = |line: &str| {
-        let lower = line.to_lowercase();
-        match SECRET_WORDS.iter().any(|word| lower.contains(word)) {
-            true if line.ends_with('\n') => "# left out\n".to_owned(),
-            true => "# left out".to_owned(),
-            false => line.to_owned(),
-        }
+    let line = |line: &str| match is_secret(line) {
+        true if line.ends_with('\n') => "# left out\n".to_owned(),
+        true => "# left out".to_owned(),
+        false => line.to_owned(),
     };
     text.split_inclusive('\n').map(line).collect()
+}
+
+/// Whether a line, or what has this name, may be a secret.
+pub fn is_secret(line: &str) -> bool {
+    let lower = line.to_lowercase();
+    SECRET_WORDS.iter().any(|word| lower.contains(word))
 }
 
 fn parts(path: &Path) -> Vec<String> {

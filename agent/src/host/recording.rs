@@ -6,16 +6,18 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::future::Future;
-use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::io::{self, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::exec::Output;
+use super::recorder::{is_secret, without_secrets};
 use crate::error::{HostError, HostResult, io_error};
 
 /// Version of the file.
@@ -82,10 +84,10 @@ impl Answer {
         match result {
             Ok(output) => Self::Ended {
                 status: output.status,
-                stdout: output.stdout.clone(),
-                stderr: output.stderr.clone(),
+                stdout: withheld(&output.stdout),
+                stderr: without_secrets(&output.stderr),
             },
-            Err(error) => Self::Failed(error.message.clone()),
+            Err(error) => Self::Failed(without_secrets(&error.message)),
         }
     }
 
@@ -102,6 +104,34 @@ impl Answer {
             }),
             Self::Failed(why) => Err(HostError::host(ErrorReason::HostNotReady, why.clone())),
         }
+    }
+}
+
+/// What a program printed, without its secrets. Of JSON what has a secret's name is blank, so that the rest is still read.
+fn withheld(stdout: &str) -> String {
+    match serde_json::from_str(stdout) {
+        Ok(mut value) => match blank(&mut value) {
+            true => value.to_string(),
+            false => stdout.to_owned(),
+        },
+        Err(_) => without_secrets(stdout),
+    }
+}
+
+/// Returns whether there was anything.
+fn blank(value: &mut Value) -> bool {
+    match value {
+        Value::Object(fields) => fields.iter_mut().fold(false, |found, (name, value)| {
+            if is_secret(name) && value.is_string() {
+                *value = Value::from("");
+                return true;
+            }
+            blank(value) || found
+        }),
+        Value::Array(items) => items
+            .iter_mut()
+            .fold(false, |found, item| blank(item) || found),
+        _ => false,
     }
 }
 
@@ -146,6 +176,20 @@ impl Recording {
     /// The file's text.
     pub fn to_text(&self) -> HostResult<String> {
         serde_json::to_string_pretty(self).map_err(|error| HostError::internal(error.to_string()))
+    }
+
+    /// Writes a new file, for its owner alone: it has serial numbers, addresses and what programs printed.
+    ///
+    /// # Errors
+    /// It is there already, or cannot be written.
+    pub fn save(&self, file: &Path) -> HostResult<()> {
+        let failed = || io_error(format!("cannot make {}", file.display()));
+        let mut options = std::fs::OpenOptions::new();
+        let made = options.write(true).create_new(true).mode(0o600).open(file);
+        let text = self.to_text()?;
+        made.map_err(failed())?
+            .write_all(text.as_bytes())
+            .map_err(failed())
     }
 
     /// Lays the tree out below a folder.
@@ -198,9 +242,20 @@ fn check(path: &Path, entry: &Entry) -> HostResult<()> {
     let Entry::Link(target) = entry else {
         return Ok(());
     };
-    // what a process holds open is read and never followed
+    // what a process holds open is read and never followed; a recording has devices alone
     let is_descriptor =
         path.starts_with("/proc") && path.parent().is_some_and(|up| up.ends_with("fd"));
+    if is_descriptor && target.is_absolute() {
+        let is_device = target.starts_with("/dev")
+            && target
+                .components()
+                .all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
+        return if is_device {
+            Ok(())
+        } else {
+            Err(refused(format!("{path:?} leads to {target:?}")))
+        };
+    }
     let mut depth = path.components().count().saturating_sub(2);
     let mut is_down = false;
     for part in target.components() {
@@ -208,7 +263,6 @@ fn check(path: &Path, entry: &Entry) -> HostResult<()> {
             Component::Normal(_) => is_down = true,
             Component::ParentDir if depth > 0 && !is_down => depth -= 1,
             Component::CurDir => {}
-            _ if is_descriptor => return Ok(()),
             _ => return Err(refused(format!("{path:?} leads to {target:?}"))),
         }
     }
@@ -364,6 +418,7 @@ mod tests {
             ("/sys/devices/a/address", Entry::Text("52:54".into())),
             ("/sys/devices/a/config", Entry::Bytes("ffff".into())),
             ("/proc/7/fd/3", Entry::Link("/dev/nvme1n1".into())),
+            ("/proc/7/fd/4", Entry::Link("socket:[7]".into())),
             ("/var/lib/libvirt", Entry::Folder(0o755)),
         ]);
         good.lay_out(dir.path()).unwrap();
@@ -381,6 +436,9 @@ mod tests {
             ("/a/b", Entry::Link("../../etc".into())),
             ("/a/b/c", Entry::Link("../x/../../../etc".into())),
             ("/a", Entry::Link("b/c/d/../../..".into())),
+            ("/proc/7/fd/3", Entry::Link("/etc/shadow".into())),
+            ("/proc/7/fd/3", Entry::Link("/dev/../etc/shadow".into())),
+            ("/proc/7/fd/3", Entry::Link("../../../../etc/shadow".into())),
         ] {
             let refused = recording(&[(path, entry.clone())]).lay_out(dir.path());
             assert!(refused.is_err(), "{path} {entry:?}");
@@ -390,6 +448,42 @@ mod tests {
             ("/a/b/d", Entry::Text(String::new())),
         ];
         assert!(recording(&below).lay_out(dir.path()).is_err());
+    }
+
+    #[tokio::test]
+    async fn what_programs_print_is_recorded_without_its_secrets_for_the_owner_alone() {
+        let json = r#"{"serial":"S1","auth":[{"api_token":"hunter2"}]}"#;
+        let text = "<graphics passwd='hunter2'/>\n<disk/>\n";
+        let (_, answers) = record(async {
+            for printed in [json, text] {
+                run("printf", &["%s", printed], PROBE_LIMIT).await.unwrap();
+            }
+        })
+        .await;
+        let printed: Vec<&str> = answers
+            .values()
+            .map(|answer| match answer {
+                Answer::Ended { stdout, .. } => stdout.as_str(),
+                Answer::Failed(why) => panic!("{why}"),
+            })
+            .collect();
+        assert!(
+            printed.iter().all(|one| !one.contains("hunter2")),
+            "{printed:?}"
+        );
+        assert!(
+            printed.iter().any(|one| one.contains("<disk/>")),
+            "{printed:?}"
+        );
+        assert!(printed.iter().any(|one| one.contains(r#""serial":"S1""#)));
+
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("host.json");
+        recording(&[]).save(&file).unwrap();
+        assert!(recording(&[]).save(&file).is_err(), "it is there already");
+        let mode = std::fs::metadata(&file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(Recording::load(&file).unwrap(), recording(&[]));
     }
 
     #[test]

@@ -14,6 +14,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use rusqlite::{Connection, OptionalExtension, params};
 use tokio::sync::watch;
 
@@ -25,6 +26,34 @@ pub use rows::{Failure, Kind, NewOperation, OperationRow, State, StepRow, StepSt
 use crate::error::{HostError, HostResult, io_error};
 use crate::host::blocking;
 use crate::ids::Digest;
+
+/// Version of the schema. It grows with every change that an older agent must not read past.
+const VERSION: i64 = 1;
+
+/// An older agent does not know what a newer one wrote: it would act on half of what the host promised.
+fn check_version(connection: &Connection) -> HostResult<()> {
+    let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if found <= VERSION {
+        return Ok(());
+    }
+    Err(HostError::host(
+        ErrorReason::HostNotReady,
+        format!(
+            "the journal has version {found}, and this agent ({}) knows version {VERSION}: it is older than the agent that \
+             wrote the journal; install that one or a newer one",
+            crate::build::LINE.as_str()
+        ),
+    ))
+}
+
+/// Written only where it is another: a command beside the agent changes nothing by looking.
+fn set_version(connection: &Connection) -> HostResult<()> {
+    let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if found != VERSION {
+        connection.pragma_update(None, "user_version", VERSION)?;
+    }
+    Ok(())
+}
 
 /// The journal of one host.
 pub struct Journal {
@@ -56,7 +85,9 @@ impl Journal {
 
     fn from_connection(connection: Connection) -> HostResult<Self> {
         connection.pragma_update(None, "foreign_keys", "ON")?;
+        check_version(&connection)?;
         connection.execute_batch(include_str!("schema.sql"))?;
+        set_version(&connection)?;
         Ok(Self {
             connection: Mutex::new(connection),
             changed: watch::Sender::new(0),
@@ -144,6 +175,32 @@ fn corrupt(what: &str) -> HostError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_10_an_older_agent_refuses_the_journal_of_a_newer_one_and_changes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal.sqlite");
+        let digest: Digest = format!("sha256:{}", "a".repeat(64)).parse().unwrap();
+        // one from before versions, and one of this agent, are read
+        for _ in 0..2 {
+            let journal = Journal::open(&path).unwrap();
+            journal.record_image(&digest, "one").unwrap();
+        }
+        let connection = Connection::open(&path).unwrap();
+        connection
+            .pragma_update(None, "user_version", VERSION + 1)
+            .unwrap();
+        drop(connection);
+        let before = std::fs::read(&path).unwrap();
+        let error = Journal::open(&path).err().expect("refused");
+        assert!(error.message.contains("older than the agent"), "{error}");
+        assert_eq!(std::fs::read(&path).unwrap(), before);
+        let connection = Connection::open(&path).unwrap();
+        connection.pragma_update(None, "user_version", 0).unwrap();
+        drop(connection);
+        let journal = Journal::open(&path).unwrap();
+        assert_eq!(journal.images().unwrap().len(), 1);
+    }
 
     /// The one thread that serves calls is free while a journal call waits: what the call waits for comes from there.
     #[test]

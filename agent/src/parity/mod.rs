@@ -2,7 +2,7 @@
 //! before its capacity is trusted (I-01..I-23). It shows the agent's own readiness evidence, so the two cannot
 //! disagree, and what only the platform or systemd can tell.
 mod api;
-mod line;
+pub(crate) mod line;
 mod local;
 mod remote;
 

@@ -15,4 +15,5 @@ pub mod nvme;
 pub mod packet;
 pub mod pci;
 pub mod platform;
+pub mod printable;
 pub mod readiness;

@@ -11,6 +11,9 @@ use crate::ids::PciAddress;
 const DEVICES: &str = "/sys/bus/pci/devices";
 const SLOTS: &str = "/sys/bus/pci/slots";
 const GROUPS: &str = "/sys/kernel/iommu_groups";
+/// Classes of PCI functions.
+const DISPLAY: u32 = 0x03;
+const BRIDGE: u32 = 0x06;
 const NVIDIA: u32 = 0x10de;
 const MELLANOX: u32 = 0x15b3;
 /// Regions of a function that are BARs; its expansion ROM and bridge windows follow them.
@@ -136,19 +139,19 @@ fn passthrough_faults(root: &HostRoot, address: &PciAddress) -> Vec<String> {
     match iommu_group(root, &path) {
         None => faults.push("has no IOMMU group".to_owned()),
         Some(group) => {
-            // a bridge above the device is in its group and stays with the host
-            let is_bridge = |other: &String| {
-                let class = hex(root, &format!("{DEVICES}/{other}/class"));
-                class.is_some_and(|class| class >> 16 == 0x06)
-            };
+            let (group, own) = (group.to_string(), address.to_string());
             if !root
                 .names(format!("{GROUPS}/{group}/devices"))
-                .contains(&address.to_string())
+                .contains(&own)
             {
                 faults.push(format!("is not listed in its IOMMU group {group}"));
             }
-            let mut others = companions(root, group, address);
-            others.retain(|other| !is_bridge(other));
+            // a GPU goes with all its functions; virtual functions of one device are slots of their own
+            let class = hex(root, &format!("{path}/class"));
+            let others = match class.is_some_and(|class| class >> 16 == DISPLAY) {
+                true => companions_of_device(root, &group, &own),
+                false => companions(root, &group, &own),
+            };
             if !others.is_empty() {
                 faults.push(format!(
                     "shares IOMMU group {group} with {}",
@@ -191,7 +194,9 @@ pub fn describe(root: &HostRoot, address: &PciAddress) -> common::PciFunction {
         driver: root.link_name(format!("{path}/driver")).unwrap_or_default(),
         native_driver: native_driver(vendor, id("class").map(|class| class >> 8)).to_owned(),
         iommu_group: group,
-        iommu_companions: group.map_or_else(Vec::new, |group| companions(root, group, address)),
+        iommu_companions: group.map_or_else(Vec::new, |group| {
+            companions(root, &group.to_string(), &address.to_string())
+        }),
         link: link(root, &path),
         bar_bytes: root
             .read_value(format!("{path}/resource"))
@@ -219,11 +224,25 @@ fn native_driver(vendor: Option<u32>, class: Option<u32>) -> &'static str {
     }
 }
 
-fn companions(root: &HostRoot, group: u32, own: &PciAddress) -> Vec<String> {
-    let own = own.to_string();
-    let mut all = root.names(format!("{GROUPS}/{group}/devices"));
-    all.retain(|name| *name != own);
-    all
+/// Members of an IOMMU group that go to a VM with this function: all others but bridges, which stay with the host.
+pub fn companions(root: &HostRoot, group: &str, own: &str) -> Vec<String> {
+    let mut members = root.names(format!("{GROUPS}/{group}/devices"));
+    members.retain(|member| {
+        let class = hex(root, &format!("{DEVICES}/{member}/class"));
+        member != own && class.is_none_or(|class| class >> 16 != BRIDGE)
+    });
+    members
+}
+
+/// Those that are of another device.
+pub fn companions_of_device(root: &HostRoot, group: &str, own: &str) -> Vec<String> {
+    let device = |address: &str| {
+        let device = address.rsplit_once('.');
+        device.map(|(device, _)| device.to_owned())
+    };
+    let mut members = companions(root, group, own);
+    members.retain(|member| device(member) != device(own));
+    members
 }
 
 fn link(root: &HostRoot, path: &str) -> Option<common::PciLink> {

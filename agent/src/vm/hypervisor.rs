@@ -1,6 +1,7 @@
 //! What the agent asks of libvirt. The calls run on [`super::workers`], so that none of them blocks the agent.
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -25,6 +26,20 @@ const LIMIT: Duration = Duration::from_secs(60);
 const COMES_BACK: Duration = Duration::from_secs(30);
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
+/// Longest wait of a report for a libvirt that does not answer.
+const REPORT_LIMIT: Duration = Duration::from_secs(5);
+
+tokio::task_local! {
+    /// Within [`without_waiting`]: a call was not answered.
+    static IS_SILENT: AtomicBool;
+}
+
+/// Runs what must not wait for a libvirt that is down, as a report: the host would count as lost before it is told why. The
+/// first call that is not answered ends within seconds, and those after it at once.
+pub async fn without_waiting<T>(work: impl Future<Output = T>) -> T {
+    IS_SILENT.scope(AtomicBool::new(false), work).await
+}
+
 /// What libvirt's in-memory driver calls itself.
 const IN_MEMORY: &str = "TEST";
 
@@ -33,6 +48,8 @@ struct Failed {
     error: HostError,
     /// The connection broke: libvirtd restarts, and the same call may succeed then.
     lost: bool,
+    /// It was not answered in time.
+    late: bool,
 }
 
 /// State of a domain, as far as it matters here.
@@ -107,7 +124,10 @@ impl Hypervisor {
         work: impl Fn(&Connect) -> Result<T, virt::error::Error> + Send + Sync + 'static,
     ) -> HostResult<T> {
         let work = Arc::new(work);
-        let give_up = tokio::time::Instant::now() + COMES_BACK;
+        let waits = IS_SILENT
+            .try_with(|_| ())
+            .map_or(COMES_BACK, |()| Duration::ZERO);
+        let give_up = tokio::time::Instant::now() + waits;
         loop {
             match self.call_once(what, Arc::clone(&work)).await {
                 Ok(value) => return Ok(value),
@@ -127,6 +147,38 @@ impl Hypervisor {
     where
         F: Fn(&Connect) -> Result<T, virt::error::Error> + Send + Sync + 'static,
     {
+        let in_report = IS_SILENT.try_with(|silent| silent.load(Ordering::Relaxed));
+        let limit = match in_report {
+            Ok(true) => {
+                let message = format!("{what}: libvirt did not answer the call before");
+                return Err(Failed {
+                    error: HostError::host(ErrorReason::HypervisorFailed, message),
+                    lost: false,
+                    late: false,
+                });
+            }
+            Ok(false) => REPORT_LIMIT,
+            Err(_) => LIMIT,
+        };
+        let answered = self.call_within(what, work, limit).await;
+        if let Err(failed) = &answered
+            && (failed.lost || failed.late)
+        {
+            // nobody asks outside of a report
+            let _ = IS_SILENT.try_with(|silent| silent.store(true, Ordering::Relaxed));
+        }
+        answered
+    }
+
+    async fn call_within<T: Send + 'static, F>(
+        &self,
+        what: &'static str,
+        work: Arc<F>,
+        limit: Duration,
+    ) -> Result<T, Failed>
+    where
+        F: Fn(&Connect) -> Result<T, virt::error::Error> + Send + Sync + 'static,
+    {
         let (answer, answered) = oneshot::channel();
         let run = Box::new(move |connection: Result<&Connect, HostError>| {
             // The caller gave up while this call was queued: what comes next must not find its effect.
@@ -137,8 +189,13 @@ impl Hypervisor {
                 Ok(connection) => work(connection).map_err(|error| Failed {
                     error: failed(what, &error),
                     lost: !connection.is_alive().unwrap_or(false),
+                    late: false,
                 }),
-                Err(error) => Err(Failed { error, lost: true }),
+                Err(error) => Err(Failed {
+                    error,
+                    lost: true,
+                    late: false,
+                }),
             };
             // The caller may give up meanwhile; the effect happened all the same.
             let _ = answer.send(result);
@@ -146,12 +203,13 @@ impl Hypervisor {
         let broken = |message: String| Failed {
             error: HostError::host(ErrorReason::HypervisorFailed, message),
             lost: false,
+            late: true,
         };
         self.workers.submit(Job { what, run }).map_err(|AllHang| {
             let message = format!("{what}: {MOST_THREADS} calls of libvirt hang already");
             broken(message)
         })?;
-        let late = tokio::time::sleep(LIMIT);
+        let late = tokio::time::sleep(limit);
         tokio::pin!(answered, late);
         loop {
             tokio::select! {
@@ -160,7 +218,7 @@ impl Hypervisor {
                     return answer.unwrap_or_else(|_| Err(broken(format!("{what}: the call panicked"))));
                 }
                 () = &mut late => {
-                    let limit = LIMIT.as_secs();
+                    let limit = limit.as_secs();
                     return Err(broken(format!("{what}: libvirt did not answer within {limit} s")));
                 }
                 // it may be queued behind calls that hang
@@ -401,6 +459,28 @@ mod tests {
 
     use super::*;
     use crate::vm::workers::THREADS;
+
+    #[tokio::test]
+    async fn a_report_asks_a_libvirt_that_is_down_once() {
+        let hypervisor = Hypervisor::new("test:///no/such/file");
+        without_waiting(async {
+            let first = hypervisor.domains().await.unwrap_err();
+            assert!(!first.message.contains("the call before"), "{first}");
+            let next = hypervisor.running().await.unwrap_err();
+            assert!(
+                next.message.contains("did not answer the call before"),
+                "{next}"
+            );
+        })
+        .await;
+        // one that answers is asked as ever
+        let answers = Hypervisor::new("test:///default");
+        let listed = without_waiting(async {
+            answers.version().await.unwrap();
+            answers.domains().await.unwrap()
+        });
+        assert!(!listed.await.is_empty());
+    }
 
     #[tokio::test]
     async fn a_call_that_was_given_up_before_its_turn_has_no_effect() {

@@ -6,4 +6,4 @@ pub mod locality;
 pub mod serial_log;
 mod workers;
 
-pub use hypervisor::{Domain, Hypervisor, PowerState};
+pub use hypervisor::{Domain, Hypervisor, PowerState, without_waiting};

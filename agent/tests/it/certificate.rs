@@ -312,6 +312,7 @@ fn settings(port: u16, tls: TlsSettings) -> Settings {
         database: None,
         redis: Default::default(),
         telemetry: Default::default(),
+        audit: Default::default(),
         peers: Default::default(),
     }
 }

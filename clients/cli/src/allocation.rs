@@ -6,6 +6,7 @@ use uuid::Uuid;
 use crate::api::{Api, number, parse_all};
 use crate::failure::{AllocationFailure, Failure};
 use crate::resolve::{list_query, unique};
+use crate::{project, suggest};
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
@@ -164,7 +165,7 @@ pub struct AllocationRef {
     /// Id, unique prefix of it, or name.
     allocation: String,
     /// Project to search for the name or prefix [default: your only one].
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "PROJECT")]
     project: Option<String>,
 }
 
@@ -174,7 +175,11 @@ impl AllocationRef {
     /// # Errors
     /// Those of [`resolve`].
     pub async fn id(&self, api: &Api) -> Result<String, Failure> {
-        let among = Among::Project(self.project.as_deref());
+        if Uuid::parse_str(&self.allocation).is_ok() {
+            return Ok(self.allocation.clone());
+        }
+        let project = project::given(api, self.project.clone()).await?;
+        let among = Among::Project(project.as_deref());
         resolve(api, among, &self.allocation).await
     }
 }
@@ -221,6 +226,12 @@ pub async fn resolve(api: &Api, among: Among<'_>, given: &str) -> Result<String,
             "no active allocation is named {given:?}; the latest with this name is {}, which is {}",
             newest.id, newest.status.state
         ))),
+        (Err(Failure::NotFound(message)), None) => {
+            let names = all.iter().filter(live).map(|a| a.config.name.as_str());
+            Err(Failure::NotFound(suggest::with_nearest(
+                message, given, names,
+            )))
+        }
         (found, _) => found,
     }
 }

@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use crate::failure::{ApiFailure, Failure};
 use crate::profile::Target;
+use crate::sign_in::credential::Credential;
 
 /// Waits between attempts; their number is one less than that of attempts.
 const BACKOFF: [Duration; 4] = [
@@ -26,10 +27,10 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 const STREAM_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 const PAGE_SIZE: &str = "200";
 
-/// A client of one API with one token.
+/// A client of one API with one credential.
 pub struct Api {
     base: Url,
-    token: Option<String>,
+    credential: Credential,
     http: reqwest::Client,
 }
 
@@ -50,16 +51,10 @@ impl Api {
     /// # Errors
     /// TLS cannot be set up on this machine.
     pub fn new(target: Target) -> Result<Self, Failure> {
-        let http = reqwest::Client::builder()
-            .timeout(TIMEOUT)
-            .connect_timeout(Duration::from_secs(5))
-            .redirect(reqwest::redirect::Policy::none())
-            .user_agent(concat!("gpuaas/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .map_err(|error| Failure::Local(format!("cannot set up HTTPS: {error}")))?;
+        let http = http_client()?;
         Ok(Self {
             base: target.api,
-            token: target.token,
+            credential: target.credential,
             http,
         })
     }
@@ -147,6 +142,22 @@ impl Api {
             .await
     }
 
+    /// Calls any method; one that may change something carries the key.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    pub async fn call(
+        &self,
+        method: Method,
+        path: &[&str],
+        query: &[(&str, String)],
+        body: Option<&Value>,
+        key: &IdempotencyKey,
+    ) -> Result<Value, Failure> {
+        let key = (method != Method::GET).then_some(key);
+        self.send(method, path, query, body, key).await
+    }
+
     /// Opens a stream of lines. It may last as long as it likes.
     ///
     /// # Errors
@@ -162,7 +173,7 @@ impl Api {
             .query(query)
             .timeout(STREAM_TIMEOUT)
             .header("accept", "application/x-ndjson");
-        if let Some(token) = &self.token {
+        if let Some(token) = self.credential.token(&self.http).await? {
             request = request.bearer_auth(token);
         }
         let opened = tokio::time::timeout(TIMEOUT, request.send()).await;
@@ -211,7 +222,7 @@ impl Api {
     ///
     /// # Errors
     /// The path or the token cannot be sent.
-    pub fn websocket(&self, path: &str, subprotocol: &str) -> Result<Upgrade, Failure> {
+    pub async fn websocket(&self, path: &str, subprotocol: &str) -> Result<Upgrade, Failure> {
         let mut url = self.base.clone();
         let scheme = if url.scheme() == "https" { "wss" } else { "ws" };
         url.path_segments_mut()
@@ -228,7 +239,7 @@ impl Api {
         };
         let headers = request.headers_mut();
         headers.insert("sec-websocket-protocol", header(subprotocol)?);
-        if let Some(token) = &self.token {
+        if let Some(token) = self.credential.token(&self.http).await? {
             headers.insert("authorization", header(&format!("Bearer {token}"))?);
         }
         Ok(request)
@@ -273,7 +284,7 @@ impl Api {
         key: Option<&IdempotencyKey>,
     ) -> Result<Value, Failure> {
         let mut request = self.http.request(method, url).query(query);
-        if let Some(token) = &self.token {
+        if let Some(token) = self.credential.token(&self.http).await? {
             request = request.bearer_auth(token);
         }
         if let Some(IdempotencyKey(key)) = key {
@@ -313,6 +324,20 @@ impl Api {
             .extend(path);
         Ok(url)
     }
+}
+
+/// The HTTP client of this program.
+///
+/// # Errors
+/// TLS cannot be set up on this machine.
+pub fn http_client() -> Result<reqwest::Client, Failure> {
+    reqwest::Client::builder()
+        .timeout(TIMEOUT)
+        .connect_timeout(Duration::from_secs(5))
+        .redirect(reqwest::redirect::Policy::none())
+        .user_agent(concat!("gpuaas/", env!("CARGO_PKG_VERSION")))
+        .build()
+        .map_err(|error| Failure::Local(format!("cannot set up HTTPS: {error}")))
 }
 
 fn request_id(response: &reqwest::Response) -> String {

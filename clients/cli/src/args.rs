@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    admin, catalog, explain, hosts, launch, list, network, power, quotas, release, reservations,
-    show, ssh, terminal, usage, watch,
+    admin, catalog, context, copy, explain, hosts, launch, list, login, members, network,
+    port_forward, power, projects, quotas, raw, release, reservations, show, ssh, ssh_keys,
+    terminal, usage, watch,
 };
-use crate::output::Format;
+use crate::formats::Format;
 
 /// Launch, use and release GPU capacity.
 #[derive(Debug, Parser)]
@@ -35,9 +36,15 @@ pub struct Global {
     /// Profile with the API address and token files [default: ~/.config/gpuaas/profile.toml].
     #[arg(long, env = "GPUAAS_PROFILE_FILE", value_name = "FILE", global = true)]
     pub profile_file: Option<PathBuf>,
-    /// Output format.
-    #[arg(long, value_enum, default_value_t = Format::Table, global = true)]
-    pub output: Format,
+    /// Context of a sign-in [default: the one in use]; see gpuaas context.
+    #[arg(long, env = "GPUAAS_CONTEXT", value_name = "NAME", global = true)]
+    pub context: Option<String>,
+    /// Output format [default: table].
+    #[arg(long, value_enum, value_name = "FORMAT", global = true)]
+    pub output: Option<Format>,
+    /// Print no progress and no hints, and of the answer only ids or names unless --output says otherwise.
+    #[arg(long, short, global = true)]
+    pub quiet: bool,
     /// Idempotency key of this change, to repeat it safely from a script [default: a new key per command].
     #[arg(long, value_name = "KEY", global = true)]
     pub idempotency_key: Option<String>,
@@ -45,6 +52,15 @@ pub struct Global {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Sign in with your identity provider.
+    Login(login::Flags),
+    /// Sign out, here and at the identity provider.
+    Logout,
+    /// Show who you are signed in as, with roles and projects.
+    Whoami,
+    /// The APIs that you are signed in to.
+    #[command(subcommand)]
+    Context(context::Command),
     /// Launch an allocation.
     Launch(launch::Flags),
     /// List your allocations, newest first.
@@ -57,6 +73,11 @@ pub enum Command {
     Ssh(ssh::Flags),
     /// Open a terminal to an allocation, without an SSH key.
     Terminal(terminal::Flags),
+    /// Copy files to or from an allocation with scp.
+    Cp(copy::Flags),
+    /// Forward a local port to a port of an allocation over SSH, until it is interrupted.
+    #[command(name = "port-forward")]
+    PortForward(port_forward::Flags),
     /// Stop the VM of an allocation. It keeps its disk, address and GPUs; billing continues.
     Stop(power::Flags),
     /// Start the VM of a stopped allocation.
@@ -65,6 +86,15 @@ pub enum Command {
     Reboot(power::Flags),
     /// Release an allocation. Billing stops, the VM is deleted and its disk is wiped.
     Release(release::Flags),
+    /// SSH keys that the platform keeps by name.
+    #[command(subcommand)]
+    SshKey(ssh_keys::Command),
+    /// Your projects.
+    #[command(subcommand)]
+    Project(projects::Command),
+    /// Members of a project, and invitations.
+    #[command(subcommand)]
+    Member(members::Command),
     /// Show usage and cost.
     Usage(usage::Flags),
     /// Show the quotas of your project and their use.
@@ -91,11 +121,40 @@ pub enum Command {
     /// Set up and operate the platform (administrators).
     #[command(subcommand)]
     Admin(admin::Command),
+    /// Call a method of the HTTP API with your token, and print its answer.
+    Api(raw::Flags),
+    /// Print the completion script of a shell.
+    Completion {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page, or write one page per command into a folder.
+    Man {
+        /// Folder for the pages; it must exist.
+        #[arg(long, value_name = "FOLDER")]
+        folder: Option<PathBuf>,
+    },
+}
+
+impl Global {
+    /// The output format.
+    pub fn format(&self) -> Format {
+        let fallback = if self.quiet {
+            Format::Name
+        } else {
+            Format::Table
+        };
+        self.output.unwrap_or(fallback)
+    }
 }
 
 impl Command {
     /// Whether an administrator's token is needed.
     pub fn is_admin(&self) -> bool {
-        matches!(self, Self::Nodes(_) | Self::Slots(_) | Self::Admin(_))
+        match self {
+            Self::Nodes(_) | Self::Slots(_) | Self::Admin(_) => true,
+            Self::Api(flags) => flags.is_admin(),
+            _ => false,
+        }
     }
 }

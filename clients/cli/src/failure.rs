@@ -50,6 +50,12 @@ pub enum Failure {
     /// The allocation ended as failed while it was waited for.
     #[error("{}", .0.message)]
     Allocation(Box<AllocationFailure>),
+    /// Nobody is signed in, or the sign-in did not work.
+    #[error("{0}")]
+    SignIn(String),
+    /// The identity provider says that the sign-in has ended: what is kept of it is worthless.
+    #[error("{0}")]
+    SignInEnded(String),
     /// Anything else on this machine.
     #[error("{0}")]
     Local(String),
@@ -68,6 +74,8 @@ pub struct ApiFailure {
     pub fields: Vec<(String, String)>,
     /// The unschedulable reasons that the message does not contain.
     pub causes: Vec<String>,
+    /// An existing name that is like the one that is unknown.
+    pub nearest: Option<String>,
     /// Quote it when asking for help.
     pub request_id: String,
     /// The whole answer.
@@ -120,6 +128,7 @@ impl ApiFailure {
             reason: text(detail("google.rpc.ErrorInfo"), "reason"),
             fields,
             causes,
+            nearest: None,
             request_id: if given_id.is_empty() {
                 request_id
             } else {
@@ -175,6 +184,7 @@ impl Failure {
         match self {
             Self::Usage(_) => 2,
             Self::NotFound(_) => 3,
+            Self::SignIn(_) | Self::SignInEnded(_) => 4,
             Self::Unreachable { .. } => 5,
             Self::Allocation(_) | Self::Local(_) => 1,
             Self::Api(error) => match (error.http, error.reason.as_str()) {
@@ -253,15 +263,29 @@ impl Failure {
             Self::Allocation(failure) => {
                 return Some(failure.advice.clone()).filter(|a| !a.is_empty());
             }
+            Self::SignIn(_) | Self::SignInEnded(_) => "Sign in: gpuaas login",
             Self::Unreachable { .. } => {
                 "Check that the API is running at this address; set it with --api, GPUAAS_API or the profile."
             }
+            Self::Api(error) if error.nearest.is_some() => {
+                return error
+                    .nearest
+                    .as_ref()
+                    .map(|name| format!("Did you mean {name}?"));
+            }
             Self::Api(error) => match error.reason.as_str() {
                 "CREDENTIAL_MISSING" => {
-                    "Set a token: --token-file FILE, GPUAAS_TOKEN_FILE, or token_file in the profile."
+                    "Sign in: gpuaas login; or give a token: --token-file FILE, GPUAAS_TOKEN_FILE, GPUAAS_TOKEN, or token_file in the profile."
                 }
-                "CREDENTIAL_EXPIRED" => "Get a new token and write it to the token file.",
-                "CREDENTIAL_INVALID" => "Check that the token is for this API.",
+                "CREDENTIAL_EXPIRED" => {
+                    "Get a new token and write it to the token file, or sign in: gpuaas login"
+                }
+                "CREDENTIAL_INVALID" => {
+                    "Sign in again: gpuaas login; or check that the token is for this API."
+                }
+                "SECOND_FACTOR_REQUIRED" => {
+                    "Sign out and in again, with your second factor: gpuaas logout, gpuaas login"
+                }
                 "PERMISSION_DENIED" if admin => {
                     "This needs a token of the other kind: a member's for a project, an administrator's for the platform. See --token-file, and token_file and admin_token_file in the profile."
                 }
@@ -273,8 +297,9 @@ impl Failure {
                     "List the images: gpuaas images"
                 }
                 "REGION_UNKNOWN" | "REGION_DISABLED" => "List the regions: gpuaas regions",
-                "SLOTS_IN_USE" | "NODE_VM_LIMIT" | "FRAGMENTED" | "FABRIC_HELD"
-                | "INCOMPLETE_SLOT" | "NODE_DRAINING" | "SLOT_UNHEALTHY" | "HUGEPAGES_MISSING" => {
+                "DISKS_BEING_WIPED" | "SLOTS_IN_USE" | "NODE_VM_LIMIT" | "FRAGMENTED"
+                | "FABRIC_HELD" | "INCOMPLETE_SLOT" | "NODE_DRAINING" | "SLOT_UNHEALTHY"
+                | "HUGEPAGES_MISSING" => {
                     "Queue the launch: gpuaas launch … --wait-for-capacity 2h; or see what fits: gpuaas availability"
                 }
                 "NO_CAPACITY" => {
@@ -318,7 +343,7 @@ impl Failure {
                     .iter()
                     .any(|(field, rule)| field == "project_id" && rule.contains("UUID")) =>
                 {
-                    "Use the project id: project_id in gpuaas list --output json."
+                    "Use the project's name or its id: project_id in gpuaas list --output json."
                 }
                 _ if error.is_transient() => "Try again in a moment.",
                 _ => return None,
@@ -346,6 +371,7 @@ mod tests {
         for (failure, code) in [
             (Failure::Usage(String::new()), 2),
             (Failure::NotFound(String::new()), 3),
+            (Failure::SignIn(String::new()), 4),
             (
                 Failure::Unreachable {
                     url: String::new(),

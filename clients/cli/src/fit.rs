@@ -2,6 +2,7 @@
 use std::collections::BTreeSet;
 use std::io::IsTerminal as _;
 
+use crate::formats::{self, Format};
 use crate::tty;
 
 /// Spaces between columns.
@@ -12,8 +13,12 @@ const LEAST: usize = 10;
 const ID_PREFIX: usize = 8;
 const ID_LENGTH: usize = 36;
 
-/// The width to fit into: that of the terminal, or what `COLUMNS` says; none for a pipe or a file.
+/// The width to fit into: that of the terminal, or what `COLUMNS` says; none for a pipe, a file, or the
+/// wide format.
 pub fn width() -> Option<usize> {
+    if formats::chosen() == Format::Wide {
+        return None;
+    }
     let set = std::env::var("COLUMNS").ok();
     let set = set.and_then(|text| text.parse().ok()).filter(|w| *w >= 40);
     set.or_else(|| {

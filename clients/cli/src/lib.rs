@@ -14,9 +14,12 @@ mod output;
 mod allocation;
 mod api;
 mod args;
+pub mod audit_chain;
 mod commands;
 mod failure;
 mod fit;
+mod formats;
+mod keys;
 mod node;
 mod owners;
 mod profile;
@@ -24,6 +27,7 @@ mod progress;
 mod project;
 mod reason;
 mod resolve;
+mod sign_in;
 mod ssh;
 mod state;
 mod suggest;
@@ -36,7 +40,6 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 use crate::args::Cli;
-use crate::output::Format;
 
 /// Runs the command line of this process.
 pub fn run() -> ExitCode {
@@ -44,7 +47,8 @@ pub fn run() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => suggest::better(error).exit(),
     };
-    let format = cli.global.output;
+    let format = cli.global.format();
+    formats::choose(format, cli.global.quiet);
     let is_admin = profile::is_admin(&cli.global, cli.command.is_admin());
     let outcome = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -54,9 +58,10 @@ pub fn run() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            match format {
-                Format::Table => note!("{}", failure.to_text(is_admin).trim_end()),
-                Format::Json => note!("{}", failure.to_json()),
+            if format.has_json_errors() {
+                complain!("{}", failure.to_json());
+            } else {
+                complain!("{}", failure.to_text(is_admin).trim_end());
             }
             ExitCode::from(failure.exit_code())
         }

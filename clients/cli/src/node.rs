@@ -9,6 +9,7 @@ use uuid::Uuid;
 use crate::api::{Api, number, parse, parse_all};
 use crate::failure::Failure;
 use crate::resolve::unique;
+use crate::suggest;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
@@ -161,12 +162,19 @@ pub async fn resolve(api: &Api, given: &str) -> Result<String, Failure> {
     if let Some(named) = all.iter().find(|n| n.config.hostname == given) {
         return Ok(named.id.clone());
     }
-    unique(
+    let found = unique(
         "node",
         given,
         all.iter().map(|n| n.id.as_str()),
         "gpuaas nodes",
-    )
+    );
+    let names = all.iter().map(|n| n.config.hostname.as_str());
+    found.map_err(|failure| match failure {
+        Failure::NotFound(message) => {
+            Failure::NotFound(suggest::with_nearest(message, given, names))
+        }
+        other => other,
+    })
 }
 
 /// The hostname of a node, else its id.

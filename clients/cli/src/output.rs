@@ -10,7 +10,8 @@ use tabled::builder::Builder;
 use tabled::settings::{Padding, Style};
 
 use crate::api::number;
-use crate::fit;
+use crate::formats::Format;
+use crate::{fit, formats};
 
 /// `google.type.Money`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -22,15 +23,6 @@ pub struct Money {
     pub nanos: i32,
 }
 
-/// Output format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Format {
-    /// For people.
-    Table,
-    /// For programs: the answer of the API.
-    Json,
-}
-
 /// Exit code when the output was closed: that of a program ended by the signal. Not 0, since the answer, such as a
 /// violated invariant, was not printed.
 const UNREAD: i32 = 141;
@@ -40,9 +32,14 @@ macro_rules! say {
     ($($text:tt)*) => { $crate::output::answer(format_args!($($text)*)) };
 }
 
-/// Prints a line of progress, or an error, on standard error; see [`progress`].
+/// Prints a line of progress or a hint on standard error, unless the user wants none; see [`progress`].
 macro_rules! note {
     ($($text:tt)*) => { $crate::output::progress(format_args!($($text)*)) };
+}
+
+/// Prints an error on standard error; see [`complain`].
+macro_rules! complain {
+    ($($text:tt)*) => { $crate::output::complain(format_args!($($text)*)) };
 }
 
 /// Writes a line to standard output at once. On a closed pipe the command ends here, quietly, with [`UNREAD`]. Where it cannot be written for another reason (a full disk), it fails.
@@ -52,22 +49,38 @@ pub fn answer(line: fmt::Arguments<'_>) {
         if error.kind() == ErrorKind::BrokenPipe {
             std::process::exit(UNREAD);
         }
-        progress(format_args!("error: cannot write the answer: {error}"));
+        complain(format_args!("error: cannot write the answer: {error}"));
         std::process::exit(1);
     }
 }
 
-/// Writes a line to standard error. On a closed pipe the command continues.
+/// Writes a line to standard error, unless `--quiet` is set. On a closed pipe the command continues.
 pub fn progress(line: fmt::Arguments<'_>) {
+    if !formats::is_quiet() {
+        complain(line);
+    }
+}
+
+/// Writes a line to standard error. On a closed pipe the command continues.
+pub fn complain(line: fmt::Arguments<'_>) {
     let _ = writeln!(stderr().lock(), "{line}");
 }
 
-/// Prints an answer for programs.
+/// Prints an answer for programs in the chosen format; nothing for an empty list of items or names.
 pub fn print_json(value: &Value) {
-    say!(
-        "{}",
-        serde_json::to_string_pretty(value).expect("a value always serialises")
-    );
+    let text = formats::chosen().text(value);
+    if !text.is_empty() {
+        say!("{text}");
+    }
+}
+
+/// Prints one message of a stream for programs.
+pub fn print_message(value: &Value) {
+    match formats::chosen() {
+        Format::Yaml => say!("---\n{}", Format::Yaml.text(value)),
+        Format::Name => print_json(&value["change"]),
+        _ => say!("{value}"),
+    }
 }
 
 /// Prints a name and its value; nothing when the value is empty.
@@ -83,7 +96,7 @@ pub fn print_table<const N: usize>(header: [&str; N], mut rows: Vec<[String; N]>
     say!("{}", table(&header[..shown], rows));
     if shown < N {
         note!(
-            "Not shown, for lack of width: {}. Use a wider terminal or --output json.",
+            "Not shown, for lack of width: {}. Use a wider terminal, or --output wide.",
             header[shown..].join(", ")
         );
     }

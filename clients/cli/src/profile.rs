@@ -7,6 +7,8 @@ use url::Url;
 
 use crate::args::Global;
 use crate::failure::Failure;
+use crate::sign_in::contexts::{Context, ContextFile, Contexts};
+use crate::sign_in::credential::{Credential, SignedIn};
 
 /// The file that a development stack or an administrator hands out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -23,18 +25,18 @@ pub struct Profile {
 }
 
 /// What a command needs.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Target {
     /// Base address.
     pub api: Url,
-    /// The token, when there is one.
-    pub token: Option<String>,
+    /// What is shown to it.
+    pub credential: Credential,
     /// Private key for logins whose own is unknown.
     pub identity: Option<PathBuf>,
 }
 
 /// Folder of the CLI's own settings: `$XDG_CONFIG_HOME/gpuaas` or `~/.config/gpuaas`.
-fn config_folder() -> Option<PathBuf> {
+pub fn config_folder() -> Option<PathBuf> {
     let base = std::env::var_os("XDG_CONFIG_HOME")
         .filter(|v| !v.is_empty())
         .map(PathBuf::from);
@@ -42,16 +44,129 @@ fn config_folder() -> Option<PathBuf> {
         .map(|base| base.join("gpuaas"))
 }
 
-/// Finds API and token.
+/// Finds API and credential. A token that the environment or a flag gives wins; then a context that is named, a profile
+/// that is named, the context in use, the profile in the user's folder. A context's token goes to its own API alone.
 ///
 /// # Errors
-/// No API is named anywhere, or a named file cannot be used.
+/// No API is named anywhere, or a named file or context cannot be used.
 pub fn target(global: &Global, admin: bool) -> Result<Target, Failure> {
     let profile = profile(global)?;
-    let api = global.api.clone().or(profile.api).ok_or_else(|| {
-        Failure::Usage("no API address is set; use --api URL, GPUAAS_API, or a profile file with --profile-file FILE".to_owned())
+    let from_profile = if admin {
+        profile
+            .admin_token_file
+            .clone()
+            .or(profile.token_file.clone())
+    } else {
+        profile.token_file.clone()
+    };
+    let given = given_token(global)?;
+    let file = ContextFile::of_user();
+    let known = match &file {
+        Ok(file) => file.read(),
+        // without a home folder there is no sign-in
+        Err(_) => Ok(Contexts::default()),
+    };
+    // a file of sign-ins that cannot be used is no reason to refuse a token that was given
+    let is_needed = given.is_none() && global.profile_file.is_none();
+    let known = match known {
+        Err(failure) if is_needed || global.context.is_some() => return Err(failure),
+        known => known.unwrap_or_default(),
+    };
+    let (api, context) = choose(global, &profile, &known)?;
+    let credential = match (given, context, from_profile, file) {
+        (Some(token), ..) => Credential::Given(token),
+        (None, Some((name, context)), _, Ok(file)) => {
+            Credential::Context(Box::new(SignedIn::new(file, name, context.clone())))
+        }
+        (None, _, Some(file), _) => Credential::Given(read_token(&file)?),
+        (None, ..) => Credential::None,
+    };
+    Ok(Target {
+        api,
+        credential,
+        identity: profile.identity_file.filter(|file| file.exists()),
+    })
+}
+
+/// The API's address for a sign-in.
+///
+/// # Errors
+/// None is named anywhere.
+pub fn address(global: &Global, known: &Contexts) -> Result<Url, Failure> {
+    // a context that does not exist yet is about to be created
+    let named = global
+        .context
+        .as_ref()
+        .and_then(|name| known.contexts.get(name));
+    match (&global.api, named) {
+        (None, Some(context)) => Ok(context.api.clone()),
+        _ => {
+            let anonymous = Global {
+                context: None,
+                ..global.clone()
+            };
+            Ok(choose(&anonymous, &profile(global)?, known)?.0)
+        }
+    }
+}
+
+/// The API, and the context whose token it gets unless another is given.
+fn choose<'a>(
+    global: &Global,
+    profile: &Profile,
+    known: &'a Contexts,
+) -> Result<(Url, Option<(&'a str, &'a Context)>), Failure> {
+    let named = match &global.context {
+        Some(name) => {
+            let context = known.find(name)?;
+            Some((name_in(known, name), context))
+        }
+        None => None,
+    };
+    if let Some(api) = &global.api {
+        let api = parse_address(api)?;
+        let context = match named {
+            Some((name, context)) if context.api != api => {
+                return Err(Failure::Usage(format!(
+                    "the context {name} is for {}, not for {api}",
+                    context.api
+                )));
+            }
+            Some(context) => Some(context),
+            // a profile that is named brings its own token
+            None if global.profile_file.is_some() && profile.token_file.is_some() => None,
+            None => known.of_api(&api),
+        };
+        return Ok((api, context));
+    }
+    if let Some((name, context)) = named {
+        return Ok((context.api.clone(), Some((name, context))));
+    }
+    if global.profile_file.is_some()
+        && let Some(api) = &profile.api
+    {
+        let api = parse_address(api)?;
+        let without_token = profile.token_file.is_none() && profile.admin_token_file.is_none();
+        let context = known.of_api(&api).filter(|_| without_token);
+        return Ok((api, context));
+    }
+    if let Some((name, context)) = known.in_use() {
+        return Ok((context.api.clone(), Some((name, context))));
+    }
+    let api = profile.api.as_ref().ok_or_else(|| {
+        Failure::Usage("no API address is set; sign in with gpuaas login --api URL, or use --api URL, GPUAAS_API, or a profile file with --profile-file FILE".to_owned())
     })?;
-    let api = Url::parse(&api)
+    Ok((parse_address(api)?, None))
+}
+
+/// A context's name, for as long as the contexts are there.
+fn name_in<'a>(known: &'a Contexts, name: &str) -> &'a str {
+    let found = known.contexts.get_key_value(name);
+    found.map_or("", |(name, _)| name)
+}
+
+fn parse_address(api: &str) -> Result<Url, Failure> {
+    let api = Url::parse(api)
         .ok()
         .filter(|u| matches!(u.scheme(), "http" | "https") && u.has_host());
     let api = api.ok_or_else(|| {
@@ -62,22 +177,34 @@ pub fn target(global: &Global, admin: bool) -> Result<Target, Failure> {
     {
         return Err(Failure::Usage("the API address must start with https:// because a token is sent; http:// is for this machine only".to_owned()));
     }
-    let from_profile = if admin {
-        profile.admin_token_file.or(profile.token_file)
+    Ok(api)
+}
+
+/// A token that this command was given: of the environment, or of a file.
+fn given_token(global: &Global) -> Result<Option<String>, Failure> {
+    if let Some(file) = &global.token_file {
+        return read_token(file).map(Some);
+    }
+    let token = std::env::var("GPUAAS_TOKEN").unwrap_or_default();
+    let token = token.trim();
+    if token.contains(char::is_whitespace) {
+        return Err(Failure::Usage(
+            "GPUAAS_TOKEN must have one token and nothing else".to_owned(),
+        ));
+    }
+    Ok(Some(token.to_owned()).filter(|token| !token.is_empty()))
+}
+
+/// What is set and keeps commands from using a sign-in, if anything is.
+pub fn wins_over_contexts(global: &Global) -> Option<&'static str> {
+    let has_token = |profile: Profile| profile.token_file.is_some();
+    if given_token(global).is_ok_and(|token| token.is_some()) {
+        Some("A token (GPUAAS_TOKEN or GPUAAS_TOKEN_FILE)")
+    } else if global.profile_file.is_some() && profile(global).is_ok_and(has_token) {
+        Some("A profile with a token (GPUAAS_PROFILE_FILE)")
     } else {
-        profile.token_file
-    };
-    let token = global
-        .token_file
-        .clone()
-        .or(from_profile)
-        .map(|file| read_token(&file))
-        .transpose()?;
-    Ok(Target {
-        api,
-        token,
-        identity: profile.identity_file.filter(|file| file.exists()),
-    })
+        None
+    }
 }
 
 /// Whether whoever runs a command is an administrator: it is a command of theirs, or the profile has their token.

@@ -1,20 +1,48 @@
 //! Projects by their names, as far as the caller may list them.
 use std::collections::HashMap;
 
+use serde_json::Value;
 use uuid::Uuid;
 
 use crate::api::Api;
 use crate::failure::Failure;
+use crate::suggest;
 
-/// The slugs of all projects by their ids; empty for who may not list them, so that ids are shown.
+/// The slugs of all projects by their ids, of the caller's own for who may not list all; empty when neither can be read,
+/// so that ids are shown.
 pub async fn names(api: &Api) -> HashMap<String, String> {
-    let found = api.list(&["admin", "projects"], &[], "projects").await;
-    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    let found = match api.list(&["admin", "projects"], &[], "projects").await {
+        Ok(all) => all,
+        Err(_) => own(api).await,
+    };
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     found
-        .unwrap_or_default()
         .iter()
         .map(|project| (text(&project["id"]), text(&project["slug"])))
         .collect()
+}
+
+/// The projects that the caller is a member of.
+pub async fn own(api: &Api) -> Vec<Value> {
+    let caller = api.get(&["whoami"], &[]).await;
+    let projects = caller
+        .ok()
+        .and_then(|mut caller| match caller["projects"].take() {
+            Value::Array(projects) => Some(projects),
+            _ => None,
+        });
+    projects.unwrap_or_default()
+}
+
+/// The id of a project of a flag; see [`id`].
+///
+/// # Errors
+/// Those of [`id`].
+pub async fn given(api: &Api, flag: Option<String>) -> Result<Option<String>, Failure> {
+    match flag {
+        Some(flag) => Ok(Some(id(api, &flag).await?)),
+        None => Ok(None),
+    }
 }
 
 /// The id of a project that is given by its id or its name; what is neither is for the API to refuse.
@@ -29,7 +57,12 @@ pub async fn id(api: &Api, given: &str) -> Result<String, Failure> {
     let mut ids = names.iter().filter(|(_, slug)| *slug == given);
     match (ids.next(), ids.next()) {
         (Some((id, _)), None) => Ok(id.clone()),
-        (None, _) => Ok(given.to_owned()),
+        (None, _) => match suggest::nearest(given, names.values().map(String::as_str)) {
+            Some(near) => Err(Failure::NotFound(format!(
+                "no project is named {given:?}; did you mean {near}?"
+            ))),
+            None => Ok(given.to_owned()),
+        },
         _ => Err(Failure::Usage(format!(
             "several organisations have a project {given:?}; use its id"
         ))),

@@ -71,6 +71,30 @@ impl Login {
     /// The arguments of `ssh`.
     pub fn arguments(&self, command: &[OsString]) -> Vec<OsString> {
         let mut arguments: Vec<OsString> = vec!["-p".into(), self.port.to_string().into()];
+        arguments.extend(self.secured());
+        arguments.push(self.target().into());
+        if !command.is_empty() {
+            arguments.push("--".into());
+            arguments.extend_from_slice(command);
+        }
+        arguments
+    }
+
+    /// The options that `ssh` and `scp` both take, with the port.
+    pub fn options(&self) -> Vec<OsString> {
+        let mut options = vec!["-o".into(), format!("Port={}", self.port).into()];
+        options.extend(self.secured());
+        options
+    }
+
+    /// User and host.
+    pub fn target(&self) -> String {
+        format!("{}@{}", self.user, self.host)
+    }
+
+    /// The options that pin the host keys and offer one identity.
+    fn secured(&self) -> Vec<OsString> {
+        let mut arguments: Vec<OsString> = Vec::new();
         let mut option = |text: OsString| arguments.extend(["-o".into(), text]);
         option(CONNECT_TIMEOUT.into());
         match &self.known_hosts {
@@ -84,11 +108,6 @@ impl Login {
         if let Some(identity) = &self.identity {
             option("IdentitiesOnly=yes".into());
             arguments.extend(["-i".into(), identity.clone().into()]);
-        }
-        arguments.push(format!("{}@{}", self.user, self.host).into());
-        if !command.is_empty() {
-            arguments.push("--".into());
-            arguments.extend_from_slice(command);
         }
         arguments
     }

@@ -1,6 +1,10 @@
 //! Suggestions for commands that there are not: what people mean, and not what happens to look alike.
 use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use strsim::levenshtein;
+
+use crate::api::Api;
+use crate::failure::Failure;
 
 /// Commands under the names that other tools give them.
 const MEANT: [(&str, &[&str]); 12] = [
@@ -49,7 +53,7 @@ pub fn better(mut error: Error) -> Error {
     };
     let alike = alike
         .into_iter()
-        .filter(|name| differences(&given, name) <= MOST_DIFFERENCES.min(given.len() / 2));
+        .filter(|name| levenshtein(&given, name) <= MOST_DIFFERENCES.min(given.len() / 2));
     let names: Vec<String> = meant.into_iter().chain(alike).collect();
     if !names.is_empty() {
         error.insert(
@@ -67,20 +71,46 @@ fn meant(given: &str) -> Option<&'static str> {
         .map(|(command, _)| *command)
 }
 
-/// Letters to insert, drop or change to get from one word to the other.
-fn differences(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let changed = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(diagonal + 1).min(row[j] + 1);
-        }
+/// The name that is most like what was typed, when one is alike enough to be meant.
+pub fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let given = given.to_ascii_lowercase();
+    let most = MOST_DIFFERENCES.min(given.chars().count() / 2);
+    names
+        .filter(|name| !name.is_empty())
+        .map(|name| (levenshtein(&given, &name.to_ascii_lowercase()), name))
+        .filter(|(count, _)| *count <= most)
+        .min()
+        .map(|(_, name)| name)
+}
+
+/// A refused launch with the nearest name where SKU, image or region are unknown: `given` has them in this order.
+pub async fn names(api: &Api, failure: Failure, given: [&str; 3]) -> Failure {
+    let Failure::Api(mut error) = failure else {
+        return failure;
+    };
+    let (list, key, given) = match error.reason.as_str() {
+        "SKU_UNKNOWN" => ("skus", "code", given[0]),
+        "IMAGE_UNKNOWN" => ("images", "slug", given[1]),
+        "REGION_UNKNOWN" => ("regions", "code", given[2]),
+        _ => return Failure::Api(error),
+    };
+    if let Ok(found) = api.list(&[list], &[], list).await {
+        let names = found.iter().filter_map(|one| one[key].as_str());
+        error.nearest = nearest(given, names).map(str::to_owned);
     }
-    row[b.len()]
+    Failure::Api(error)
+}
+
+/// A message about a name that there is not, with the nearest one.
+pub fn with_nearest<'a>(
+    message: String,
+    given: &str,
+    names: impl Iterator<Item = &'a str>,
+) -> String {
+    match nearest(given, names) {
+        Some(near) => format!("{message}; did you mean {near}?"),
+        None => message,
+    }
 }
 
 #[cfg(test)]
@@ -97,13 +127,17 @@ mod tests {
 
     #[test]
     fn words_are_compared_letter_by_letter() {
-        for (a, b, count) in [
-            ("rm", "terminal", 6),
-            ("lst", "list", 1),
-            ("", "ab", 2),
-            ("a", "a", 0),
+        for (given, near) in [
+            ("rm", None),
+            ("frist", Some("first")),
+            ("FIRST", Some("first")),
+            ("lab-slise", Some("lab-slice")),
+            ("", None),
+            ("x", None),
+            ("something-else", None),
         ] {
-            assert_eq!(differences(a, b), count, "{a} {b}");
+            let names = ["first", "lab-slice", "terminal", ""];
+            assert_eq!(nearest(given, names.into_iter()), near, "{given}");
         }
     }
 }

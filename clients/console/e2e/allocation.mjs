@@ -195,7 +195,7 @@ export async function byKeyboard() {
     await tabTo(page.getByLabel("Name"));
     await page.keyboard.press("ControlOrMeta+a");
     await page.keyboard.type(`${name}-keys`);
-    await page.keyboard.press("Tab");
+    await tabTo(page.getByLabel("SSH public keys"));
     await page.keyboard.press("ControlOrMeta+a");
     await page.keyboard.type(KEY);
     await tabTo(page.getByRole("button", { name: "Launch", exact: true }));

@@ -12,6 +12,8 @@ export const name = process.argv[4] || `e2e-${Date.now().toString(36)}`;
 const CODE_FILE = `${process.env.GPUAAS_STACK ?? ".run"}/pki/dev-issuer.sign-in`;
 /** The code of the stack's development sign-in. */
 export const code = () => readFileSync(CODE_FILE, "utf8").trim();
+/** The token that the stack wrote for a user or an administrator. */
+export const tokenOf = (role) => readFileSync(`${process.env.GPUAAS_STACK ?? ".run"}/tokens/${role}`, "utf8").trim();
 /** The link that `make status` prints. */
 export const link = () => `${BASE}/#sign-in=${code()}`;
 export const WIDE = { width: 1280, height: 860 };
@@ -50,15 +52,32 @@ export async function tabTo(locator) {
   throw new Error(`Tab never reaches ${locator}`);
 }
 
-export async function signIn(principal) {
+/** Opens the link of the stack, which leads to the page of the embedded issuer. */
+export async function openLink() {
   await page.goto(BASE);
   // a link that differs in its fragment alone loads nothing
   await page.goto(link());
   await page.reload();
+  await page.getByRole("heading", { name: "Choose who to be" }).waitFor();
+}
+
+export async function signIn(principal) {
+  await openLink();
   await page.getByRole("button", { name: principal }).click();
+  // from the page that everybody begins at
+  await page.getByRole("navigation", { name: "Main" }).getByRole("link", { name: "Allocations", exact: true }).click();
   await page.getByRole("heading", { name: "Allocations", exact: true }).waitFor();
 }
-export const signOut = () => page.getByRole("button", { name: "Sign out" }).click();
+
+/** Signing out of a sign-in goes by way of the issuer; a pasted token has none. */
+export async function signOut() {
+  const stored = await page.evaluate(() => sessionStorage.getItem("gpuaas.session"));
+  const back = JSON.parse(stored).source && page.waitForResponse((answer) => new URL(answer.url()).pathname === "/dev/end-session");
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await back;
+  await page.waitForURL(`${BASE}/`);
+  await page.getByRole("heading", { name: "Sign in" }).waitFor();
+}
 export const state = (word) => page.getByRole("heading", { level: 1 }).getByText(word, { exact: true });
 /** The launch form's choice of nodes with the image cached. */
 export const prewarmed = page.getByRole("checkbox", { name: "Only on nodes with the image cached" });

@@ -3,14 +3,25 @@ import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { Component, type ReactNode, Suspense, lazy, useEffect, useMemo } from "react";
 import { Link, Redirect, Route, Switch, useLocation } from "wouter";
 import { Problem } from "./api/problem";
-import { renew } from "./session/dev-issuer";
+import { keepInvitation } from "./session/invitation";
+import { keepGood } from "./session/lifecycle";
 import { useSession } from "./session/session";
 import { SignIn } from "./session/sign-in";
 import { Empty, Skeleton } from "./ui/basics";
 import { ProblemNote } from "./ui/problem";
 import { Page, Shell } from "./ui/shell";
-import { AllocationList } from "./views/allocations/list";
 
+const Overview = lazy(() => import("./views/overview/overview"));
+const OperatorHome = lazy(() => import("./views/operations/home"));
+const AllAllocations = lazy(() => import("./views/operations/allocations"));
+const ProjectQuotas = lazy(() => import("./views/operations/quotas"));
+const SshKeys = lazy(() => import("./views/keys/keys"));
+const ProjectPage = lazy(() => import("./views/project/project"));
+const Join = lazy(() => import("./views/project/join"));
+const Tenants = lazy(() => import("./views/tenants/tenants"));
+const AuditTrail = lazy(() => import("./views/audit/audit"));
+const Catalog = lazy(() => import("./views/catalog/catalog"));
+const AllocationList = lazy(() => import("./views/allocations/list"));
 const AllocationView = lazy(() => import("./views/allocations/detail"));
 const Launch = lazy(() => import("./views/launch/launch"));
 const Usage = lazy(() => import("./views/usage/usage"));
@@ -21,8 +32,9 @@ const Capacity = lazy(() => import("./views/capacity/capacity"));
 const NodeList = lazy(() => import("./views/nodes/list"));
 const NodeView = lazy(() => import("./views/nodes/node"));
 
+keepInvitation();
+
 const RETRIES = 2;
-const RENEW_CHECK_MS = 60_000;
 
 function newQueries(): QueryClient {
   return new QueryClient({
@@ -52,10 +64,16 @@ class Boundary extends Component<{ children: ReactNode }, { error: unknown }> {
   }
 }
 
+/** Where people begin: an operator without a project at the platform, everybody else at what is theirs. */
+function Home() {
+  const session = useSession();
+  return <Redirect to={session?.admin && session.projects.length === 0 ? "/admin" : "/overview"} replace />;
+}
+
 function NotFound() {
   return (
     <Page title="Not found">
-      <Empty title="This page does not exist" action={<Link href="/allocations">Go to allocations</Link>} />
+      <Empty title="This page does not exist" action={<Link href="/">Go to the home page</Link>} />
     </Page>
   );
 }
@@ -67,7 +85,8 @@ function Views() {
       <Boundary key={location}>
         <Suspense fallback={<div className="page"><Skeleton lines={6} label="Loading the view" /></div>}>
           <Switch>
-            <Route path="/"><Redirect to="/allocations" replace /></Route>
+            <Route path="/"><Home /></Route>
+            <Route path="/overview" component={Overview} />
             <Route path="/allocations" component={AllocationList} />
             <Route path="/allocations/:id">{({ id }) => <AllocationView key={id} id={id} />}</Route>
             <Route path="/launch" component={Launch} />
@@ -75,6 +94,15 @@ function Views() {
             <Route path="/reservations/new"><Reserve side="project" /></Route>
             <Route path="/reservations/:id">{({ id }) => <ReservationView key={id} side="project" id={id} />}</Route>
             <Route path="/usage" component={Usage} />
+            <Route path="/keys" component={SshKeys} />
+            <Route path="/project" component={ProjectPage} />
+            <Route path="/join" component={Join} />
+            <Route path="/admin" component={OperatorHome} />
+            <Route path="/admin/allocations" component={AllAllocations} />
+            <Route path="/admin/catalog" component={Catalog} />
+            <Route path="/admin/quotas" component={ProjectQuotas} />
+            <Route path="/admin/audit" component={AuditTrail} />
+            <Route path="/admin/organisations" component={Tenants} />
             <Route path="/admin/nodes" component={NodeList} />
             <Route path="/admin/nodes/:id">{({ id }) => <NodeView key={id} id={id} />}</Route>
             <Route path="/admin/capacity" component={Capacity} />
@@ -94,10 +122,6 @@ export function App() {
   const who = session ? `${session.principal} ${session.project}` : "";
   // nothing that one identity has seen is shown to the next
   const queries = useMemo(newQueries, [who]);
-  useEffect(() => {
-    if (!who) return;
-    const timer = setInterval(renew, RENEW_CHECK_MS);
-    return () => clearInterval(timer);
-  }, [who]);
+  useEffect(() => (session ? keepGood(session) : undefined), [session]);
   return <QueryClientProvider client={queries}>{session ? <Views key={who} /> : <SignIn />}</QueryClientProvider>;
 }

@@ -8,20 +8,24 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 
 use crate::lab;
-use crate::process::PidFile;
+use crate::process::{PidFile, Process};
 
 /// How deep below the folder pid files may lie.
 const DEPTH: usize = 4;
 
+/// What was started below `folder` and runs.
+pub fn running(folder: &Path) -> Vec<Process> {
+    let files = files(folder, DEPTH).into_iter();
+    files
+        .filter(|file| file.extension().is_some_and(|extension| extension == "pid"))
+        .filter_map(|file| PidFile::new(file).running())
+        .collect()
+}
+
 /// Ends everything that was started below `folder`. Its files stay.
 pub fn sweep(folder: &Path) {
-    for file in files(folder, DEPTH) {
-        if file.extension().is_some_and(|extension| extension == "pid") {
-            let pid_file = PidFile::new(&file);
-            if let Some(process) = pid_file.running() {
-                process.stop(Signal::SIGTERM, Duration::from_secs(1));
-            }
-        }
+    for process in running(folder) {
+        process.stop(Signal::SIGTERM, Duration::from_secs(1));
     }
     lab::detach_below(folder);
     for file in files(folder, DEPTH) {

@@ -2,6 +2,7 @@
 //!
 //! It exists so that the first start needs no identity provider. It is off unless configured, and a
 //! token of it is checked by the same code as any other issuer's.
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
@@ -16,32 +17,55 @@ use jsonwebtoken::jwk::{
 };
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::secret_file;
 
 /// Settings of the embedded issuer.
 #[derive(Clone, Debug, Deserialize)]
+#[serde(default)]
 pub struct DevIssuerSettings {
     /// Ed25519 private key, PKCS#8 PEM, mode 0600. Beside it lies a file that ends in `.sign-in`, mode 0600, with the
     /// code that the development sign-in demands: who can read neither is nobody.
     pub key_file: PathBuf,
-    /// The `iss` claim.
-    #[serde(default = "default_issuer")]
+    /// What principals of this issuer are registered with; it outlives a change of the address.
     pub issuer: String,
-    /// The `aud` claim.
-    #[serde(default = "default_audience")]
+    /// The `aud` claim of access tokens.
     pub audience: String,
+    /// Address at which browsers and programs of this machine reach the gateway, and the `iss` claim; the first of
+    /// `server.listen` when absent.
+    pub url: Option<String>,
+    /// Life of an access token of a sign-in, in seconds.
+    pub token_seconds: u32,
 }
 
-fn default_issuer() -> String {
-    "https://dev.gpuaas.localhost".to_owned()
-}
-
-fn default_audience() -> String {
-    "gpuaas".to_owned()
+impl Default for DevIssuerSettings {
+    fn default() -> Self {
+        Self {
+            key_file: PathBuf::new(),
+            issuer: "https://dev.gpuaas.localhost".to_owned(),
+            audience: "gpuaas".to_owned(),
+            url: None,
+            token_seconds: 3600,
+        }
+    }
 }
 
 impl DevIssuerSettings {
+    /// With the address that follows from where the gateway listens, unless one is set.
+    #[must_use]
+    pub fn reached_at(mut self, listen: &[SocketAddr], tls: bool) -> Self {
+        let scheme = if tls { "https" } else { "http" };
+        if let (None, Some(address)) = (&self.url, listen.first()) {
+            let host = match address {
+                SocketAddr::V6(v6) if v6.ip().is_loopback() => "[::1]",
+                _ => "127.0.0.1",
+            };
+            self.url = Some(format!("{scheme}://{host}:{}", address.port()));
+        }
+        self
+    }
+
     /// File with the code of the development sign-in.
     pub fn code_file(&self) -> PathBuf {
         self.key_file.with_extension("sign-in")
@@ -83,6 +107,17 @@ struct Claims {
     iat: i64,
     nbf: i64,
     exp: i64,
+    #[serde(flatten)]
+    more: Map<String, Value>,
+}
+
+/// What an access token and an id token are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind<'a> {
+    /// To call the API with.
+    Access,
+    /// To tell this client who has signed in.
+    Id(&'a str),
 }
 
 /// The embedded issuer.
@@ -138,7 +173,7 @@ impl DevIssuer {
     pub fn remaining_seconds(&self, token: &str, subject: &str, now: Timestamp) -> Option<i64> {
         let key = DecodingKey::from_jwk(&self.public).ok()?;
         let mut validation = Validation::new(Algorithm::EdDSA);
-        validation.set_issuer(&[&self.settings.issuer]);
+        validation.set_issuer(&self.names());
         validation.set_audience(&[&self.settings.audience]);
         let claims = jsonwebtoken::decode::<Claims>(token, &key, &validation)
             .ok()?
@@ -146,9 +181,39 @@ impl DevIssuer {
         (claims.sub == subject).then_some(claims.exp - now.as_second())
     }
 
-    /// The `iss` of its tokens.
+    /// The claims of a token that was signed here, expired or not, whatever its audience.
+    pub fn read(&self, token: &str) -> Option<Map<String, Value>> {
+        let key = DecodingKey::from_jwk(&self.public).ok()?;
+        let mut validation = Validation::new(Algorithm::EdDSA);
+        validation.set_issuer(&[self.address()]);
+        validation.validate_aud = false;
+        validation.validate_exp = false;
+        validation.set_required_spec_claims(&["iss"]);
+        let read = jsonwebtoken::decode::<Map<String, Value>>(token, &key, &validation);
+        Some(read.ok()?.claims)
+    }
+
+    /// What principals are registered with.
     pub fn issuer(&self) -> &str {
         &self.settings.issuer
+    }
+
+    /// The `iss` of its tokens: where it is reached.
+    pub fn address(&self) -> &str {
+        let url = self.settings.url.as_deref();
+        url.unwrap_or(&self.settings.issuer).trim_end_matches('/')
+    }
+
+    /// Each `iss` that a token of it may have.
+    pub fn names(&self) -> Vec<&str> {
+        let mut names = vec![self.issuer(), self.address()];
+        names.dedup();
+        names
+    }
+
+    /// Life of an access token of a sign-in, in seconds.
+    pub fn token_seconds(&self) -> i64 {
+        self.settings.token_seconds.into()
     }
 
     /// The `aud` of its tokens.
@@ -163,7 +228,7 @@ impl DevIssuer {
         }
     }
 
-    /// Signs a token for a subject, valid from `now` for `seconds`.
+    /// Signs an access token for a subject, valid from `now` for `seconds`.
     ///
     /// # Errors
     /// Signing failed.
@@ -173,17 +238,38 @@ impl DevIssuer {
         now: Timestamp,
         seconds: i64,
     ) -> Result<String, DevIssuerError> {
+        self.sign_with(Kind::Access, subject, now, seconds, Map::new())
+    }
+
+    /// Signs a token with further claims.
+    ///
+    /// # Errors
+    /// Signing failed.
+    pub fn sign_with(
+        &self,
+        kind: Kind<'_>,
+        subject: &str,
+        now: Timestamp,
+        seconds: i64,
+        more: Map<String, Value>,
+    ) -> Result<String, DevIssuerError> {
         let now = now.as_second();
+        let (audience, typ) = match kind {
+            Kind::Access => (self.audience(), "at+jwt"),
+            Kind::Id(client) => (client, "JWT"),
+        };
         let claims = Claims {
-            iss: self.settings.issuer.clone(),
-            aud: self.settings.audience.clone(),
+            iss: self.address().to_owned(),
+            aud: audience.to_owned(),
             sub: subject.to_owned(),
             iat: now,
             nbf: now,
             exp: now + seconds,
+            more,
         };
         let header = Header {
             kid: self.public.common.key_id.clone(),
+            typ: Some(typ.to_owned()),
             ..Header::new(Algorithm::EdDSA)
         };
         Ok(jsonwebtoken::encode(&header, &claims, &self.key)?)
@@ -263,8 +349,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("temp dir");
         let settings = DevIssuerSettings {
             key_file: dir.path().join("key.pem"),
-            issuer: default_issuer(),
-            audience: default_audience(),
+            ..DevIssuerSettings::default()
         };
         let first = DevIssuer::open_or_create(settings.clone()).expect("made");
         let again = DevIssuer::open_or_create(settings).expect("opened");

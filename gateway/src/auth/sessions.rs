@@ -1,22 +1,27 @@
 //! Remembers for seconds who a token's bearer is, so that not every call verifies a signature and reads the database.
 //!
 //! A session is what [`Verifier`](super::verify::Verifier) and the tables of schema `edge` said of one token. It is
-//! kept for [`LIFE`] at most, and only while this process hears of changes: triggers on principals and memberships
-//! notify [`CHANNEL`], and a notification empties the cache. Without a connection that listens nothing is kept, and
+//! kept for [`LIFE`] at most, and only while this process hears of changes: triggers on principals, memberships,
+//! projects and organisations notify [`CHANNEL`], and a notification empties the cache. Without a connection that listens nothing is kept, and
 //! each call asks the database. So a principal that is disabled is refused as soon as the notification arrives, and
 //! after [`LIFE`] even if the network loses it.
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use aws_lc_rs::digest;
 use gpuaas_common::CancellationToken;
-use gpuaas_common::identity::TokenMinter;
+use gpuaas_common::identity::{Bearer, TokenMinter};
 use moka::sync::Cache;
 use sqlx::PgPool;
 use sqlx::postgres::PgListener;
+use tokio::sync::broadcast;
+use uuid::Uuid;
 
 use super::verify::Identity;
+use crate::contract::route::Route;
+use crate::policy::{Grant, Policies, Refusal};
 use crate::store::Principal;
 
 /// Longest life of a session. Well below that of an internal token, which a session keeps one of for each service.
@@ -35,8 +40,10 @@ pub struct Session {
     pub identity: Identity,
     /// As registered.
     pub principal: Principal,
-    /// Internal tokens that were made for it, by service.
-    internal: Mutex<Vec<(&'static str, String)>>,
+    /// What policies have said of it, by action.
+    grants: Mutex<HashMap<String, Arc<Grant>>>,
+    /// Internal tokens that were made for it, by service and action.
+    internal: Mutex<HashMap<(&'static str, String), String>>,
 }
 
 impl Session {
@@ -45,32 +52,92 @@ impl Session {
         Self {
             identity,
             principal,
+            grants: Mutex::default(),
             internal: Mutex::default(),
         }
     }
 
-    /// An internal token for a service, made at the first call; `now` is in seconds since 1970.
+    /// The session of an identity that is not registered: of no use but to say who it is and to accept an invitation. Its
+    /// name is no principal's, and is for records and limits.
+    pub fn unregistered(identity: Identity) -> Self {
+        let name = format!("{} {}", identity.issuer, identity.subject);
+        let principal = Principal {
+            name,
+            ..Principal::default()
+        };
+        Self::new(identity, principal)
+    }
+
+    /// Whether its identity is a registered principal.
+    pub fn is_registered(&self) -> bool {
+        !self.principal.id.is_nil()
+    }
+
+    /// What policies say of an action of the route, decided at the first call. A refusal is not kept: each is on record.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub fn grant(&self, policies: &Policies, route: &Route) -> Result<Arc<Grant>, Refusal> {
+        let made = self.grants.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(grant) = made.get(&route.action) {
+            return Ok(grant.clone());
+        }
+        drop(made);
+        let grant = Arc::new(policies.grant(&self.principal, route)?);
+        let mut made = self.grants.lock().unwrap_or_else(PoisonError::into_inner);
+        made.insert(route.action.clone(), grant.clone());
+        Ok(grant)
+    }
+
+    /// An internal token for the route's service and action, good in these projects, made at the first call; `now` is in
+    /// seconds since 1970.
     ///
     /// # Errors
     /// Signing failed.
     pub fn internal_token(
         &self,
         minter: &TokenMinter,
-        service: &'static str,
+        route: &Route,
+        grant: &Grant,
         now: i64,
     ) -> Result<String, jsonwebtoken::errors::Error> {
         let mut made = self.internal.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, token)) = made.iter().find(|(name, _)| *name == service) {
+        let of = (route.service, route.action.clone());
+        if let Some(token) = made.get(&of) {
             return Ok(token.clone());
         }
-        let Principal {
-            name,
-            projects,
-            admin,
-        } = &self.principal;
-        let token = minter.mint(service, name, projects, *admin, now)?;
-        made.push((service, token.clone()));
+        let bearer = self.bearer(route, &grant.projects);
+        let token = minter.mint_for(route.service, &bearer, now)?;
+        made.insert(of, token.clone());
         Ok(token)
+    }
+
+    /// What an internal token for the route says.
+    pub fn bearer<'a>(&'a self, route: &'a Route, projects: &'a [Uuid]) -> Bearer<'a> {
+        Bearer {
+            principal: &self.principal.name,
+            projects,
+            platform_role: self.principal.platform_role,
+            action: Some(&route.access.action),
+        }
+    }
+}
+
+/// Changes of access, as they are heard of.
+#[derive(Debug)]
+pub struct Changes(broadcast::Receiver<Option<Uuid>>);
+
+impl Changes {
+    /// Returns when the access of this principal may have changed.
+    pub async fn of(&mut self, principal: Uuid) {
+        loop {
+            match self.0.recv().await {
+                Ok(Some(changed)) if changed != principal => {}
+                Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => return,
+                // the process ends
+                Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
+            }
+        }
     }
 }
 
@@ -84,7 +151,12 @@ pub struct Sessions {
     cache: Cache<[u8; 32], Arc<Session>>,
     /// Odd while a connection listens; raised at every change and whenever the connection comes or goes.
     epoch: AtomicU64,
+    /// Principals whose access has changed; nobody in particular: everybody's may have.
+    changes: broadcast::Sender<Option<Uuid>>,
 }
+
+/// Changes that a reader may be behind before it takes all to have changed.
+const CHANGES: usize = 256;
 
 impl Default for Sessions {
     fn default() -> Self {
@@ -94,6 +166,7 @@ impl Default for Sessions {
                 .time_to_live(LIFE)
                 .build(),
             epoch: AtomicU64::new(0),
+            changes: broadcast::Sender::new(CHANGES),
         }
     }
 }
@@ -123,6 +196,13 @@ impl Sessions {
         }
     }
 
+    /// Forgets all of them at once, after a change of this process's own; other processes hear of it.
+    pub fn forget_all(&self) {
+        // by two: whether a connection listens has not changed
+        self.epoch.fetch_add(2, Ordering::SeqCst);
+        self.cache.invalidate_all();
+    }
+
     /// Listens for changes until `shutdown`.
     pub async fn listen(&self, pool: PgPool, shutdown: CancellationToken) {
         loop {
@@ -144,10 +224,23 @@ impl Sessions {
         let mut listener = PgListener::connect_with(pool).await?;
         listener.listen(CHANNEL).await?;
         self.forget(true);
-        while listener.try_recv().await?.is_some() {
+        // what happened while nobody listened
+        self.tell(None);
+        while let Some(change) = listener.try_recv().await? {
             self.forget(true);
+            self.tell(change.payload().parse().ok());
         }
         Ok(())
+    }
+
+    /// Changes from now on.
+    pub fn changes(&self) -> Changes {
+        Changes(self.changes.subscribe())
+    }
+
+    fn tell(&self, principal: Option<Uuid>) {
+        // nobody may be waiting
+        let _ = self.changes.send(principal);
     }
 
     fn forget(&self, listening: bool) {
@@ -183,11 +276,11 @@ mod tests {
             issuer: "i".to_owned(),
             subject: "s".to_owned(),
             expires,
+            ..Identity::default()
         };
         let principal = Principal {
             name: "user:a".to_owned(),
-            admin: false,
-            projects: Vec::new(),
+            ..Principal::default()
         };
         Arc::new(Session::new(identity, principal))
     }
@@ -209,9 +302,17 @@ mod tests {
     fn what_was_read_before_a_change_is_not_kept_after_it() {
         let sessions = Sessions::default();
         sessions.forget(true);
-        let before = sessions.mark();
-        sessions.forget(true);
-        sessions.keep("t", before, &session(100));
+        for change in [Sessions::forget_all, |sessions: &Sessions| {
+            sessions.forget(true)
+        }] {
+            let before = sessions.mark();
+            change(&sessions);
+            sessions.keep("t", before, &session(100));
+            assert!(sessions.get("t", 0).is_none());
+        }
+        sessions.keep("t", sessions.mark(), &session(100));
+        assert!(sessions.get("t", 0).is_some());
+        sessions.forget_all();
         assert!(sessions.get("t", 0).is_none());
     }
 
@@ -225,12 +326,26 @@ mod tests {
     }
 
     #[test]
-    fn a_service_gets_one_internal_token_for_the_life_of_a_session() {
+    fn an_action_gets_one_internal_token_for_the_life_of_a_session() {
         let pair = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).expect("key");
         let minter = TokenMinter::from_pem(&pair.serialize_pem()).expect("minter");
+        let routes = crate::routes().expect("served");
+        let policies = Policies::open(None, &routes).expect("policies");
         let session = session(100);
-        let token = |service, now| session.internal_token(&minter, service, now).expect("made");
-        assert_eq!(token("billing", 1), token("billing", 2));
-        assert_ne!(token("billing", 1), token("scheduler", 1));
+        let token = |path: &str, now| {
+            let found = routes.lookup(&http::Method::GET, path);
+            let crate::contract::route::Lookup::Found(route, _) = found else {
+                panic!("{path} is a route");
+            };
+            let grant = session.grant(&policies, route).expect("allowed");
+            let token = session.internal_token(&minter, route, &grant, now);
+            token.expect("made")
+        };
+        assert_eq!(token("/api/v1/usage", 1), token("/api/v1/usage", 2));
+        assert_ne!(token("/api/v1/usage", 1), token("/api/v1/skus", 1));
+        assert_ne!(
+            token("/api/v1/allocations", 1),
+            token("/api/v1/allocations/a", 1)
+        );
     }
 }

@@ -1,42 +1,27 @@
 //! Checks a bearer token: issuer known, algorithm pinned per issuer, key by id, audience, times.
 use std::collections::HashMap;
-use std::path::PathBuf;
 
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation};
 use opentelemetry::metrics::Meter;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::Value;
 use tonic::Code;
-use url::Url;
+use uuid::Uuid;
 
 use super::dev_issuer::DevIssuer;
-use super::keys::{Fetches, KeySource, KeysError, RefreshSettings};
+use super::keys::{Fetches, KeySource, KeysError};
+pub use super::settings::IssuerSettings;
 use crate::error::ApiError;
 
 /// Clocks may differ by this much, in seconds.
 pub const LEEWAY_SECONDS: u64 = 10;
+/// When a credential stops to count that does not expire.
+pub const NEVER: i64 = i64::MAX;
 /// No issuer writes longer tokens; longer ones are not parsed.
 const MAX_TOKEN_BYTES: usize = 8192;
-
-/// One trusted issuer.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct IssuerSettings {
-    /// The `iss` claim, exactly.
-    pub issuer: String,
-    /// The `aud` claim that names this API.
-    pub audience: String,
-    /// Accepted signature algorithms, for example `["RS256"]`. Symmetric ones are refused.
-    pub algorithms: Vec<String>,
-    /// Key set in a file.
-    pub jwks_file: Option<PathBuf>,
-    /// Address of the key set; https, or http on loopback.
-    pub jwks_url: Option<Url>,
-    /// When the key set of `jwks_url` is fetched again.
-    #[serde(default)]
-    pub jwks_refresh: RefreshSettings,
-}
 
 /// Why the configured issuers are not usable.
 #[derive(Debug, thiserror::Error)]
@@ -61,21 +46,67 @@ pub enum IssuerError {
 }
 
 /// A checked token: who the issuer says it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
-    /// The issuer.
+    /// The issuer, as principals are registered with it.
     pub issuer: String,
     /// The issuer's name for the principal.
     pub subject: String,
     /// When the token stops to count, in seconds since 1970, with what clocks may differ by.
     pub expires: i64,
+    /// Address of the subject, when the issuer says that it has verified it.
+    pub email: Option<String>,
+    /// When the token was issued, in seconds since 1970; 0 when it does not say.
+    pub issued: i64,
+    /// The issuer's name for the sign-in that the token comes from.
+    pub sid: Option<String>,
+    /// Whether the sign-in proves what the issuer's settings ask of administrators.
+    pub second_factor: bool,
+    /// The API key that it came with, or that its short token is for.
+    pub key: Option<Uuid>,
+    /// It came with a short token in place of the key.
+    pub is_short: bool,
 }
 
-#[derive(Debug)]
-struct Issuer {
+/// What is trusted of one issuer.
+#[derive(Clone, Debug)]
+pub(super) struct Issuer {
+    /// What principals are registered with.
+    pub(super) name: String,
     audience: String,
     algorithms: Vec<Algorithm>,
     keys: KeySource,
+    /// Who a logout token may be for.
+    pub(super) clients: Vec<String>,
+    admin_acr: Vec<String>,
+    admin_amr: Vec<String>,
+    /// Days for which a logout is remembered.
+    pub(super) logout_days: u16,
+}
+
+impl Issuer {
+    fn proves_second_factor(&self, claims: &Verified) -> bool {
+        let Self {
+            admin_acr,
+            admin_amr,
+            ..
+        } = self;
+        let is_one_of = |text: &Value, list: &[String]| list.iter().any(|known| text == known);
+        let mut methods = claims.amr.as_array().into_iter().flatten();
+        (admin_acr.is_empty() && admin_amr.is_empty())
+            || is_one_of(&claims.acr, admin_acr)
+            || methods.any(|method| is_one_of(method, admin_amr))
+    }
+}
+
+/// A token whose key and algorithm are those of a trusted issuer; its signature is not checked yet.
+pub(super) struct Candidate<'a> {
+    pub(super) issuer: &'a Issuer,
+    pub(super) key: DecodingKey,
+    /// Checks signature, issuer and times; the audience is left to add.
+    pub(super) validation: Validation,
+    /// The header's `typ`.
+    pub(super) kind: Option<String>,
 }
 
 /// Checks tokens of all trusted issuers.
@@ -93,6 +124,46 @@ struct Unverified {
 struct Verified {
     sub: String,
     exp: f64,
+    #[serde(default)]
+    iat: f64,
+    #[serde(default)]
+    email: Value,
+    #[serde(default)]
+    email_verified: Value,
+    sid: Option<String>,
+    // an issuer may write these in any form; what is not understood proves nothing
+    #[serde(default)]
+    acr: Value,
+    #[serde(default)]
+    amr: Value,
+    /// Some issuers say here which kind of token it is.
+    typ: Option<String>,
+    // what only id tokens and logout tokens have
+    at_hash: Option<IgnoredAny>,
+    c_hash: Option<IgnoredAny>,
+    events: Option<IgnoredAny>,
+}
+
+impl Verified {
+    /// The address, when it is verified. Some issuers write the claim as text.
+    fn verified_email(&self) -> Option<String> {
+        let verified = match &self.email_verified {
+            Value::Bool(verified) => *verified,
+            Value::String(text) => text == "true",
+            _ => false,
+        };
+        let email = self.email.as_str().filter(|_| verified)?;
+        Some(email.to_owned())
+    }
+
+    /// Whether this was made for another use than to call an API with.
+    fn is_of_another_kind(&self) -> bool {
+        let kind = self.typ.as_deref();
+        self.at_hash.is_some()
+            || self.c_hash.is_some()
+            || self.events.is_some()
+            || matches!(kind, Some("ID" | "Refresh" | "Offline" | "Logout"))
+    }
 }
 
 impl Verifier {
@@ -117,15 +188,23 @@ impl Verifier {
         }
         if let Some(dev) = dev {
             let embedded = Issuer {
+                name: dev.issuer().to_owned(),
                 audience: dev.audience().to_owned(),
                 algorithms: vec![Algorithm::EdDSA],
                 keys: KeySource::fixed(dev.key_set()),
+                clients: Vec::new(),
+                admin_acr: Vec::new(),
+                admin_amr: Vec::new(),
+                logout_days: 30,
             };
-            if issuers.insert(dev.issuer().to_owned(), embedded).is_some() {
-                return Err(IssuerError::Setting {
-                    issuer: dev.issuer().to_owned(),
-                    problem: "is also the embedded issuer".to_owned(),
-                });
+            // its tokens name its address once it has one; those from before stay good
+            for name in dev.names() {
+                if issuers.insert(name.to_owned(), embedded.clone()).is_some() {
+                    return Err(IssuerError::Setting {
+                        issuer: name.to_owned(),
+                        problem: "is also the embedded issuer".to_owned(),
+                    });
+                }
             }
         }
         Ok(Self { issuers })
@@ -137,6 +216,54 @@ impl Verifier {
     /// `CREDENTIAL_EXPIRED` or `CREDENTIAL_INVALID`; `DEPENDENCY_UNAVAILABLE` when the key may be one that the issuer
     /// has but the gateway has not fetched.
     pub async fn verify(&self, token: &str) -> Result<Identity, ApiError> {
+        let Candidate {
+            issuer,
+            key,
+            mut validation,
+            ..
+        } = self.candidate(token).await?;
+        validation.set_required_spec_claims(&["exp", "aud", "iss", "sub"]);
+        validation.set_audience(&[&issuer.audience]);
+        let verified = jsonwebtoken::decode::<Verified>(token, &key, &validation).map_err(
+            |error| match error.kind() {
+                ErrorKind::ExpiredSignature => ApiError::new(
+                    Code::Unauthenticated,
+                    ErrorReason::CredentialExpired,
+                    "The token has expired. Get a new one.",
+                ),
+                ErrorKind::ImmatureSignature => invalid("it is not valid yet"),
+                ErrorKind::InvalidAudience => invalid("it is meant for another audience"),
+                ErrorKind::MissingRequiredClaim(claim) => {
+                    invalid(&format!("it lacks the claim {claim}"))
+                }
+                _ => invalid("its signature or claims are wrong"),
+            },
+        )?;
+        let claims = verified.claims;
+        if claims.sub.is_empty() {
+            return Err(invalid("its subject is empty"));
+        }
+        if claims.sub.contains(char::is_control) {
+            return Err(invalid("its subject has control characters"));
+        }
+        if claims.is_of_another_kind() {
+            return Err(invalid("it is not an access token"));
+        }
+        Ok(Identity {
+            email: claims.verified_email(),
+            issuer: issuer.name.clone(),
+            expires: (claims.exp as i64).saturating_add_unsigned(LEEWAY_SECONDS),
+            issued: claims.iat as i64,
+            second_factor: issuer.proves_second_factor(&claims),
+            subject: claims.sub,
+            sid: claims.sid,
+            key: None,
+            is_short: false,
+        })
+    }
+
+    /// Finds the issuer that a token names, and the key that must have signed it.
+    pub(super) async fn candidate(&self, token: &str) -> Result<Candidate<'_>, ApiError> {
         if token.len() > MAX_TOKEN_BYTES {
             return Err(invalid("it is too long"));
         }
@@ -175,34 +302,12 @@ impl Verifier {
         let mut validation = Validation::new(header.alg);
         validation.leeway = LEEWAY_SECONDS;
         validation.validate_nbf = true;
-        validation.set_required_spec_claims(&["exp", "aud", "iss", "sub"]);
         validation.set_issuer(&[&claimed.iss]);
-        validation.set_audience(&[&issuer.audience]);
-        let verified = jsonwebtoken::decode::<Verified>(token, &key, &validation).map_err(
-            |error| match error.kind() {
-                ErrorKind::ExpiredSignature => ApiError::new(
-                    Code::Unauthenticated,
-                    ErrorReason::CredentialExpired,
-                    "The token has expired. Get a new one.",
-                ),
-                ErrorKind::ImmatureSignature => invalid("it is not valid yet"),
-                ErrorKind::InvalidAudience => invalid("it is meant for another audience"),
-                ErrorKind::MissingRequiredClaim(claim) => {
-                    invalid(&format!("it lacks the claim {claim}"))
-                }
-                _ => invalid("its signature or claims are wrong"),
-            },
-        )?;
-        if verified.claims.sub.is_empty() {
-            return Err(invalid("its subject is empty"));
-        }
-        if verified.claims.sub.contains(char::is_control) {
-            return Err(invalid("its subject has control characters"));
-        }
-        Ok(Identity {
-            issuer: claimed.iss,
-            subject: verified.claims.sub,
-            expires: (verified.claims.exp as i64).saturating_add_unsigned(LEEWAY_SECONDS),
+        Ok(Candidate {
+            issuer,
+            key,
+            validation,
+            kind: header.typ,
         })
     }
 }
@@ -239,6 +344,12 @@ fn open(settings: &IssuerSettings, meter: &Meter) -> Result<Issuer, IssuerError>
     if settings.issuer.is_empty() || settings.audience.is_empty() {
         return Err(problem(settings, "needs issuer and audience"));
     }
+    if settings.clients().any(|id| *id == settings.audience) {
+        return Err(problem(
+            settings,
+            "has an audience that is a client id, so id tokens would be access tokens",
+        ));
+    }
     let keys = match (&settings.jwks_file, &settings.jwks_url) {
         (Some(file), None) => KeySource::file(file).map_err(keys_error)?,
         (None, Some(url)) => {
@@ -252,13 +363,18 @@ fn open(settings: &IssuerSettings, meter: &Meter) -> Result<Issuer, IssuerError>
         _ => return Err(problem(settings, "needs either jwks_file or jwks_url")),
     };
     Ok(Issuer {
+        name: settings.issuer.clone(),
         audience: settings.audience.clone(),
         algorithms,
         keys,
+        clients: settings.clients().cloned().collect(),
+        admin_acr: settings.admin_acr.clone(),
+        admin_amr: settings.admin_amr.clone(),
+        logout_days: settings.logout_days,
     })
 }
 
-fn invalid(why: &str) -> ApiError {
+pub(super) fn invalid(why: &str) -> ApiError {
     ApiError::new(
         Code::Unauthenticated,
         ErrorReason::CredentialInvalid,

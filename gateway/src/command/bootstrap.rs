@@ -8,8 +8,7 @@ use gpuaas_common::id::IdGen;
 
 use super::ConfigFlags;
 use super::token::{DAY_SECONDS, ensure};
-use crate::auth::dev_issuer::DevIssuer;
-use crate::store::{NewPrincipal, seed};
+use crate::store::{NewPrincipal, own_organisation, seed};
 
 #[derive(Args, Debug)]
 pub struct Flags {
@@ -43,10 +42,9 @@ const USER: NewPrincipal<'static> = NewPrincipal {
 
 pub(super) async fn run(config: &ConfigFlags, flags: &Flags) -> anyhow::Result<()> {
     let (settings, own) = config.load()?;
-    let issuer = DevIssuer::open_or_create(
-        own.dev_issuer
-            .context("section [gateway.dev_issuer] is missing")?,
-    )?;
+    let issuer = own
+        .embedded_issuer(&settings)?
+        .context("section [gateway.dev_issuer] is missing")?;
     let database = settings
         .database
         .as_ref()
@@ -62,6 +60,7 @@ pub(super) async fn run(config: &ConfigFlags, flags: &Flags) -> anyhow::Result<(
         &[ADMIN, USER],
     )
     .await?;
+    let owned = own_organisation(&pool, seeded.organisation_id, USER.name).await?;
     let seconds = flags.token_days * DAY_SECONDS;
     let mut tokens = 0;
     for (principal, file) in [
@@ -74,7 +73,7 @@ pub(super) async fn run(config: &ConfigFlags, flags: &Flags) -> anyhow::Result<(
     let summary = serde_json::json!({
         "organisation_id": seeded.organisation_id,
         "project_id": seeded.project_id,
-        "rows_created": seeded.created,
+        "rows_created": seeded.created + owned,
         "tokens_written": tokens,
     });
     println!("{summary}");

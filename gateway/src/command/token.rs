@@ -28,10 +28,9 @@ pub struct Flags {
 
 pub(super) async fn run(config: &ConfigFlags, flags: &Flags) -> anyhow::Result<()> {
     let (settings, own) = config.load()?;
-    let issuer = DevIssuer::open_or_create(
-        own.dev_issuer
-            .context("section [gateway.dev_issuer] is missing")?,
-    )?;
+    let issuer = own
+        .embedded_issuer(&settings)?
+        .context("section [gateway.dev_issuer] is missing")?;
     let database = settings
         .database
         .as_ref()

@@ -45,6 +45,10 @@ pub struct Access {
     pub audience: Audience,
     /// For audience SERVICE: the services that may call.
     pub callers: Vec<String>,
+    /// For audience USER: an identity that is proven and not registered may call, too.
+    pub unregistered: bool,
+    /// A POST that changes nothing, and needs no idempotency key.
+    pub no_effect: bool,
 }
 
 /// The access option of a method; `None` when it is missing or incomplete.
@@ -73,11 +77,19 @@ pub fn access_of(method: &MethodDescriptor) -> Option<Access> {
             })
         })
         .unwrap_or_default();
+    let flag = |name: &str| {
+        option
+            .get_field_by_name(name)
+            .and_then(|v| v.as_bool())
+            .unwrap_or(false)
+    };
     let access = Access {
         action: text("action"),
         resource: text("resource"),
         audience: Audience::from_number(audience)?,
         callers,
+        unregistered: flag("unregistered"),
+        no_effect: flag("no_effect"),
     };
     (!access.action.is_empty() && !access.resource.is_empty()).then_some(access)
 }

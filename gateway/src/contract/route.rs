@@ -1,9 +1,13 @@
 //! The route table: every method with HTTP options that people may call, and how its request is bound.
+use gpuaas_common::access::{Group, group_of};
 use http::Method;
 use prost_reflect::{DescriptorPool, DynamicMessage, MethodDescriptor};
 
-use super::access::{Access, access_of, http_rule_of};
-use super::template::{PathVariables, Template, TemplateError};
+use super::access::{Access, Audience, access_of, http_rule_of};
+use super::template::{PathVariables, Segment, Template, TemplateError};
+
+/// The resource of methods on an organisation.
+const ORGANISATION: &str = "organisation";
 
 /// Which part of the request message the HTTP body fills.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +35,11 @@ pub struct Route {
     pub method: MethodDescriptor,
     /// Who may call it.
     pub access: Access,
+    /// Its action by the name that policies have for it: those of administrators begin with "admin.", those on an
+    /// organisation with "organisation".
+    pub action: String,
+    /// The group of the action.
+    pub group: Group,
     /// Name of the service that serves it, for example "image-catalog".
     pub service: &'static str,
 }
@@ -101,7 +110,7 @@ pub fn service_of(package: &str) -> Option<&'static str> {
         "gpuaas.images.v1" => "image-catalog",
         "gpuaas.terminal.v1" => "terminal-gateway",
         "gpuaas.billing.v1" => "billing",
-        "gpuaas.identity.v1" => crate::identity::SERVICE,
+        "gpuaas.identity.v1" | "gpuaas.audit.v1" => crate::identity::SERVICE,
         _ => return None,
     })
 }
@@ -143,6 +152,24 @@ impl RouteTable {
     /// The routes.
     pub fn routes(&self) -> &[Route] {
         &self.routes
+    }
+
+    /// The route that reads what a route is on: `GET` at its path without its verb, or at what its path begins with.
+    pub fn reader_of(&self, route: &Route) -> Option<&Route> {
+        let mut segments = route.template.segments.as_slice();
+        while let [.., last] = segments {
+            let reader = self.routes.iter().find(|reader| {
+                reader.http_method == Method::GET
+                    && reader.template.verb.is_none()
+                    && reader.template.segments == segments
+                    && !reader.method.is_server_streaming()
+            });
+            if matches!(last, Segment::Variable(_)) && reader.is_some() {
+                return reader;
+            }
+            segments = &segments[..segments.len() - 1];
+        }
+        None
     }
 
     /// Finds the route of a request; `path` is still percent-encoded. HEAD is served by GET routes.
@@ -198,6 +225,15 @@ fn route(
         rule.get_field_by_name(field)
             .and_then(|v| v.as_str().map(str::to_owned))
             .unwrap_or_default()
+    };
+
+    let group = group_of(method).ok_or_else(|| problem("is not for people".to_owned()))?;
+    let action = match access.audience {
+        Audience::Admin => format!("admin.{}", access.action),
+        _ if access.resource == ORGANISATION && !access.action.starts_with(ORGANISATION) => {
+            format!("{ORGANISATION}.{}", access.action)
+        }
+        _ => access.action.clone(),
     };
 
     let (http_method, pattern) = [
@@ -256,6 +292,8 @@ fn route(
         body,
         method: method.clone(),
         access,
+        action,
+        group,
         service,
     })
 }

@@ -1,4 +1,4 @@
-//! Who calls and whether that one may: token → identity → principal → the method's audience.
+//! Who calls and whether that one may: credential → identity → principal → what policies say of the route's action.
 use std::sync::Arc;
 
 use gpuaas_common::audit;
@@ -9,73 +9,166 @@ use tonic::Code;
 
 use super::headers;
 use crate::app::App;
+use crate::auth::api_keys::{self, ApiKey};
+use crate::auth::second_factor;
 use crate::auth::sessions::Session;
-use crate::auth::verify::Identity;
-use crate::contract::access::{Access, Audience};
+use crate::auth::verify::{Identity, NEVER};
+use crate::contract::access::Access;
+use crate::contract::route::Route;
 use crate::error::ApiError;
-use crate::store::{self, Principal};
+use crate::policy::{Grant, Refusal};
+use crate::store;
 
-/// Decides for one request; a denial of someone who proved who they are is put on record.
+/// Who calls, and where policies allow what the route does. A denial of someone who proved who they are is put on record.
 ///
 /// # Errors
-/// 401 without a good token, 403 for a principal that is not registered or not allowed.
+/// 401 without a good credential, 403 for a principal that is not registered or not allowed.
 pub async fn authorize(
     app: &App,
     headers: &HeaderMap,
-    access: &Access,
+    route: &Route,
     request_id: &str,
-) -> Result<Arc<Session>, ApiError> {
+) -> Result<(Arc<Session>, Arc<Grant>), ApiError> {
+    let access = &route.access;
     let (identity, session) = identify(app, headers).await?;
-    let principal = session.as_ref().map(|session| &session.principal);
-    let refused = match (decide(principal, access), session) {
-        (Ok(()), Some(session)) => return Ok(session),
-        (Ok(()), None) => unregistered(),
-        (Err(error), session) => {
-            let name = session.as_ref().map(|session| &*session.principal.name);
-            record_denial(&app.pool, name, &identity, access, request_id).await;
-            error
+    let Some(session) = session else {
+        if access.unregistered && !is_registered(app, &identity).await? {
+            let session = Arc::new(Session::unregistered(identity));
+            return Ok((session, Arc::new(Grant::default())));
         }
+        record_denial(&app.pool, None, &identity, access, request_id).await;
+        return Err(unregistered());
     };
-    Err(refused)
+    let grant = match session.grant(&app.policies, route) {
+        Ok(grant) => grant,
+        Err(refusal) => return Err(refuse(app, &session, access, request_id, refusal).await),
+    };
+    if let Err(error) = second_factor::check(&identity, access.audience) {
+        let name = Some(&*session.principal.name);
+        record_denial(&app.pool, name, &identity, access, request_id).await;
+        return Err(error);
+    }
+    Ok((session, grant))
 }
 
-/// Who the bearer of the token is; no session for somebody who is not registered.
+/// Who calls, whatever it is for.
+///
+/// # Errors
+/// 401 without a good credential, 403 for a principal that is not registered.
+pub async fn authenticate(app: &App, headers: &HeaderMap) -> Result<Arc<Session>, ApiError> {
+    let (_, session) = identify(app, headers).await?;
+    session.ok_or_else(unregistered)
+}
+
+/// A refusal, put on record.
+pub async fn refuse(
+    app: &App,
+    session: &Session,
+    access: &Access,
+    request_id: &str,
+    refusal: Refusal,
+) -> ApiError {
+    let name = Some(&*session.principal.name);
+    record_denial(&app.pool, name, &session.identity, access, request_id).await;
+    refusal.into_error()
+}
+
+/// Who the bearer of the credential is; no session for somebody who is not registered.
 async fn identify(
     app: &App,
     headers: &HeaderMap,
 ) -> Result<(Identity, Option<Arc<Session>>), ApiError> {
-    let token = headers::bearer(headers).map_err(challenge)?;
+    let credential = headers::bearer(headers).map_err(challenge)?;
     let now = jiff::Timestamp::now().as_second();
-    if let Some(session) = app.sessions.get(token, now) {
+    if let Some(session) = app.sessions.get(credential, now) {
         return Ok((session.identity.clone(), Some(session)));
     }
-    let identity = app.verifier.verify(token).await.map_err(challenge)?;
     let mark = app.sessions.mark();
+    let identity = verify(app, credential, now).await.map_err(challenge)?;
+    let has_signed_out = store::has_signed_out(&app.pool, &identity).await;
+    if has_signed_out.map_err(|error| unreachable(&error))? {
+        return Err(challenge(signed_out()));
+    }
     let principal = store::find_principal(&app.pool, &identity)
         .await
-        .map_err(|error| {
-            tracing::error!("find principal: {error}");
-            ApiError::unavailable()
-        })?;
+        .map_err(|error| unreachable(&error))?;
+    if principal.is_none() && identity.key.is_some() {
+        // the key, or its account, ended after it was given out
+        return Err(challenge(api_keys::refused(
+            "it is disabled or has expired",
+        )));
+    }
     let session = principal.map(|principal| Arc::new(Session::new(identity.clone(), principal)));
     if let Some(session) = &session {
-        app.sessions.keep(token, mark, session);
+        app.sessions.keep(credential, mark, session);
     }
     Ok((identity, session))
 }
 
-/// The pure decision.
-fn decide(principal: Option<&Principal>, access: &Access) -> Result<(), ApiError> {
-    let principal = principal.ok_or_else(unregistered)?;
-    let allowed = match access.audience {
-        Audience::User => true,
-        Audience::Admin => principal.admin,
-        Audience::Service | Audience::Host | Audience::Enrolment => false,
-    };
-    if allowed {
-        return Ok(());
+/// Checks a credential: an API key, a short token for one, or a token of an issuer.
+async fn verify(app: &App, credential: &str, now: i64) -> Result<Identity, ApiError> {
+    if api_keys::is_api_key(credential) {
+        return verify_key(app, credential, now).await;
     }
-    Err(denied("This needs a platform administrator.").meta("action", access.action.clone()))
+    match app.short_tokens.verify(credential) {
+        Some(checked) => checked,
+        None => app.verifier.verify(credential).await,
+    }
+}
+
+async fn verify_key(app: &App, credential: &str, now: i64) -> Result<Identity, ApiError> {
+    let key = ApiKey::parse(credential, app.cell)?;
+    let known = store::known_key(&app.pool, key.id)
+        .await
+        .map_err(|error| unreachable(&error))?;
+    // who does not have the whole key learns nothing of it
+    let known = known
+        .filter(|known| key.is_of(&known.hash))
+        .ok_or_else(|| api_keys::refused("there is no such key"))?;
+    if known.is_disabled {
+        return Err(api_keys::refused("it is disabled"));
+    }
+    if known.expires.is_some_and(|end| end <= now) {
+        return Err(ApiError::new(
+            Code::Unauthenticated,
+            ErrorReason::CredentialExpired,
+            "The API key has expired. Use the one that it was rotated to, or a new one.",
+        ));
+    }
+    if let Err(error) = store::note_use(&app.pool, key.id).await {
+        tracing::warn!(key = %key.id, "note use of API key: {error}");
+    }
+    Ok(Identity {
+        issuer: known.issuer,
+        subject: known.subject,
+        expires: known.expires.unwrap_or(NEVER),
+        key: Some(key.id),
+        // a program does not sign in
+        second_factor: true,
+        ..Identity::default()
+    })
+}
+
+fn unreachable(error: &sqlx::Error) -> ApiError {
+    tracing::error!("find caller: {error}");
+    ApiError::unavailable()
+}
+
+/// Whether an identity that may not call is registered: it is disabled then.
+async fn is_registered(app: &App, identity: &Identity) -> Result<bool, ApiError> {
+    let found = store::is_registered(&app.pool, identity).await;
+    found.map_err(|error| {
+        tracing::error!("find identity: {error}");
+        ApiError::unavailable()
+    })
+}
+
+fn signed_out() -> ApiError {
+    ApiError::new(
+        Code::Unauthenticated,
+        ErrorReason::CredentialInvalid,
+        "The token is not accepted: its owner has signed out. Sign in again.",
+    )
 }
 
 fn unregistered() -> ApiError {
@@ -131,46 +224,5 @@ async fn record_denial(
     // the denial stands whether or not it could be written
     if let Err(error) = written.await {
         tracing::error!(action = access.action, "record denial: {}", error.chain());
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn access(audience: Audience) -> Access {
-        Access {
-            action: "a.b".to_owned(),
-            resource: "c".to_owned(),
-            audience,
-            callers: Vec::new(),
-        }
-    }
-
-    #[test]
-    fn only_the_audience_is_let_through() {
-        let principal = |admin| {
-            Some(Principal {
-                name: "user:a".to_owned(),
-                admin,
-                projects: Vec::new(),
-            })
-        };
-        for (who, audience, allowed) in [
-            (None, Audience::User, false),
-            (principal(false), Audience::User, true),
-            (principal(true), Audience::User, true),
-            (principal(false), Audience::Admin, false),
-            (principal(true), Audience::Admin, true),
-            (principal(true), Audience::Service, false),
-            (principal(true), Audience::Host, false),
-            (principal(true), Audience::Enrolment, false),
-        ] {
-            assert_eq!(
-                decide(who.as_ref(), &access(audience)).is_ok(),
-                allowed,
-                "{who:?} {audience:?}"
-            );
-        }
     }
 }

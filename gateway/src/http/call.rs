@@ -13,16 +13,18 @@ use tonic::Code;
 
 use super::admission::Place;
 use super::answer::keep;
-use super::authorize::authorize;
+use super::authorize::{authorize, refuse};
 use super::headers;
 use super::peer::Peer;
 use super::shares::Share;
 use super::stream::{Subscriber, respond, resume};
 use crate::app::App;
+use crate::auth::sessions::Session;
 use crate::contract::route::{Lookup, Route};
 use crate::contract::template::PathVariables;
 use crate::error::ApiError;
 use crate::identity;
+use crate::policy::Grant;
 use crate::transcode::request::{bind, validate_only};
 use crate::transcode::write::{Defaults, write_message};
 use crate::upstream::{self, Envelope};
@@ -83,7 +85,7 @@ async fn try_serve(
     if streams && parts.method == Method::HEAD {
         return Err(wrong_method(&parts.method, "GET"));
     }
-    let session = authorize(app, &parts.headers, &route.access, request_id).await?;
+    let (session, grant) = authorize(app, &parts.headers, route, request_id).await?;
     served.principal.clone_from(&session.principal.name);
 
     let idempotency_key = headers::idempotency_key(&parts.headers)?;
@@ -96,18 +98,29 @@ async fn try_serve(
     // only now: a slow body holds nothing that another could need
     held.place = Some(app.admission.run(&session.principal.name)?);
     let mut message = bind(route, &path, parts.uri.query(), &body)?;
-    let mutation = route.http_method != Method::GET;
+    if let Err(refusal) = grant.check(&message) {
+        return Err(refuse(app, &session, &route.access, request_id, refusal).await);
+    }
+    let mutation = route.http_method != Method::GET && !route.access.no_effect;
     if mutation && idempotency_key.is_none() && !validate_only(&message) {
         return Err(headers::idempotency_key_missing());
     }
 
+    let call = identity::call::Call {
+        app,
+        route,
+        session: &session,
+        key: idempotency_key.as_deref(),
+        request_id,
+    };
     if route.service == identity::SERVICE {
-        let answer = identity::answer(app, route, &session, &message).await?;
+        let answer = identity::answer(&call, &message).await?;
         return Ok(written(&answer));
     }
+    identity::launch::prepare(&call, &mut message).await?;
     let now = jiff::Timestamp::now().as_second();
     let token = session
-        .internal_token(&app.minter, route.service, now)
+        .internal_token(&app.minter, route, &grant, now)
         .map_err(|error| {
             tracing::error!("mint internal token: {error}");
             ApiError::internal()
@@ -122,12 +135,22 @@ async fn try_serve(
     if streams {
         resume(&mut message, &parts.headers);
         let place = app.admission.stream(&peer, &session.principal.name)?;
-        let messages = upstream::open(&app.peers, route, &message, envelope).await?;
+        let opened = upstream::open(&app.peers, route, &message, envelope).await;
+        let messages = match opened {
+            Ok(messages) => messages,
+            Err(error) => {
+                let asked = (route, &path, &*session, &*grant);
+                return Err(own_or_absent(app, asked, request_id, error).await);
+            }
+        };
         // from here on it is a stream, with a place among the streams
         *held = Held::default();
         let subscriber = Subscriber {
+            changes: app.sessions.changes(),
             session,
-            access: route.access.clone(),
+            grant,
+            route: route.clone(),
+            policies: app.policies.clone(),
         };
         let around = (
             app.pool.clone(),
@@ -137,9 +160,58 @@ async fn try_serve(
         );
         return Ok(respond(&app.streams, place, messages, subscriber, around));
     }
-    let mut answer = upstream::call(&app.peers, route, &message, envelope).await?;
+    let called = upstream::call(&app.peers, route, &message, envelope).await;
+    let mut answer = match called {
+        Ok(answer) => answer,
+        Err(error) => {
+            let asked = (route, &path, &*session, &*grant);
+            return Err(own_or_absent(app, asked, request_id, error).await);
+        }
+    };
     identity::name_projects(app, route, &mut answer).await?;
     Ok(written(&answer))
+}
+
+/// What a service does not find for the projects in which the action is allowed may be in another one of the caller's: then
+/// the caller is told what it lacks there. What is in nobody's project, or in a foreign one, stays not found.
+async fn own_or_absent(
+    app: &App,
+    (route, path, session, grant): (&Route, &PathVariables, &Session, &Grant),
+    request_id: &str,
+    error: ApiError,
+) -> ApiError {
+    let reader = (error.http_status() == StatusCode::NOT_FOUND && grant.is_partial())
+        .then(|| app.routes.reader_of(route))
+        .flatten();
+    let (Some(reader), Some(refusal)) = (reader, grant.refusal()) else {
+        return error;
+    };
+    let known: PathVariables = path
+        .iter()
+        .filter(|(field, _)| reader.template.variables().any(|name| name == field))
+        .cloned()
+        .collect();
+    let Ok(message) = bind(reader, &known, None, &[]) else {
+        return error;
+    };
+    let projects = session.principal.projects();
+    let bearer = session.bearer(reader, &projects);
+    let now = jiff::Timestamp::now().as_second();
+    let Ok(token) = app.minter.mint_for(reader.service, &bearer, now) else {
+        return error;
+    };
+    let envelope = Envelope {
+        token,
+        request_id: request_id.to_owned(),
+        idempotency_key: None,
+        origin: None,
+        timeout: app.request_timeout,
+    };
+    // only whether it is there: nothing of the answer goes on
+    match upstream::call(&app.peers, reader, &message, envelope).await {
+        Ok(_) => refuse(app, session, &route.access, request_id, refusal).await,
+        Err(_) => error,
+    }
 }
 
 fn written(answer: &DynamicMessage) -> Response {

@@ -27,7 +27,7 @@ use tower::Service;
 
 use super::admission::refused_counter;
 use super::answer::{Answer, IsStream, Untaken};
-use super::peer::{Peer, Proxies};
+use super::peer::{ClientAddress, Peer, Proxies};
 use super::tls::Tls;
 
 const HTTP2_KEEPALIVE: Duration = Duration::from_secs(20);
@@ -298,8 +298,9 @@ where
 
     fn call(&mut self, mut request: Request<B>) -> Answered {
         let running = (self.begin)();
-        let peer = self.proxies.client(self.address, request.headers());
-        request.extensions_mut().insert(peer);
+        let address = self.proxies.address(self.address, request.headers());
+        request.extensions_mut().insert(ClientAddress(address));
+        request.extensions_mut().insert(Peer::of(address));
         let answered = self.router.call(request);
         let untaken = self.untaken.clone();
         Box::pin(async move {

@@ -13,6 +13,10 @@ use serde::de::Error as _;
 /// Where proxies write the addresses that they saw, the last one last.
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
+/// Address of the client of a request, as an extension of it.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientAddress(pub IpAddr);
+
 /// Addresses with a common prefix, as `10.0.0.0/8`; a single address is one of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
@@ -111,11 +115,16 @@ impl Proxies {
             .any(|network| network.contains(address))
     }
 
-    /// Who a request is from that came over a connection from `address`: the last address that a proxy saw and that is
-    /// no proxy itself. Whatever stands before it the client may have made up.
+    /// Who a request is from that came over a connection from `address`.
     pub fn client(&self, address: IpAddr, headers: &HeaderMap) -> Peer {
+        Peer::of(self.address(address, headers))
+    }
+
+    /// Address of the client behind a connection from `address`: the last address that a proxy saw and that is no proxy
+    /// itself. Whatever stands before it the client may have made up.
+    pub fn address(&self, address: IpAddr, headers: &HeaderMap) -> IpAddr {
         if !self.contains(address) {
-            return Peer::of(address);
+            return address;
         }
         let lines: Vec<&HeaderValue> = headers.get_all(FORWARDED_FOR).iter().collect();
         let seen = lines.iter().map(|line| line.as_bytes());
@@ -131,7 +140,7 @@ impl Proxies {
                 break;
             }
         }
-        Peer::of(client)
+        client
     }
 
     /// Says once that the callers behind a proxy cannot be told apart; a client may cause it too.

@@ -25,9 +25,10 @@ use tonic::Code;
 use super::admission::Place;
 use super::answer::IsStream;
 use super::piece::{Form, Pieces, RESUME_TOKEN};
-use crate::auth::sessions::Session;
-use crate::contract::access::{Access, Audience};
+use crate::auth::sessions::{Changes, Session};
+use crate::contract::route::Route;
 use crate::error::ApiError;
+use crate::policy::{Grant, Policies};
 use crate::store::{self, Principal};
 use crate::upstream::Messages;
 
@@ -35,6 +36,8 @@ use crate::upstream::Messages;
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Tells proxies not to collect the answer.
 const NO_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+/// Longest time after which a stream ends by itself, with a credential that does not expire.
+const LONGEST: Duration = Duration::from_secs(365 * 86_400);
 /// What a browser waits before it opens a stream again, in milliseconds.
 const RETRY: &str = "retry: 1000\n\n";
 
@@ -60,23 +63,26 @@ impl Streams {
 }
 
 /// Who opened a stream, and by what.
-#[derive(Debug)]
 pub struct Subscriber {
     /// As it was when the stream was opened.
     pub session: Arc<Session>,
-    /// What the method demands.
-    pub access: Access,
+    /// What happens to it since.
+    pub changes: Changes,
+    /// What it may read by it.
+    pub grant: Arc<Grant>,
+    /// What it reads.
+    pub route: Route,
+    /// Who may do what.
+    pub policies: Arc<Policies>,
 }
 
 impl Subscriber {
     /// Whether the stream may go on for who this principal is now.
     fn may_go_on(&self, now: Option<&Principal>) -> bool {
-        let Some(now) = now else { return false };
-        let still_member = |project| now.projects.contains(project);
-        match self.access.audience {
-            Audience::Admin => now.admin,
-            _ => self.session.principal.projects.iter().all(still_member),
-        }
+        now.is_some_and(|now| {
+            let grant = self.policies.grant(now, &self.route);
+            grant.is_ok_and(|grant| grant.covers(&self.grant))
+        })
     }
 }
 
@@ -155,7 +161,8 @@ pub fn respond(
     let check = CallerCheck {
         subscriber,
         pool,
-        expires: Instant::now() + Duration::from_secs(u64::try_from(left).unwrap_or(0)),
+        expires: Instant::now()
+            + Duration::from_secs(u64::try_from(left).unwrap_or(0)).min(LONGEST),
         every: streams.access,
     };
     let gone = CancellationToken::new();
@@ -257,24 +264,32 @@ async fn lost(ending: &mut watch::Receiver<Option<Ending>>) -> Ending {
 
 impl CallerCheck {
     /// Returns when the stream may not go on.
-    async fn ending(self) -> Ending {
+    async fn ending(mut self) -> Ending {
+        let principal = self.subscriber.session.principal.id;
         let mut checks = tokio::time::interval_at(Instant::now() + self.every, self.every);
         checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 biased;
                 () = tokio::time::sleep_until(self.expires) => return Ending::Expired,
-                _ = checks.tick() => {
-                    if self.has_lost_access().await {
-                        return Ending::LostAccess;
-                    }
-                }
+                () = self.subscriber.changes.of(principal) => {}
+                _ = checks.tick() => {}
+            }
+            if self.has_lost_access().await {
+                return Ending::LostAccess;
             }
         }
     }
 
     async fn has_lost_access(&self) -> bool {
-        match store::find_principal(&self.pool, &self.subscriber.session.identity).await {
+        let identity = &self.subscriber.session.identity;
+        let now = async {
+            if store::has_signed_out(&self.pool, identity).await? {
+                return Ok(None);
+            }
+            store::find_principal(&self.pool, identity).await
+        };
+        match now.await {
             Ok(now) => !self.subscriber.may_go_on(now.as_ref()),
             Err(error) => {
                 // the database will answer again; until then what was true stays
@@ -311,41 +326,81 @@ fn lost_access() -> ApiError {
 
 #[cfg(test)]
 mod tests {
+    use http::Method;
+    use uuid::Uuid;
+
     use super::*;
+    use crate::auth::sessions::Sessions;
     use crate::auth::verify::Identity;
+    use crate::contract::route::Lookup;
+    use crate::store::{PlatformRole, Role};
+
+    fn principal(platform_role: Option<PlatformRole>, roles: &[(u128, Role)]) -> Principal {
+        let of = |(project, role): &(u128, Role)| (Uuid::from_u128(*project), *role);
+        Principal {
+            name: "user:a".to_owned(),
+            platform_role,
+            roles: roles.iter().map(of).collect(),
+            owners: vec![Uuid::nil(); roles.len()],
+            ..Principal::default()
+        }
+    }
 
     #[test]
     fn a_stream_goes_on_only_while_nothing_was_taken_from_its_reader() {
-        let project = uuid::Uuid::from_u128;
-        let principal = |admin, projects: &[u128]| Principal {
-            name: "user:a".to_owned(),
-            admin,
-            projects: projects.iter().copied().map(project).collect(),
+        use Role::{Billing, Member, Viewer};
+        let routes = crate::routes().expect("served");
+        let policies = Arc::new(Policies::open(None, &routes).expect("policies"));
+        let sessions = Sessions::default();
+        let subscriber = |path: &str, who: Principal| {
+            let Lookup::Found(route, _) = routes.lookup(&Method::GET, path) else {
+                panic!("{path} is a route");
+            };
+            Subscriber {
+                changes: sessions.changes(),
+                grant: Arc::new(policies.grant(&who, route).expect("allowed")),
+                session: Arc::new(Session::new(Identity::default(), who)),
+                route: route.clone(),
+                policies: policies.clone(),
+            }
         };
-        let subscriber = |audience, who| Subscriber {
-            session: Arc::new(Session::new(
-                Identity {
-                    issuer: "i".to_owned(),
-                    subject: "s".to_owned(),
-                    expires: 0,
-                },
-                who,
-            )),
-            access: Access {
-                action: "a.b".to_owned(),
-                resource: "c".to_owned(),
-                audience,
-                callers: Vec::new(),
-            },
-        };
-        let user = subscriber(Audience::User, principal(false, &[1, 2]));
-        let admin = subscriber(Audience::Admin, principal(true, &[]));
+        let user = subscriber(
+            "/api/v1/allocations:watch",
+            principal(None, &[(1, Member), (2, Member)]),
+        );
+        let admin = subscriber(
+            "/api/v1/admin/nodes:watch",
+            principal(Some(PlatformRole::Operator), &[]),
+        );
         for (subscriber, now, goes_on) in [
-            (&user, Some(principal(false, &[2, 1, 3])), true),
-            (&user, Some(principal(false, &[1])), false),
+            (
+                &user,
+                Some(principal(None, &[(2, Member), (1, Member), (3, Member)])),
+                true,
+            ),
+            (
+                &user,
+                Some(principal(None, &[(2, Viewer), (1, Member)])),
+                true,
+            ),
+            (
+                &user,
+                Some(principal(None, &[(2, Billing), (1, Member)])),
+                false,
+            ),
+            (&user, Some(principal(None, &[(1, Member)])), false),
             (&user, None, false),
-            (&admin, Some(principal(true, &[])), true),
-            (&admin, Some(principal(false, &[])), false),
+            (
+                &admin,
+                Some(principal(Some(PlatformRole::Admin), &[])),
+                true,
+            ),
+            (
+                &admin,
+                Some(principal(Some(PlatformRole::Auditor), &[])),
+                true,
+            ),
+            (&admin, Some(principal(None, &[])), false),
         ] {
             assert_eq!(subscriber.may_go_on(now.as_ref()), goes_on, "{now:?}");
         }

@@ -3,10 +3,11 @@ use http::Method;
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 
 use super::schema::{Schemas, comment};
-use crate::contract::access::{Audience, behavior_of};
+use crate::contract::access::behavior_of;
 use crate::contract::route::{Body, Route};
 use crate::contract::template::Segment;
 use crate::transcode::json::{Json, object};
+use gpuaas_common::access::Group;
 
 /// The path of a route. Dotted variables become underscored: generators of clients choke on dots.
 pub fn openapi_path(route: &Route) -> String {
@@ -106,9 +107,17 @@ fn content(route: &Route, answer: Json) -> Json {
 }
 
 fn with_access(description: &str, route: &Route) -> String {
-    let who = match route.access.audience {
-        Audience::Admin => "Platform administrators only",
-        _ => "Members of a project",
+    let who = match route.group {
+        Group::Own | Group::OwnWrite | Group::Catalog => "Every registered principal",
+        Group::OrganisationRead => "Members of the organisation",
+        Group::OrganisationManage => "Owners of the organisation",
+        Group::Read => "Owners, members and viewers of the project",
+        Group::Billing => "All roles in the project",
+        Group::Write | Group::Terminal => "Owners and members of the project",
+        Group::Manage => "Owners of the project",
+        Group::AdminRead => "All platform roles",
+        Group::AdminOperate => "Platform administrators and operators",
+        Group::AdminManage => "Platform administrators",
     };
     format!(
         "{description}\n\n{who}; action `{}` on `{}`.",
@@ -152,7 +161,7 @@ fn parameters(route: &Route, schemas: &mut Schemas) -> Vec<Json> {
             ("schema", object([("type", "string".into())])),
         ]));
     }
-    if route.http_method != Method::GET {
+    if route.http_method != Method::GET && !route.access.no_effect {
         found.push(object([(
             "$ref",
             "#/components/parameters/IdempotencyKey".into(),

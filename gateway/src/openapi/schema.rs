@@ -63,6 +63,10 @@ impl Schemas {
             if behavior_of(field).output_only {
                 entries.push(("readOnly".to_owned(), Json::Bool(true)));
             }
+            // an answer without it says that it is unset; the other scalars are always written
+            if field.supports_presence() && field.kind().as_message().is_none() {
+                entries.push(("x-optional".to_owned(), Json::Bool(true)));
+            }
         }
         schema
     }

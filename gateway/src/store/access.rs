@@ -1,18 +1,70 @@
-//! Whether a principal may use a project now.
+//! Who calls: a principal with all that decides what it may do.
 use sqlx::PgPool;
 use uuid::Uuid;
 
-/// Whether a registered principal is not disabled and belongs to the project.
+use super::principal::{self, Principal};
+use crate::auth::verify::Identity;
+
+/// A principal that is not disabled, with its projects, its organisations and the scopes of its keys: of the one key it calls
+/// with ($3), or of all that are good when no key is named. One that calls by keys and has no good one is not found.
+macro_rules! select {
+    ($by:literal) => {
+        concat!(
+            "SELECT p.id, p.name, p.kind, p.platform_role, a.projects, a.roles, a.owners, a.suspended,
+                    o.organisations, o.organisation_roles, s.principal_id IS NOT NULL AS has_keys,
+                    coalesce(k.scopes, '{}') AS scopes
+               FROM principals p
+               CROSS JOIN LATERAL (
+                    SELECT coalesce(array_agg(project_id ORDER BY since, project_id), '{}') AS projects,
+                           coalesce(array_agg(role ORDER BY since, project_id), '{}') AS roles,
+                           coalesce(array_agg(organisation_id ORDER BY since, project_id), '{}') AS owners,
+                           coalesce(array_agg(project_id) FILTER (WHERE g.state = 'suspended'), '{}') AS suspended
+                      FROM access_of(p.id) g JOIN projects j ON j.id = g.project_id
+                     WHERE g.state <> 'closed') a
+               CROSS JOIN LATERAL (
+                    SELECT coalesce(array_agg(m.organisation_id ORDER BY m.organisation_id), '{}') AS organisations,
+                           coalesce(array_agg(m.role ORDER BY m.organisation_id), '{}') AS organisation_roles
+                      FROM organisation_memberships m JOIN organisations o ON o.id = m.organisation_id
+                     WHERE m.principal_id = p.id AND o.state <> 'closed') o
+               LEFT JOIN service_accounts s ON s.principal_id = p.id
+               LEFT JOIN LATERAL (
+                    SELECT array_agg(DISTINCT scope) AS scopes
+                      FROM api_keys k CROSS JOIN LATERAL unnest(k.scopes) scope
+                     WHERE k.principal_id = s.principal_id AND k.disable_time IS NULL
+                       AND (k.expire_time IS NULL OR k.expire_time > clock_timestamp())
+                       AND ($3::uuid IS NULL OR k.id = $3)) k ON true
+              WHERE p.disable_time IS NULL AND (s.principal_id IS NULL OR k.scopes IS NOT NULL) AND ",
+            $by
+        )
+    };
+}
+
+/// The principal behind a checked token; `None` when it is not registered or disabled, or when the API key that it came with
+/// is no longer good.
 ///
 /// # Errors
 /// Database errors.
-pub async fn may_use(pool: &PgPool, principal: &str, project_id: Uuid) -> sqlx::Result<bool> {
-    sqlx::query_scalar(
-        "SELECT EXISTS (SELECT FROM principals p JOIN memberships m ON m.principal_id = p.id
-                         WHERE p.name = $1 AND p.disable_time IS NULL AND m.project_id = $2)",
-    )
-    .bind(principal)
-    .bind(project_id)
-    .fetch_one(pool)
-    .await
+pub async fn find_principal(pool: &PgPool, identity: &Identity) -> sqlx::Result<Option<Principal>> {
+    let row = sqlx::query(select!("p.issuer = $1 AND p.subject = $2"))
+        .bind(&identity.issuer)
+        .bind(&identity.subject)
+        .bind(identity.key)
+        .fetch_optional(pool)
+        .await?;
+    row.map(|row| principal::read(&row)).transpose()
+}
+
+/// The principal of a name, for what it began before; `None` when it is disabled, or has no API key that is good and calls
+/// by keys.
+///
+/// # Errors
+/// Database errors.
+pub async fn principal_of_name(pool: &PgPool, name: &str) -> sqlx::Result<Option<Principal>> {
+    let row = sqlx::query(select!("p.name = $1 AND $2::text IS NULL"))
+        .bind(name)
+        .bind(None::<&str>)
+        .bind(None::<Uuid>)
+        .fetch_optional(pool)
+        .await?;
+    row.map(|row| principal::read(&row)).transpose()
 }

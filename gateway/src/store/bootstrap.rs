@@ -83,7 +83,8 @@ async fn register(
     principal: &NewPrincipal<'_>,
 ) -> sqlx::Result<u64> {
     let mut created = sqlx::query(
-        "INSERT INTO principals (id, name, issuer, subject, display_name, platform_admin) VALUES ($1, $2, $3, $4, $2, $5)
+        "INSERT INTO principals (id, name, issuer, subject, display_name, kind, platform_role)
+         VALUES ($1, $2, $3, $4, $2, split_part($2, ':', 1), CASE WHEN $5 THEN 'admin' END)
          ON CONFLICT (issuer, subject) DO NOTHING",
     )
     .bind(ids.next())
@@ -95,8 +96,8 @@ async fn register(
     .await?
     .rows_affected();
     created += sqlx::query(
-        "INSERT INTO memberships (principal_id, project_id)
-         SELECT id, $3 FROM principals WHERE issuer = $1 AND subject = $2 ON CONFLICT DO NOTHING",
+        "INSERT INTO memberships (principal_id, project_id, role)
+         SELECT id, $3, 'owner' FROM principals WHERE issuer = $1 AND subject = $2 ON CONFLICT DO NOTHING",
     )
     .bind(issuer)
     .bind(principal.subject)
@@ -105,4 +106,24 @@ async fn register(
     .await?
     .rows_affected();
     Ok(created)
+}
+
+/// Makes a registered principal an owner of an organisation, and answers how many rows were missing.
+///
+/// # Errors
+/// Database errors.
+pub async fn own_organisation(
+    pool: &PgPool,
+    organisation_id: Uuid,
+    principal: &str,
+) -> sqlx::Result<u64> {
+    let done = sqlx::query(
+        "INSERT INTO organisation_memberships (organisation_id, principal_id, role)
+         SELECT $1, id, 'owner' FROM principals WHERE name = $2 ON CONFLICT DO NOTHING",
+    )
+    .bind(organisation_id)
+    .bind(principal)
+    .execute(pool)
+    .await?;
+    Ok(done.rows_affected())
 }

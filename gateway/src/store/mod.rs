@@ -1,53 +1,74 @@
 //! SQL of the schema `edge`: who may call, and the record of denials.
 mod access;
+mod api_keys;
 mod bootstrap;
+mod invitations;
+mod logouts;
+mod members;
+mod organisations;
+mod principal;
+mod principals;
 mod projects;
+mod service_accounts;
+mod ssh_keys;
+mod tenant;
 
 use sqlx::{PgPool, Row as _};
 use uuid::Uuid;
 
 use crate::auth::verify::Identity;
 
-pub use access::may_use;
-pub use bootstrap::{NewPrincipal, Seeded, seed};
-pub use projects::{ProjectRow, find_profile, find_projects, list_projects};
+pub use access::{find_principal, principal_of_name};
+pub use api_keys::{
+    ApiKeyRow, KnownKey, NewApiKey, disable_api_key, expire_api_key, find_api_key, insert_api_key,
+    known_key, list_api_keys, note_use,
+};
+pub use bootstrap::{NewPrincipal, Seeded, own_organisation, seed};
+pub use invitations::{
+    InvitationRow, InvitationState, NewInvitation, accept_invitation, find_invitation,
+    insert_invitation, list_invitations, lock_invitation, revoke_invitation,
+};
+pub use logouts::{Logout, end_sign_in, has_signed_out, signed_out_within};
+pub use members::{
+    Group, MemberRow, delete_member, find_member, has_other_owner, insert_member, list_members,
+    set_member_role,
+};
+pub use organisations::{
+    OrganisationRow, find_organisation, insert_organisation, list_organisations, lock_organisation,
+    open_projects, rename_organisation, set_organisation_state,
+};
+pub use principal::{
+    PlatformRole, Principal, PrincipalKind, Role, parse_platform_role, platform_role_name,
+};
+pub use principals::{
+    NewUser, PrincipalFilter, PrincipalRow, all_principals, get_principal, insert_user,
+    lock_other_admins, lock_principal, principal_by_identity, principal_by_name, set_disabled,
+    set_platform_role,
+};
+pub use projects::{
+    ProjectFilter, ProjectRow, find_project, find_projects, insert_project, list_projects,
+    lock_project, projects_of, rename_project, set_project_state,
+};
+pub use service_accounts::{
+    NewServiceAccount, ServiceAccountRow, delete_service_account, find_service_account,
+    insert_service_account, list_service_accounts,
+};
+pub use ssh_keys::{
+    KeyOwner, SshKeyRow, count_ssh_keys, delete_ssh_key, find_ssh_key, insert_ssh_key,
+    list_ssh_keys, named_ssh_keys,
+};
+pub use tenant::TenantState;
 
-/// A registered principal with the projects it belongs to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Principal {
-    /// Stable name, for example "user:alice".
-    pub name: String,
-    /// Whether it administers the platform.
-    pub admin: bool,
-    /// Its projects, oldest membership first.
-    pub projects: Vec<Uuid>,
-}
-
-/// The principal behind a checked token; `None` when it is not registered or disabled.
+/// Whether an identity is registered, disabled or not.
 ///
 /// # Errors
 /// Database errors.
-pub async fn find_principal(pool: &PgPool, identity: &Identity) -> sqlx::Result<Option<Principal>> {
-    let row = sqlx::query(
-        "SELECT p.name, p.platform_admin,
-                coalesce(array_agg(m.project_id ORDER BY m.create_time, m.project_id)
-                         FILTER (WHERE m.project_id IS NOT NULL), '{}') AS projects
-         FROM principals p LEFT JOIN memberships m ON m.principal_id = p.id
-         WHERE p.issuer = $1 AND p.subject = $2 AND p.disable_time IS NULL
-         GROUP BY p.id",
-    )
-    .bind(&identity.issuer)
-    .bind(&identity.subject)
-    .fetch_optional(pool)
-    .await?;
-    row.map(|row| {
-        Ok(Principal {
-            name: row.try_get("name")?,
-            admin: row.try_get("platform_admin")?,
-            projects: row.try_get("projects")?,
-        })
-    })
-    .transpose()
+pub async fn is_registered(pool: &PgPool, identity: &Identity) -> sqlx::Result<bool> {
+    sqlx::query_scalar("SELECT EXISTS (SELECT FROM principals WHERE issuer = $1 AND subject = $2)")
+        .bind(&identity.issuer)
+        .bind(&identity.subject)
+        .fetch_one(pool)
+        .await
 }
 
 /// The issuer's subject of a registered principal, by name; `None` when there is none.
@@ -62,6 +83,58 @@ pub async fn subject_of(pool: &PgPool, issuer: &str, name: &str) -> sqlx::Result
     .bind(name)
     .fetch_optional(pool)
     .await
+}
+
+/// An organisation of a principal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnOrganisation {
+    /// Id.
+    pub id: Uuid,
+    /// Unique.
+    pub slug: String,
+    /// For people.
+    pub display_name: String,
+    /// Active or suspended.
+    pub state: TenantState,
+    /// The principal's role in it.
+    pub role: Role,
+}
+
+/// Display name and address of a principal, and its organisations that are not closed, by slug.
+///
+/// # Errors
+/// Database errors; also when there is no such principal.
+pub async fn find_profile(
+    pool: &PgPool,
+    principal: Uuid,
+) -> sqlx::Result<(String, String, Vec<OwnOrganisation>)> {
+    let (display_name, email) =
+        sqlx::query_as("SELECT display_name, email FROM principals WHERE id = $1")
+            .bind(principal)
+            .fetch_one(pool)
+            .await?;
+    let rows = sqlx::query(
+        "SELECT o.id, o.slug, o.display_name, o.state, m.role
+           FROM organisation_memberships m JOIN organisations o ON o.id = m.organisation_id
+          WHERE m.principal_id = $1 AND o.state <> 'closed' ORDER BY o.slug",
+    )
+    .bind(principal)
+    .fetch_all(pool)
+    .await?;
+    let read = |row: &sqlx::postgres::PgRow| {
+        Ok(OwnOrganisation {
+            id: row.try_get("id")?,
+            slug: row.try_get("slug")?,
+            display_name: row.try_get("display_name")?,
+            state: principal::decode(row, "state", TenantState::parse)?,
+            role: principal::decode(row, "role", Role::parse)?,
+        })
+    };
+    Ok((
+        display_name,
+        email,
+        rows.iter().map(read).collect::<sqlx::Result<_>>()?,
+    ))
 }
 
 /// A principal of one issuer, as the development sign-in lists it.
@@ -81,14 +154,14 @@ pub struct KnownPrincipal {
 /// Database errors.
 pub async fn list_principals(pool: &PgPool, issuer: &str) -> sqlx::Result<Vec<KnownPrincipal>> {
     let rows = sqlx::query(
-        "SELECT p.name, p.platform_admin,
+        "SELECT p.name, p.platform_role IS NOT DISTINCT FROM 'admin' AS admin,
                 coalesce(array_agg(j.id ORDER BY j.slug, j.id) FILTER (WHERE j.id IS NOT NULL), '{}') AS ids,
                 coalesce(array_agg(j.slug ORDER BY j.slug, j.id) FILTER (WHERE j.id IS NOT NULL), '{}') AS slugs
          FROM principals p
-         LEFT JOIN memberships m ON m.principal_id = p.id
-         LEFT JOIN projects j ON j.id = m.project_id
+         LEFT JOIN LATERAL access_of(p.id) a ON a.state <> 'closed'
+         LEFT JOIN projects j ON j.id = a.project_id
          WHERE p.issuer = $1 AND p.disable_time IS NULL
-         GROUP BY p.id ORDER BY p.platform_admin, p.name LIMIT 100",
+         GROUP BY p.id ORDER BY p.platform_role IS NOT DISTINCT FROM 'admin', p.name LIMIT 100",
     )
     .bind(issuer)
     .fetch_all(pool)
@@ -99,7 +172,7 @@ pub async fn list_principals(pool: &PgPool, issuer: &str) -> sqlx::Result<Vec<Kn
             let slugs: Vec<String> = row.try_get("slugs")?;
             Ok(KnownPrincipal {
                 name: row.try_get("name")?,
-                admin: row.try_get("platform_admin")?,
+                admin: row.try_get("admin")?,
                 projects: ids.into_iter().zip(slugs).collect(),
             })
         })

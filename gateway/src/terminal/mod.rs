@@ -11,14 +11,14 @@ use axum::Extension;
 use axum::extract::State;
 use axum::extract::ws::{WebSocketUpgrade, rejection::WebSocketUpgradeRejection};
 use axum::response::Response;
+use gpuaas_common::audit::origin;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use http::{HeaderMap, StatusCode, header};
 use tonic::Code;
 
 use crate::app::{App, Id};
-use crate::contract::access::{Access, Audience};
 use crate::error::{ApiError, overloaded};
-use crate::http::authorize::authorize;
+use crate::http::authorize::authenticate;
 use crate::http::peer::Peer;
 
 /// Where WebSockets are taken.
@@ -60,7 +60,7 @@ async fn accept(
         ApiError::new(Code::InvalidArgument, ErrorReason::BodyMalformed, message)
             .http(StatusCode::BAD_REQUEST)
     };
-    let origin = app.terminals.origin(headers)?;
+    let page = app.terminals.origin(headers)?;
     let socket = socket
         .map_err(|_| malformed("This path takes WebSockets only."))?
         .protocols([SUBPROTOCOL]);
@@ -71,13 +71,7 @@ async fn accept(
     }
     // a browser cannot send a token with a WebSocket; who does is held to it
     let principal = if headers.contains_key(header::AUTHORIZATION) {
-        let access = Access {
-            action: "terminal.connect".to_owned(),
-            resource: "session".to_owned(),
-            audience: Audience::User,
-            callers: Vec::new(),
-        };
-        let session = authorize(app, headers, &access, request_id).await?;
+        let session = authenticate(app, headers).await?;
         session.principal.name.clone()
     } else {
         String::new()
@@ -85,17 +79,20 @@ async fn accept(
     let of_peer = app.admission.terminal(peer)?;
     let place = app.terminals.place().ok_or_else(overloaded)?;
     let hello = relay::Hello {
-        origin,
+        origin: page,
         principal,
         request_id: request_id.to_owned(),
     };
     let app = app.clone();
+    let origin = (*origin::current()).clone();
     Ok(socket
         .read_buffer_size(READ_BUFFER)
         .max_message_size(MAX_MESSAGE)
         .max_frame_size(MAX_MESSAGE)
-        .on_upgrade(move |socket| async move {
-            relay::run(&app, socket, hello).await;
-            drop((place, of_peer));
+        .on_upgrade(move |socket| {
+            origin::scope(origin, async move {
+                relay::run(&app, socket, hello).await;
+                drop((place, of_peer));
+            })
         }))
 }

@@ -1,5 +1,5 @@
 //! One WebSocket: its messages to the terminal gateway and back, pings, and whether its user still has access.
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket};
 use futures::stream::{SplitSink, SplitStream};
@@ -15,6 +15,7 @@ use tonic::{Status, Streaming};
 use uuid::Uuid;
 
 use crate::app::App;
+use crate::policy::{Resource, who};
 use crate::store;
 use crate::terminal::policy::Terminals;
 
@@ -29,6 +30,8 @@ const GOODBYE: Duration = Duration::from_secs(2);
 /// Code of a close that the protocol has no other for: the part behind does not answer.
 const BAD_GATEWAY: u16 = 4502;
 
+/// The action whose permission a terminal needs as long as it is open.
+const OPEN: &str = "terminal.create";
 /// Code of a close because its user has too many.
 const TOO_MANY: u16 = 4409;
 
@@ -164,15 +167,29 @@ async fn keep_access(
     let mut checks = tokio::time::interval(app.terminals.access());
     checks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut warned = false;
+    // when it was first seen attached: who has signed out after that has no terminal any more
+    let mut since = None;
     loop {
         tokio::select! {
-            changed = attached.changed() => if changed.is_err() { break },
+            changed = attached.changed() => {
+                if changed.is_err() {
+                    break;
+                }
+                since = None;
+            }
             _ = checks.tick() => {}
         }
         let Some((principal, project_id)) = attached.borrow_and_update().clone() else {
             continue;
         };
-        match store::may_use(&app.pool, &principal, project_id).await {
+        let since = *since.get_or_insert_with(Instant::now);
+        let may = async {
+            Ok::<_, sqlx::Error>(
+                may_use(app, &principal, project_id).await?
+                    && !store::signed_out_within(&app.pool, &principal, since.elapsed()).await?,
+            )
+        };
+        match may.await {
             Ok(true) => {}
             Ok(false) if warned => {}
             Ok(false) => {
@@ -187,4 +204,24 @@ async fn keep_access(
         }
     }
     std::future::pending::<()>().await;
+}
+
+/// Whether a principal may still open terminals in a project.
+async fn may_use(app: &App, principal: &str, project: Uuid) -> sqlx::Result<bool> {
+    let Some(principal) = store::principal_of_name(&app.pool, principal).await? else {
+        return Ok(false);
+    };
+    let projects = principal.roles.iter().zip(&principal.owners);
+    let found = projects
+        .into_iter()
+        .find(|((of, _), _)| *of == project)
+        .map(|((id, role), owner)| Resource::Project {
+            id: *id,
+            organisation: *owner,
+            role: Some(*role),
+        });
+    Ok(found.is_some_and(|resource| {
+        let verdict = app.policies.decide(who(&principal), OPEN, resource);
+        verdict.is_allowed()
+    }))
 }

@@ -34,8 +34,13 @@ impl Forge {
     }
 
     fn sign(&self, claims: &Value) -> String {
+        self.sign_as(&self.kid, claims)
+    }
+
+    /// The same under another key id.
+    fn sign_as(&self, kid: &str, claims: &Value) -> String {
         let header = Header {
-            kid: Some(self.kid.clone()),
+            kid: Some(kid.to_owned()),
             ..Header::new(Algorithm::EdDSA)
         };
         jsonwebtoken::encode(&header, claims, &self.key).expect("signed")
@@ -87,6 +92,7 @@ async fn tokens_that_are_refused() {
         key_file: world.folder.path().join("foreign.key"),
         issuer: ISSUER.to_owned(),
         audience: AUDIENCE.to_owned(),
+        ..DevIssuerSettings::default()
     })
     .expect("issuer");
     let foreign_pem = std::fs::read(world.folder.path().join("foreign.key")).expect("key");
@@ -111,6 +117,30 @@ async fn tokens_that_are_refused() {
     let (head, tail) = good.rsplit_once('.').expect("signature");
     let table = [
         ("not a token", "rubbish".to_owned(), "CREDENTIAL_INVALID"),
+        (
+            "id token",
+            forge.sign(&with(|c| c["at_hash"] = json!("x"))),
+            "CREDENTIAL_INVALID",
+        ),
+        (
+            "id token by its own word",
+            forge.sign(&with(|c| c["typ"] = json!("ID"))),
+            "CREDENTIAL_INVALID",
+        ),
+        (
+            "logout token",
+            forge.sign(&with(|c| c["events"] = json!({}))),
+            "CREDENTIAL_INVALID",
+        ),
+        (
+            "key id that is a path",
+            Forge {
+                key: forge.key.clone(),
+                kid: "../../dev.key".to_owned(),
+            }
+            .sign(&claims()),
+            "CREDENTIAL_INVALID",
+        ),
         ("three empty parts", "..".to_owned(), "CREDENTIAL_INVALID"),
         ("very long", "x".repeat(9000), "CREDENTIAL_INVALID"),
         ("no signature", format!("{head}."), "CREDENTIAL_INVALID"),
@@ -130,6 +160,31 @@ async fn tokens_that_are_refused() {
             "CREDENTIAL_INVALID",
         ),
         ("algorithm of another kind", es256, "CREDENTIAL_INVALID"),
+        (
+            "a key id that is a path",
+            forge.sign_as("../../dev.key", &claims()),
+            "CREDENTIAL_INVALID",
+        ),
+        (
+            "a key id that is a file of every machine",
+            forge.sign_as("/dev/null", &claims()),
+            "CREDENTIAL_INVALID",
+        ),
+        (
+            "a key id that is a statement",
+            forge.sign_as("' OR '1'='1", &claims()),
+            "CREDENTIAL_INVALID",
+        ),
+        (
+            "a key id that is an address",
+            forge.sign_as("http://127.0.0.1:1/jwks.json", &claims()),
+            "CREDENTIAL_INVALID",
+        ),
+        (
+            "an API key's short token by the issuer's key",
+            forge.sign(&with(|c| c["iss"] = json!("urn:gpuaas:cell:1"))),
+            "CREDENTIAL_INVALID",
+        ),
         (
             "HMAC with the published key set",
             hs256(jwks.as_bytes(), &forge.kid),

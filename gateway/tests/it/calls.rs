@@ -44,7 +44,7 @@ async fn a_call_carries_caller_key_request_id_and_deadline() {
     let seen = &world.record.all()[0];
     assert_eq!(seen.caller.principal, "user:demo");
     assert_eq!(seen.caller.projects, [world.seeded.project_id]);
-    assert!(!seen.caller.admin);
+    assert_eq!(seen.caller.platform_role, None);
     assert_eq!(seen.caller.idempotency_key.as_deref(), Some("k-1"));
     assert_eq!(seen.caller.request_id, "run-7");
     assert!(seen.has_deadline);

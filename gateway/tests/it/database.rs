@@ -7,7 +7,7 @@ use gpuaas_common::id::IdGen;
 use gpuaas_dev::postgres::TestDb;
 use gpuaas_gateway::auth::sessions::{Session, Sessions};
 use gpuaas_gateway::auth::verify::Identity;
-use gpuaas_gateway::store::{self, NewPrincipal, Principal, seed};
+use gpuaas_gateway::store::{self, NewPrincipal, Principal, Role, seed};
 
 const PRINCIPALS: [NewPrincipal<'static>; 2] = [
     NewPrincipal {
@@ -26,7 +26,7 @@ fn identity(subject: &str) -> Identity {
     Identity {
         issuer: "i".to_owned(),
         subject: subject.to_owned(),
-        expires: 0,
+        ..Identity::default()
     }
 }
 
@@ -50,12 +50,16 @@ async fn seeding_twice_changes_nothing() {
     let principal = store::find_principal(&pool, &identity("demo"))
         .await
         .expect("found");
+    let principal = principal.expect("registered");
+    let roles = [first.project_id, other.project_id].map(|project| (project, Role::Owner));
     let expected = Principal {
+        id: principal.id,
         name: "user:demo".to_owned(),
-        admin: false,
-        projects: vec![first.project_id, other.project_id],
+        roles: roles.to_vec(),
+        owners: vec![first.organisation_id; 2],
+        ..Principal::default()
     };
-    assert_eq!(principal, Some(expected));
+    assert_eq!(principal, expected);
     assert_eq!(
         store::find_principal(&pool, &identity("nobody"))
             .await
@@ -80,8 +84,18 @@ async fn statements_that_the_database_refuses() {
         .await
         .expect("seeded");
     for statement in [
-        // nobody becomes an administrator by a statement of the edge
+        // a program administers nothing, and roles are those of the list
         "UPDATE principals SET platform_admin = true",
+        "UPDATE principals SET platform_role = 'root'",
+        "UPDATE principals SET kind = 'service'",
+        "INSERT INTO principals (id, name, issuer, subject, display_name, kind, platform_role) VALUES (gen_random_uuid(), 'service:x', 'i', 'x', '', 'service', 'admin')",
+        "INSERT INTO principals (id, name, issuer, subject, display_name, kind) VALUES (gen_random_uuid(), 'user:x', 'i', 'x', '', 'service')",
+        "UPDATE memberships SET role = 'king'",
+        "UPDATE memberships SET principal_id = gen_random_uuid()",
+        "DELETE FROM organisations",
+        "DELETE FROM invitations",
+        "UPDATE projects SET state = 'gone'",
+        "UPDATE projects SET suspended_by_platform = true",
         "UPDATE principals SET subject = 'admin2' WHERE subject = 'demo'",
         "DELETE FROM principals",
         "DELETE FROM projects",
@@ -89,14 +103,21 @@ async fn statements_that_the_database_refuses() {
         "UPDATE audit SET principal = 'x'",
         "DELETE FROM audit",
         "TRUNCATE audit",
+        // a key says what it is good for, and is its account's; its digest never changes
+        "INSERT INTO service_accounts (principal_id, project_id, slug, description, creator) VALUES (gen_random_uuid(), gen_random_uuid(), 'x', '', '')",
+        "INSERT INTO api_keys (id, principal_id, display_name, hash, scopes, creator) SELECT gen_random_uuid(), id, '', sha256('x'), '{read}', '' FROM principals LIMIT 1",
+        "UPDATE api_keys SET hash = sha256('x')",
+        "UPDATE api_keys SET scopes = '{manage}'",
+        "DELETE FROM api_keys",
+        "DELETE FROM service_accounts",
         // one identity is one principal, and names are of a known form
-        "INSERT INTO principals (id, name, issuer, subject, display_name, platform_admin) VALUES (gen_random_uuid(), 'user:twin', 'i', 'demo', '', true)",
-        "INSERT INTO principals (id, name, issuer, subject, display_name, platform_admin) VALUES (gen_random_uuid(), 'user:demo', 'i', 'x', '', true)",
-        "INSERT INTO principals (id, name, issuer, subject, display_name, platform_admin) VALUES (gen_random_uuid(), 'root', 'i', 'x', '', true)",
-        "INSERT INTO principals (id, name, issuer, subject, display_name, platform_admin) VALUES (gen_random_uuid(), 'user:x', '', 'x', '', true)",
+        "INSERT INTO principals (id, name, issuer, subject, display_name) VALUES (gen_random_uuid(), 'user:twin', 'i', 'demo', '')",
+        "INSERT INTO principals (id, name, issuer, subject, display_name) VALUES (gen_random_uuid(), 'user:demo', 'i', 'x', '')",
+        "INSERT INTO principals (id, name, issuer, subject, display_name) VALUES (gen_random_uuid(), 'root', 'i', 'x', '')",
+        "INSERT INTO principals (id, name, issuer, subject, display_name) VALUES (gen_random_uuid(), 'user:x', '', 'x', '')",
         "INSERT INTO projects (id, organisation_id, slug, display_name) VALUES (gen_random_uuid(), gen_random_uuid(), 'x', '')",
         "INSERT INTO organisations (id, slug, display_name) VALUES (gen_random_uuid(), 'Not A Label', '')",
-        "INSERT INTO memberships (principal_id, project_id) VALUES (gen_random_uuid(), gen_random_uuid())",
+        "INSERT INTO memberships (principal_id, project_id, role) VALUES (gen_random_uuid(), gen_random_uuid(), 'owner')",
         // other contexts
         "SELECT * FROM billing.usage_intervals",
         "SELECT * FROM inventory.nodes",

@@ -2,7 +2,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::world::{ISSUER, World, field, reason};
+use crate::world::{ISSUER, World, answer, field, reason};
 
 #[tokio::test]
 async fn whoami_tells_the_caller_from_its_token() {
@@ -10,18 +10,60 @@ async fn whoami_tells_the_caller_from_its_token() {
     let (status, body) = world.call(Method::GET, "/api/v1/whoami", "demo").await;
     assert_eq!(status, 200, "{body}");
     assert!(body["expire_time"].is_string(), "{body}");
+    let created = &body["projects"][0]["create_time"];
+    assert!(
+        created.is_string() && body["principal_id"].is_string(),
+        "{body}"
+    );
     let project = json!({
         "id": world.seeded.project_id, "slug": "demo", "display_name": "demo", "organisation": "lab",
+        "organisation_id": world.seeded.organisation_id, "state": "active", "state_reason": "",
+        "suspended_by_platform": false, "role": "owner", "create_time": created,
+        "update_time": body["projects"][0]["update_time"], "etag": "1",
     });
     let expected = json!({
         "principal": "user:demo", "display_name": "user:demo", "issuer": ISSUER, "subject": "demo",
         "roles": [], "projects": [project], "expire_time": body["expire_time"],
+        "kind": "user", "platform_role": "unspecified", "organisations": [], "principal_id": body["principal_id"], "email": "",
     });
     assert_eq!(body, expected);
     let (_, admin) = world.call(Method::GET, "/api/v1/whoami", "admin").await;
     assert_eq!(admin["roles"], json!(["platform_admin"]), "{admin}");
+    assert_eq!(admin["platform_role"], "admin");
+    // who is not registered learns as whom an invitation would register it, and nothing else
     let (status, body) = world.call(Method::GET, "/api/v1/whoami", "nobody").await;
+    assert_eq!((status, &body["principal"]), (200, &json!("")), "{body}");
+    assert_eq!(
+        (&body["subject"], &body["projects"]),
+        (&json!("nobody"), &json!([]))
+    );
+    let (status, body) = world
+        .call(Method::GET, "/api/v1/allocations", "nobody")
+        .await;
     assert_eq!((status, reason(&body)), (403, "PERMISSION_DENIED"));
+    sqlx::query("UPDATE principals SET disable_time = now() WHERE subject = 'demo'")
+        .execute(&world.pool().await)
+        .await
+        .expect("disabled");
+    let refused = async || {
+        let (status, body) = world.call(Method::GET, "/api/v1/whoami", "demo").await;
+        (status == 403).then_some(body)
+    };
+    let started = std::time::Instant::now();
+    let body = loop {
+        if let Some(body) = refused().await {
+            break body;
+        }
+        assert!(
+            started.elapsed() < std::time::Duration::from_secs(20),
+            "let in"
+        );
+    };
+    assert_eq!(
+        reason(&body),
+        "PERMISSION_DENIED",
+        "disabled is not unregistered"
+    );
     assert_eq!(world.record.all().len(), 0, "no service is asked");
 }
 
@@ -71,9 +113,16 @@ async fn no_method_of_the_gateway_itself_is_left_out() {
         .collect();
     assert!(!own.is_empty());
     for route in own {
-        let (status, body) = world
-            .call(route.http_method.clone(), &route.pattern, "admin")
-            .await;
-        assert_eq!(status, 200, "{}: {body}", route.pattern);
+        let request = world
+            .http
+            .request(route.http_method.clone(), world.url(&route.pattern))
+            .bearer_auth(world.token("admin"))
+            .header("x-idempotency-key", uuid::Uuid::now_v7().to_string());
+        let (status, body) = answer(request.send().await.expect("answer")).await;
+        assert!(
+            [200, 400, 404].contains(&status),
+            "{}: {body}",
+            route.pattern
+        );
     }
 }

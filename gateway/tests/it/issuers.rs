@@ -12,9 +12,9 @@ use tokio::sync::watch;
 
 use crate::world::{World, answer, reason};
 
-const IDP: &str = "https://idp.test/realm";
+pub const IDP: &str = "https://idp.test/realm";
 
-fn es256(kid: &str) -> (EncodingKey, JwkSet) {
+pub fn es256(kid: &str) -> (EncodingKey, JwkSet) {
     let pair = rcgen::KeyPair::generate().expect("key");
     let key = EncodingKey::from_ec_pem(pair.serialize_pem().as_bytes()).expect("key");
     let mut jwk = Jwk::from_encoding_key(&key, Algorithm::ES256).expect("public half");
@@ -40,19 +40,17 @@ fn token_for(key: &EncodingKey, kid: &str, seconds: i64) -> String {
     .expect("signed")
 }
 
-fn settings() -> IssuerSettings {
+pub fn settings() -> IssuerSettings {
     IssuerSettings {
         issuer: IDP.to_owned(),
         audience: "api".to_owned(),
         algorithms: vec!["ES256".to_owned()],
-        jwks_file: None,
-        jwks_url: None,
-        jwks_refresh: RefreshSettings::default(),
+        ..IssuerSettings::default()
     }
 }
 
-async fn register(world: &World) {
-    sqlx::query("INSERT INTO principals (id, name, issuer, subject, display_name, platform_admin) VALUES ($1, 'user:idp', $2, '4711', '', false)")
+pub async fn register(world: &World) {
+    sqlx::query("INSERT INTO principals (id, name, issuer, subject, display_name) VALUES ($1, 'user:idp', $2, '4711', '')")
         .bind(uuid::Uuid::now_v7())
         .bind(IDP)
         .execute(&world.pool().await)

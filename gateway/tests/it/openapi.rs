@@ -105,7 +105,9 @@ fn operations_are_complete() {
             let key = parameters
                 .iter()
                 .any(|p| p["$ref"] == "#/components/parameters/IdempotencyKey");
-            assert_eq!(key, verb != "get", "{name} documents the idempotency key");
+            // a POST that changes nothing needs none
+            let changes = verb != "get" && path != "/api/v1/auth/token";
+            assert_eq!(key, changes, "{name} documents the idempotency key");
             for part in path
                 .split('/')
                 .filter_map(|p| p.strip_prefix('{'))
@@ -136,14 +138,7 @@ fn required_fields_and_enum_values_are_documented() {
         .collect();
     assert_eq!(
         required,
-        [
-            "name",
-            "region_code",
-            "sku",
-            "gpu_count",
-            "image",
-            "ssh_public_keys"
-        ]
+        ["name", "region_code", "sku", "gpu_count", "image",]
     );
     assert!(body["example"].is_object());
     let shape = &document["components"]["schemas"]["common.CapacityShape"]["enum"];
@@ -159,6 +154,17 @@ fn required_fields_and_enum_values_are_documented() {
 }
 
 /// Fields of a message are given in a query one by one, as the gateway reads them (B-57).
+#[test]
+fn a_scalar_that_may_be_unset_is_told_from_one_that_is_always_written() {
+    let document = parsed();
+    let schemas = &document["components"]["schemas"];
+    let module = &schemas["common.GpuDevice"]["properties"]["module_id"];
+    assert_eq!(module["x-optional"], true);
+    let id = &schemas["allocation.Allocation"]["properties"]["id"];
+    assert_eq!(id["type"], "string");
+    assert!(id["x-optional"].is_null());
+}
+
 #[test]
 fn b_57_a_query_names_the_fields_of_a_message() {
     let document = parsed();

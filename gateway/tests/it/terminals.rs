@@ -11,7 +11,7 @@ use crate::silence::silent;
 use crate::world::World;
 
 /// A terminal gateway that takes each connection for a session of the principal that its first text names, and answers with
-/// that name.
+/// that text. One that names a project besides is closed when its user has lost access.
 pub struct Relay;
 
 type Answers = std::pin::Pin<
@@ -26,22 +26,23 @@ impl TerminalRelayService for Relay {
         &self,
         request: Request<Streaming<pb::RelayRequest>>,
     ) -> Result<Response<Answers>, Status> {
-        let answers = request.into_inner().filter_map(|request| {
+        let mut is_of_project = false;
+        let answers = request.into_inner().filter_map(move |request| {
             let message = request.ok()?.message?;
-            let pb::relay_request::Message::Text(principal) = message else {
-                return None;
+            let text = match message {
+                pb::relay_request::Message::Text(text) => text,
+                pb::relay_request::Message::AccessLost(_) if is_of_project => return Some(closed()),
+                _ => return None,
             };
+            let nil = uuid::Uuid::nil().to_string();
+            let (principal, project) = text.split_once(' ').unwrap_or((&text, &nil));
+            is_of_project = *project != nil;
             let attached = pb::Attached {
                 session_id: String::new(),
-                principal: principal.clone(),
-                project_id: uuid::Uuid::nil().to_string(),
+                principal: principal.to_owned(),
+                project_id: project.to_owned(),
             };
-            let answers = [Message::Attached(attached), Message::Text(principal)];
-            Some(tokio_stream::iter(answers.map(|message| {
-                Ok(pb::RelayResponse {
-                    message: Some(message),
-                })
-            })))
+            Some(said([Message::Attached(attached), Message::Text(text)]))
         });
         Ok(Response::new(Box::pin(futures::StreamExt::flatten(
             answers,
@@ -49,12 +50,31 @@ impl TerminalRelayService for Relay {
     }
 }
 
+type Said = tokio_stream::Iter<std::vec::IntoIter<Result<pb::RelayResponse, Status>>>;
+
+fn said(messages: impl IntoIterator<Item = Message>) -> Said {
+    let answer = |message| {
+        Ok(pb::RelayResponse {
+            message: Some(message),
+        })
+    };
+    tokio_stream::iter(messages.into_iter().map(answer).collect::<Vec<_>>())
+}
+
+/// What the terminal gateway says when its user has lost access.
+fn closed() -> Said {
+    said([Message::Close(pb::Close {
+        code: 4403,
+        reason: "access_lost".to_owned(),
+    })])
+}
+
 const TEXT: u8 = 1;
 const CLOSE: u8 = 8;
 const PING: u8 = 9;
 
 /// Opens a WebSocket from an address and says whose it is. Returns it with the first frame that is no ping.
-async fn opened(world: &World, from: [u8; 4], principal: &str) -> (TcpStream, u8, Vec<u8>) {
+pub async fn opened(world: &World, from: [u8; 4], principal: &str) -> (TcpStream, u8, Vec<u8>) {
     let upgrade = "GET /api/v1/terminal HTTP/1.1\r\nHost: gateway\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
                    Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\
                    Sec-WebSocket-Protocol: gpuaas.terminal.v1\r\n\r\n";

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gpuaas_common::Error;
+use gpuaas_common::audit::origin::{self, Origin};
 use gpuaas_common::identity::Caller;
 use gpuaas_proto::gpuaas::allocation::v1::allocation_service_server::AllocationService;
 use gpuaas_proto::gpuaas::allocation::v1::{
@@ -29,6 +30,7 @@ pub struct Seen {
     pub caller: Caller,
     pub traceparent: String,
     pub has_deadline: bool,
+    pub origin: Arc<Origin>,
     pub message: String,
 }
 
@@ -42,11 +44,62 @@ pub struct Record {
     open: Arc<AtomicUsize>,
     sent: Arc<AtomicUsize>,
     held_up: Arc<AtomicBool>,
+    running: Arc<Mutex<Running>>,
     /// What calls named "held" wait for.
     pub release: Arc<Notify>,
 }
 
+/// What runs, as the services tell it.
+#[derive(Debug, Default)]
+struct Running {
+    /// Project of every allocation.
+    project: String,
+    allocations: Vec<String>,
+    reservations: Vec<String>,
+    /// Begins after the next list of allocations.
+    later: Vec<String>,
+}
+
 impl Record {
+    /// Allocations are of this project from now on.
+    pub fn owned_by(&self, project: &str) {
+        project.clone_into(&mut self.running.lock().expect("lock").project);
+    }
+
+    /// Allocations and capacity reservations of these names run.
+    pub fn runs(&self, allocations: &[&str], reservations: &[&str]) {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let mut running = self.running.lock().expect("lock");
+        running.allocations = names(allocations);
+        running.reservations = names(reservations);
+        running.later.clear();
+    }
+
+    /// Nothing runs until allocations are listed once; then these do.
+    pub fn runs_later(&self, allocations: &[&str]) {
+        self.runs(&[], &[]);
+        let later = allocations.iter().map(|name| (*name).to_owned());
+        self.running.lock().expect("lock").later = later.collect();
+    }
+
+    /// Names of the capacity reservations that run.
+    pub fn reservations(&self) -> Vec<String> {
+        self.running.lock().expect("lock").reservations.clone()
+    }
+
+    fn project(&self) -> String {
+        self.running.lock().expect("lock").project.clone()
+    }
+
+    /// Names of the allocations that run.
+    fn allocations(&self) -> Vec<String> {
+        let mut running = self.running.lock().expect("lock");
+        let listed = running.allocations.clone();
+        let later = std::mem::take(&mut running.later);
+        running.allocations.extend(later);
+        listed
+    }
+
     pub fn all(&self) -> Vec<Seen> {
         self.calls.lock().expect("lock").clone()
     }
@@ -93,10 +146,25 @@ impl Allocations {
             caller: Caller::of(request)?,
             traceparent: text("traceparent"),
             has_deadline: !text("grpc-timeout").is_empty(),
+            origin: origin::current(),
             message: format!("{:?}", request.get_ref()),
         });
         Ok(())
     }
+}
+
+/// Allocations named "in-PROJECT" are there for who may do the action in that project.
+fn of_project(caller: &Caller, id: &str) -> Result<(), Status> {
+    let project = id.strip_prefix("in-").and_then(|id| id.parse().ok());
+    if project.is_none_or(|project| caller.projects.contains(&project)) {
+        return Ok(());
+    }
+    Err(Error::new(
+        Code::NotFound,
+        ErrorReason::AllocationNotFound,
+        "No such allocation.",
+    )
+    .into())
 }
 
 fn allocation(id: &str, name: &str) -> Allocation {
@@ -205,6 +273,7 @@ impl AllocationService for Allocations {
         request: Request<GetAllocationRequest>,
     ) -> Result<Response<Allocation>, Status> {
         self.see("get", &request)?;
+        of_project(&Caller::of(&request)?, &request.get_ref().allocation_id)?;
         let id = &request.get_ref().allocation_id;
         if id == "foreign" {
             return Err(Error::new(
@@ -214,7 +283,11 @@ impl AllocationService for Allocations {
             )
             .into());
         }
-        Ok(Response::new(allocation(id, "first")))
+        let mut found = allocation(id, "first");
+        if let Some(config) = &mut found.config {
+            config.project_id = self.0.project();
+        }
+        Ok(Response::new(found))
     }
 
     async fn list_allocations(
@@ -222,7 +295,11 @@ impl AllocationService for Allocations {
         request: Request<ListAllocationsRequest>,
     ) -> Result<Response<ListAllocationsResponse>, Status> {
         self.see("list", &request)?;
-        Ok(Response::new(ListAllocationsResponse::default()))
+        let running = self.0.allocations();
+        Ok(Response::new(ListAllocationsResponse {
+            allocations: running.iter().map(|name| allocation(name, name)).collect(),
+            ..ListAllocationsResponse::default()
+        }))
     }
 
     async fn release_allocation(
@@ -241,6 +318,7 @@ impl AllocationService for Allocations {
         request: Request<StopAllocationRequest>,
     ) -> Result<Response<Allocation>, Status> {
         self.see("stop", &request)?;
+        of_project(&Caller::of(&request)?, &request.get_ref().allocation_id)?;
         Ok(Response::new(allocation(
             &request.get_ref().allocation_id,
             "first",

@@ -16,6 +16,7 @@ use gpuaas_gateway::auth::dev_issuer::{DevIssuer, DevIssuerSettings};
 use gpuaas_gateway::store::{NewPrincipal, Seeded, seed};
 use gpuaas_proto::gpuaas::allocation::v1::allocation_service_server::AllocationServiceServer;
 use gpuaas_proto::gpuaas::internal::terminal::v1::terminal_relay_service_server::TerminalRelayServiceServer;
+use gpuaas_proto::gpuaas::scheduler::v1::capacity_reservation_service_server::CapacityReservationServiceServer;
 use jiff::Timestamp;
 use reqwest::{Method, Response};
 use serde_json::Value;
@@ -23,6 +24,8 @@ use sqlx::PgPool;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
+use crate::reservations::Reservations;
+use crate::stand_in::StandIn;
 use crate::terminals::Relay;
 use crate::upstream::{Allocations, Record};
 
@@ -84,6 +87,15 @@ impl World {
 
     /// The same with so many connections to the database.
     pub async fn start_on(connections: u32, change: impl FnOnce(&mut Config, &Path)) -> Self {
+        Self::build(connections, &[], change).await
+    }
+
+    /// The same with a stand-in for each of these services, which says how it was called.
+    pub async fn build(
+        connections: u32,
+        stand_ins: &[&'static str],
+        change: impl FnOnce(&mut Config, &Path),
+    ) -> Self {
         let db = TestDb::create().await;
         let folder = tempfile::tempdir().expect("temp dir");
         let ca = Authority::open(&folder.path().join("ca"), CELL).expect("authority");
@@ -129,12 +141,36 @@ impl World {
         let server =
             Server::new(&context).add(AllocationServiceServer::new(Allocations(record.clone())));
         let service = Service::run(server.run(shutdown.clone()));
+        let scheduler_port = ports::free().expect("port");
+        let identity = ca.service("scheduler", &[]).expect("identity");
+        let mut scheduler = settings(&identity, &ca, scheduler_port);
+        scheduler.token = TokenSettings {
+            public_key_file: Some(keys.public.clone()),
+        };
+        let context = Context::new("scheduler", scheduler).expect("context");
+        let reservations = CapacityReservationServiceServer::new(Reservations(record.clone()));
+        running.spawn(
+            Server::new(&context)
+                .add(reservations)
+                .run(shutdown.clone()),
+        );
         let relay_port = ports::free().expect("port");
         let identity = ca.service("terminal-gateway", &[]).expect("identity");
         let relay = settings(&identity, &ca, relay_port);
         let context = Context::new("terminal-gateway", relay).expect("context");
         let relay = Server::new(&context).add(TerminalRelayServiceServer::new(Relay));
         running.spawn(relay.run(shutdown.clone()));
+
+        // a service with a database shows its audit records
+        let billing_port = ports::free().expect("port");
+        let identity = ca.service("billing", &[]).expect("identity");
+        let mut billing = settings(&identity, &ca, billing_port);
+        billing.database = Some(DatabaseSettings {
+            user: "gpuaas_billing".to_owned(),
+            ..database(&db)
+        });
+        let context = Context::new("billing", billing).expect("context");
+        running.spawn(Server::new(&context).run(shutdown.clone()));
 
         let port = ports::free().expect("port");
         let mut gateway = settings(&ca.service("gateway", &[]).expect("identity"), &ca, port);
@@ -147,10 +183,24 @@ impl World {
         gateway.peers = [
             ("allocation", service_port),
             ("inventory", closed),
+            ("scheduler", scheduler_port),
             ("terminal-gateway", relay_port),
+            ("billing", billing_port),
         ]
         .map(|(name, port)| (name.to_owned(), format!("https://127.0.0.1:{port}")))
         .into();
+        for name in stand_ins {
+            let port = ports::free().expect("port");
+            let mut own = settings(&ca.service(name, &[]).expect("identity"), &ca, port);
+            own.token = TokenSettings {
+                public_key_file: Some(keys.public.clone()),
+            };
+            let context = Context::new(name, own).expect("context");
+            let server = Server::new(&context).add(StandIn);
+            running.spawn(server.run(shutdown.clone()));
+            let address = format!("https://127.0.0.1:{port}");
+            gateway.peers.insert((*name).to_owned(), address);
+        }
         let mut config = Config {
             internal_key_file: keys.private,
             dev_issuer: Some(dev_settings),
@@ -195,11 +245,12 @@ impl World {
                 .is_ok_and(|r| r.status().is_success());
             // the service behind it is up when it refuses a caller without a certificate, which a call would see
             if ready
-                && self
-                    .call(Method::GET, "/api/v1/allocations", "demo")
-                    .await
-                    .0
-                    == 200
+                && matches!(
+                    self.call(Method::GET, "/api/v1/allocations", "demo")
+                        .await
+                        .0,
+                    200 | 400
+                )
             {
                 self.record.clear();
                 return;
@@ -221,6 +272,23 @@ impl World {
         self.dev
             .sign(subject, Timestamp::now(), 600)
             .expect("signed")
+    }
+
+    /// The same with more claims.
+    pub fn token_with(&self, subject: &str, more: &Value) -> String {
+        let pem = std::fs::read(self.folder.path().join("dev.key")).expect("the issuer's key");
+        let key = jsonwebtoken::EncodingKey::from_ed_pem(&pem).expect("a key");
+        let mut header = jsonwebtoken::Header::new(jsonwebtoken::Algorithm::EdDSA);
+        let keys = self.dev.key_set().keys;
+        header.kid.clone_from(&keys[0].common.key_id);
+        let now = Timestamp::now().as_second();
+        let mut claims = serde_json::json!({
+            "iss": ISSUER, "aud": AUDIENCE, "sub": subject, "iat": now, "nbf": now, "exp": now + 600,
+        });
+        for (name, value) in more.as_object().expect("claims") {
+            claims[name] = value.clone();
+        }
+        jsonwebtoken::encode(&header, &claims, &key).expect("signed")
     }
 
     pub fn url(&self, target: &str) -> String {
@@ -308,6 +376,7 @@ pub fn dev_settings(folder: &Path) -> DevIssuerSettings {
         key_file: folder.join("dev.key"),
         issuer: ISSUER.to_owned(),
         audience: AUDIENCE.to_owned(),
+        ..DevIssuerSettings::default()
     }
 }
 
@@ -342,6 +411,7 @@ fn settings(identity: &Identity, ca: &Authority, port: u16) -> Settings {
         database: None,
         redis: gpuaas_common::config::RedisSettings::default(),
         telemetry: gpuaas_common::config::TelemetrySettings::default(),
+        audit: Default::default(),
         peers: std::collections::BTreeMap::new(),
     }
 }

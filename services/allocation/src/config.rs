@@ -53,6 +53,9 @@ pub struct Config {
     pub reconcile_concurrency: usize,
     /// Days that ended workflows, their calls to hosts and the timelines of ended allocations are retained; at least 30.
     pub retention_days: u32,
+    /// Days that the histories of nodes and slots, and their times of bad health, are retained; at least 30. The latest entry
+    /// of each stays.
+    pub history_retention_days: u32,
     /// Seconds between two polls for what watch streams show; wake-ups come sooner.
     pub watch_poll_seconds: f64,
     /// Seconds after which a watch stream on which nothing happened sends a heartbeat.
@@ -73,6 +76,7 @@ impl Default for Config {
             reconcile_seconds: 60.0,
             reconcile_concurrency: 32,
             retention_days: 90,
+            history_retention_days: 400,
             watch_poll_seconds: 0.5,
             watch_heartbeat_seconds: 15.0,
         }

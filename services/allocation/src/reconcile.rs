@@ -156,18 +156,19 @@ async fn set_network_groups(
 ) -> Result<(), StepError> {
     let groups = networks::groups_of_node(&mut *deps.pool.acquire().await?, node_id).await;
     let mut outcome = Ok(());
-    for (id, group) in groups.map_err(subject::ledger)? {
+    for group in groups.map_err(subject::ledger)? {
         // whoever works on it may be removing it
+        let id = group.allocation_id;
         let is_settled = matches!(standings.get(&id), Some(Standing::Active(_)));
         let text = id.to_string();
         let on_host = held.network_groups.iter();
         let differs = on_host
             .filter(|one| one.allocation_id == text)
-            .any(|one| one.group != group);
+            .any(|one| one.group != group.name);
         if is_settled && differs {
-            tracing::info!(%node_id, allocation_id = %id, group, "set network group of VM");
+            tracing::info!(%node_id, allocation_id = %id, group = group.name, "set network group of VM");
             // one that fails keeps no other from what its project decided (P11)
-            let done = host.set_network_group(id, group).await;
+            let done = host.set_network_group(group).await;
             outcome = outcome.and(done.map(drop));
         }
     }

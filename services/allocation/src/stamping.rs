@@ -22,6 +22,16 @@ pub async fn sweep(deps: &Deps, shutdown: CancellationToken) {
                 tracing::warn!("leave old work for the next sweep: {error:?}");
             }
         }
+        let days = deps.config.history_retention_days;
+        let histories = gpuaas_placement::sweep::histories(&deps.pool, days);
+        match shutdown.run_until_cancelled(histories).await {
+            Some(Ok(0)) | None => {}
+            Some(Ok(rows)) => tracing::info!(rows, "remove old history of nodes and slots"),
+            Some(Err(error)) => {
+                let error = gpuaas_common::Error::from(error);
+                tracing::warn!("leave old history for the next sweep: {error:?}");
+            }
+        }
         match shutdown
             .run_until_cancelled(gpuaas_placement::sweep::outbox(&deps.pool))
             .await

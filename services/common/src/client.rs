@@ -10,6 +10,7 @@ use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity
 use tonic::{Request, Status};
 use uuid::Uuid;
 
+use crate::audit::origin;
 use crate::{Error, Result, identity, trace};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -35,7 +36,7 @@ pub struct RequestId(pub String);
 /// A channel to a peer.
 pub type GrpcChannel = InterceptedService<Channel, Propagate>;
 
-/// Puts the current trace and request id on a call.
+/// Puts the current trace, the request id and from where the request comes on a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Propagate;
 
@@ -54,6 +55,9 @@ impl Interceptor for Propagate {
             "x-request-id",
             REQUEST_ID.try_with(|id| id.0.clone()).unwrap_or_default(),
         );
+        for (key, value) in origin::current().metadata() {
+            set(key, value.to_owned());
+        }
         Ok(request)
     }
 }

@@ -60,6 +60,43 @@ pub struct Settings {
     /// Base URL of each service that is called, by service name.
     #[serde(default)]
     pub peers: BTreeMap<String, String>,
+    /// The audit trail, for processes that have a database.
+    #[serde(default)]
+    pub audit: AuditSettings,
+}
+
+/// The audit trail.
+#[derive(Clone, Debug, Deserialize)]
+pub struct AuditSettings {
+    /// Days that audit records are kept, at least 30. Older ones are removed, the oldest first; export them before.
+    #[serde(default = "default_audit_keep_days")]
+    pub keep_days: u32,
+}
+
+impl Default for AuditSettings {
+    fn default() -> Self {
+        Self {
+            keep_days: default_audit_keep_days(),
+        }
+    }
+}
+
+fn default_audit_keep_days() -> u32 {
+    400
+}
+
+impl AuditSettings {
+    /// Refuses a retention that the database refuses.
+    ///
+    /// # Errors
+    /// Fewer than 30 days.
+    pub fn check(&self) -> anyhow::Result<()> {
+        anyhow::ensure!(
+            self.keep_days >= 30,
+            "setting audit.keep_days must be at least 30"
+        );
+        Ok(())
+    }
 }
 
 /// Where a process listens.

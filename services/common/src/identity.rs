@@ -89,6 +89,18 @@ impl Peer {
     }
 }
 
+/// Role of a principal on the whole platform.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PlatformRole {
+    /// May do everything.
+    Admin,
+    /// Runs the platform; changes nobody's rights, prices or quotas.
+    Operator,
+    /// Reads everything, changes nothing.
+    Auditor,
+}
+
 #[derive(Debug, Serialize, Deserialize)]
 struct Claims {
     iss: String,
@@ -97,7 +109,26 @@ struct Claims {
     iat: i64,
     exp: i64,
     projects: Vec<Uuid>,
+    /// A service of the release before reads this alone: it takes nobody else for an administrator.
     admin: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    platform_role: Option<PlatformRole>,
+    /// The action that the projects are good for; any when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    action: Option<String>,
+}
+
+/// What a token says of its bearer.
+#[derive(Clone, Copy, Debug)]
+pub struct Bearer<'a> {
+    /// Stable name of the principal.
+    pub principal: &'a str,
+    /// Projects in which the principal may do `action`.
+    pub projects: &'a [Uuid],
+    /// Its role on the platform.
+    pub platform_role: Option<PlatformRole>,
+    /// The one action that the token is good for; any when absent.
+    pub action: Option<&'a str>,
 }
 
 /// A person, as the gateway says.
@@ -105,10 +136,12 @@ struct Claims {
 pub struct Caller {
     /// Stable name of the principal, for example "user:alice" or "key:…".
     pub principal: String,
-    /// Projects the principal belongs to.
+    /// Projects in which the principal may do what it calls for.
     pub projects: Vec<Uuid>,
-    /// Whether the principal administers the platform.
-    pub admin: bool,
+    /// Its role on the whole platform.
+    pub platform_role: Option<PlatformRole>,
+    /// The one action that its token is good for; any when absent.
+    pub action: Option<String>,
     /// Of the HTTP request.
     pub request_id: String,
     /// Given with every mutation.
@@ -218,7 +251,8 @@ impl TokenMinter {
         })
     }
 
-    /// A token for one service, valid from `now` (seconds since 1970) for [`TOKEN_SECONDS`].
+    /// A token for one service and any action, of an administrator or of a member of projects, valid from `now` (seconds
+    /// since 1970) for [`TOKEN_SECONDS`].
     ///
     /// # Errors
     /// Signing failed.
@@ -230,14 +264,35 @@ impl TokenMinter {
         admin: bool,
         now: i64,
     ) -> Result<String, jsonwebtoken::errors::Error> {
+        let bearer = Bearer {
+            principal,
+            projects,
+            platform_role: admin.then_some(PlatformRole::Admin),
+            action: None,
+        };
+        self.mint_for(service, &bearer, now)
+    }
+
+    /// A token for one service, valid as that of [`mint`](Self::mint).
+    ///
+    /// # Errors
+    /// Signing failed.
+    pub fn mint_for(
+        &self,
+        service: &str,
+        bearer: &Bearer<'_>,
+        now: i64,
+    ) -> Result<String, jsonwebtoken::errors::Error> {
         let claims = Claims {
             iss: TOKEN_ISSUER.to_owned(),
             aud: service.to_owned(),
-            sub: principal.to_owned(),
+            sub: bearer.principal.to_owned(),
             iat: now,
             exp: now + TOKEN_SECONDS,
-            projects: projects.to_vec(),
-            admin,
+            projects: bearer.projects.to_vec(),
+            admin: bearer.platform_role == Some(PlatformRole::Admin),
+            platform_role: bearer.platform_role,
+            action: bearer.action.map(str::to_owned),
         };
         jsonwebtoken::encode(&Header::new(Algorithm::EdDSA), &claims, &self.key)
     }
@@ -291,7 +346,12 @@ impl TokenVerifier {
         Ok(Caller {
             principal: data.claims.sub,
             projects: data.claims.projects,
-            admin: data.claims.admin,
+            // a gateway of the release before knows administrators only
+            platform_role: data
+                .claims
+                .platform_role
+                .or(data.claims.admin.then_some(PlatformRole::Admin)),
+            action: data.claims.action,
             request_id: String::new(),
             idempotency_key: None,
         })
@@ -371,7 +431,8 @@ mod tests {
         let mut caller = Caller {
             principal: "user:a".into(),
             projects: vec![a],
-            admin: false,
+            platform_role: None,
+            action: None,
             request_id: String::new(),
             idempotency_key: None,
         };

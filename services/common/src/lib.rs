@@ -22,6 +22,7 @@ pub mod labels;
 mod main_entry;
 pub mod page;
 pub mod server;
+pub mod ssh;
 pub mod telemetry;
 pub mod time;
 pub mod trace;

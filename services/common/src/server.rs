@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use futures::FutureExt as _;
+use gpuaas_proto::gpuaas::internal::audit::v1::audit_service_server::AuditServiceServer;
+use sqlx::PgPool;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tonic::server::NamedService;
@@ -20,6 +22,7 @@ use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
 use self::connections::Connections;
+use crate::audit::{seal, serve};
 use crate::config::DatabaseSettings;
 use crate::{Context, db, idempotency};
 
@@ -28,6 +31,8 @@ pub use tls::{Clients, ServerTls};
 
 /// Time between two sweeps of old idempotency keys.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(3600);
+/// Connections to the database for the sealer and for reads of the audit trail.
+const AUDIT_CONNECTIONS: u32 = 2;
 /// Longest time between two signs of life of a connection.
 const KEEPALIVE: Duration = Duration::from_secs(20);
 /// Streams one connection may carry: a terminal is a stream, and all terminals of a host share a connection.
@@ -111,6 +116,22 @@ impl Server {
         self.health.clone()
     }
 
+    /// Adds the service that shows the audit records of this one, and returns the pool for it and for the sealer, for processes
+    /// with a database.
+    fn audit(&mut self) -> anyhow::Result<Option<PgPool>> {
+        let settings = &self.context.settings;
+        if settings.database.is_none() {
+            return Ok(None);
+        }
+        settings.audit.check()?;
+        // connections of its own: reading or sealing a trail takes none from those that answer requests
+        let pool = self.context.database_of(AUDIT_CONNECTIONS)?;
+        self.names
+            .push(<AuditServiceServer<serve::Api> as NamedService>::NAME);
+        self.routes.add_service(serve::service(pool.clone()));
+        Ok(Some(pool))
+    }
+
     /// Adds reflection, which lists what is served here and knows all messages of the contract, those in the details of
     /// errors too.
     fn reflect(&mut self) -> anyhow::Result<()> {
@@ -138,6 +159,7 @@ impl Server {
     /// # Errors
     /// An address that cannot be bound, or one for hosts without `tls.host_ca_file`.
     pub async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
+        let audited = self.audit()?;
         self.reflect()?;
         let settings = &self.context.settings.server;
         let routes = self.routes.routes();
@@ -186,6 +208,11 @@ impl Server {
             shutdown.clone(),
         ));
         let sweeping = tokio::spawn(sweep(self.context.clone(), shutdown.clone()));
+        let sealing = audited.map(|pool| {
+            let keep_days = self.context.settings.audit.keep_days;
+            let meter = self.context.meter.clone();
+            tokio::spawn(seal::run(pool, keep_days, meter, shutdown.clone()))
+        });
         for name in &self.names {
             self.health
                 .set_service_status(*name, ServingStatus::Serving)
@@ -208,12 +235,15 @@ impl Server {
             );
         }
         sweeping.await.context("sweep task")?;
+        if let Some(sealing) = sealing {
+            sealing.await.context("sealer of audit rows")?;
+        }
         metrics.await.context("metrics task")?
     }
 }
 
 /// Removes old idempotency keys from the service's schema now and then, if it has one. Replicas may do so at once.
-async fn sweep(context: Context, shutdown: CancellationToken) {
+pub async fn sweep(context: Context, shutdown: CancellationToken) {
     let Some(settings) = &context.settings.database else {
         return;
     };

@@ -73,13 +73,15 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
                  part: std::pin::Pin<Box<dyn Future<Output = ()> + Send>>| {
         parts.spawn(part);
     };
-    spawn(
-        &mut parts,
-        Box::pin(workflow::ledger_sync::run(
-            state.clone(),
-            background.clone(),
-        )),
-    );
+    for _ in 0..workflow::ledger_sync::WORKERS {
+        spawn(
+            &mut parts,
+            Box::pin(workflow::ledger_sync::run(
+                state.clone(),
+                background.clone(),
+            )),
+        );
+    }
     spawn(
         &mut parts,
         Box::pin(workflow::heartbeat_monitor::run(

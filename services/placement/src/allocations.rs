@@ -13,7 +13,7 @@ macro_rules! columns {
         "id, project_id, name, region_code, sku, gpu_count, capacity_shape, node_id, state, power, failure,
          image, ssh_public_keys, labels, guest_user, access, lab, price, principal, request_id, traceparent,
          revision, created_at, updated_at, active_at, releasing_at, ended_at, deadline_at, boot_id, constraints,
-         host_lost_since, billed_until, device_drift_since, device_drift"
+         host_lost_since, billed_until, device_drift_since, device_drift, ssh_key_names"
     };
 }
 pub(crate) use columns;

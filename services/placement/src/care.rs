@@ -53,20 +53,25 @@ pub async fn break_fix(conn: &mut PgConnection, node_id: Uuid, id: Uuid) -> Resu
     .ok_or_else(|| Error::not_found("break-fix record", id))
 }
 
-/// The latest records of a node, newest first.
+/// The latest records of a node, newest first, from the one after this on.
 ///
 /// # Errors
 /// [`Error::NotFound`] for the node.
 pub async fn break_fixes(
     conn: &mut PgConnection,
     node_id: Uuid,
+    after: Option<(Timestamp, Uuid)>,
     limit: i64,
 ) -> Result<Vec<BreakFix>> {
     operators::get(conn, node_id).await?;
     Ok(sqlx::query_as(sqlx::AssertSqlSafe(format!(
-        "{BREAK_FIX} WHERE node_id = $1 ORDER BY opened_at DESC, id LIMIT $2"
+        "{BREAK_FIX} WHERE node_id = $1
+            AND ($2::timestamptz IS NULL OR opened_at < $2 OR opened_at = $2 AND id > $3)
+          ORDER BY opened_at DESC, id LIMIT $4"
     )))
     .bind(node_id)
+    .bind(after.map(|(at, _)| at))
+    .bind(after.map(|(_, id)| id))
     .bind(limit)
     .fetch_all(conn)
     .await?)
@@ -275,7 +280,7 @@ pub async fn finding(conn: &mut PgConnection, node_id: Uuid, id: Uuid) -> Result
     .ok_or_else(|| Error::not_found("finding", id))
 }
 
-/// The latest findings of a node, newest first; with `open` those that nobody has resolved.
+/// The latest findings of a node, newest first, from the one after this on; with `open` those that nobody has resolved.
 ///
 /// # Errors
 /// [`Error::NotFound`] for the node.
@@ -283,14 +288,19 @@ pub async fn findings(
     conn: &mut PgConnection,
     node_id: Uuid,
     open: bool,
+    after: Option<(Timestamp, Uuid)>,
     limit: i64,
 ) -> Result<Vec<Finding>> {
     operators::get(conn, node_id).await?;
     Ok(sqlx::query_as(sqlx::AssertSqlSafe(format!(
-        "{FINDING} WHERE node_id = $1 AND (NOT $2 OR resolved_at IS NULL) ORDER BY last_at DESC, id LIMIT $3"
+        "{FINDING} WHERE node_id = $1 AND (NOT $2 OR resolved_at IS NULL)
+            AND ($3::timestamptz IS NULL OR last_at < $3 OR last_at = $3 AND id > $4)
+          ORDER BY last_at DESC, id LIMIT $5"
     )))
     .bind(node_id)
     .bind(open)
+    .bind(after.map(|(at, _)| at))
+    .bind(after.map(|(_, id)| id))
     .bind(limit)
     .fetch_all(conn)
     .await?)

@@ -38,6 +38,19 @@ pub async fn on_replaced_host(conn: &mut PgConnection, allocation_id: Uuid) -> R
     .await?)
 }
 
+/// Whether a slot that an allocation holds waits for a repair.
+///
+/// # Errors
+/// Those of the database.
+pub async fn are_blocked(conn: &mut PgConnection, allocation_id: Uuid) -> Result<bool> {
+    Ok(sqlx::query_scalar(
+        "SELECT EXISTS (SELECT FROM claims WHERE allocation_id = $1 AND state = 'cleanup_blocked')",
+    )
+    .bind(allocation_id)
+    .fetch_one(conn)
+    .await?)
+}
+
 /// First part of every fencing token: raised when a cell is restored from a backup.
 ///
 /// # Errors

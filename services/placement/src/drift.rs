@@ -8,6 +8,11 @@
 //!   is an operator's decision, since what is on the disk may be somebody's data.
 //! - It was out of sight and is back, empty and unused: it is wiped before it is offered again, by the workflow that also
 //!   does the first wipe.
+//! - The report was made before the last wipe: what it says of the disk keeps the slot from being offered until the next
+//!   report, and no longer, unless that one cannot prove the wipe either. Then it takes a repair as above.
+//!
+//! The disk of a slot that is reserved must not be in doubt at any time before the VM gets it: such a slot goes to
+//! `cleanup_blocked`, and its launch fails before its host hears of it.
 //!
 //! The host of a bare metal tenant is the tenant's, and nothing of it is compared.
 use std::collections::{BTreeMap, BTreeSet};
@@ -121,8 +126,9 @@ async fn judge(
     let mut noted = Noted::default();
     for slot in slots::lock_all(conn, node_id).await? {
         let found = facts.compare(&slot, devices);
+        let since_wipe = facts.proves_wipe(&slot, devices);
         noted.changed += usize::from(note_slot(conn, &slot, &found).await?);
-        noted.wipes += usize::from(settle_disk(conn, &slot, &found).await?);
+        noted.wipes += usize::from(settle_disk(conn, &slot, &found, since_wipe).await?);
     }
     if noted.changed > 0 {
         note_allocations(conn, node_id).await?;
@@ -177,7 +183,7 @@ impl Facts {
         let bindings: SlotBindings = slot.bindings.clone().into();
         let (id, none) = (slot.id.to_string(), BTreeSet::new());
         let content = match self.wiped.get(&slot.id) {
-            Some(generation) if is_clean(slot) => Content::EmptySince {
+            Some(generation) if is_untouched(slot) => Content::EmptySince {
                 slot_id: &id,
                 generation: generation.unsigned_abs(),
             },
@@ -198,6 +204,24 @@ impl Facts {
         }
         found
     }
+
+    /// Whether what a host says of the slot's disk was observed after its last wipe.
+    fn proves_wipe(&self, slot: &Slot, devices: &HostDevices) -> bool {
+        let Some(wiped) = self.wiped.get(&slot.id) else {
+            return true;
+        };
+        let id = slot.id.to_string();
+        devices.disks.iter().any(|disk| {
+            disk.identity == slot.bindings.nvme_device
+                && disk.slot_id == id
+                && disk.proven_generation >= wiped.unsigned_abs()
+        })
+    }
+}
+
+/// Nobody has written to the disk since it was proven empty: nobody has the slot, or no host has heard of who has it.
+fn is_untouched(slot: &Slot) -> bool {
+    is_clean(slot) || slot.status == SlotStatus::Reserved
 }
 
 /// Nobody has the slot, and its disk is proven empty.
@@ -269,27 +293,71 @@ async fn note_slot(conn: &mut PgConnection, slot: &Slot, found: &[Drift]) -> Res
     Ok(true)
 }
 
-/// Takes a free slot whose disk is in doubt out of sale, and wipes one that is back. Returns whether a wipe was started.
-async fn settle_disk(conn: &mut PgConnection, slot: &Slot, found: &[Drift]) -> Result<bool> {
-    if !is_clean(slot) {
+/// What operators read of a slot whose disk was away for a while.
+const WAS_AWAY: &str =
+    "The disk was out of sight while the slot was reserved. Repair the slot: its disk is wiped.";
+
+/// Takes a slot whose disk is in doubt out of sale, and wipes one that is back. Returns whether a wipe was started.
+/// `since_wipe`: the disk was observed after the last wipe of its slot.
+async fn settle_disk(
+    conn: &mut PgConnection,
+    slot: &Slot,
+    found: &[Drift],
+    since_wipe: bool,
+) -> Result<bool> {
+    if !is_untouched(slot) {
+        return Ok(false);
+    }
+    let now = |test: fn(Kind) -> bool| found.iter().find(|one| test(one.kind));
+    let before = |test: fn(Kind) -> bool| {
+        let mut standing = slot.drift.iter().map(|one| &one.drift);
+        standing.find(|one| test(one.kind))
+    };
+    let is_back = before(out_of_sight).is_some() && now(out_of_sight).is_none();
+    let doubt = match (now(Kind::needs_repair), before(Kind::needs_repair)) {
+        (Some(doubt), _) if since_wipe || before(out_of_sight).is_some() => Some(doubt),
+        // it has ended, and the host cannot prove that the wipe came after it
+        (None, Some(doubt)) if !since_wipe => Some(doubt),
+        _ => None,
+    };
+    if slot.status == SlotStatus::Reserved {
+        let why = match doubt.or(now(out_of_sight)) {
+            Some(drift) => drift.message(),
+            None if is_back => WAS_AWAY.to_owned(),
+            None => return Ok(false),
+        };
+        block_reserved(conn, slot, &why).await?;
         return Ok(false);
     }
     let free = [SlotStatus::Available, SlotStatus::Disabled];
-    let doubt = found.iter().find(|drift| drift.kind.needs_repair());
     if let Some(doubt) = doubt {
-        let why = doubt.message();
-        let _ = slots::block(conn, &[slot.id], &free, &why).await?;
+        let _ = slots::block(conn, &[slot.id], &free, &doubt.message()).await?;
         return Ok(false);
     }
-    let out_of_sight = |kind: Kind| matches!(kind, Kind::DiskMissing | Kind::DiskFaulty);
-    let was_out = slot.drift.0.iter().any(|one| out_of_sight(one.drift.kind));
-    let is_out = found.iter().any(|drift| out_of_sight(drift.kind));
-    if !was_out || is_out {
+    if !is_back {
         return Ok(false);
     }
     let _ = slots::transition(conn, &[slot.id], &free, SlotStatus::Disabled, true).await?;
     repair::first_wipe(conn, slot.id, Origin::default()).await?;
     Ok(true)
+}
+
+fn out_of_sight(kind: Kind) -> bool {
+    kind.needs_wipe() && !kind.needs_repair()
+}
+
+/// Nobody gets a slot whose disk was in doubt while it was reserved: its claim waits for a repair, and its launch fails.
+async fn block_reserved(conn: &mut PgConnection, slot: &Slot, why: &str) -> Result<()> {
+    let reserved = [SlotStatus::Reserved];
+    let _ = slots::block(conn, &[slot.id], &reserved, why).await?;
+    sqlx::query(
+        "UPDATE claims SET state = 'cleanup_blocked', updated_at = greatest(clock_timestamp(), updated_at)
+          WHERE slot_id = $1 AND state = 'reserved'",
+    )
+    .bind(slot.id)
+    .execute(conn)
+    .await?;
+    Ok(())
 }
 
 /// An allocation with the drift of its slots.

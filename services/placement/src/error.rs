@@ -49,6 +49,7 @@ fn reason_of(cause: Cause) -> ErrorReason {
         Cause::HugepagesMissing => ErrorReason::HugepagesMissing,
         Cause::NodeDraining => ErrorReason::NodeDraining,
         Cause::SlotUnhealthy => ErrorReason::SlotUnhealthy,
+        Cause::DisksBeingWiped => ErrorReason::DisksBeingWiped,
         Cause::SlotsInUse => ErrorReason::SlotsInUse,
         Cause::NodeVmLimit => ErrorReason::NodeVmLimit,
         Cause::CapacityReserved => ErrorReason::CapacityReserved,

@@ -191,12 +191,7 @@ pub async fn force(
         nodes::retire_evidence(conn, node_id).await?;
         if word.fate == Fate::DisksDestroyed {
             // every disk of the node was the tenant's
-            let of_node: Vec<Uuid> = slots::list(conn, node_id)
-                .await?
-                .iter()
-                .map(|slot| slot.id)
-                .collect();
-            retire(conn, &of_node, word).await?;
+            retire(conn, node_id, word).await?;
         }
     }
     free_node(conn, &allocation).await?;
@@ -297,6 +292,15 @@ async fn out_of_sale(
         let _ = slots::transition(conn, slot_ids, &cleanup, SlotStatus::Disabled, false).await?;
         return Ok(());
     }
+    prove_destroyed(conn, slot_ids, word).await
+}
+
+/// From `cleanup` to `retired`, with the administrator's word as evidence.
+async fn prove_destroyed(
+    conn: &mut PgConnection,
+    slot_ids: &[Uuid],
+    word: &Attestation<'_>,
+) -> Result<()> {
     sqlx::query("UPDATE slots SET health_detail = $2 WHERE id = ANY ($1)")
         .bind(slot_ids)
         .bind(DESTROYED)
@@ -321,12 +325,19 @@ async fn out_of_sale(
     Ok(())
 }
 
-/// Retires the slots of a node whose disks were destroyed with a tenant of the whole node on it.
-async fn retire(conn: &mut PgConnection, slot_ids: &[Uuid], word: &Attestation<'_>) -> Result<()> {
-    slots::say(conn, slot_ids, word.said()).await?;
-    let out = [SlotStatus::Disabled, SlotStatus::CleanupBlocked];
-    let _ = slots::transition(conn, slot_ids, &out, SlotStatus::Retired, false).await?;
-    Ok(())
+/// Retires the slots of a node whose disks were destroyed with a tenant of the whole node on it, each with that as its
+/// evidence. Nobody holds the node any more.
+async fn retire(conn: &mut PgConnection, node_id: Uuid, word: &Attestation<'_>) -> Result<()> {
+    let slot_ids: Vec<Uuid> = slots::lock_all(conn, node_id)
+        .await?
+        .iter()
+        .map(|slot| slot.id)
+        .collect();
+    // those that were free have a generation of their own since the tenant was on them
+    let (out, blocked) = ([SlotStatus::Disabled], [SlotStatus::CleanupBlocked]);
+    let _ = slots::transition(conn, &slot_ids, &blocked, SlotStatus::Cleanup, true).await?;
+    let _ = slots::transition(conn, &slot_ids, &out, SlotStatus::Cleanup, false).await?;
+    prove_destroyed(conn, &slot_ids, word).await
 }
 
 /// Ends claims, billable time and the allocation, which may be over already and have left a claim that waits for a repair.

@@ -361,6 +361,8 @@ pub struct Allocation {
     pub image: Json<Image>,
     /// Keys of the owner.
     pub ssh_public_keys: Vec<String>,
+    /// Their names, empty for a key without one; none at all: none has one.
+    pub ssh_key_names: Vec<String>,
     /// The caller's labels.
     pub labels: Json<BTreeMap<String, String>>,
     /// "u_" and 16 hex digits (C-19).

@@ -16,7 +16,7 @@ pub async fn put(
     sqlx::query(
         "INSERT INTO project_networks (project_id, vms_reach_each_other) VALUES ($1, $2)
          ON CONFLICT (project_id) DO UPDATE SET vms_reach_each_other = excluded.vms_reach_each_other,
-                updated_at = greatest(clock_timestamp(), project_networks.updated_at)",
+                updated_at = greatest(clock_timestamp(), project_networks.updated_at + interval '1 microsecond')",
     )
     .bind(project_id)
     .bind(vms_reach_each_other)
@@ -39,13 +39,24 @@ pub async fn vms_reach_each_other(conn: &mut PgConnection, project_id: Uuid) -> 
     Ok(found.unwrap_or(false))
 }
 
-/// The network group of each active allocation of a node: its project, where VMs of that reach each other; empty otherwise.
+/// Which other VMs of its host a VM may reach.
+#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
+pub struct Group {
+    pub allocation_id: Uuid,
+    /// Its project, where VMs of that reach each other; empty otherwise.
+    pub name: String,
+    /// Grows with every change that the project makes; 0: it never made one.
+    pub version: i64,
+}
+
+/// The network group of each active allocation of a node.
 ///
 /// # Errors
 /// Those of the database.
-pub async fn groups_of_node(conn: &mut PgConnection, node_id: Uuid) -> Result<Vec<(Uuid, String)>> {
+pub async fn groups_of_node(conn: &mut PgConnection, node_id: Uuid) -> Result<Vec<Group>> {
     Ok(sqlx::query_as(
-        "SELECT a.id, CASE WHEN n.vms_reach_each_other THEN a.project_id::text ELSE '' END
+        "SELECT a.id AS allocation_id, CASE WHEN n.vms_reach_each_other THEN a.project_id::text ELSE '' END AS name,
+                coalesce(extract(epoch FROM n.updated_at) * 1000000, 0)::bigint AS version
            FROM allocations a LEFT JOIN project_networks n ON n.project_id = a.project_id
           WHERE a.node_id = $1 AND a.state = 'active'",
     )

@@ -5,6 +5,7 @@ use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::model::{Health, SlotStatus, StoredHealth};
+use crate::operators::Intent;
 use crate::{Error, Result, lock, lost, slots};
 
 /// A node as inventory hands it over.
@@ -142,6 +143,10 @@ pub async fn put(conn: &mut PgConnection, spec: &NodeSpec) -> Result<Node> {
     .await?;
     lock::node(conn, spec.id).await?;
     let before = get(conn, spec.id).await?;
+    // said late: it is as it was at its end
+    if before.admin_state == Intent::Retired.as_str() {
+        return Ok(before);
+    }
     if reconfigures(&before, spec) {
         may_configure(conn, &before).await?;
     }

@@ -74,6 +74,8 @@ pub struct Request {
     pub image: Image,
     /// Keys of the owner.
     pub ssh_public_keys: Vec<String>,
+    /// Their names, empty for a key without one; none at all: none has one.
+    pub ssh_key_names: Vec<String>,
     /// The caller's labels.
     pub labels: BTreeMap<String, String>,
     pub request_id: String,

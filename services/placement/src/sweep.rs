@@ -10,9 +10,32 @@ use crate::Result;
 /// # Errors
 /// Those of the database, which refuses fewer than 30 days.
 pub async fn work(pool: &PgPool, retention_days: u32) -> Result<u64> {
+    past(
+        "SELECT sweep_work(make_interval(days => $1), $2)",
+        pool,
+        retention_days,
+    )
+    .await
+}
+
+/// Removes entries of the histories of nodes and slots, and times of bad health that ended, which are older than so many
+/// days, and returns how many. The latest entry of each stays.
+///
+/// # Errors
+/// Those of the database, which refuses fewer than 30 days.
+pub async fn histories(pool: &PgPool, retention_days: u32) -> Result<u64> {
+    past(
+        "SELECT sweep_histories(make_interval(days => $1), $2)",
+        pool,
+        retention_days,
+    )
+    .await
+}
+
+async fn past(sql: &'static str, pool: &PgPool, retention_days: u32) -> Result<u64> {
     let mut total = 0;
     for _ in 0..BATCHES {
-        let gone: i64 = sqlx::query_scalar("SELECT sweep_work(make_interval(days => $1), $2)")
+        let gone: i64 = sqlx::query_scalar(sql)
             .bind(i32::try_from(retention_days).unwrap_or(i32::MAX))
             .bind(BATCH)
             .fetch_one(pool)

@@ -13,6 +13,7 @@ pub fn cases() -> Vec<Case> {
         the_readme_does_what_it_says: 21,
         the_tutorial_does_what_it_says: 44,
         the_integrators_guide_does_what_it_says: 9,
+        the_sdks_do_what_their_quick_starts_say: 90,
         the_grpc_examples_do_what_they_say: 2,
     ]
 }
@@ -69,6 +70,10 @@ async fn the_tutorial_does_what_it_says() {
 
 async fn the_integrators_guide_does_what_it_says() {
     try_page("docs/how-to/integrator.md").await;
+}
+
+async fn the_sdks_do_what_their_quick_starts_say() {
+    try_page("docs/how-to/sdk.md").await;
 }
 
 async fn the_grpc_examples_do_what_they_say() {

@@ -25,11 +25,14 @@ use crate::node::Node;
 use crate::settings::{BridgeKind, HostService, Network};
 use crate::wire::{Counted, Guest, PROBE_PORT, PROBE_PORT_NUMBER};
 
-/// Longest time for all of it.
+/// Longest time for all of it, and for the wait until another check's is over.
 const LIMIT: Duration = Duration::from_secs(15);
 /// Longest time until a packet that was sent is counted, and between two looks.
 const ARRIVES: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(20);
+
+/// A host whose guests have every address is as good as it was before the last one came.
+const NO_ADDRESS: &str = "every address of the guests' network is taken";
 
 /// How a packet left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,21 +68,25 @@ struct Job {
 
 impl Packets {
     /// Sends one, unless one was begun since this call, or one that came through is not older than `age`.
-    pub async fn send(&self, node: &Node, age: Duration) -> Outcome {
+    ///
+    /// # Errors
+    /// Why no packet can prove anything here, which is no fault of the host.
+    pub async fn send(&self, node: &Node, age: Duration) -> Result<Outcome, String> {
         let asked = Instant::now();
         let mut last = self.last.lock().await;
         if let Some((begun, outcome)) = &*last
             && (*begun >= asked || (outcome.is_good() && begun.elapsed() <= age))
         {
-            return outcome.clone();
+            return Ok(outcome.clone());
         }
         let begun = Instant::now();
         let outcome = match Job::of(node) {
-            Ok(job) => job.run().await,
+            Ok(Some(job)) => job.run().await,
+            Ok(None) => return Err(NO_ADDRESS.to_owned()),
             Err(error) => Outcome::of_error(&error.message, true),
         };
         *last = Some((begun, outcome.clone()));
-        outcome
+        Ok(outcome)
     }
 }
 
@@ -97,15 +104,15 @@ impl Outcome {
 }
 
 impl Job {
-    fn of(node: &Node) -> HostResult<Self> {
+    /// None: there is no address to send from.
+    fn of(node: &Node) -> HostResult<Option<Self>> {
         let guest = blocking::here(|| node.wire.probe())?;
-        let none = || HostError::internal("the guests' network has no address to send from");
-        Ok(Self {
+        Ok(guest.map(|guest| Self {
             network: node.settings.network.clone(),
             dhcp: node.dhcp.clone(),
-            guest: guest.ok_or_else(none)?,
+            guest,
             lock_file: node.settings.state_dir.join("probe.lock"),
-        })
+        }))
     }
 
     fn asks_dhcp(&self) -> bool {
@@ -116,38 +123,40 @@ impl Job {
     async fn run(self) -> Outcome {
         let asks_dhcp = self.asks_dhcp();
         let task = tokio::spawn(async move {
-            let ended = tokio::time::timeout(LIMIT, self.locked()).await;
-            if ended.is_err() {
-                // what cannot be removed now is removed by the next
-                let _ = self.detach().await;
+            let lock = tokio::time::timeout(LIMIT, self.lock());
+            let Ok(lock) = lock.await else {
+                return Err(HostError::internal("another check's packet takes too long"));
+            };
+            let _until_detached = lock?;
+            let ended = tokio::time::timeout(LIMIT, self.attached()).await;
+            if let Err(error) = self.detach().await {
+                tracing::debug!(%error, "the next packet removes the port of the checks");
             }
-            ended
+            ended.unwrap_or_else(|_| Err(HostError::internal("it took too long")))
         });
         match task.await {
-            Ok(Ok(Ok(outcome))) => outcome,
-            Ok(Ok(Err(error))) => Outcome::of_error(&error.message, asks_dhcp),
-            Ok(Err(_)) => Outcome::of_error("it took too long", asks_dhcp),
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(error)) => Outcome::of_error(&error.message, asks_dhcp),
             Err(_) => Outcome::of_error("it was broken off", asks_dhcp),
         }
     }
 
     /// An operator's check beside the agent has the same port.
-    async fn locked(&self) -> HostResult<Outcome> {
+    async fn lock(&self) -> HostResult<File> {
         let path = self.lock_file.clone();
-        let lock = blocking::run(move || {
+        blocking::run(move || {
             let failed = || io_error("cannot wait for another check's packet");
             let file = File::create(path).map_err(failed())?;
             file.lock().map_err(failed())?;
             Ok(file)
-        });
-        let _until_detached = lock.await?;
+        })
+        .await
+    }
+
+    async fn attached(&self) -> HostResult<Outcome> {
         // a switch that does not answer holds up a report once
         self.detach().await?;
-        let outcome = self.send().await;
-        if let Err(error) = self.detach().await {
-            tracing::debug!(%error, "the next packet removes the port of the checks");
-        }
-        outcome
+        self.send().await
     }
 
     async fn send(&self) -> HostResult<Outcome> {
@@ -160,7 +169,7 @@ impl Job {
         let before = counted().await?;
         let Said { dhcp, sent } = namespace.send().await?;
         let way = match sent {
-            Ok(()) => self.arrived(before).await,
+            Ok(()) => self.arrived(before, &mut namespace).await,
             Err(why) => Err(why),
         };
         drop(namespace);
@@ -179,25 +188,19 @@ impl Job {
         }
     }
 
-    /// Waits for the packet at the end of its way.
-    async fn arrived(&self, before: Counted) -> Result<Way, String> {
-        let deadline = Instant::now() + ARRIVES;
-        loop {
-            let now = counted().await.map_err(|error| error.message)?;
-            let news = now.since(before);
-            if news.is_any() {
-                let way = if news.as_sent > 0 {
-                    Way::AsSent
-                } else {
-                    Way::Masqueraded
-                };
-                return Ok(way);
-            }
-            if Instant::now() >= deadline {
-                return Err("it never came to the end of the packet filter".to_owned());
-            }
-            tokio::time::sleep(LOOK).await;
+    /// Waits for the packet at the end of its way. It is sent a second time: the switch may have been given new rules just
+    /// then, because a guest came or went, and what it had in hand is lost.
+    async fn arrived(&self, before: Counted, namespace: &mut Namespace) -> Result<Way, String> {
+        if let Some(way) = came(before).await? {
+            return Ok(way);
         }
+        namespace
+            .send()
+            .await
+            .map_err(|error| error.message)?
+            .sent?;
+        let way = came(before).await?;
+        way.ok_or_else(|| "it never came to the end of the packet filter".to_owned())
     }
 
     /// Makes the pair of interfaces, one end in the thread's namespace, the other on the bridge.
@@ -251,6 +254,23 @@ impl Job {
         // absent is fine
         let _ = run("ip", &["link", "delete", PROBE_PORT]).await;
         Ok(())
+    }
+}
+
+/// How a packet came to the end of its way, when it does so in time.
+async fn came(before: Counted) -> Result<Option<Way>, String> {
+    let deadline = Instant::now() + ARRIVES;
+    loop {
+        let now = counted().await;
+        let news = now.as_ref().map(|now| now.since(before));
+        match news {
+            Ok(news) if news.as_sent > 0 => return Ok(Some(Way::AsSent)),
+            Ok(news) if news.is_any() => return Ok(Some(Way::Masqueraded)),
+            // the rules may be put again just now
+            Ok(_) | Err(_) if Instant::now() < deadline => tokio::time::sleep(LOOK).await,
+            Ok(_) => return Ok(None),
+            Err(error) => return Err(error.message.clone()),
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use nix::sched::{CloneFlags, unshare};
 use nix::sys::socket::{
     AddressFamily, SockFlag, SockProtocol, SockType, setsockopt, socket, sockopt,
 };
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc as told, oneshot};
 
 use super::frames;
 use crate::error::{HostError, HostResult};
@@ -55,7 +55,7 @@ pub struct Said {
 pub struct Namespace {
     thread: i32,
     go: mpsc::Sender<()>,
-    said: Option<oneshot::Receiver<Said>>,
+    said: told::UnboundedReceiver<Said>,
 }
 
 impl Namespace {
@@ -66,7 +66,7 @@ impl Namespace {
     pub async fn start(sender: Sender) -> HostResult<Self> {
         let (ready, is_ready) = oneshot::channel();
         let (go, goes) = mpsc::channel();
-        let (say, said) = oneshot::channel();
+        let (say, said) = told::unbounded_channel();
         let broken = |error: &dyn std::fmt::Display| {
             HostError::internal(format!("no network namespace: {error}"))
         };
@@ -80,17 +80,17 @@ impl Namespace {
                 if !has_it || !told || goes.recv().is_err() {
                     return;
                 }
-                if say.send(act(&sender)).is_ok() {
-                    // until nobody waits for the packet any more
-                    let _dropped = goes.recv();
-                }
+                // until nobody waits for a packet any more
+                act(&sender, &mut || goes.recv().is_ok(), &|what| {
+                    say.send(what).is_ok()
+                });
             })
             .map_err(|error| broken(&error))?;
         let thread = is_ready.await.map_err(|error| broken(&error))?;
         Ok(Self {
             thread: thread.map_err(|error| broken(&error))?,
             go,
-            said: Some(said),
+            said,
         })
     }
 
@@ -99,38 +99,39 @@ impl Namespace {
         self.thread
     }
 
-    /// Sends, once its interface is there.
+    /// Sends, once its interface is there. The first time an address is asked for as well.
     ///
     /// # Errors
     /// The thread is gone.
     pub async fn send(&mut self) -> HostResult<Said> {
         let gone = || HostError::internal("the thread that sends is gone");
         self.go.send(()).map_err(|_| gone())?;
-        let said = self.said.take().ok_or_else(gone)?;
-        said.await.map_err(|_| gone())
+        self.said.recv().await.ok_or_else(gone)
     }
 }
 
-/// In the namespace: puts the interface up, asks for an address, sends the packet.
-fn act(sender: &Sender) -> Said {
-    let failed = |why: String| Said {
-        dhcp: sender.asks_dhcp.then(|| Err(why.clone())),
-        sent: Err(why),
-    };
-    if let Err(why) = put_up(sender) {
-        return failed(format!("the interface cannot be put up: {why}"));
-    }
-    let raw = match raw_socket() {
-        Ok(raw) => raw,
-        Err(error) => return failed(format!("nothing can be sent: {error}")),
-    };
-    let dhcp = sender.asks_dhcp.then(|| ask(&raw, sender));
-    let packet = frames::udp(OWN_PORT, OUTSIDE_PORT, b"gpuaas");
-    let outside = SocketAddrV4::new(sender.outside, 0);
-    let sent = (0..PACKETS).try_for_each(|_| raw.send_to(&packet, outside).map(|_| ()));
-    Said {
-        dhcp,
-        sent: sent.map_err(|error| format!("it cannot be sent: {error}")),
+/// In the namespace: puts the interface up, asks for an address, sends the packet; and the packet again for as long as
+/// somebody says so.
+fn act(sender: &Sender, goes: &mut dyn FnMut() -> bool, say: &dyn Fn(Said) -> bool) {
+    let raw = put_up(sender)
+        .map_err(|why| format!("the interface cannot be put up: {why}"))
+        .and_then(|()| raw_socket().map_err(|error| format!("nothing can be sent: {error}")));
+    let asked = sender.asks_dhcp.then(|| match &raw {
+        Ok(raw) => ask(raw, sender),
+        Err(why) => Err(why.clone()),
+    });
+    loop {
+        let sent = raw.as_ref().map_err(Clone::clone).and_then(|raw| {
+            let packet = frames::udp(OWN_PORT, OUTSIDE_PORT, b"gpuaas");
+            let outside = SocketAddrV4::new(sender.outside, 0);
+            let mut each = 0..PACKETS;
+            each.try_for_each(|_| raw.send_to(&packet, outside).map(|_| ()))
+                .map_err(|error| format!("it cannot be sent: {error}"))
+        });
+        let dhcp = asked.clone();
+        if !say(Said { dhcp, sent }) || !goes() {
+            return;
+        }
     }
 }
 

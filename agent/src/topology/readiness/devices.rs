@@ -1,22 +1,25 @@
 //! GPUs, virtual functions, links and disks: what is wrong with a device is wrong with its slot.
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Finding;
 use crate::checks::{FABRIC_LINKS, FABRIC_VFS, IOMMU_GROUPS, SLOT_DISKS, VFIO_BINDING};
 use crate::disk::identity::{BY_ID, is_nvme_disk};
 use crate::host::blocking;
 use crate::host::root::HostRoot;
+use crate::ids::PciAddress;
 use crate::node::Node;
 use crate::settings::{FabricKind, HostProfile, Hypervisor, Settings};
 use crate::topology::pci::{self, PciDevice, PciKind};
 
 const DEVICES: &str = "/sys/bus/pci/devices";
-const GROUPS: &str = "/sys/kernel/iommu_groups";
-/// Class of a PCI bridge: it goes with no VM.
-const BRIDGE_CLASS: &str = "0x0604";
 
 /// Checks of the GPUs and of the virtual functions that go with them.
-pub(super) fn of_gpus(root: &HostRoot, profile: &HostProfile, fabric: FabricKind) -> Vec<Finding> {
+pub(super) fn of_gpus(
+    root: &HostRoot,
+    profile: &HostProfile,
+    fabric: FabricKind,
+    approved: &BTreeSet<PciAddress>,
+) -> Vec<Finding> {
     if profile.lab || profile.hypervisor == Hypervisor::Qemu {
         let why = "this host gives no GPU to a VM";
         return [&IOMMU_GROUPS, &VFIO_BINDING, &FABRIC_VFS]
@@ -34,7 +37,7 @@ pub(super) fn of_gpus(root: &HostRoot, profile: &HostProfile, fabric: FabricKind
     let (gpus, fabric) = (of(PciKind::Gpu), of(PciKind::Fabric));
     vec![
         iommu_groups(root, &gpus),
-        vfio_binding(&gpus),
+        vfio_binding(root, &gpus, approved),
         match no_fabric {
             true => Finding::skip(&FABRIC_VFS, "this site has no fabric"),
             false => fabric_vfs(root, &fabric, gpus.len()),
@@ -48,7 +51,7 @@ fn iommu_groups(root: &HostRoot, gpus: &[&PciDevice]) -> Finding {
         let what = match root.link_name(format!("{DEVICES}/{address}/iommu_group")) {
             None => "is in no IOMMU group".to_owned(),
             Some(group) => {
-                let companions = companions(root, &address, &group);
+                let companions = pci::companions_of_device(root, &group, &address);
                 if companions.is_empty() {
                     return None;
                 }
@@ -61,29 +64,20 @@ fn iommu_groups(root: &HostRoot, gpus: &[&PciDevice]) -> Finding {
     Finding::of_devices(&IOMMU_GROUPS, bad.collect(), good)
 }
 
-/// Members of a group that would go to the VM with a device: neither functions of the same device nor bridges.
-fn companions(root: &HostRoot, address: &str, group: &str) -> Vec<String> {
-    let device = |address: &str| {
-        address
-            .rsplit_once('.')
-            .map(|(device, _)| device.to_owned())
-    };
-    let own = device(address);
-    let mut members = root.names(format!("{GROUPS}/{group}/devices"));
-    members.retain(|member| {
-        let class = root.read_value(format!("{DEVICES}/{member}/class"));
-        let is_bridge = class.is_some_and(|class| class.starts_with(BRIDGE_CLASS));
-        device(member) != own && !is_bridge
+/// A device without a driver waits for libvirt to bind it. Of the functions of the fabric, those of approved slots count:
+/// one that went back to its own driver is no slot's any more (D-56).
+fn vfio_binding(root: &HostRoot, gpus: &[&PciDevice], approved: &BTreeSet<PciAddress>) -> Finding {
+    let of_gpus = gpus.iter().map(|gpu| (&gpu.address, gpu.driver.clone()));
+    let is_function =
+        |address: &&PciAddress| root.link(format!("{DEVICES}/{address}/physfn")).is_some();
+    let functions = approved.iter().filter(is_function).map(|address| {
+        let driver = root.link_name(format!("{DEVICES}/{address}/driver"));
+        (address, driver)
     });
-    members
-}
-
-/// A GPU without a driver waits for libvirt to bind it.
-fn vfio_binding(gpus: &[&PciDevice]) -> Finding {
-    let bad = gpus.iter().filter_map(|gpu| {
-        let driver = gpu.driver.as_deref()?;
+    let bad = of_gpus.chain(functions).filter_map(|(address, driver)| {
+        let driver = driver?;
         let is_vfio = driver.replace('_', "-").ends_with("vfio-pci");
-        (!is_vfio).then(|| (gpu.address.to_string(), format!("is bound to {driver}")))
+        (!is_vfio).then(|| (address.to_string(), format!("is bound to {driver}")))
     });
     let bound = gpus.iter().filter(|gpu| gpu.driver.is_some()).count();
     let good = format!(
@@ -93,6 +87,8 @@ fn vfio_binding(gpus: &[&PciDevice]) -> Finding {
     Finding::of_devices(&VFIO_BINDING, bad.collect(), good)
 }
 
+/// A device that did not make what it was told to make takes its own slots out of sale. Too few functions for all GPUs only
+/// warn: a slot that has one keeps it, and one that lacks it is not approved.
 fn fabric_vfs(root: &HostRoot, fabric: &[&PciDevice], gpus: usize) -> Finding {
     let number = |device: &PciDevice, name: &str| {
         let text = root.read_value(format!("{DEVICES}/{}/{name}", device.address))?;
@@ -107,29 +103,25 @@ fn fabric_vfs(root: &HostRoot, fabric: &[&PciDevice], gpus: usize) -> Finding {
         if let Some(made) = number(device, "sriov_numvfs")
             && made != links
         {
-            wrong.push(format!(
-                "{} has {made} virtual functions and {links} links to them",
-                device.address
-            ));
+            let what = format!("has {made} virtual functions and {links} links to them");
+            wrong.push((device.address.to_string(), what));
         }
     }
-    if functions < gpus {
+    if wrong.is_empty() && functions < gpus {
         let could: usize = fabric
             .iter()
             .filter_map(|device| number(device, "sriov_totalvfs"))
             .sum();
-        wrong.push(format!(
+        let detail = format!(
             "{functions} virtual functions for {gpus} GPUs; the devices could have {could}"
-        ));
+        );
+        return Finding::warn(&FABRIC_VFS, detail);
     }
-    let detail = match wrong.is_empty() {
-        true => format!(
-            "{functions} virtual functions of {} devices for {gpus} GPUs",
-            fabric.len()
-        ),
-        false => wrong.join("; "),
-    };
-    Finding::judge(&FABRIC_VFS, wrong.is_empty(), detail)
+    let good = format!(
+        "{functions} virtual functions of {} devices for {gpus} GPUs",
+        fabric.len()
+    );
+    Finding::of_devices(&FABRIC_VFS, wrong, good)
 }
 
 /// Links of the ports whose functions slots have.

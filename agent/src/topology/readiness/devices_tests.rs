@@ -1,18 +1,22 @@
 use std::os::unix::fs::symlink;
 
-use gpuaas_proto::gpuaas::common::v1::EvidenceStatus::{Fail, Pass, Skip};
+use gpuaas_proto::gpuaas::common::v1::EvidenceStatus::{Fail, Pass, Skip, Warn};
 
 use super::*;
+
+const GROUPS: &str = "/sys/kernel/iommu_groups";
 
 /// A host that is written file by file.
 struct Host {
     dir: tempfile::TempDir,
+    approved: Vec<PciAddress>,
 }
 
 impl Host {
     fn new() -> Self {
         Self {
             dir: tempfile::tempdir().unwrap(),
+            approved: Vec::new(),
         }
     }
 
@@ -57,6 +61,7 @@ impl Host {
             &self.root(),
             &toml::from_str(profile).unwrap(),
             FabricKind::Ipoib,
+            &self.approved.iter().cloned().collect(),
         )
     }
 }
@@ -135,7 +140,10 @@ fn j_21_virtual_functions_count_by_their_links() {
     host.write(&format!("{DEVICES}/0000:bc:00.0/sriov_numvfs"), "0\n");
     let findings = host.found();
     let none = of(&findings, "fabric_vfs");
-    assert_eq!(none.status, Fail);
+    assert_eq!(
+        none.status, Warn,
+        "slots without a function are not approved"
+    );
     assert_eq!(
         none.detail,
         "0 virtual functions for 2 GPUs; the devices could have 16"
@@ -154,6 +162,8 @@ fn j_21_virtual_functions_count_by_their_links() {
         "{}",
         half.detail
     );
+    assert_eq!(half.status, Fail);
+    assert_eq!(half.devices, ["0000:bc:00.0"], "the others stay on sale");
     host.link(
         &format!("{DEVICES}/0000:bc:00.0/virtfn1"),
         "../0000:bc:00.4",
@@ -224,4 +234,29 @@ fn d_80_a_dead_disk_is_named_by_its_stable_link() {
         ]
     );
     assert_eq!(controller_of("nvme12n3"), "nvme12");
+}
+
+#[test]
+fn d_56_an_approved_function_that_went_back_to_its_own_driver_is_reported() {
+    let mut host = Host::new();
+    host.gpu("0000:1b:00.0", 1);
+    for (address, driver) in [("0000:1a:00.1", "mlx5_core"), ("0000:1a:00.2", "vfio-pci")] {
+        host.device(address, "0x15b3\n", "0x020700\n", 2);
+        host.link(&format!("{DEVICES}/{address}/physfn"), "../0000:1a:00.0");
+        host.link(
+            &format!("{DEVICES}/{address}/driver"),
+            &format!("../../../bus/pci/drivers/{driver}"),
+        );
+    }
+    // one that no slot has is the host's
+    assert_eq!(of(&host.found(), "vfio_binding").status, Pass);
+    host.approved = vec![
+        "0000:1a:00.1".parse().unwrap(),
+        "0000:1a:00.2".parse().unwrap(),
+    ];
+    let findings = host.found();
+    let bad = of(&findings, "vfio_binding");
+    assert_eq!(bad.status, Fail);
+    assert_eq!(bad.devices, ["0000:1a:00.1"]);
+    assert_eq!(bad.detail, "0000:1a:00.1 is bound to mlx5_core");
 }

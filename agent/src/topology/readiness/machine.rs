@@ -67,26 +67,30 @@ pub fn virtualisation(root: &HostRoot, profile: &HostProfile) -> Vec<Finding> {
 }
 
 /// Programs that hold GPUs or the fabric, by the 15 characters the kernel stores of a name.
-const HOLDERS: [&str; 2] = ["nvidia-persiste", "nv-fabricmanage"];
+const HOLDERS: [&str; 3] = ["nvidia-persiste", "nv-fabricmanage", "nv-hostengine"];
 
 /// Host services that hold `/dev/nvidia*` prevent libvirt from detaching a GPU (D-96, D-97, INC-18).
 pub fn gpu_services(root: &HostRoot, profile: &HostProfile) -> Finding {
     if profile.lab {
         return Finding::skip(&GPU_SERVICES, "a lab host has no GPU");
     }
-    let running: Vec<String> = root
-        .names("/proc")
-        .iter()
-        .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
-        .filter_map(|pid| root.read_value(format!("/proc/{pid}/comm")))
-        .filter(|name| HOLDERS.contains(&name.as_str()))
-        .collect();
+    let running = gpu_service_holders(root);
     let detail = if running.is_empty() {
         "nothing holds the GPUs".to_owned()
     } else {
         format!("running: {}", running.join(", "))
     };
     Finding::judge(&GPU_SERVICES, running.is_empty(), detail)
+}
+
+/// Programs of services that hold GPUs, as they run now.
+pub fn gpu_service_holders(root: &HostRoot) -> Vec<String> {
+    root.names("/proc")
+        .iter()
+        .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
+        .filter_map(|pid| root.read_value(format!("/proc/{pid}/comm")))
+        .filter(|name| HOLDERS.contains(&name.as_str()))
+        .collect()
 }
 
 /// Free 1 GiB hugepages.

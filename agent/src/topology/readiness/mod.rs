@@ -18,23 +18,33 @@ use gpuaas_proto::gpuaas::common::v1::Evidence;
 
 pub use finding::Finding;
 pub use kvm::KvmProof;
-pub use machine::{free_hugepages, gpu_services, virtualisation, wants_reboot};
+pub use machine::{
+    free_hugepages, gpu_service_holders, gpu_services, virtualisation, wants_reboot,
+};
 
 use self::finding::blocks_host;
+use crate::binding::Approved;
 use crate::checks::{self, HostKind, Observer};
 use crate::disk::DiskIdentity;
 use crate::disk::identity::{Resolution, loop_devices, resolve_lab};
 use crate::host::blocking;
 use crate::node::{Node, now_ms, timestamp};
 use crate::topology::in_use;
+use crate::vm::without_waiting;
 
 /// Most cached images that are reported.
 const MAX_IMAGES: usize = 1000;
 /// A lease needs no packet of its own when one went through the host so lately: everything else is observed anew.
 const PACKET_FOR_LEASE: Duration = Duration::from_secs(30);
 
-/// Runs all checks, with a packet that is sent now.
+/// Runs all checks, with a packet that is sent now. It does not wait for a libvirt that is down: what that would tell is left
+/// out or as it was, and the check of libvirt says why.
 pub async fn report(node: &Node) -> pb::ReadinessReport {
+    // boxed: it is large
+    without_waiting(Box::pin(complete_report(node))).await
+}
+
+async fn complete_report(node: &Node) -> pb::ReadinessReport {
     let kind = node.kind();
     let findings = observe(node, kind, Duration::ZERO).await;
     // one time for all: a report that says what the last one said is known by that
@@ -146,7 +156,12 @@ fn of_machine(node: &Node) -> Vec<Finding> {
     let (root, profile) = (&node.root, &node.settings.profile);
     let mut findings = virtualisation(root, profile);
     findings.extend(software::files(root, profile));
-    findings.extend(devices::of_gpus(root, profile, node.settings.fabric.kind));
+    let approved = Approved::of(&node.journal).unwrap_or_else(|error| {
+        tracing::warn!(%error, "cannot tell which devices are approved");
+        Approved::default()
+    });
+    let fabric = node.settings.fabric.kind;
+    findings.extend(devices::of_gpus(root, profile, fabric, &approved.all));
     findings.push(machine::hugepages(root, profile));
     findings.push(software::tools(node));
     findings

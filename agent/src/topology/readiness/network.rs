@@ -2,6 +2,8 @@
 //! as a guest would send it (INC-01).
 use std::time::Duration;
 
+use gpuaas_proto::gpuaas::common::v1::EvidenceStatus;
+
 use super::Finding;
 use crate::checks::{BRIDGE, DNSMASQ, GUESTS_APART, IP_FORWARDING, NAT, OVS_BRIDGE, SETTINGS};
 use crate::host::root::HostRoot;
@@ -16,19 +18,20 @@ pub(super) async fn all(node: &Node, packet_age: Duration) -> Vec<Finding> {
     let settings = &node.settings.network;
     let addresses = network::addresses(&settings.bridge).await;
     let has_bridge = matches!(addresses, Ok(Some(_)));
-    let packet = if has_bridge && node.wire.is_active() {
+    let sent = if has_bridge && node.wire.is_active() {
         Some(node.packets.send(node, packet_age).await)
     } else {
         None
     };
-    let packet = packet.as_ref();
+    let packet = sent.as_ref().and_then(|sent| sent.as_ref().ok());
+    let not_sent = sent.as_ref().and_then(|sent| sent.as_ref().err());
     // the agent's own rules drop what goes to where no guest may
     let kept_in = settings
         .unreachable
         .iter()
         .any(|network| network.contains(settings.outside));
     let way_out = packet.filter(|_| !kept_in);
-    vec![
+    let mut findings = vec![
         bridge(settings, addresses),
         ovs_bridge(settings).await,
         forwarding(&node.root, settings, way_out),
@@ -36,7 +39,24 @@ pub(super) async fn all(node: &Node, packet_age: Duration) -> Vec<Finding> {
         guests_apart(node).await,
         dnsmasq(node, packet),
         gateway(settings),
-    ]
+    ];
+    if let Some(why) = not_sent {
+        findings
+            .iter_mut()
+            .for_each(|finding| unproven(finding, why));
+    }
+    findings
+}
+
+/// Says that a check has proven less than it does otherwise, where a packet belongs to it.
+fn unproven(finding: &mut Finding, why: &str) {
+    let by_packet = [&IP_FORWARDING, &NAT, &DNSMASQ];
+    let is_judged = finding.status != EvidenceStatus::Skip;
+    if is_judged && by_packet.iter().any(|check| check.id == finding.check.id) {
+        finding
+            .detail
+            .push_str(&format!("; no packet proves it: {why}"));
+    }
 }
 
 /// The rules that keep guests apart, as they are in force now (J-14, P11).
@@ -245,6 +265,23 @@ mod tests {
             let finding = of_dnsmasq(alive, "process".into(), Some(&packet));
             assert_eq!(finding.status, status, "{}", finding.detail);
         }
+    }
+
+    #[test]
+    fn a_host_whose_guests_have_every_address_is_told_what_no_packet_proves() {
+        let network = Network::default();
+        let said = |mut finding: Finding| {
+            let status = finding.status;
+            unproven(&mut finding, "every address is taken");
+            assert_eq!(finding.status, status, "it blocks nothing");
+            finding.detail
+        };
+        let dnsmasq = of_dnsmasq(true, "process".into(), None);
+        assert!(said(dnsmasq).ends_with("; no packet proves it: every address is taken"));
+        let nat = of_nat(true, SUBNET, None);
+        assert!(said(nat).ends_with("; no packet proves it: every address is taken"));
+        let bridge = bridge(&network, Ok(Some(vec!["10.100.0.1/24".into()])));
+        assert!(!said(bridge).contains("no packet"));
     }
 
     #[test]

@@ -30,8 +30,11 @@ async fn a_recording_of_a_host_is_that_host() {
     );
     host.text("/home/user/notes", "dear diary");
     host.text("/proc/987654/comm", "editor");
-    host.link("/proc/987654/fd/7", "/home/user/notes");
     let first = Recorded::open(host.recording).expect("the recording is laid out");
+    // no recording has such a link: a live host has
+    let open = first.tree().join("proc/987654/fd");
+    std::fs::create_dir_all(&open).expect("a folder");
+    std::os::unix::fs::symlink("/home/user/notes", open.join("7")).expect("a link");
 
     let recording = recorded::record(settings(&first.tree(), state.path()), b"")
         .await

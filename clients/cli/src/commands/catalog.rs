@@ -6,6 +6,7 @@ use super::{Session, given};
 use crate::api::{number, parse, parse_all};
 use crate::failure::Failure;
 use crate::output::{Money, bytes, money, print_json, print_table};
+use crate::project;
 use crate::reason::UnavailableReason;
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -260,7 +261,7 @@ pub struct AvailabilityFlags {
     #[arg(long)]
     sku: Option<String>,
     /// Include the reserved capacity of this project [default: your only one].
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "PROJECT")]
     project: Option<String>,
 }
 
@@ -277,7 +278,7 @@ pub async fn availability(session: &Session, flags: AvailabilityFlags) -> Result
     let query = given([
         ("region_code", region),
         ("sku", sku),
-        ("project_id", project),
+        ("project_id", project::given(&session.api, project).await?),
     ]);
     let answer = session.api.get(&["availability"], &query).await?;
     if session.json() {

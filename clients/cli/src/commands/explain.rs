@@ -8,6 +8,7 @@ use crate::api::{parse, parse_all};
 use crate::commands::catalog::Image;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table};
+use crate::project;
 use crate::reason::UnavailableReason;
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -58,7 +59,7 @@ pub struct Flags {
     #[command(flatten)]
     size: Size,
     /// Project, for its reserved capacity and its allocations [default: your only one].
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "PROJECT")]
     project: Option<String>,
     /// Image; see: gpuaas images.
     #[arg(long)]
@@ -83,15 +84,13 @@ impl Flags {
             Some(slug) => Some(digest_of(session, &slug).await?),
             None => None,
         };
+        let project = project::given(&session.api, self.project).await?;
         let among = match side {
-            Side::Member => Among::Project(self.project.as_deref()),
+            Side::Member => Among::Project(project.as_deref()),
             Side::Operator => Among::All,
         };
         let constraints = self.placement.resolve(session, among).await?;
-        query.extend(given([
-            ("project_id", self.project),
-            ("image_digest", digest),
-        ]));
+        query.extend(given([("project_id", project), ("image_digest", digest)]));
         query.extend(place::query(&constraints));
         Ok(query)
     }

@@ -1,6 +1,5 @@
 //! `launch`: a new allocation, with defaults where there is only one choice.
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
@@ -15,9 +14,10 @@ use super::{Session, place};
 use crate::allocation::{Allocation, Among};
 use crate::api::parse;
 use crate::failure::Failure;
+use crate::keys::{self, PublicKey};
 use crate::output::print_json;
 use crate::progress::{self, Goal, Wait};
-use crate::state;
+use crate::{project, state, suggest};
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {
@@ -30,8 +30,8 @@ pub struct Flags {
     /// Image; see: gpuaas images.
     #[arg(long)]
     image: String,
-    /// SSH public key file; repeatable.
-    #[arg(long = "ssh-key", required = true, value_name = "FILE")]
+    /// SSH public key: a file, or the name of a kept one; repeatable [default: the file in ~/.ssh].
+    #[arg(long = "ssh-key", value_name = "FILE|NAME")]
     ssh_keys: Vec<PathBuf>,
     /// Region [default: one where it fits now].
     #[arg(long)]
@@ -40,7 +40,7 @@ pub struct Flags {
     #[arg(long)]
     name: Option<String>,
     /// Project [default: your only one].
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "PROJECT")]
     project: Option<String>,
     /// Label; repeatable.
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = parse_label)]
@@ -94,17 +94,23 @@ pub fn parse_deadline(text: &str) -> Result<Timestamp, String> {
 /// # Errors
 /// See [`Failure`].
 pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
-    let keys = flags
-        .ssh_keys
-        .iter()
-        .map(|file| PublicKey::read(file))
-        .collect::<Result<Vec<_>, _>>()?;
+    let (sku, image) = (flags.sku.clone(), flags.image.clone());
+    let region = flags.region.clone().unwrap_or_default();
+    match launch(session, flags).await {
+        Err(failure) => Err(suggest::names(&session.api, failure, [&sku, &image, &region]).await),
+        done => done,
+    }
+}
+
+async fn launch(session: &Session, flags: Flags) -> Result<(), Failure> {
+    let (key_names, keys) = keys::of_flags(&flags.ssh_keys)?;
+    let project = project::given(&session.api, flags.project).await?;
     let region = match flags.region {
         Some(region) => region,
         None => default_region(session, &flags.sku, flags.gpus).await?,
     };
     let name = flags.name.unwrap_or_else(|| made_name(&flags.sku));
-    let among = Among::Project(flags.project.as_deref());
+    let among = Among::Project(project.as_deref());
     let constraints = flags.placement.resolve(session, among).await?;
     let mut body = json!({
         "name": name,
@@ -116,6 +122,9 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
         "labels": flags.labels.into_iter().collect::<std::collections::BTreeMap<_, _>>(),
         "validate_only": flags.validate_only,
     });
+    if !key_names.is_empty() {
+        body["ssh_key_names"] = json!(key_names);
+    }
     if !constraints.is_empty() {
         body["placement"] = Value::Object(constraints);
     }
@@ -131,13 +140,13 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
         let wait = flags.wait.then_some(limit);
         let batch = Batch {
             count: flags.count,
-            project: flags.project,
+            project,
             validate_only: flags.validate_only,
             wait,
         };
         return launch_several(session, &name, &body, &keys, batch).await;
     }
-    if let Some(project) = flags.project {
+    if let Some(project) = project {
         body["project_id"] = Value::String(project);
     }
     let mut answer = session
@@ -298,79 +307,6 @@ fn made_name(sku: &str) -> String {
         .to_owned()
 }
 
-/// A public key, and its private half when that lies beside it.
-#[derive(Debug)]
-struct PublicKey {
-    line: String,
-    private: Option<PathBuf>,
-}
-
-impl PublicKey {
-    /// Reads a `.pub` file; for a private key's path, the `.pub` beside it. A private key is never read.
-    fn read(file: &Path) -> Result<Self, Failure> {
-        let is_public = file.extension().is_some_and(|e| e == "pub");
-        let beside = PathBuf::from(format!("{}.pub", file.display()));
-        let public = if !is_public && beside.exists() {
-            beside
-        } else {
-            file.to_owned()
-        };
-        let text = fs::read_to_string(&public).map_err(|error| {
-            Failure::Usage(format!(
-                "cannot read the SSH key {}: {error}",
-                public.display()
-            ))
-        })?;
-        if text.contains("PRIVATE KEY") {
-            return Err(Failure::Usage(format!(
-                "{} is a private key; use the public key (.pub)",
-                public.display()
-            )));
-        }
-        let private = public
-            .extension()
-            .filter(|e| *e == "pub")
-            .map(|_| public.with_extension(""))
-            .filter(|p| p.exists());
-        let private = private.map(|p| fs::canonicalize(&p).unwrap_or(p));
-        if !text.lines().any(is_public_key) || !text.lines().all(is_key_line) {
-            return Err(Failure::Usage(format!(
-                "{} is not an OpenSSH public key; use a file such as ~/.ssh/id_ed25519.pub, or create one: ssh-keygen -t ed25519",
-                public.display()
-            )));
-        }
-        Ok(Self {
-            line: text.trim().to_owned(),
-            private,
-        })
-    }
-}
-
-/// Kinds of keys that OpenSSH writes.
-const KEY_KINDS: [&str; 7] = [
-    "ssh-ed25519",
-    "ssh-rsa",
-    "ecdsa-sha2-nistp256",
-    "ecdsa-sha2-nistp384",
-    "ecdsa-sha2-nistp521",
-    "sk-ssh-ed25519@openssh.com",
-    "sk-ecdsa-sha2-nistp256@openssh.com",
-];
-
-/// Whether a line is a kind and its data in base64. The API judges the data; this keeps other files on this machine.
-fn is_public_key(line: &str) -> bool {
-    let mut words = line.split_whitespace();
-    let kind = words.next().unwrap_or_default();
-    let data = words.next().unwrap_or_default();
-    let base64 = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');
-    KEY_KINDS.contains(&kind) && data.starts_with("AAAA") && data.chars().all(base64)
-}
-
-fn is_key_line(line: &str) -> bool {
-    let line = line.trim();
-    line.is_empty() || line.starts_with('#') || is_public_key(line)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -402,20 +338,5 @@ mod tests {
         for bad in ["tomorrow", "1mo", "1y", ""] {
             assert!(parse_deadline(bad).is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn a_private_key_is_refused_and_its_public_half_preferred() {
-        let dir = tempfile::tempdir().expect("temp dir");
-        let private = dir.path().join("id");
-        fs::write(&private, "-----BEGIN OPENSSH PRIVATE KEY-----").expect("write");
-        assert_eq!(
-            PublicKey::read(&private).expect_err("private").exit_code(),
-            2
-        );
-        fs::write(dir.path().join("id.pub"), "ssh-ed25519 AAAA me\n").expect("write");
-        let key = PublicKey::read(&private).expect("public half");
-        assert_eq!(key.line, "ssh-ed25519 AAAA me");
-        assert_eq!(key.private, fs::canonicalize(&private).ok());
     }
 }

@@ -6,6 +6,7 @@ use crate::allocation::Allocation;
 use crate::api::parse_all;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, time};
+use crate::project;
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {
@@ -13,7 +14,7 @@ pub struct Flags {
     #[arg(long)]
     all: bool,
     /// Only this project.
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "PROJECT")]
     project: Option<String>,
 }
 
@@ -25,7 +26,7 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
     let Flags { all, project } = flags;
     let query = given([
         ("include_ended", all.then(|| "true".to_owned())),
-        ("project_id", project),
+        ("project_id", project::given(&session.api, project).await?),
     ]);
     let found = session
         .api
@@ -38,7 +39,7 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
     let allocations: Vec<Allocation> = parse_all(&found)?;
     if allocations.is_empty() {
         say!(
-            "No allocations{}. Launch one: gpuaas launch --sku SKU --image IMAGE --ssh-key FILE",
+            "No allocations{}. Launch one: gpuaas launch --sku SKU --image IMAGE",
             if all { " yet" } else { " now" }
         );
         return Ok(());

@@ -1,28 +1,40 @@
 //! One module per command, or per family of small ones.
 pub mod admin;
 pub mod catalog;
+pub mod completion;
+pub mod context;
+pub mod copy;
 pub mod explain;
 pub mod hosts;
 pub mod launch;
 pub mod list;
+pub mod login;
+pub mod members;
 pub mod network;
 pub mod place;
+pub mod port_forward;
 pub mod power;
+pub mod projects;
 pub mod quotas;
+pub mod raw;
 pub mod release;
 pub mod reservations;
 pub mod show;
 pub mod ssh;
+pub mod ssh_keys;
 pub mod terminal;
 pub mod usage;
 pub mod watch;
 
 use std::path::PathBuf;
 
+use serde_json::Value;
+
 use crate::api::{Api, IdempotencyKey};
 use crate::args::{Cli, Command};
 use crate::failure::Failure;
-use crate::output::Format;
+use crate::formats::{self, Format};
+use crate::output::print_json;
 use crate::profile;
 
 /// The context of every command.
@@ -40,7 +52,7 @@ pub struct Session {
 impl Session {
     /// Whether the output is for programs.
     pub fn json(&self) -> bool {
-        self.format == Format::Json
+        self.format.is_data()
     }
 }
 
@@ -58,14 +70,22 @@ pub enum Side {
 /// # Errors
 /// See [`Failure`].
 pub async fn run(cli: Cli) -> Result<(), Failure> {
-    let target = profile::target(&cli.global, cli.command.is_admin())?;
+    let command = match cli.command {
+        Command::Completion { shell } => return completion::print(shell),
+        Command::Man { folder } => return completion::pages(folder.as_deref()),
+        Command::Login(flags) => return login::login(&cli.global, &flags).await,
+        Command::Logout => return login::logout(&cli.global).await,
+        Command::Context(command) => return context::run(&cli.global, command),
+        command => command,
+    };
+    let target = profile::target(&cli.global, command.is_admin())?;
     let session = Session {
         identity: target.identity.clone(),
         api: Api::new(target)?,
-        format: cli.global.output,
+        format: formats::chosen(),
         key: IdempotencyKey::new(cli.global.idempotency_key),
     };
-    match cli.command {
+    match command {
         Command::Launch(flags) => launch::run(&session, flags).await,
         Command::List(flags) => list::run(&session, flags).await,
         Command::Watch(flags) => watch::run(&session, flags).await,
@@ -88,6 +108,27 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Nodes(flags) => hosts::nodes(&session, &flags).await,
         Command::Slots(flags) => hosts::slots(&session, &flags).await,
         Command::Admin(command) => admin::run(&session, command).await,
+        Command::SshKey(command) => ssh_keys::run(&session, command).await,
+        Command::Project(command) => projects::run(&session, command).await,
+        Command::Member(command) => members::run(&session, command).await,
+        Command::Cp(flags) => copy::run(&session, flags).await,
+        Command::PortForward(flags) => port_forward::run(&session, flags).await,
+        Command::Api(flags) => raw::run(&session, flags).await,
+        Command::Whoami => login::whoami(&session).await,
+        Command::Completion { .. }
+        | Command::Man { .. }
+        | Command::Login(_)
+        | Command::Logout
+        | Command::Context(_) => unreachable!("they need no API"),
+    }
+}
+
+/// Prints the result as a sentence, or the answer for programs.
+pub fn done(session: &Session, answer: &Value, sentence: &str) {
+    if session.json() {
+        print_json(answer);
+    } else {
+        say!("{sentence}");
     }
 }
 

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::{Session, given};
 use crate::failure::Failure;
 use crate::output::{self, print_json};
+use crate::project;
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {
@@ -13,7 +14,7 @@ pub struct Flags {
     #[arg(long, value_name = "RULE")]
     between_vms: Option<Rule>,
     /// The project [default: your only one].
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "PROJECT")]
     project: Option<String>,
 }
 
@@ -29,14 +30,15 @@ enum Rule {
 /// See [`Failure`].
 pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
     let path = ["project-network"];
+    let project = project::given(&session.api, flags.project).await?;
     let answer = match flags.between_vms {
         None => {
-            let query = given([("project_id", flags.project)]);
+            let query = given([("project_id", project)]);
             session.api.get(&path, &query).await?
         }
         Some(rule) => {
             let body = json!({
-                "project_id": flags.project.unwrap_or_default(),
+                "project_id": project.unwrap_or_default(),
                 "vms_reach_each_other": matches!(rule, Rule::Allow),
             });
             let change = session.api.change(Method::PUT, &path, &body, &session.key);

@@ -5,11 +5,12 @@ use super::{Session, given};
 use crate::api::parse;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table};
+use crate::project;
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {
     /// The project [default: your only one].
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "PROJECT")]
     project: Option<String>,
 }
 
@@ -39,7 +40,7 @@ struct ProjectQuota {
 /// # Errors
 /// See [`Failure`].
 pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
-    let Flags { project } = flags;
+    let project = project::given(&session.api, flags.project).await?;
     show(session, &["quotas"], &given([("project_id", project)])).await
 }
 

@@ -103,7 +103,7 @@ pub struct Listed {
     #[arg(long)]
     all: bool,
     /// Only this project.
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "PROJECT")]
     project: Option<String>,
 }
 
@@ -113,14 +113,15 @@ pub struct ReservationRef {
     /// Id, unique prefix of it, or name.
     reservation: String,
     /// Project to search for the name or prefix [default: your only one; for administrators all].
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "PROJECT")]
     project: Option<String>,
 }
 
 impl ReservationRef {
     async fn id(&self, session: &Session, side: Side) -> Result<String, Failure> {
         let (path, command) = (side.path(), side.command());
-        let project = self.project.as_deref();
+        let project = project::given(&session.api, self.project.clone()).await?;
+        let project = project.as_deref();
         resolve(&session.api, path, command, project, &self.reservation).await
     }
 }
@@ -137,7 +138,7 @@ pub struct Create {
     #[arg(long, value_name = "COUNT")]
     gpus: u32,
     /// Project [default: your only one].
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "PROJECT")]
     project: Option<String>,
     /// Region [default: one where the SKU fits now].
     #[arg(long)]
@@ -247,7 +248,7 @@ async fn resolve(
         ),
         // names are unique within a project, and an administrator sees those of all projects
         several => Err(Failure::Usage(format!(
-            "{} projects have a reservation named {given:?}; choose one with --project ID",
+            "{} projects have a reservation named {given:?}; choose one with --project PROJECT",
             several.len()
         ))),
     }
@@ -262,10 +263,7 @@ async fn create(session: &Session, side: Side, flags: Create) -> Result<(), Fail
         "name": flags.name, "sku": flags.sku, "gpu_count": flags.gpus, "region_code": region, "end_time": flags.end,
     });
     if let Some(project) = flags.project {
-        let id = match side {
-            Side::Operator => project::id(&session.api, &project).await?,
-            Side::Member => project,
-        };
+        let id = project::id(&session.api, &project).await?;
         config["project_id"] = Value::String(id);
     }
     if let Some(start) = flags.start {
@@ -292,10 +290,8 @@ pub async fn list(
     flags: Listed,
     region: Option<String>,
 ) -> Result<(), Failure> {
-    let Listed { all, mut project } = flags;
-    if let (Side::Operator, Some(given)) = (side, &project) {
-        project = Some(project::id(&session.api, given).await?);
-    }
+    let Listed { all, project } = flags;
+    let project = project::given(&session.api, project).await?;
     let query = given([
         ("include_ended", all.then(|| "true".to_owned())),
         ("project_id", project),

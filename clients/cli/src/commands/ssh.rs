@@ -32,10 +32,28 @@ pub struct Flags {
 /// See [`Failure`]; or `ssh` is not installed.
 pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
     let id = flags.of.id(&session.api).await?;
-    let allocation: Allocation = parse(&session.api.get(&["allocations", &id], &[]).await?)?;
-    let identity = flags
-        .identity
-        .or_else(|| state::identity(&id))
+    let login = login(session, &id, flags.identity).await?;
+    // ssh takes the first value that it is given
+    let options = flags.options.into_iter().flat_map(|o| ["-o".into(), o]);
+    let error = Command::new("ssh")
+        .args(options)
+        .args(login.arguments(&flags.command))
+        .exec();
+    Err(Failure::Local(format!("cannot run ssh: {error}")))
+}
+
+/// How to log in to an allocation; hints say what is not known.
+///
+/// # Errors
+/// See [`Failure`]; or it has no login now.
+pub async fn login(
+    session: &Session,
+    id: &str,
+    identity: Option<PathBuf>,
+) -> Result<Login, Failure> {
+    let allocation: Allocation = parse(&session.api.get(&["allocations", id], &[]).await?)?;
+    let identity = identity
+        .or_else(|| state::identity(id))
         .or_else(|| session.identity.clone());
     let is_known = identity.is_some();
     let login = Login::new(&allocation, identity)?;
@@ -48,11 +66,5 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
     if !login.is_pinned() {
         note!("The host keys of this VM are unknown. ssh trusts the first key it receives.");
     }
-    // ssh takes the first value that it is given
-    let options = flags.options.into_iter().flat_map(|o| ["-o".into(), o]);
-    let error = Command::new("ssh")
-        .args(options)
-        .args(login.arguments(&flags.command))
-        .exec();
-    Err(Failure::Local(format!("cannot run ssh: {error}")))
+    Ok(login)
 }

@@ -297,7 +297,7 @@ fn show(output: &[u8]) -> Result<(), Failure> {
 }
 
 async fn connect(session: &Session, path: &str, subprotocol: &str) -> Result<Socket, Failure> {
-    let request = session.api.websocket(path, subprotocol)?;
+    let request = session.api.websocket(path, subprotocol).await?;
     let unreachable = |cause: String| Failure::Unreachable {
         url: session.api.base().to_string(),
         cause,

@@ -10,6 +10,7 @@ use crate::allocation::{self, Allocation, Among};
 use crate::api::{number, parse, parse_all};
 use crate::failure::Failure;
 use crate::output::{Money, amount, amounts, print_json, print_table, span, time};
+use crate::project;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
@@ -39,7 +40,7 @@ pub struct Flags {
     #[arg(long, value_name = "ID")]
     allocation: Option<String>,
     /// Only this project.
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "PROJECT")]
     project: Option<String>,
 }
 
@@ -52,6 +53,7 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
         allocation,
         project,
     } = flags;
+    let project = project::given(&session.api, project).await?;
     let query = match allocation {
         Some(reference) => of_allocation(session, &reference, project).await?,
         None => given([("project_id", project)]),

@@ -8,8 +8,9 @@ use super::{Session, given};
 use crate::allocation::{self, Allocation, Among, TimelineEntry};
 use crate::api::parse;
 use crate::failure::Failure;
-use crate::output::clock;
+use crate::output::{clock, print_message};
 use crate::progress::{entry_line, step_line};
+use crate::project;
 use crate::watch::Watch;
 
 #[derive(Debug, clap::Args)]
@@ -21,7 +22,7 @@ pub struct Flags {
     #[arg(long, conflicts_with = "allocation")]
     all: bool,
     /// Project [default: your only one].
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "PROJECT")]
     project: Option<String>,
 }
 
@@ -30,9 +31,10 @@ pub struct Flags {
 /// # Errors
 /// See [`Failure`].
 pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
+    let project = project::given(&session.api, flags.project).await?;
     let mut watch = match &flags.allocation {
         Some(reference) => {
-            let among = Among::Project(flags.project.as_deref());
+            let among = Among::Project(project.as_deref());
             let id = allocation::resolve(&session.api, among, reference).await?;
             Watch::new(
                 &session.api,
@@ -43,7 +45,7 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
         None => {
             let query = given([
                 ("include_ended", flags.all.then(|| "true".to_owned())),
-                ("project_id", flags.project),
+                ("project_id", project),
             ]);
             Watch::new(&session.api, &["allocations:watch"], query)
         }
@@ -59,7 +61,7 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
         let message = watch.next().await?;
         let is_over = message["end"].is_object();
         if session.json() {
-            say!("{message}");
+            print_message(&message);
         } else if let Some(line) = table.line(&message)? {
             say!("{line}");
         }

@@ -1,6 +1,9 @@
 //! The CLI as its users run it: the built program against a gateway that the test plays.
 mod allocations;
+mod audit;
+mod copying;
 mod explain;
+mod formats;
 mod hosts;
 mod life;
 mod network;
@@ -10,6 +13,8 @@ mod plans;
 mod platform;
 mod quotas;
 mod reservations;
+mod sign_in;
 mod support;
+mod tenancy;
 mod terminal;
 mod using;

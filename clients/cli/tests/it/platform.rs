@@ -13,7 +13,7 @@ fn wrong_usage_exits_with_2_and_says_why() {
     for arguments in [
         &["launch"][..],
         &["nonsense"],
-        &["list", "--output", "yaml"],
+        &["list", "--output", "xml"],
         &[
             "launch",
             "--sku",

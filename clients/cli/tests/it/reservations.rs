@@ -216,7 +216,7 @@ fn an_operator_chooses_one_of_several_projects_and_lists_a_region() {
     );
     let ran = world.run(&["admin", "reservations", "show", "training"]);
     assert!(
-        ran.code == 2 && ran.err.contains("choose one with --project ID"),
+        ran.code == 2 && ran.err.contains("choose one with --project PROJECT"),
         "{ran:?}"
     );
     let ran = world.run(&["admin", "reservations", "show", "nothing"]);

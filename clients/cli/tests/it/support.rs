@@ -48,7 +48,7 @@ async fn answer(State(api): State<Api>, request: Request) -> Response {
         target: target.clone(),
         key: header("x-idempotency-key"),
         authorization: header("authorization"),
-        body: serde_json::from_slice(&bytes).unwrap_or(Value::Null),
+        body: serde_json::from_slice(&bytes).unwrap_or_else(|_| text_of(&bytes)),
     });
     let path = parts.uri.path().to_owned();
     let mut script = api.script.lock().expect("lock");
@@ -82,6 +82,14 @@ async fn answer(State(api): State<Api>, request: Request) -> Response {
         .header("x-request-id", "req-1")
         .body(Body::from(text))
         .expect("response")
+}
+
+/// A body that is not JSON: a form.
+fn text_of(bytes: &[u8]) -> Value {
+    match std::str::from_utf8(bytes) {
+        Ok(text) if !text.is_empty() => text.into(),
+        _ => Value::Null,
+    }
 }
 
 /// An error answer of the API.

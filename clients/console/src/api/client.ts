@@ -1,11 +1,13 @@
 /** The typed client of the API, generated from its OpenAPI document, with the session's token on every call. */
 import createClient, { type Middleware } from "openapi-fetch";
+import { ensureGood } from "../session/lifecycle";
 import { currentSession, endSession } from "../session/session";
 import { type Problem, problemFrom, unreachable } from "./problem";
 import type { paths } from "./schema";
 
 const authorize: Middleware = {
-  onRequest({ request }) {
+  async onRequest({ request }) {
+    await ensureGood();
     const session = currentSession();
     if (session) request.headers.set("Authorization", `Bearer ${session.token}`);
     if (request.method !== "GET" && !request.headers.has("X-Idempotency-Key")) {

@@ -15,7 +15,7 @@ export interface paths {
          * GetAllocationDetail shows placement shape and claims (B-30, H-17)
          * @description GetAllocationDetail shows placement shape and claims (B-30, H-17).
          *
-         *     Platform administrators only; action `allocation.inspect` on `allocation`.
+         *     All platform roles; action `allocation.inspect` on `allocation`.
          */
         get: operations["AllocationAdminService_GetAllocationDetail"];
         put?: never;
@@ -39,9 +39,75 @@ export interface paths {
          * ForceReleaseAllocation ends an allocation whose host is lost, on the administrator's word for what became of the host
          * @description ForceReleaseAllocation ends an allocation whose host is lost, on the administrator's word for what became of the host. Its claims end; billing ends when the host was last heard, or when the administrator says; its slots are disabled until a repair has wiped them, or retired when their disks are destroyed. Works on a released or failed allocation that still holds slots, too. Refused while the host answers, except for destroyed disks that such an allocation holds. validate_only is a dry run.
          *
-         *     Platform administrators only; action `allocation.force_release` on `allocation`.
+         *     Platform administrators and operators; action `allocation.force_release` on `allocation`.
          */
         post: operations["AllocationAdminService_ForceReleaseAllocation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/audit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListAuditRecords lists the records of all sources, newest first
+         * @description ListAuditRecords lists the records of all sources, newest first.
+         *
+         *     All platform roles; action `audit.list` on `audit`.
+         */
+        get: operations["AuditAdminService_ListAuditRecords"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/audit/chains": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListAuditChains returns where the hash chain of each source begins and ends
+         * @description ListAuditChains returns where the hash chain of each source begins and ends.
+         *
+         *     All platform roles; action `audit.list` on `audit`.
+         */
+        get: operations["AuditAdminService_ListAuditChains"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/audit/{source}:export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ExportAuditRecords returns the sealed records of one source in the order of its hash chain
+         * @description ExportAuditRecords returns the sealed records of one source in the order of its hash chain.
+         *
+         *     All platform roles; action `audit.list` on `audit`.
+         */
+        get: operations["AuditAdminService_ExportAuditRecords"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -59,7 +125,7 @@ export interface paths {
          * ListAllReservations lists the reservations of all projects, newest first
          * @description ListAllReservations lists the reservations of all projects, newest first.
          *
-         *     Platform administrators only; action `reservation.list` on `region`.
+         *     All platform roles; action `reservation.list` on `region`.
          */
         get: operations["CapacityReservationAdminService_ListAllReservations"];
         put?: never;
@@ -67,7 +133,7 @@ export interface paths {
          * CreateProjectReservation reserves GPUs for a project
          * @description CreateProjectReservation reserves GPUs for a project. The scheduler does not check that the project exists: the GPUs of an unknown project are blocked until the reservation ends or is canceled.
          *
-         *     Platform administrators only; action `reservation.create` on `project`.
+         *     Platform administrators and operators; action `reservation.create` on `project`.
          */
         post: operations["CapacityReservationAdminService_CreateProjectReservation"];
         delete?: never;
@@ -87,7 +153,7 @@ export interface paths {
          * GetProjectReservation returns a reservation of any project
          * @description GetProjectReservation returns a reservation of any project.
          *
-         *     Platform administrators only; action `reservation.get` on `project`.
+         *     All platform roles; action `reservation.get` on `project`.
          */
         get: operations["CapacityReservationAdminService_GetProjectReservation"];
         put?: never;
@@ -111,7 +177,7 @@ export interface paths {
          * CancelProjectReservation ends a reservation of any project
          * @description CancelProjectReservation ends a reservation of any project. Running allocations continue.
          *
-         *     Platform administrators only; action `reservation.cancel` on `project`.
+         *     Platform administrators and operators; action `reservation.cancel` on `project`.
          */
         post: operations["CapacityReservationAdminService_CancelProjectReservation"];
         delete?: never;
@@ -131,7 +197,7 @@ export interface paths {
          * SuggestDefragmentation finds the fewest moves that let more launches of a size fit
          * @description SuggestDefragmentation finds the fewest moves that let more launches of a size fit. Nothing is executed.
          *
-         *     Platform administrators only; action `capacity.plan` on `region`.
+         *     All platform roles; action `capacity.plan` on `region`.
          */
         get: operations["CapacityAdminService_SuggestDefragmentation"];
         put?: never;
@@ -153,7 +219,7 @@ export interface paths {
          * PlanEvacuation simulates the evacuation of nodes: where each of their allocations would fit, after those before it
          * @description PlanEvacuation simulates the evacuation of nodes: where each of their allocations would fit, after those before it. Nothing is executed.
          *
-         *     Platform administrators only; action `capacity.plan` on `node`.
+         *     All platform roles; action `capacity.plan` on `node`.
          */
         get: operations["CapacityAdminService_PlanEvacuation"];
         put?: never;
@@ -175,7 +241,7 @@ export interface paths {
          * ListCapacityHistory returns the fleet's capacity over time, oldest first
          * @description ListCapacityHistory returns the fleet's capacity over time, oldest first. A sample is taken every minute; minutes in which no scheduler ran are missing.
          *
-         *     Platform administrators only; action `capacity.history` on `region`.
+         *     All platform roles; action `capacity.history` on `region`.
          */
         get: operations["CapacityAdminService_ListCapacityHistory"];
         put?: never;
@@ -197,7 +263,7 @@ export interface paths {
          * GetPreservationReport counts the nodes that are free for bare metal, and the moves that would free more
          * @description GetPreservationReport counts the nodes that are free for bare metal, and the moves that would free more. Nothing is executed.
          *
-         *     Platform administrators only; action `capacity.plan` on `region`.
+         *     All platform roles; action `capacity.plan` on `region`.
          */
         get: operations["CapacityAdminService_GetPreservationReport"];
         put?: never;
@@ -219,7 +285,7 @@ export interface paths {
          * ListFleetNodes lists the nodes that hosts have enrolled for, by host name
          * @description ListFleetNodes lists the nodes that hosts have enrolled for, by host name.
          *
-         *     Platform administrators only; action `fleet.list` on `region`.
+         *     All platform roles; action `fleet.list` on `region`.
          */
         get: operations["FleetAdminService_ListFleetNodes"];
         put?: never;
@@ -241,7 +307,7 @@ export interface paths {
          * GetFleetCounts counts nodes and GPUs, in all, by pool and by capacity reservation, at one moment
          * @description GetFleetCounts counts nodes and GPUs, in all, by pool and by capacity reservation, at one moment.
          *
-         *     Platform administrators only; action `fleet.list` on `region`.
+         *     All platform roles; action `fleet.list` on `region`.
          */
         get: operations["FleetAdminService_GetFleetCounts"];
         put?: never;
@@ -263,7 +329,7 @@ export interface paths {
          * ListAllImages lists images of every status
          * @description ListAllImages lists images of every status.
          *
-         *     Platform administrators only; action `image.list_all` on `catalog`.
+         *     All platform roles; action `image.list_all` on `catalog`.
          */
         get: operations["ImageAdminService_ListAllImages"];
         put?: never;
@@ -271,7 +337,7 @@ export interface paths {
          * CreateImage adds an image
          * @description CreateImage adds an image. It becomes active when its artifact is in the registry with this digest.
          *
-         *     Platform administrators only; action `image.create` on `catalog`.
+         *     Platform administrators and operators; action `image.create` on `catalog`.
          */
         post: operations["ImageAdminService_CreateImage"];
         delete?: never;
@@ -293,7 +359,7 @@ export interface paths {
          * SetImageStatus enables or disables an image
          * @description SetImageStatus enables or disables an image.
          *
-         *     Platform administrators only; action `image.update` on `catalog`.
+         *     Platform administrators and operators; action `image.update` on `catalog`.
          */
         post: operations["ImageAdminService_SetImageStatus"];
         delete?: never;
@@ -313,7 +379,7 @@ export interface paths {
          * AuditLedger checks every invariant of the ledger on one snapshot
          * @description AuditLedger checks every invariant of the ledger on one snapshot. It changes nothing.
          *
-         *     Platform administrators only; action `ledger.audit` on `ledger`.
+         *     All platform roles; action `ledger.audit` on `ledger`.
          */
         get: operations["LedgerAdminService_AuditLedger"];
         put?: never;
@@ -335,7 +401,7 @@ export interface paths {
          * ListNodePlacements lists the ledger's nodes by id
          * @description ListNodePlacements lists the ledger's nodes by id.
          *
-         *     Platform administrators only; action `node.list` on `region`.
+         *     All platform roles; action `node.list` on `region`.
          */
         get: operations["NodePlacementService_ListNodePlacements"];
         put?: never;
@@ -357,7 +423,7 @@ export interface paths {
          * ExplainNodes scores the nodes for a launch, and gives the unschedulable reasons of the others
          * @description ExplainNodes scores the nodes for a launch, and gives the unschedulable reasons of the others.
          *
-         *     Platform administrators only; action `node.explain` on `region`.
+         *     All platform roles; action `node.explain` on `region`.
          */
         get: operations["NodePlacementService_ExplainNodes"];
         put?: never;
@@ -379,7 +445,7 @@ export interface paths {
          * ListNodes lists nodes by hostname
          * @description ListNodes lists nodes by hostname.
          *
-         *     Platform administrators only; action `node.list` on `region`.
+         *     All platform roles; action `node.list` on `region`.
          */
         get: operations["NodeAdminService_ListNodes"];
         put?: never;
@@ -387,7 +453,7 @@ export interface paths {
          * CreateNode registers a node
          * @description CreateNode registers a node. Its agent then enrols with a token.
          *
-         *     Platform administrators only; action `node.create` on `region`.
+         *     Platform administrators and operators; action `node.create` on `region`.
          */
         post: operations["NodeAdminService_CreateNode"];
         delete?: never;
@@ -407,7 +473,7 @@ export interface paths {
          * GetNode returns one node with its current evidence
          * @description GetNode returns one node with its current evidence.
          *
-         *     Platform administrators only; action `node.get` on `node`.
+         *     All platform roles; action `node.get` on `node`.
          */
         get: operations["NodeAdminService_GetNode"];
         put?: never;
@@ -416,7 +482,7 @@ export interface paths {
          * DeleteNode removes a node that was registered by mistake
          * @description DeleteNode removes a node that was registered by mistake. One that ever held an allocation is retired instead.
          *
-         *     Platform administrators only; action `node.delete` on `node`.
+         *     Platform administrators and operators; action `node.delete` on `node`.
          */
         delete: operations["NodeAdminService_DeleteNode"];
         options?: never;
@@ -425,7 +491,7 @@ export interface paths {
          * UpdateNode changes labels, mode or VM limit
          * @description UpdateNode changes labels, mode or VM limit. Mode and limit change only while no slot of the node is on sale and nobody has anything of it: drain the node first (A-48, A-49).
          *
-         *     Platform administrators only; action `node.update` on `node`.
+         *     Platform administrators and operators; action `node.update` on `node`.
          */
         patch: operations["NodeAdminService_UpdateNode"];
         trace?: never;
@@ -441,7 +507,7 @@ export interface paths {
          * ListBreakFixes lists the records of a node, the newest first
          * @description ListBreakFixes lists the records of a node, the newest first.
          *
-         *     Platform administrators only; action `break_fix.list` on `node`.
+         *     All platform roles; action `break_fix.list` on `node`.
          */
         get: operations["NodeCareService_ListBreakFixes"];
         put?: never;
@@ -449,7 +515,7 @@ export interface paths {
          * OpenBreakFix opens a record: the node is broken from now on and takes no new allocations; existing ones continue
          * @description OpenBreakFix opens a record: the node is broken from now on and takes no new allocations; existing ones continue.
          *
-         *     Platform administrators only; action `break_fix.open` on `node`.
+         *     Platform administrators and operators; action `break_fix.open` on `node`.
          */
         post: operations["NodeCareService_OpenBreakFix"];
         delete?: never;
@@ -471,7 +537,7 @@ export interface paths {
          * AddBreakFixAction notes what was done
          * @description AddBreakFixAction notes what was done.
          *
-         *     Platform administrators only; action `break_fix.act` on `node`.
+         *     Platform administrators and operators; action `break_fix.act` on `node`.
          */
         post: operations["NodeCareService_AddBreakFixAction"];
         delete?: never;
@@ -493,7 +559,7 @@ export interface paths {
          * CloseBreakFix closes a record
          * @description CloseBreakFix closes a record. With the last open one the node is cordoned; UncordonNode returns it to service.
          *
-         *     Platform administrators only; action `break_fix.close` on `node`.
+         *     Platform administrators and operators; action `break_fix.close` on `node`.
          */
         post: operations["NodeCareService_CloseBreakFix"];
         delete?: never;
@@ -515,7 +581,7 @@ export interface paths {
          * CreateEnrolmentToken returns a single-use token for a node's agent
          * @description CreateEnrolmentToken returns a single-use token for a node's agent. It is shown once and stored hashed (A-07).
          *
-         *     Platform administrators only; action `node.enrol` on `node`.
+         *     Platform administrators and operators; action `node.enrol` on `node`.
          */
         post: operations["NodeAdminService_CreateEnrolmentToken"];
         delete?: never;
@@ -535,7 +601,7 @@ export interface paths {
          * ListNodeFindings lists the findings of a node, the latest first
          * @description ListNodeFindings lists the findings of a node, the latest first.
          *
-         *     Platform administrators only; action `finding.list` on `node`.
+         *     All platform roles; action `finding.list` on `node`.
          */
         get: operations["NodeCareService_ListNodeFindings"];
         put?: never;
@@ -543,7 +609,7 @@ export interface paths {
          * ReportNodeFinding attaches what an outside health agent has found
          * @description ReportNodeFinding attaches what an outside health agent has found. The open finding of the same source, code and device is updated instead. A critical one disables its slot, or cordons its node.
          *
-         *     Platform administrators only; action `finding.report` on `node`.
+         *     Platform administrators and operators; action `finding.report` on `node`.
          */
         post: operations["NodeCareService_ReportNodeFinding"];
         delete?: never;
@@ -565,7 +631,7 @@ export interface paths {
          * ResolveNodeFinding closes a finding
          * @description ResolveNodeFinding closes a finding. What it took out of sale stays out until an operator returns it.
          *
-         *     Platform administrators only; action `finding.resolve` on `node`.
+         *     Platform administrators and operators; action `finding.resolve` on `node`.
          */
         post: operations["NodeCareService_ResolveNodeFinding"];
         delete?: never;
@@ -585,7 +651,7 @@ export interface paths {
          * ListNodeHistory lists what became of a node, the newest first
          * @description ListNodeHistory lists what became of a node, the newest first.
          *
-         *     Platform administrators only; action `node.get` on `node`.
+         *     All platform roles; action `node.get` on `node`.
          */
         get: operations["NodeAdminService_ListNodeHistory"];
         put?: never;
@@ -607,7 +673,7 @@ export interface paths {
          * ListNodeImageCache lists the cached images of nodes (E-03, E-04)
          * @description ListNodeImageCache lists the cached images of nodes (E-03, E-04).
          *
-         *     Platform administrators only; action `image.cache_list` on `node`.
+         *     All platform roles; action `image.cache_list` on `node`.
          */
         get: operations["ImageAdminService_ListNodeImageCache"];
         put?: never;
@@ -629,7 +695,7 @@ export interface paths {
          * GetNodePlacement returns one node; a drain waits until it has no live claims
          * @description GetNodePlacement returns one node; a drain waits until it has no live claims.
          *
-         *     Platform administrators only; action `node.get` on `node`.
+         *     All platform roles; action `node.get` on `node`.
          */
         get: operations["NodePlacementService_GetNodePlacement"];
         put?: never;
@@ -651,7 +717,7 @@ export interface paths {
          * ListResourceSlots lists a node's approved slots by index (H-16)
          * @description ListResourceSlots lists a node's approved slots by index (H-16).
          *
-         *     Platform administrators only; action `slot.list` on `node`.
+         *     All platform roles; action `slot.list` on `node`.
          */
         get: operations["NodeAdminService_ListResourceSlots"];
         put?: never;
@@ -673,7 +739,7 @@ export interface paths {
          * ListResourceSlotHistory lists what became of a slot, the newest first
          * @description ListResourceSlotHistory lists what became of a slot, the newest first.
          *
-         *     Platform administrators only; action `slot.list` on `node`.
+         *     All platform roles; action `slot.list` on `node`.
          */
         get: operations["NodeAdminService_ListResourceSlotHistory"];
         put?: never;
@@ -695,7 +761,7 @@ export interface paths {
          * GetSlotRepair shows the latest repair of a slot
          * @description GetSlotRepair shows the latest repair of a slot.
          *
-         *     Platform administrators only; action `slot.get` on `slot`.
+         *     All platform roles; action `slot.get` on `slot`.
          */
         get: operations["AllocationAdminService_GetSlotRepair"];
         put?: never;
@@ -719,7 +785,7 @@ export interface paths {
          * DisableResourceSlot disables a slot; a slot in use is disabled after its release and wipe
          * @description DisableResourceSlot disables a slot; a slot in use is disabled after its release and wipe.
          *
-         *     Platform administrators only; action `slot.disable` on `slot`.
+         *     Platform administrators and operators; action `slot.disable` on `slot`.
          */
         post: operations["NodeAdminService_DisableResourceSlot"];
         delete?: never;
@@ -741,7 +807,7 @@ export interface paths {
          * EnableResourceSlot enables a disabled slot
          * @description EnableResourceSlot enables a disabled slot.
          *
-         *     Platform administrators only; action `slot.enable` on `slot`.
+         *     Platform administrators and operators; action `slot.enable` on `slot`.
          */
         post: operations["NodeAdminService_EnableResourceSlot"];
         delete?: never;
@@ -763,7 +829,7 @@ export interface paths {
          * RepairResourceSlot wipes a cleanup_blocked slot, verifies it empty and makes it available again
          * @description RepairResourceSlot wipes a cleanup_blocked slot, verifies it empty and makes it available again. It is the only way out of cleanup_blocked (CON-25). Returns at once; watch the slot's status.
          *
-         *     Platform administrators only; action `slot.repair` on `slot`.
+         *     Platform administrators and operators; action `slot.repair` on `slot`.
          */
         post: operations["AllocationAdminService_RepairResourceSlot"];
         delete?: never;
@@ -785,7 +851,7 @@ export interface paths {
          * RetireResourceSlot takes a slot out of service for good
          * @description RetireResourceSlot takes a slot out of service for good. Its devices can be discovered and approved as another slot.
          *
-         *     Platform administrators only; action `slot.retire` on `slot`.
+         *     Platform administrators and operators; action `slot.retire` on `slot`.
          */
         post: operations["NodeAdminService_RetireResourceSlot"];
         delete?: never;
@@ -807,7 +873,7 @@ export interface paths {
          * ApproveResourceSlots approves candidates of the latest discovery, all or none (A-116..A-130)
          * @description ApproveResourceSlots approves candidates of the latest discovery, all or none (A-116..A-130).
          *
-         *     Platform administrators only; action `slot.approve` on `node`.
+         *     Platform administrators and operators; action `slot.approve` on `node`.
          */
         post: operations["NodeAdminService_ApproveResourceSlots"];
         delete?: never;
@@ -827,7 +893,7 @@ export interface paths {
          * GetTopologyDiscovery returns the latest discovery (A-57, H-02)
          * @description GetTopologyDiscovery returns the latest discovery (A-57, H-02).
          *
-         *     Platform administrators only; action `node.get` on `node`.
+         *     All platform roles; action `node.get` on `node`.
          */
         get: operations["NodeAdminService_GetTopologyDiscovery"];
         put?: never;
@@ -835,7 +901,7 @@ export interface paths {
          * DiscoverTopology queues the node task slice.topology_discover (A-56, H-01)
          * @description DiscoverTopology queues the node task slice.topology_discover (A-56, H-01).
          *
-         *     Platform administrators only; action `node.discover` on `node`.
+         *     Platform administrators and operators; action `node.discover` on `node`.
          */
         post: operations["NodeAdminService_DiscoverTopology"];
         delete?: never;
@@ -857,7 +923,7 @@ export interface paths {
          * CordonNode stops new allocations on a node; existing ones continue
          * @description CordonNode stops new allocations on a node; existing ones continue.
          *
-         *     Platform administrators only; action `node.cordon` on `node`.
+         *     Platform administrators and operators; action `node.cordon` on `node`.
          */
         post: operations["NodePlacementService_CordonNode"];
         delete?: never;
@@ -879,7 +945,7 @@ export interface paths {
          * DrainNode stops new allocations until the node is empty
          * @description DrainNode stops new allocations until the node is empty. Nothing is stopped: allocations end when their owners release them (B-48). Watch live_claims and drained.
          *
-         *     Platform administrators only; action `node.drain` on `node`.
+         *     Platform administrators and operators; action `node.drain` on `node`.
          */
         post: operations["NodePlacementService_DrainNode"];
         delete?: never;
@@ -901,7 +967,7 @@ export interface paths {
          * RetireNode takes a node and all its slots out of service for good
          * @description RetireNode takes a node and all its slots out of service for good. It is drained before; its host counts for nothing any more.
          *
-         *     Platform administrators only; action `node.retire` on `node`.
+         *     Platform administrators and operators; action `node.retire` on `node`.
          */
         post: operations["NodeAdminService_RetireNode"];
         delete?: never;
@@ -923,7 +989,7 @@ export interface paths {
          * StartNodeMaintenance takes an empty node out of service, for work on its host
          * @description StartNodeMaintenance takes an empty node out of service, for work on its host. UncordonNode ends it.
          *
-         *     Platform administrators only; action `node.maintain` on `node`.
+         *     Platform administrators and operators; action `node.maintain` on `node`.
          */
         post: operations["NodePlacementService_StartNodeMaintenance"];
         delete?: never;
@@ -945,7 +1011,7 @@ export interface paths {
          * UncordonNode ends a cordon, a drain or a maintenance
          * @description UncordonNode ends a cordon, a drain or a maintenance. A broken node is returned by closing its break-fix records.
          *
-         *     Platform administrators only; action `node.uncordon` on `node`.
+         *     Platform administrators and operators; action `node.uncordon` on `node`.
          */
         post: operations["NodePlacementService_UncordonNode"];
         delete?: never;
@@ -965,11 +1031,105 @@ export interface paths {
          * WatchNodes streams nodes and their slots: first all of them, then every change
          * @description WatchNodes streams nodes and their slots: first all of them, then every change. A heartbeat alone is no change. States can be skipped; the last one is always sent.
          *
-         *     Platform administrators only; action `node.list` on `region`.
+         *     All platform roles; action `node.list` on `region`.
          */
         get: operations["NodeAdminService_WatchNodes"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/organisations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListAllOrganisations lists all organisations, by slug
+         * @description ListAllOrganisations lists all organisations, by slug.
+         *
+         *     All platform roles; action `organisation.list` on `platform`.
+         */
+        get: operations["OrganisationAdminService_ListAllOrganisations"];
+        put?: never;
+        /**
+         * CreateOrganisation creates an organisation, and makes a registered principal its owner
+         * @description CreateOrganisation creates an organisation, and makes a registered principal its owner.
+         *
+         *     Platform administrators; action `organisation.create` on `platform`.
+         */
+        post: operations["OrganisationAdminService_CreateOrganisation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/organisations/{organisation_id}:close": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * CloseOrganisation ends an organisation for good
+         * @description CloseOrganisation ends an organisation for good. Refused while a project of it is not closed; the refusal names them.
+         *
+         *     Platform administrators; action `organisation.close` on `organisation`.
+         */
+        post: operations["OrganisationAdminService_CloseOrganisation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/organisations/{organisation_id}:resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * ResumeOrganisation makes a suspended organisation active again
+         * @description ResumeOrganisation makes a suspended organisation active again.
+         *
+         *     Platform administrators; action `organisation.resume` on `organisation`.
+         */
+        post: operations["OrganisationAdminService_ResumeOrganisation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/organisations/{organisation_id}:suspend": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * SuspendOrganisation stops launches and starts in all projects of an organisation
+         * @description SuspendOrganisation stops launches and starts in all projects of an organisation.
+         *
+         *     Platform administrators; action `organisation.suspend` on `organisation`.
+         */
+        post: operations["OrganisationAdminService_SuspendOrganisation"];
         delete?: never;
         options?: never;
         head?: never;
@@ -987,7 +1147,7 @@ export interface paths {
          * ListPriceVersions lists all prices ever published, newest first
          * @description ListPriceVersions lists all prices ever published, newest first.
          *
-         *     Platform administrators only; action `price.list` on `catalog`.
+         *     All platform roles; action `price.list` on `catalog`.
          */
         get: operations["PriceAdminService_ListPriceVersions"];
         put?: never;
@@ -995,9 +1155,125 @@ export interface paths {
          * CreatePriceVersion publishes a new price of a SKU, valid from now on for new allocations
          * @description CreatePriceVersion publishes a new price of a SKU, valid from now on for new allocations.
          *
-         *     Platform administrators only; action `price.create` on `catalog`.
+         *     Platform administrators; action `price.create` on `catalog`.
          */
         post: operations["PriceAdminService_CreatePriceVersion"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/principals": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListPrincipals lists all principals, in the order of their registration
+         * @description ListPrincipals lists all principals, in the order of their registration.
+         *
+         *     All platform roles; action `principal.list` on `platform`.
+         */
+        get: operations["PrincipalAdminService_ListPrincipals"];
+        put?: never;
+        /**
+         * CreatePrincipal registers an identity of a trusted issuer, without an invitation
+         * @description CreatePrincipal registers an identity of a trusted issuer, without an invitation.
+         *
+         *     Platform administrators; action `principal.create` on `platform`.
+         */
+        post: operations["PrincipalAdminService_CreatePrincipal"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/principals/{principal_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * GetPrincipal returns one principal
+         * @description GetPrincipal returns one principal.
+         *
+         *     All platform roles; action `principal.get` on `principal`.
+         */
+        get: operations["PrincipalAdminService_GetPrincipal"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/principals/{principal_id}:disable": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * DisablePrincipal refuses a principal from now on: its calls, streams and terminals end within seconds
+         * @description DisablePrincipal refuses a principal from now on: its calls, streams and terminals end within seconds. Refused for the caller itself and for the last administrator.
+         *
+         *     Platform administrators; action `principal.disable` on `principal`.
+         */
+        post: operations["PrincipalAdminService_DisablePrincipal"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/principals/{principal_id}:enable": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * EnablePrincipal lets a disabled principal in again
+         * @description EnablePrincipal lets a disabled principal in again.
+         *
+         *     Platform administrators; action `principal.enable` on `principal`.
+         */
+        post: operations["PrincipalAdminService_EnablePrincipal"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/principals/{principal_id}:setPlatformRole": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * SetPlatformRole gives a principal a role on the whole platform, or takes it
+         * @description SetPlatformRole gives a principal a role on the whole platform, or takes it. Refused for a service account as an administrator, and when no administrator would be left.
+         *
+         *     Platform administrators; action `principal.set_platform_role` on `principal`.
+         */
+        post: operations["PrincipalAdminService_SetPlatformRole"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1015,7 +1291,7 @@ export interface paths {
          * ListProjects lists all projects, by organisation and slug
          * @description ListProjects lists all projects, by organisation and slug.
          *
-         *     Platform administrators only; action `project.list` on `project`.
+         *     All platform roles; action `project.list` on `project`.
          */
         get: operations["IdentityAdminService_ListProjects"];
         put?: never;
@@ -1038,7 +1314,7 @@ export interface paths {
          * PutProjectAllocationLimit sets the allocation quota of a project, over all SKUs
          * @description PutProjectAllocationLimit sets the allocation quota of a project, over all SKUs. The scheduler does not check that the project exists.
          *
-         *     Platform administrators only; action `quota.put` on `project`.
+         *     Platform administrators; action `quota.put` on `project`.
          */
         put: operations["SkuAdminService_PutProjectAllocationLimit"];
         post?: never;
@@ -1059,14 +1335,14 @@ export interface paths {
          * GetProjectPriority returns the priority of a project
          * @description GetProjectPriority returns the priority of a project.
          *
-         *     Platform administrators only; action `queue.priority` on `project`.
+         *     All platform roles; action `queue.priority` on `project`.
          */
         get: operations["QueueAdminService_GetProjectPriority"];
         /**
          * PutProjectPriority sets the priority of a project, queued requests included
          * @description PutProjectPriority sets the priority of a project, queued requests included. The scheduler does not check that the project exists.
          *
-         *     Platform administrators only; action `queue.prioritise` on `project`.
+         *     Platform administrators and operators; action `queue.prioritise` on `project`.
          */
         put: operations["QueueAdminService_PutProjectPriority"];
         post?: never;
@@ -1087,7 +1363,7 @@ export interface paths {
          * GetProjectQuotas returns the quotas of a project and their use
          * @description GetProjectQuotas returns the quotas of a project and their use. An unknown project has the site's defaults.
          *
-         *     Platform administrators only; action `quota.get` on `project`.
+         *     All platform roles; action `quota.get` on `project`.
          */
         get: operations["SkuAdminService_GetProjectQuotas"];
         put?: never;
@@ -1110,7 +1386,7 @@ export interface paths {
          * PutProjectQuota sets the GPU quota of a project for a SKU
          * @description PutProjectQuota sets the GPU quota of a project for a SKU. The scheduler does not check that the project exists.
          *
-         *     Platform administrators only; action `quota.put` on `project`.
+         *     Platform administrators; action `quota.put` on `project`.
          */
         put: operations["SkuAdminService_PutProjectQuota"];
         post?: never;
@@ -1131,14 +1407,14 @@ export interface paths {
          * GetProjectReservationLimit returns how many GPUs the members of a project can reserve, and have reserved
          * @description GetProjectReservationLimit returns how many GPUs the members of a project can reserve, and have reserved.
          *
-         *     Platform administrators only; action `reservation.get_limit` on `project`.
+         *     All platform roles; action `reservation.get_limit` on `project`.
          */
         get: operations["CapacityReservationAdminService_GetProjectReservationLimit"];
         /**
          * PutProjectReservationLimit sets how many GPUs the members of a project can reserve
          * @description PutProjectReservationLimit sets how many GPUs the members of a project can reserve. The scheduler does not check that the project exists.
          *
-         *     Platform administrators only; action `reservation.limit` on `project`.
+         *     Platform administrators; action `reservation.limit` on `project`.
          */
         put: operations["CapacityReservationAdminService_PutProjectReservationLimit"];
         post?: never;
@@ -1159,7 +1435,7 @@ export interface paths {
          * ListQueue lists the queued requests of a region, by slot class in queue order
          * @description ListQueue lists the queued requests of a region, by slot class in queue order.
          *
-         *     Platform administrators only; action `queue.list` on `region`.
+         *     All platform roles; action `queue.list` on `region`.
          */
         get: operations["QueueAdminService_ListQueue"];
         put?: never;
@@ -1182,7 +1458,7 @@ export interface paths {
          * PutRegion creates or replaces a region
          * @description PutRegion creates or replaces a region.
          *
-         *     Platform administrators only; action `region.put` on `region`.
+         *     Platform administrators; action `region.put` on `region`.
          */
         put: operations["RegionAdminService_PutRegion"];
         post?: never;
@@ -1204,7 +1480,7 @@ export interface paths {
          * PutSku creates or replaces a SKU
          * @description PutSku creates or replaces a SKU.
          *
-         *     Platform administrators only; action `sku.put` on `catalog`.
+         *     Platform administrators; action `sku.put` on `catalog`.
          */
         put: operations["SkuAdminService_PutSku"];
         post?: never;
@@ -1225,7 +1501,7 @@ export interface paths {
          * ListTerminalSessions lists sessions, newest first
          * @description ListTerminalSessions lists sessions, newest first.
          *
-         *     Platform administrators only; action `terminal.list` on `session`.
+         *     All platform roles; action `terminal.list` on `session`.
          */
         get: operations["TerminalAdminService_ListTerminalSessions"];
         put?: never;
@@ -1247,7 +1523,7 @@ export interface paths {
          * ListAllocations lists the project's allocations, newest first
          * @description ListAllocations lists the project's allocations, newest first.
          *
-         *     Members of a project; action `allocation.list` on `project`.
+         *     Owners, members and viewers of the project; action `allocation.list` on `project`.
          */
         get: operations["AllocationService_ListAllocations"];
         put?: never;
@@ -1255,7 +1531,7 @@ export interface paths {
          * CreateAllocation reserves capacity and starts provisioning
          * @description CreateAllocation reserves capacity and starts provisioning. validate_only is a dry run; with wait it can be queued.
          *
-         *     Members of a project; action `allocation.create` on `project`.
+         *     Owners and members of the project; action `allocation.create` on `project`.
          */
         post: operations["AllocationService_CreateAllocation"];
         delete?: never;
@@ -1275,7 +1551,7 @@ export interface paths {
          * GetAllocation returns one allocation of the caller's project
          * @description GetAllocation returns one allocation of the caller's project.
          *
-         *     Members of a project; action `allocation.get` on `allocation`.
+         *     Owners, members and viewers of the project; action `allocation.get` on `allocation`.
          */
         get: operations["AllocationService_GetAllocation"];
         put?: never;
@@ -1297,7 +1573,7 @@ export interface paths {
          * ListAllocationTerminalSessions lists the sessions of an allocation of the caller's project, newest first
          * @description ListAllocationTerminalSessions lists the sessions of an allocation of the caller's project, newest first.
          *
-         *     Members of a project; action `terminal.list_own` on `allocation`.
+         *     Owners and members of the project; action `terminal.list_own` on `allocation`.
          */
         get: operations["TerminalSessionService_ListAllocationTerminalSessions"];
         put?: never;
@@ -1305,7 +1581,7 @@ export interface paths {
          * CreateTerminalSession returns a ticket that opens one terminal, once, within 30 seconds, for this caller, into this allocation, from this origin
          * @description CreateTerminalSession returns a ticket that opens one terminal, once, within 30 seconds, for this caller, into this allocation, from this origin. A repeated call with the same key shows no ticket.
          *
-         *     Members of a project; action `terminal.create` on `allocation`.
+         *     Owners and members of the project; action `terminal.create` on `allocation`.
          */
         post: operations["TerminalSessionService_CreateTerminalSession"];
         delete?: never;
@@ -1325,7 +1601,7 @@ export interface paths {
          * ListTimeline lists the timeline of an allocation, oldest first
          * @description ListTimeline lists the timeline of an allocation, oldest first.
          *
-         *     Members of a project; action `allocation.get` on `allocation`.
+         *     Owners, members and viewers of the project; action `allocation.get` on `allocation`.
          */
         get: operations["AllocationService_ListTimeline"];
         put?: never;
@@ -1349,7 +1625,7 @@ export interface paths {
          * RebootAllocation stops the VM of a running allocation and starts it again
          * @description RebootAllocation stops the VM of a running allocation and starts it again. Returns at once; watch status.power.
          *
-         *     Members of a project; action `allocation.reboot` on `allocation`.
+         *     Owners and members of the project; action `allocation.reboot` on `allocation`.
          */
         post: operations["AllocationService_RebootAllocation"];
         delete?: never;
@@ -1371,7 +1647,7 @@ export interface paths {
          * ReleaseAllocation ends an allocation: billing stops, the VM is deleted, the disk is wiped and verified empty
          * @description ReleaseAllocation ends an allocation: billing stops, the VM is deleted, the disk is wiped and verified empty. A queued one leaves the queue and is released at once.
          *
-         *     Members of a project; action `allocation.release` on `allocation`.
+         *     Owners and members of the project; action `allocation.release` on `allocation`.
          */
         post: operations["AllocationService_ReleaseAllocation"];
         delete?: never;
@@ -1393,7 +1669,7 @@ export interface paths {
          * StartAllocation starts the VM of a stopped allocation on its own disk and address
          * @description StartAllocation starts the VM of a stopped allocation on its own disk and address. Returns at once; watch status.power.
          *
-         *     Members of a project; action `allocation.start` on `allocation`.
+         *     Owners and members of the project; action `allocation.start` on `allocation`.
          */
         post: operations["AllocationService_StartAllocation"];
         delete?: never;
@@ -1415,7 +1691,7 @@ export interface paths {
          * StopAllocation shuts the VM of a running allocation down, and stops it hard when the guest does not end in time
          * @description StopAllocation shuts the VM of a running allocation down, and stops it hard when the guest does not end in time. It keeps its id, disk, address and GPUs: a stopped allocation is billed like a running one. Returns at once; watch status.power.
          *
-         *     Members of a project; action `allocation.stop` on `allocation`.
+         *     Owners and members of the project; action `allocation.stop` on `allocation`.
          */
         post: operations["AllocationService_StopAllocation"];
         delete?: never;
@@ -1435,7 +1711,7 @@ export interface paths {
          * WatchAllocation streams one allocation and its timeline: first the current state, then every change
          * @description WatchAllocation streams one allocation and its timeline: first the current state, then every change. A timeline entry is sent when it begins and when it changes; no entry is skipped. The stream ends with an end message once the allocation is released or failed and everything has been sent.
          *
-         *     Members of a project; action `allocation.get` on `allocation`.
+         *     Owners, members and viewers of the project; action `allocation.get` on `allocation`.
          */
         get: operations["AllocationService_WatchAllocation"];
         put?: never;
@@ -1459,7 +1735,7 @@ export interface paths {
          * BatchCreateAllocations reserves one to sixteen allocations of one project together, all or none
          * @description BatchCreateAllocations reserves one to sixteen allocations of one project together, all or none. Each is provisioned, billed and released separately. validate_only is a dry run.
          *
-         *     Members of a project; action `allocation.create` on `project`.
+         *     Owners and members of the project; action `allocation.create` on `project`.
          */
         post: operations["AllocationService_BatchCreateAllocations"];
         delete?: never;
@@ -1479,11 +1755,33 @@ export interface paths {
          * WatchAllocations streams the project's allocations: first all of them, then every change
          * @description WatchAllocations streams the project's allocations: first all of them, then every change. States can be skipped when they change faster than the stream is read; the last one is always sent.
          *
-         *     Members of a project; action `allocation.list` on `project`.
+         *     Owners, members and viewers of the project; action `allocation.list` on `project`.
          */
         get: operations["AllocationService_WatchAllocations"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/auth/token": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * ExchangeApiKey returns a token of ten minutes for the API key that the call itself is made with
+         * @description ExchangeApiKey returns a token of ten minutes for the API key that the call itself is made with. It does what the key does, and ends with it.
+         *
+         *     Every registered principal; action `api_key.exchange` on `principal`.
+         */
+        post: operations["TokenService_ExchangeApiKey"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1501,7 +1799,7 @@ export interface paths {
          * ListAvailability counts, per region and SKU, how many allocations of each allowed GPU count fit now
          * @description ListAvailability counts, per region and SKU, how many allocations of each allowed GPU count fit now.
          *
-         *     Members of a project; action `availability.list` on `catalog`.
+         *     Every registered principal; action `availability.list` on `catalog`.
          */
         get: operations["AvailabilityService_ListAvailability"];
         put?: never;
@@ -1523,7 +1821,7 @@ export interface paths {
          * ExplainPlacement counts the nodes on which a launch fits now, and the unschedulable reasons of the others
          * @description ExplainPlacement counts the nodes on which a launch fits now, and the unschedulable reasons of the others.
          *
-         *     Members of a project; action `availability.explain` on `catalog`.
+         *     Every registered principal; action `availability.explain` on `catalog`.
          */
         get: operations["AvailabilityService_ExplainPlacement"];
         put?: never;
@@ -1545,7 +1843,7 @@ export interface paths {
          * ListCapacityReservations lists the reservations of a project, newest first
          * @description ListCapacityReservations lists the reservations of a project, newest first.
          *
-         *     Members of a project; action `reservation.list` on `project`.
+         *     Owners, members and viewers of the project; action `reservation.list` on `project`.
          */
         get: operations["CapacityReservationService_ListCapacityReservations"];
         put?: never;
@@ -1553,7 +1851,7 @@ export interface paths {
          * CreateCapacityReservation reserves GPUs for the project, within the limit that an operator set for it
          * @description CreateCapacityReservation reserves GPUs for the project, within the limit that an operator set for it.
          *
-         *     Members of a project; action `reservation.create` on `project`.
+         *     Owners and members of the project; action `reservation.create` on `project`.
          */
         post: operations["CapacityReservationService_CreateCapacityReservation"];
         delete?: never;
@@ -1573,7 +1871,7 @@ export interface paths {
          * GetCapacityReservation returns a reservation of the caller's projects
          * @description GetCapacityReservation returns a reservation of the caller's projects.
          *
-         *     Members of a project; action `reservation.get` on `project`.
+         *     Owners, members and viewers of the project; action `reservation.get` on `project`.
          */
         get: operations["CapacityReservationService_GetCapacityReservation"];
         put?: never;
@@ -1597,7 +1895,7 @@ export interface paths {
          * CancelCapacityReservation ends a reservation that a member created
          * @description CancelCapacityReservation ends a reservation that a member created. Running allocations continue.
          *
-         *     Members of a project; action `reservation.cancel` on `project`.
+         *     Owners and members of the project; action `reservation.cancel` on `project`.
          */
         post: operations["CapacityReservationService_CancelCapacityReservation"];
         delete?: never;
@@ -1617,7 +1915,7 @@ export interface paths {
          * ListHealthEvents lists the times in which GPUs of a project's allocations were not healthy, newest first
          * @description ListHealthEvents lists the times in which GPUs of a project's allocations were not healthy, newest first. An event begins no earlier and ends no later than the allocation had the GPUs.
          *
-         *     Members of a project; action `health.list` on `project`.
+         *     Owners, members and viewers of the project; action `health.list` on `project`.
          */
         get: operations["HealthEventService_ListHealthEvents"];
         put?: never;
@@ -1639,7 +1937,7 @@ export interface paths {
          * ListImages lists active images by slug
          * @description ListImages lists active images by slug.
          *
-         *     Members of a project; action `image.list` on `catalog`.
+         *     Every registered principal; action `image.list` on `catalog`.
          */
         get: operations["ImageService_ListImages"];
         put?: never;
@@ -1648,6 +1946,184 @@ export interface paths {
         options?: never;
         head?: never;
         patch?: never;
+        trace?: never;
+    };
+    "/api/v1/invitations/{invitation_id}:revoke": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * RevokeInvitation makes an invitation that is not accepted worthless
+         * @description RevokeInvitation makes an invitation that is not accepted worthless. For owners of what it is for.
+         *
+         *     Owners of the project; action `invitation.revoke` on `invitation`.
+         */
+        post: operations["InvitationService_RevokeInvitation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/invitations:accept": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * AcceptInvitation makes the caller a member, and registers an identity that is not registered yet
+         * @description AcceptInvitation makes the caller a member, and registers an identity that is not registered yet. Refused with INVITATION_INVALID for a token that is unknown, expired, revoked, used, or for another address.
+         *
+         *     Every registered principal; action `invitation.accept` on `invitation`.
+         */
+        post: operations["InvitationService_AcceptInvitation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/organisations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListOrganisations lists the organisations that the caller is a member of, or has a project in, by slug
+         * @description ListOrganisations lists the organisations that the caller is a member of, or has a project in, by slug.
+         *
+         *     Members of the organisation; action `organisation.list` on `organisation`.
+         */
+        get: operations["OrganisationService_ListOrganisations"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/organisations/{organisation_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * GetOrganisation returns an organisation that the caller is a member of, or has a project in
+         * @description GetOrganisation returns an organisation that the caller is a member of, or has a project in.
+         *
+         *     Members of the organisation; action `organisation.get` on `organisation`.
+         */
+        get: operations["OrganisationService_GetOrganisation"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * UpdateOrganisation changes the display name
+         * @description UpdateOrganisation changes the display name. For owners.
+         *
+         *     Owners of the organisation; action `organisation.update` on `organisation`.
+         */
+        patch: operations["OrganisationService_UpdateOrganisation"];
+        trace?: never;
+    };
+    "/api/v1/organisations/{organisation_id}/invitations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListOrganisationInvitations lists the invitations into an organisation, newest first
+         * @description ListOrganisationInvitations lists the invitations into an organisation, newest first.
+         *
+         *     Members of the organisation; action `organisation_invitation.list` on `organisation`.
+         */
+        get: operations["InvitationService_ListOrganisationInvitations"];
+        put?: never;
+        /**
+         * CreateOrganisationInvitation invites somebody into an organisation
+         * @description CreateOrganisationInvitation invites somebody into an organisation. The answer alone has the token: hand it to whoever is invited.
+         *
+         *     Owners of the organisation; action `organisation_invitation.create` on `organisation`.
+         */
+        post: operations["InvitationService_CreateOrganisationInvitation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/organisations/{organisation_id}/members": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListOrganisationMembers lists the members of an organisation, in the order of their registration
+         * @description ListOrganisationMembers lists the members of an organisation, in the order of their registration.
+         *
+         *     Members of the organisation; action `organisation_member.list` on `organisation`.
+         */
+        get: operations["MemberService_ListOrganisationMembers"];
+        put?: never;
+        /**
+         * AddOrganisationMember makes a registered principal a member
+         * @description AddOrganisationMember makes a registered principal a member. A role here counts in all of its projects.
+         *
+         *     Owners of the organisation; action `organisation_member.add` on `organisation`.
+         */
+        post: operations["MemberService_AddOrganisationMember"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/organisations/{organisation_id}/members/{member_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * RemoveOrganisationMember ends a membership: the principal's streams and terminals there end, too
+         * @description RemoveOrganisationMember ends a membership: the principal's streams and terminals there end, too.
+         *
+         *     Owners of the organisation; action `organisation_member.remove` on `organisation`.
+         */
+        delete: operations["MemberService_RemoveOrganisationMember"];
+        options?: never;
+        head?: never;
+        /**
+         * UpdateOrganisationMember changes the role of a member
+         * @description UpdateOrganisationMember changes the role of a member.
+         *
+         *     Owners of the organisation; action `organisation_member.update` on `organisation`.
+         */
+        patch: operations["MemberService_UpdateOrganisationMember"];
         trace?: never;
     };
     "/api/v1/project-network": {
@@ -1661,17 +2137,439 @@ export interface paths {
          * GetProjectNetwork returns the network setting of the caller's project
          * @description GetProjectNetwork returns the network setting of the caller's project.
          *
-         *     Members of a project; action `network.get` on `project`.
+         *     Owners, members and viewers of the project; action `network.get` on `project`.
          */
         get: operations["ProjectNetworkService_GetProjectNetwork"];
         /**
          * PutProjectNetwork changes the network setting of the caller's project
          * @description PutProjectNetwork changes the network setting of the caller's project. VMs that run follow within about a minute.
          *
-         *     Members of a project; action `network.put` on `project`.
+         *     Owners and members of the project; action `network.put` on `project`.
          */
         put: operations["ProjectNetworkService_PutProjectNetwork"];
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListProjects lists the projects that the caller is a member of, by organisation and slug
+         * @description ListProjects lists the projects that the caller is a member of, by organisation and slug.
+         *
+         *     Owners, members and viewers of the project; action `project.list` on `project`.
+         */
+        get: operations["ProjectService_ListProjects"];
+        put?: never;
+        /**
+         * CreateProject creates a project in an organisation
+         * @description CreateProject creates a project in an organisation. For its owners, who own the project, too.
+         *
+         *     Owners of the organisation; action `project.create` on `organisation`.
+         */
+        post: operations["ProjectService_CreateProject"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{project_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * GetProject returns a project that the caller is a member of
+         * @description GetProject returns a project that the caller is a member of.
+         *
+         *     Owners, members and viewers of the project; action `project.get` on `project`.
+         */
+        get: operations["ProjectService_GetProject"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * UpdateProject changes the display name
+         * @description UpdateProject changes the display name. For owners.
+         *
+         *     Owners of the project; action `project.update` on `project`.
+         */
+        patch: operations["ProjectService_UpdateProject"];
+        trace?: never;
+    };
+    "/api/v1/projects/{project_id}/invitations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListProjectInvitations lists the invitations into a project, newest first
+         * @description ListProjectInvitations lists the invitations into a project, newest first.
+         *
+         *     Owners, members and viewers of the project; action `invitation.list` on `project`.
+         */
+        get: operations["InvitationService_ListProjectInvitations"];
+        put?: never;
+        /**
+         * CreateProjectInvitation invites somebody into a project
+         * @description CreateProjectInvitation invites somebody into a project. The answer alone has the token: hand it to whoever is invited.
+         *
+         *     Owners of the project; action `invitation.create` on `project`.
+         */
+        post: operations["InvitationService_CreateProjectInvitation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{project_id}/members": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListProjectMembers lists the members of a project, in the order of their registration
+         * @description ListProjectMembers lists the members of a project, in the order of their registration.
+         *
+         *     Owners, members and viewers of the project; action `project_member.list` on `project`.
+         */
+        get: operations["MemberService_ListProjectMembers"];
+        put?: never;
+        /**
+         * AddProjectMember makes a registered principal a member
+         * @description AddProjectMember makes a registered principal a member.
+         *
+         *     Owners of the project; action `project_member.add` on `project`.
+         */
+        post: operations["MemberService_AddProjectMember"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{project_id}/members/{member_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * RemoveProjectMember ends a membership: the principal's streams and terminals there end, too
+         * @description RemoveProjectMember ends a membership: the principal's streams and terminals there end, too.
+         *
+         *     Owners of the project; action `project_member.remove` on `project`.
+         */
+        delete: operations["MemberService_RemoveProjectMember"];
+        options?: never;
+        head?: never;
+        /**
+         * UpdateProjectMember changes the role of a member
+         * @description UpdateProjectMember changes the role of a member.
+         *
+         *     Owners of the project; action `project_member.update` on `project`.
+         */
+        patch: operations["MemberService_UpdateProjectMember"];
+        trace?: never;
+    };
+    "/api/v1/projects/{project_id}/service-accounts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListServiceAccounts lists the service accounts of a project, oldest first
+         * @description ListServiceAccounts lists the service accounts of a project, oldest first.
+         *
+         *     Owners, members and viewers of the project; action `service_account.list` on `project`.
+         */
+        get: operations["ServiceAccountService_ListServiceAccounts"];
+        put?: never;
+        /**
+         * CreateServiceAccount makes a service account with a role in the project
+         * @description CreateServiceAccount makes a service account with a role in the project. It calls by its API keys.
+         *
+         *     Owners of the project; action `service_account.create` on `project`.
+         */
+        post: operations["ServiceAccountService_CreateServiceAccount"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{project_id}/service-accounts/{service_account_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * DeleteServiceAccount ends an account and all of its keys for good
+         * @description DeleteServiceAccount ends an account and all of its keys for good. What it launched stays.
+         *
+         *     Owners of the project; action `service_account.delete` on `project`.
+         */
+        delete: operations["ServiceAccountService_DeleteServiceAccount"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{project_id}/service-accounts/{service_account_id}/api-keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListApiKeys lists the keys of a service account, oldest first, the disabled and expired ones too
+         * @description ListApiKeys lists the keys of a service account, oldest first, the disabled and expired ones too.
+         *
+         *     Owners, members and viewers of the project; action `api_key.list` on `project`.
+         */
+        get: operations["ApiKeyService_ListApiKeys"];
+        put?: never;
+        /**
+         * CreateApiKey makes a key
+         * @description CreateApiKey makes a key. Its secret is in this answer and nowhere else: a repeated call answers the key without it.
+         *
+         *     Owners of the project; action `api_key.create` on `project`.
+         */
+        post: operations["ApiKeyService_CreateApiKey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{project_id}/service-accounts/{service_account_id}/api-keys/{api_key_id}:disable": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * DisableApiKey refuses a key, and the tokens that it was exchanged for, for good
+         * @description DisableApiKey refuses a key, and the tokens that it was exchanged for, for good.
+         *
+         *     Owners of the project; action `api_key.disable` on `project`.
+         */
+        post: operations["ApiKeyService_DisableApiKey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{project_id}/service-accounts/{service_account_id}/api-keys/{api_key_id}:rotate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * RotateApiKey makes a key with the same name and scopes, and lets the old one expire after an overlap in which both are good
+         * @description RotateApiKey makes a key with the same name and scopes, and lets the old one expire after an overlap in which both are good. The secret is in this answer and nowhere else. A key is rotated once.
+         *
+         *     Owners of the project; action `api_key.rotate` on `project`.
+         */
+        post: operations["ApiKeyService_RotateApiKey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{project_id}/service-accounts/{service_account_id}:disable": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * DisableServiceAccount refuses all keys and tokens of an account until it is enabled again; its streams and terminals end
+         * @description DisableServiceAccount refuses all keys and tokens of an account until it is enabled again; its streams and terminals end.
+         *
+         *     Owners of the project; action `service_account.disable` on `project`.
+         */
+        post: operations["ServiceAccountService_DisableServiceAccount"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{project_id}/service-accounts/{service_account_id}:enable": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * EnableServiceAccount takes the keys of a disabled account again, those that are not disabled themselves
+         * @description EnableServiceAccount takes the keys of a disabled account again, those that are not disabled themselves.
+         *
+         *     Owners of the project; action `service_account.enable` on `project`.
+         */
+        post: operations["ServiceAccountService_EnableServiceAccount"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{project_id}/ssh-keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListProjectSshKeys lists the keys of a project, by name
+         * @description ListProjectSshKeys lists the keys of a project, by name.
+         *
+         *     Owners, members and viewers of the project; action `project_ssh_key.list` on `project`.
+         */
+        get: operations["SshKeyService_ListProjectSshKeys"];
+        put?: never;
+        /**
+         * CreateProjectSshKey keeps a key for all members of a project
+         * @description CreateProjectSshKey keeps a key for all members of a project. For owners and members.
+         *
+         *     Owners and members of the project; action `project_ssh_key.create` on `project`.
+         */
+        post: operations["SshKeyService_CreateProjectSshKey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{project_id}/ssh-keys/{ssh_key_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * DeleteProjectSshKey forgets a key of a project
+         * @description DeleteProjectSshKey forgets a key of a project. Allocations that have it keep it. For owners and members.
+         *
+         *     Owners and members of the project; action `project_ssh_key.delete` on `project`.
+         */
+        delete: operations["SshKeyService_DeleteProjectSshKey"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{project_id}:close": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * CloseProject ends a project for good
+         * @description CloseProject ends a project for good. Refused with PROJECT_IN_USE while it has allocations or capacity reservations; the refusal names them. For owners.
+         *
+         *     Owners of the project; action `project.close` on `project`.
+         */
+        post: operations["ProjectService_CloseProject"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{project_id}:resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * ResumeProject makes a suspended project active again
+         * @description ResumeProject makes a suspended project active again. For owners; one that an administrator of the platform suspended only an administrator resumes.
+         *
+         *     Owners of the project; action `project.resume` on `project`.
+         */
+        post: operations["ProjectService_ResumeProject"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{project_id}:suspend": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * SuspendProject stops launches and starts; what runs goes on, and can be read, stopped and released
+         * @description SuspendProject stops launches and starts; what runs goes on, and can be read, stopped and released. For owners.
+         *
+         *     Owners of the project; action `project.suspend` on `project`.
+         */
+        post: operations["ProjectService_SuspendProject"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1689,7 +2587,7 @@ export interface paths {
          * GetQuotas returns the quotas of the caller's project and their use
          * @description GetQuotas returns the quotas of the caller's project and their use.
          *
-         *     Members of a project; action `quota.get` on `project`.
+         *     All roles in the project; action `quota.get` on `project`.
          */
         get: operations["QuotaService_GetQuotas"];
         put?: never;
@@ -1711,7 +2609,7 @@ export interface paths {
          * ListRegions lists all regions by code
          * @description ListRegions lists all regions by code.
          *
-         *     Members of a project; action `region.list` on `catalog`.
+         *     Every registered principal; action `region.list` on `catalog`.
          */
         get: operations["RegionService_ListRegions"];
         put?: never;
@@ -1733,12 +2631,62 @@ export interface paths {
          * ListSkus lists the SKUs with their allowed GPU counts, shapes and prices
          * @description ListSkus lists the SKUs with their allowed GPU counts, shapes and prices. Members see those that have a price, administrators all.
          *
-         *     Members of a project; action `sku.list` on `catalog`.
+         *     Every registered principal; action `sku.list` on `catalog`.
          */
         get: operations["SkuService_ListSkus"];
         put?: never;
         post?: never;
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/ssh-keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListSshKeys lists the caller's keys, by name
+         * @description ListSshKeys lists the caller's keys, by name.
+         *
+         *     Every registered principal; action `ssh_key.list` on `principal`.
+         */
+        get: operations["SshKeyService_ListSshKeys"];
+        put?: never;
+        /**
+         * CreateSshKey keeps a key of the caller
+         * @description CreateSshKey keeps a key of the caller.
+         *
+         *     Every registered principal; action `ssh_key.create` on `principal`.
+         */
+        post: operations["SshKeyService_CreateSshKey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/ssh-keys/{ssh_key_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * DeleteSshKey forgets a key of the caller
+         * @description DeleteSshKey forgets a key of the caller. Allocations that have it keep it.
+         *
+         *     Every registered principal; action `ssh_key.delete` on `principal`.
+         */
+        delete: operations["SshKeyService_DeleteSshKey"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1755,7 +2703,7 @@ export interface paths {
          * GetTerminalRecording returns a part of a recording of the caller's project
          * @description GetTerminalRecording returns a part of a recording of the caller's project.
          *
-         *     Members of a project; action `terminal.replay` on `session`.
+         *     Owners and members of the project; action `terminal.replay` on `session`.
          */
         get: operations["TerminalSessionService_GetTerminalRecording"];
         put?: never;
@@ -1777,7 +2725,7 @@ export interface paths {
          * ListUsage lists usage intervals with exact money, newest first; open intervals count up to now
          * @description ListUsage lists usage intervals with exact money, newest first; open intervals count up to now.
          *
-         *     Members of a project; action `usage.list` on `project`.
+         *     All roles in the project; action `usage.list` on `project`.
          */
         get: operations["UsageService_ListUsage"];
         put?: never;
@@ -1797,9 +2745,9 @@ export interface paths {
         };
         /**
          * GetCaller returns who the bearer of the token is, with its roles and its projects
-         * @description GetCaller returns who the bearer of the token is, with its roles and its projects.
+         * @description GetCaller returns who the bearer of the token is, with its roles and its projects. It answers who is not registered, too: the principal is empty then.
          *
-         *     Members of a project; action `identity.get` on `principal`.
+         *     Every registered principal; action `identity.get` on `principal`.
          */
         get: operations["IdentityService_GetCaller"];
         put?: never;
@@ -1823,7 +2771,7 @@ export interface components {
                 status: string;
                 /** @description A sentence for people. */
                 message: string;
-                /** @description Always a google.rpc.ErrorInfo and a google.rpc.RequestInfo; a google.rpc.BadRequest when fields are wrong. Reasons: `FIELD_INVALID`, `FIELD_REQUIRED`, `FIELD_UNKNOWN`, `BODY_MALFORMED`, `BODY_TOO_LARGE`, `PAGE_TOKEN_INVALID`, `ROUTE_UNKNOWN`, `RESUME_TOKEN_INVALID`, `RESUME_TOKEN_EXPIRED`, `IDEMPOTENCY_KEY_MISSING`, `IDEMPOTENCY_KEY_REUSED`, `CREDENTIAL_MISSING`, `CREDENTIAL_INVALID`, `CREDENTIAL_EXPIRED`, `PERMISSION_DENIED`, `PEER_NOT_ALLOWED`, `ENROLMENT_TOKEN_INVALID`, `ALLOCATION_NOT_FOUND`, `NODE_NOT_FOUND`, `SLOT_NOT_FOUND`, `SKU_UNKNOWN`, `IMAGE_UNKNOWN`, `REGION_UNKNOWN`, `PROJECT_UNKNOWN`, `DISCOVERY_NOT_FOUND`, `NOT_FOUND`, `GPU_COUNT_NOT_ALLOWED`, `IMAGE_NOT_ACTIVE`, `IMAGE_NOT_COMPATIBLE`, `REGION_DISABLED`, `QUOTA`, `STATE_CONFLICT`, `CANDIDATE_INCOMPLETE`, `CANDIDATE_BLOCKED`, `DISCOVERY_STALE`, `ALREADY_EXISTS`, `ETAG_STALE`, `REPORT_STALE`, `NO_CAPACITY`, `FRAGMENTED`, `FABRIC_HELD`, `INCOMPLETE_SLOT`, `CLEANUP_BLOCKED`, `HUGEPAGES_MISSING`, `NODE_DRAINING`, `SLOT_UNHEALTHY`, `SLOTS_IN_USE`, `AFFINITY`, `WAITING_AHEAD`, `WAIT_EXPIRED`, `CAPACITY_RESERVED`, `IMAGE_NOT_CACHED`, `NODE_VM_LIMIT`, `HOST_NOT_READY`, `LEASE_HELD`, `LEASE_REQUIRED`, `LEASE_EXPIRED`, `FENCED`, `DISK_UNSAFE`, `DEVICE_MISSING`, `IMAGE_DIGEST_MISMATCH`, `IMAGE_PULL_FAILED`, `HYPERVISOR_FAILED`, `GUEST_NO_ADDRESS`, `GUEST_NO_LOGIN`, `WIPE_NOT_PROVEN`, `OPERATION_NOT_FOUND`, `OPERATION_CONFLICT`, `HOST_UNREACHABLE`, `HOST_REPLACED`, `HOST_KEY_MISMATCH`, `DEADLINE_EXCEEDED`, `OVERLOADED`, `DEPENDENCY_UNAVAILABLE`, `INTERNAL`, `RATE_LIMITED`. */
+                /** @description Always a google.rpc.ErrorInfo and a google.rpc.RequestInfo; a google.rpc.BadRequest when fields are wrong. Reasons: `FIELD_INVALID`, `FIELD_REQUIRED`, `FIELD_UNKNOWN`, `BODY_MALFORMED`, `BODY_TOO_LARGE`, `PAGE_TOKEN_INVALID`, `ROUTE_UNKNOWN`, `RESUME_TOKEN_INVALID`, `RESUME_TOKEN_EXPIRED`, `IDEMPOTENCY_KEY_MISSING`, `IDEMPOTENCY_KEY_REUSED`, `CREDENTIAL_MISSING`, `CREDENTIAL_INVALID`, `CREDENTIAL_EXPIRED`, `PERMISSION_DENIED`, `PEER_NOT_ALLOWED`, `ENROLMENT_TOKEN_INVALID`, `INVITATION_INVALID`, `SECOND_FACTOR_REQUIRED`, `ALLOCATION_NOT_FOUND`, `NODE_NOT_FOUND`, `SLOT_NOT_FOUND`, `SKU_UNKNOWN`, `IMAGE_UNKNOWN`, `REGION_UNKNOWN`, `PROJECT_UNKNOWN`, `DISCOVERY_NOT_FOUND`, `NOT_FOUND`, `GPU_COUNT_NOT_ALLOWED`, `IMAGE_NOT_ACTIVE`, `IMAGE_NOT_COMPATIBLE`, `REGION_DISABLED`, `QUOTA`, `STATE_CONFLICT`, `CANDIDATE_INCOMPLETE`, `CANDIDATE_BLOCKED`, `DISCOVERY_STALE`, `ALREADY_EXISTS`, `ETAG_STALE`, `PROJECT_SUSPENDED`, `PROJECT_CLOSED`, `PROJECT_IN_USE`, `LAST_OWNER`, `REPORT_STALE`, `NO_CAPACITY`, `FRAGMENTED`, `FABRIC_HELD`, `INCOMPLETE_SLOT`, `CLEANUP_BLOCKED`, `HUGEPAGES_MISSING`, `NODE_DRAINING`, `SLOT_UNHEALTHY`, `SLOTS_IN_USE`, `AFFINITY`, `WAITING_AHEAD`, `WAIT_EXPIRED`, `CAPACITY_RESERVED`, `IMAGE_NOT_CACHED`, `NODE_VM_LIMIT`, `DISKS_BEING_WIPED`, `HOST_NOT_READY`, `LEASE_HELD`, `LEASE_REQUIRED`, `LEASE_EXPIRED`, `FENCED`, `DISK_UNSAFE`, `DEVICE_MISSING`, `IMAGE_DIGEST_MISMATCH`, `IMAGE_PULL_FAILED`, `HYPERVISOR_FAILED`, `GUEST_NO_ADDRESS`, `GUEST_NO_LOGIN`, `WIPE_NOT_PROVEN`, `OPERATION_NOT_FOUND`, `OPERATION_CONFLICT`, `HOST_UNREACHABLE`, `HOST_REPLACED`, `HOST_KEY_MISMATCH`, `DEADLINE_EXCEEDED`, `OVERLOADED`, `DEPENDENCY_UNAVAILABLE`, `INTERNAL`, `RATE_LIMITED`. */
                 details: {
                     "@type": string;
                     reason?: string;
@@ -1899,6 +2847,8 @@ export interface components {
             capacity_shape?: components["schemas"]["common.CapacityShape"];
             /** @description Placement constraints. Empty: none. Absent: unknown, because an older release created it without recording them. */
             placement?: components["schemas"]["scheduler.PlacementConstraints"];
+            /** @description The keys of ssh_public_keys in their order, as people know them. */
+            ssh_keys?: components["schemas"]["allocation.AllocationSshKey"][];
         };
         "allocation.AllocationDetail": {
             allocation?: components["schemas"]["allocation.Allocation"];
@@ -1916,6 +2866,13 @@ export interface components {
             advice?: string;
             /** @description The step that failed. */
             step?: string;
+        };
+        /** @description AllocationSshKey is a key that an allocation was launched with. */
+        "allocation.AllocationSshKey": {
+            /** @description The name by which the launch gave it; empty: the launch gave the key itself. */
+            name?: string;
+            /** @description "SHA256:…", as ssh-keygen shows it. */
+            fingerprint?: string;
         };
         /**
          * @description AllocationState (C-01, C-02).
@@ -1988,8 +2945,8 @@ export interface components {
             gpu_count: number;
             /** @description Slug of an active image that the SKU can run. */
             image: string;
-            /** @description One to ten different OpenSSH public keys. */
-            ssh_public_keys: string[];
+            /** @description OpenSSH public keys: with those of ssh_key_names one to ten different ones. */
+            ssh_public_keys?: string[];
             /** @description Left out: the SKU's shape. */
             capacity_shape?: components["schemas"]["common.CapacityShape"];
             /** @description "slice" or "baremetal"; accepted for older clients and turned into capacity_shape (B-13). */
@@ -2003,6 +2960,8 @@ export interface components {
             placement?: components["schemas"]["scheduler.PlacementConstraints"];
             /** @description Queue the launch if it does not fit now, instead of refusing it; see status.queue. */
             wait?: components["schemas"]["allocation.Wait"];
+            /** @description Names of kept keys: the caller's own, otherwise the project's. */
+            ssh_key_names?: string[];
         };
         /** @description ForceRelease is the end of an allocation whose host is lost. */
         "allocation.ForceRelease": {
@@ -2164,6 +3123,91 @@ export interface components {
             heartbeat?: components["schemas"]["common.WatchHeartbeat"];
             /** @description Goes on after this message. Empty until the first state is complete. */
             resume_token?: string;
+        };
+        /** @description AuditChain is the state of the hash chain of one source. */
+        "audit.AuditChain": {
+            source?: string;
+            /** @description What the oldest record that is kept follows: what came before was removed when its retention was over. Position 0 and a digest of zeros where nothing was removed. */
+            start?: components["schemas"]["audit.AuditPosition"];
+            /** @description The newest sealed record; the start where there is none. */
+            head?: components["schemas"]["audit.AuditPosition"];
+            /**
+             * Format: int64
+             * @description Records that are not sealed yet.
+             */
+            unsealed?: string;
+        };
+        /**
+         * @description AuditOutcome is how an attempt ended.
+         *     - `allowed`: It was allowed, and done.
+         *     - `denied`: It was refused, and changed nothing.
+         * @enum {string}
+         */
+        "audit.AuditOutcome": "unspecified" | "allowed" | "denied";
+        /** @description AuditPosition is a place in a hash chain. */
+        "audit.AuditPosition": {
+            /** Format: int64 */
+            position?: string;
+            /** @description In hex. */
+            digest?: string;
+        };
+        /** @description AuditRecord is one privileged action, or the denial of one. It never changes. */
+        "audit.AuditRecord": {
+            id?: string;
+            /** @description Database schema that keeps it: "placement", "inventory", "images", "terminal", "billing" or "edge". Each has a hash chain. */
+            source?: string;
+            /** @description Service that wrote it, as the database says. Empty for a record of a release that did not say it. */
+            service?: string;
+            /**
+             * Format: date-time
+             * @description When it was written, by the database.
+             */
+            create_time?: string;
+            /** @description Who: for example "user:alice", or "service:scheduler" for work of the system itself. */
+            principal?: string;
+            /** @description For example "slot.approve". */
+            action?: string;
+            /** @description Kind of resource, for example "slot". */
+            resource?: string;
+            /** @description Empty where the action names none. */
+            resource_id?: string;
+            /** @description X-Request-Id of the call; empty for work of the system itself. */
+            request_id?: string;
+            /** @description Address of the client; empty for work of the system itself. */
+            address?: string;
+            /** @description Header User-Agent of the client, at most 200 characters. */
+            user_agent?: string;
+            /** @description Region of the gateway that took the call (setting gateway.region). */
+            region?: string;
+            outcome?: components["schemas"]["audit.AuditOutcome"];
+            /** @description What else matters: a JSON object, as text, byte for byte as the digest covers it. */
+            detail?: string;
+            /**
+             * Format: int64
+             * @description Place in the hash chain, from 1 without a gap. 0 for a record of the last moments, which is not sealed yet.
+             */
+            position?: string;
+            /** @description SHA-256, in hex, of the digest before it and of this record in canonical JSON. Empty until it is sealed. */
+            digest?: string;
+        };
+        "audit.ExportAuditRecordsResponse": {
+            /** @description Ascending by position; the last page when it is empty. */
+            records?: components["schemas"]["audit.AuditRecord"][];
+            /** @description What the first of these records follows. */
+            start?: components["schemas"]["audit.AuditPosition"];
+            /** @description The newest sealed record of the source. */
+            head?: components["schemas"]["audit.AuditPosition"];
+        };
+        "audit.ListAuditChainsResponse": {
+            chains?: components["schemas"]["audit.AuditChain"][];
+            /** @description Sources that did not answer. */
+            unreachable_sources?: string[];
+        };
+        "audit.ListAuditRecordsResponse": {
+            records?: components["schemas"]["audit.AuditRecord"][];
+            next_page_token?: string;
+            /** @description Sources that did not answer: their records are missing from this page. */
+            unreachable_sources?: string[];
         };
         "billing.ListPriceVersionsResponse": {
             price_versions?: components["schemas"]["billing.PriceVersion"][];
@@ -2619,6 +3663,38 @@ export interface components {
         "common.WatchHeartbeat": Record<string, never>;
         /** @description WatchSynced: everything before the watch started, or since its token, has been sent. */
         "common.WatchSynced": Record<string, never>;
+        /**
+         * @description ErrorReason names why a call was refused or failed.
+         *     - `field_invalid`: The request itself is wrong.
+         *     - `resume_token_invalid`: The resume token is malformed or belongs to another watch.
+         *     - `resume_token_expired`: The changes since the resume token are no longer available: watch again without one.
+         *     - `idempotency_key_missing`: Idempotency.
+         *     - `credential_missing`: Identity.
+         *     - `invitation_invalid`: The invitation is unknown, expired, revoked, used, or for somebody else.
+         *     - `second_factor_required`: The caller may do this only after a sign-in with a second factor.
+         *     - `allocation_not_found`: Things that do not exist.
+         *     - `gpu_count_not_allowed`: A rule of the product.
+         *     - `etag_stale`: The resource was changed after the caller had read it.
+         *     - `project_suspended`: The project or its organisation is suspended: what runs can be read, stopped and released.
+         *     - `project_closed`: The project or its organisation is closed.
+         *     - `project_in_use`: The project still has allocations or capacity reservations, or the organisation still has projects.
+         *     - `last_owner`: Nobody would own it, or administer the platform, any more.
+         *     - `report_stale`: A host's report is older than the last one that was taken in.
+         *     - `no_capacity`: Unschedulable reasons (B-57, B-58).
+         *     - `waiting_ahead`: Free, and goes to requests ahead in the queue.
+         *     - `wait_expired`: A queued request reached its deadline.
+         *     - `capacity_reserved`: Free, and reserved for another project.
+         *     - `image_not_cached`: Free, on a node that has not cached the required image.
+         *     - `node_vm_limit`: Free, on a node that has reached its VM limit.
+         *     - `disks_being_wiped`: Approved or repaired, and not proven empty yet.
+         *     - `host_not_ready`: Reported by a host.
+         *     - `host_replaced`: The host was installed anew since the slots were claimed: nothing of the allocation is on it.
+         *     - `host_key_mismatch`: At the guest's address another SSH host key answered than the one that was made for the guest.
+         *     - `deadline_exceeded`: The system.
+         *     - `rate_limited`: Too many requests or streams of one caller are open at once: try again after the time in Retry-After.
+         * @enum {string}
+         */
+        "errors.ErrorReason": "unspecified" | "field_invalid" | "field_required" | "field_unknown" | "body_malformed" | "body_too_large" | "page_token_invalid" | "route_unknown" | "resume_token_invalid" | "resume_token_expired" | "idempotency_key_missing" | "idempotency_key_reused" | "credential_missing" | "credential_invalid" | "credential_expired" | "permission_denied" | "peer_not_allowed" | "enrolment_token_invalid" | "invitation_invalid" | "second_factor_required" | "allocation_not_found" | "node_not_found" | "slot_not_found" | "sku_unknown" | "image_unknown" | "region_unknown" | "project_unknown" | "discovery_not_found" | "not_found" | "gpu_count_not_allowed" | "image_not_active" | "image_not_compatible" | "region_disabled" | "quota" | "state_conflict" | "candidate_incomplete" | "candidate_blocked" | "discovery_stale" | "already_exists" | "etag_stale" | "project_suspended" | "project_closed" | "project_in_use" | "last_owner" | "report_stale" | "no_capacity" | "fragmented" | "fabric_held" | "incomplete_slot" | "cleanup_blocked" | "hugepages_missing" | "node_draining" | "slot_unhealthy" | "slots_in_use" | "affinity" | "waiting_ahead" | "wait_expired" | "capacity_reserved" | "image_not_cached" | "node_vm_limit" | "disks_being_wiped" | "host_not_ready" | "lease_held" | "lease_required" | "lease_expired" | "fenced" | "disk_unsafe" | "device_missing" | "image_digest_mismatch" | "image_pull_failed" | "hypervisor_failed" | "guest_no_address" | "guest_no_login" | "wipe_not_proven" | "operation_not_found" | "operation_conflict" | "host_unreachable" | "host_replaced" | "host_key_mismatch" | "deadline_exceeded" | "overloaded" | "dependency_unavailable" | "internal" | "rate_limited";
         /** @description The `Status` type defines a logical error model that is suitable for different programming environments, including REST APIs and RPC APIs. It is used by [gRPC](https://github.com/grpc). Each `Status` message contains three pieces of data: error code, error message, and error details. You can find out more about this error model and how to work with it in the [API Design Guide](https://cloud.google.com/apis/design/errors). */
         "google.rpc.Status": {
             /**
@@ -2648,29 +3724,259 @@ export interface components {
              */
             nanos?: number;
         };
+        /** @description ApiKey is a credential of a service account. */
+        "identity.ApiKey": {
+            id?: string;
+            service_account_id?: string;
+            display_name?: string;
+            scopes?: components["schemas"]["identity.ApiKeyScope"][];
+            /** @description What a log or a scanner shows of the key: all before the secret. */
+            prefix?: string;
+            /** @description The whole key. Only in the answer that made it. */
+            key?: string;
+            /** @description Principal who made it. */
+            creator?: string;
+            /** Format: date-time */
+            create_time?: string;
+            /**
+             * Format: date-time
+             * @description Absent: never.
+             */
+            expire_time?: string;
+            /**
+             * Format: date-time
+             * @description Absent while it is good.
+             */
+            disable_time?: string;
+            /**
+             * Format: date-time
+             * @description To the minute; absent: never used.
+             */
+            last_used_time?: string;
+            /** @description The key in whose place it came; empty for a new one. */
+            replaces?: string;
+        };
+        /**
+         * @description ApiKeyScope says what of its service account's rights a key has.
+         *     - `read`: Reads.
+         *     - `billing`: Usage, prices and limits.
+         *     - `write`: Changes: launch, power, release, reservations, networks.
+         *     - `terminal`: Terminals and their recordings.
+         *     - `manage`: The project itself, its members, service accounts and keys.
+         * @enum {string}
+         */
+        "identity.ApiKeyScope": "unspecified" | "read" | "billing" | "write" | "terminal" | "manage";
         /** @description Caller is a registered principal as its token proves it. */
         "identity.Caller": {
-            /** @description Stable name in audit trails, for example "user:alice". */
+            /** @description Stable name in audit trails, for example "user:alice". Empty: the identity is not registered; an invitation can register it. */
             principal?: string;
             display_name?: string;
             /** @description The token's issuer. */
             issuer?: string;
             /** @description The issuer's name for the principal. */
             subject?: string;
-            /** @description Roles on the whole platform; empty for who is only a member of projects. */
+            /** @description Administrators of the platform have it; platform_role says more. */
             roles?: components["schemas"]["identity.Role"][];
-            /** @description Projects that the principal is a member of, oldest membership first. Requests that name no project use the first. */
+            /** @description Projects that the principal is a member of, by itself or by its organisation, oldest membership first; not closed ones. Each has the caller's role. Requests that name no project use the only one. */
             projects?: components["schemas"]["identity.Project"][];
             /**
              * Format: date-time
              * @description When the token expires.
              */
             expire_time?: string;
+            kind?: components["schemas"]["identity.PrincipalKind"];
+            /** @description On the whole platform; unspecified for who is only a member. */
+            platform_role?: components["schemas"]["identity.PlatformRole"];
+            /** @description Organisations that the principal is a member of; not closed ones. */
+            organisations?: components["schemas"]["identity.CallerOrganisation"][];
+            /** @description UUID of the principal. */
+            principal_id?: string;
+            /** @description As the issuer has verified it; empty otherwise. */
+            email?: string;
+        };
+        /** @description CallerOrganisation is an organisation with the caller's role in it. */
+        "identity.CallerOrganisation": {
+            id?: string;
+            slug?: string;
+            display_name?: string;
+            role?: components["schemas"]["identity.MemberRole"];
+            state?: components["schemas"]["identity.TenantState"];
+        };
+        "identity.DeleteProjectSshKeyResponse": Record<string, never>;
+        "identity.DeleteServiceAccountResponse": Record<string, never>;
+        "identity.DeleteSshKeyResponse": Record<string, never>;
+        "identity.ExchangeApiKeyResponse": {
+            /** @description For the header Authorization, as "Bearer …". */
+            token?: string;
+            /** Format: date-time */
+            expire_time?: string;
+        };
+        /** @description Invitation into an organisation or a project. */
+        "identity.Invitation": {
+            id?: string;
+            /** @description What it is for: either this, */
+            organisation_id?: string;
+            /** @description or this. */
+            project_id?: string;
+            email?: string;
+            role?: components["schemas"]["identity.MemberRole"];
+            state?: components["schemas"]["identity.InvitationState"];
+            /** @description Only in the first answer to its creation. */
+            token?: string;
+            /** @description Principal who created it. */
+            inviter?: string;
+            /** @description Principal who accepted it. */
+            accepted_by?: string;
+            /** Format: date-time */
+            create_time?: string;
+            /** Format: date-time */
+            expire_time?: string;
+            /** Format: date-time */
+            accept_time?: string;
+            /** @description Slugs, for people: "organisation" or "organisation/project". */
+            target?: string;
+        };
+        /**
+         * @description InvitationState is the state of an invitation.
+         * @enum {string}
+         */
+        "identity.InvitationState": "unspecified" | "pending" | "accepted" | "revoked" | "expired";
+        "identity.ListAllOrganisationsResponse": {
+            organisations?: components["schemas"]["identity.Organisation"][];
+            next_page_token?: string;
+        };
+        "identity.ListApiKeysResponse": {
+            api_keys?: components["schemas"]["identity.ApiKey"][];
+            next_page_token?: string;
+        };
+        "identity.ListOrganisationInvitationsResponse": {
+            invitations?: components["schemas"]["identity.Invitation"][];
+            next_page_token?: string;
+        };
+        "identity.ListOrganisationMembersResponse": {
+            members?: components["schemas"]["identity.Member"][];
+            next_page_token?: string;
+        };
+        "identity.ListOrganisationsResponse": {
+            organisations?: components["schemas"]["identity.Organisation"][];
+            next_page_token?: string;
+        };
+        "identity.ListPrincipalsResponse": {
+            principals?: components["schemas"]["identity.Principal"][];
+            next_page_token?: string;
+        };
+        "identity.ListProjectInvitationsResponse": {
+            invitations?: components["schemas"]["identity.Invitation"][];
+            next_page_token?: string;
+        };
+        "identity.ListProjectMembersResponse": {
+            members?: components["schemas"]["identity.Member"][];
+            next_page_token?: string;
+        };
+        "identity.ListProjectSshKeysResponse": {
+            ssh_keys?: components["schemas"]["identity.SshKey"][];
+            next_page_token?: string;
         };
         "identity.ListProjectsResponse": {
             projects?: components["schemas"]["identity.Project"][];
             next_page_token?: string;
         };
+        "identity.ListServiceAccountsResponse": {
+            service_accounts?: components["schemas"]["identity.ServiceAccount"][];
+            next_page_token?: string;
+        };
+        "identity.ListSshKeysResponse": {
+            ssh_keys?: components["schemas"]["identity.SshKey"][];
+            next_page_token?: string;
+        };
+        /** @description Member is a principal with its role in one organisation or project. */
+        "identity.Member": {
+            /** @description UUID of the principal. */
+            member_id?: string;
+            /** @description Its stable name, for example "user:alice". */
+            principal?: string;
+            display_name?: string;
+            /** @description As its issuer has verified it; empty otherwise. */
+            email?: string;
+            kind?: components["schemas"]["identity.PrincipalKind"];
+            role?: components["schemas"]["identity.MemberRole"];
+            /** Format: date-time */
+            create_time?: string;
+            /** Format: date-time */
+            update_time?: string;
+            /** @description Changes with every change of the membership. */
+            etag?: string;
+            /** @description The principal is disabled: it can do nothing. */
+            disabled?: boolean;
+        };
+        /**
+         * @description MemberRole is a role in an organisation, where it counts in all of its projects, or in one project. Of two roles in a project the stronger one counts; the strongest is first.
+         *     - `owner`: Manages members, keys and settings, and does what a member does.
+         *     - `member`: Launches and uses allocations.
+         *     - `viewer`: Sees everything, changes nothing.
+         *     - `billing`: Sees usage and cost.
+         * @enum {string}
+         */
+        "identity.MemberRole": "unspecified" | "owner" | "member" | "viewer" | "billing";
+        /** @description Organisation owns projects. */
+        "identity.Organisation": {
+            id?: string;
+            /** @description Unique: lower-case letters, digits and hyphens, at most 63. */
+            slug?: string;
+            display_name?: string;
+            state?: components["schemas"]["identity.TenantState"];
+            /** @description Why it is suspended or closed, as whoever did it wrote. */
+            state_reason?: string;
+            /** @description The caller's role in it; unspecified for who is only in projects of it, or in none. */
+            role?: components["schemas"]["identity.MemberRole"];
+            /** Format: date-time */
+            create_time?: string;
+            /** Format: date-time */
+            update_time?: string;
+            /** @description Changes with every change of the organisation. */
+            etag?: string;
+        };
+        /**
+         * @description PlatformRole is a role on the whole platform.
+         *     - `admin`: May do everything.
+         *     - `operator`: Runs hosts and capacity.
+         *     - `auditor`: Reads everything, changes nothing.
+         * @enum {string}
+         */
+        "identity.PlatformRole": "unspecified" | "admin" | "operator" | "auditor";
+        /** @description Principal is a user or a service account that may call. */
+        "identity.Principal": {
+            id?: string;
+            /** @description Stable name in audit trails, for example "user:alice". */
+            name?: string;
+            display_name?: string;
+            /** @description As the issuer has verified it; empty otherwise. */
+            email?: string;
+            kind?: components["schemas"]["identity.PrincipalKind"];
+            /** @description Unspecified: none. */
+            platform_role?: components["schemas"]["identity.PlatformRole"];
+            /** @description Who proves that it is the principal, and under which name. */
+            issuer?: string;
+            subject?: string;
+            /**
+             * Format: date-time
+             * @description Set: every call of it is refused.
+             */
+            disable_time?: string;
+            /** Format: date-time */
+            create_time?: string;
+            /** Format: date-time */
+            update_time?: string;
+            /** @description Changes with every change of the principal. */
+            etag?: string;
+        };
+        /**
+         * @description PrincipalKind says what a principal is.
+         *     - `user`: A person, who signs in with an issuer.
+         *     - `service_account`: A program. It does not sign in.
+         * @enum {string}
+         */
+        "identity.PrincipalKind": "unspecified" | "user" | "service_account";
         /** @description Project is what allocations belong to. */
         "identity.Project": {
             id?: string;
@@ -2679,13 +3985,71 @@ export interface components {
             display_name?: string;
             /** @description Slug of the organisation. */
             organisation?: string;
+            organisation_id?: string;
+            /** @description That of the project itself, or of its organisation when that is further from active. */
+            state?: components["schemas"]["identity.TenantState"];
+            /** @description Why it is suspended or closed, as whoever did it wrote. */
+            state_reason?: string;
+            /** @description An administrator of the platform suspended it, and only one can resume it. */
+            suspended_by_platform?: boolean;
+            /** @description The caller's role in it; unspecified for who is no member. */
+            role?: components["schemas"]["identity.MemberRole"];
+            /** Format: date-time */
+            create_time?: string;
+            /** Format: date-time */
+            update_time?: string;
+            /** @description Changes with every change of the project. */
+            etag?: string;
         };
+        "identity.RemoveOrganisationMemberResponse": Record<string, never>;
+        "identity.RemoveProjectMemberResponse": Record<string, never>;
         /**
          * @description Role of a principal on the whole platform. The set is closed.
          *     - `platform_admin`: May call the methods of administrators.
          * @enum {string}
          */
         "identity.Role": "unspecified" | "platform_admin";
+        /** @description ServiceAccount is a program of a project. */
+        "identity.ServiceAccount": {
+            id?: string;
+            project_id?: string;
+            /** @description Unique in the project. */
+            slug?: string;
+            /** @description Stable name in audit trails, for example "service:ci.3f9a1c22b7d4". */
+            principal?: string;
+            description?: string;
+            /** @description In the project. */
+            role?: components["schemas"]["identity.MemberRole"];
+            /** @description Principal who made it. */
+            creator?: string;
+            /** Format: date-time */
+            create_time?: string;
+            /**
+             * Format: date-time
+             * @description Absent while it is enabled.
+             */
+            disable_time?: string;
+        };
+        /** @description SshKey is an SSH public key with a name. */
+        "identity.SshKey": {
+            id?: string;
+            name?: string;
+            /** @description In canonical form: type, base64 and comment, single spaces. */
+            public_key?: string;
+            /** @description "SHA256:…", as ssh-keygen shows it. */
+            fingerprint?: string;
+            /** Format: date-time */
+            create_time?: string;
+            /** @description Project that owns it; empty: it is the caller's own. */
+            project_id?: string;
+        };
+        /**
+         * @description TenantState is the state of an organisation or a project.
+         *     - `suspended`: What runs can be read, stopped and released; nothing can be launched or started.
+         *     - `closed`: Ended for good: nothing runs, and nothing can be done.
+         * @enum {string}
+         */
+        "identity.TenantState": "unspecified" | "active" | "suspended" | "closed";
         /** @description Image is a guest disk image (E-02). */
         "images.Image": {
             slug?: string;
@@ -3002,6 +4366,8 @@ export interface components {
             schema_version?: number;
             /** @description Every candidate beside the slot that is approved at its index, and every slot without a candidate, by index. Empty before the discovery has completed, and while the scheduler does not answer. */
             comparisons?: components["schemas"]["inventory.SlotComparison"][];
+            /** @description Why it failed, for programs; unspecified: it did not. */
+            error_reason?: components["schemas"]["errors.ErrorReason"];
         };
         "inventory.WatchNodesResponse": {
             node?: components["schemas"]["inventory.NodeChange"];
@@ -3325,7 +4691,7 @@ export interface components {
             /** @description Active ones, by project, then name. */
             reservations?: components["schemas"]["scheduler.FleetReservation"][];
         };
-        /** @description HealthEvent is a time in which GPUs of an allocation were not healthy. */
+        /** @description HealthEvent is a time in which GPUs of an allocation were not healthy, or were repaired. */
         "scheduler.HealthEvent": {
             id?: string;
             allocation_id?: string;
@@ -3340,6 +4706,8 @@ export interface components {
             end_time?: string;
             /** @description What it means for the allocation, as a sentence. */
             message?: string;
+            /** @description An operator repairs the host of the GPUs, or a device of them, by hand. */
+            repair?: boolean;
         };
         /** @description LaunchCapacity is how many launches of one size fit; each size is counted separately. */
         "scheduler.LaunchCapacity": {
@@ -3369,6 +4737,8 @@ export interface components {
         };
         "scheduler.ListBreakFixesResponse": {
             break_fixes?: components["schemas"]["scheduler.BreakFix"][];
+            /** @description Empty: the last page. */
+            next_page_token?: string;
         };
         "scheduler.ListCapacityHistoryResponse": {
             /** Format: int64 */
@@ -3390,6 +4760,8 @@ export interface components {
         };
         "scheduler.ListNodeFindingsResponse": {
             findings?: components["schemas"]["scheduler.NodeFinding"][];
+            /** @description Empty: the last page. */
+            next_page_token?: string;
         };
         "scheduler.ListNodePlacementsResponse": {
             nodes?: components["schemas"]["scheduler.NodePlacement"][];
@@ -3806,6 +5178,94 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["allocation.ForceRelease"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    AuditAdminService_ListAuditRecords: {
+        parameters: {
+            query?: {
+                /** @description Exact matches; empty ones match all. */
+                principal?: string;
+                action?: string;
+                resource?: string;
+                resource_id?: string;
+                outcome?: components["schemas"]["audit.AuditOutcome"];
+                /** @description Records from this time on. */
+                start_time?: string;
+                /** @description Records before this time. */
+                end_time?: string;
+                page_size?: number;
+                page_token?: string;
+                /** @description Only records of this source. */
+                source?: string;
+                request_id?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["audit.ListAuditRecordsResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    AuditAdminService_ListAuditChains: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["audit.ListAuditChainsResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    AuditAdminService_ExportAuditRecords: {
+        parameters: {
+            query?: {
+                /** @description Position of the last record that the caller has; 0 for all that are kept. */
+                after_position?: string;
+                page_size?: number;
+            };
+            header?: never;
+            path: {
+                source: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["audit.ExportAuditRecordsResponse"];
                 };
             };
             default: components["responses"]["Error"];
@@ -4451,6 +5911,8 @@ export interface operations {
                     labels?: components["schemas"]["inventory.NodeLabels"];
                     /** @description For the other operators; at most 500 characters. */
                     reason?: string;
+                    /** @description Absent: unchanged. Rack or failure domain: letters, digits, dots, underscores and hyphens, at most 63; empty: unknown. */
+                    rack?: string;
                 };
             };
         };
@@ -4473,6 +5935,8 @@ export interface operations {
             query?: {
                 /** @description Default 50, at most 500. */
                 page_size?: number;
+                /** @description Of the page before. */
+                page_token?: string;
             };
             header?: never;
             path: {
@@ -4639,6 +6103,8 @@ export interface operations {
                 include_resolved?: boolean;
                 /** @description Default 50, at most 500. */
                 page_size?: number;
+                /** @description Of the page before. */
+                page_token?: string;
             };
             header?: never;
             path: {
@@ -5332,6 +6798,176 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
+    OrganisationAdminService_ListAllOrganisations: {
+        parameters: {
+            query?: {
+                /** @description Default 50, at most 500. */
+                page_size?: number;
+                page_token?: string;
+                /** @description Only those in this state; unspecified: all. */
+                state?: components["schemas"]["identity.TenantState"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.ListAllOrganisationsResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    OrganisationAdminService_CreateOrganisation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description Unique: lower-case letters, digits and hyphens, at most 63. */
+                    slug: string;
+                    /** @description At most 200 characters; left out: the slug. */
+                    display_name?: string;
+                    /** @description Name of a registered principal, for example "user:alice", who becomes its owner. Left out: nobody yet. */
+                    owner?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Organisation"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    OrganisationAdminService_CloseOrganisation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                organisation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /** @description Of the organisation that was read; another one makes the call fail with ABORTED. Empty: not checked. */
+                    etag?: string;
+                    /** @description Shown to its members; at most 500 characters. */
+                    reason?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Organisation"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    OrganisationAdminService_ResumeOrganisation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                organisation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /** @description Of the organisation that was read; another one makes the call fail with ABORTED. Empty: not checked. */
+                    etag?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Organisation"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    OrganisationAdminService_SuspendOrganisation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                organisation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description Of the organisation that was read; another one makes the call fail with ABORTED. Empty: not checked. */
+                    etag?: string;
+                    /** @description Shown to its members; at most 500 characters. */
+                    reason: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Organisation"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
     PriceAdminService_ListPriceVersions: {
         parameters: {
             query?: {
@@ -5390,11 +7026,219 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
+    PrincipalAdminService_ListPrincipals: {
+        parameters: {
+            query?: {
+                /** @description Default 50, at most 500. */
+                page_size?: number;
+                page_token?: string;
+                /** @description Only this one, for example "user:alice". */
+                name?: string;
+                /** @description Only these; unspecified: all. */
+                kind?: components["schemas"]["identity.PrincipalKind"];
+                /** @description Only those with this role; unspecified: all. */
+                platform_role?: components["schemas"]["identity.PlatformRole"];
+                /** @description Only those that are disabled, or only those that are not; absent: all. */
+                disabled?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.ListPrincipalsResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    PrincipalAdminService_CreatePrincipal: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description "user:" and 1 to 128 letters, digits, dots, underscores, at signs and hyphens; unique. */
+                    name: string;
+                    /** @description At most 200 characters; left out: the name. */
+                    display_name?: string;
+                    /** @description The issuer's URL, exactly as in its tokens. */
+                    issuer: string;
+                    /** @description The issuer's name for the principal; unique for the issuer. */
+                    subject: string;
+                    email?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Principal"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    PrincipalAdminService_GetPrincipal: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                principal_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Principal"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    PrincipalAdminService_DisablePrincipal: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                principal_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /** @description Of the principal that was read; another one makes the call fail with ABORTED. Empty: not checked. */
+                    etag?: string;
+                    /** @description For the audit trail; at most 500 characters. */
+                    reason?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Principal"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    PrincipalAdminService_EnablePrincipal: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                principal_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /** @description Of the principal that was read; another one makes the call fail with ABORTED. Empty: not checked. */
+                    etag?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Principal"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    PrincipalAdminService_SetPlatformRole: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                principal_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /** @description Unspecified: none. */
+                    platform_role?: components["schemas"]["identity.PlatformRole"];
+                    /** @description Of the principal that was read; another one makes the call fail with ABORTED. Empty: not checked. */
+                    etag?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Principal"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
     IdentityAdminService_ListProjects: {
         parameters: {
             query?: {
+                /** @description Default 50, at most 500. */
                 page_size?: number;
                 page_token?: string;
+                /** @description Only those of this organisation. */
+                organisation_id?: string;
+                /** @description Only those in this state; unspecified: all. */
+                state?: components["schemas"]["identity.TenantState"];
             };
             header?: never;
             path?: never;
@@ -5803,8 +7647,8 @@ export interface operations {
                     gpu_count: number;
                     /** @description Slug of an active image that the SKU can run. */
                     image: string;
-                    /** @description One to ten different OpenSSH public keys. */
-                    ssh_public_keys: string[];
+                    /** @description OpenSSH public keys: with those of ssh_key_names one to ten different ones. */
+                    ssh_public_keys?: string[];
                     /** @description Left out: the SKU's shape. */
                     capacity_shape?: components["schemas"]["common.CapacityShape"];
                     /** @description "slice" or "baremetal"; accepted for older clients and turned into capacity_shape (B-13). */
@@ -5818,6 +7662,8 @@ export interface operations {
                     placement?: components["schemas"]["scheduler.PlacementConstraints"];
                     /** @description Queue the launch if it does not fit now, instead of refusing it; see status.queue. */
                     wait?: components["schemas"]["allocation.Wait"];
+                    /** @description Names of kept keys: the caller's own, otherwise the project's. */
+                    ssh_key_names?: string[];
                 };
             };
         };
@@ -6170,6 +8016,32 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
+    TokenService_ExchangeApiKey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": Record<string, never>;
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.ExchangeApiKeyResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
     AvailabilityService_ListAvailability: {
         parameters: {
             query?: {
@@ -6416,6 +8288,362 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
+    InvitationService_RevokeInvitation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                invitation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": Record<string, never>;
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Invitation"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    InvitationService_AcceptInvitation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    token: string;
+                    /** @description For somebody who is not registered yet, at most 200 characters; left out: the principal's name. */
+                    display_name?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Invitation"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    OrganisationService_ListOrganisations: {
+        parameters: {
+            query?: {
+                /** @description Default 50, at most 500. */
+                page_size?: number;
+                page_token?: string;
+                /** @description Only those in this state; unspecified: all. */
+                state?: components["schemas"]["identity.TenantState"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.ListOrganisationsResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    OrganisationService_GetOrganisation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                organisation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Organisation"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    OrganisationService_UpdateOrganisation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                organisation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description Of the organisation that was read; another one makes the call fail with ABORTED. Empty: not checked. */
+                    etag?: string;
+                    /** @description At most 200 characters. */
+                    display_name: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Organisation"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    InvitationService_ListOrganisationInvitations: {
+        parameters: {
+            query?: {
+                /** @description Default 50, at most 500. */
+                page_size?: number;
+                page_token?: string;
+                /** @description Only those in this state; unspecified: all. */
+                state?: components["schemas"]["identity.InvitationState"];
+            };
+            header?: never;
+            path: {
+                organisation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.ListOrganisationInvitationsResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    InvitationService_CreateOrganisationInvitation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                organisation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description Whom the invitation is for. An identity whose issuer has verified another address cannot accept it. */
+                    email: string;
+                    role: components["schemas"]["identity.MemberRole"];
+                    /**
+                     * Format: date-time
+                     * @description Left out: 7 days from now; at most 30.
+                     */
+                    expire_time?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Invitation"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    MemberService_ListOrganisationMembers: {
+        parameters: {
+            query?: {
+                /** @description Default 50, at most 500. */
+                page_size?: number;
+                page_token?: string;
+                /** @description Only this one, for example "user:alice". */
+                principal?: string;
+                /** @description Only those with this role; unspecified: all. */
+                role?: components["schemas"]["identity.MemberRole"];
+            };
+            header?: never;
+            path: {
+                organisation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.ListOrganisationMembersResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    MemberService_AddOrganisationMember: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                organisation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description Name of a registered principal, for example "user:alice". */
+                    principal: string;
+                    role: components["schemas"]["identity.MemberRole"];
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Member"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    MemberService_RemoveOrganisationMember: {
+        parameters: {
+            query?: {
+                /** @description Of the member that was read; another one makes the call fail with ABORTED. Empty: not checked. */
+                etag?: string;
+            };
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                organisation_id: string;
+                member_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.RemoveOrganisationMemberResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    MemberService_UpdateOrganisationMember: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                organisation_id: string;
+                member_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    role: components["schemas"]["identity.MemberRole"];
+                    /** @description Of the member that was read; another one makes the call fail with ABORTED. Empty: not checked. */
+                    etag?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Member"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
     ProjectNetworkService_GetProjectNetwork: {
         parameters: {
             query?: {
@@ -6470,6 +8698,836 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["allocation.ProjectNetwork"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    ProjectService_ListProjects: {
+        parameters: {
+            query?: {
+                /** @description Default 50, at most 500. */
+                page_size?: number;
+                page_token?: string;
+                /** @description Only those of this organisation. */
+                organisation_id?: string;
+                /** @description Only those in this state; unspecified: all. */
+                state?: components["schemas"]["identity.TenantState"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.ListProjectsResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    ProjectService_CreateProject: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    organisation_id: string;
+                    /** @description Unique in the organisation: lower-case letters, digits and hyphens, at most 63. */
+                    slug: string;
+                    /** @description At most 200 characters; left out: the slug. */
+                    display_name?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Project"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    ProjectService_GetProject: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Project"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    ProjectService_UpdateProject: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description Of the project that was read; another one makes the call fail with ABORTED. Empty: not checked. */
+                    etag?: string;
+                    /** @description At most 200 characters. */
+                    display_name: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Project"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    InvitationService_ListProjectInvitations: {
+        parameters: {
+            query?: {
+                /** @description Default 50, at most 500. */
+                page_size?: number;
+                page_token?: string;
+                /** @description Only those in this state; unspecified: all. */
+                state?: components["schemas"]["identity.InvitationState"];
+            };
+            header?: never;
+            path: {
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.ListProjectInvitationsResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    InvitationService_CreateProjectInvitation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description Whom the invitation is for. An identity whose issuer has verified another address cannot accept it. */
+                    email: string;
+                    role: components["schemas"]["identity.MemberRole"];
+                    /**
+                     * Format: date-time
+                     * @description Left out: 7 days from now; at most 30.
+                     */
+                    expire_time?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Invitation"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    MemberService_ListProjectMembers: {
+        parameters: {
+            query?: {
+                /** @description Default 50, at most 500. */
+                page_size?: number;
+                page_token?: string;
+                /** @description Only this one, for example "user:alice". */
+                principal?: string;
+                /** @description Only those with this role; unspecified: all. */
+                role?: components["schemas"]["identity.MemberRole"];
+            };
+            header?: never;
+            path: {
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.ListProjectMembersResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    MemberService_AddProjectMember: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description Name of a registered principal, for example "user:alice". */
+                    principal: string;
+                    role: components["schemas"]["identity.MemberRole"];
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Member"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    MemberService_RemoveProjectMember: {
+        parameters: {
+            query?: {
+                /** @description Of the member that was read; another one makes the call fail with ABORTED. Empty: not checked. */
+                etag?: string;
+            };
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                project_id: string;
+                member_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.RemoveProjectMemberResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    MemberService_UpdateProjectMember: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                project_id: string;
+                member_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    role: components["schemas"]["identity.MemberRole"];
+                    /** @description Of the member that was read; another one makes the call fail with ABORTED. Empty: not checked. */
+                    etag?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Member"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    ServiceAccountService_ListServiceAccounts: {
+        parameters: {
+            query?: {
+                /** @description Default 50, at most 500. */
+                page_size?: number;
+                page_token?: string;
+            };
+            header?: never;
+            path: {
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.ListServiceAccountsResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    ServiceAccountService_CreateServiceAccount: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description Unique in the project: lower-case letters, digits and hyphens, at most 63. */
+                    slug: string;
+                    /** @description In the project. */
+                    role: components["schemas"]["identity.MemberRole"];
+                    /** @description At most 500 characters. */
+                    description?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.ServiceAccount"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    ServiceAccountService_DeleteServiceAccount: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                project_id: string;
+                service_account_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.DeleteServiceAccountResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    ApiKeyService_ListApiKeys: {
+        parameters: {
+            query?: {
+                /** @description Default 50, at most 500. */
+                page_size?: number;
+                page_token?: string;
+            };
+            header?: never;
+            path: {
+                project_id: string;
+                service_account_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.ListApiKeysResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    ApiKeyService_CreateApiKey: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                project_id: string;
+                service_account_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description At most 200 characters. */
+                    display_name?: string;
+                    /** @description One at least. */
+                    scopes: components["schemas"]["identity.ApiKeyScope"][];
+                    /**
+                     * Format: date-time
+                     * @description Left out: the key does not expire.
+                     */
+                    expire_time?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.ApiKey"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    ApiKeyService_DisableApiKey: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                project_id: string;
+                service_account_id: string;
+                api_key_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": Record<string, never>;
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.ApiKey"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    ApiKeyService_RotateApiKey: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                project_id: string;
+                service_account_id: string;
+                api_key_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /** @description How long the old key is good still, at most 7 days; left out: one day. */
+                    overlap?: string;
+                    /**
+                     * Format: date-time
+                     * @description Of the new key; left out: as long after now as the old key's expiry was after its creation.
+                     */
+                    expire_time?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.ApiKey"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    ServiceAccountService_DisableServiceAccount: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                project_id: string;
+                service_account_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": Record<string, never>;
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.ServiceAccount"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    ServiceAccountService_EnableServiceAccount: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                project_id: string;
+                service_account_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": Record<string, never>;
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.ServiceAccount"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    SshKeyService_ListProjectSshKeys: {
+        parameters: {
+            query?: {
+                /** @description Default 50, at most 500. */
+                page_size?: number;
+                page_token?: string;
+            };
+            header?: never;
+            path: {
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.ListProjectSshKeysResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    SshKeyService_CreateProjectSshKey: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description Unique among the owner's keys: 1 to 63 letters, digits, dots, underscores and hyphens, beginning with a letter or digit. */
+                    name: string;
+                    /** @description One line of OpenSSH: type, base64 and an optional comment, which is kept; no options. Ed25519, ECDSA, or RSA of at least 3072 bits. */
+                    public_key: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.SshKey"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    SshKeyService_DeleteProjectSshKey: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                project_id: string;
+                ssh_key_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.DeleteProjectSshKeyResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    ProjectService_CloseProject: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /** @description Of the project that was read; another one makes the call fail with ABORTED. Empty: not checked. */
+                    etag?: string;
+                    /** @description Shown to its members; at most 500 characters. */
+                    reason?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Project"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    ProjectService_ResumeProject: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /** @description Of the project that was read; another one makes the call fail with ABORTED. Empty: not checked. */
+                    etag?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Project"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    ProjectService_SuspendProject: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /** @description Of the project that was read; another one makes the call fail with ABORTED. Empty: not checked. */
+                    etag?: string;
+                    /** @description Shown to its members; at most 500 characters. */
+                    reason?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.Project"];
                 };
             };
             default: components["responses"]["Error"];
@@ -6545,6 +9603,93 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["scheduler.ListSkusResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    SshKeyService_ListSshKeys: {
+        parameters: {
+            query?: {
+                /** @description Default 50, at most 500. */
+                page_size?: number;
+                page_token?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.ListSshKeysResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    SshKeyService_CreateSshKey: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description Unique among the owner's keys: 1 to 63 letters, digits, dots, underscores and hyphens, beginning with a letter or digit. */
+                    name: string;
+                    /** @description One line of OpenSSH: type, base64 and an optional comment, which is kept; no options. Ed25519, ECDSA, or RSA of at least 3072 bits. */
+                    public_key: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.SshKey"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    SshKeyService_DeleteSshKey: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                ssh_key_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.DeleteSshKeyResponse"];
                 };
             };
             default: components["responses"]["Error"];

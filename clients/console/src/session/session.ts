@@ -9,6 +9,17 @@ export interface Project {
   slug: string;
 }
 
+/** The sign-in that a token comes from. */
+export interface Source {
+  issuer: string;
+  clientId: string;
+  /** Added to every request for tokens. */
+  parameters: Record<string, string>;
+  refreshToken: string | undefined;
+  /** Tells the issuer who signs out. */
+  idToken: string | undefined;
+}
+
 export interface Session {
   token: string;
   /** Name of the principal; empty when only a token is known. */
@@ -20,8 +31,10 @@ export interface Session {
   project: string;
   /** Milliseconds since the epoch. */
   expires: number;
-  /** Signed in with the embedded issuer, so the token can be renewed. */
-  renewable: boolean;
+  /** When to renew it, in milliseconds since the epoch. */
+  renewAt: number;
+  /** Missing for a token that was pasted. */
+  source?: Source;
 }
 
 /** `refused`: the server does not accept the token, for another reason than its age. */
@@ -40,7 +53,8 @@ function read(): Session | undefined {
   try {
     const text = sessionStorage.getItem(STORAGE_KEY);
     const stored = text ? (JSON.parse(text) as Session) : undefined;
-    return stored && stored.expires > Date.now() ? stored : undefined;
+    // one that has expired is renewed before its first use
+    return stored && (stored.expires > Date.now() || stored.source?.refreshToken) ? stored : undefined;
   } catch {
     return undefined;
   }
@@ -69,11 +83,30 @@ if (tabs) {
       change(data.session);
       adopting();
     }
+    // another tab has renewed the session of both
+    if (data.kind === "session" && session?.source && isNewer(data.session, session)) change({ ...data.session, project: session.project });
     if (data.kind === "signed_out" && session?.principal === data.principal) {
       ended = "signed_out";
       leave();
     }
   };
+}
+
+function isNewer(other: Session, own: Session): boolean {
+  return other.principal === own.principal && other.source?.issuer === own.source?.issuer && other.expires > own.expires;
+}
+
+/** Waits until every tab had the time to tell of a newer session. */
+export function newestSession(): Promise<void> {
+  if (!tabs) return Promise.resolve();
+  tabs.postMessage({ kind: "request" } satisfies TabMessage);
+  return new Promise((resolve) => setTimeout(resolve, ADOPT_MS));
+}
+
+/** Begins a session here and in the tabs that had the one before. */
+export function shareSession(next: Session): void {
+  beginSession(next);
+  tabs?.postMessage({ kind: "session", session: next } satisfies TabMessage);
 }
 
 /** Takes over the session of another tab, if there is one; resolves when that is decided. */

@@ -1,87 +1,61 @@
-/** Sign-in: with an identity of the development issuer where there is one, or with a token. */
+/** Sign-in: with an identity provider, or with a token. */
 import { useQuery } from "@tanstack/react-query";
-import { type FormEvent, useEffect, useState } from "react";
+import { type FormEvent, useCallback, useEffect, useState } from "react";
 import { Problem } from "../api/problem";
-import { Badge, Button, Skeleton } from "../ui/basics";
+import { Button, Skeleton } from "../ui/basics";
 import { ChevronRight, KeyRound } from "../ui/icons";
 import { ProblemNote } from "../ui/problem";
 import { Logo, ThemeSwitch } from "../ui/shell";
 import { whoIs } from "./caller";
-import { type Identity, keepCode, keptCode, listIdentities, signIn } from "./dev-issuer";
+import { SignInFailure, lastFailure } from "./failure";
+import { type UsableIssuer, listIssuers } from "./issuers";
+import { signIn } from "./lifecycle";
 import { type EndReason, beginSession, endedBecause, readToken } from "./session";
+import { takeLink } from "./stack";
 
-/** Asks for the code of a development stack, where the browser was not opened by the stack's link. */
-function CodeForm({ done }: { done: () => void }) {
-  const [code, setCode] = useState("");
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    keepCode(code.trim().replace(/^.*#sign-in=/, ""));
-    done();
-  };
-  return (
-    <form onSubmit={submit} className="token-form">
-      <label htmlFor="code">Code of this development stack</label>
-      <input id="code" type="password" autoComplete="off" value={code} onChange={(event) => setCode(event.target.value)} aria-describedby="code-hint" />
-      <p id="code-hint" className="muted">
-        <code>make status</code> prints a link with it.
-      </p>
-      <Button type="submit" disabled={code.trim() === ""}>
-        Continue
-      </Button>
-    </form>
-  );
-}
-
-function Identities() {
-  const [code, setCode] = useState(keptCode);
-  const listed = useQuery({ queryKey: ["identities"], queryFn: listIdentities, retry: false });
+/** The identity providers, each with its way to sign in. */
+function Issuers({ listed }: { listed: UsableIssuer[] }) {
   const [busy, setBusy] = useState("");
-  const [error, setError] = useState<unknown>();
-  if (listed.isPending) return <Skeleton lines={2} label="Loading identities" />;
-  // without the embedded issuer the address does not exist
-  if (listed.error instanceof Problem && [403, 404].includes(listed.error.status)) return null;
-  if (listed.error) return <ProblemNote error={listed.error} retry={() => listed.refetch()} />;
-  if (!code)
-    return (
-      <>
-        {error !== undefined && <ProblemNote error={error} />}
-        <CodeForm done={() => setCode(keptCode())} />
-        <div className="or">or</div>
-      </>
-    );
-  const begin = async (identity: Identity) => {
-    setBusy(identity.principal);
+  const [error, setError] = useState<unknown>(lastFailure);
+  const begin = useCallback(async (issuer: UsableIssuer) => {
+    setBusy(issuer.issuer);
     setError(undefined);
-    await signIn(identity).catch((failure: unknown) => {
-      if (failure instanceof Problem && failure.reason === "CREDENTIAL_INVALID") {
-        keepCode("");
-        setCode("");
-      }
+    // the page stays busy until the browser has left it
+    await signIn(issuer).catch((failure: unknown) => {
       setError(failure);
+      setBusy("");
     });
-    setBusy("");
-  };
+  }, []);
+  useEffect(() => {
+    const own = listed.find(({ development }) => development);
+    if (own && takeLink()) void begin(own);
+  }, [listed, begin]);
   return (
     <>
-      <p className="muted">Development stack: choose an identity.</p>
+      {error !== undefined && <Failure error={error} />}
       <div className="identities">
-        {listed.data.identities.map((identity) => (
-          <button key={identity.principal} type="button" className="identity" disabled={busy !== ""} onClick={() => begin(identity)}>
-            <span className="avatar" aria-hidden="true">
-              {identity.principal.replace(/^.*:/, "").slice(0, 1).toUpperCase()}
-            </span>
+        {listed.map((issuer) => (
+          <button key={issuer.issuer} type="button" className="identity" disabled={busy !== ""} onClick={() => begin(issuer)}>
+            <KeyRound size={17} aria-hidden="true" />
             <span>
-              <strong>{identity.principal}</strong>
-              <small>{identity.projects.map(({ slug }) => slug).join(", ") || "no project"}</small>
+              <strong>{issuer.development ? issuer.display_name : `Continue with ${issuer.display_name}`}</strong>
             </span>
-            {identity.admin && <Badge tone="idle">administrator</Badge>}
-            {busy === identity.principal ? <span className="spinner" /> : <ChevronRight size={17} aria-hidden="true" />}
+            {busy === issuer.issuer ? <span className="spinner" /> : <ChevronRight size={17} aria-hidden="true" />}
           </button>
         ))}
       </div>
-      {error !== undefined && <ProblemNote error={error} />}
-      <div className="or">or</div>
     </>
+  );
+}
+
+/** What the API says is shown as everywhere; what is wrong with the sign-in itself is one sentence. */
+function Failure({ error }: { error: unknown }) {
+  if (error instanceof Problem) return <ProblemNote error={error} />;
+  const text = error instanceof SignInFailure ? error.message : "The identity provider did not answer as expected. Try again.";
+  return (
+    <p className="notice" role="alert">
+      {text}
+    </p>
   );
 }
 
@@ -109,7 +83,7 @@ function TokenForm() {
     try {
       const { principal, admin, projects } = await whoIs(text);
       const project = projects.length > 1 ? (projects[0]?.id ?? "") : "";
-      beginSession({ token: text, principal: principal || read.subject, admin, projects, project, expires: read.expires, renewable: false });
+      beginSession({ token: text, principal: principal || read.subject, admin, projects, project, expires: read.expires, renewAt: read.expires });
     } catch (failure) {
       if (failure instanceof Problem && failure.status === 401) setProblem("The server refused this token. Get a new one and paste it in full.");
       else setError(failure);
@@ -131,6 +105,23 @@ function TokenForm() {
   );
 }
 
+/** With an identity provider where there is one; a token is the other way. */
+function Ways() {
+  const listed = useQuery({ queryKey: ["issuers"], queryFn: listIssuers, retry: false, staleTime: Infinity });
+  if (listed.isPending) return <Skeleton lines={2} label="Loading" />;
+  if (listed.error) return <ProblemNote error={listed.error} retry={() => listed.refetch()} />;
+  if (listed.data.length === 0) return <TokenForm />;
+  return (
+    <>
+      <Issuers listed={listed.data} />
+      <details className="use-token">
+        <summary>Use a token</summary>
+        <TokenForm />
+      </details>
+    </>
+  );
+}
+
 export function SignIn() {
   const why = ENDED[endedBecause() ?? "signed_out"];
   useEffect(() => {
@@ -146,8 +137,7 @@ export function SignIn() {
             {why}
           </p>
         )}
-        <Identities />
-        <TokenForm />
+        <Ways />
       </div>
       <ThemeSwitch />
     </main>

@@ -5,7 +5,9 @@ import { ProblemNote } from "../ui/problem";
 import { openTicket } from "./api";
 import { Connection, type Ending, type Phase, type Ready, type Socket } from "./connection";
 import { type Left, Transcript, leave, takeLeft } from "./left";
-import { useScreen } from "./screen";
+import { SIZES, controlOf, saveSize, savedSize, stepped } from "./keys";
+import { type Screen, useScreen } from "./screen";
+import { SizeButtons, TouchKeys } from "./tools";
 
 const PHASES: Record<Phase, [Tone, string]> = {
   connecting: ["busy", "Connecting"],
@@ -46,7 +48,25 @@ export default function TerminalPanel({ id, isRunning, close }: { id: string; /*
   const begin = useRef<() => void>(() => {});
   const runs = useRef(isRunning);
   runs.current = isRunning;
-  const host = useScreen({ cursorBlink: true }, ({ terminal, fit }) => {
+  const shown = useRef<Screen>(undefined);
+  const [full, setFull] = useState(false);
+  const [ctrl, setCtrl] = useState(false);
+  const held = useRef(ctrl);
+  held.current = ctrl;
+  const resize = (by: number) => {
+    const { terminal, fit } = shown.current ?? {};
+    if (!terminal) return;
+    terminal.options.fontSize = stepped(terminal.options.fontSize ?? SIZES.usual, by);
+    saveSize(terminal.options.fontSize);
+    fit?.fit();
+  };
+  const send = (text: string) => {
+    shown.current?.terminal.input(text);
+    shown.current?.terminal.focus();
+  };
+  const host = useScreen({ cursorBlink: true, fontSize: savedSize() }, (screen) => {
+    const { terminal, fit } = screen;
+    shown.current = screen;
     fit.fit();
     const typed = new TextEncoder();
     const transcript = new Transcript();
@@ -89,7 +109,10 @@ export default function TerminalPanel({ id, isRunning, close }: { id: string; /*
       connect(left);
     } else if (isRunning) connect();
     else setState({ phase: "ended" });
-    terminal.onData((text) => connection?.type(typed.encode(text)));
+    terminal.onData((text) => {
+      connection?.type(typed.encode(held.current ? controlOf(text) : text));
+      if (held.current) setCtrl(false);
+    });
     terminal.onBinary((text) => connection?.type(Uint8Array.from(text, (c) => c.charCodeAt(0))));
     terminal.onResize(({ cols, rows }) => connection?.resize({ cols, rows }));
     terminal.attachCustomKeyEventHandler((event) => {
@@ -112,6 +135,7 @@ export default function TerminalPanel({ id, isRunning, close }: { id: string; /*
     return () => {
       window.removeEventListener("pagehide", keep);
       watcher.disconnect();
+      shown.current = undefined;
       connection?.close();
     };
   });
@@ -123,7 +147,7 @@ export default function TerminalPanel({ id, isRunning, close }: { id: string; /*
   const { ending } = state;
   const isOver = state.phase === "ended";
   return (
-    <section className="card terminal-card" aria-label="Terminal">
+    <section className={full ? "card terminal-card full" : "card terminal-card"} aria-label="Terminal">
       <header>
         <h2>
           Terminal <Badge tone={tone}><span role="status">{word}</span></Badge>
@@ -136,6 +160,7 @@ export default function TerminalPanel({ id, isRunning, close }: { id: string; /*
               New session
             </Button>
           )}
+          <SizeButtons change={resize} full={full} setFull={setFull} />
           <Button id="terminal-close" small onClick={close}>
             Close
           </Button>
@@ -148,6 +173,7 @@ export default function TerminalPanel({ id, isRunning, close }: { id: string; /*
         </p>
       )}
       {isOver && !isRunning && <p className="terminal-ending">The VM is not running. Start it to open a new session.</p>}
+      <TouchKeys send={send} ctrl={ctrl} setCtrl={setCtrl} />
       <div className="screen" ref={host} data-phase={state.phase} data-dropped={dropped} />
     </section>
   );

@@ -1,5 +1,6 @@
 /** Parts of forms: labelled fields, choices, and switches between a few words. */
 import { type ReactNode, useId } from "react";
+import { Search } from "./icons";
 
 export function Choice({ name, value, checked, disabled = false, onChoose, children }: { name: string; value: string; checked: boolean; disabled?: boolean; onChoose: () => void; children: ReactNode }) {
   return (
@@ -20,6 +21,16 @@ export function Field({ label, problem, hint, children }: { label: string; probl
         {problem ?? hint}
       </p>
     </div>
+  );
+}
+
+/** A search of a list. */
+export function SearchBox({ label, placeholder, value, onChange }: { label: string; placeholder: string; value: string; onChange: (value: string) => void }) {
+  return (
+    <span className="search">
+      <Search size={15} aria-hidden="true" />
+      <input type="search" aria-label={label} placeholder={placeholder} value={value} onChange={(event) => onChange(event.target.value)} />
+    </span>
   );
 }
 

@@ -1,17 +1,25 @@
 /** The frame around every view: navigation and the signed-in user. */
-import { type ReactNode, useEffect } from "react";
+import { type ReactNode, useEffect, useRef } from "react";
 import { Link, useLocation } from "wouter";
-import { chooseProject, endSession, useSession } from "../session/session";
-import { Activity, ArrowLeft, CalendarClock, ChartColumn, LogOut, Monitor, Moon, Plus, ReceiptText, Server, Sun } from "./icons";
+import { signOut as endSignIn } from "../session/lifecycle";
+import { chooseProject, useSession } from "../session/session";
+import { ArrowLeft, LogOut, Monitor, Moon, Sun } from "./icons";
+import { PLACES, PLATFORM, type Place } from "./nav";
+import { PaletteButton } from "./palette-button";
 import { type Theme, chooseTheme, useTheme } from "./theme";
 
-function NavLink({ to, icon, children }: { to: string; icon: ReactNode; children: ReactNode }) {
+function NavLink({ to, title, icon: Icon, exact = false }: Place) {
   const [location] = useLocation();
-  const here = location === to || location.startsWith(`${to}/`);
+  const here = location === to || (!exact && location.startsWith(`${to}/`));
+  const link = useRef<HTMLAnchorElement>(null);
+  useEffect(() => {
+    // on a phone the menu is one line that scrolls
+    if (here) link.current?.scrollIntoView({ block: "nearest", inline: "center" });
+  }, [here]);
   return (
-    <Link href={to} className="nav-link" aria-current={here ? "page" : undefined}>
-      {icon}
-      {children}
+    <Link ref={link} href={to} className="nav-link" aria-current={here ? "page" : undefined}>
+      <Icon size={17} aria-hidden="true" />
+      {title}
     </Link>
   );
 }
@@ -60,7 +68,7 @@ export function Shell({ children }: { children: ReactNode }) {
   const signOut = () => {
     // after signing out the next user starts at the home page; after an expiry the address stays
     navigate("/");
-    endSession("signed_out");
+    void endSignIn();
   };
   const project = session.projects.find(({ id }) => id === session.project) ?? session.projects[0];
   return (
@@ -69,34 +77,20 @@ export function Shell({ children }: { children: ReactNode }) {
         Skip to content
       </a>
       <aside className="sidebar" aria-label="Console">
-        <Link href="/allocations" className="home" aria-label="GPUaaS, allocations">
+        <Link href="/" className="home" aria-label="GPUaaS, home">
           <Logo />
         </Link>
+        <PaletteButton />
         <nav aria-label="Main">
-          <NavLink to="/allocations" icon={<Activity size={17} aria-hidden="true" />}>
-            Allocations
-          </NavLink>
-          <NavLink to="/launch" icon={<Plus size={17} aria-hidden="true" />}>
-            Launch
-          </NavLink>
-          <NavLink to="/reservations" icon={<CalendarClock size={17} aria-hidden="true" />}>
-            Reservations
-          </NavLink>
-          <NavLink to="/usage" icon={<ReceiptText size={17} aria-hidden="true" />}>
-            Usage
-          </NavLink>
+          {PLACES.map((place) => (
+            <NavLink key={place.to} {...place} />
+          ))}
           {session.admin && (
             <>
               <p className="nav-title">Platform</p>
-              <NavLink to="/admin/nodes" icon={<Server size={17} aria-hidden="true" />}>
-                Nodes
-              </NavLink>
-              <NavLink to="/admin/capacity" icon={<ChartColumn size={17} aria-hidden="true" />}>
-                Capacity
-              </NavLink>
-              <NavLink to="/admin/reservations" icon={<CalendarClock size={17} aria-hidden="true" />}>
-                All reservations
-              </NavLink>
+              {PLATFORM.map((place) => (
+                <NavLink key={place.to} {...place} />
+              ))}
             </>
           )}
         </nav>

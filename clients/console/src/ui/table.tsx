@@ -54,11 +54,16 @@ export function TableCard({ foot, ...table }: TableProps & { foot?: ReactNode })
 }
 
 /** A row that links to a page of its own. The link is in the name; a click anywhere else in the row is a shortcut to it. */
-export function LinkRow({ to, name, mark, children }: { to: string; name: ReactNode; mark?: ReactNode; children: ReactNode }) {
+export function LinkRow({ to, name, mark, before, children }: { to: string; name: ReactNode; mark?: ReactNode; /** Stands before the name and is no part of the link, such as a checkbox. */ before?: ReactNode; children: ReactNode }) {
   const [, navigate] = useLocation();
   return (
     <tr onClick={() => navigate(to)}>
       <td className="tight">
+        {before && (
+          <span className="row-before" onClick={(event) => event.stopPropagation()}>
+            {before}
+          </span>
+        )}
         <Link href={to} className="row-name" onClick={(event) => event.stopPropagation()}>
           {name}
         </Link>

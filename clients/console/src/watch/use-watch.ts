@@ -3,6 +3,7 @@ import { skipToken, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { endOf } from "../api/client";
 import { type Problem, unreachable } from "../api/problem";
+import { ensureGood } from "../session/lifecycle";
 import { currentSession, endSession } from "../session/session";
 import { type Means, type Message, Watch, type WatchStatus } from "./watch";
 
@@ -42,7 +43,8 @@ export function watchKey(url: string): [string, string] {
 function meansFor(url: string): Means {
   let used: string | undefined;
   return {
-    open: (token, signal) => {
+    open: async (token, signal) => {
+      await ensureGood();
       used = currentSession()?.token;
       const resume = token && `${url.includes("?") ? "&" : "?"}resume_token=${encodeURIComponent(token)}`;
       return fetch(url + resume, { headers: { Authorization: `Bearer ${used ?? ""}` }, credentials: "omit", cache: "no-store", signal }).catch(() => {

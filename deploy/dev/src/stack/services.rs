@@ -233,10 +233,17 @@ impl Setting<'_> {
                     ),
                     (
                         "dev_issuer",
-                        section([(
-                            "key_file",
-                            path(&self.authority.signing_key("dev-issuer")?.private),
-                        )]),
+                        section([
+                            (
+                                "key_file",
+                                path(&self.authority.signing_key("dev-issuer")?.private),
+                            ),
+                            // the same for every replica: each takes the others' tokens
+                            (
+                                "url",
+                                text(&format!("http://{}", GATEWAY.address(self.instance, 1))),
+                            ),
+                        ]),
                     ),
                 ]),
             )),

@@ -91,6 +91,16 @@ const REASONS: &[Row] = &[
         "Operators: create a new one with `gpuaas admin node enrol-token`.",
     ),
     (
+        "INVITATION_INVALID",
+        "The invitation is unknown, expired, revoked, used, or for another address.",
+        "Ask whoever invited you for a new one.",
+    ),
+    (
+        "SECOND_FACTOR_REQUIRED",
+        "The identity provider did not say that this administrator's sign-in had a second factor, and the settings ask for one.",
+        "Sign in again with a second factor.",
+    ),
+    (
         "ALLOCATION_NOT_FOUND",
         "No allocation has this id in the caller's projects.",
         "List them: `gpuaas list --all`.",
@@ -187,6 +197,26 @@ const REASONS: &[Row] = &[
         "Read it again, and decide anew.",
     ),
     (
+        "PROJECT_SUSPENDED",
+        "The project or its organisation is suspended: nothing can be launched or started in it.",
+        "Read, stop and release what runs. Ask its owner, or an administrator, to resume it.",
+    ),
+    (
+        "PROJECT_CLOSED",
+        "The project or its organisation is closed.",
+        "None: a closed one stays closed. Use another project.",
+    ),
+    (
+        "PROJECT_IN_USE",
+        "The project still has allocations or capacity reservations, or the organisation still has projects that are not closed.",
+        "Release, cancel or close what `field_violations` names.",
+    ),
+    (
+        "LAST_OWNER",
+        "Nobody would own the organisation or project, or administer the platform, any more.",
+        "Give somebody else the role first.",
+    ),
+    (
         "REPORT_STALE",
         "A host's report was observed before the last one that was taken in.",
         "None: the agent sends a newer one with its next heartbeat.",
@@ -230,6 +260,11 @@ const REASONS: &[Row] = &[
         "SLOT_UNHEALTHY",
         "The slot failed a check.",
         "Choose others; operators: see the node's checks.",
+    ),
+    (
+        "DISKS_BEING_WIPED",
+        "The GPUs of the class that nobody has are not proven empty yet: their disks are being wiped.",
+        "Launch again in a few minutes, or queue the launch.",
     ),
     (
         "SLOTS_IN_USE",

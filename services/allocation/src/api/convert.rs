@@ -1,5 +1,6 @@
 //! Rows as messages of the contract.
 
+use gpuaas_common::ssh;
 use gpuaas_common::time::proto_time;
 use gpuaas_placement::model::{Allocation as Row, AllocationState as RowState};
 use gpuaas_placement::queue::{Standing, sentence};
@@ -77,6 +78,7 @@ pub fn allocation(row: Row, now: Now) -> pb::Allocation {
             sku: row.sku,
             gpu_count: u32::try_from(row.gpu_count).unwrap_or_default(),
             image: row.image.0.slug,
+            ssh_keys: ssh_keys(&row.ssh_public_keys, &row.ssh_key_names),
             ssh_public_keys: row.ssh_public_keys,
             capacity_shape: shape.into(),
             placement: row.constraints.map(|asked| asked.0.into()),
@@ -90,6 +92,15 @@ pub fn allocation(row: Row, now: Now) -> pb::Allocation {
         }),
         placement: None,
     }
+}
+
+/// The keys as people know them.
+pub fn ssh_keys(lines: &[String], names: &[String]) -> Vec<pb::AllocationSshKey> {
+    let key = |(index, line): (usize, &String)| pb::AllocationSshKey {
+        name: names.get(index).cloned().unwrap_or_default(),
+        fingerprint: ssh::fingerprint_of(line),
+    };
+    lines.iter().enumerate().map(key).collect()
 }
 
 fn conditions(row: &Row, host_replaced: bool) -> Vec<pb::AllocationCondition> {

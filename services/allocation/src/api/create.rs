@@ -16,6 +16,7 @@ use sha2::{Digest as _, Sha256};
 use tonic::Code;
 use uuid::Uuid;
 
+use super::convert::ssh_keys;
 use crate::domain::request::{CreateRequest, Refusal, wait_until};
 use crate::workflow::Deps;
 
@@ -245,6 +246,7 @@ async fn check(deps: &Deps, parsed: &CreateRequest, project_id: Uuid) -> Result<
         capacity_shape: shape.into(),
         image: Some(frozen(image)),
         ssh_public_keys: parsed.ssh_keys.lines().to_vec(),
+        ssh_key_names: parsed.ssh_keys.names().to_vec(),
         labels: parsed.labels.as_map().clone().into_iter().collect(),
         traceparent: trace::current_traceparent(),
         placement: parsed.placement.clone(),
@@ -286,6 +288,7 @@ fn config(parsed: &CreateRequest, project_id: Uuid, shape: CapacityShape) -> pb:
         ssh_public_keys: parsed.ssh_keys.lines().to_vec(),
         capacity_shape: shape.into(),
         placement: Some(parsed.placement.clone().unwrap_or_default()),
+        ssh_keys: ssh_keys(parsed.ssh_keys.lines(), parsed.ssh_keys.names()),
     }
 }
 

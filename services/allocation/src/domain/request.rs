@@ -66,7 +66,7 @@ impl CreateRequest {
             return Err(FieldError::required("gpu_count"));
         }
         let image = Slug::parse("image", &request.image)?;
-        let ssh_keys = SshKeys::parse(&request.ssh_public_keys)?;
+        let ssh_keys = SshKeys::parse(&request.ssh_public_keys, &request.ssh_key_names)?;
         let labels = Labels::parse(&request.labels)?;
         let shape = parse_shape(request.capacity_shape, &request.scheduler_type)?;
         let wait_until = wait_until(request.wait.as_ref())?;
@@ -126,6 +126,10 @@ impl CreateRequest {
                 part("affinity_label");
                 part(&placement.affinity_label);
             }
+        }
+        if !self.ssh_keys.names().is_empty() {
+            part("ssh_key_names");
+            self.ssh_keys.names().iter().for_each(|name| part(name));
         }
         if let Some(until) = &self.wait_until {
             part("wait");

@@ -1,28 +1,31 @@
 //! SSH public keys of a create request: well-formed, of an allowed kind, no two the same.
 
+use gpuaas_common::ssh;
 use ssh_key::PublicKey;
-use ssh_key::public::KeyData;
 
 use super::FieldError;
 
 /// Most keys of one allocation.
 pub const MAX_KEYS: usize = 10;
-/// Longest line, in bytes; an RSA key of 16384 bits needs about 2900.
-const MAX_LINE: usize = 8192;
 /// Fewest bits of an RSA modulus.
 const MIN_RSA_BITS: usize = 2048;
 const FIELD: &str = "ssh_public_keys";
+const NAMES: &str = "ssh_key_names";
 
 /// One to [`MAX_KEYS`] keys in canonical form: type, base64 and comment, single spaces.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SshKeys(Vec<String>);
+pub struct SshKeys {
+    lines: Vec<String>,
+    names: Vec<String>,
+}
 
 impl SshKeys {
-    /// Parses the keys in their order; the first bad one is reported as `ssh_public_keys[i]`.
+    /// Parses the keys in their order; the first bad one is reported as `ssh_public_keys[i]`. The gateway has put the keys of
+    /// `names` behind those that the launch gave itself.
     ///
     /// # Errors
     /// The rule that is broken. The key's text is never part of the error.
-    pub fn parse(lines: &[String]) -> Result<Self, FieldError> {
+    pub fn parse(lines: &[String], names: &[String]) -> Result<Self, FieldError> {
         if lines.is_empty() {
             return Err(FieldError::required(FIELD));
         }
@@ -32,10 +35,20 @@ impl SshKeys {
                 format!("must be at most {MAX_KEYS} keys"),
             ));
         }
+        let unnamed = lines
+            .len()
+            .checked_sub(names.len())
+            .ok_or_else(|| FieldError::invalid(NAMES, "must be names of keys that are kept"))?;
+        let aligned = if names.is_empty() {
+            Vec::new()
+        } else {
+            let unnamed = std::iter::repeat_n(String::new(), unnamed);
+            unnamed.chain(names.iter().cloned()).collect()
+        };
         let mut parsed: Vec<PublicKey> = Vec::with_capacity(lines.len());
         for (index, line) in lines.iter().enumerate() {
             let refuse = |rule: String| FieldError::invalid(format!("{FIELD}[{index}]"), rule);
-            let key = parse_line(line).map_err(|rule| refuse(rule.to_owned()))?;
+            let key = ssh::parse(line, MIN_RSA_BITS).map_err(refuse)?;
             // the comment is no part of a key: the same key under two names is still one key
             if let Some(first) = parsed
                 .iter()
@@ -53,44 +66,23 @@ impl SshKeys {
             .iter()
             .map(canonical)
             .collect::<Result<_, _>>()
-            .map(Self)
+            .map(|lines| Self {
+                lines,
+                names: aligned,
+            })
     }
 
     /// The keys, one line each.
     #[must_use]
     pub fn lines(&self) -> &[String] {
-        &self.0
+        &self.lines
     }
-}
 
-fn parse_line(line: &str) -> Result<PublicKey, &'static str> {
-    const SHAPE: &str =
-        "must be one line of an OpenSSH public key: type, base64 and an optional comment";
-    let line = line.trim();
-    if line.is_empty() || line.len() > MAX_LINE || line.chars().any(char::is_control) {
-        return Err(SHAPE);
+    /// Their names in the same order, empty for a key without one; none at all: none has one.
+    #[must_use]
+    pub fn names(&self) -> &[String] {
+        &self.names
     }
-    let key = PublicKey::from_openssh(line).map_err(|_| SHAPE)?;
-    match key.key_data() {
-        KeyData::Ed25519(_) | KeyData::Ecdsa(_) => Ok(key),
-        KeyData::Rsa(rsa) => {
-            let modulus = rsa.n.as_positive_bytes().ok_or(SHAPE)?;
-            if bits(modulus) < MIN_RSA_BITS {
-                return Err("must be an RSA key of at least 2048 bits");
-            }
-            Ok(key)
-        }
-        _ => {
-            Err("must be of type ssh-ed25519, ecdsa-sha2-nistp256, -nistp384, -nistp521 or ssh-rsa")
-        }
-    }
-}
-
-/// Bits of a big-endian number without leading zero bytes.
-fn bits(bytes: &[u8]) -> usize {
-    bytes
-        .first()
-        .map_or(0, |first| bytes.len() * 8 - first.leading_zeros() as usize)
 }
 
 #[cfg(test)]
@@ -103,6 +95,7 @@ mod tests {
 
     fn rsa(bits: usize) -> String {
         use ssh_key::Mpint;
+        use ssh_key::public::KeyData;
         let mut modulus = vec![0_u8; bits / 8];
         modulus[0] = 0x80;
         modulus[bits / 8 - 1] = 1;
@@ -117,7 +110,7 @@ mod tests {
 
     fn field_of(lines: &[&str]) -> String {
         let lines: Vec<String> = lines.iter().map(|l| (*l).to_owned()).collect();
-        SshKeys::parse(&lines).map_or_else(|error| error.field, |_| "ok".to_owned())
+        SshKeys::parse(&lines, &[]).map_or_else(|error| error.field, |_| "ok".to_owned())
     }
 
     #[test]
@@ -159,8 +152,26 @@ mod tests {
     }
 
     #[test]
+    fn names_are_those_of_the_last_keys() {
+        let text = |texts: &[&str]| texts.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>();
+        let parse = |names: &[&str]| SshKeys::parse(&text(&[ED, ECDSA]), &text(names));
+        for (given, names) in [
+            (&[][..], &[][..]),
+            (&["laptop"], &["", "laptop"]),
+            (&["laptop", "team"], &["laptop", "team"]),
+        ] {
+            assert_eq!(parse(given).expect("keys").names(), text(names));
+        }
+        let error = parse(&["a", "b", "c"]).expect_err("a name without a key");
+        assert_eq!(error.field, "ssh_key_names");
+    }
+
+    #[test]
     fn at_most_ten() {
         let lines: Vec<String> = (0..11).map(|i| format!("{ED} {i}")).collect();
-        assert_eq!(SshKeys::parse(&lines).unwrap_err().field, "ssh_public_keys");
+        assert_eq!(
+            SshKeys::parse(&lines, &[]).unwrap_err().field,
+            "ssh_public_keys"
+        );
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gpuaas_common::client::GrpcChannel;
 use gpuaas_common::{Error, time};
-use gpuaas_placement::nodes;
+use gpuaas_placement::{networks, nodes};
 use gpuaas_proto::gpuaas::agent::v1::node_scheduler_client::NodeSchedulerClient;
 use gpuaas_proto::gpuaas::agent::v1::virtual_machines_client::VirtualMachinesClient;
 use gpuaas_proto::gpuaas::agent::v1::{
@@ -129,17 +129,14 @@ impl Host {
     ///
     /// # Errors
     /// The host does not answer.
-    pub async fn set_network_group(
-        &self,
-        allocation_id: Uuid,
-        group: String,
-    ) -> Result<(), StepError> {
+    pub async fn set_network_group(&self, group: networks::Group) -> Result<(), StepError> {
         let network_group = NetworkGroup {
-            allocation_id: allocation_id.to_string(),
-            group,
+            allocation_id: group.allocation_id.to_string(),
+            group: group.name,
         };
         let mut request = tonic::Request::new(SetNetworkGroupRequest {
             network_group: Some(network_group),
+            version: group.version.unsigned_abs(),
         });
         request.set_timeout(CALL);
         let mut leases = self.leases.clone();

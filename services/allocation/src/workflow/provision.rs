@@ -132,6 +132,17 @@ fn begin<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a, StepRe
     Box::pin(async move {
         let id = work.allocation_id()?;
         let started = provision::start(conn, work.fence(), id).await;
+        // P2: a disk was out of sight, or is in doubt, since its slot was reserved
+        if matches!(started, Err(gpuaas_placement::Error::Conflict { .. }))
+            && claims::are_blocked(conn, id).await.map_err(ledger)?
+            && !claims::on_replaced_host(conn, id).await.map_err(ledger)?
+        {
+            return Err(StepError::fail(
+                ErrorReason::DeviceMissing,
+                "a disk of the slots was in doubt before the launch began",
+                FailureClass::Device,
+            ));
+        }
         let _ = unless_replaced(conn, id, started).await?;
         Ok(json!({}))
     })

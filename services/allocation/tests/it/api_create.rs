@@ -262,6 +262,38 @@ async fn con_10_an_allocation_tells_where_it_was_asked_to_run() {
 }
 
 #[tokio::test]
+async fn an_allocation_shows_the_names_and_fingerprints_of_its_keys() {
+    let platform = Platform::start().await;
+    let keys = |validate_only| pb::CreateAllocationRequest {
+        ssh_public_keys: vec![KEY.into(), OTHER_KEY.into()],
+        // as the gateway sends it: it has put the key of this name behind the other
+        ssh_key_names: vec!["laptop".into()],
+        validate_only,
+        ..good("named")
+    };
+    let shown = |made: pb::Allocation| made.config.expect("config").ssh_keys;
+    let dry = platform.create(keys(true), "").await.expect("fits");
+    let made = platform
+        .create(keys(false), "key-1")
+        .await
+        .expect("created");
+    let (dry, made) = (shown(dry), shown(made));
+    assert_eq!(dry, made);
+    let names: Vec<&str> = made.iter().map(|key| key.name.as_str()).collect();
+    assert_eq!(names, ["", "laptop"]);
+    for (key, line) in made.iter().zip([KEY, OTHER_KEY]) {
+        assert_eq!(key.fingerprint, gpuaas_common::ssh::fingerprint_of(line));
+        assert!(key.fingerprint.starts_with("SHA256:"));
+    }
+    let other = pb::CreateAllocationRequest {
+        ssh_key_names: vec!["desktop".into()],
+        ..keys(false)
+    };
+    let reused = platform.create(other, "key-1").await.expect_err("reused");
+    assert_eq!(reused.reason(), ErrorReason::IdempotencyKeyReused);
+}
+
+#[tokio::test]
 async fn two_keys_are_two_allocations_and_a_full_platform_refuses() {
     let platform = Platform::start().await;
     let keys = pb::CreateAllocationRequest {

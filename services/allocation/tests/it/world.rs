@@ -167,6 +167,7 @@ impl World {
             }),
             redis: RedisSettings::default(),
             telemetry: TelemetrySettings::default(),
+            audit: Default::default(),
             peers: self.peers.clone(),
         };
         Context::new(service, settings).expect("a context")

@@ -1,6 +1,7 @@
 //! Enforces the access option of every RPC: peer by certificate, person by internal token. Methods behind it
 //! check ownership only.
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{self, Poll};
@@ -14,11 +15,15 @@ use tower::{Layer, Service};
 
 use super::limited::ConnectionInfo;
 use super::tls::Clients;
+use crate::access::{self, Group};
+use crate::audit::origin::{self, Origin};
 use crate::identity::{Caller, Peer, TokenVerifier};
-use crate::{Context, Error, Result, access};
+use crate::{Context, Error, Result};
 
-/// Peers that may bring a person's internal token: the edge, and an operator at a workstation.
-const TOKEN_BEARERS: [&str; 2] = ["gateway", "operator"];
+/// An operator at a workstation.
+const OPERATOR: &str = "operator";
+/// Peers that may bring a person's internal token: the edge, and an operator.
+const TOKEN_BEARERS: [&str; 2] = ["gateway", OPERATOR];
 
 /// Adds [`Auth`].
 #[derive(Clone)]
@@ -85,6 +90,7 @@ impl Rules {
         let Some(rule) = access::of_path(path) else {
             return Ok((peer, None));
         };
+        let (rule, group) = (&rule.access, rule.group);
         if self.clients == Clients::Enrolling && rule.audience() == Audience::Enrolment {
             return Ok((None, None));
         }
@@ -94,14 +100,7 @@ impl Rules {
             return Ok((Some(peer), None));
         }
         let caller = self.caller(headers)?;
-        if rule.audience() == Audience::Admin && !caller.admin {
-            return Err(Error::new(
-                Code::PermissionDenied,
-                ErrorReason::PermissionDenied,
-                "this needs a platform administrator",
-            )
-            .meta("action", rule.action.clone()));
-        }
+        check_caller(rule, group, &caller)?;
         Ok((Some(peer), Some(caller)))
     }
 
@@ -132,6 +131,29 @@ fn no_certificate() -> Error {
     )
 }
 
+/// What policies have decided at the edge is not decided again. But a token is good for the one action that was decided
+/// on, and a platform role never does more than it may ever do.
+fn check_caller(rule: &Access, group: Option<Group>, caller: &Caller) -> Result<()> {
+    let of_this_action = caller
+        .action
+        .as_ref()
+        .is_none_or(|action| *action == rule.action);
+    if of_this_action && group.is_some_and(|group| access::may_ever(caller.platform_role, group)) {
+        return Ok(());
+    }
+    let message = if of_this_action {
+        "the platform role does not allow this"
+    } else {
+        "the internal token is for another action"
+    };
+    Err(Error::new(
+        Code::PermissionDenied,
+        ErrorReason::PermissionDenied,
+        message,
+    )
+    .meta("action", rule.action.clone()))
+}
+
 fn check_peer(rule: &Access, peer: &Peer) -> Result<()> {
     let allowed = match (rule.audience(), peer) {
         (Audience::User | Audience::Admin, Peer::Service(name)) => {
@@ -152,6 +174,14 @@ fn check_peer(rule: &Access, peer: &Peer) -> Result<()> {
     .meta("action", rule.action.clone()))
 }
 
+/// From where a request comes: what a service says of whom it speaks for, otherwise the peer itself.
+fn origin_of(peer: Option<&Peer>, address: Option<IpAddr>, headers: &HeaderMap) -> Origin {
+    match peer {
+        Some(Peer::Service(name)) if name != OPERATOR => Origin::handed_on(headers),
+        _ => Origin::new(address, headers, ""),
+    }
+}
+
 impl<S> Service<Request<Body>> for Auth<S>
 where
     S: Service<Request<Body>, Response = Response<Body>> + Clone + Send + 'static,
@@ -168,6 +198,9 @@ where
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let connection = request.extensions().get::<ConnectionInfo>();
         let running = connection.and_then(ConnectionInfo::begin);
+        let address = connection
+            .and_then(|connection| connection.tls.get_ref().remote_addr())
+            .map(|address| address.ip());
         let peer = connection
             .and_then(|connection| connection.tls.peer_certs())
             .and_then(|chain| Peer::from_certificate(self.rules.cell, chain.first()?));
@@ -176,6 +209,7 @@ where
             .admit(request.uri().path(), request.headers(), peer)
         {
             Ok((peer, caller)) => {
+                let origin = origin_of(peer.as_ref(), address, request.headers());
                 if let Some(peer) = peer {
                     request.extensions_mut().insert(peer);
                 }
@@ -184,11 +218,11 @@ where
                 }
                 let clone = self.inner.clone();
                 let mut inner = std::mem::replace(&mut self.inner, clone);
-                Box::pin(async move {
+                Box::pin(origin::scope(origin, async move {
                     let answer = inner.call(request).await;
                     drop(running);
                     answer
-                })
+                }))
             }
             Err(error) => Box::pin(async move { Ok(Status::from(error).into_http()) }),
         }
@@ -209,6 +243,28 @@ mod tests {
 
     fn service(name: &str) -> Option<Peer> {
         Some(Peer::Service(name.to_owned()))
+    }
+
+    #[test]
+    fn p10_only_a_service_speaks_for_another_client() {
+        let value = http::HeaderValue::from_static("192.0.2.7");
+        let headers =
+            HeaderMap::from_iter([(http::HeaderName::from_static(origin::ADDRESS), value)]);
+        let own = Some([127, 0, 0, 1].into());
+        let host = Some(Peer::Host {
+            node_id: uuid::Uuid::nil(),
+            instance_id: uuid::Uuid::nil(),
+        });
+        for (peer, address) in [
+            (service("gateway"), "192.0.2.7"),
+            (service("allocation"), "192.0.2.7"),
+            (service("operator"), "127.0.0.1"),
+            (host, "127.0.0.1"),
+            (None, "127.0.0.1"),
+        ] {
+            let found = origin_of(peer.as_ref(), own, &headers);
+            assert_eq!(found.address, address, "{peer:?}");
+        }
     }
 
     #[test]
@@ -261,6 +317,42 @@ mod tests {
                 .err()
                 .map(|e| e.reason());
             assert_eq!(got, expected, "{path} by {peer:?} among {clients:?}");
+        }
+    }
+
+    #[test]
+    fn h_19_a_token_never_does_more_than_its_role_and_its_action() {
+        use crate::identity::PlatformRole::{Admin, Auditor, Operator};
+        let list = "/gpuaas.scheduler.v1.FleetAdminService/ListFleetNodes";
+        let drain = "/gpuaas.scheduler.v1.NodePlacementService/DrainNode";
+        let price = "/gpuaas.billing.v1.PriceAdminService/CreatePriceVersion";
+        let stop = "/gpuaas.allocation.v1.AllocationService/StopAllocation";
+        let table = [
+            (None, None, list, false),
+            (Some(Auditor), None, list, true),
+            (Some(Auditor), None, drain, false),
+            (Some(Auditor), None, price, false),
+            (Some(Operator), None, drain, true),
+            (Some(Operator), None, price, false),
+            (Some(Admin), None, price, true),
+            (None, None, stop, true),
+            (None, Some("allocation.stop"), stop, true),
+            // a token for reading changes nothing
+            (None, Some("allocation.get"), stop, false),
+            (Some(Admin), Some("fleet.list"), drain, false),
+        ];
+        for (role, action, path, may) in table {
+            let caller = Caller {
+                principal: "user:a".to_owned(),
+                projects: Vec::new(),
+                platform_role: role,
+                action: action.map(str::to_owned),
+                request_id: String::new(),
+                idempotency_key: None,
+            };
+            let rule = access::of_path(path).expect("in the contract");
+            let checked = check_caller(&rule.access, rule.group, &caller);
+            assert_eq!(checked.is_ok(), may, "{role:?} {action:?} {path}");
         }
     }
 }

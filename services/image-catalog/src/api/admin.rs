@@ -101,6 +101,9 @@ impl Api {
         let row = images::set_status(&mut tx, slug.as_str(), status, resolved.as_ref())
             .await?
             .ok_or_else(|| unknown(slug.as_str()))?;
+        let detail = serde_json::json!({ "status": status.as_str(), "digest": row.digest_sha256 });
+        let (before, after) = (to_proto(&image), to_proto(&row));
+        let detail = audit::with_digests(detail, Some(&before), &after);
         audit::record(
             &mut tx,
             audit::Entry {
@@ -109,7 +112,7 @@ impl Api {
                 resource: "image",
                 resource_id: slug.as_str(),
                 request_id: &caller.request_id,
-                detail: serde_json::json!({ "status": status.as_str(), "digest": row.digest_sha256 }),
+                detail,
             },
         )
         .await?;

@@ -11,11 +11,14 @@ use uuid::Uuid;
 
 use super::{Mutation, Nodes, bad, no_node, wire};
 use crate::domain::life::Removed;
-use crate::domain::names::NodeMode;
-use crate::store::ledger_sync::Kind;
+use crate::domain::names::{NodeMode, RackName};
+use crate::store::ledger_sync::{self, Held, Kind};
 use crate::store::life::{self, NodeConfig};
 use crate::store::nodes::{self, NodeRow};
 use crate::workflow::ledger_sync::{push_now, set_desired_node};
+
+/// A node that is being ended is not sent to the ledger for so long: longer than its last two calls take.
+const HOLD_SECONDS: u32 = 60;
 
 impl Nodes {
     pub(super) async fn update(&self, request: &Request<api::UpdateNodeRequest>) -> Result<Uuid> {
@@ -32,6 +35,8 @@ impl Nodes {
         if let Some(given) = &wish.labels {
             labels::check(&given.labels)?;
         }
+        let rack = wish.rack.as_deref().map(RackName::parse).transpose();
+        let rack = rack.map_err(bad("rack"))?;
         audit::check_reason(&wish.reason)?;
         // read before the transaction: none is held while the ledger is asked
         let in_ledger = self.in_ledger(node_id).await?;
@@ -51,6 +56,7 @@ impl Nodes {
                 .labels
                 .as_ref()
                 .map_or(&row.labels.0, |given| &given.labels),
+            rack: rack.as_ref().map_or(row.rack.as_str(), RackName::as_str),
         };
         let reconfigures =
             config.mode != row.mode || config.max_vms_per_node != row.max_vms_per_node;
@@ -60,7 +66,7 @@ impl Nodes {
         let key = node_id.to_string();
         let detail = json!({
             "mode": config.mode, "max_vms_per_node": config.max_vms_per_node, "labels": config.labels,
-            "reason": wish.reason,
+            "rack": config.rack, "reason": wish.reason,
         });
         mutation
             .record(&mut tx, &key, "node.update", ("node", &key), detail)
@@ -113,34 +119,76 @@ impl Nodes {
         let row = self.row(node_id).await?;
         in_service(&row)?;
         etag::check(end.etag, &row.etag())?;
+        let key = node_id.to_string();
         if row.instance_id.is_some() {
             let request = ledger::RetireNodeRequest {
-                node_id: node_id.to_string(),
+                node_id: key.clone(),
                 reason: end.reason.to_owned(),
                 principal: mutation.caller.principal.clone(),
                 request_id: mutation.caller.request_id.clone(),
                 idempotency_key: mutation.key.clone(),
                 never_used: end.how == Removed::Deleted,
             };
-            match self.0.ledger()?.retire_node(request).await {
-                Ok(_) => {}
-                // it has never reached the ledger
-                Err(status) => match Error::from(status) {
-                    unknown if unknown.reason() == ErrorReason::NodeNotFound => {}
-                    refused => return Err(refused),
-                },
-            }
+            self.end_in_ledger(&row, request).await?;
         }
-        let key = node_id.to_string();
         let mut tx = self.0.pool.begin().await?;
+        nodes::lock(&mut tx, node_id).await?;
+        if mutation.earlier(&mut tx).await?.is_some() {
+            return Ok(node_id);
+        }
+        // somebody else may have ended it since
+        let now = nodes::find(&mut tx, node_id, self.0.config.freshness()).await?;
+        in_service(&now.ok_or_else(|| no_node(&node_id))?)?;
         let detail = json!({ "reason": end.reason, "hostname": row.hostname });
         mutation
             .record(&mut tx, &key, end.action, ("node", &key), detail)
             .await?;
         life::remove(&mut tx, node_id, end.how).await?;
+        ledger_sync::give_up(&mut tx, Kind::Node, &key).await?;
         tx.commit().await?;
         tracing::info!(%node_id, how = end.how.as_str(), "remove node");
         Ok(node_id)
+    }
+
+    /// Ends a node in the ledger. One that the ledger does not know yet must not enter it afterwards, so nothing of it may
+    /// be under way by then.
+    async fn end_in_ledger(&self, row: &NodeRow, request: ledger::RetireNodeRequest) -> Result<()> {
+        if self.retire_in_ledger(request.clone()).await? {
+            return Ok(());
+        }
+        let key = request.node_id.clone();
+        let this = (Kind::Node, key.as_str());
+        let epoch = match ledger_sync::hold(&self.0.pool, this, HOLD_SECONDS).await? {
+            Held::Ours(epoch) => epoch,
+            Held::InFlight => {
+                let text = format!(
+                    "Node {} is being sent to the ledger. Try again in a few seconds.",
+                    row.hostname
+                );
+                return Err(Error::new(
+                    Code::Unavailable,
+                    ErrorReason::DependencyUnavailable,
+                    text,
+                ));
+            }
+        };
+        // it may have arrived since
+        let ended = self.retire_in_ledger(request).await;
+        if let (Err(_), Some(epoch)) = (&ended, epoch) {
+            ledger_sync::let_go(&self.0.pool, this, epoch).await?;
+        }
+        ended.map(drop)
+    }
+
+    /// Whether the ledger knows the node, which it has ended then.
+    async fn retire_in_ledger(&self, request: ledger::RetireNodeRequest) -> Result<bool> {
+        match self.0.ledger()?.retire_node(request).await {
+            Ok(_) => Ok(true),
+            Err(status) => match Error::from(status) {
+                unknown if unknown.reason() == ErrorReason::NodeNotFound => Ok(false),
+                refused => Err(refused),
+            },
+        }
     }
 
     pub(super) async fn history(

@@ -1,6 +1,6 @@
 //! Regions: listed to everyone, disabled ones too, changed by administrators.
 use gpuaas_common::error::{Error, Result};
-use gpuaas_common::page;
+use gpuaas_common::{audit, page};
 use gpuaas_proto::gpuaas::inventory::v1::region_admin_service_server::RegionAdminService;
 use gpuaas_proto::gpuaas::inventory::v1::region_service_server::RegionService;
 use gpuaas_proto::gpuaas::inventory::v1::{
@@ -62,7 +62,10 @@ impl Regions {
                 .await?
                 .ok_or_else(|| gone("the region"));
         }
+        let before = regions::find(&mut tx, &region.code).await?.map(to_wire);
+        let after = to_wire(region.clone());
         let detail = serde_json::json!({ "enabled": region.enabled });
+        let detail = audit::with_digests(detail, before.as_ref(), &after);
         mutation
             .record(
                 &mut tx,

@@ -1,7 +1,7 @@
 //! Rows as messages of the contract.
 use std::collections::BTreeMap;
 
-use gpuaas_common::error::{Error, Result};
+use gpuaas_common::error::{Error, Result, reason_from_name};
 use gpuaas_common::time::proto_time;
 use gpuaas_proto::gpuaas::agent::v1::{HostDevices, TopologyReport};
 use gpuaas_proto::gpuaas::common::v1::{Evidence, EvidenceStatus, ResourceMetadata, SlotStatus};
@@ -267,6 +267,7 @@ pub(super) fn discovery(task: TaskRow) -> Result<api::TopologyDiscovery> {
         comparisons: Vec::new(),
         host: report.host,
         schema_version: report.schema_version,
+        error_reason: reason_from_name(&task.error_reason).into(),
     })
 }
 

@@ -5,10 +5,13 @@ use std::net::IpAddr;
 
 use gpuaas_common::time::from_proto_time;
 use gpuaas_common::value::{Mac, PciAddress};
+use gpuaas_proto::TOPOLOGY_SCHEMA_VERSION;
 use gpuaas_proto::gpuaas::agent::v1::{
     CandidateSlot, HostDevices, HostDisk, HostFunction, ReadinessReport, TopologyReport,
 };
 use gpuaas_proto::gpuaas::common::v1::Evidence;
+use prost::Message as _;
+use prost_reflect::{DynamicMessage, Value};
 use uuid::Uuid;
 
 use super::bindings::{is_lab_disk, is_nvme_identity};
@@ -23,6 +26,8 @@ const MAX_CANDIDATES: usize = 64;
 const MAX_CHECKS: usize = 256;
 const MAX_DEVICES: usize = 1024;
 const MAX_GUESTS: usize = 4096;
+/// Of one kind: processors, devices, functions of a device, addresses.
+const MAX_PARTS: usize = 4096;
 const MAX_NAME: usize = 128;
 const MAX_TEXT: usize = 4096;
 const MAX_HUGEPAGES: u32 = 1 << 16;
@@ -147,6 +152,24 @@ pub fn check(report: &ReadinessReport) -> Checked {
 /// # Errors
 /// The first field that breaks its rule.
 pub fn check_topology(report: &TopologyReport) -> Checked {
+    if report.schema_version > TOPOLOGY_SCHEMA_VERSION {
+        let newest = format!(
+            "must be at most {TOPOLOGY_SCHEMA_VERSION}; update the platform before the agents"
+        );
+        return fault("schema_version", newest);
+    }
+    if let Some(host) = &report.host {
+        let pool = gpuaas_proto::pool();
+        let kind = pool.get_message_by_name("gpuaas.common.v1.HostInventory");
+        let host = kind.and_then(|kind| {
+            let bytes = host.encode_to_vec();
+            DynamicMessage::decode(kind, bytes.as_slice()).ok()
+        });
+        match host {
+            Some(host) => every_part("host", &host)?,
+            None => return fault("host", "must be of its form"),
+        }
+    }
     for (field, count) in [
         ("gpu_devices", report.gpu_devices),
         ("fabric_devices", report.fabric_devices),
@@ -186,6 +209,31 @@ pub fn check_topology(report: &TopologyReport) -> Checked {
         self::evidence(&format!("evidence[{index}]"), evidence)?;
     }
     Ok(())
+}
+
+/// Every text and every list of a message, at any depth: an agent of a later release may tell more than is listed here.
+fn every_part(field: &str, message: &DynamicMessage) -> Checked {
+    for (part, value) in message.fields() {
+        let field = format!("{field}.{}", part.name());
+        match value {
+            Value::List(list) => {
+                at_most(&field, list, MAX_PARTS)?;
+                for (index, value) in list.iter().enumerate() {
+                    self::part(&format!("{field}[{index}]"), value)?;
+                }
+            }
+            value => self::part(&field, value)?,
+        }
+    }
+    Ok(())
+}
+
+fn part(field: &str, value: &Value) -> Checked {
+    match value {
+        Value::String(value) => text(field, value, MAX_TEXT),
+        Value::Message(message) => every_part(field, message),
+        _ => Ok(()),
+    }
 }
 
 /// What is missing is the approval's to refuse; what is there must be of its form.
@@ -368,4 +416,161 @@ fn optional_id(field: &str, value: &str) -> Checked {
         return Ok(());
     }
     fault(field, "must be an id")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(indexes: impl IntoIterator<Item = u32>) -> TopologyReport {
+        let candidates = indexes.into_iter().map(|slot_index| CandidateSlot {
+            slot_index,
+            ..Default::default()
+        });
+        TopologyReport {
+            candidates: candidates.collect(),
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn a_topology_with_impossible_values_or_paths_that_escape_is_refused_by_its_field() {
+        use gpuaas_proto::gpuaas::agent::v1::LegalGroup;
+        use gpuaas_proto::gpuaas::common::v1::{Evidence, SlotBindings};
+
+        assert_eq!(check_topology(&report(0..8)), Ok(()));
+        type Change = fn(&mut TopologyReport);
+        let table: [(&str, Change); 12] = [
+            ("gpu_devices", |r| r.gpu_devices = u32::MAX),
+            ("hugepages_1g_free", |r| r.hugepages_1g_free = u32::MAX),
+            ("candidates[0].kernel_path", |r| {
+                r.candidates[0].kernel_path = "/dev/../etc/shadow".into();
+            }),
+            ("candidates[0].kernel_path", |r| {
+                r.candidates[0].kernel_path = "/etc/shadow".into();
+            }),
+            ("candidates[0].slot_class", |r| {
+                r.candidates[0].slot_class = "../h200".into();
+            }),
+            ("candidates[0].blockers", |r| {
+                r.candidates[0].blockers = vec!["\u{1b}[2J".into()];
+            }),
+            ("legal_groups", |r| {
+                r.legal_groups = vec![LegalGroup::default(); 10_000];
+            }),
+            ("evidence", |r| {
+                r.evidence = vec![Evidence::default(); 10_000];
+            }),
+            ("candidates[0].nvme_device", |r| {
+                r.candidates[0].bindings = Some(SlotBindings {
+                    nvme_device: "/dev/disk/by-id/nvme-eui.00/../../sda".into(),
+                    ..SlotBindings::default()
+                });
+            }),
+            ("candidates[0].gpu_pci_address", |r| {
+                r.candidates[0].bindings = Some(SlotBindings {
+                    gpu_pci_address: "0000:1b:00.0/..".into(),
+                    ..SlotBindings::default()
+                });
+            }),
+            ("candidates[0].nvme_bytes", |r| {
+                r.candidates[0].bindings = Some(SlotBindings {
+                    nvme_bytes: u64::MAX,
+                    ..SlotBindings::default()
+                });
+            }),
+            ("candidates[0].numa_node", |r| {
+                r.candidates[0].bindings = Some(SlotBindings {
+                    numa_node: Some(u32::MAX),
+                    ..SlotBindings::default()
+                });
+            }),
+        ];
+        for (field, change) in table {
+            let mut bad = report(0..8);
+            change(&mut bad);
+            let fault = check_topology(&bad).expect_err(field);
+            assert!(fault.field.contains(field), "{field}: {fault:?}");
+        }
+    }
+
+    #[test]
+    fn no_text_and_no_list_of_what_a_host_consists_of_is_without_bounds() {
+        use gpuaas_proto::gpuaas::common::v1::{
+            FabricDevice, GpuDevice, HostInventory, LinkNeighbor, Machine, NvmeDisk, PciFunction,
+            VirtualFunction,
+        };
+        type Change = fn(&mut HostInventory);
+        let table: [(&str, Change); 7] = [
+            ("host.machine.model", |host| {
+                host.machine = Some(Machine {
+                    model: "PowerEdge\u{1b}[2J".into(),
+                    ..Machine::default()
+                });
+            }),
+            ("host.disks[1].serial", |host| {
+                host.disks = vec![NvmeDisk::default(); 2];
+                host.disks[1].serial = "x".repeat(5000);
+            }),
+            ("host.gpus[0].function.fault", |host| {
+                let function = PciFunction {
+                    fault: "\0".into(),
+                    ..PciFunction::default()
+                };
+                host.gpus = vec![GpuDevice {
+                    function: Some(function),
+                    ..GpuDevice::default()
+                }];
+            }),
+            ("host.unreadable[0]", |host| {
+                host.unreadable = vec!["\u{7}".into()];
+            }),
+            ("host.neighbors[0].port_description", |host| {
+                host.neighbors = vec![LinkNeighbor {
+                    port_description: "\r".into(),
+                    ..LinkNeighbor::default()
+                }];
+            }),
+            ("host.gpus", |host| {
+                host.gpus = vec![GpuDevice::default(); 10_000];
+            }),
+            ("host.fabric_devices[0].virtual_functions", |host| {
+                host.fabric_devices = vec![FabricDevice {
+                    virtual_functions: vec![VirtualFunction::default(); 10_000],
+                    ..FabricDevice::default()
+                }];
+            }),
+        ];
+        for (field, change) in table {
+            let mut host = HostInventory::default();
+            change(&mut host);
+            let bad = TopologyReport {
+                host: Some(host),
+                ..report(0..8)
+            };
+            let fault = check_topology(&bad).expect_err(field);
+            assert_eq!(fault.field, field, "{fault:?}");
+        }
+    }
+
+    #[test]
+    fn an_ambiguous_report_is_not_stored() {
+        assert_eq!(check_topology(&report(0..8)), Ok(()));
+        let twice = check_topology(&report([0, 1, 0])).expect_err("twice");
+        assert!(twice.rule.contains("index 0"), "{twice:?}");
+        assert!(check_topology(&report(0..65)).is_err());
+    }
+
+    #[test]
+    fn a_report_in_a_newer_version_is_refused_and_an_older_one_is_read() {
+        let of = |schema_version| TopologyReport {
+            schema_version,
+            ..report(0..8)
+        };
+        for version in 0..=TOPOLOGY_SCHEMA_VERSION {
+            assert_eq!(check_topology(&of(version)), Ok(()));
+        }
+        let newer = check_topology(&of(TOPOLOGY_SCHEMA_VERSION + 1)).expect_err("newer");
+        assert!(newer.rule.contains("update the platform"), "{newer:?}");
+    }
 }

@@ -125,7 +125,8 @@ pub async fn confirm(pool: &PgPool, push: &ClaimedPush) -> sqlx::Result<()> {
     if done.rows_affected() == 0 {
         // The lease ended meanwhile: this message may have arrived after a newer one. The newest is sent again.
         sqlx::query(
-            "UPDATE ledger_sync SET version = version + 1, not_before = clock_timestamp() WHERE kind = $1 AND key = $2",
+            "UPDATE ledger_sync SET version = version + 1, not_before = clock_timestamp() WHERE kind = $1 AND key = $2
+                AND NOT EXISTS (SELECT FROM nodes WHERE $1 = 'node' AND id::text = $2 AND removed IS NOT NULL)",
         )
         .bind(&push.kind)
         .bind(&push.key)
@@ -150,6 +151,68 @@ pub async fn postpone(pool: &PgPool, push: &ClaimedPush, pause: Duration) -> sql
     .bind(pause.as_secs_f64())
     .execute(pool)
     .await?;
+    Ok(())
+}
+
+/// What keeps a state from being sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Held {
+    /// Nobody else sends it for so long as was requested. None: there is nothing to send.
+    Ours(Option<i64>),
+    /// It is being sent now.
+    InFlight,
+}
+
+/// Keeps everybody from sending a state for so many seconds, unless it is being sent now.
+///
+/// # Errors
+/// Database errors.
+pub async fn hold(pool: &PgPool, (kind, key): (Kind, &str), seconds: u32) -> sqlx::Result<Held> {
+    let (exists, epoch): (bool, Option<i64>) = sqlx::query_as(
+        "WITH held AS (UPDATE ledger_sync SET lease_epoch = lease_epoch + 1,
+                              lease_until = clock_timestamp() + make_interval(secs => $3)
+                        WHERE kind = $1 AND key = $2 AND (lease_until IS NULL OR lease_until <= clock_timestamp())
+                       RETURNING lease_epoch)
+         SELECT EXISTS (SELECT FROM ledger_sync WHERE kind = $1 AND key = $2), (SELECT lease_epoch FROM held)",
+    )
+    .bind(kind.as_str())
+    .bind(key)
+    .bind(f64::from(seconds))
+    .fetch_one(pool)
+    .await?;
+    Ok(if exists && epoch.is_none() {
+        Held::InFlight
+    } else {
+        Held::Ours(epoch)
+    })
+}
+
+/// Lets a held state be sent again.
+///
+/// # Errors
+/// Database errors.
+pub async fn let_go(pool: &PgPool, (kind, key): (Kind, &str), epoch: i64) -> sqlx::Result<()> {
+    sqlx::query(
+        "UPDATE ledger_sync SET lease_until = NULL WHERE kind = $1 AND key = $2 AND lease_epoch = $3",
+    )
+    .bind(kind.as_str())
+    .bind(key)
+    .bind(epoch)
+    .execute(pool)
+    .await?;
+    Ok(())
+}
+
+/// Nothing of this is sent again: what it is about is gone.
+///
+/// # Errors
+/// Database errors.
+pub async fn give_up(conn: &mut PgConnection, kind: Kind, key: &str) -> sqlx::Result<()> {
+    sqlx::query("UPDATE ledger_sync SET pushed_version = version WHERE kind = $1 AND key = $2")
+        .bind(kind.as_str())
+        .bind(key)
+        .execute(conn)
+        .await?;
     Ok(())
 }
 

@@ -18,6 +18,8 @@ pub struct NodeConfig<'a> {
     pub max_vms_per_node: i32,
     /// All of them.
     pub labels: &'a BTreeMap<String, String>,
+    /// Rack or failure domain; empty: unknown.
+    pub rack: &'a str,
 }
 
 /// Stores the configuration of a locked node.
@@ -30,14 +32,15 @@ pub async fn set_config(
     config: &NodeConfig<'_>,
 ) -> sqlx::Result<()> {
     sqlx::query(
-        "UPDATE nodes SET mode = $2, max_vms_per_node = $3, labels = $4, revision = revision + 1,
+        "UPDATE nodes SET mode = $2, max_vms_per_node = $3, labels = $4, rack = $5, revision = revision + 1,
              update_time = greatest(clock_timestamp(), update_time)
-         WHERE id = $1 AND (mode, max_vms_per_node, labels) IS DISTINCT FROM ($2, $3, $4)",
+         WHERE id = $1 AND (mode, max_vms_per_node, labels, rack) IS DISTINCT FROM ($2, $3, $4, $5)",
     )
     .bind(id)
     .bind(config.mode)
     .bind(config.max_vms_per_node)
     .bind(Json(config.labels))
+    .bind(config.rack)
     .execute(&mut *conn)
     .await?;
     beats::forget(conn, &[id]).await

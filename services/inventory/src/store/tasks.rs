@@ -26,6 +26,8 @@ pub struct TaskRow {
     pub instance_id: Option<Uuid>,
     /// Why it failed.
     pub error: String,
+    /// The same as a name of `ErrorReason`; empty: unknown.
+    pub error_reason: String,
     /// Encoded report of the host.
     pub output: Option<Vec<u8>>,
     /// What the ledger's slots were before the inspection.
@@ -39,7 +41,7 @@ pub struct TaskRow {
 }
 
 const SELECT: &str =
-    "SELECT id, node_id, task_type, state, instance_id, error, output, slot_generations, create_time, end_time,
+    "SELECT id, node_id, task_type, state, instance_id, error, error_reason, output, slot_generations, create_time, end_time,
         coalesce(end_time > clock_timestamp() - make_interval(secs => $1), false) AS fresh
     FROM node_tasks";
 
@@ -168,8 +170,8 @@ pub async fn claim(pool: &PgPool, lease_seconds: u32) -> sqlx::Result<Option<Cla
 pub enum Ending<'a> {
     /// The host reported; what its slots were before.
     Completed(&'a [u8], &'a Generations),
-    /// It will not be tried again.
-    Failed(&'a str),
+    /// It will not be tried again: a sentence, and a name of `ErrorReason`.
+    Failed(&'a str, &'a str),
     /// It is tried again after this pause.
     Retry(Duration),
 }
@@ -184,17 +186,21 @@ pub async fn finish(
     ending: Ending<'_>,
 ) -> sqlx::Result<bool> {
     let none = Generations::new();
-    let (state, output, generations, error, pause) = match ending {
+    let (error, reason) = match ending {
+        Ending::Failed(error, reason) => (error, reason),
+        Ending::Completed(..) | Ending::Retry(_) => ("", ""),
+    };
+    let (state, output, generations, pause) = match ending {
         Ending::Completed(report, generations) => {
-            ("completed", Some(report), generations, "", Duration::ZERO)
+            ("completed", Some(report), generations, Duration::ZERO)
         }
-        Ending::Failed(error) => ("failed", None, &none, error, Duration::ZERO),
-        Ending::Retry(pause) => ("running", None, &none, "", pause),
+        Ending::Failed(..) => ("failed", None, &none, Duration::ZERO),
+        Ending::Retry(pause) => ("running", None, &none, pause),
     };
     // A task to be tried again stays "running" with its lease at the moment it is due: the slot of the one
     // queued task of the node may be taken by then.
     let done = sqlx::query(
-        "UPDATE node_tasks SET state = $3, output = $4, error = $5, slot_generations = $7,
+        "UPDATE node_tasks SET state = $3, output = $4, error = $5, error_reason = $8, slot_generations = $7,
              lease_until = CASE WHEN $3 = 'running' THEN clock_timestamp() + make_interval(secs => $6) END,
              end_time = CASE WHEN $3 <> 'running' THEN clock_timestamp() END
          WHERE id = $1 AND lease_epoch = $2 AND state = 'running'",
@@ -206,6 +212,7 @@ pub async fn finish(
     .bind(error)
     .bind(pause.as_secs_f64())
     .bind(Json(generations))
+    .bind(reason)
     .execute(conn)
     .await?;
     Ok(done.rows_affected() == 1)

@@ -1,9 +1,9 @@
 //! The observer: reads all hosts and slots, gives differences their positions, and shows the snapshot to the streams.
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use futures::{StreamExt as _, TryStreamExt as _};
+use futures::StreamExt as _;
 use gpuaas_common::{CancellationToken, Result, id};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::ListSlotsResponse;
@@ -50,28 +50,36 @@ pub(super) struct Snapshot {
 /// Takes snapshots while anybody watches, until `shutdown`.
 pub(crate) async fn run(state: State, shutdown: CancellationToken) {
     let watching = &state.watching;
-    let mut slots = HashMap::new();
+    let mut known = HashMap::new();
     while !shutdown.is_cancelled() {
         if watching.snapshot.receiver_count() > 0 {
             let answers = watching.requested.load(Ordering::SeqCst);
-            match snapshot(&state, &mut slots, answers).await {
+            match snapshot(&state, &mut known, answers).await {
                 Ok(snapshot) => {
                     watching.snapshot.send_replace(Arc::new(snapshot));
                 }
                 Err(error) => tracing::warn!("retry reading hosts for watches: {}", error.chain()),
             }
         } else {
-            slots.clear();
+            known.clear();
         }
         let pause = tokio::time::timeout(state.config.watch_interval(), watching.due.notified());
         shutdown.run_until_cancelled(pause).await;
     }
 }
 
-/// Slots of each host, as the ledger last reported them: one whose ledger does not answer is shown as it was.
-type Slots = HashMap<Uuid, Vec<api::ResourceSlot>>;
+/// What the ledger last reported of a host: one whose ledger does not answer is shown as it was.
+struct Known {
+    answer: ListSlotsResponse,
+    /// The host was gone by then: what the ledger has of it never changes.
+    is_final: bool,
+}
 
-async fn snapshot(state: &State, slots: &mut Slots, answers: u64) -> Result<Snapshot> {
+async fn snapshot(
+    state: &State,
+    known: &mut HashMap<Uuid, Known>,
+    answers: u64,
+) -> Result<Snapshot> {
     let mut rows: Vec<NodeRow> = Vec::new();
     loop {
         let after = rows.last().map(|row| (row.hostname.clone(), row.id));
@@ -84,41 +92,50 @@ async fn snapshot(state: &State, slots: &mut Slots, answers: u64) -> Result<Snap
             break;
         }
     }
-    let observed: Vec<(api::Node, Option<Vec<api::ResourceSlot>>)> = futures::stream::iter(rows)
-        .map(|row| one(state, row))
+    let asked: Vec<(Uuid, bool)> = rows
+        .iter()
+        .map(|row| (row.id, row.removed.is_some()))
+        .filter(|(id, _)| !known.get(id).is_some_and(|known| known.is_final))
+        .collect();
+    let answered: Vec<Option<(Uuid, Known)>> = futures::stream::iter(asked)
+        .map(|(id, is_final)| ask(state, id, is_final))
         .buffered(LEDGER_CALLS)
-        .try_collect()
-        .await?;
+        .collect()
+        .await;
+    let (heard, now): (HashSet<Uuid>, Vec<(Uuid, Known)>) = answered
+        .into_iter()
+        .flatten()
+        .map(|one| (one.0, one))
+        .unzip();
+    known.extend(now);
     let mut views: HashMap<(Kind, Uuid), View> = HashMap::new();
-    for (node, slots_now) in observed {
-        let node_id = id::parse("node_id", &node.id)?;
-        if let Some(slots_now) = slots_now {
-            slots.insert(node_id, slots_now);
-        }
-        for slot in slots.get(&node_id).into_iter().flatten() {
+    for row in rows {
+        let node_id = row.id;
+        let of_ledger = known.get(&node_id);
+        for slot in of_ledger.iter().flat_map(|known| &known.answer.slots) {
             let slot_id = id::parse("slot_id", &slot.id)?;
-            views.insert((Kind::Slot, slot_id), View::Slot(slot.clone()));
+            views.insert((Kind::Slot, slot_id), View::Slot(wire::slot(slot.clone())));
         }
+        let is_fresh = of_ledger.is_some_and(|known| known.is_final) || heard.contains(&node_id);
+        let answer = of_ledger.filter(|_| is_fresh).map(|known| &known.answer);
+        let node = wire::node(row, answer)?;
         views.insert((Kind::Node, node_id), View::Node(node));
     }
     arrange(state, views, answers).await
 }
 
-async fn one(state: &State, row: NodeRow) -> Result<(api::Node, Option<Vec<api::ResourceSlot>>)> {
-    let slots_now = match state.ledger_slots(row.id).await {
-        Ok(answer) => Some(answer),
+/// What the ledger has of a host; none: it does not answer.
+async fn ask(state: &State, node_id: Uuid, is_final: bool) -> Option<(Uuid, Known)> {
+    let answer = match state.ledger_slots(node_id).await {
+        Ok(answer) => answer,
         // no host has enrolled yet
-        Err(error) if error.reason() == ErrorReason::NodeNotFound => {
-            Some(ListSlotsResponse::default())
-        }
+        Err(error) if error.reason() == ErrorReason::NodeNotFound => ListSlotsResponse::default(),
         Err(error) => {
-            tracing::warn!(node_id = %row.id, "watch node without slots: {}", error.chain());
-            None
+            tracing::warn!(%node_id, "watch node without slots: {}", error.chain());
+            return None;
         }
     };
-    let node = wire::node(row, slots_now.as_ref())?;
-    let slots = slots_now.map(|now| now.slots.into_iter().map(wire::slot).collect());
-    Ok((node, slots))
+    Some((node_id, Known { answer, is_final }))
 }
 
 async fn arrange(

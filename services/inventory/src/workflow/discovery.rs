@@ -1,16 +1,14 @@
 //! Inspects hosts: takes queued tasks `slice.topology_discover`, calls the agent, stores its report (A-56..A-58).
 //!
 //! A worker that dies leaves a lease that ends; another one begins the inspection again. It changes nothing on a host.
-use std::collections::BTreeSet;
 use std::time::Duration;
 
-use gpuaas_common::error::Error;
+use gpuaas_common::error::{Error, reason_name};
 use gpuaas_common::time::backoff;
 use gpuaas_common::{CancellationToken, Result, trace};
-use gpuaas_proto::TOPOLOGY_SCHEMA_VERSION;
 use gpuaas_proto::gpuaas::agent::v1::topology_client::TopologyClient;
 use gpuaas_proto::gpuaas::agent::v1::{DiscoverRequest, TopologyReport};
-use gpuaas_proto::gpuaas::common::v1::{HostInventory, SlotStatus};
+use gpuaas_proto::gpuaas::common::v1::SlotStatus;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::LedgerSlot;
 use prost::Message;
@@ -35,10 +33,6 @@ const LEASE_MARGIN_SECONDS: u32 = 15;
 const LEDGER_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long an inspection may go on after the process began to stop.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
-/// No host has more slots; a longer list is a fault of the agent.
-const MAX_CANDIDATES: usize = 64;
-/// The same of devices of one kind, virtual functions among them.
-const MAX_DEVICES: usize = 4096;
 
 /// Works until `shutdown`. An inspection that does not end soon after it is left to its lease: another replica begins again.
 pub(crate) async fn run(state: State, shutdown: CancellationToken) {
@@ -71,10 +65,12 @@ async fn given_up(shutdown: &CancellationToken) {
 
 async fn work(state: &State, task: &ClaimedTask) {
     let report = if task.attempts > MAX_ATTEMPTS {
-        Err(Failure::Final(
-            "The discovery was started several times and never completed. Start it again."
+        Err(Failure {
+            reason: ErrorReason::DeadlineExceeded,
+            text: "The discovery was started several times and never completed. Start it again."
                 .to_owned(),
-        ))
+            may_pass: false,
+        })
     } else {
         inspect(state, task).await
     };
@@ -83,10 +79,10 @@ async fn work(state: &State, task: &ClaimedTask) {
     let encoded = report
         .as_ref()
         .map(|(report, before)| (report.encode_to_vec(), before));
-    let ending = match (&encoded, task.attempts < MAX_ATTEMPTS) {
-        (Ok((bytes, before)), _) => Ending::Completed(bytes, before),
-        (Err(Failure::Transient(_)), true) => Ending::Retry(pause),
-        (Err(Failure::Transient(why) | Failure::Final(why)), _) => Ending::Failed(why),
+    let ending = match &encoded {
+        Ok((bytes, before)) => Ending::Completed(bytes, before),
+        Err(failure) if failure.may_pass && task.attempts < MAX_ATTEMPTS => Ending::Retry(pause),
+        Err(failure) => Ending::Failed(&failure.text, reason_name(failure.reason)),
     };
     match store(state, task, ending).await {
         Ok(true) => match &report {
@@ -97,7 +93,7 @@ async fn work(state: &State, task: &ClaimedTask) {
             Err(failure) => tracing::warn!(
                 attempts = task.attempts,
                 "cannot inspect host: {}",
-                failure.text()
+                failure.text
             ),
         },
         Ok(false) => tracing::warn!("drop inspection: another worker has taken it over"),
@@ -105,17 +101,12 @@ async fn work(state: &State, task: &ClaimedTask) {
     }
 }
 
-enum Failure {
-    Transient(String),
-    Final(String),
-}
-
-impl Failure {
-    fn text(&self) -> &str {
-        match self {
-            Self::Transient(text) | Self::Final(text) => text,
-        }
-    }
+struct Failure {
+    reason: ErrorReason,
+    /// For operators.
+    text: String,
+    /// It is tried again.
+    may_pass: bool,
 }
 
 /// The host's report, and the ledger's slots of it before the inspection.
@@ -137,29 +128,39 @@ async fn inspect(
     };
     let report = match tokio::time::timeout(limit, request).await {
         Ok(Ok(report)) => report,
-        Ok(Err(error)) if error.is_transient() => {
-            return Err(Failure::Transient(format!(
-                "The host does not answer: {}.",
-                error.message()
-            )));
-        }
         Ok(Err(error)) => {
-            return Err(Failure::Final(format!(
-                "The host refused: {}.",
-                error.message()
-            )));
+            let (may_pass, said) = (error.is_transient(), error.message());
+            let text = match may_pass {
+                true => format!("The host does not answer: {said}."),
+                false => format!("The host refused: {said}."),
+            };
+            return Err(Failure {
+                reason: error.reason(),
+                text,
+                may_pass,
+            });
         }
         Err(_elapsed) => {
-            return Err(Failure::Transient(
-                "The host did not answer in time.".to_owned(),
-            ));
+            return Err(Failure {
+                reason: ErrorReason::DeadlineExceeded,
+                text: "The host did not answer in time.".to_owned(),
+                may_pass: true,
+            });
         }
     };
-    match fault(&report).or_else(|| malformed(&report)) {
-        None => Ok((report, before)),
-        Some(why) => {
-            state.refusals.count("Discover", ErrorReason::FieldInvalid);
-            Err(Failure::Final(why))
+    match report::check_topology(&report) {
+        Ok(()) => Ok((report, before)),
+        Err(fault) => {
+            let reason = ErrorReason::FieldInvalid;
+            state.refusals.count("Discover", reason);
+            Err(Failure {
+                reason,
+                text: format!(
+                    "The host reports a topology whose {} is wrong: it {}.",
+                    fault.field, fault.rule
+                ),
+                may_pass: false,
+            })
         }
     }
 }
@@ -184,67 +185,6 @@ async fn slots_before(state: &State, task: &ClaimedTask) -> (Generations, Vec<St
     }
 }
 
-/// Why a report cannot be used, if so.
-fn fault(report: &TopologyReport) -> Option<String> {
-    if report.schema_version > TOPOLOGY_SCHEMA_VERSION {
-        return Some(format!(
-            "The host reports its topology in version {}, and this platform reads versions up to \
-             {TOPOLOGY_SCHEMA_VERSION}. Update the platform before the agents.",
-            report.schema_version
-        ));
-    }
-    if report.candidates.len() > MAX_CANDIDATES {
-        return Some(format!(
-            "The host reports more than {MAX_CANDIDATES} candidates."
-        ));
-    }
-    if let Some(why) = report.host.as_ref().and_then(too_many) {
-        return Some(why);
-    }
-    let mut seen = BTreeSet::new();
-    report
-        .candidates
-        .iter()
-        .find(|candidate| !seen.insert(candidate.slot_index))
-        .map(|candidate| {
-            format!(
-                "The host reports slot index {} twice.",
-                candidate.slot_index
-            )
-        })
-}
-
-/// No host has so many devices of one kind.
-fn too_many(host: &HostInventory) -> Option<String> {
-    let functions = host.fabric_devices.iter();
-    let functions: usize = functions.map(|device| device.virtual_functions.len()).sum();
-    let counts = [
-        ("processors", host.processors.len()),
-        ("NUMA nodes", host.numa_nodes.len()),
-        ("GPUs", host.gpus.len()),
-        ("NVSwitches", host.nvswitches.len()),
-        ("disks", host.disks.len()),
-        ("fabric devices", host.fabric_devices.len()),
-        ("virtual functions", functions),
-        ("addresses", host.addresses.len()),
-        ("neighbors", host.neighbors.len()),
-        ("unreadable facts", host.unreadable.len()),
-    ];
-    let (what, count) = counts.into_iter().find(|(_, count)| *count > MAX_DEVICES)?;
-    Some(format!(
-        "The host reports {count} {what}, and no host has more than {MAX_DEVICES}."
-    ))
-}
-
-/// What in a report is not of its form, if so.
-fn malformed(report: &TopologyReport) -> Option<String> {
-    let fault = report::check_topology(report).err()?;
-    Some(format!(
-        "The host reports a topology whose {} is wrong: it {}.",
-        fault.field, fault.rule
-    ))
-}
-
 async fn store(state: &State, task: &ClaimedTask, ending: Ending<'_>) -> sqlx::Result<bool> {
     let mut tx = state.pool.begin().await?;
     nodes::lock(&mut tx, task.node_id).await?;
@@ -257,105 +197,4 @@ async fn store(state: &State, task: &ClaimedTask, ending: Ending<'_>) -> sqlx::R
         state.push_due.notify_one();
     }
     Ok(stored)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use gpuaas_proto::gpuaas::agent::v1::CandidateSlot;
-
-    fn report(indexes: impl IntoIterator<Item = u32>) -> TopologyReport {
-        let candidates = indexes.into_iter().map(|slot_index| CandidateSlot {
-            slot_index,
-            ..Default::default()
-        });
-        TopologyReport {
-            candidates: candidates.collect(),
-            ..Default::default()
-        }
-    }
-
-    #[test]
-    fn a_topology_with_impossible_values_or_paths_that_escape_is_refused_by_its_field() {
-        use gpuaas_proto::gpuaas::agent::v1::LegalGroup;
-        use gpuaas_proto::gpuaas::common::v1::{Evidence, SlotBindings};
-
-        assert_eq!(malformed(&report(0..8)), None);
-        type Change = fn(&mut TopologyReport);
-        let table: [(&str, Change); 12] = [
-            ("gpu_devices", |r| r.gpu_devices = u32::MAX),
-            ("hugepages_1g_free", |r| r.hugepages_1g_free = u32::MAX),
-            ("candidates[0].kernel_path", |r| {
-                r.candidates[0].kernel_path = "/dev/../etc/shadow".into();
-            }),
-            ("candidates[0].kernel_path", |r| {
-                r.candidates[0].kernel_path = "/etc/shadow".into();
-            }),
-            ("candidates[0].slot_class", |r| {
-                r.candidates[0].slot_class = "../h200".into();
-            }),
-            ("candidates[0].blockers", |r| {
-                r.candidates[0].blockers = vec!["\u{1b}[2J".into()];
-            }),
-            ("legal_groups", |r| {
-                r.legal_groups = vec![LegalGroup::default(); 10_000];
-            }),
-            ("evidence", |r| {
-                r.evidence = vec![Evidence::default(); 10_000];
-            }),
-            ("candidates[0].nvme_device", |r| {
-                r.candidates[0].bindings = Some(SlotBindings {
-                    nvme_device: "/dev/disk/by-id/nvme-eui.00/../../sda".into(),
-                    ..SlotBindings::default()
-                });
-            }),
-            ("candidates[0].gpu_pci_address", |r| {
-                r.candidates[0].bindings = Some(SlotBindings {
-                    gpu_pci_address: "0000:1b:00.0/..".into(),
-                    ..SlotBindings::default()
-                });
-            }),
-            ("candidates[0].nvme_bytes", |r| {
-                r.candidates[0].bindings = Some(SlotBindings {
-                    nvme_bytes: u64::MAX,
-                    ..SlotBindings::default()
-                });
-            }),
-            ("candidates[0].numa_node", |r| {
-                r.candidates[0].bindings = Some(SlotBindings {
-                    numa_node: Some(u32::MAX),
-                    ..SlotBindings::default()
-                });
-            }),
-        ];
-        for (field, change) in table {
-            let mut bad = report(0..8);
-            change(&mut bad);
-            let why = malformed(&bad);
-            assert!(
-                why.as_ref().is_some_and(|why| why.contains(field)),
-                "{field}: {why:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn an_ambiguous_report_is_not_stored() {
-        assert_eq!(fault(&report(0..8)), None);
-        assert!(fault(&report([0, 1, 0])).is_some_and(|why| why.contains("index 0")));
-        assert!(fault(&report(0..65)).is_some());
-    }
-
-    #[test]
-    fn a_report_in_a_newer_version_is_refused_and_an_older_one_is_read() {
-        let of = |schema_version| TopologyReport {
-            schema_version,
-            ..report(0..8)
-        };
-        for version in 0..=TOPOLOGY_SCHEMA_VERSION {
-            assert_eq!(fault(&of(version)), None);
-        }
-        let why = fault(&of(TOPOLOGY_SCHEMA_VERSION + 1)).unwrap();
-        assert!(why.contains("Update the platform"), "{why}");
-    }
 }

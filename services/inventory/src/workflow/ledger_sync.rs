@@ -22,6 +22,9 @@ use crate::store::{beats, nodes, tasks};
 /// A push that takes longer is given up; its lease outlives it.
 const PUSH_TIMEOUT: Duration = Duration::from_secs(10);
 const LEASE_SECONDS: u32 = 20;
+/// Pushes that one process does at the same time: a node whose push hangs holds up no other, and a fleet that comes back is
+/// handed over as fast as the ledger takes it.
+pub(crate) const WORKERS: usize = 4;
 /// Pauses between two attempts.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);

@@ -104,11 +104,11 @@ async fn a_57_everything_the_host_consists_of_is_read_back() {
     for (key, why, change) in [
         (
             "d2",
-            "Update the platform",
+            "update the platform",
             (|report| report.schema_version += 1)
                 as fn(&mut gpuaas_proto::gpuaas::agent::v1::TopologyReport),
         ),
-        ("d3", "10000 GPUs", |report| {
+        ("d3", "host.gpus", |report| {
             let host = report.host.as_mut().expect("a host");
             host.gpus.resize(10_000, GpuDevice::default());
         }),
@@ -118,6 +118,7 @@ async fn a_57_everything_the_host_consists_of_is_read_back() {
         let failed = ended(&world, &node.id).await;
         assert_eq!(failed.state(), DiscoveryState::Failed);
         assert!(failed.error.contains(why), "{}", failed.error);
+        assert_eq!(failed.error_reason(), ErrorReason::FieldInvalid);
         assert_eq!(failed.host, None);
     }
 }
@@ -152,6 +153,7 @@ async fn a_57_before_any_discovery_there_is_none() {
     );
 }
 
+/// only what an operator approved is a slot.
 #[tokio::test]
 async fn a_58_what_a_host_proposes_is_no_slot() {
     let world = World::start().await;
@@ -183,13 +185,15 @@ async fn an_inspection_that_cannot_be_had_fails_with_its_reason() {
     discover(&world, &node.id, "d1").await;
     let failed = ended(&world, &node.id).await;
     assert_eq!(failed.state(), DiscoveryState::Failed);
-    assert!(failed.error.contains("index 0 twice"), "{}", failed.error);
+    assert!(failed.error.contains("index 0 again"), "{}", failed.error);
+    assert_eq!(failed.error_reason(), ErrorReason::FieldInvalid);
     assert!(failed.candidates.is_empty());
     drop(host);
     discover(&world, &node.id, "d2").await;
     let failed = ended(&world, &node.id).await;
     assert_eq!(failed.state(), DiscoveryState::Failed);
     assert!(failed.error.contains("does not answer"), "{}", failed.error);
+    assert_ne!(failed.error_reason(), ErrorReason::Unspecified);
 }
 
 #[tokio::test]

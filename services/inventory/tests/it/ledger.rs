@@ -120,6 +120,15 @@ impl Ledger {
         tx.commit().await.expect("commit");
     }
 
+    /// Rack of a node.
+    pub(crate) async fn rack(&self, id: &str) -> String {
+        sqlx::query_scalar("SELECT rack FROM placement.nodes WHERE id = $1::uuid")
+            .bind(id)
+            .fetch_one(&self.pool)
+            .await
+            .expect("nodes")
+    }
+
     /// Mode and VM limit of a node.
     pub(crate) async fn configured(&self, id: &str) -> (String, i32) {
         sqlx::query_as("SELECT mode, max_vms FROM placement.nodes WHERE id = $1::uuid")

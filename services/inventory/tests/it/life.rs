@@ -181,6 +181,26 @@ async fn a_49_labels_change_any_time_mode_and_limit_only_out_of_sale() {
         .await
         .expect("the same key");
     assert_eq!(again.etag, labelled.etag);
+    let moved = |rack: &str| api::UpdateNodeRequest {
+        node_id: node_id.into(),
+        rack: Some(rack.to_owned()),
+        ..Default::default()
+    };
+    let now = update(world, "k1", moved("hall-2.r7"))
+        .await
+        .expect("moved");
+    assert_eq!(now.config.expect("a config").rack, "hall-2.r7");
+    until("the ledger has the rack", || async {
+        world.ledger.rack(node_id).await == "hall-2.r7"
+    })
+    .await;
+    let bad = update(world, "k2", moved("r 7")).await.expect_err("bad");
+    assert_eq!(bad.fields()[0].0, "rack");
+    let back = update(world, "k3", moved("")).await.expect("unknown again");
+    let labelled = api::Node {
+        etag: back.etag,
+        ..labelled
+    };
     let bad = update(world, "l3", labels("a\nb")).await.expect_err("bad");
     assert_eq!(bad.fields()[0].0, "labels[rack]");
 
@@ -315,7 +335,7 @@ async fn a_node_registered_by_mistake_is_deleted_and_shown_no_more() {
 }
 
 #[tokio::test]
-async fn a_slot_is_retired_once_and_keeps_its_history() {
+async fn a_115_a_slot_is_retired_once_and_keeps_its_history() {
     let (ready, discovery) = Ready::start(|_| {}).await;
     let slots = ready
         .approve_and_wipe("a1", &discovery, &[0, 1])
@@ -379,4 +399,61 @@ async fn a_slot_is_retired_once_and_keeps_its_history() {
             .count(),
         1
     );
+}
+
+#[tokio::test]
+async fn a_removed_node_never_enters_the_ledger_late() {
+    let mut world = World::start().await;
+    let node = world.create_node("n1").await;
+    // its host enrols while the ledger is away: what is to be sent waits
+    world.ledger.down().await;
+    let _host = Host::enrol(&world, &node.id).await;
+    let pool = world.db.owner_pool().await;
+    let set_lease = async |sql: &str| {
+        let sql = format!(
+            "UPDATE inventory.ledger_sync SET lease_epoch = lease_epoch + 1, {sql} WHERE key = '{}'",
+            node.id
+        );
+        let done = sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(&pool).await;
+        done.expect("set");
+    };
+    // somebody is sending it, and may be late
+    set_lease("lease_until = clock_timestamp() + interval '1 hour'").await;
+    world.ledger.up();
+    until("the ledger answers", || async {
+        let early = delete(&world, &node.id, "x1").await;
+        let early = early.expect_err("it is under way");
+        early.message().contains("is being sent to the ledger")
+    })
+    .await;
+    assert_eq!(names(&world, false).await, ["n1"]);
+    set_lease("lease_until = NULL, not_before = clock_timestamp() + interval '1 hour'").await;
+    delete(&world, &node.id, "x1").await.expect("deleted");
+    let pending: i64 = sqlx::query_scalar(
+        "SELECT count(*) FROM inventory.ledger_sync WHERE kind = 'node' AND pushed_version < version",
+    )
+    .fetch_one(&pool)
+    .await
+    .expect("a count");
+    assert_eq!(pending, 0);
+    world.restart().await;
+    assert!(world.ledger.node(&node.id).await.is_none());
+}
+
+#[tokio::test]
+async fn two_who_end_a_node_end_it_once() {
+    let (ready, _) = Ready::start(|_| {}).await;
+    let (world, node_id) = (&ready.world, ready.host.node_id());
+    world.ledger.say(node_id, "draining").await;
+    let (one, other) = tokio::join!(retire(world, node_id, "r1"), retire(world, node_id, "r2"));
+    let (ended, refused) = match (one, other) {
+        (Ok(ended), Err(refused)) | (Err(refused), Ok(ended)) => (ended, refused),
+        both => panic!("{both:?}"),
+    };
+    assert_eq!(refused.reason(), ErrorReason::StateConflict, "{refused:?}");
+    let life = ended.status.expect("a status").life.expect("a life");
+    assert_eq!(life.state(), NodeLifeState::Retired);
+    let audited = world.audited().await;
+    let times = audited.iter().filter(|action| *action == "node.retire");
+    assert_eq!(times.count(), 1);
 }

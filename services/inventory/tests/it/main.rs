@@ -9,6 +9,7 @@ mod host;
 mod ledger;
 mod life;
 mod nodes;
+mod pushes;
 mod readiness;
 mod ready;
 mod reflection;

@@ -50,6 +50,7 @@ async fn a_service_lists_what_it_serves() {
         "gpuaas.inventory.v1.RegionAdminService",
         "gpuaas.inventory.v1.NodeAdminService",
         "gpuaas.internal.inventory.v1.HostService",
+        "gpuaas.internal.audit.v1.AuditService",
         "grpc.health.v1.Health",
         "grpc.reflection.v1.ServerReflection",
     ];

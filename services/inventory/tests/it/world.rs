@@ -341,6 +341,7 @@ pub(crate) fn settings(identity: &Identity, authority: &Path, port: u16) -> Sett
         database: None,
         redis: Default::default(),
         telemetry: Default::default(),
+        audit: Default::default(),
         peers: Default::default(),
     }
 }

@@ -132,6 +132,7 @@ fn verdict(rules: &Rules, request: &Request, node: &BaremetalCandidate) -> Resul
             SlotStatus::Available if !slot.complete => Cause::IncompleteSlot,
             SlotStatus::Available if slot.health != Health::Healthy => Cause::SlotUnhealthy,
             SlotStatus::Available => continue,
+            SlotStatus::Cleanup if !slot.held => Cause::DisksBeingWiped,
             _ => Cause::SlotsInUse,
         };
         reasons.note(reason, 1);

@@ -434,10 +434,11 @@ fn blocker(slot: &CandidateSlot, node: &CandidateNode) -> Option<Option<Cause>> 
         SlotStatus::Disabled | SlotStatus::Retired => return Some(None),
         // a slot that ends there is not schedulable again while the node is reserved
         _ if slot.status != SlotStatus::Available || slot.held => {
-            return Some(Some(if node.enabled {
-                Cause::SlotsInUse
-            } else {
-                Cause::NodeDraining
+            let is_wiped = slot.status == SlotStatus::Cleanup && !slot.held;
+            return Some(Some(match (node.enabled, is_wiped) {
+                (true, true) => Cause::DisksBeingWiped,
+                (true, false) => Cause::SlotsInUse,
+                (false, _) => Cause::NodeDraining,
             }));
         }
         _ => {}

@@ -17,6 +17,8 @@ pub enum Cause {
     NodeDraining,
     /// A slot is not healthy.
     SlotUnhealthy,
+    /// Nobody has the slot, and its disk is being wiped.
+    DisksBeingWiped,
     /// Somebody has the slot.
     SlotsInUse,
     /// The node runs as many VMs as it may.
@@ -35,7 +37,7 @@ pub enum Cause {
 }
 
 /// Every reason that is counted per node.
-const CAUSES: [Cause; 14] = [
+const CAUSES: [Cause; 15] = [
     Cause::Fragmented,
     Cause::FabricHeld,
     Cause::IncompleteSlot,
@@ -43,6 +45,7 @@ const CAUSES: [Cause; 14] = [
     Cause::HugepagesMissing,
     Cause::NodeDraining,
     Cause::SlotUnhealthy,
+    Cause::DisksBeingWiped,
     Cause::SlotsInUse,
     Cause::NodeVmLimit,
     Cause::CapacityReserved,
@@ -164,6 +167,10 @@ fn message(cause: Cause, gpus: u32, nodes: u32, gpu_count: usize) -> String {
         Cause::SlotsInUse => {
             format!("{held} {be} in use on {on}.")
         }
+        Cause::DisksBeingWiped => {
+            let disks = if gpus == 1 { "disk" } else { "disks" };
+            format!("The {disks} of {held} on {on} {be} being wiped.")
+        }
         Cause::NodeVmLimit => {
             let runs = if nodes == 1 { "has" } else { "have" };
             format!("{held} {be} free on {on} that {runs} reached the VM limit.")
@@ -217,6 +224,7 @@ impl Cause {
             Self::HugepagesMissing => "The nodes have too few free hugepages for this size.",
             Self::NodeDraining => "The nodes are cordoned or draining.",
             Self::SlotUnhealthy => "The GPUs are unhealthy.",
+            Self::DisksBeingWiped => "The disks of the GPUs are being wiped.",
             Self::SlotsInUse => "The GPUs are in use.",
             Self::NodeVmLimit => "The nodes have reached their VM limit.",
             Self::HostNotReady => "The nodes are not ready.",

@@ -1,4 +1,4 @@
-//! When what a project has was not healthy, and until when: its own claims decide what it reads.
+//! When what a project has was not healthy or being repaired, and until when: its own claims decide what it reads.
 use jiff_sqlx::Timestamp;
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -9,13 +9,15 @@ use crate::model::{Health, StoredHealth};
 /// A time in which GPUs of an allocation were not healthy, as far as the allocation had them.
 #[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
 pub struct HealthEvent {
-    /// Of the first GPU of the event.
+    /// Of the first GPU of the event; of a repair below 0.
     pub id: i64,
     pub allocation_id: Uuid,
     /// GPUs of the allocation.
     pub gpus: i64,
     #[sqlx(try_from = "StoredHealth")]
     pub health: Health,
+    /// An operator repaired the host, or the device, by hand.
+    pub repair: bool,
     /// Not before the allocation had them.
     pub started_at: Timestamp,
     /// Not after; none: it lasts.
@@ -45,16 +47,25 @@ pub async fn health_events(
 ) -> Result<Vec<HealthEvent>> {
     Ok(sqlx::query_as(
         "WITH mine AS (
-             SELECT e.id, c.allocation_id, e.health, greatest(e.started_at, c.created_at) AS started_at,
+             SELECT e.id, c.allocation_id, e.health, false AS repair, greatest(e.started_at, c.created_at) AS started_at,
                     least(e.ended_at, c.released_at) AS ended_at
                FROM allocations a
                JOIN claims c ON c.allocation_id = a.id
                JOIN slot_health_events e ON e.node_id = c.node_id AND (c.kind = 'node_exclusive' OR e.slot_id = c.slot_id)
                 AND e.started_at < coalesce(c.released_at, 'infinity') AND coalesce(e.ended_at, 'infinity') > c.created_at
+              WHERE a.project_id = $1 AND ($2::uuid IS NULL OR a.id = $2)
+             UNION ALL
+             SELECT - ('x' || left(replace(b.id::text, '-', ''), 15))::bit(60)::bigint, c.allocation_id, 'degraded', true,
+                    greatest(b.opened_at, c.created_at), least(b.closed_at, c.released_at)
+               FROM allocations a
+               JOIN claims c ON c.allocation_id = a.id
+               JOIN break_fixes b ON b.node_id = c.node_id
+                AND (c.kind = 'node_exclusive' OR b.slot_id IS NULL OR b.slot_id = c.slot_id)
+                AND b.opened_at < coalesce(c.released_at, 'infinity') AND coalesce(b.closed_at, 'infinity') > c.created_at
               WHERE a.project_id = $1 AND ($2::uuid IS NULL OR a.id = $2)),
               events AS (
-             SELECT min(id) AS id, allocation_id, count(*) AS gpus, health, started_at, ended_at
-               FROM mine GROUP BY allocation_id, health, started_at, ended_at)
+             SELECT min(id) AS id, allocation_id, count(*) AS gpus, health, repair, started_at, ended_at
+               FROM mine GROUP BY allocation_id, health, repair, started_at, ended_at)
          SELECT * FROM events WHERE $3::timestamptz IS NULL OR (started_at, id) < ($3, $4)
           ORDER BY started_at DESC, id DESC LIMIT $5",
     )

@@ -42,10 +42,10 @@ pub(super) async fn insert_allocation(
     let stored = sqlx::query_as(concat!(
         "INSERT INTO allocations (id, project_id, name, region_code, sku, gpu_count, capacity_shape, node_id, state, image,
                                   ssh_public_keys, labels, guest_user, lab, price, principal, request_id, traceparent,
-                                  deadline_at, constraints)
+                                  deadline_at, constraints, ssh_key_names)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,
                  coalesce((SELECT n.lab FROM nodes n WHERE n.id = $8), $14), $15, $16, $17, $18,
-                 coalesce($19, clock_timestamp() + make_interval(secs => $20)), $21)
+                 coalesce($19, clock_timestamp() + make_interval(secs => $20)), $21, $22)
          RETURNING ",
         allocations::columns!()
     ))
@@ -70,6 +70,7 @@ pub(super) async fn insert_allocation(
     .bind(deadline.map(jiff::Timestamp::to_sqlx))
     .bind(workflows::PROVISION_WINDOW_SECONDS as f64)
     .bind(Json(&request.constraints))
+    .bind(&request.ssh_key_names)
     .fetch_one(conn)
     .await;
     stored.map_err(|error: sqlx::Error| {
@@ -139,6 +140,7 @@ pub(super) async fn begin(
         request.gpu_count, request.sku, request.region_code
     );
     let (principal, detail) = audited.map(|entry| (entry.principal, entry.detail)).unzip();
+    let origin = audit::origin::current();
     sqlx::query(
         "WITH claim AS (
              INSERT INTO claims (id, allocation_id, sku, kind, node_id, slot_id, slot_class, slot_generation, state,
@@ -158,8 +160,8 @@ pub(super) async fn begin(
          told AS (
              INSERT INTO timeline (allocation_id, sequence, step, state, percent, message, ended_at)
              SELECT $1, last, 'reserve', 'done', 100, $19, clock_timestamp() FROM head)
-         INSERT INTO audit (id, principal, action, resource, resource_id, request_id, detail)
-         SELECT $20, $21, 'allocation.create', 'allocation', $1::text, $18, $22 WHERE $21 IS NOT NULL",
+         INSERT INTO audit (id, principal, action, resource, resource_id, request_id, detail, address, user_agent, region)
+         SELECT $20, $21, 'allocation.create', 'allocation', $1::text, $18, $22, $24, $25, $26 WHERE $21 IS NOT NULL",
     )
     .bind(allocation.id)
     .bind(&allocation.sku)
@@ -184,6 +186,9 @@ pub(super) async fn begin(
     .bind(principal)
     .bind(detail)
     .bind(workflows::provision_of(allocation.capacity_shape))
+    .bind(&origin.address)
+    .bind(&origin.user_agent)
+    .bind(&origin.region)
     .execute(conn)
     .await?;
     Ok(())

@@ -1,6 +1,7 @@
 //! Whole nodes, with the test in the place of what will bring them up: one claim, one mode, and clean before sale.
 use futures::future::join_all;
 use gpuaas_placement::catalog::{self, Sku};
+use gpuaas_placement::force_release::{Attestation, Fate};
 use gpuaas_placement::model::Word;
 use gpuaas_placement::model::{Failure, Scope, Shape, SlotStatus};
 use gpuaas_placement::nodes::{self, NodeSpec};
@@ -8,7 +9,7 @@ use gpuaas_placement::provision::{self, HostState};
 use gpuaas_placement::repair::{self, Origin};
 use gpuaas_placement::reserve::{self, Policy, Request};
 use gpuaas_placement::slots::{Definition, Look};
-use gpuaas_placement::{Error, Result, claims, release, slots};
+use gpuaas_placement::{Error, Result, claims, force_release, release, slots};
 use gpuaas_placement_testing as testing;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff_sqlx::ToSqlx as _;
@@ -281,6 +282,34 @@ async fn b_21_b_32_one_exclusive_claim_takes_the_node_and_gives_it_back_to_appro
         .approve(node, &(0..8).map(h200_slot).collect::<Vec<_>>())
         .await;
     reserve(&world, &slice(&world)).await.expect("sold again");
+}
+
+#[tokio::test]
+async fn c_13_every_disk_that_was_destroyed_with_a_tenant_of_the_node_has_that_as_its_evidence() {
+    let (world, specs) = world_of(1).await;
+    let node = specs[0].id;
+    let id = reserve(&world, &whole(&world)).await.expect("reserved");
+    install(&world, id).await;
+    let attested = Attestation {
+        principal: "user:root",
+        fate: Fate::DisksDestroyed,
+        reason: "shredded",
+        billing_end: None,
+    };
+    let mut tx = world.allocation.begin().await.expect("begin");
+    force_release::force(&mut tx, id, &attested)
+        .await
+        .expect("forced");
+    tx.commit().await.expect("commit");
+    assert_eq!(world.count(node, SlotStatus::Retired).await, 8);
+    let proven = "SELECT count(*) FROM clean_evidence e JOIN slots s ON s.id = e.slot_id AND s.generation = e.generation
+                   WHERE e.kind = 'destroyed' AND e.detail ->> 'principal' = 'user:root'";
+    assert_eq!(world.number(proven).await, 8);
+    let mut conn = world.scheduler.acquire().await.expect("connection");
+    let report = gpuaas_placement::audit::ledger(&mut conn)
+        .await
+        .expect("audited");
+    assert_eq!(report.broken().count(), 0);
 }
 
 #[tokio::test]

@@ -151,6 +151,23 @@ fn without_a_report_only_one_and_all_are_offered() {
 }
 
 #[test]
+fn a_slot_that_nobody_has_and_that_is_being_wiped_is_not_in_use() {
+    let mut nodes = [node(1, 2)];
+    for slot in &mut nodes[0].slots {
+        slot.status = SlotStatus::Cleanup;
+    }
+    assert_eq!(reasons(&request(1), &nodes), [Cause::DisksBeingWiped]);
+    // whose VM is just being removed still has it
+    nodes[0].slots[0].held = true;
+    assert_eq!(
+        reasons(&request(1), &nodes),
+        [Cause::DisksBeingWiped, Cause::SlotsInUse]
+    );
+    nodes[0].enabled = false;
+    assert_eq!(reasons(&request(1), &nodes), [Cause::NodeDraining]);
+}
+
+#[test]
 fn b_17_free_gpus_of_two_nodes_do_not_add_up() {
     let mut nodes = [node(1, 8), node(2, 8)];
     for node in &mut nodes {

@@ -4,7 +4,7 @@ use gpuaas_placement::audit;
 use gpuaas_placement::drift::{self, Noted};
 use gpuaas_placement::model::Word;
 use gpuaas_placement::model::{Health, Slot, SlotClass, SlotStatus};
-use gpuaas_placement::{repair, slots};
+use gpuaas_placement::{Error, Scope, claims, provision, release, repair, slots};
 use gpuaas_placement_testing as testing;
 use gpuaas_proto::gpuaas::agent::v1::{HostAddress, HostDevices, HostDisk, HostFunction};
 use uuid::Uuid;
@@ -210,16 +210,20 @@ async fn p2_a_free_disk_that_somebody_used_takes_a_repair_although_the_drift_end
         let now = world.slots(node).await[index].clone();
         assert_eq!(now.status, SlotStatus::Available);
         assert_eq!(now.clean_generation, Some(slot.generation + 1));
-        // what was observed before that wipe says nothing
+        // what was observed before that wipe does not block the slot: at most it waits for the next report
         note(&world, node, Some(&bad)).await;
         let now = world.slots(node).await[index].clone();
-        let stale = if kind == "disk_content" {
-            SlotStatus::Available
-        } else {
-            SlotStatus::CleanupBlocked
-        };
-        assert_eq!(now.status, stale, "{kind}");
-        note(&world, node, Some(&as_approved(&world.slots(node).await))).await;
+        assert_eq!(now.status, SlotStatus::Available, "{kind}");
+        let says_nothing = kind == "disk_content";
+        assert_eq!(now.health_state == Health::Healthy, says_nothing, "{kind}");
+        let noted = note(&world, node, Some(&as_approved(&world.slots(node).await))).await;
+        assert_eq!(noted.wipes, 0, "{kind}");
+        let now = world.slots(node).await[index].clone();
+        assert_eq!(
+            (now.status, now.health_state),
+            (SlotStatus::Available, Health::Healthy),
+            "{kind}"
+        );
     }
     assert_clean(&world).await;
 }
@@ -270,6 +274,135 @@ async fn p2_a_free_disk_that_was_out_of_sight_is_wiped_before_it_is_offered_agai
     assert_clean(&world).await;
 }
 
+#[tokio::test]
+async fn p2_a_disk_that_was_used_and_whose_wipe_its_host_cannot_prove_any_more_takes_a_repair() {
+    let (world, node) = World::with_lab_slots(1).await;
+    let slots = world.slots(node).await;
+    let mut host = as_approved(&slots);
+    // the host has lost what it knew of the slot
+    host.disks[0].slot_id = String::new();
+    host.disks[0].proven_generation = 0;
+    assert_eq!(note(&world, node, Some(&host)).await, Noted::default());
+    let mut used = host.clone();
+    used.disks[0].uses = vec!["nvme1n1 is mounted at /mnt".into()];
+    note(&world, node, Some(&used)).await;
+    let now = world.slots(node).await;
+    assert_eq!(
+        (now[0].status, now[0].health_state),
+        (SlotStatus::Available, Health::Degraded)
+    );
+    // what is on it may be somebody's data: nothing is wiped by itself
+    assert_eq!(note(&world, node, Some(&host)).await.wipes, 0);
+    assert_eq!(
+        world.slots(node).await[0].status,
+        SlotStatus::CleanupBlocked
+    );
+    assert_clean(&world).await;
+}
+
+#[tokio::test]
+async fn p2_a_disk_that_comes_back_in_use_takes_a_repair_whatever_its_host_can_prove() {
+    let (world, node) = World::with_lab_slots(1).await;
+    let good = as_approved(&world.slots(node).await);
+    let mut away = good.clone();
+    away.disks.clear();
+    note(&world, node, Some(&away)).await;
+    let mut used = good.clone();
+    used.disks[0].slot_id = String::new();
+    used.disks[0].proven_generation = 0;
+    used.disks[0].uses = vec!["nvme1n1 is mounted at /mnt".into()];
+    assert_eq!(note(&world, node, Some(&used)).await.wipes, 0);
+    note(&world, node, Some(&good)).await;
+    assert_eq!(
+        world.slots(node).await[0].status,
+        SlotStatus::CleanupBlocked
+    );
+    assert_clean(&world).await;
+}
+
+#[tokio::test]
+async fn p2_a_disk_in_doubt_while_its_slot_is_reserved_is_wiped_before_anybody_gets_it() {
+    type Change = fn(&mut HostDevices, usize);
+    let changes: [(Change, &str); 4] = [
+        (|host, index| drop(host.disks.remove(index)), "disk_missing"),
+        (
+            |host, index| host.disks[index].fault = "input/output error".into(),
+            "disk_faulty",
+        ),
+        (
+            |host, index| host.disks[index].uses = vec!["nvme1n1 is mounted at /mnt".into()],
+            "disk_in_use",
+        ),
+        (
+            |host, index| host.disks[index].content = vec!["signature ext4".into()],
+            "disk_content",
+        ),
+    ];
+    for (change, kind) in changes {
+        let (world, node) = World::with_lab_slots(2).await;
+        let good = as_approved(&world.slots(node).await);
+        note(&world, node, Some(&good)).await;
+        let id = world.reserved(1).await;
+        let slots = world.slots(node).await;
+        let held = slots
+            .iter()
+            .position(|slot| slot.allocation_id == Some(id))
+            .expect("held");
+        // what was reported before the last wipe is of another time, and its host is as it was
+        let mut bad = good.clone();
+        change(&mut bad, held);
+        note(&world, node, Some(&bad)).await;
+        note(&world, node, Some(&good)).await;
+        let now = world.slots(node).await[held].clone();
+        assert_eq!(now.status, SlotStatus::CleanupBlocked, "{kind}");
+
+        // its launch does not begin
+        let fence = world.take(id).await;
+        let mut tx = world.allocation.begin().await.expect("begin");
+        let refused = provision::start(&mut tx, fence, id).await;
+        assert!(
+            matches!(refused, Err(Error::Conflict { what: "slot", .. })),
+            "{kind}: {refused:?}"
+        );
+        assert!(claims::are_blocked(&mut tx, id).await.expect("claims"));
+        drop(tx);
+        // released, it is not free again, and only a repair with its wipe makes it so
+        let mut tx = world.allocation.begin().await.expect("begin");
+        release::begin(&mut tx, Scope::Platform, id, "", "")
+            .await
+            .expect("released");
+        tx.commit().await.expect("commit");
+        let now = world.slots(node).await[held].clone();
+        assert_eq!(now.status, SlotStatus::CleanupBlocked, "{kind}");
+        assert_clean(&world).await;
+        let mut tx = world.allocation.begin().await.expect("begin");
+        repair::begin(&mut tx, node, now.id, "", "")
+            .await
+            .expect("repaired by an operator");
+        tx.commit().await.expect("commit");
+        testing::wipe(&world.allocation, node).await;
+        assert_eq!(world.count(node, SlotStatus::Available).await, 2, "{kind}");
+        assert_clean(&world).await;
+    }
+}
+
+#[tokio::test]
+async fn p2_a_report_from_before_the_wipe_ends_no_launch() {
+    let (world, node) = World::with_lab_slots(1).await;
+    let good = as_approved(&world.slots(node).await);
+    let mut stale = good.clone();
+    stale.disks[0].slot_id = String::new();
+    stale.disks[0].proven_generation = 0;
+    stale.disks[0].uses = vec!["nvme1n1 is mounted at /mnt".into()];
+    let id = world.reserved(1).await;
+    note(&world, node, Some(&stale)).await;
+    assert_eq!(world.slots(node).await[0].status, SlotStatus::Reserved);
+    note(&world, node, Some(&good)).await;
+    world.activate(id).await;
+    assert_eq!(world.slots(node).await[0].status, SlotStatus::Active);
+}
+
+/// what the host says of MAC, virtual function and disk is held against the slot before it is schedulable.
 #[tokio::test]
 async fn a_58_a_slot_is_compared_when_it_is_approved() {
     let world = World::new().await;

@@ -1,8 +1,9 @@
 //! The fleet record against the real ledger: what it counts, and what a project reads of the health of what it has.
+use gpuaas_placement::care;
 use gpuaas_placement::fleet::{
     self, Counts, EventQuery, FleetCounts, HealthEvent, Pool, Query, Rollup,
 };
-use gpuaas_placement::model::Health;
+use gpuaas_placement::model::{Health, Word};
 use gpuaas_placement::nodes::{self, NodeSpec};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
@@ -407,4 +408,67 @@ async fn an_event_that_outlasts_an_allocation_ends_for_it_with_its_release() {
         .number("SELECT count(*) FROM slot_health_events WHERE ended_at IS NULL")
         .await;
     assert_eq!(lasts, 1, "for the operator it lasts");
+}
+
+#[tokio::test]
+async fn a_project_reads_of_the_repairs_of_what_it_has_and_of_no_others() {
+    let world = World::new().await;
+    let spec = lab_node(&world, "a", "", 2).await;
+    let open = async |slot: Option<Uuid>| {
+        let mut tx = world.scheduler.begin().await.expect("begin");
+        let word = Word::of("user:root", "fan tray 2 stands");
+        let record = care::open(&mut tx, Uuid::now_v7(), spec.id, slot, word)
+            .await
+            .expect("opened");
+        tx.commit().await.expect("commit");
+        record.id
+    };
+    let close = async |id: Uuid| {
+        let mut tx = world.scheduler.begin().await.expect("begin");
+        let word = Word::of("user:root", "all fans turn");
+        care::close(&mut tx, spec.id, id, word)
+            .await
+            .expect("closed");
+        tx.commit().await.expect("commit");
+    };
+    // one from before its time is not its business
+    close(open(None).await).await;
+    world
+        .run(&format!(
+            "UPDATE nodes SET admin_state = 'enabled' WHERE id = '{}'",
+            spec.id
+        ))
+        .await;
+    let allocation = world.active(1).await;
+    let slots = world.slots(spec.id).await;
+    let (own, other) = if slots[0].allocation_id == Some(allocation) {
+        (slots[0].id, slots[1].id)
+    } else {
+        (slots[1].id, slots[0].id)
+    };
+    let others = open(Some(other)).await;
+    assert_eq!(events(&world, world.project).await, []);
+    let of_host = open(None).await;
+    let seen = events(&world, world.project).await;
+    assert!(
+        matches!(seen.as_slice(), [one] if one.repair && one.ended_at.is_none() && one.gpus == 1),
+        "{seen:?}"
+    );
+    close(of_host).await;
+    close(open(Some(own)).await).await;
+    close(others).await;
+    let seen = events(&world, world.project).await;
+    assert_eq!(seen.len(), 2, "{seen:?}");
+    assert!(seen.iter().all(|one| one.ended_at.is_some()), "{seen:?}");
+    // page by page
+    let query = EventQuery {
+        project_id: world.project,
+        allocation_id: Some(allocation),
+        before: Some((seen[0].started_at, seen[0].id)),
+    };
+    let mut conn = world.scheduler.acquire().await.expect("connection");
+    let rest = fleet::health_events(&mut conn, query, 100)
+        .await
+        .expect("listed");
+    assert_eq!(rest, seen[1..]);
 }

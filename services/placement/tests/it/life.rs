@@ -477,10 +477,10 @@ async fn a_critical_finding_takes_its_slot_or_node_out_of_sale_and_no_other_does
             .admin_state,
         "cordoned"
     );
-    let open = care::findings(&mut conn, node, true, 10)
+    let open = care::findings(&mut conn, node, true, None, 10)
         .await
         .expect("findings");
-    let all = care::findings(&mut conn, node, false, 10)
+    let all = care::findings(&mut conn, node, false, None, 10)
         .await
         .expect("findings");
     assert_eq!((open.len(), all.len()), (1, 2));

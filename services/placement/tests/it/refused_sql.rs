@@ -197,6 +197,9 @@ const CASES: &[(&str, &str, &str)] = &[
      "INSERT INTO audit (id, principal, action, resource, resource_id, request_id) VALUES (gen_random_uuid(), 'a', 'b', 'c', 'd', 'e');
       UPDATE audit SET principal = 'x'", IMMUTABLE),
     ("audit emptied", "TRUNCATE audit", IMMUTABLE),
+    ("audit row removed",
+     "INSERT INTO audit (id, principal, action, resource, resource_id, request_id) VALUES (gen_random_uuid(), 'a', 'b', 'c', 'd', 'e');
+      DELETE FROM audit", IMMUTABLE),
     ("a second cell", "INSERT INTO cell VALUES (false, 1)", CHECK),
 ];
 

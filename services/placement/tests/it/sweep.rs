@@ -1,7 +1,7 @@
 //! Old events go, in order and without a gap; young ones, unstamped ones and the last one stay.
 use gpuaas_common::idempotency;
 use gpuaas_placement::model::Scope;
-use gpuaas_placement::{events, release, stamper, sweep};
+use gpuaas_placement::{events, release, slots, stamper, sweep};
 
 use crate::world::World;
 
@@ -199,4 +199,80 @@ async fn only_the_role_of_the_log_may_sweep_it() {
             .as_deref(),
         Some("42501")
     );
+}
+
+#[tokio::test]
+async fn histories_past_their_retention_go_and_the_latest_of_each_stays() {
+    let (world, node) = World::with_lab_slots(2).await;
+    let slot = world.slots(node).await[0].id;
+    let set = async |disabled| {
+        let mut tx = world.scheduler.begin().await.expect("begin");
+        let word = gpuaas_placement::model::Word::of("user:root", "tried");
+        slots::set_admin_state(&mut tx, node, slot, disabled, word)
+            .await
+            .expect("set");
+        tx.commit().await.expect("commit");
+    };
+    for disabled in [true, false, true, false] {
+        set(disabled).await;
+    }
+    world
+        .run(&format!(
+            "UPDATE nodes SET admin_state = 'cordoned', admin_by = 'user:root' WHERE id = '{node}';
+             UPDATE nodes SET admin_state = 'enabled' WHERE id = '{node}';
+             UPDATE slots SET host_health = 'degraded' WHERE id = '{slot}';
+             UPDATE slots SET host_health = 'healthy' WHERE id = '{slot}';
+             UPDATE slots SET host_health = 'failed' WHERE id = '{slot}'"
+        ))
+        .await;
+    let counts = async || {
+        let mut counts = Vec::new();
+        for table in ["node_history", "slot_history", "slot_health_events"] {
+            let of = format!(
+                "SELECT count(*) FROM {table} WHERE {}",
+                if table == "node_history" {
+                    format!("node_id = '{node}'")
+                } else {
+                    format!("slot_id = '{slot}'")
+                }
+            );
+            counts.push(world.number(&of).await);
+        }
+        counts
+    };
+    let before = counts().await;
+    assert!(before.iter().all(|count| *count > 1), "{before:?}");
+    assert_eq!(
+        sweep::histories(&world.allocation, 400)
+            .await
+            .expect("sweep"),
+        0
+    );
+    world
+        .run_past_guards(
+            "UPDATE node_history SET at = at - interval '401 days';
+             UPDATE slot_history SET at = at - interval '401 days';
+             UPDATE slot_health_events SET started_at = started_at - interval '401 days', ended_at = ended_at - interval '401 days'",
+        )
+        .await;
+    assert!(
+        sweep::histories(&world.allocation, 400)
+            .await
+            .expect("sweep")
+            > 0
+    );
+    assert_eq!(counts().await, [1, 1, 1], "what each was last stays");
+    let too_short = sweep::histories(&world.allocation, 29).await;
+    assert!(too_short.is_err(), "{too_short:?}");
+    let refused = sqlx::query("SELECT sweep_histories(interval '400 days', 1)")
+        .execute(&*world.scheduler)
+        .await;
+    assert!(refused.is_err(), "not the scheduler's");
+    // nobody erases what happened this month
+    set(true).await;
+    let young = sqlx::query("DELETE FROM slot_history WHERE slot_id = $1")
+        .bind(slot)
+        .execute(&world.owner)
+        .await;
+    assert!(young.is_err(), "{young:?}");
 }

@@ -173,6 +173,7 @@ impl World {
                 ..Image::default()
             },
             ssh_public_keys: vec!["ssh-ed25519 AAAA alice".into()],
+            ssh_key_names: Vec::new(),
             labels: BTreeMap::from([("team".into(), "a".into())]),
             request_id: "req-1".into(),
             traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".into(),

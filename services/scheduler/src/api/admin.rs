@@ -66,11 +66,15 @@ impl Api {
         if let Lookup::Replay { resource_id } = idempotency::lookup(&mut tx, scope, &hash).await? {
             return Ok(wire::sku(catalog::sku(&mut tx, &resource_id).await?));
         }
+        // of an SKU that is new there is none before
+        let before = catalog::sku(&mut tx, &sku.code).await.ok().map(wire::sku);
         let stored = catalog::put_sku(&mut tx, &sku).await?;
         let detail = json!({
             "capacity_shape": stored.capacity_shape, "slot_class": stored.slot_class,
             "allowed_gpu_counts": stored.allowed_gpu_counts, "profile": stored.profile,
         });
+        let after = wire::sku(stored.clone());
+        let detail = audit::with_digests(detail, before.as_ref(), &after);
         let entry = audit::Entry {
             principal: &caller.principal,
             action: "sku.put",

@@ -12,6 +12,7 @@ use gpuaas_proto::gpuaas::scheduler::v1::{
     ListNodeFindingsResponse, NodeFinding, OpenBreakFixRequest, ReportNodeFindingRequest,
     ResolveNodeFindingRequest,
 };
+use jiff_sqlx::{Timestamp, ToSqlx as _};
 use prost::Message;
 use serde_json::{Value, json};
 use sqlx::PgConnection;
@@ -38,9 +39,7 @@ impl NodeCareService for Api {
         request: Request<ListBreakFixesRequest>,
     ) -> Result<Response<ListBreakFixesResponse>, Status> {
         Caller::of(&request)?;
-        let node_id = id::parse("node_id", &request.get_ref().node_id)?;
-        let limit = page::page_size(request.get_ref().page_size)?;
-        Ok(Response::new(self.break_fixes(node_id, limit).await?))
+        Ok(Response::new(self.break_fixes(request.get_ref()).await?))
     }
 
     async fn add_break_fix_action(
@@ -72,16 +71,7 @@ impl NodeCareService for Api {
         request: Request<ListNodeFindingsRequest>,
     ) -> Result<Response<ListNodeFindingsResponse>, Status> {
         Caller::of(&request)?;
-        let node_id = id::parse("node_id", &request.get_ref().node_id)?;
-        let limit = page::page_size(request.get_ref().page_size)?;
-        let open = !request.get_ref().include_resolved;
-        let mut conn = self.pool.acquire().await.map_err(Error::from)?;
-        let rows = care::findings(&mut conn, node_id, open, limit)
-            .await
-            .map_err(Error::from)?;
-        Ok(Response::new(ListNodeFindingsResponse {
-            findings: rows.into_iter().map(finding).collect(),
-        }))
+        Ok(Response::new(self.findings(request.get_ref()).await?))
     }
 
     async fn resolve_node_finding(
@@ -217,14 +207,46 @@ impl Api {
         Ok(record)
     }
 
-    async fn break_fixes(&self, node_id: Uuid, limit: i64) -> Result<ListBreakFixesResponse> {
+    async fn break_fixes(&self, request: &ListBreakFixesRequest) -> Result<ListBreakFixesResponse> {
+        let node_id = id::parse("node_id", &request.node_id)?;
+        let page = Page::of(
+            request.page_size,
+            &request.page_token,
+            ["break_fixes", &request.node_id],
+        )?;
         let mut conn = self.pool.acquire().await?;
+        let mut rows = care::break_fixes(&mut conn, node_id, page.after, page.size + 1).await?;
+        let next_page_token = page.cut(&mut rows, |row| (row.opened_at, row.id));
         let mut break_fixes = Vec::new();
-        for record in care::break_fixes(&mut conn, node_id, limit).await? {
+        for record in rows {
             let actions = care::actions(&mut conn, record.id).await?;
             break_fixes.push(break_fix(record, actions));
         }
-        Ok(ListBreakFixesResponse { break_fixes })
+        Ok(ListBreakFixesResponse {
+            break_fixes,
+            next_page_token,
+        })
+    }
+
+    async fn findings(
+        &self,
+        request: &ListNodeFindingsRequest,
+    ) -> Result<ListNodeFindingsResponse> {
+        let node_id = id::parse("node_id", &request.node_id)?;
+        let open = !request.include_resolved;
+        let kind = if open { "open_findings" } else { "findings" };
+        let page = Page::of(
+            request.page_size,
+            &request.page_token,
+            [kind, &request.node_id],
+        )?;
+        let mut conn = self.pool.acquire().await?;
+        let mut rows = care::findings(&mut conn, node_id, open, page.after, page.size + 1).await?;
+        let next_page_token = page.cut(&mut rows, |row| (row.last_at, row.id));
+        Ok(ListNodeFindingsResponse {
+            findings: rows.into_iter().map(finding).collect(),
+            next_page_token,
+        })
     }
 
     async fn report(&self, call: &Call, request: &ReportNodeFindingRequest) -> Result<NodeFinding> {
@@ -289,6 +311,39 @@ impl Api {
         tx.commit().await?;
         tracing::info!(node_id = %call.node_id, finding_id = %id, "resolve finding");
         Ok(finding(found))
+    }
+}
+
+/// A page of what is listed by time, newest first.
+struct Page<'a> {
+    size: i64,
+    /// The last row of the page before.
+    after: Option<(Timestamp, Uuid)>,
+    query: [&'a str; 2],
+}
+
+impl<'a> Page<'a> {
+    fn of(size: i32, token: &str, query: [&'a str; 2]) -> Result<Self> {
+        let after: Option<(jiff::Timestamp, Uuid)> = page::decode(token, &query)?;
+        Ok(Self {
+            size: page::page_size(size)?,
+            after: after.map(|(at, id)| (at.to_sqlx(), id)),
+            query,
+        })
+    }
+
+    /// Cuts off the row that shows that there are more, and returns the token of the next page.
+    fn cut<T>(&self, rows: &mut Vec<T>, key: impl Fn(&T) -> (Timestamp, Uuid)) -> String {
+        let size = usize::try_from(self.size).unwrap_or(usize::MAX);
+        if rows.len() <= size {
+            return String::new();
+        }
+        rows.truncate(size);
+        let last = rows.last().map(|row| {
+            let (at, id) = key(row);
+            (at.to_jiff(), id)
+        });
+        last.map_or_else(String::new, |last| page::encode(&last, &self.query))
     }
 }
 

@@ -214,6 +214,9 @@ fn counted(rollup: fleet::Rollup) -> pb::FleetRollup {
 
 fn event(event: &fleet::HealthEvent) -> pb::HealthEvent {
     let message = match event.health {
+        _ if event.repair => {
+            "An operator repairs the host of the GPUs by hand. It takes no new allocations meanwhile."
+        }
         Health::Healthy => "",
         Health::Unknown => "The host did not report: whether the GPUs were reachable is unknown.",
         Health::Degraded => "A check of the host failed: the GPUs may have been impaired.",
@@ -227,5 +230,6 @@ fn event(event: &fleet::HealthEvent) -> pb::HealthEvent {
         start_time: Some(time(event.started_at)),
         end_time: event.ended_at.map(time),
         message: message.to_owned(),
+        repair: event.repair,
     }
 }

@@ -170,6 +170,12 @@ fn one(request: internal::ReserveRequest) -> Result<Request> {
     if !(1..=MAX_KEYS).contains(&request.ssh_public_keys.len()) {
         return Err(Error::invalid("ssh_public_keys", "must be one to ten keys"));
     }
+    if ![0, request.ssh_public_keys.len()].contains(&request.ssh_key_names.len()) {
+        return Err(Error::invalid(
+            "ssh_key_names",
+            "must be one for each key, or none",
+        ));
+    }
     let capacity_shape = Shape::from_wire(request.capacity_shape());
     Ok(Request {
         project_id: id::parse("project_id", &request.project_id)?,
@@ -187,6 +193,7 @@ fn one(request: internal::ReserveRequest) -> Result<Request> {
         gpu_count: request.gpu_count,
         capacity_shape,
         ssh_public_keys: request.ssh_public_keys,
+        ssh_key_names: request.ssh_key_names,
         request_id: request.request_id,
         traceparent: request.traceparent,
         constraints: constraints(&request.placement.unwrap_or_default())?,

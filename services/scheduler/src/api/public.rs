@@ -65,7 +65,7 @@ impl Api {
         let mut conn = self.pool.acquire().await?;
         // one more than requested shows whether there is a next page
         let after = after.as_deref().unwrap_or_default();
-        let mut rows = if caller.admin {
+        let mut rows = if caller.platform_role.is_some() {
             catalog::skus(&mut conn, after, size + 1).await?
         } else {
             catalog::priced_skus(&mut conn, after, size + 1).await?

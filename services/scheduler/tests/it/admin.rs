@@ -145,7 +145,7 @@ async fn skus_are_listed_in_pages_with_their_price() {
     assert_eq!((rest.skus.len(), rest.next_page_token.as_str()), (1, ""));
     let mut member = by(ListSkusRequest::default(), None);
     if let Some(caller) = member.extensions_mut().get_mut::<Caller>() {
-        caller.admin = false;
+        caller.platform_role = None;
     }
     assert_eq!(
         ok(world.api.list_skus(member).await).skus,
@@ -292,7 +292,7 @@ fn of_json(code: &str, body: &Value) -> Sku {
     }
 }
 
-/// The catalogue that a first start makes is one the product takes, and sells slices by that profile.
+/// what a slot of the class is worth. The catalogue that a first start makes is one the product takes, and sells slices by that profile.
 #[tokio::test]
 async fn b_05_b_08_b_09_the_first_catalogue_sells_the_h200_slice_by_its_tuned_profile() {
     let world = World::new().await;

@@ -75,7 +75,7 @@ async fn break_fix_records_and_findings_are_said_once_per_key_and_on_record() {
     );
     let list = ListBreakFixesRequest {
         node_id: node_id.clone(),
-        page_size: 0,
+        ..Default::default()
     };
     let listed = ok(world.api.list_break_fixes(by(list, None)).await).break_fixes;
     assert_eq!((listed.len(), listed[0].actions.len()), (1, 1));
@@ -110,7 +110,7 @@ async fn break_fix_records_and_findings_are_said_once_per_key_and_on_record() {
     let list = |include_resolved| ListNodeFindingsRequest {
         node_id: node_id.clone(),
         include_resolved,
-        page_size: 0,
+        ..Default::default()
     };
     assert!(
         ok(world.api.list_node_findings(by(list(false), None)).await)
@@ -268,4 +268,76 @@ async fn a_node_is_retired_once_per_key() {
     }
     let audited = "SELECT count(*) FROM placement.audit WHERE action = 'node.delete'";
     assert_eq!(world.number(audited).await, 1);
+}
+
+#[tokio::test]
+async fn records_and_findings_are_listed_page_by_page() {
+    let (world, node_id, _) = World::with_slots(1).await;
+    for number in 0..5 {
+        let open = OpenBreakFixRequest {
+            node_id: node_id.clone(),
+            fault: format!("fault {number}"),
+            ..Default::default()
+        };
+        let key = format!("o{number}");
+        ok(world.api.open_break_fix(by(open, Some(&key))).await);
+        let report = ReportNodeFindingRequest {
+            node_id: node_id.clone(),
+            source: "dcgm".into(),
+            code: format!("XID_{number}"),
+            severity: FindingSeverity::Info.into(),
+            ..Default::default()
+        };
+        let key = format!("f{number}");
+        ok(world.api.report_node_finding(by(report, Some(&key))).await);
+    }
+    let (mut faults, mut codes) = (Vec::new(), Vec::new());
+    let mut token = String::new();
+    loop {
+        let list = ListBreakFixesRequest {
+            node_id: node_id.clone(),
+            page_size: 2,
+            page_token: token,
+        };
+        let page = ok(world.api.list_break_fixes(by(list, None)).await);
+        assert!(page.break_fixes.len() <= 2);
+        faults.extend(page.break_fixes.into_iter().map(|record| record.fault));
+        token = page.next_page_token;
+        if token.is_empty() {
+            break;
+        }
+    }
+    let list = |page_token: String, include_resolved| ListNodeFindingsRequest {
+        node_id: node_id.clone(),
+        include_resolved,
+        page_size: 2,
+        page_token,
+    };
+    loop {
+        let page = ok(world
+            .api
+            .list_node_findings(by(list(token, false), None))
+            .await);
+        codes.extend(page.findings.into_iter().map(|finding| finding.code));
+        token = page.next_page_token;
+        if token.is_empty() {
+            break;
+        }
+        // a token is of its own list alone
+        let other = refused(
+            world
+                .api
+                .list_node_findings(by(list(token.clone(), true), None))
+                .await,
+        );
+        assert_eq!(other.reason(), ErrorReason::PageTokenInvalid);
+    }
+    let newest_first = |name: &str| -> Vec<String> {
+        (0..5)
+            .rev()
+            .map(|number| format!("{name}{number}"))
+            .collect()
+    };
+    assert_eq!(faults, newest_first("fault "));
+    assert_eq!(codes, newest_first("XID_"));
 }

@@ -156,7 +156,8 @@ fn member<T>(message: T, projects: Vec<Uuid>) -> Request<T> {
     let caller = Caller {
         principal: "user:alice".into(),
         projects,
-        admin: false,
+        platform_role: None,
+        action: None,
         request_id: "req-1".into(),
         idempotency_key: None,
     };

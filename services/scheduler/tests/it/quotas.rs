@@ -20,7 +20,8 @@ fn member<T>(message: T, projects: &[Uuid]) -> Request<T> {
     request.extensions_mut().insert(Caller {
         principal: "user:alice".into(),
         projects: projects.to_vec(),
-        admin: false,
+        platform_role: None,
+        action: None,
         request_id: "req-3".into(),
         idempotency_key: None,
     });

@@ -26,7 +26,8 @@ pub fn member<T>(message: T, projects: &[Uuid], key: Option<&str>) -> Request<T>
     request.extensions_mut().insert(Caller {
         principal: "user:alice".into(),
         projects: projects.to_vec(),
-        admin: false,
+        platform_role: None,
+        action: None,
         request_id: "req-3".into(),
         idempotency_key: key.map(str::to_owned),
     });

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use gpuaas_common::Error;
 use gpuaas_common::id::IdGen;
-use gpuaas_common::identity::Caller;
+use gpuaas_common::identity::{Caller, PlatformRole};
 use gpuaas_common::wake::Wake;
 use gpuaas_dev::postgres::TestDb;
 use gpuaas_placement::capacity::Ledger;
@@ -37,7 +37,8 @@ pub fn by<T>(message: T, key: Option<&str>) -> Request<T> {
     request.extensions_mut().insert(Caller {
         principal: "user:root".into(),
         projects: Vec::new(),
-        admin: true,
+        platform_role: Some(PlatformRole::Admin),
+        action: None,
         request_id: "req-1".into(),
         idempotency_key: key.map(str::to_owned),
     });

@@ -3,6 +3,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use futures::Stream;
+use gpuaas_common::audit;
 use gpuaas_proto::gpuaas::internal::terminal::v1 as pb;
 use gpuaas_proto::gpuaas::internal::terminal::v1::relay_request::Message;
 use gpuaas_proto::gpuaas::internal::terminal::v1::terminal_relay_service_server::TerminalRelayService;
@@ -177,9 +178,8 @@ impl TerminalRelayService for RelayApi {
             id: Uuid::now_v7(),
             out,
         };
-        self.deps
-            .tasks
-            .spawn(serve(self.deps.clone(), request.into_inner(), link));
+        let serving = serve(self.deps.clone(), request.into_inner(), link);
+        self.deps.tasks.spawn(audit::origin::carry(serving));
         Ok(Response::new(Box::pin(ReceiverStream::new(stream))))
     }
 }

@@ -77,8 +77,8 @@ pub(crate) async fn open(deps: &Deps, spec: OpenSpec, link: Link) -> Result<Hand
     };
     // before the target is resolved: a release from now on finds the session
     deps.registry.insert(ticket.session_id, handle.clone());
-    deps.tasks
-        .spawn(live(deps.clone(), ticket, spec, link, received, killed));
+    let live = live(deps.clone(), ticket, spec, link, received, killed);
+    deps.tasks.spawn(audit::origin::carry(live));
     Ok(handle)
 }
 

@@ -80,6 +80,7 @@ impl World {
             }),
             redis: Default::default(),
             telemetry: Default::default(),
+            audit: Default::default(),
             peers: Default::default(),
         };
         let ctx = Context::new("terminal-gateway", settings).expect("context");

@@ -65,6 +65,7 @@ async fn inc_25_f_07_a_slice_terminal_needs_no_unix_user_of_its_host() {
     client.until("<hostname>").await;
 }
 
+/// C-25: `terminal.open`.
 #[tokio::test(flavor = "multi_thread")]
 async fn f_09_opening_and_closing_are_on_record() {
     let world = World::start().await;

@@ -189,6 +189,7 @@ impl Ports {
             database: None,
             redis: Default::default(),
             telemetry: Default::default(),
+            audit: Default::default(),
             peers: BTreeMap::new(),
         }
     }
@@ -222,6 +223,7 @@ impl World {
             key_file: folder.path().join("dev.key"),
             issuer: ISSUER.to_owned(),
             audience: "gpuaas".to_owned(),
+            ..DevIssuerSettings::default()
         };
         let dev = DevIssuer::open_or_create(dev_settings.clone()).expect("issuer");
         let principal = |subject, name| NewPrincipal {

@@ -99,6 +99,7 @@ impl Pair<'_> {
                 };
                 let request = pb::SetNetworkGroupRequest {
                     network_group: Some(network_group),
+                    version: 0,
                 };
                 self.host
                     .leases()

@@ -1,7 +1,7 @@
-//! Audit of the ledger.
+//! The audit trail, and the audit of the ledger.
 use serde_json::Value;
 
-use super::Session;
+use super::{Session, trail};
 use crate::failure::Failure;
 use crate::output::{print_json, print_table};
 
@@ -9,11 +9,21 @@ use crate::output::{print_json, print_table};
 pub enum Command {
     /// Check every invariant of the ledger on one snapshot. Exits with 1 if one is violated.
     Ledger,
+    /// List audit records, newest first.
+    List(trail::ListFlags),
+    /// Write sealed audit records as JSON lines, each chain in its order.
+    Export(trail::ExportFlags),
+    /// Recompute the hash chains of the audit records, and print their heads. Exits with 1 if a record was changed, removed or
+    /// moved, and names it.
+    Verify(trail::VerifyFlags),
 }
 
 pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
         Command::Ledger => ledger(session).await,
+        Command::List(flags) => trail::list(session, flags).await,
+        Command::Export(flags) => trail::export(session, flags).await,
+        Command::Verify(flags) => trail::verify(session, flags).await,
     }
 }
 

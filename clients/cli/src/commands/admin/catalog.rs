@@ -4,12 +4,14 @@ use serde_json::{Value, json};
 
 use super::{Session, done};
 use crate::api::parse;
-use crate::commands::{catalog::print_images, given};
+use crate::commands::{catalog as listed, catalog::print_images, given};
 use crate::failure::Failure;
 use crate::output::{Money, money, parse_money, print_json, print_table, time};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Region {
+    /// List the regions.
+    List,
     /// Create or replace a region.
     Put {
         /// A DNS label.
@@ -32,7 +34,10 @@ pub async fn region(session: &Session, command: Region) -> Result<(), Failure> {
         name,
         disabled,
         reason,
-    } = command;
+    } = command
+    else {
+        return listed::regions(session).await;
+    };
     let name = match name {
         Some(name) => name,
         None => present_name(session, &code)
@@ -70,6 +75,8 @@ async fn present_name(session: &Session, code: &str) -> Result<Option<String>, F
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Sku {
+    /// List the SKUs, with those that have no price yet.
+    List,
     /// Create or replace a SKU.
     Put(SkuFlags),
 }
@@ -105,7 +112,9 @@ pub struct SkuFlags {
 }
 
 pub async fn sku(session: &Session, command: Sku) -> Result<(), Failure> {
-    let Sku::Put(flags) = command;
+    let Sku::Put(flags) = command else {
+        return listed::skus(session).await;
+    };
     let body = json!({
         "display_name": flags.name,
         "capacity_shape": flags.shape,

@@ -14,12 +14,10 @@ mod queue;
 mod quota;
 mod reservations;
 mod slots;
+mod trail;
 
-use serde_json::Value;
-
-use super::Session;
+use super::{Session, done};
 use crate::failure::Failure;
-use crate::output::print_json;
 
 /// Help of an argument that is a project.
 const PROJECT_HELP: &str = "Project: its name, or its id, a UUID; see the column PROJECT of `gpuaas admin queue list`, `gpuaas admin reservations list` and \
@@ -65,7 +63,7 @@ pub enum Command {
     /// Capacity reservations of all projects.
     #[command(subcommand)]
     Reservations(reservations::Command),
-    /// Audits of the ledger.
+    /// The audit trail, and audits of the ledger.
     #[command(subcommand)]
     Audit(audit::Command),
 }
@@ -91,14 +89,5 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Queue(command) => queue::run(session, command).await,
         Command::Reservations(command) => reservations::run(session, command).await,
         Command::Audit(command) => audit::run(session, command).await,
-    }
-}
-
-/// Prints the result as a sentence, or the answer as JSON.
-fn done(session: &Session, answer: &Value, sentence: &str) {
-    if session.json() {
-        print_json(answer);
-    } else {
-        say!("{sentence}");
     }
 }

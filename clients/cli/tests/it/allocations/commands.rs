@@ -14,7 +14,7 @@ fn an_empty_list_says_what_to_do() {
     let ran = world.run(&["list"]).ok();
     assert_eq!(
         ran.out,
-        "No allocations now. Launch one: gpuaas launch --sku SKU --image IMAGE --ssh-key FILE\n"
+        "No allocations now. Launch one: gpuaas launch --sku SKU --image IMAGE\n"
     );
     assert_eq!(
         world.seen()[0].authorization.as_deref(),

@@ -1,13 +1,13 @@
 /** One allocation: its details, login, cost and timeline. */
 import { Suspense, lazy, useRef } from "react";
 import { Link } from "wouter";
-import { useUsage } from "../../api/queries";
-import type { Allocation, PlacementConstraints, TimelineEntry } from "../../api/types";
+import { useSkus, useUsage } from "../../api/queries";
+import type { Allocation, PlacementConstraints, Sku, TimelineEntry } from "../../api/types";
 import { useAllocationWatch } from "../../api/watches";
 import { amountOf, exact, sum } from "../../lib/money";
 import { knownHosts, sshCommand } from "../../lib/ssh";
 import { duration } from "../../lib/time";
-import { sentence } from "../../lib/text";
+import { bytes, sentence } from "../../lib/text";
 import { Button, Card, Code, CopyButton, Facts, LabMark, MoneyText, Progress, Skeleton, Time } from "../../ui/basics";
 import { SquareTerminal, TriangleAlert } from "../../ui/icons";
 import { ProblemNote } from "../../ui/problem";
@@ -175,6 +175,23 @@ function placementRow(constraints: PlacementConstraints | undefined): [string, R
   return text ? [["Placement", text]] : [];
 }
 
+/** The keys as people know them: by name, otherwise by fingerprint. */
+export function keysText(config: Allocation["config"]): string {
+  const { ssh_keys = [], ssh_public_keys = [] } = config ?? {};
+  return ssh_keys.length > 0 ? ssh_keys.map(({ name, fingerprint }) => name || fingerprint).join(", ") : `${ssh_public_keys.length}`;
+}
+
+/** What the VM has, by the SKU as it is now. */
+function sizeRows(sku: Sku | undefined, gpus: number): [string, React.ReactNode][] {
+  const { vcpus_per_gpu = 0, memory_mib_per_gpu = 0 } = sku?.profile ?? {};
+  if (!sku || sku.capacity_shape === "baremetal") return [];
+  return [
+    ["vCPU", `${gpus * vcpus_per_gpu}`],
+    ["Memory", bytes(gpus * memory_mib_per_gpu * 1024 * 1024)],
+    ["Disk", `${gpus} dedicated, one per GPU`],
+  ];
+}
+
 function Details({ allocation }: { allocation: Allocation }) {
   const { config, status, metadata, id = "" } = allocation;
   return (
@@ -182,6 +199,7 @@ function Details({ allocation }: { allocation: Allocation }) {
       <Facts
         rows={[
           ["SKU", <>{config?.sku} × {config?.gpu_count}</>],
+          ...sizeRows(useSkus().data?.find(({ code }) => code === config?.sku), config?.gpu_count ?? 0),
           ["Image", config?.image],
           ["Region", config?.region_code],
           ...placementRow(config?.placement),
@@ -190,7 +208,7 @@ function Details({ allocation }: { allocation: Allocation }) {
           ["Active", <Time value={status?.active_time} />],
           ...(status?.release_time ? ([["Released", <Time value={status.release_time} />]] as [string, React.ReactNode][]) : []),
           ...labelsRow(metadata?.labels),
-          ["SSH keys", `${config?.ssh_public_keys?.length ?? 0}`],
+          ["SSH keys", keysText(config)],
           ["ID", <span className="id-line"><code title={id}>{id}</code><CopyButton text={id} label="Copy id" /></span>],
         ]}
       />

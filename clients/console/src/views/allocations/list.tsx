@@ -1,29 +1,33 @@
 /** The project's allocations, live. */
-import { useRef } from "react";
+import { useRef, useState } from "react";
 import { Link } from "wouter";
 import { useAllAllocations, useUsage } from "../../api/queries";
 import type { Allocation } from "../../api/types";
 import { useAllocationsWatch } from "../../api/watches";
 import { type Amount, placesFor } from "../../lib/money";
 import { costByAllocation } from "../../lib/usage";
-import { plural } from "../../lib/text";
+import { plural, sentence } from "../../lib/text";
 import { Button, Empty, LabMark, MoneyText, Progress, Skeleton, Time } from "../../ui/basics";
-import { Cpu, Plus } from "../../ui/icons";
+import { SearchBox, Select } from "../../ui/form";
+import { Cpu, Plus, Search } from "../../ui/icons";
 import { ProblemNote } from "../../ui/problem";
 import { Page } from "../../ui/shell";
 import { type Column, LinkRow, TableCard } from "../../ui/table";
-import { useQuerySwitch } from "../../ui/use-query-state";
+import { useQueryReset, useQueryState, useQuerySwitch } from "../../ui/use-query-state";
 import { LiveMark, WatchProblem } from "../../watch/live";
+import { BulkActions } from "./bulk";
 import { insteadOfRows, rowsOf } from "./rows";
+import { filtered } from "./selection";
 import { StateBadge, overallPercent } from "./state";
 
+const STATES = ["requested", "reserved", "provisioning", "active", "releasing", "released", "failed"];
 const COLUMNS: Column[] = ["Name", "State", "SKU", ["Image", "optional"], ["Region", "optional"], ["Cost so far", "number"], ["Created", "number"]];
 
-function Row({ allocation, cost, places }: { allocation: Allocation; cost: Amount | undefined; /** Decimals of the costs. */ places: number }) {
+function Row({ allocation, cost, places, chosen, choose }: { allocation: Allocation; cost: Amount | undefined; /** Decimals of the costs. */ places: number; chosen: boolean; choose: (chosen: boolean) => void }) {
   const { config, status, metadata } = allocation;
   const percent = overallPercent(allocation);
   return (
-    <LinkRow to={`/allocations/${allocation.id}`} name={config?.name} mark={status?.lab && <LabMark />}>
+    <LinkRow to={`/allocations/${allocation.id}`} name={config?.name} mark={status?.lab && <LabMark />} before={<input type="checkbox" aria-label={`Select ${config?.name}`} checked={chosen} onChange={(event) => choose(event.target.checked)} />}>
       <td className="state-cell">
         <StateBadge allocation={allocation} />
         {percent !== undefined && (
@@ -57,7 +61,7 @@ function Row({ allocation, cost, places }: { allocation: Allocation; cost: Amoun
   );
 }
 
-export function AllocationList() {
+export default function AllocationList() {
   const [ended, setEnded] = useQuerySwitch("ended");
   const watched = useAllocationsWatch();
   const history = useAllAllocations(ended);
@@ -66,10 +70,17 @@ export function AllocationList() {
   // what ends while the list is shown stays in it
   const seen = useRef(new Set<string>());
   const listed = ended ? (history.data?.pages.flatMap((page) => page.allocations ?? []) ?? []) : [];
-  const rows = rowsOf(watched.view ?? {}, listed, ended, seen.current);
+  const [search, setSearch] = useQueryState("search");
+  const [state, setState] = useQueryState("state");
+  const clear = useQueryReset(["search", "state"]);
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
+  const every = rowsOf(watched.view ?? {}, listed, ended, seen.current);
+  const rows = filtered(every, { search, state });
+  const selected = rows.filter(({ id = "" }) => chosen.has(id));
+  const choose = (id: string, on: boolean) => setChosen((before) => new Set(on ? [...before, id] : [...before].filter((one) => one !== id)));
   const places = placesFor(rows.flatMap(({ id }) => costs.get(id ?? "") ?? []));
   const parts = [{ loaded: !!watched.view, failed: !!watched.problem }, ...(ended ? [{ loaded: !!history.data, failed: !!history.error }] : [])];
-  const instead = rows.length === 0 ? insteadOfRows(parts) : undefined;
+  const instead = every.length === 0 ? insteadOfRows(parts) : undefined;
   return (
     <Page
       title="Allocations"
@@ -103,6 +114,20 @@ export function AllocationList() {
           release it.
         </Empty>
       )}
+      {every.length > 0 && (
+        <>
+          <div className="filters" role="search" aria-label="Allocations">
+            <SearchBox label="Search by name, id, SKU, image, region or label" placeholder="Name, SKU, image, region or label" value={search} onChange={setSearch} />
+            <Select label="State" value={state} onChoose={setState} options={[{ value: "", label: "All" }, ...STATES.map((value) => ({ value, label: sentence(value) }))]} />
+          </div>
+          <BulkActions selected={selected} keep={(ids) => setChosen(new Set(ids))} />
+          {rows.length === 0 && (
+            <Empty icon={<Search size={28} />} title="No allocation matches" action={<Button onClick={clear}>Clear the filters</Button>}>
+              Change the search or the state to see others.
+            </Empty>
+          )}
+        </>
+      )}
       {rows.length > 0 && (
         <TableCard
           label="Allocations"
@@ -111,7 +136,8 @@ export function AllocationList() {
           foot={
             <>
               <span className="muted" role="status">
-                {plural(rows.length, "allocation")}
+                {rows.length < every.length && `${rows.length} of `}
+                {plural(every.length, "allocation")}
                 {ended && history.hasNextPage ? ", and more" : ""}
               </span>
               {ended && history.hasNextPage && (
@@ -123,7 +149,7 @@ export function AllocationList() {
           }
         >
           {rows.map((allocation) => (
-            <Row key={allocation.id} places={places} allocation={allocation} cost={costs.get(allocation.id ?? "")} />
+            <Row key={allocation.id} chosen={chosen.has(allocation.id ?? "")} choose={(on) => choose(allocation.id ?? "", on)} places={places} allocation={allocation} cost={costs.get(allocation.id ?? "")} />
           ))}
         </TableCard>
       )}

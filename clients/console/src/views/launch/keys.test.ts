@@ -1,5 +1,5 @@
 import { beforeEach, expect, it, vi } from "vitest";
-import { rememberKeys, rememberedKeys } from "./keys";
+import { keptKeys, pickedOf, rememberKeys, rememberedKeys } from "./keys";
 
 beforeEach(() => {
   const kept = new Map<string, string>();
@@ -22,4 +22,12 @@ it("keys of nobody in particular are dropped", () => {
   expect(localStorage.getItem("gpuaas.ssh-public-keys")).toBeNull();
   rememberKeys("", "ssh-ed25519 CCCC");
   expect(rememberedKeys("")).toBe("");
+});
+
+it("one's own keys are picked until somebody picks, and hide those of the project with the same name", () => {
+  const kept = keptKeys([{ name: "laptop" }], [{ name: "laptop" }, { name: "deploy" }]);
+  expect(kept.map(({ name, of }) => `${name} ${of}`)).toEqual(["laptop yours", "deploy the project’s"]);
+  expect(pickedOf(undefined, kept, false)).toEqual(["laptop"]);
+  expect(pickedOf(undefined, kept, true)).toEqual([]);
+  expect(pickedOf(["deploy", "gone"], kept, true)).toEqual(["deploy"]);
 });

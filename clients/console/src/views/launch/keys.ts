@@ -23,3 +23,26 @@ export function rememberKeys(principal: string, text: string): void {
     // then they are typed again
   }
 }
+
+/** A key that is kept on the platform. */
+export interface KeptKey {
+  name: string;
+  /** "yours" or "the project’s". */
+  of: string;
+}
+
+/** Most keys of one launch. */
+const MOST_KEYS = 10;
+
+/** The keys that a launch can name: of two with one name, one's own counts. */
+export function keptKeys(own: { name?: string }[] = [], shared: { name?: string }[] = []): KeptKey[] {
+  const mine = own.map(({ name = "" }) => ({ name, of: "yours" }));
+  const names = new Set(mine.map(({ name }) => name));
+  return [...mine, ...shared.map(({ name = "" }) => ({ name, of: "the project’s" })).filter(({ name }) => !names.has(name))];
+}
+
+/** The names that are picked; before anybody has picked, one's own keys, unless others are `pasted`. */
+export function pickedOf(picked: string[] | undefined, kept: KeptKey[], pasted: boolean): string[] {
+  const usual = pasted ? [] : kept.filter(({ of }) => of === "yours").map(({ name }) => name);
+  return (picked ?? usual).filter((name) => kept.some((key) => key.name === name)).slice(0, MOST_KEYS);
+}

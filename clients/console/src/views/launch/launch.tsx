@@ -4,6 +4,7 @@ import { type FormEvent, useEffect, useState } from "react";
 import { useLocation, useSearchParams } from "wouter";
 import { Problem, isUnschedulable } from "../../api/problem";
 import { useAllocation, useAvailability, useExplanation, useExplanations, useImages, useRegions, useSkus } from "../../api/queries";
+import { useOwnKeys, useProjectKeys } from "../../api/tenancy";
 import type { Allocation, Availability, Image, Region, Sku } from "../../api/types";
 import { type ById, useAllocationsWatch } from "../../api/watches";
 import { keyProblem, keysOf } from "../../lib/ssh";
@@ -20,9 +21,12 @@ import { WatchProblem } from "../../watch/live";
 import type { Watched } from "../../watch/use-watch";
 import { type Again, againOf } from "./again";
 import { SHAPES, type Shape, WAITS, firstChoice, firstRegion, fitOf, fitsNow, imagesFor, isRefused, capacityOf, shapeOf, skusOf, waysOf, worthJudging } from "./choice";
-import { rememberKeys, rememberedKeys } from "./keys";
+import { Equivalent } from "./equivalent";
+import { KeyChoice } from "./key-choice";
+import { keptKeys, pickedOf, rememberKeys, rememberedKeys } from "./keys";
 import { FitNote, FitWord, LeftOut, RegionChoice, WaitChoice, Why, priceOf } from "./parts";
 import { Placement } from "./placement";
+import { QuotaLeft } from "./quota";
 import { ANYWHERE, MAX_COUNT, labelsOf, namesOf, neighbours, paramsOf, placementOf, sensible, takenAmong, whereOf, whereProblem } from "./request";
 import { Summary } from "./summary";
 import { useLaunch } from "./use-launch";
@@ -71,6 +75,8 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
   const image = runnable.find(({ slug }) => slug === wantedImage) ?? runnable[0];
   const [name, setName] = useState(given.get("name") ?? usual.name);
   const [keyText, setKeyText] = useState(() => earlier?.ssh_public_keys?.join("\n") ?? rememberedKeys(principal));
+  const kept = keptKeys(useOwnKeys().data, useProjectKeys().data);
+  const [picked, setPicked] = useState<string[]>();
   const [where, setWhere] = useState(whereOf(given) ?? again?.where ?? ANYWHERE);
   const [labelText, setLabelText] = useState(given.get("labels") ?? again?.labels ?? "");
   const [waits, setWaits] = useState(given.has("queue"));
@@ -98,7 +104,8 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
   const taken = takenAmong(names, Object.values(watched.view ?? {}));
   const nameWrong = nameProblem(names.at(-1) ?? "") ?? taken;
   const keys = keysOf(keyText);
-  const keysProblem = keys.length === 0 ? "Add a key. You need it to log in." : keys.map(keyProblem).find(Boolean);
+  const keyNames = pickedOf(picked, kept, keys.length > 0);
+  const keysProblem = keys.length + keyNames.length === 0 ? "Add a key. You need it to log in." : keys.map(keyProblem).find(Boolean);
   const labels = labelsOf(labelText);
   const others = watched.view && neighbours(Object.values(watched.view), region);
   const place = sensible(where, count, shape, others);
@@ -113,7 +120,7 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
   const order = {
     project_id: currentSession()?.project || undefined,
     names,
-    each: { region_code: region, sku: sku?.code ?? "", gpu_count: gpus, image: image?.slug ?? "", ssh_public_keys: keys, labels: { ...labels, ...placement.labels }, placement: placement.placement },
+    each: { region_code: region, sku: sku?.code ?? "", gpu_count: gpus, image: image?.slug ?? "", ssh_public_keys: keys, ssh_key_names: keyNames, labels: { ...labels, ...placement.labels }, placement: placement.placement },
     waitHours: waits ? waitHours : undefined,
   };
   const asked = useLaunch(order, complete && (waits || worthJudging(capacity)), JSON.stringify([capacity, explanation?.nodes_fit]), (made) => {
@@ -192,6 +199,7 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
               <input id={id} aria-describedby={describedBy} value={name} maxLength={80} spellCheck={false} autoComplete="off" aria-invalid={(touched.name && !!nameWrong) || (!asked.busy && !!taken)} onChange={(event) => setName(event.target.value)} onBlur={() => setTouched((t) => ({ ...t, name: true }))} />
             )}
           </Field>
+          <KeyChoice kept={kept} names={keyNames} choose={setPicked} />
           <Field label="SSH public keys" problem={(touched.keys && keysProblem) || rule("ssh_public_keys")} hint="One per line, as in your .pub files. Saved in this browser, for you only.">
             {({ id, describedBy }) => (
               <textarea id={id} aria-describedby={describedBy} className="mono" rows={3} spellCheck={false} placeholder="ssh-ed25519 AAAA… you@example.com" value={keyText} aria-invalid={touched.keys && !!keysProblem} onChange={(event) => setKeyText(event.target.value)} onBlur={() => setTouched((t) => ({ ...t, keys: true }))} />
@@ -219,6 +227,7 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
       </div>
       <Summary
         ordered={{ sku, gpus, names, image, region: regions.find(({ code }) => code === region)?.display_name ?? region }}
+        quota={sku && <QuotaLeft sku={sku.code} gpus={gpus * count} count={count} />}
         fit={<FitNote fit={fit} count={count} explanation={explanation} judged={asked.judged} constrained={!!placement.placement} ways={waits ? [] : ways} />}
         problem={asked.problem}
         ways={ways}
@@ -228,6 +237,7 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
         ready={!!sku && !!image && (waits || fitsNow(capacity, count, asked.judged?.fits)) && !isRefused(asked.problem)}
       >
         <WaitChoice waits={waits} setWaits={setWaits} hours={waitHours} setHours={setWaitHours} />
+        {complete && <Equivalent order={order} name={name} />}
       </Summary>
     </form>
   );

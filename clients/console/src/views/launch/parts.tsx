@@ -1,6 +1,6 @@
 /** The pieces of the launch form. */
 import type { Availability, PlacementExplanation, Region, Sku, UnavailableReason } from "../../api/types";
-import { amountOf, exact, times } from "../../lib/money";
+import { amountOf, exact, rounded, times } from "../../lib/money";
 import { either, plural, sentence } from "../../lib/text";
 import { Choice } from "../../ui/form";
 import { Table } from "../../ui/table";
@@ -8,6 +8,13 @@ import { WAIT, WAITS, fitsNow, regionProblem, capacityOf } from "./choice";
 
 export function priceOf(sku: Sku | undefined, gpus: number): string | undefined {
   return sku?.price_per_gpu_hour && exact(times(amountOf(sku.price_per_gpu_hour), gpus));
+}
+
+/** As clouds count a month: a twelfth of 365 days. */
+export const HOURS_PER_MONTH = 730;
+
+export function monthly(sku: Sku, gpus: number): string {
+  return rounded(times(amountOf(sku.price_per_gpu_hour), gpus * HOURS_PER_MONTH), 2);
 }
 
 /** All regions, unavailable ones with the reason (H-28). */

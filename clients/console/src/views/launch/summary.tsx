@@ -5,7 +5,7 @@ import type { Image, Sku } from "../../api/types";
 import { bytes, plural } from "../../lib/text";
 import { Button, Card, LabMark } from "../../ui/basics";
 import { ProblemNote } from "../../ui/problem";
-import { priceOf } from "./parts";
+import { HOURS_PER_MONTH, monthly, priceOf } from "./parts";
 
 const FORM_FIELDS = ["name", "region_code", "sku", "gpu_count", "image", "ssh_public_keys", "labels", "placement"];
 
@@ -17,7 +17,7 @@ interface Ordered {
   region: string;
 }
 
-export function Summary({ ordered, fit, problem, ways, retry, why, busy, ready, children }: { ordered: Ordered; /** Where it fits. */ fit: ReactNode; problem: Error | null; /** Advice for missing capacity. */ ways?: string[]; /** Retries an unschedulable launch. */ retry?: () => void; /** The unschedulable reasons. */ why: ReactNode; busy: boolean; ready: boolean; children: ReactNode }) {
+export function Summary({ ordered, quota, fit, problem, ways, retry, why, busy, ready, children }: { ordered: Ordered; /** What is left of the quota. */ quota?: ReactNode; /** Where it fits. */ fit: ReactNode; problem: Error | null; /** Advice for missing capacity. */ ways?: string[]; /** Retries an unschedulable launch. */ retry?: () => void; /** The unschedulable reasons. */ why: ReactNode; busy: boolean; ready: boolean; children: ReactNode }) {
   const { sku, gpus, names, image, region } = ordered;
   const count = names.length;
   const all = gpus * count;
@@ -29,6 +29,7 @@ export function Summary({ ordered, fit, problem, ways, retry, why, busy, ready, 
             <p className="big">
               {priceOf(sku, all) ?? "–"} <small>per hour</small> {sku.lab && <LabMark />}
             </p>
+            {sku.price_per_gpu_hour && <p className="muted">About {monthly(sku, all)} per month of {HOURS_PER_MONTH} hours</p>}
             <ul>
               <li>
                 {count > 1 && `${count} × `}
@@ -44,6 +45,7 @@ export function Summary({ ordered, fit, problem, ways, retry, why, busy, ready, 
               </li>
               <li>{image ? (image.display_name ?? image.slug) : "No image available"}</li>
               <li>{region}</li>
+              {quota}
             </ul>
             {!isUnschedulable(problem) && fit}
             {children}

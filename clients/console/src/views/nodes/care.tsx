@@ -80,7 +80,7 @@ export function Record({ record, slots }: { record: BreakFix; slots: Slot[] }) {
             title="Close the record"
             action="Close record"
             label="Outcome"
-            text="What the record kept out of service can be returned to it."
+            text="With its last open record closed the node is cordoned: uncordon it when its checks are good."
             send={(text) => unwrap(client.POST("/api/v1/admin/nodes/{node_id}/break-fixes/{break_fix_id}:close", { params: { path }, body: { outcome: text } }))}
           />
         </div>
@@ -133,7 +133,7 @@ export function Care({ nodeId, hostname, slots }: { nodeId: string; hostname: st
               title={`Open a break-fix record of ${hostname}?`}
               action="Open record"
               label="Fault"
-              text="The node takes no new allocations until the record is closed."
+              text="The node takes no new allocations until the record is closed and the node is uncordoned."
               send={(fault) => unwrap(client.POST("/api/v1/admin/nodes/{node_id}/break-fixes", { params: { path: { node_id: nodeId } }, body: { fault } }))}
             />
           }

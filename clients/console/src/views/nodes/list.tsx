@@ -6,7 +6,7 @@ import type { InventoryNode, NodePlacement, Slot } from "../../api/types";
 import { nodesOf, slotsOf, useFleetWatch } from "../../api/watches";
 import { plural } from "../../lib/text";
 import { Button, Card, Empty, Facts, LabMark, Skeleton, Time } from "../../ui/basics";
-import { Select } from "../../ui/form";
+import { SearchBox, Segments, Select } from "../../ui/form";
 import { Search, Server } from "../../ui/icons";
 import { Meter } from "../../ui/meter";
 import { ProblemNote } from "../../ui/problem";
@@ -15,9 +15,15 @@ import { useQueryReset, useQueryState } from "../../ui/use-query-state";
 import { LiveMark, WatchProblem } from "../../watch/live";
 import { countsText } from "./checks";
 import { HEALTH, HEALTH_LABELS, type Placements, filtered, healthParts } from "./fleet";
+import { NodeTable } from "./node-table";
 import { SlotMap } from "./parts";
+import { RegisterNode } from "./register";
 import { NodeState, isSchedulable } from "./placement";
 
+const VIEWS = [
+  { value: "cards", label: "Cards" },
+  { value: "table", label: "Table" },
+];
 /** Nodes that are shown at first, and that each "Show more" adds. */
 const PAGE = 60;
 const NO_PLACEMENTS: Placements = new Map();
@@ -68,6 +74,7 @@ function Nodes({ nodes, slots, placements }: { nodes: InventoryNode[]; slots: (n
   const [region, setRegion] = useQueryState("region");
   const [mode, setMode] = useQueryState("mode");
   const [health, setHealth] = useQueryState("health");
+  const [view, setView] = useQueryState("view", VIEWS[0]!.value);
   const [most, setMost] = useState(PAGE);
   const shown = filtered(nodes, placements, { search, region, mode, health });
   const ready = nodes.filter((node) => isSchedulable(node, placements.get(node.id ?? ""))).length;
@@ -78,13 +85,11 @@ function Nodes({ nodes, slots, placements }: { nodes: InventoryNode[]; slots: (n
         <Meter parts={healthParts(nodes, placements)} label="Nodes by health" legend />
       </Card>
       <div className="filters" role="search" aria-label="Nodes">
-        <span className="search">
-          <Search size={15} aria-hidden="true" />
-          <input type="search" aria-label="Search by hostname, id or blocker" placeholder="Hostname, id or blocker" value={search} onChange={(event) => setSearch(event.target.value)} />
-        </span>
+        <SearchBox label="Search by hostname, id or blocker" placeholder="Hostname, id or blocker" value={search} onChange={setSearch} />
         <Select label="Health" value={health} onChoose={setHealth} options={[{ value: "", label: "All" }, ...HEALTH.map((value) => ({ value: value as string, label: HEALTH_LABELS[value] }))]} />
         <Select label="Region" value={region} onChoose={setRegion} options={choices("All", nodes.map(({ config }) => config?.region_code))} />
         <Select label="Mode" value={mode} onChoose={setMode} options={choices("All", nodes.map(({ config }) => config?.mode))} />
+        <Segments label="View" options={VIEWS} value={view} onChoose={setView} />
       </div>
       <p className="muted" role="status">
         {shown.length < nodes.length && `${shown.length} of `}
@@ -94,6 +99,8 @@ function Nodes({ nodes, slots, placements }: { nodes: InventoryNode[]; slots: (n
         <Empty icon={<Search size={28} />} title="No node matches" action={<Button onClick={clear}>Clear the filters</Button>}>
           Change the search or a filter to see other nodes.
         </Empty>
+      ) : view === "table" ? (
+        <NodeTable nodes={shown.slice(0, most)} slots={slots} placements={placements} />
       ) : (
         <div className="node-grid">
           {shown.slice(0, most).map((node) => (
@@ -116,13 +123,19 @@ export default function NodeList() {
   const fleet = watched.view;
   const nodes = fleet && nodesOf(fleet);
   return (
-    <Page title="Nodes" actions={<LiveMark watched={watched} />}>
+    <Page title="Nodes" actions={
+        <>
+          <LiveMark watched={watched} />
+          <RegisterNode />
+        </>
+      }
+    >
       <WatchProblem watched={watched} />
       {placements.error && <ProblemNote error={placements.error} retry={() => placements.refetch()} />}
       {!nodes && !watched.problem && <Skeleton lines={6} label="Loading nodes" />}
       {nodes?.length === 0 && (
         <Empty icon={<Server size={28} />} title="No nodes registered">
-          Register a node with <code>gpuaas admin node create</code>, then start its agent with the enrolment token of <code>gpuaas admin node enrol-token</code>.
+          Register a node, here or with <code>gpuaas admin node create</code>, then start its agent with the enrolment token.
         </Empty>
       )}
       {nodes && nodes.length > 0 && <Nodes nodes={nodes} slots={(node) => slotsOf(fleet, node)} placements={placements.data ?? NO_PLACEMENTS} />}

@@ -52,12 +52,13 @@ const MEANINGS: Record<string, string> = {
 
 /** Why the node takes no new allocations, and what a drain still waits for. */
 export function PlacementNote({ placement, slots }: { placement: NodePlacement; slots: number }) {
-  const { admin_state, admin_reason, admin_time, drained, live_allocations = 0, live_claims = 0 } = placement;
+  const { admin_state, admin_reason, admin_principal, admin_time, drained, live_allocations = 0, live_claims = 0 } = placement;
   const meaning = MEANINGS[admin_state ?? ""];
   if (!meaning && admin_state !== "draining") return null;
   const why = (
     <small className="muted">
       {admin_reason && <>“{admin_reason}”, </>}
+      {admin_principal && <>by {admin_principal}, </>}
       <Time value={admin_time} />
     </small>
   );

@@ -15,7 +15,7 @@ import { SlotHistory } from "./history";
 import { Reason, SlotBadges } from "./parts";
 import { isFirstWipe, percentIn, withoutPercent } from "./wipe";
 
-function SlotActions({ slot, allocation, isLost }: { slot: Slot; allocation: Allocation | undefined; /** Its node is. */ isLost: boolean }) {
+export function SlotActions({ slot, allocation, isLost }: { slot: Slot; allocation: Allocation | undefined; /** Its node is. */ isLost: boolean }) {
   const [reason, setReason] = useState("");
   const path = { node_id: slot.node_id ?? "", slot_id: slot.id ?? "" };
   const disable = () => unwrap(client.POST("/api/v1/admin/nodes/{node_id}/resource-slots/{slot_id}:disable", { params: { path }, body: { reason } }));
@@ -36,17 +36,15 @@ function SlotActions({ slot, allocation, isLost }: { slot: Slot; allocation: All
           <Reason id={`why-${slot.id}`} label="Reason" value={reason} onChange={setReason} />
         </Confirm>
       )}
-      {slot.disabled ? (
+      {slot.status === "retired" ? null : slot.disabled ? (
         <Confirm trigger={<Button small><Power size={14} aria-hidden="true" /> Enable</Button>} title={`Enable ${name}?`} action="Enable" run={enable}>
           The slot is schedulable again as soon as it is healthy and clean.
         </Confirm>
       ) : (
-        slot.status !== "retired" && (
-          <Confirm trigger={<Button small><Power size={14} aria-hidden="true" /> Disable</Button>} title={`Disable ${name}?`} action="Disable" run={disable}>
-            <p>The slot becomes unschedulable. {slot.allocation_id ? "Its allocation continues until it is released." : ""}</p>
-            <Reason id={`why-${slot.id}`} label="Reason" value={reason} onChange={setReason} />
-          </Confirm>
-        )
+        <Confirm trigger={<Button small><Power size={14} aria-hidden="true" /> Disable</Button>} title={`Disable ${name}?`} action="Disable" run={disable}>
+          <p>The slot becomes unschedulable. {slot.allocation_id ? "Its allocation continues until it is released." : ""}</p>
+          <Reason id={`why-${slot.id}`} label="Reason" value={reason} onChange={setReason} />
+        </Confirm>
       )}
     </div>
   );
@@ -90,10 +88,15 @@ export function WipeNote({ slot }: { slot: Slot }) {
   );
 }
 
+/** The index of a retired slot is another one's by now. */
+export function anchorOf({ id, slot_index, status }: Slot): string {
+  return status === "retired" ? `slot-${id}` : `slot-${slot_index}`;
+}
+
 function SlotCard({ slot, allocation, isLost }: { slot: Slot; allocation: Allocation | undefined; isLost: boolean }) {
   const b = slot.bindings;
   return (
-    <article id={`slot-${slot.slot_index}`} className="card slot" aria-label={`Slot ${slot.slot_index}`} tabIndex={-1}>
+    <article id={anchorOf(slot)} className="card slot" aria-label={`Slot ${slot.slot_index}`} tabIndex={-1}>
       <header>
         <h2>
           Slot {slot.slot_index} <SlotBadges slot={slot} />

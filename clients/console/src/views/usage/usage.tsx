@@ -1,32 +1,31 @@
 /** Usage and its exact cost. */
 import { Suspense, lazy, useMemo, useState } from "react";
 import { Link } from "wouter";
-import { useAllAllocations, useUsage } from "../../api/queries";
+import { useAllAllocations } from "../../api/queries";
+import { useUsageOf } from "../../api/usage";
 import type { UsageInterval } from "../../api/types";
 import { amountOf, exact, placesFor } from "../../lib/money";
 import { duration, fullTime, shortTime, zone } from "../../lib/time";
-import { type BucketSize, buckets } from "../../lib/usage";
+import { buckets } from "../../lib/usage";
+import { csvOf, download } from "../../lib/csv";
+import { useSession } from "../../session/session";
 import { plural, shortId } from "../../lib/text";
 import { Badge, Button, Card, Empty, MoneyText, Skeleton } from "../../ui/basics";
-import { Segments } from "../../ui/form";
-import { ReceiptText } from "../../ui/icons";
+import { Segments, Select } from "../../ui/form";
+import { Download, ReceiptText } from "../../ui/icons";
 import { ProblemNote } from "../../ui/problem";
 import { Page } from "../../ui/shell";
 import { type Column, TableCard } from "../../ui/table";
 import { useNow } from "../../ui/use-now";
 import { useQueryState } from "../../ui/use-query-state";
+import { Breakdown } from "./breakdown";
 import { Quotas } from "./quotas";
+import { CSV_HEADER, RANGES, type Range, csvRow, fieldOf, grouped, rangeOf, within } from "./range";
 
 const Chart = lazy(() => import("./chart"));
 
 const DAY_MS = 86_400_000;
-const RANGES: [string, number, BucketSize][] = [
-  ["24 hours", DAY_MS, "hour"],
-  ["7 days", 7 * DAY_MS, "day"],
-  ["30 days", 30 * DAY_MS, "day"],
-];
-const FIRST_RANGE = RANGES[0]!;
-const COLUMNS: Column[] = ["Allocation", "SKU", "From", "To", ["Time", "number"], ["Per GPU-hour", "number optional"], ["Amount", "number"]];
+const COLUMNS: Column[] = ["Allocation", "SKU", "From", "To", ["Time", "number optional"], ["Per GPU-hour", "number optional"], ["Amount", "number"]];
 const FIRST_ROWS = 25;
 
 function Row({ interval, name, places }: { interval: UsageInterval; name: string; /** Decimals of price and amount. */ places: [number, number] }) {
@@ -43,7 +42,7 @@ function Row({ interval, name, places }: { interval: UsageInterval; name: string
       </td>
       <td className="tight" title={fullTime(start_time)}>{shortTime(start_time)}</td>
       <td className="tight" title={end_time && fullTime(end_time)}>{end_time ? shortTime(end_time) : <Badge tone="good">Running</Badge>}</td>
-      <td className="number" title={`${microseconds} µs`}>
+      <td className="number optional" title={`${microseconds} µs`}>
         {duration(Number(microseconds ?? 0) / 1000)}
       </td>
       <td className="number optional">
@@ -56,43 +55,60 @@ function Row({ interval, name, places }: { interval: UsageInterval; name: string
   );
 }
 
-function Spend({ intervals, currency }: { intervals: UsageInterval[]; currency: string }) {
-  const [rangeText, setRange] = useQueryState("range", FIRST_RANGE[0]);
-  const [label, length, size] = RANGES.find(([text]) => text === rangeText) ?? FIRST_RANGE;
-  const now = useNow(60_000);
-  const data = useMemo(() => buckets(intervals, currency, size, now - length, now), [intervals, currency, size, length, now]);
+function Spend({ intervals, currency, range }: { intervals: UsageInterval[]; currency: string; range: Range }) {
+  const { from, to, size } = range;
+  const data = useMemo(() => buckets(intervals, currency, size, from, to), [intervals, currency, size, from, to]);
   const total = data.reduce((sum, bucket) => sum + bucket.nanos, 0n);
   return (
-    <Card
-      title={`Cost by ${size}`}
-      aside={
-        <Segments label="Range" options={RANGES.map(([text]) => ({ value: text, label: text }))} value={label} onChoose={setRange} />
-      }
-    >
+    <Card title={`Cost by ${size}`} aside={<strong>{exact({ currency, nanos: total })}</strong>}>
       <Suspense fallback={<Skeleton lines={5} label="Loading the chart" />}>
-        <Chart data={data} size={size} currency={currency} label={`Cost by ${size} over ${label}, ${exact({ currency, nanos: total })} in total. The table below has the values.`} />
+        <Chart data={data} size={size} currency={currency} label={`Cost by ${size}, ${exact({ currency, nanos: total })} in total. The table below has the values.`} />
       </Suspense>
     </Card>
   );
 }
 
 export default function Usage() {
-  const usage = useUsage();
+  const session = useSession();
+  const projects = session?.projects ?? [];
+  const [scope, setScope] = useQueryState("projects");
+  const everywhere = scope === "all" && projects.length > 1;
+  const usage = useUsageOf(everywhere ? projects.map(({ id }) => id) : [session?.project ?? ""]);
   const allocations = useAllAllocations(true);
+  const [choice, setChoice] = useQueryState("range", RANGES[0]!.value);
+  const [by, setBy] = useQueryState("by", "sku");
+  const now = useNow(60_000);
+  const [first, setFirst] = useQueryState("from", fieldOf(now - 7 * DAY_MS));
+  const [last, setLast] = useQueryState("to", fieldOf(now));
   const [all, setAll] = useState(false);
   const names = useMemo(() => {
     const rows = allocations.data?.pages.flatMap((page) => page.allocations ?? []) ?? [];
     return new Map(rows.map(({ id, config }) => [id ?? "", config?.name ?? ""]));
   }, [allocations.data]);
-  const { intervals = [], totals = [] } = usage.data ?? {};
-  const open = intervals.filter(({ end_time }) => !end_time).length;
-  const shown = all ? intervals : intervals.slice(0, FIRST_ROWS);
-  const places: [number, number] = [placesFor(shown.map(({ price_per_gpu_hour }) => amountOf(price_per_gpu_hour))), placesFor(shown.map(({ amount }) => amountOf(amount)))];
+  const nameOf = ({ allocation_id = "" }: UsageInterval) => names.get(allocation_id) || shortId(allocation_id);
+  const projectOf = ({ project_id = "" }: UsageInterval) => projects.find(({ id }) => id === project_id)?.slug ?? shortId(project_id);
+  const { intervals, totals } = usage;
+  const range = rangeOf(choice, first, last, now);
+  const parts = useMemo(() => (range ? within(intervals, range) : []), [intervals, choice, first, last, now]);
+  const shown = all ? parts : parts.slice(0, FIRST_ROWS);
+  const places: [number, number] = [placesFor(shown.map(({ interval }) => amountOf(interval.price_per_gpu_hour))), placesFor(shown.map(({ interval }) => amountOf(interval.amount)))];
+  const groupName = { sku: ({ sku = "" }: UsageInterval) => sku, allocation: nameOf, project: projectOf }[by] ?? nameOf;
+  const currencies = [...new Set(parts.map(({ amount }) => amount.currency))];
+  const save = () => download(`usage-${fieldOf(range?.from ?? now)}-${fieldOf((range?.to ?? now) - 1)}.csv`, csvOf(CSV_HEADER, parts.map((part) => csvRow(part, projectOf(part.interval), nameOf(part.interval)))));
   return (
-    <Page title="Usage">
-      {usage.error && <ProblemNote error={usage.error} retry={() => usage.refetch()} />}
+    <Page
+      title="Usage"
+      actions={
+        intervals.length > 0 && (
+          <Button onClick={save} disabled={parts.length === 0}>
+            <Download size={15} aria-hidden="true" /> Export CSV
+          </Button>
+        )
+      }
+    >
+      {usage.error && <ProblemNote error={usage.error} retry={usage.refetch} />}
       {usage.isPending && <Skeleton lines={8} label="Loading usage" />}
-      {usage.data && intervals.length === 0 && (
+      {!usage.isPending && !usage.error && intervals.length === 0 && (
         <Empty icon={<ReceiptText size={28} />} title="No usage yet">
           Billing starts when you can log in to an allocation and ends when you release it. <Link href="/launch">Launch one</Link> to begin.
         </Empty>
@@ -100,38 +116,53 @@ export default function Usage() {
       {intervals.length > 0 && (
         <>
           <div className="tiles">
-            {totals.map(({ amount, gpu_microseconds }) => (
-              <Card key={amount?.currency_code} title={`Total in ${amount?.currency_code}`}>
+            {totals.map(({ amount, gpuMicroseconds }) => (
+              <Card key={amount.currency} title={`Total in ${amount.currency}`}>
                 <p className="big">
-                  <MoneyText amount={amountOf(amount)} />
+                  <MoneyText amount={amount} />
                 </p>
-                <p className="muted">{duration(Number(gpu_microseconds ?? 0) / 1000)} of GPU time</p>
+                <p className="muted">{duration(gpuMicroseconds / 1000)} of GPU time</p>
               </Card>
             ))}
             <Card title="Running now">
-              <p className="big">{open}</p>
+              <p className="big">{intervals.filter(({ end_time }) => !end_time).length}</p>
               <p className="muted">{plural(intervals.length, "billed interval")} in total</p>
             </Card>
           </div>
-          {totals.map(({ amount }) => (
-            <Spend key={amount?.currency_code} intervals={intervals} currency={amount?.currency_code ?? ""} />
-          ))}
+          <div className="filters">
+            <Segments label="Range" options={RANGES} value={choice} onChoose={setChoice} />
+            {choice === "custom" && (
+              <span className="dates">
+                <label>
+                  From <input type="date" value={first} max={last} onChange={(event) => setFirst(event.target.value)} />
+                </label>
+                <label>
+                  to <input type="date" value={last} min={first} onChange={(event) => setLast(event.target.value)} />
+                </label>
+              </span>
+            )}
+            {projects.length > 1 && <Select label="Projects" value={scope} onChoose={setScope} options={[{ value: "", label: "This one" }, { value: "all", label: "All of mine" }]} />}
+          </div>
+          {!range && <p className="field-problem">Choose two dates, the first one not after the last.</p>}
+          {range && currencies.length === 0 && <p className="notice">Nothing was billed in this time. Choose a longer one.</p>}
+          {range && currencies.map((currency) => <Spend key={currency} intervals={intervals} currency={currency} range={range} />)}
+          {parts.length > 0 && <Breakdown groups={grouped(parts, groupName)} by={by} setBy={setBy} projects={projects.length > 1} />}
           <TableCard
             label="Billed intervals"
             columns={COLUMNS}
             foot={
               <>
                 <span className="muted">Times in {zone}. Each amount is GPUs × time × price, rounded once to nine decimal places; point at an amount to see all of them.</span>
-                {!all && intervals.length > shown.length && (
+                {!all && parts.length > shown.length && (
                   <Button small onClick={() => setAll(true)}>
-                    Show all {intervals.length}
+                    Show all {parts.length}
                   </Button>
                 )}
               </>
             }
           >
-            {shown.map((interval) => (
-              <Row key={interval.id} places={places} interval={interval} name={names.get(interval.allocation_id ?? "") || shortId(interval.allocation_id ?? "")} />
+            {shown.map(({ interval }) => (
+              <Row key={interval.id} places={places} interval={interval} name={nameOf(interval)} />
             ))}
           </TableCard>
         </>

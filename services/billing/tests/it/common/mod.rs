@@ -13,7 +13,7 @@ use gpuaas_billing::workflow::publisher::Publisher;
 use gpuaas_billing::workflow::reconciler::Reconciler;
 use gpuaas_common::client::{GrpcChannel, Propagate};
 use gpuaas_common::id::IdGen;
-use gpuaas_common::identity::Caller;
+use gpuaas_common::identity::{Caller, PlatformRole};
 use gpuaas_common::telemetry;
 use gpuaas_common::time::proto_time;
 use gpuaas_common::wake::Wake;
@@ -220,7 +220,8 @@ pub fn as_caller<T>(projects: &[Uuid], admin: bool, key: &str, message: T) -> Re
     request.extensions_mut().insert(Caller {
         principal: "user:alice".to_owned(),
         projects: projects.to_vec(),
-        admin,
+        platform_role: admin.then_some(PlatformRole::Admin),
+        action: None,
         request_id: "r-1".to_owned(),
         idempotency_key: (!key.is_empty()).then(|| key.to_owned()),
     });

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use gpuaas_common::Error;
-use gpuaas_common::identity::Caller;
+use gpuaas_common::identity::{Caller, PlatformRole};
 use gpuaas_dev::postgres::TestDb;
 use gpuaas_dev::registry::TestRegistry;
 use gpuaas_image_catalog::api::Api;
@@ -125,7 +125,8 @@ pub fn as_admin<T>(key: &str, message: T) -> Request<T> {
     request.extensions_mut().insert(Caller {
         principal: "user:root".to_owned(),
         projects: vec![Uuid::now_v7()],
-        admin: true,
+        platform_role: Some(PlatformRole::Admin),
+        action: None,
         request_id: "r-1".to_owned(),
         idempotency_key: (!key.is_empty()).then(|| key.to_owned()),
     });

@@ -294,6 +294,7 @@ fn request_of(row: &Allocation, batch_id: Uuid, constraints: Constraints) -> Req
         capacity_shape: Some(row.capacity_shape),
         image: row.image.0.clone(),
         ssh_public_keys: row.ssh_public_keys.clone(),
+        ssh_key_names: row.ssh_key_names.clone(),
         labels: row.labels.0.clone(),
         request_id: row.request_id.clone(),
         traceparent: row.traceparent.clone(),

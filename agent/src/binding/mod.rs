@@ -1,0 +1,56 @@
+//! Binding of devices to VFIO (D-56..D-59): those of approved slots, in slice mode, and no other.
+//!
+//! What is approved the host knows by its journal: every approved slot is leased once for its first wipe, and the
+//! journal keeps the devices that each slot was last held with. No list of PCI addresses is written by hand (D-57).
+pub mod devices;
+pub mod functions;
+pub mod guard;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use crate::error::HostResult;
+use crate::host::blocking;
+use crate::ids::PciAddress;
+use crate::journal::Journal;
+use crate::prepare::{Machine, runtime};
+
+/// PCI devices of approved slots.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Approved {
+    /// GPUs and virtual functions.
+    pub all: BTreeSet<PciAddress>,
+    /// Those that an allocation holds now.
+    pub held: BTreeSet<PciAddress>,
+}
+
+impl Approved {
+    /// As the journal has them.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
+    pub fn of(journal: &Journal) -> HostResult<Self> {
+        let mut found = Self::default();
+        for row in blocking::here(|| journal.devices())? {
+            // a disk is given to a VM as a block device
+            if let Ok(address) = row.device.parse::<PciAddress>() {
+                if row.held {
+                    found.held.insert(address.clone());
+                }
+                found.all.insert(address);
+            }
+        }
+        Ok(found)
+    }
+
+    /// As the journal of a host has them; none where it has no journal.
+    ///
+    /// # Errors
+    /// As [`Approved::of`].
+    pub fn read(machine: &Machine, state_dir: &Path) -> HostResult<Self> {
+        match runtime::journal(machine, state_dir)? {
+            Some(journal) => Self::of(&journal),
+            None => Ok(Self::default()),
+        }
+    }
+}

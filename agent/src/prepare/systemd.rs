@@ -1,0 +1,83 @@
+//! Units as systemd has them.
+use super::{Machine, Plan};
+use crate::error::HostResult;
+
+/// A unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unit {
+    pub is_there: bool,
+    pub is_active: bool,
+    /// It comes with the next start of the host.
+    pub is_enabled: bool,
+}
+
+/// Asks for a unit.
+///
+/// # Errors
+/// There is no systemd here, or it does not answer.
+pub async fn unit(machine: &Machine, name: &str) -> HostResult<Unit> {
+    let property = "--property=LoadState,ActiveState,UnitFileState";
+    let output = machine.ask("systemctl", &["show", property, name]).await?;
+    Ok(parse(&output.success("systemctl")?.stdout))
+}
+
+fn parse(text: &str) -> Unit {
+    let value = |name: &str| {
+        let mut lines = text.lines();
+        lines
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix('='))
+            .unwrap_or_default()
+    };
+    let is_there = !matches!(value("LoadState"), "" | "not-found");
+    Unit {
+        is_there,
+        is_active: is_there && value("ActiveState") == "active",
+        is_enabled: matches!(
+            value("UnitFileState"),
+            "enabled" | "enabled-runtime" | "static" | "alias" | "generated" | "indirect"
+        ),
+    }
+}
+
+/// Enables and starts a unit that is not. One that systemd does not know yet comes with a package of the same plan.
+///
+/// # Errors
+/// As [`unit`].
+pub async fn enable_now(
+    machine: &Machine,
+    plan: &mut Plan,
+    name: &str,
+    reason: &str,
+) -> HostResult<()> {
+    let found = unit(machine, name).await?;
+    if !(found.is_active && found.is_enabled) {
+        plan.run("systemctl", &["enable", "--now", name], reason);
+    }
+    Ok(())
+}
+
+/// The lines `unit=active` or `unit=NOT_ACTIVE` (A-153, I-221).
+pub async fn states(machine: &Machine, names: &[&str]) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for name in names {
+        let is_active = unit(machine, name).await.is_ok_and(|unit| unit.is_active);
+        let state = if is_active { "active" } else { "NOT_ACTIVE" };
+        found.push(((*name).to_owned(), state.to_owned()));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_unit_is_what_systemd_says_of_it() {
+        let good = parse("LoadState=loaded\nActiveState=active\nUnitFileState=enabled\n");
+        assert!(good.is_there && good.is_active && good.is_enabled);
+        let stopped = parse("LoadState=loaded\nActiveState=inactive\nUnitFileState=disabled\n");
+        assert!(stopped.is_there && !stopped.is_active && !stopped.is_enabled);
+        assert!(!parse("LoadState=not-found\nActiveState=inactive\nUnitFileState=\n").is_there);
+        assert!(!parse("").is_there);
+    }
+}

@@ -1,0 +1,43 @@
+//! The named tuning profile of the host's network (I-73, I-74, I-102, I-103). It changes host-wide behaviour: opt-in.
+use super::{Machine, Plan};
+use crate::error::HostResult;
+
+/// Its name, and the version of its values.
+pub const PROFILE: &str = "throughput-1";
+
+const SYSCTL: (&str, &str) = (
+    "/etc/sysctl.d/91-gpuaas-slice-tuning.conf",
+    "# Tuning profile throughput-1 of gpuaas-node-agent net-baseline.\n\
+     net.core.rmem_max = 268435456\n\
+     net.core.wmem_max = 268435456\n\
+     net.ipv4.tcp_rmem = 4096 131072 134217728\n\
+     net.ipv4.tcp_wmem = 4096 65536 134217728\n\
+     net.core.netdev_max_backlog = 250000\n",
+);
+const IPOIB: (&str, &str) = (
+    "/etc/modprobe.d/gpuaas-ib-ipoib.conf",
+    "# Tuning profile throughput-1 of gpuaas-node-agent net-baseline; counts from the module's next load on.\n\
+     options ib_ipoib send_queue_size=8192 recv_queue_size=8192\n",
+);
+const MEMLOCK: (&str, &str) = (
+    "/etc/security/limits.d/90-gpuaas-memlock.conf",
+    "# Tuning profile throughput-1 of gpuaas-node-agent net-baseline.\n\
+     * soft memlock unlimited\n\
+     * hard memlock unlimited\n",
+);
+
+/// Its files, and the sysctl values now.
+///
+/// # Errors
+/// A file cannot be read.
+pub fn plan(machine: &Machine, plan: &mut Plan) -> HostResult<()> {
+    let reason = format!("tuning profile {PROFILE}");
+    for (path, text) in [IPOIB, MEMLOCK] {
+        plan.file(machine, path, (text, 0o644), None, &reason)?;
+    }
+    let (path, text) = SYSCTL;
+    if plan.file(machine, path, (text, 0o644), None, &reason)? {
+        plan.run("sysctl", &["--quiet", "--load", path], reason);
+    }
+    Ok(())
+}

@@ -1,0 +1,331 @@
+//! What an operator runs on the first real host, and after every change of it: all checks of the registry, the versions of
+//! what VMs are made of, the units and files of the documented baseline, and a list of what only real hardware shows, to be
+//! done by hand. The report is a text, and a JSON file that is attached to the node (I-218, I-219, A-141..A-157).
+use std::collections::BTreeMap;
+
+use gpuaas_proto::gpuaas::agent::v1::ReadinessReport;
+use gpuaas_proto::gpuaas::common::v1::{CheckSeverity, EvidenceStatus};
+use serde::Serialize;
+
+use crate::build;
+use crate::host::root::HostRoot;
+use crate::host::{exec, units};
+use crate::node::Node;
+use crate::prepare::network;
+use crate::topology::pci::{self, PciKind};
+use crate::topology::readiness;
+
+/// Version of the report.
+const SCHEMA: u32 = 1;
+
+/// Units of a slice host (A-151, A-152, I-220).
+const UNITS: [&str; 7] = [
+    "gpuaas-node-agent",
+    "gpuaas-slice-fabric-vfs",
+    "gpuaas-slice-vfio-devices",
+    "gpuaas-slice-network-baseline",
+    "gpuaas-slice-ovs-bridge",
+    "libvirtd",
+    "dnsmasq",
+];
+
+/// Programs whose versions matter when two hosts behave differently.
+const PROGRAMS: [(&str, &[&str]); 10] = [
+    ("qemu-system-x86_64", &["--version"]),
+    ("qemu-img", &["--version"]),
+    ("virsh", &["--version"]),
+    ("ovs-vswitchd", &["--version"]),
+    ("dnsmasq", &["--version"]),
+    ("nft", &["--version"]),
+    ("iptables", &["--version"]),
+    ("nvme", &["version"]),
+    ("driverctl", &["--version"]),
+    ("docker", &["compose", "version"]),
+];
+
+/// What no program of a host without tenants can show.
+const BY_HAND: [ByHand; 10] = [
+    ByHand::new(
+        "first_slice",
+        "Launch one slice of each size, log in, stop, start and release it.",
+        "Each is active within the time of its image, and its slot is available again.",
+    ),
+    ByHand::new(
+        "guest_gpu",
+        "In the guest: nvidia-smi -q, and a CUDA sample over all GPUs of the slice.",
+        "Every GPU of the slice is there without errors. Passthrough alone does not show it (INC-24).",
+    ),
+    ByHand::new(
+        "guest_fabric",
+        "In two guests on two hosts: ibv_devinfo -l, then ib_write_bw between them.",
+        "Each guest has its own function, and the bandwidth is that of the port.",
+    ),
+    ByHand::new(
+        "nvlink_partition",
+        "Launch slices of 2 and 4 GPUs; in the guest run nvidia-smi topo -m and nccl-tests.",
+        "GPUs of one slice see each other by NVLink, and none of another slice.",
+    ),
+    ByHand::new(
+        "gpu_reset",
+        "Release and launch on the same slot ten times; read dmesg for AER and reset errors.",
+        "Every reset succeeds.",
+    ),
+    ByHand::new(
+        "neighbours",
+        "Release a slice while the other seven run a load.",
+        "No neighbour loses a packet, a request or a GPU.",
+    ),
+    ByHand::new(
+        "wipe_time",
+        "Read the time of a wipe from the repair of each slot.",
+        "It ends within the operation's budget; write the time down.",
+    ),
+    ByHand::new(
+        "restart",
+        "Restart the host with slices stopped, then read `gpuaas-node-agent validate-host` again.",
+        "Kernel names may differ; bindings, functions, bridge and NAT are as before.",
+    ),
+    ByHand::new(
+        "power_loss",
+        "Cut the power during the wipe of an empty slot.",
+        "After the start the wipe is repeated, and the slot is available only then.",
+    ),
+    ByHand::new(
+        "egress",
+        "From a guest: reach an address of the internet, and read its source there.",
+        "It is an address of the host; no private address leaves (J-27).",
+    ),
+];
+
+/// Something that a person does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ByHand {
+    pub id: &'static str,
+    /// What to do.
+    pub what: &'static str,
+    /// When it is good.
+    pub good: &'static str,
+    /// For the operator to fill in.
+    pub result: &'static str,
+}
+
+impl ByHand {
+    const fn new(id: &'static str, what: &'static str, good: &'static str) -> Self {
+        Self {
+            id,
+            what,
+            good,
+            result: "",
+        }
+    }
+}
+
+/// One check of the registry.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Checked {
+    pub check: String,
+    /// "PASS", "FAIL", "WARN" or "SKIP".
+    pub status: &'static str,
+    /// "hard", "warn" or "info"; empty where the check does not apply.
+    pub severity: &'static str,
+    pub detail: String,
+    pub remediation: String,
+    pub devices: Vec<String>,
+}
+
+/// The report.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Report {
+    pub schema: u32,
+    /// The agent's build (A-10).
+    pub agent_version: String,
+    pub agent_built_at: String,
+    /// When it was made.
+    pub time: String,
+    /// "slice host", "lab host" or "bare-metal host".
+    pub kind: &'static str,
+    /// Operating system, kernel and machine.
+    pub host: BTreeMap<&'static str, String>,
+    /// Hardware by count.
+    pub hardware: BTreeMap<&'static str, usize>,
+    pub checks: Vec<Checked>,
+    /// First line of what each program says of itself; empty: it does not answer.
+    pub versions: BTreeMap<&'static str, String>,
+    /// The documented baseline, as `unit=active` or `unit=NOT_ACTIVE` and so on (A-153..A-157, I-219).
+    pub baseline: BTreeMap<String, String>,
+    /// Checks that keep the host out of sale.
+    pub blockers: Vec<String>,
+    pub by_hand: Vec<ByHand>,
+}
+
+/// Makes it.
+pub async fn report(node: &Node) -> Report {
+    let readiness = readiness::report(node).await;
+    let mut versions = BTreeMap::new();
+    for (program, arguments) in PROGRAMS {
+        let output = exec::run(program, arguments, exec::PROBE_LIMIT).await;
+        let text = output.ok().filter(|output| output.status == 0);
+        let text = text.map(|output| output.stdout).unwrap_or_default();
+        let first = text.lines().map(str::trim).find(|line| !line.is_empty());
+        versions.insert(program, first.unwrap_or_default().to_owned());
+    }
+    let devices = pci::devices(&node.root);
+    let count = |kind| devices.iter().filter(|one| one.kind == kind).count();
+    let functions = devices.iter().map(|one| one.functions.len()).sum();
+    let disks = node.root.names("/sys/class/block");
+    let disks = disks
+        .iter()
+        .filter(|name| crate::disk::identity::is_nvme_disk(name));
+    Report {
+        schema: SCHEMA,
+        agent_version: build::version().to_owned(),
+        agent_built_at: build::built_at().map_or_else(String::new, |at| at.to_string()),
+        time: jiff::Timestamp::now().to_string(),
+        kind: node.kind().as_str(),
+        host: host(&node.root),
+        hardware: BTreeMap::from([
+            ("gpus", count(PciKind::Gpu)),
+            ("nvswitches", count(PciKind::NvSwitch)),
+            ("fabric_devices", count(PciKind::Fabric)),
+            ("virtual_functions", functions),
+            ("nvme_disks", disks.count()),
+            (
+                "iommu_groups",
+                node.root.names("/sys/kernel/iommu_groups").len(),
+            ),
+        ]),
+        checks: checked(&readiness),
+        versions,
+        baseline: baseline(&node.root).await,
+        blockers: readiness.blockers,
+        by_hand: BY_HAND.into(),
+    }
+}
+
+fn checked(readiness: &ReadinessReport) -> Vec<Checked> {
+    let each = readiness.evidence.iter();
+    each.map(|one| Checked {
+        check: one.check.clone(),
+        status: status(one.status()),
+        severity: match one.severity() {
+            CheckSeverity::Hard => "hard",
+            CheckSeverity::Warn => "warn",
+            CheckSeverity::Info => "info",
+            CheckSeverity::Unspecified => "",
+        },
+        detail: one.detail.clone(),
+        remediation: one.remediation.clone(),
+        devices: one.devices.clone(),
+    })
+    .collect()
+}
+
+/// As every report of checks has it.
+pub fn status(status: EvidenceStatus) -> &'static str {
+    match status {
+        EvidenceStatus::Pass => "PASS",
+        EvidenceStatus::Fail => "FAIL",
+        EvidenceStatus::Warn => "WARN",
+        EvidenceStatus::Skip => "SKIP",
+        EvidenceStatus::Unspecified => "????",
+    }
+}
+
+fn host(root: &HostRoot) -> BTreeMap<&'static str, String> {
+    let files = [
+        ("hostname", "/proc/sys/kernel/hostname"),
+        ("kernel", "/proc/sys/kernel/osrelease"),
+        ("cmdline", "/proc/cmdline"),
+        ("vendor", "/sys/class/dmi/id/sys_vendor"),
+        ("product", "/sys/class/dmi/id/product_name"),
+        ("serial", "/sys/class/dmi/id/product_serial"),
+        ("bios", "/sys/class/dmi/id/bios_version"),
+    ];
+    let mut found: BTreeMap<_, _> = files
+        .into_iter()
+        .map(|(key, path)| (key, root.read_value(path).unwrap_or_default()))
+        .collect();
+    let release = root.read("/etc/os-release").unwrap_or_default();
+    let name = release
+        .lines()
+        .find_map(|line| line.strip_prefix("PRETTY_NAME="));
+    let name = name.unwrap_or_default().trim_matches('"').to_owned();
+    found.insert("operating_system", name);
+    found
+}
+
+async fn baseline(root: &HostRoot) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    for name in UNITS {
+        let state = units::state(&format!("{name}.service")).await;
+        let is_active = matches!(state, Ok(Some(state)) if state.starts_with("active/"));
+        let state = if is_active { "active" } else { "NOT_ACTIVE" };
+        found.insert(name.to_owned(), state.to_owned());
+    }
+    let mut present = |key: &str, is_there: bool| {
+        let value = if is_there { "present" } else { "missing" };
+        found.insert(key.to_owned(), value.to_owned());
+    };
+    present("ipoib_netplan", root.exists("/etc/netplan/60-ipoib.yaml"));
+    present("dnsmasq_gpu_subnet", network::has_dnsmasq_file(root));
+    let line = root.read_value("/proc/cmdline").unwrap_or_default();
+    let words: Vec<&str> = line.split_whitespace().collect();
+    for word in ["intel_iommu=on", "amd_iommu=on", "iommu=pt"] {
+        if words.contains(&word) || word != "amd_iommu=on" {
+            present(word, words.contains(&word));
+        }
+    }
+    found
+}
+
+impl Report {
+    /// For people.
+    pub fn text(&self) -> String {
+        let built = match self.agent_built_at.as_str() {
+            "" => "unknown",
+            at => at,
+        };
+        let mut text = format!(
+            "gpuaas-node-agent version={} built_at={built}\n{} at {}\n",
+            self.agent_version, self.kind, self.time
+        );
+        let head = |title: &str| format!("\n{title}\n");
+        let mut lines = head("Host");
+        for (key, value) in &self.host {
+            lines.push_str(&format!("  {key}={value}\n"));
+        }
+        for (key, value) in &self.hardware {
+            lines.push_str(&format!("  {key}={value}\n"));
+        }
+        lines.push_str(&head("Checks"));
+        for one in &self.checks {
+            let rest = format!("{} {}", one.detail, one.remediation);
+            lines.push_str(&format!(
+                "  {} {}: {}\n",
+                one.status,
+                one.check,
+                rest.trim_end()
+            ));
+        }
+        lines.push_str(&head("Baseline"));
+        for (key, value) in &self.baseline {
+            lines.push_str(&format!("  {key}={value}\n"));
+        }
+        lines.push_str(&head("Versions"));
+        for (key, value) in &self.versions {
+            let value = if value.is_empty() { "not there" } else { value };
+            lines.push_str(&format!("  {key}: {value}\n"));
+        }
+        lines.push_str(&head("By hand, on the hardware"));
+        for one in &self.by_hand {
+            lines.push_str(&format!("  [ ] {}: {} {}\n", one.id, one.what, one.good));
+        }
+        text.push_str(&lines);
+        let blockers = match self.blockers.is_empty() {
+            true => "none".to_owned(),
+            false => self.blockers.join(", "),
+        };
+        text.push_str(&format!("\nblockers: {blockers}\n"));
+        text
+    }
+}

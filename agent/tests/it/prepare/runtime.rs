@@ -1,0 +1,111 @@
+//! The runtime of a slice host.
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use super::{HOLDER, SLOT, TestHost};
+
+const PREPARE: [&str; 3] = ["runtime-prepare", "--mode", "slice"];
+
+#[test]
+fn inc_18_i_104_services_that_hold_gpus_are_stopped_and_stay_so() {
+    let host = TestHost::new();
+    for unit in ["nvidia-persistenced", "nvidia-fabricmanager", "nvidia-dcgm"] {
+        host.unit(unit);
+    }
+    let ran = host.run(&PREPARE);
+    assert_eq!(ran.code, 0, "{}", ran.text);
+    for unit in ["nvidia-persistenced", "nvidia-fabricmanager", "nvidia-dcgm"] {
+        for end in ["active", "enabled"] {
+            assert!(
+                !host.state("units").join(format!("{unit}.{end}")).exists(),
+                "{unit}"
+            );
+        }
+    }
+    assert_eq!(host.run(&PREPARE).steps(), Vec::<String>::new());
+}
+
+#[test]
+fn inc_19_i_105_the_hypervisors_user_passes_libvirts_folder() {
+    let host = TestHost::new();
+    let folder = host.path("/var/lib/libvirt");
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+    let ran = host.run(&PREPARE);
+    assert_eq!(ran.code, 0, "{}", ran.text);
+    let mode = fs::metadata(&folder).unwrap().permissions().mode() & 0o7777;
+    assert_eq!(mode, 0o755);
+    assert_eq!(host.run(&PREPARE).steps(), Vec::<String>::new());
+}
+
+#[test]
+fn i_106_i_109_only_reservations_of_vms_that_are_gone_are_removed() {
+    let host = TestHost::new();
+    let name = |id: &str| format!("gpuaas-slice-{}", id.replace('-', ""));
+    let (held, running, gone) = (
+        name(HOLDER),
+        "gpuaas-slice-23bd713b60734ef78a512897e902365d".to_owned(),
+        "gpuaas-slice-00000000000040008000000000000000".to_owned(),
+    );
+    host.approve(SLOT, &["0000:1b:00.0"], true);
+    host.state_text("domains", &format!("{running}\n\n"));
+    let file = |vm: &str| format!("/etc/dnsmasq.d/gpuaas-{vm}.conf");
+    for vm in [&held, &running, &gone] {
+        host.write(&file(vm), "dhcp-host=52:54:00:00:00:01,10.100.0.10\n");
+    }
+    host.write("/etc/dnsmasq.d/gpu_subnet.conf", "interface=ovsbr0\n");
+    host.write("/etc/dnsmasq.d/gpuaas-hosts/gpuaas-probe.conf", "x\n");
+    let ran = host.run(&PREPARE);
+    assert_eq!(ran.code, 0, "{}", ran.text);
+    assert!(!host.path(&file(&gone)).exists());
+    for stays in [
+        &file(&held),
+        &file(&running),
+        "/etc/dnsmasq.d/gpu_subnet.conf",
+    ] {
+        assert!(host.path(stays).exists(), "{stays}");
+    }
+    assert!(
+        host.path("/etc/dnsmasq.d/gpuaas-hosts/gpuaas-probe.conf")
+            .exists()
+    );
+    assert!(
+        host.take_calls()
+            .contains(&"systemctl restart dnsmasq.service".to_owned())
+    );
+    assert_eq!(host.run(&PREPARE).steps(), Vec::<String>::new());
+
+    // a libvirt that does not answer may have any VM
+    host.write(&file(&gone), "x\n");
+    host.instead("virsh", "exit 1");
+    let ran = host.run(&PREPARE);
+    assert_eq!((ran.code, ran.steps()), (0, Vec::new()), "{}", ran.text);
+    assert!(host.path(&file(&gone)).exists());
+}
+
+#[test]
+fn i_108_d_59_outside_of_slice_mode_nothing_is_touched() {
+    for (flag, told) in [
+        (None, None),
+        (None, Some("baremetal")),
+        (Some("slice"), Some("baremetal")),
+    ] {
+        let host = TestHost::new();
+        host.unit("nvidia-persistenced");
+        if let Some(told) = told {
+            host.write("/var/lib/gpuaas/node-mode", told);
+        }
+        let before = host.files();
+        let mut arguments = vec!["runtime-prepare"];
+        if let Some(flag) = flag {
+            arguments.extend(["--mode", flag]);
+        }
+        let ran = host.run(&arguments);
+        assert_eq!(ran.code, 1, "{}", ran.text);
+        assert_eq!(host.files(), before);
+        assert!(host.state("units/nvidia-persistenced.active").exists());
+    }
+    // what the platform says is enough
+    let host = TestHost::new();
+    host.write("/var/lib/gpuaas/node-mode", "slice");
+    assert_eq!(host.run(&["runtime-prepare"]).code, 0);
+}

@@ -1,0 +1,385 @@
+//! The storage transition: the only command that erases.
+use std::fs;
+
+use super::{Host, SLOT, TestHost, good};
+use crate::recorded::tree::CORNERS;
+
+const APPLY: [&str; 4] = ["storage-transition", "--apply", "--mode", "slice"];
+
+fn by_id(corner: usize) -> String {
+    let name = CORNERS[corner].disk_name();
+    let host = good();
+    let found = host.recording.entries.iter().find_map(|(path, entry)| {
+        let path = path.to_str()?;
+        let gpuaas_agent::host::recording::Entry::Link(target) = entry else {
+            return None;
+        };
+        let is_own = target.ends_with(&name) && path.contains("/nvme-eui.");
+        is_own.then(|| path.to_owned())
+    });
+    found.unwrap()
+}
+
+/// Two disks that the host shares out: each has a partition with a file system that is mounted and in fstab.
+fn shared(change: impl FnOnce(&mut Host)) -> TestHost {
+    let mut host = good();
+    for (corner, minor) in [(0, 40), (1, 41)] {
+        let name = host.partition(&CORNERS[corner].disk_folder(), 1, minor);
+        let at = format!("/share{}", corner + 2);
+        host.mount(&format!("259:{minor}"), &format!("/dev/{name}"), &at);
+    }
+    change(&mut host);
+    let host = TestHost::of(&host);
+    for corner in &CORNERS[..2] {
+        let name = corner.disk_name();
+        let signature =
+            |kind: &str| format!("{{\"signatures\":[{{\"device\":\"x\",\"type\":\"{kind}\"}}]}}");
+        host.state_text(&format!("signatures/{name}"), &signature("gpt"));
+        host.state_text(&format!("signatures/{name}p1"), &signature("ext4"));
+    }
+    let (one, two) = (CORNERS[0].disk_name(), CORNERS[1].disk_name());
+    host.write(
+        "/etc/fstab",
+        &format!("/dev/nvme4n1p2 / ext4 defaults 0 1\n/dev/{one}p1 /share2 ext4 nofail 0 2\n/dev/{two}p1 /share3 ext4 nofail 0 2\n"),
+    );
+    profile(&host, &["/share2", "/share3"]);
+    host
+}
+
+fn profile(host: &TestHost, unmount: &[&str]) {
+    host.write(
+        "/etc/gpuaas/slice-storage.toml",
+        &format!(
+            "approved_by = \"infra, change 4711\"\ndevices = {:?}\nunmount = {unmount:?}\n",
+            [by_id(0), by_id(1)]
+        ),
+    );
+}
+
+/// The calls that change a disk.
+fn erasures(host: &TestHost) -> Vec<String> {
+    let mut calls = host.take_calls();
+    calls.retain(|call| {
+        call.starts_with("wipefs --all")
+            || call.starts_with("blkdiscard")
+            || call.starts_with("umount")
+    });
+    calls
+}
+
+#[test]
+fn i_113_without_apply_the_plan_is_printed_and_nothing_changes() {
+    let host = shared(|_| ());
+    let before = host.files();
+    let ran = host.run(&["storage-transition", "--mode", "slice"]);
+    assert_eq!(ran.code, 0, "{}", ran.text);
+    assert_eq!(host.files(), before);
+    assert!(erasures(&host).is_empty());
+    assert!(
+        ran.steps()
+            .iter()
+            .any(|step| step.starts_with("run blkdiscard"))
+    );
+    // what is on every disk, the others too
+    for disk in ["disk=/dev/nvme4n1", "disk=/dev/nvme7n1"] {
+        assert!(ran.text.contains(disk), "{disk}");
+    }
+    assert!(ran.text.contains("role=system"), "{}", ran.text);
+}
+
+#[test]
+fn i_115_i_122_approved_disks_are_raw_afterwards_and_a_second_run_changes_nothing() {
+    let host = shared(|_| ());
+    let fstab = host.read("/etc/fstab");
+    let ran = host.run(&APPLY);
+    assert_eq!(ran.code, 0, "{}", ran.text);
+    let (one, two) = (CORNERS[0].disk_name(), CORNERS[1].disk_name());
+    let calls = erasures(&host);
+    let of = |name: &str| -> Vec<String> {
+        let own = calls.iter().filter(|call| call.contains(name));
+        own.cloned().collect()
+    };
+    for name in [&one, &two] {
+        // I-118, I-119, in this order, and never by force (INC-12)
+        let expected = [
+            format!("wipefs --all /dev/{name}p1"),
+            format!("wipefs --all /dev/{name}"),
+            format!("blkdiscard /dev/{name}"),
+        ];
+        assert_eq!(of(name), expected);
+        assert!(!host.path(&format!("/sys/class/block/{name}p1")).exists());
+    }
+    assert_eq!(of("umount"), ["umount /share3", "umount /share2"], "I-116");
+    // I-117
+    let after = host.read("/etc/fstab");
+    assert!(after.starts_with("/dev/nvme4n1p2 / ext4"), "{after}");
+    for name in [&one, &two] {
+        assert!(
+            after.contains(&format!("# gpuaas-slice-storage-disabled /dev/{name}p1")),
+            "{after}"
+        );
+    }
+    let backup = fs::read_dir(host.path("/etc")).unwrap().find_map(|entry| {
+        let entry = entry.unwrap();
+        let name = entry.file_name().to_string_lossy().into_owned();
+        name.starts_with("fstab.gpuaas-slice-storage-backup-")
+            .then(|| entry.path())
+    });
+    assert_eq!(fs::read_to_string(backup.unwrap()).unwrap(), fstab, "I-115");
+    // I-120, A-102, A-103, A-105
+    let value = |key: &str| {
+        let mut lines = ran.text.lines();
+        lines.find_map(|line| line.strip_prefix(key)?.strip_prefix('=').map(str::to_owned))
+    };
+    assert_eq!(value("storage_ownership").as_deref(), Some("slice"));
+    assert_eq!(value("storage_mode").as_deref(), Some("slice"));
+    let manifest = value("storage_transition_manifest").unwrap();
+    assert!(
+        manifest.starts_with("/var/log/gpuaas/slice-storage-transition-"),
+        "{manifest}"
+    );
+    let manifest = host.read(&manifest);
+    for line in [
+        "approved_by=infra,\\ change\\ 4711",
+        "role=approved",
+        "signature=nvme2n1p1",
+        "outcome=done",
+    ] {
+        assert!(manifest.contains(line), "{line} in {manifest}");
+    }
+    assert!(host.path("/sys/class/block/nvme4n1p2").exists());
+
+    let between = host.files();
+    let second = host.run(&APPLY);
+    assert_eq!(
+        (second.code, second.steps()),
+        (0, Vec::new()),
+        "{}",
+        second.text
+    );
+    assert_eq!(host.files(), between);
+    assert!(erasures(&host).is_empty());
+}
+
+#[test]
+fn i_114_i_123_the_disk_of_the_system_is_refused_whatever_it_is_called() {
+    let host = shared(|_| ());
+    let system = good()
+        .recording
+        .entries
+        .into_iter()
+        .find_map(|(path, entry)| {
+            let path = path.to_str()?.to_owned();
+            let gpuaas_agent::host::recording::Entry::Link(target) = entry else {
+                return None;
+            };
+            (target.ends_with("nvme4n1") && path.contains("/nvme-eui.")).then_some(path)
+        });
+    let system = system.unwrap();
+    // even with the infrastructure's approval
+    host.write(
+        "/etc/gpuaas/slice-storage.toml",
+        &format!("approved_by = \"infra\"\ndevices = [{system:?}]\n"),
+    );
+    for device in ["/dev/nvme4n1", &system] {
+        let before = host.files();
+        let mut arguments = APPLY.to_vec();
+        arguments.extend(["--devices", device]);
+        let ran = host.run(&arguments);
+        assert_eq!(ran.code, 1, "{}", ran.text);
+        assert!(
+            ran.refusals().contains("the disk of the operating system"),
+            "{}",
+            ran.text
+        );
+        assert_eq!(host.files(), before);
+    }
+    assert!(erasures(&host).is_empty());
+}
+
+#[test]
+fn inc_29_i_121_no_share_is_unmounted_without_an_approved_profile_that_names_it() {
+    let host = shared(|_| ());
+    let expect = |what: &str, arguments: &[&str]| {
+        let before = host.files();
+        let ran = host.run(arguments);
+        assert_eq!(ran.code, 1, "{}", ran.text);
+        assert!(ran.refusals().contains(what), "{what}: {}", ran.text);
+        assert_eq!(host.files(), before);
+        assert_eq!(erasures(&host), Vec::<String>::new());
+    };
+    // the mount is not named
+    profile(&host, &["/share2"]);
+    expect("is mounted at /share3", &APPLY);
+    profile(&host, &["/share2", "/share3"]);
+    // the disk is not named
+    let other = format!("/dev/{}", CORNERS[2].disk_name());
+    expect(
+        "the approved storage profile does not name it",
+        &[
+            "storage-transition",
+            "--apply",
+            "--mode",
+            "slice",
+            "--devices",
+            &other,
+        ],
+    );
+    expect(
+        "there is no such disk",
+        &[
+            "storage-transition",
+            "--apply",
+            "--mode",
+            "slice",
+            "--devices",
+            "/dev/nvme99n1",
+        ],
+    );
+    // nobody said that the host is for slices
+    expect(
+        "nothing says that this host is in slice mode",
+        &["storage-transition", "--apply"],
+    );
+    fs::remove_file(host.path("/etc/gpuaas/slice-storage.toml")).unwrap();
+    expect("no approved storage profile", &APPLY);
+}
+
+#[test]
+fn inc_12_swap_volumes_and_what_is_open_are_never_erased() {
+    let disk = CORNERS[0].disk_name();
+    let (swap, holder) = (disk.clone(), disk.clone());
+    type Change<'a> = Box<dyn FnOnce(&mut Host) + 'a>;
+    let changes: [(&str, Change<'_>); 2] = [
+        (
+            "is swap",
+            Box::new(|host| {
+                let text =
+                    format!("Filename Type Size Used Priority\n/dev/{swap}p1 partition 1 0 -2");
+                host.text("/proc/swaps", text);
+            }),
+        ),
+        (
+            "is stacked on it",
+            Box::new(|host| {
+                host.text(
+                    format!("{}/holders/dm-7/dev", CORNERS[0].disk_folder()),
+                    "253:7",
+                );
+                host.text("/sys/class/block/dm-7/dm/name", format!("vg-{holder}"));
+            }),
+        ),
+    ];
+    for (what, change) in changes {
+        let host = shared(change);
+        let ran = host.run(&APPLY);
+        assert_eq!(ran.code, 1, "{}", ran.text);
+        assert!(ran.refusals().contains(what), "{what}: {}", ran.text);
+        assert!(erasures(&host).is_empty());
+    }
+    // LVM and RAID that are not assembled now
+    for kind in ["LVM2_member", "linux_raid_member", "crypto_LUKS"] {
+        let host = shared(|_| ());
+        let text = format!("{{\"signatures\":[{{\"device\":\"x\",\"type\":\"{kind}\"}}]}}");
+        host.state_text(&format!("signatures/{disk}p1"), &text);
+        let ran = host.run(&APPLY);
+        assert!(ran.refusals().contains(kind), "{}", ran.text);
+        assert!(erasures(&host).is_empty());
+    }
+}
+
+#[test]
+fn inc_12_p9_a_mount_that_stays_ends_the_transition_before_anything_is_erased() {
+    let host = shared(|_| ());
+    // it says that it did, and another namespace has it still
+    host.instead("umount", "exit 0");
+    let ran = host.run(&APPLY);
+    assert_eq!(ran.code, 1, "{}", ran.text);
+    assert!(ran.text.contains("is\\ mounted\\ at"), "{}", ran.text);
+    let calls = erasures(&host);
+    assert!(
+        calls.iter().all(|call| call.starts_with("umount")),
+        "{calls:?}"
+    );
+    let manifest = fs::read_dir(host.path("/var/log/gpuaas"))
+        .unwrap()
+        .next()
+        .unwrap();
+    let manifest = fs::read_to_string(manifest.unwrap().path()).unwrap();
+    assert!(manifest.contains("outcome=failed"), "{manifest}");
+}
+
+#[test]
+fn con_27_a_kernel_path_stands_for_the_identity_that_it_has_now() {
+    let host = shared(|_| ());
+    let one = format!("/dev/{}", CORNERS[0].disk_name());
+    let mut arguments = APPLY.to_vec();
+    arguments.extend(["--devices", &one]);
+    let ran = host.run(&arguments);
+    assert_eq!(ran.code, 0, "{}", ran.text);
+    let proofs: Vec<_> = ran
+        .steps()
+        .into_iter()
+        .filter(|step| step.starts_with("prove_unused"))
+        .collect();
+    assert_eq!(proofs, [format!("prove_unused {} ({one})", by_id(0))]);
+    let calls = erasures(&host).join("\n");
+    assert!(!calls.contains(&CORNERS[1].disk_name()), "{calls}");
+    assert!(
+        host.read("/etc/fstab")
+            .contains(&format!("\n/dev/{}p1 /share3", CORNERS[1].disk_name()))
+    );
+}
+
+#[test]
+fn a_137_a_139_the_disk_of_a_slot_is_the_platforms_to_wipe() {
+    let host = shared(|_| ());
+    host.approve(SLOT, &[&by_id(0)], false);
+    let ran = host.run(&APPLY);
+    assert_eq!(ran.code, 1, "{}", ran.text);
+    assert!(
+        ran.refusals().contains("whose repair wipes it"),
+        "{}",
+        ran.text
+    );
+    assert!(erasures(&host).is_empty());
+}
+
+#[test]
+fn d_34_a_disk_that_a_vm_names_is_never_erased_whether_or_not_it_runs() {
+    let disk = CORNERS[0].disk_name();
+    let block = |path: &str| {
+        format!(
+            "<domain><devices><disk type='block'><source dev='{path}'/></disk></devices></domain>"
+        )
+    };
+    let address = CORNERS[0].disk_address();
+    let (bus, rest) = address[5..].split_once(':').unwrap();
+    let (slot, function) = rest.split_once('.').unwrap();
+    let passed_through = format!(
+        "<domain><devices><hostdev mode='subsystem' type='pci'><source><address domain='0x0000' bus='0x{bus}' slot='0x{slot}' function='0x{function}'/></source></hostdev></devices></domain>"
+    );
+    for xml in [
+        block(&format!("/dev/{disk}")),
+        block(&by_id(0)),
+        passed_through,
+    ] {
+        let host = shared(|_| ());
+        host.state_text("domains", "somebodys-vm\n");
+        host.state_text("domain.xml", &xml);
+        let ran = host.run(&APPLY);
+        assert_eq!(ran.code, 1, "{xml}: {}", ran.text);
+        assert!(
+            ran.refusals().contains("VM somebodys-vm names it"),
+            "{}",
+            ran.text
+        );
+        assert!(erasures(&host).is_empty());
+    }
+    let host = shared(|_| ());
+    host.instead("virsh", "exit 1");
+    let ran = host.run(&APPLY);
+    assert_eq!(ran.code, 1);
+    assert!(ran.refusals().contains("cannot be told"), "{}", ran.text);
+    assert!(erasures(&host).is_empty());
+}

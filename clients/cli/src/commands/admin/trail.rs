@@ -1,0 +1,404 @@
+//! `admin audit list|export|verify`: the audit trail.
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::Session;
+use crate::api::parse_all;
+use crate::audit_chain::{Chain, Expected, Place, Verified};
+use crate::commands::given;
+use crate::failure::Failure;
+use crate::output::{print_json, print_table, short, time};
+
+/// Most records of a page.
+const PAGE: usize = 500;
+
+#[derive(Debug, clap::Args)]
+pub struct ListFlags {
+    /// Only what this principal did, for example user:alice.
+    #[arg(long)]
+    principal: Option<String>,
+    /// Only this action, for example slot.approve.
+    #[arg(long)]
+    action: Option<String>,
+    /// Only this kind of resource, for example slot.
+    #[arg(long)]
+    resource: Option<String>,
+    /// Only the resource with this id.
+    #[arg(long, value_name = "ID")]
+    resource_id: Option<String>,
+    /// Only the request with this id.
+    #[arg(long, value_name = "ID")]
+    request_id: Option<String>,
+    /// Only what was allowed, or what was denied.
+    #[arg(long, value_enum)]
+    outcome: Option<Outcome>,
+    /// Only records from this time on: 2026-01-31T12:00:00Z, or a date or time in your zone.
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    since: Option<Timestamp>,
+    /// Only records before this time.
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    until: Option<Timestamp>,
+    /// Only records of this source: placement, inventory, images, terminal, billing or edge.
+    #[arg(long)]
+    source: Option<String>,
+    /// Most records to list.
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    limit: u32,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Outcome {
+    Allowed,
+    Denied,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct ExportFlags {
+    /// Only this source; may be given several times [default: all].
+    #[arg(long)]
+    source: Vec<String>,
+    /// Continue an export: only records after this position. Needs one --source.
+    #[arg(long, value_name = "POSITION", default_value_t = 0)]
+    after: i64,
+    /// File to append to [default: standard output].
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct VerifyFlags {
+    /// File of exported JSON lines [default: read the records from the API].
+    file: Option<PathBuf>,
+    /// Only this source; may be given several times [default: all].
+    #[arg(long)]
+    source: Vec<String>,
+    /// A head that was printed before. It must still be in its chain: a chain whose end was cut off looks sound otherwise. May
+    /// be given several times.
+    #[arg(long, value_name = "SOURCE:POSITION:DIGEST")]
+    expect: Vec<Expected>,
+}
+
+/// A time of day, a date or a moment; without a zone, in the user's.
+fn moment(text: &str) -> Result<Timestamp, String> {
+    if let Ok(moment) = text.parse::<Timestamp>() {
+        return Ok(moment);
+    }
+    let rule = "must be a time, for example 2026-01-31 or 2026-01-31T12:00:00Z";
+    let local: DateTime = text.parse().map_err(|_| rule.to_owned())?;
+    let zoned = local.to_zoned(TimeZone::system());
+    zoned.map(|at| at.timestamp()).map_err(|_| rule.to_owned())
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Record {
+    create_time: Option<Timestamp>,
+    principal: String,
+    action: String,
+    resource: String,
+    resource_id: String,
+    outcome: String,
+    address: String,
+    request_id: String,
+}
+
+pub async fn list(session: &Session, flags: ListFlags) -> Result<(), Failure> {
+    let word = |outcome| match outcome {
+        Outcome::Allowed => "allowed".to_owned(),
+        Outcome::Denied => "denied".to_owned(),
+    };
+    let query = given([
+        ("principal", flags.principal),
+        ("action", flags.action),
+        ("resource", flags.resource),
+        ("resource_id", flags.resource_id),
+        ("request_id", flags.request_id),
+        ("outcome", flags.outcome.map(word)),
+        ("start_time", flags.since.map(|at| at.to_string())),
+        ("end_time", flags.until.map(|at| at.to_string())),
+        ("source", flags.source),
+    ]);
+    let most = flags.limit as usize;
+    let (mut found, mut unreachable, mut token) = (Vec::new(), Vec::new(), String::new());
+    while found.len() < most {
+        let mut page = query.clone();
+        page.push(("page_size", (most - found.len()).min(PAGE).to_string()));
+        if !token.is_empty() {
+            page.push(("page_token", token));
+        }
+        let mut answer = session.api.get(&["admin", "audit"], &page).await?;
+        found.extend(array(&mut answer, "records"));
+        unreachable = array(&mut answer, "unreachable_sources");
+        token = answer["next_page_token"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        if token.is_empty() {
+            break;
+        }
+    }
+    if session.json() {
+        print_json(&json!({ "records": found, "unreachable_sources": unreachable }));
+        return Ok(());
+    }
+    warn_unreachable(&unreachable);
+    let records: Vec<Record> = parse_all(&found)?;
+    if records.is_empty() {
+        say!("No audit records match.");
+        return Ok(());
+    }
+    let rows = records.into_iter().map(|one| {
+        [
+            time(one.create_time),
+            one.principal,
+            one.action,
+            one.outcome,
+            format!("{} {}", one.resource, one.resource_id)
+                .trim_end()
+                .to_owned(),
+            one.address,
+            short(&one.request_id, 36),
+        ]
+    });
+    print_table(
+        [
+            "TIME",
+            "PRINCIPAL",
+            "ACTION",
+            "OUTCOME",
+            "RESOURCE",
+            "FROM",
+            "REQUEST",
+        ],
+        rows.collect(),
+    );
+    Ok(())
+}
+
+fn array(answer: &mut Value, name: &str) -> Vec<Value> {
+    match answer[name].take() {
+        Value::Array(values) => values,
+        _ => Vec::new(),
+    }
+}
+
+fn warn_unreachable(sources: &[Value]) {
+    for source in sources.iter().filter_map(Value::as_str) {
+        complain!("warning: {source} did not answer; its records are missing");
+    }
+}
+
+/// The sources asked for, else all that there are. A source that does not answer fails: what is left out proves nothing.
+async fn sources(session: &Session, given: Vec<String>) -> Result<Vec<String>, Failure> {
+    if !given.is_empty() {
+        return Ok(given);
+    }
+    let mut answer = session.api.get(&["admin", "audit", "chains"], &[]).await?;
+    let unreachable = array(&mut answer, "unreachable_sources");
+    if let Some(source) = unreachable.first().and_then(Value::as_str) {
+        return Err(Failure::Local(format!(
+            "{source} did not answer. Repeat the command, or name the sources with --source."
+        )));
+    }
+    let chains = array(&mut answer, "chains");
+    let names = chains.iter().filter_map(|chain| chain["source"].as_str());
+    Ok(names.map(str::to_owned).collect())
+}
+
+/// Reads a chain page by page: `begin` gets what it starts from, `each` every record.
+async fn read(
+    session: &Session,
+    source: &str,
+    mut after: i64,
+    mut begin: impl FnMut(&Value) -> Result<(), Failure>,
+    mut each: impl FnMut(&Value) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut begun = false;
+    loop {
+        let query = [
+            ("after_position", after.to_string()),
+            ("page_size", PAGE.to_string()),
+        ];
+        let path = ["admin", "audit", &format!("{source}:export")];
+        let mut answer = session.api.get(&path, &query).await?;
+        if !begun {
+            begin(&answer["start"])?;
+            begun = true;
+        }
+        let records = array(&mut answer, "records");
+        let Some(last) = records.last() else {
+            return Ok(());
+        };
+        let last = last["position"].as_str().and_then(|one| one.parse().ok());
+        // a page that does not go on would be read for ever
+        let last: i64 = last.filter(|last| *last > after).ok_or_else(|| {
+            Failure::Local(format!("{source}: the API gave a record out of order"))
+        })?;
+        for record in &records {
+            each(record)?;
+        }
+        after = last;
+    }
+}
+
+pub async fn export(session: &Session, flags: ExportFlags) -> Result<(), Failure> {
+    if flags.after != 0 && flags.source.len() != 1 {
+        return Err(Failure::Usage("--after needs one --source".to_owned()));
+    }
+    let mut file = match &flags.file {
+        None => None,
+        Some(path) => {
+            let opened = std::fs::OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(path);
+            Some(opened.map_err(|error| unusable(path, &error))?)
+        }
+    };
+    let out = std::cell::RefCell::new(|line: &Value| match (&mut file, &flags.file) {
+        (Some(file), Some(path)) => {
+            writeln!(file, "{line}").map_err(|error| unusable(path, &error))
+        }
+        _ => {
+            say!("{line}");
+            Ok(())
+        }
+    });
+    let mut count = 0_u64;
+    for source in sources(session, flags.source).await? {
+        let begin = |start: &Value| out.borrow_mut()(&json!({ "source": source, "start": start }));
+        let each = |record: &Value| {
+            count += 1;
+            out.borrow_mut()(record)
+        };
+        read(session, &source, flags.after, begin, each).await?;
+    }
+    note!("Exported {count} records.");
+    Ok(())
+}
+
+fn unusable(path: &std::path::Path, error: &std::io::Error) -> Failure {
+    Failure::Local(format!("{}: {error}", path.display()))
+}
+
+pub async fn verify(session: &Session, flags: VerifyFlags) -> Result<(), Failure> {
+    let verified = match &flags.file {
+        Some(path) => of_file(path, &flags)?,
+        None => of_api(session, &flags).await?,
+    };
+    let unseen = flags
+        .expect
+        .iter()
+        .filter(|one| !verified.iter().any(|chain| chain.source == one.source))
+        .map(|one| {
+            format!(
+                "{}: no such chain was read, and {one} is expected",
+                one.source
+            )
+        });
+    let findings: Vec<String> = verified
+        .iter()
+        .flat_map(|one| one.findings.iter().cloned())
+        .chain(unseen)
+        .collect();
+    show(session, &verified, &findings);
+    if findings.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::Local(format!(
+        "the audit trail is not what was recorded: {}",
+        findings.join("; ")
+    )))
+}
+
+fn show(session: &Session, verified: &[Verified], findings: &[String]) {
+    if session.json() {
+        let place =
+            |one: &Place| json!({ "position": one.position.to_string(), "digest": one.digest });
+        let chains: Vec<Value> = verified
+            .iter()
+            .map(|one| {
+                json!({ "source": one.source, "records": one.records, "start": place(&one.start), "head": place(&one.head) })
+            })
+            .collect();
+        print_json(&json!({ "chains": chains, "findings": findings }));
+        return;
+    }
+    let rows = verified.iter().map(|one| {
+        let head = Expected {
+            source: one.source.clone(),
+            place: one.head.clone(),
+        };
+        [
+            one.source.clone(),
+            one.records.to_string(),
+            head.to_string(),
+        ]
+    });
+    print_table(["SOURCE", "RECORDS", "HEAD"], rows.collect());
+    if findings.is_empty() {
+        say!(
+            "All chains are whole. Note the heads down: --expect finds a chain whose end was cut off."
+        );
+    }
+}
+
+async fn of_api(session: &Session, flags: &VerifyFlags) -> Result<Vec<Verified>, Failure> {
+    let mut verified = Vec::new();
+    for source in sources(session, flags.source.clone()).await? {
+        let chain = std::cell::RefCell::new(None);
+        let begin = |start: &Value| {
+            let start = Place::read(start)
+                .ok_or_else(|| Failure::Local(format!("{source}: the API names no start")))?;
+            *chain.borrow_mut() = Some(Chain::new(&source, start, &flags.expect));
+            Ok(())
+        };
+        let each = |record: &Value| {
+            if let Some(chain) = chain.borrow_mut().as_mut() {
+                chain.add(record);
+            }
+            Ok(())
+        };
+        read(session, &source, 0, begin, each).await?;
+        verified.extend(chain.into_inner().map(Chain::finish));
+    }
+    Ok(verified)
+}
+
+fn of_file(path: &std::path::Path, flags: &VerifyFlags) -> Result<Vec<Verified>, Failure> {
+    let file = std::fs::File::open(path).map_err(|error| unusable(path, &error))?;
+    let mut chains: BTreeMap<String, Chain> = BTreeMap::new();
+    for (number, line) in BufReader::new(file).lines().enumerate() {
+        let line = line.map_err(|error| unusable(path, &error))?;
+        let bad =
+            |what: &str| Failure::Usage(format!("{}, line {}: {what}", path.display(), number + 1));
+        let value: Value = serde_json::from_str(&line).map_err(|_| bad("is not JSON"))?;
+        let source = value["source"]
+            .as_str()
+            .ok_or_else(|| bad("names no source"))?;
+        if !flags.source.is_empty() && !flags.source.iter().any(|one| one == source) {
+            continue;
+        }
+        let start = value.get("start").map(Place::read);
+        match (start, chains.get_mut(source)) {
+            (Some(None), _) => return Err(bad("has a start without position or digest")),
+            (Some(Some(start)), None) => {
+                let chain = Chain::new(source, start, &flags.expect);
+                chains.insert(source.to_owned(), chain);
+            }
+            (Some(Some(start)), Some(chain)) => chain.continue_from(&start),
+            (None, Some(chain)) => chain.add(&value),
+            (None, None) => return Err(bad("comes before the start of its source")),
+        }
+    }
+    Ok(chains.into_values().map(Chain::finish).collect())
+}

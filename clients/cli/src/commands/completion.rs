@@ -1,0 +1,45 @@
+//! `completion` and `man`: what shells and `man` need, made from the definition of the commands.
+use std::io::{Write as _, stdout};
+use std::path::Path;
+
+use clap::CommandFactory as _;
+use clap_complete::Shell;
+
+use crate::args::Cli;
+use crate::failure::Failure;
+
+/// Prints the completion script of a shell.
+///
+/// # Errors
+/// It cannot be written.
+pub fn print(shell: Shell) -> Result<(), Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "gpuaas", &mut script);
+    write(&script)
+}
+
+/// Prints the manual page of the program, or writes those of all commands into a folder.
+///
+/// # Errors
+/// They cannot be written.
+pub fn pages(folder: Option<&Path>) -> Result<(), Failure> {
+    if let Some(folder) = folder {
+        return clap_mangen::generate_to(Cli::command(), folder).map_err(|error| {
+            Failure::Usage(format!(
+                "cannot write the manual pages into {}: {error}",
+                folder.display()
+            ))
+        });
+    }
+    let mut page = Vec::new();
+    let rendered = clap_mangen::Man::new(Cli::command()).render(&mut page);
+    rendered.map_err(|error| Failure::Local(error.to_string()))?;
+    write(&page)
+}
+
+fn write(text: &[u8]) -> Result<(), Failure> {
+    let mut out = stdout().lock();
+    out.write_all(text)
+        .and_then(|()| out.flush())
+        .map_err(|error| Failure::Local(format!("cannot write the answer: {error}")))
+}

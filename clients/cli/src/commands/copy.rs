@@ -1,0 +1,107 @@
+//! `cp`: runs the system's `scp` with the login of an allocation.
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::Session;
+use super::ssh::login;
+use crate::failure::Failure;
+use crate::{allocation, project};
+
+#[derive(Debug, clap::Args)]
+pub struct Flags {
+    /// Files to copy, and last where to; the ones on the allocation as ALLOCATION:PATH.
+    #[arg(required = true, num_args = 2.., value_name = "PATH")]
+    paths: Vec<String>,
+    /// Copy folders with what is in them.
+    #[arg(long, short)]
+    recursive: bool,
+    /// Private key [default: the key of the launch].
+    #[arg(short = 'i', long, value_name = "FILE")]
+    identity: Option<PathBuf>,
+    /// Project to search for the name or prefix [default: your only one].
+    #[arg(long, value_name = "PROJECT")]
+    project: Option<String>,
+}
+
+/// Runs it; on success it does not return.
+///
+/// # Errors
+/// See [`Failure`]; or `scp` is not installed.
+pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
+    let name = only_allocation(&flags.paths)?;
+    let project = project::given(&session.api, flags.project).await?;
+    let among = allocation::Among::Project(project.as_deref());
+    let id = allocation::resolve(&session.api, among, name).await?;
+    let login = login(session, &id, flags.identity).await?;
+    let paths = flags.paths.iter().map(|path| match remote(path) {
+        Some((_, file)) => OsString::from(format!("{}:{file}", login.target())),
+        // a local name with a colon is not a host to scp
+        None if path.contains(':') && !path.starts_with(['/', '.']) => {
+            OsString::from(format!("./{path}"))
+        }
+        None => OsString::from(path),
+    });
+    let error = Command::new("scp")
+        .args(login.options())
+        .args(flags.recursive.then_some("-r"))
+        .arg("--")
+        .args(paths)
+        .exec();
+    Err(Failure::Local(format!("cannot run scp: {error}")))
+}
+
+/// The allocation and the file of a path on it. A path with a slash before the colon is local.
+fn remote(path: &str) -> Option<(&str, &str)> {
+    let (name, file) = path.split_once(':')?;
+    (!name.is_empty() && !name.contains('/')).then_some((name, file))
+}
+
+/// The allocation that a copy is to or from.
+fn only_allocation(paths: &[String]) -> Result<&str, Failure> {
+    let (to, from) = paths.split_last().expect("two at least");
+    let sources: Vec<_> = from.iter().map(|path| remote(path)).collect();
+    let wrong = |text: &str| Err(Failure::Usage(text.to_owned()));
+    match (remote(to), sources.iter().flatten().count()) {
+        (Some((name, _)), 0) => Ok(name),
+        (Some(_), _) => wrong("a copy is to or from an allocation, not between two"),
+        (None, 0) => wrong("name the allocation as ALLOCATION:PATH, for example web:results.csv"),
+        (None, count) if count < sources.len() => {
+            wrong("files of an allocation cannot be copied together with local ones")
+        }
+        (None, _) => {
+            let (first, _) = sources[0].expect("all are remote");
+            if sources.iter().flatten().any(|(name, _)| *name != first) {
+                return wrong("all files must be of one allocation");
+            }
+            Ok(first)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_side_is_one_allocation() {
+        let judged = |paths: &[&str]| {
+            let paths: Vec<String> = paths.iter().map(|p| (*p).to_owned()).collect();
+            only_allocation(&paths)
+                .map(str::to_owned)
+                .map_err(|e| e.exit_code())
+        };
+        assert_eq!(judged(&["a.txt", "web:"]), Ok("web".to_owned()));
+        assert_eq!(judged(&["web:a", "web:b", "."]), Ok("web".to_owned()));
+        assert_eq!(judged(&["./x:y", "web:z"]), Ok("web".to_owned()));
+        for wrong in [
+            &["a", "b"][..],
+            &["web:a", "db:b"],
+            &["web:a", "b", "c"],
+            &["web:a", "db:b", "."],
+        ] {
+            assert_eq!(judged(wrong), Err(2), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! `ssh-key`: public keys that the platform keeps by name, for launches.
+use std::path::PathBuf;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::Session;
+use crate::failure::Failure;
+use crate::keys;
+use crate::output::{print_json, print_table, time};
+use crate::{project, suggest};
+
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    /// List your keys, or those of a project.
+    List {
+        /// Keys that all members of this project can launch with.
+        #[arg(long, value_name = "PROJECT")]
+        project: Option<String>,
+    },
+    /// Keep a public key under a name.
+    Add {
+        /// Name: letters, digits, dots, underscores and hyphens.
+        name: String,
+        /// Public key file [default: the one in ~/.ssh].
+        #[arg(long, value_name = "FILE")]
+        file: Option<PathBuf>,
+        /// Keep it for all members of this project.
+        #[arg(long, value_name = "PROJECT")]
+        project: Option<String>,
+    },
+    /// Forget a key. Allocations that have it keep it.
+    Delete {
+        /// Its name or id.
+        key: String,
+        /// The project that keeps it.
+        #[arg(long, value_name = "PROJECT")]
+        project: Option<String>,
+    },
+}
+
+/// Runs it.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
+    match command {
+        Command::List { project } => {
+            let project = project::given(&session.api, project).await?;
+            list(session, project.as_deref()).await
+        }
+        Command::Add {
+            name,
+            file,
+            project,
+        } => {
+            let found = keys::read(&file.into_iter().collect::<Vec<_>>())?;
+            let project = project::given(&session.api, project).await?;
+            let path = path(project.as_deref());
+            let line = found[0].line.lines().find(|line| !line.starts_with('#'));
+            let body = json!({ "name": name, "public_key": line.unwrap_or_default() });
+            let answer = session
+                .api
+                .change(Method::POST, &path, &body, &session.key)
+                .await?;
+            super::done(
+                session,
+                &answer,
+                &format!("Kept {name}. Launch with it: gpuaas launch … --ssh-key {name}"),
+            );
+            Ok(())
+        }
+        Command::Delete { key, project } => {
+            let project = project::given(&session.api, project).await?;
+            let found = kept(session, project.as_deref()).await?;
+            let id = id_of(&found, &key)?;
+            let mut path = path(project.as_deref());
+            path.push(&id);
+            let answer = session.api.delete(&path, &[], &session.key).await?;
+            super::done(session, &answer, &format!("Deleted {key}."));
+            Ok(())
+        }
+    }
+}
+
+fn path(project: Option<&str>) -> Vec<&str> {
+    match project {
+        Some(project) => vec!["projects", project, "ssh-keys"],
+        None => vec!["ssh-keys"],
+    }
+}
+
+async fn kept(session: &Session, project: Option<&str>) -> Result<Vec<Value>, Failure> {
+    session.api.list(&path(project), &[], "ssh_keys").await
+}
+
+fn id_of(keys: &[Value], given: &str) -> Result<String, Failure> {
+    let text = |key: &Value, field: &str| key[field].as_str().unwrap_or_default().to_owned();
+    let found = keys
+        .iter()
+        .find(|key| text(key, "name") == given || text(key, "id") == given);
+    found.map(|key| text(key, "id")).ok_or_else(|| {
+        let names = keys.iter().filter_map(|key| key["name"].as_str());
+        let message = format!("no SSH key is named {given:?}; see: gpuaas ssh-key list");
+        Failure::NotFound(suggest::with_nearest(message, given, names))
+    })
+}
+
+async fn list(session: &Session, project: Option<&str>) -> Result<(), Failure> {
+    let found = kept(session, project).await?;
+    if session.json() {
+        print_json(&json!({ "ssh_keys": found }));
+        return Ok(());
+    }
+    if found.is_empty() {
+        say!("No SSH keys yet. Keep one: gpuaas ssh-key add NAME --file ~/.ssh/id_ed25519.pub");
+        return Ok(());
+    }
+    let text = |key: &Value, field: &str| key[field].as_str().unwrap_or_default().to_owned();
+    let rows = found.iter().map(|key| {
+        [
+            text(key, "name"),
+            text(key, "fingerprint"),
+            time(text(key, "create_time").parse().ok()),
+            text(key, "id"),
+        ]
+    });
+    print_table(["NAME", "FINGERPRINT", "ADDED", "ID"], rows.collect());
+    Ok(())
+}

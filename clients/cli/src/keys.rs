@@ -1,0 +1,174 @@
+//! SSH public keys of this machine. A private key is never read.
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::failure::Failure;
+
+/// Names that OpenSSH gives to keys, in the order in which it offers them.
+const DEFAULTS: [&str; 5] = [
+    "id_ed25519.pub",
+    "id_ed25519_sk.pub",
+    "id_ecdsa.pub",
+    "id_ecdsa_sk.pub",
+    "id_rsa.pub",
+];
+
+/// Names of kept keys and keys of files, of what flags give: what no file here has is a name. A private key is a file, and
+/// refused as one.
+///
+/// # Errors
+/// Those of [`read`].
+pub fn of_flags(given: &[PathBuf]) -> Result<(Vec<String>, Vec<PublicKey>), Failure> {
+    let is_name = |one: &PathBuf| one.to_str().is_some_and(is_key_name) && !one.exists();
+    let (names, files): (Vec<_>, Vec<_>) = given.iter().cloned().partition(is_name);
+    let names = names
+        .iter()
+        .map(|name| name.display().to_string())
+        .collect();
+    if files.is_empty() && !given.is_empty() {
+        return Ok((names, Vec::new()));
+    }
+    Ok((names, read(&files)?))
+}
+
+/// Whether a text can be the name of a kept key, and is not meant as a file.
+fn is_key_name(text: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    !text.is_empty() && !text.ends_with(".pub") && text.chars().all(plain)
+}
+
+/// The given keys; without any, the first one that OpenSSH itself would offer.
+///
+/// # Errors
+/// One cannot be read, is no public key, or none is given and none is there.
+pub fn read(files: &[PathBuf]) -> Result<Vec<PublicKey>, Failure> {
+    if !files.is_empty() {
+        return files.iter().map(|file| PublicKey::read(file)).collect();
+    }
+    let folder = std::env::home_dir().map(|home| home.join(".ssh"));
+    let found = folder.and_then(|folder| {
+        let mut files = DEFAULTS.iter().map(|name| folder.join(name));
+        files.find(|file| file.is_file())
+    });
+    let Some(file) = found else {
+        return Err(Failure::Usage(
+            "no SSH public key in ~/.ssh; name one with --ssh-key FILE, or create one: ssh-keygen -t ed25519"
+                .to_owned(),
+        ));
+    };
+    let key = PublicKey::read(&file)?;
+    note!(
+        "SSH key {}. Choose another one with --ssh-key FILE.",
+        file.display()
+    );
+    Ok(vec![key])
+}
+
+/// A public key, and its private half when that lies beside it.
+#[derive(Debug)]
+pub struct PublicKey {
+    /// Its lines as in the file.
+    pub line: String,
+    /// The private half.
+    pub private: Option<PathBuf>,
+}
+
+impl PublicKey {
+    /// Reads a `.pub` file; for a private key's path, the `.pub` beside it. A private key is never read.
+    fn read(file: &Path) -> Result<Self, Failure> {
+        let is_public = file.extension().is_some_and(|e| e == "pub");
+        let beside = PathBuf::from(format!("{}.pub", file.display()));
+        let public = if !is_public && beside.exists() {
+            beside
+        } else {
+            file.to_owned()
+        };
+        let text = fs::read_to_string(&public).map_err(|error| {
+            Failure::Usage(format!(
+                "cannot read the SSH key {}: {error}",
+                public.display()
+            ))
+        })?;
+        if text.contains("PRIVATE KEY") {
+            return Err(Failure::Usage(format!(
+                "{} is a private key; use the public key (.pub)",
+                public.display()
+            )));
+        }
+        let private = public
+            .extension()
+            .filter(|e| *e == "pub")
+            .map(|_| public.with_extension(""))
+            .filter(|p| p.exists());
+        let private = private.map(|p| fs::canonicalize(&p).unwrap_or(p));
+        if !text.lines().any(is_public_key) || !text.lines().all(is_key_line) {
+            return Err(Failure::Usage(format!(
+                "{} is not an OpenSSH public key; use a file such as ~/.ssh/id_ed25519.pub, or create one: ssh-keygen -t ed25519",
+                public.display()
+            )));
+        }
+        Ok(Self {
+            line: text.trim().to_owned(),
+            private,
+        })
+    }
+}
+
+/// Kinds of keys that OpenSSH writes.
+const KEY_KINDS: [&str; 7] = [
+    "ssh-ed25519",
+    "ssh-rsa",
+    "ecdsa-sha2-nistp256",
+    "ecdsa-sha2-nistp384",
+    "ecdsa-sha2-nistp521",
+    "sk-ssh-ed25519@openssh.com",
+    "sk-ecdsa-sha2-nistp256@openssh.com",
+];
+
+/// Whether a line is a kind and its data in base64. The API judges the data; this keeps other files on this machine.
+fn is_public_key(line: &str) -> bool {
+    let mut words = line.split_whitespace();
+    let kind = words.next().unwrap_or_default();
+    let data = words.next().unwrap_or_default();
+    let base64 = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');
+    KEY_KINDS.contains(&kind) && data.starts_with("AAAA") && data.chars().all(base64)
+}
+
+fn is_key_line(line: &str) -> bool {
+    let line = line.trim();
+    line.is_empty() || line.starts_with('#') || is_public_key(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_file_is_the_name_of_a_kept_key() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let file = dir.path().join("id.pub");
+        fs::write(&file, "ssh-ed25519 AAAA me\n").expect("write");
+        let (names, keys) = of_flags(&[PathBuf::from("laptop"), file]).expect("both");
+        assert_eq!((names, keys.len()), (vec!["laptop".to_owned()], 1));
+        let (names, keys) = of_flags(&[PathBuf::from("laptop")]).expect("a name");
+        assert_eq!((names.len(), keys.len()), (1, 0));
+        for missing in ["/nowhere", "missing.pub", "a b"] {
+            assert!(of_flags(&[PathBuf::from(missing)]).is_err(), "{missing}");
+        }
+    }
+
+    #[test]
+    fn a_private_key_is_refused_and_its_public_half_preferred() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let private = dir.path().join("id");
+        fs::write(&private, "-----BEGIN OPENSSH PRIVATE KEY-----").expect("write");
+        assert_eq!(
+            PublicKey::read(&private).expect_err("private").exit_code(),
+            2
+        );
+        fs::write(dir.path().join("id.pub"), "ssh-ed25519 AAAA me\n").expect("write");
+        let key = PublicKey::read(&private).expect("public half");
+        assert_eq!(key.line, "ssh-ed25519 AAAA me");
+        assert_eq!(key.private, fs::canonicalize(&private).ok());
+    }
+}

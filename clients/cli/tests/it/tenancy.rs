@@ -1,0 +1,215 @@
+//! SSH keys by name, projects and members.
+use crate::support::{World, allocation};
+use serde_json::{Value, json};
+
+const PROJECT: &str = "01930000-0007-7000-8000-000000000007";
+const KEY: &str = "01930000-0006-7000-8000-000000000006";
+const MEMBER: &str = "01930000-0005-7000-8000-000000000005";
+
+fn world() -> World {
+    let world = World::new();
+    world.get(
+        "/api/v1/whoami",
+        json!({ "projects": [{ "id": PROJECT, "slug": "vision" }] }),
+    );
+    std::fs::write(world.path("k.pub"), "# mine\nssh-ed25519 AAAA me\n").expect("write");
+    world
+}
+
+fn last(world: &World) -> (String, String, Value) {
+    let sent = world.changes().pop().expect("sent");
+    assert!(sent.key.is_some());
+    assert_eq!(sent.authorization.as_deref(), Some("Bearer user-token"));
+    (sent.method, sent.target, sent.body)
+}
+
+#[test]
+fn ssh_keys_are_kept_listed_and_deleted_by_name() {
+    let world = world();
+    let file = world.path("k.pub").display().to_string();
+    let own = "/api/v1/ssh-keys";
+    let shared = format!("/api/v1/projects/{PROJECT}/ssh-keys");
+    world.on("POST", own, [(200, json!({ "id": KEY }))]);
+    world.on("POST", &shared, [(200, json!({ "id": KEY }))]);
+    let ran = world
+        .run(&["ssh-key", "add", "laptop", "--file", &file])
+        .ok();
+    assert!(ran.out.contains("--ssh-key laptop"), "{ran:?}");
+    let body = json!({ "name": "laptop", "public_key": "ssh-ed25519 AAAA me" });
+    assert_eq!(last(&world), ("POST".into(), own.into(), body));
+    world
+        .run(&[
+            "ssh-key",
+            "add",
+            "ci",
+            "--file",
+            &file,
+            "--project",
+            "vision",
+        ])
+        .ok();
+    assert_eq!(last(&world).1, shared);
+    assert!(
+        world
+            .get(own, json!({ "ssh_keys": [] }))
+            .run(&["ssh-key", "list"])
+            .ok()
+            .out
+            .contains("gpuaas ssh-key add")
+    );
+    world.get(
+        own,
+        json!({ "ssh_keys": [{ "id": KEY, "name": "laptop", "fingerprint": "SHA256:x" }] }),
+    );
+    assert!(
+        world
+            .run(&["ssh-key", "list"])
+            .ok()
+            .out
+            .contains("SHA256:x")
+    );
+    world.on("DELETE", &format!("{own}/{KEY}"), [(200, json!({}))]);
+    let ran = world.run(&["ssh-key", "delete", "laptpo"]);
+    assert!(
+        ran.code == 3 && ran.err.contains("did you mean laptop?"),
+        "{ran:?}"
+    );
+    world.run(&["ssh-key", "delete", "laptop"]).ok();
+    assert_eq!(last(&world).1, format!("{own}/{KEY}"));
+}
+
+#[test]
+fn a_launch_takes_kept_keys_by_name_beside_files() {
+    let world = world();
+    let file = world.path("k.pub").display().to_string();
+    world.get(
+        "/api/v1/regions",
+        json!({ "regions": [{ "code": "lab", "enabled": true }] }),
+    );
+    world.on(
+        "POST",
+        "/api/v1/allocations",
+        [(200, allocation("requested"))],
+    );
+    let launch = |keys: &[&str]| {
+        let mut arguments = vec!["launch", "--sku", "s", "--image", "i"];
+        for key in keys {
+            arguments.extend(["--ssh-key", key]);
+        }
+        world.run(&arguments).ok();
+        let body = last(&world).2;
+        (
+            body["ssh_key_names"].clone(),
+            body["ssh_public_keys"].as_array().map_or(0, Vec::len),
+        )
+    };
+    assert_eq!(launch(&["laptop"]), (json!(["laptop"]), 0));
+    assert_eq!(launch(&["laptop", &file]), (json!(["laptop"]), 1));
+    assert_eq!(launch(&[&file]), (Value::Null, 1));
+}
+
+#[test]
+fn members_are_listed_changed_and_removed_by_their_principal() {
+    let world = world();
+    let path = format!("/api/v1/projects/{PROJECT}/members");
+    let one = format!("{path}/{MEMBER}");
+    world.get(&path, json!({ "members": [{ "member_id": MEMBER, "principal": "user:bob", "role": "member", "etag": "e1" }] }));
+    assert!(world.run(&["member", "list"]).ok().out.contains("user:bob"));
+    world.on("PATCH", &one, [(200, json!({}))]);
+    world
+        .run(&[
+            "member",
+            "set-role",
+            "user:bob",
+            "viewer",
+            "--project",
+            "vision",
+        ])
+        .ok();
+    assert_eq!(last(&world).2, json!({ "role": "viewer", "etag": "e1" }));
+    let ran = world.run(&["member", "remove", "user:bbo"]);
+    assert!(
+        ran.code == 3 && ran.err.contains("did you mean user:bob?"),
+        "{ran:?}"
+    );
+    world.on("DELETE", &one, [(200, json!({}))]);
+    world.run(&["member", "remove", "user:bob"]).ok();
+    assert_eq!(last(&world).1, format!("{one}?etag=e1"));
+    assert_eq!(
+        world
+            .run(&["member", "add", "user:x", "--role", "king"])
+            .code,
+        2
+    );
+}
+
+#[test]
+fn an_invitation_is_a_link_that_is_printed_once_and_accepted_from_standard_input() {
+    let world = world();
+    let path = format!("/api/v1/projects/{PROJECT}/invitations");
+    world.on(
+        "POST",
+        &path,
+        [
+            (200, json!({ "id": "i", "token": "once" })),
+            (200, json!({ "id": "i" })),
+        ],
+    );
+    let invite = ["member", "invite", "dan@example.com", "--role", "billing"];
+    let ran = world.run(&invite).ok();
+    assert!(
+        ran.out.contains(&format!("{}/join#once", world.url())),
+        "{ran:?}"
+    );
+    assert_eq!(
+        last(&world).2,
+        json!({ "email": "dan@example.com", "role": "billing" })
+    );
+    assert!(world.run(&invite).ok().out.contains("not shown again"));
+    world.on(
+        "POST",
+        "/api/v1/invitations:accept",
+        [(200, json!({ "role": "billing", "target": "acme/vision" }))],
+    );
+    std::fs::write(world.path("link"), format!("{}/join#once\n", world.url())).expect("write");
+    let input = std::fs::File::open(world.path("link")).expect("open");
+    let ran = world
+        .command(&["member", "accept"])
+        .stdin(input)
+        .output()
+        .expect("it runs");
+    assert!(String::from_utf8_lossy(&ran.stdout).contains("billing of acme/vision"));
+    assert_eq!(last(&world).2, json!({ "token": "once" }));
+}
+
+#[test]
+fn projects_are_listed_and_suspended_with_a_reason() {
+    let world = world();
+    world.get(
+        "/api/v1/projects",
+        json!({ "projects": [{ "id": PROJECT, "slug": "vision", "organisation": "acme", "role": "owner", "state": "active" }] }),
+    );
+    assert!(world.run(&["project", "list"]).ok().out.contains("acme"));
+    let path = format!("/api/v1/projects/{PROJECT}:suspend");
+    world.on("POST", &path, [(200, json!({ "id": PROJECT }))]);
+    world
+        .run(&["project", "suspend", "vision", "--reason", "unpaid"])
+        .ok();
+    assert_eq!(
+        last(&world),
+        ("POST".into(), path, json!({ "reason": "unpaid" }))
+    );
+    world.get(
+        "/api/v1/organisations",
+        json!({ "organisations": [{ "id": "o1", "slug": "acme" }] }),
+    );
+    world.on(
+        "POST",
+        "/api/v1/projects",
+        [(200, json!({ "id": PROJECT }))],
+    );
+    world
+        .run(&["project", "create", "speech", "--organisation", "acme"])
+        .ok();
+    assert_eq!(last(&world).2["organisation_id"], "o1");
+}

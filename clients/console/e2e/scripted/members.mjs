@@ -1,0 +1,172 @@
+// What members of projects see.
+import { readFileSync } from "node:fs";
+import { allocationId } from "./world.mjs";
+
+export async function members({ assert, page, server, test, look, go, signIn, take }) {
+  await signIn(false);
+  const table = (name) => page.getByRole("table", { name });
+  const dialog = page.getByRole("alertdialog");
+
+  await test("the overview says what runs, what it costs and what is left", async () => {
+    await go("/", "Overview");
+    await page.getByRole("link", { name: "train-large" }).waitFor();
+    await page.getByText("10 of 16 left").waitFor();
+    await page.getByText("A check of the host failed.").waitFor();
+    await page.getByText("per hour now").waitFor();
+    await look("overview");
+  });
+
+  await test("allocations are searched, filtered and stopped together", async () => {
+    await go("/allocations", "Allocations");
+    await table("Allocations").getByRole("link", { name: "notebook" }).waitFor();
+    await look("allocations");
+    await page.getByRole("searchbox").fill("team=vision train");
+    await page.getByText("1 of 4 allocations").waitFor();
+    await page.getByRole("checkbox", { name: "Select train-large" }).check();
+    await page.getByText("1 selected").waitFor();
+    await take(page, "allocations-selected");
+    await page.getByRole("button", { name: "Stop 1" }).click();
+    await dialog.getByText("Billing continues").waitFor();
+    await dialog.getByRole("button", { name: "Stop" }).click();
+    await page.getByText("1 selected").waitFor({ state: "detached" });
+    assert.equal(server.changes.at(-1).key, `POST /api/v1/allocations/${allocationId(1)}:stop`);
+    await page.getByRole("searchbox").fill("nothing like it");
+    await page.getByText("No allocation matches").waitFor();
+    await page.getByRole("button", { name: "Clear the filters" }).click();
+    await table("Allocations").getByRole("link", { name: "notebook" }).waitFor();
+  });
+
+  await test("an allocation says what its VM has", async () => {
+    await go(`/allocations/${allocationId(1)}`, "train-large");
+    await page.getByText("256 GiB").waitFor();
+    await look("allocation");
+  });
+
+  await test("the launch form shows a month's price, the quota left, and the same as command and call", async () => {
+    await go("/launch", "Launch");
+    await page.getByText(/^About €1,825.00 per month/).waitFor();
+    await page.getByText("Quota left: 10 GPUs of this SKU, 28 allocations").waitFor();
+    await page.getByLabel("Name").fill("web");
+    await page.getByRole("checkbox", { name: /workstation/ }).uncheck();
+    await page.getByText("The same with CLI or API").click();
+    const command = page.getByRole("region", { name: "Command" });
+    assert.match(await command.textContent(), /gpuaas launch[^]*--sku h200-sxm-slice[^]*--name web[^]*--ssh-key laptop/);
+    await page.getByRole("radio", { name: "curl" }).check({ force: true });
+    const call = await page.getByRole("region", { name: "Call" }).textContent();
+    assert.match(call, /Bearer \$GPUAAS_TOKEN/);
+    assert.ok(!call.includes("a.b.c"), "the token is not in it");
+    await look("launch");
+  });
+
+  await test("usage has dates, groups, a chart and an export", async () => {
+    await go("/usage?range=7+days", "Usage");
+    await page.locator(".chart canvas").waitFor();
+    await table("Cost in groups").getByText("l40s-slice").waitFor();
+    await page.getByRole("radio", { name: "Allocation" }).check({ force: true });
+    await table("Cost in groups").getByText("train-large").waitFor();
+    const saved = page.waitForEvent("download");
+    await page.getByRole("button", { name: "Export CSV" }).click();
+    const file = await saved;
+    const text = readFileSync(await file.path(), "utf8");
+    assert.match(file.suggestedFilename(), /^usage-\d{4}-\d\d-\d\d-.*\.csv$/);
+    assert.equal(text.trim().split("\r\n").length, 4);
+    assert.match(text, /^project,allocation,/);
+    await page.getByRole("radio", { name: "Dates" }).check({ force: true });
+    await page.getByLabel("From").waitFor();
+    await look("usage");
+    await page.getByLabel("From").fill("2020-01-01");
+    await page.getByLabel("to", { exact: true }).fill("2020-01-02");
+    await page.getByText("Nothing was billed in this time").waitFor();
+  });
+
+  await test("the command palette leads anywhere by keyboard", async () => {
+    await go("/usage", "Usage");
+    await page.keyboard.press("Control+k");
+    const input = page.getByRole("combobox", { name: /Go to/ });
+    await input.waitFor();
+    await look("palette");
+    await input.fill("noteb");
+    await page.getByRole("option", { name: /notebook/ }).waitFor();
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { level: 1, name: /train-large|notebook/ }).waitFor();
+    assert.ok(page.url().endsWith(allocationId(2)));
+    await page.keyboard.press("Control+k");
+    await input.fill("zzz");
+    await page.getByText("Nothing found").waitFor();
+    await page.keyboard.press("Escape");
+    await input.waitFor({ state: "detached" });
+  });
+
+  await test("SSH keys are kept by name", async () => {
+    await go("/keys", "SSH keys");
+    await table("Your keys").getByText("laptop").waitFor();
+    await table("Keys of the project").getByText("deploy").waitFor();
+    await look("keys");
+    await page.getByRole("button", { name: "Add a key" }).first().click();
+    await dialog.getByLabel("Public key").fill("-----BEGIN OPENSSH PRIVATE KEY-----");
+    await dialog.getByText("This is a private key").waitFor();
+    assert.ok(await dialog.getByRole("button", { name: "Add" }).isDisabled());
+    await dialog.getByLabel("Public key").fill(`ssh-ed25519 ${"B".repeat(68)} me@desk`);
+    assert.equal(await dialog.getByLabel("Name").inputValue(), "me-desk");
+    await look("key-add");
+    await dialog.getByRole("button", { name: "Add" }).click();
+    await dialog.waitFor({ state: "detached" });
+    assert.equal(server.changes.at(-1).body.name, "me-desk");
+    await page.getByRole("button", { name: "Delete workstation" }).click();
+    await dialog.getByRole("button", { name: "Delete" }).click();
+    await dialog.waitFor({ state: "detached" });
+    assert.match(server.changes.at(-1).key, /^DELETE .*000000000002$/);
+  });
+
+  await test("members have roles, and are invited with a link that is shown once", async () => {
+    await go("/project", "Project vision");
+    await table("Members").getByText("bob@example.com").waitFor();
+    await look("members");
+    await page.getByLabel("Role of Bob").selectOption("viewer");
+    await page.getByRole("button", { name: "Remove Bob" }).click();
+    await dialog.getByRole("button", { name: "Remove" }).click();
+    await dialog.waitFor({ state: "detached" });
+    const roles = server.changes.filter(({ key }) => key.startsWith("PATCH ")).at(-1);
+    assert.deepEqual(roles.body, { role: "viewer", etag: "m2" });
+    await page.getByRole("tab", { name: "Invitations" }).click();
+    await table("Invitations").getByText("dan@example.com").waitFor();
+    await look("invitations");
+    await page.getByRole("button", { name: "Invite" }).click();
+    await dialog.getByLabel("Email").fill("frank@example.com");
+    await dialog.getByLabel("Role").selectOption("billing");
+    await dialog.getByRole("button", { name: "Invite" }).click();
+    await page.getByText("/join#invite-once-42").waitFor();
+    await look("invitation-link");
+    await page.getByRole("button", { name: "I have saved it" }).click();
+    await page.getByText("/join#invite-once-42").waitFor({ state: "detached" });
+    await page.getByRole("tab", { name: "Settings" }).click();
+    await page.getByText("Your role").waitFor();
+    await look("project-settings");
+  });
+
+  await test("the link of an invitation is accepted once, and a bad one says why", async () => {
+    await go("/join#bad", "Join");
+    assert.ok(!page.url().includes("bad"), "the token stays in no history");
+    await page.getByRole("button", { name: "Accept" }).click();
+    await page.getByRole("alert").getByText("This invitation has expired.").waitFor();
+    await look("join-refused");
+    await page.goto("about:blank");
+    await go("/join#good", "Join");
+    await page.getByRole("button", { name: "Accept" }).click();
+    await page.getByText("You are in acme/vision").waitFor();
+  });
+
+  await test("a new project's pages say what to do next", async () => {
+    const none = [
+      ["**/api/v1/allocations:watch*", { body: `${JSON.stringify({ synced: {}, resume_token: "1" })}\n`, contentType: "application/x-ndjson" }],
+      ["**/api/v1/usage?*", { json: { intervals: [], totals: [] } }],
+      ["**/api/v1/health-events?*", { json: { events: [] } }],
+    ];
+    for (const [path, answer] of none) await page.route(path, (route) => route.fulfill(answer));
+    await go("/overview", "Overview");
+    await page.getByText("Nothing runs").waitFor();
+    await page.getByText("Nothing was billed this month").waitFor();
+    await look("overview-empty");
+    for (const [path] of none) await page.unroute(path);
+  });
+}

@@ -1,0 +1,144 @@
+// What operators see.
+import { SPEECH } from "./world.mjs";
+
+export async function operators({ assert, page, server, test, look, go, signIn }) {
+  await signIn(true);
+  const table = (name) => page.getByRole("table", { name });
+  const dialog = page.getByRole("alertdialog");
+  const sent = (key) => server.changes.filter((change) => change.key === key).at(-1)?.body;
+
+  await test("the platform at a glance: capacity, blocked nodes by reason, work against its deadline", async () => {
+    await go("/admin", "Platform");
+    await table("Blocked nodes by reason").getByText("1 hugepage pool is too small").waitFor();
+    await table("Work under way").getByText("Booting the VM").waitFor();
+    await page.getByText(/m \d+ s left|m left/).first().waitFor();
+    await page.getByText("of 20 in active allocations").waitFor();
+    await look("platform");
+  });
+
+  await test("allocations of all projects, and the way out of a lost host", async () => {
+    await go("/admin/allocations", "All allocations");
+    await table("All allocations").getByText("speech-train").waitFor();
+    await page.getByRole("searchbox").fill("speech gpu-04");
+    await page.getByText("1 of 4 allocations").waitFor();
+    await page.getByRole("button", { name: "Force release" }).waitFor();
+    await page.getByRole("searchbox").fill("");
+    await table("All allocations").getByText("train-large").waitFor();
+    await look("all-allocations");
+  });
+
+  await test("nodes as cards and as a dense table; a node is registered and its token shown once", async () => {
+    await go("/admin/nodes", "Nodes");
+    await page.getByRole("article").first().waitFor();
+    await look("nodes-cards");
+    await page.getByRole("radio", { name: "Table" }).check({ force: true });
+    await table("Nodes").getByRole("link", { name: "gpu-02" }).waitFor();
+    await look("nodes-table");
+    await page.getByRole("button", { name: "Register a node" }).click();
+    await page.getByRole("dialog").getByLabel("Hostname").fill("gpu-05");
+    await page.getByRole("dialog").getByRole("button", { name: "Register" }).click();
+    await page.getByText("It is shown once").waitFor();
+    await page.getByText("enrol-once-0123456789").waitFor();
+    await look("node-token");
+    assert.equal(sent("POST /api/v1/admin/nodes").hostname, "gpu-05");
+    await page.getByRole("button", { name: "I have saved it" }).click();
+    await page.getByText("enrol-once-0123456789").waitFor({ state: "detached" });
+  });
+
+  await test("regions are added, edited and closed", async () => {
+    await go("/admin/catalog", "Catalog");
+    await table("Regions").getByText("This site is being built.").waitFor();
+    await look("catalog-regions");
+    await page.getByRole("button", { name: "Edit eu-1" }).click();
+    await dialog.getByLabel("Open for launches").uncheck();
+    await dialog.getByLabel("Reason, shown to users").fill("fire in hall 2");
+    await look("catalog-region-edit");
+    await dialog.getByRole("button", { name: "Save" }).click();
+    await dialog.waitFor({ state: "detached" });
+    assert.deepEqual(sent("PUT /api/v1/admin/regions/eu-1"), { code: "eu-1", display_name: "Europe 1", enabled: false, unavailable_reason: "fire in hall 2" });
+  });
+
+  await test("SKUs, prices and images", async () => {
+    await go("/admin/catalog?tab=skus", "Catalog");
+    await table("SKUs").getByText("No price, not offered").waitFor();
+    await look("catalog-skus");
+    await page.getByRole("button", { name: "Edit l40s-slice" }).click();
+    await dialog.getByLabel("GPU counts").fill("1, x");
+    await dialog.getByText("Enter whole numbers").waitFor();
+    assert.ok(await dialog.getByRole("button", { name: "Save" }).isDisabled());
+    await look("catalog-sku-edit");
+    await dialog.getByLabel("GPU counts").fill("4 1 2");
+    await dialog.getByRole("button", { name: "Save" }).click();
+    await dialog.waitFor({ state: "detached" });
+    assert.deepEqual(sent("PUT /api/v1/admin/skus/l40s-slice").allowed_gpu_counts, [1, 2, 4]);
+    await page.getByRole("tab", { name: "Prices" }).click();
+    await table("Prices").getByText("Current").waitFor();
+    await look("catalog-prices");
+    await page.getByRole("button", { name: "Publish a price" }).click();
+    await dialog.getByLabel("Price per GPU-hour").fill("1.25");
+    await dialog.getByRole("button", { name: "Publish" }).click();
+    await dialog.waitFor({ state: "detached" });
+    assert.deepEqual(sent("POST /api/v1/admin/prices").price_per_gpu_hour, { currency_code: "EUR", units: "1", nanos: 250_000_000 });
+    await page.getByRole("tab", { name: "Images" }).click();
+    await table("Images").getByText("ubuntu-24.04").waitFor();
+    await look("catalog-images");
+    await page.getByRole("button", { name: "Activate debian-12" }).click();
+    await dialog.getByRole("button", { name: "Activate" }).click();
+    await dialog.waitFor({ state: "detached" });
+    assert.deepEqual(sent("POST /api/v1/admin/images/debian-12:setStatus"), { status: "active" });
+  });
+
+  await test("quotas of all projects are seen and set", async () => {
+    await go("/admin/quotas", "Quotas");
+    await table("Quotas of projects").getByText("speech").first().waitFor();
+    await look("quotas");
+    await page.getByRole("button", { name: "Set quota of speech" }).click();
+    await dialog.getByLabel("Resource").selectOption({ label: "GPUs of L40S slice" });
+    await dialog.getByLabel("Limit").fill("4");
+    await dialog.getByRole("button", { name: "Set quota" }).click();
+    await dialog.waitFor({ state: "detached" });
+    assert.deepEqual(sent(`PUT /api/v1/admin/projects/${SPEECH}/quotas/l40s-slice`), { max_gpus: 4 });
+  });
+
+  await test("organisations and their projects are made and suspended with a reason", async () => {
+    await go("/admin/organisations", "Organisations");
+    await table("Projects of acme").getByText("Speech").first().waitFor();
+    await look("organisations");
+    await page.getByRole("button", { name: "Suspend acme" }).click();
+    assert.ok(await dialog.getByRole("button", { name: "Suspend" }).isDisabled(), "a reason is required");
+    await dialog.getByLabel("Reason").fill("unpaid");
+    await dialog.getByRole("button", { name: "Suspend" }).click();
+    await dialog.waitFor({ state: "detached" });
+    assert.equal(server.changes.at(-1).body.reason, "unpaid");
+    await page.getByRole("button", { name: "Add an organisation" }).click();
+    await dialog.getByLabel("Slug").fill("Initech");
+    await dialog.getByText("Lower-case letters").waitFor();
+    await dialog.getByLabel("Slug").fill("initech");
+    await look("organisation-add");
+    await dialog.getByRole("button", { name: "Add" }).click();
+    await dialog.waitFor({ state: "detached" });
+    assert.equal(sent("POST /api/v1/admin/organisations").slug, "initech");
+  });
+
+  await test("a refusal says what went wrong and keeps what was typed", async () => {
+    await page.route("**/api/v1/admin/projects/*/allocation-limit", (route) =>
+      route.fulfill({ status: 400, json: { error: { code: 400, status: "INVALID_ARGUMENT", message: "max_allocations: must be at most 1000", details: [{ "@type": "type.googleapis.com/google.rpc.BadRequest", field_violations: [{ field: "max_allocations", description: "must be at most 1000" }] }] } } }),
+    );
+    await go("/admin/quotas", "Quotas");
+    await page.getByRole("button", { name: "Set quota of vision" }).click();
+    await dialog.getByLabel("Limit").fill("5000");
+    await dialog.getByRole("button", { name: "Set quota" }).click();
+    await dialog.getByRole("alert").getByText("must be at most 1000").waitFor();
+    assert.equal(await dialog.getByLabel("Limit").inputValue(), "5000");
+    await look("quota-refused");
+    await page.unroute("**/api/v1/admin/projects/*/allocation-limit");
+  });
+
+  await test("in the dark", async () => {
+    await page.emulateMedia({ colorScheme: "dark" });
+    await go("/admin", "Platform");
+    await table("Work under way").waitFor();
+    await look("platform-dark");
+    await page.emulateMedia({ colorScheme: null });
+  });
+}

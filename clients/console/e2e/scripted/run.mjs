@@ -1,0 +1,84 @@
+// Every page with a played API: node e2e/scripted/run.mjs [folder for screenshots] [part of a test's name]
+import assert from "node:assert/strict";
+import { accessible, findings } from "../accessible.mjs";
+import { camera, open, start } from "../browser.mjs";
+import { audit, auditAnswers } from "./audit.mjs";
+import { play } from "./server.mjs";
+import { answers, projects } from "./world.mjs";
+
+export const SIZES = [
+  { width: 1440, height: 900 },
+  { width: 768, height: 1024 },
+  { width: 390, height: 844 },
+];
+
+const take = camera(process.argv[2] ?? "e2e/screenshots/scripted");
+const only = process.argv[3] ?? "";
+const browser = await start();
+const server = await play({ ...answers, ...auditAnswers });
+const page = await open(browser, { viewport: SIZES[0] });
+const failed = [];
+
+async function signIn(admin) {
+  const session = { token: "a.b.c", principal: admin ? "user:olga" : "user:alice", admin, projects: projects.map(({ id, slug }) => ({ id, slug })), project: projects[0].id, expires: Date.now() + 3_600_000_000, renewable: false, renewAt: Date.now() + 3_600_000_000 };
+  await page.goto(`${server.base}/icon.svg`);
+  await page.evaluate((value) => sessionStorage.setItem("gpuaas.session", JSON.stringify(value)), session);
+}
+
+/** What is wider than its place, or stands outside of the window. */
+const wide = () => [
+  ...[...document.querySelectorAll("[role=dialog], [role=alertdialog]")].map((e) => [e, e.getBoundingClientRect()]).filter(([, { left, right }]) => left < 0 || right > innerWidth).map(([e]) => `${e.className} stands outside`),
+  ...[...document.querySelectorAll(".table-card, main table, html")].filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => `${e.tagName}.${e.className} ${e.scrollWidth} in ${e.clientWidth}`),
+];
+
+async function test(title, run) {
+  if (!title.includes(only)) return;
+  try {
+    await page.setViewportSize(SIZES[0]);
+    await run();
+    console.log(`ok    ${title}`);
+  } catch (error) {
+    failed.push(title);
+    console.log(`FAIL  ${title}: ${error.message}`);
+    await take(page, "failed");
+  }
+}
+
+/** A page as it is now, at each size: nothing scrolls sideways, and axe finds nothing serious. */
+async function look(name) {
+  for (const size of SIZES) {
+    await page.setViewportSize(size);
+    await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+    await take(page, `${name}-${size.width}`);
+    await accessible(page, `${name} at ${size.width}`);
+    assert.deepEqual(await page.evaluate(wide), [], `${name} at ${size.width} scrolls sideways`);
+  }
+  await page.setViewportSize(SIZES[0]);
+}
+
+const go = async (path, heading) => {
+  await page.goto(server.base + path);
+  await page.getByRole("heading", { level: 1, name: heading }).waitFor();
+};
+const tools = { assert, page, server, test, look, go, signIn, take };
+
+try {
+  const { members } = await import("./members.mjs");
+  const { operators } = await import("./operators.mjs");
+  await signIn(false);
+  await test("the first load is under 300 kB", async () => {
+    await go("/overview", "Overview");
+    const bytes = await page.evaluate(() => [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")].filter(({ name }) => !name.includes("/api/")).reduce((sum, { encodedBodySize }) => sum + encodedBodySize, 0));
+    console.log(`      ${bytes} bytes`);
+    assert.ok(bytes < 300_000, `${bytes} bytes`);
+  });
+  await members(tools);
+  await operators(tools);
+  await audit(tools);
+  await test("no page had a serious violation of the accessibility rules", () => assert.deepEqual(findings, []));
+  await test("no script failed and the content policy held", () => assert.deepEqual(page.faults, []));
+} finally {
+  server.stop();
+  await browser.close();
+}
+process.exitCode = failed.length > 0 ? 1 : 0;

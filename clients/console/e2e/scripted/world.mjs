@@ -1,0 +1,206 @@
+// What the played platform has: two projects, a few allocations, a small fleet.
+const HOUR = 3_600_000;
+const now = Date.now();
+export const ago = (hours) => new Date(now - hours * HOUR).toISOString();
+export const ahead = (hours) => new Date(now + hours * HOUR).toISOString();
+
+export const VISION = "01930000-0000-7000-8000-00000000000a";
+export const SPEECH = "01930000-0000-7000-8000-00000000000b";
+const uuid = (kind, number) => `0193000${kind}-0000-7000-8000-${String(number).padStart(12, "0")}`;
+export const allocationId = (number) => uuid(1, number);
+export const nodeId = (number) => uuid(2, number);
+
+export const projects = [
+  { id: VISION, slug: "vision", display_name: "Vision", organisation: "acme" },
+  { id: SPEECH, slug: "speech", display_name: "Speech", organisation: "acme" },
+];
+
+const euro = (amount) => ({ currency_code: "EUR", units: String(Math.trunc(amount)), nanos: Math.round((amount % 1) * 1e9) });
+
+export const skus = [
+  { code: "h200-sxm-slice", display_name: "H200 SXM slice", capacity_shape: "gpu_slice", slot_class: "h200_sxm", allowed_gpu_counts: [1, 2, 4, 8], profile: { name: "h200_1g_24c_64g", vcpus_per_gpu: 24, memory_mib_per_gpu: 65536, hugepages: true }, price_per_gpu_hour: euro(2.5), price_version_id: "price-2" },
+  { code: "l40s-slice", display_name: "L40S slice", capacity_shape: "gpu_slice", slot_class: "l40s", allowed_gpu_counts: [1, 2], profile: { name: "l40s_1g_12c", vcpus_per_gpu: 12, memory_mib_per_gpu: 49152 } },
+];
+
+export const regions = [
+  { code: "eu-1", display_name: "Europe 1", enabled: true },
+  { code: "eu-2", display_name: "Europe 2", enabled: false, unavailable_reason: "This site is being built." },
+];
+
+export const images = [
+  { slug: "ubuntu-24.04", display_name: "Ubuntu 24.04 with CUDA", status: "active", driver_strategy: "preinstalled", source_uri: "oci://r/i:1", digest: `sha256:${"a".repeat(64)}`, size_bytes: "8589934592", compatible_skus: ["h200-sxm-slice", "l40s-slice"], boot_timeout_seconds: 600 },
+  { slug: "debian-12", display_name: "Debian 12", status: "disabled", driver_strategy: "none", source_uri: "oci://r/i:2", digest: `sha256:${"b".repeat(64)}`, size_bytes: "2147483648", compatible_skus: ["h200-sxm-slice"], boot_timeout_seconds: 600 },
+];
+
+export function allocation(number, { name, state = "active", power = state === "active" ? "running" : "unspecified", gpus = 1, status = {}, project_id = VISION, hours = number }) {
+  return {
+    id: allocationId(number),
+    config: { project_id, name, region_code: "eu-1", sku: "h200-sxm-slice", gpu_count: gpus, image: "ubuntu-24.04", ssh_public_keys: ["ssh-ed25519 AAAA"], capacity_shape: "gpu_slice", placement: {} },
+    status: { state, power, vm: "gpuaas-slice-x", billing: "Billed since it became active.", active_time: ago(hours), ...status },
+    metadata: { create_time: ago(hours), revision: "5", labels: { team: "vision" } },
+  };
+}
+
+export const allocations = [
+  allocation(1, { name: "train-large", gpus: 4, hours: 30, status: { access: { guest_user: "u_0123456789abcdef", private_ip: "10.0.0.5", ssh_port: 22, ssh_ready: true, ssh_host: "eu-1.example.com", ssh_host_port: 2201, ssh_host_keys: ["ssh-ed25519 AAAAHOST"] } } }),
+  allocation(2, { name: "notebook", power: "stopped", hours: 9 }),
+  allocation(3, { name: "evaluate", state: "provisioning", hours: 0.05, status: { deadline: ahead(0.3), progress: { step: "boot", percent: 40, message: "Booting the VM", steps_done: 3, steps_total: 5 } } }),
+  allocation(4, { name: "sweep", state: "requested", hours: 1, status: { queue: { position: 2, reason: "SLOTS_IN_USE", message: "8 GPUs are in use on 1 node.", since: ago(1), deadline: ahead(2) } } }),
+];
+
+/** Of another project, on a host that is lost. */
+export const lost = allocation(9, { name: "speech-train", project_id: SPEECH, hours: 50, status: { conditions: [{ type: "host_lost", message: "Its host does not answer.", since: ago(1) }] } });
+
+export const intervals = [
+  { n: 1, name: 1, sku: "h200-sxm-slice", gpus: 4, start: 30, hours: 30, open: true },
+  { n: 2, name: 2, sku: "h200-sxm-slice", gpus: 1, start: 9, hours: 9, open: true },
+  { n: 3, name: 5, sku: "l40s-slice", gpus: 2, start: 120, hours: 20 },
+].map(({ n, name, sku, gpus, start, hours, open }) => ({
+  id: `interval-${n}`,
+  allocation_id: allocationId(name),
+  project_id: VISION,
+  sku,
+  gpu_count: gpus,
+  start_time: ago(start),
+  ...(open ? {} : { end_time: ago(start - hours) }),
+  microseconds: String(hours * HOUR * 1000),
+  seconds: String(hours * 3600),
+  price_per_gpu_hour: euro(2.5),
+  amount: euro(gpus * hours * 2.5),
+}));
+
+const slot = (node, index, status = "available", allocation_id = "") => ({ id: uuid(3, node * 10 + index), node_id: nodeId(node), slot_index: index, slot_class: "h200_sxm", status, health_state: "healthy", generation: "1", allocation_id, drift: [] });
+const node = (number, hostname, status) => ({
+  id: nodeId(number),
+  config: { hostname, region_code: "eu-1", mode: "slice" },
+  status: { state: "enrolled", schedulable: true, blockers: [], evidence: [], slots: { available: 4 }, ...status },
+  metadata: { create_time: ago(900), revision: "1" },
+});
+
+export const nodes = [
+  node(1, "gpu-01", {}),
+  node(2, "gpu-02", { schedulable: false, blockers: ["1 hugepage pool is too small", "the RDMA link is down"] }),
+  node(3, "gpu-03", { schedulable: false, blockers: ["1 hugepage pool is too small"] }),
+  node(4, "gpu-04", { state: "lost", schedulable: false, last_heartbeat_time: ago(1) }),
+];
+
+export const slots = [
+  ...[0, 1, 2, 3].map((index) => slot(1, index, "active", allocationId(1))),
+  slot(1, 4, "active", allocationId(2)),
+  slot(1, 5, "provisioning", allocationId(3)),
+  slot(1, 6),
+  slot(1, 7),
+  ...[0, 1, 2, 3].map((index) => slot(2, index)),
+  slot(4, 0, "active", allocationId(9)),
+];
+
+export const placements = nodes.map(({ id, config }, index) => ({
+  node_id: id,
+  hostname: config.hostname,
+  region_code: "eu-1",
+  admin_state: index === 2 ? "cordoned" : "enabled",
+  admin_reason: index === 2 ? "new cables" : "",
+  admin_principal: index === 2 ? "user:olga" : "",
+  schedulable: index === 0,
+}));
+
+const counts = (delivered, healthy, reserved, active) => ({ delivered: String(delivered), healthy: String(healthy), reserved: String(reserved), active: String(active) });
+export const fleet = {
+  nodes: counts(4, 1, 1, 1),
+  gpus: counts(20, 12, 8, 7),
+  pools: [
+    { region_code: "eu-1", hardware_type: "h200_sxm", nodes: counts(3, 1, 1, 1), gpus: counts(16, 10, 8, 7) },
+    { region_code: "eu-1", hardware_type: "l40s", nodes: counts(1, 1, 0, 0), gpus: counts(4, 2, 0, 0) },
+  ],
+};
+
+export const quotas = { max_allocations: 32, used_allocations: 4, default_max_gpus: 0, max_reserved_gpus: 0, quotas: [{ sku: "h200-sxm-slice", max_gpus: 16, used_gpus: 6 }, { sku: "l40s-slice", max_gpus: 2, used_gpus: 2 }] };
+
+export const healthEvents = [
+  { id: "e1", allocation_id: allocationId(1), gpu_count: 1, health: "degraded", start_time: ago(3), end_time: ago(2), message: "A check of the host failed." },
+  { id: "e2", allocation_id: allocationId(2), gpu_count: 1, health: "unknown", start_time: ago(1), message: "Its host does not report." },
+];
+
+export const ACME = "01930000-0000-7000-8000-0000000000ac";
+export const organisations = [
+  { id: ACME, slug: "acme", display_name: "Acme Research", state: "active", etag: "o1", create_time: ago(900) },
+  { id: "01930000-0000-7000-8000-0000000000ad", slug: "globex", display_name: "Globex", state: "suspended", etag: "o2", create_time: ago(800) },
+];
+export const members = [
+  { member_id: uuid(4, 1), principal: "user:alice", display_name: "Alice", email: "alice@example.com", kind: "user", role: "owner", create_time: ago(800), etag: "m1" },
+  { member_id: uuid(4, 2), principal: "user:bob", display_name: "Bob", email: "bob@example.com", kind: "user", role: "member", create_time: ago(300), etag: "m2" },
+  { member_id: uuid(4, 3), principal: "user:carol", display_name: "Carol", email: "", kind: "user", role: "viewer", create_time: ago(30), etag: "m3", disabled: true },
+];
+export const invitations = [
+  { id: uuid(5, 1), project_id: VISION, email: "dan@example.com", role: "member", state: "pending", inviter: "user:alice", create_time: ago(10), expire_time: ahead(150), target: "acme/vision" },
+  { id: uuid(5, 2), project_id: VISION, email: "eve@example.com", role: "billing", state: "expired", inviter: "user:alice", create_time: ago(400), expire_time: ago(200), target: "acme/vision" },
+];
+const KEY = `ssh-ed25519 ${"A".repeat(68)} alice@laptop`;
+export const ownKeys = [
+  { id: uuid(6, 1), name: "laptop", public_key: KEY, fingerprint: `SHA256:${"x".repeat(43)}`, create_time: ago(100) },
+  { id: uuid(6, 2), name: "workstation", public_key: KEY, fingerprint: `SHA256:${"y".repeat(43)}`, create_time: ago(50) },
+];
+export const projectKeys = [{ id: uuid(6, 3), name: "deploy", public_key: KEY, fingerprint: `SHA256:${"z".repeat(43)}`, create_time: ago(20), project_id: VISION }];
+
+const total = intervals.reduce((sum, { amount }) => sum + Number(amount.units) + amount.nanos / 1e9, 0);
+
+/** The answers that all chapters share. */
+export const answers = {
+  "GET /api/v1/allocations:watch": allocations.map((one) => ({ change: { kind: "added", allocation: one } })),
+  "GET /api/v1/allocations": { allocations },
+  "GET /api/v1/allocations/*:watch": [{ change: { kind: "added", allocation: allocations[0] } }, { entry: { sequence: "1", time: ago(30), step: "provision.boot", state: "done", message: "Started the VM.", end_time: ago(29.9) } }],
+  "GET /api/v1/allocations/*/terminal-sessions": { sessions: [] },
+  "GET /api/v1/usage": (_, address) => {
+    const own = address.searchParams.get("project_id") === SPEECH ? [] : intervals;
+    return { intervals: own, totals: own.length ? [{ gpu_microseconds: String(169 * HOUR * 1000), amount: euro(total) }] : [] };
+  },
+  "GET /api/v1/quotas": quotas,
+  "GET /api/v1/health-events": { events: healthEvents },
+  "GET /api/v1/skus": { skus },
+  "GET /api/v1/regions": { regions },
+  "GET /api/v1/images": { images: images.slice(0, 1) },
+  "GET /api/v1/availability": { availability: skus.flatMap(({ code, allowed_gpu_counts }) => allowed_gpu_counts.map((gpu_count) => ({ region_code: "eu-1", sku: code, gpu_count, fits: gpu_count > 2 ? 0 : 2, reasons: [] }))) },
+  "GET /api/v1/availability:explain": { region_code: "eu-1", sku: "h200-sxm-slice", gpu_count: 1, nodes: 4, nodes_fit: 1, removed: [] },
+  "POST /api/v1/allocations": (body) => (body.validate_only ? { ...allocations[0], placement: { nodes: 4, nodes_fit: 1, removed: [] } } : allocations[2]),
+  "POST /api/v1/allocations/*:stop": allocations[0],
+  "POST /api/v1/allocations/*:release": allocations[0],
+  "GET /api/v1/admin/projects": { projects },
+  "GET /api/v1/admin/nodes:watch": [...nodes.map((one) => ({ node: { kind: "added", node: one } })), ...slots.map((one) => ({ slot: { kind: "added", slot: one } }))],
+  "GET /api/v1/admin/node-placements": { nodes: placements },
+  "GET /api/v1/admin/fleet:counts": fleet,
+  "GET /api/v1/admin/allocations/*": (_, address) => {
+    const one = [...allocations, lost].find(({ id }) => address.pathname.endsWith(id));
+    return one ? { allocation: one, node_id: nodeId(1), claims: [], tasks: [] } : { error: { code: 404, status: "NOT_FOUND", message: "There is no such allocation.", details: [] } };
+  },
+  "GET /api/v1/admin/images": { images },
+  "GET /api/v1/admin/prices": { price_versions: [{ id: "price-2", sku: "h200-sxm-slice", price_per_gpu_hour: euro(2.5), effective_time: ago(200) }, { id: "price-1", sku: "h200-sxm-slice", price_per_gpu_hour: euro(2.9), effective_time: ago(2000) }] },
+  "GET /api/v1/admin/projects/*/quotas": quotas,
+  "PUT /api/v1/admin/regions/*": (body) => body,
+  "PUT /api/v1/admin/skus/*": (body) => body,
+  "POST /api/v1/admin/prices": (body) => ({ id: "price-3", ...body }),
+  "POST /api/v1/admin/images/*:setStatus": images[0],
+  "PUT /api/v1/admin/projects/*/quotas/*": { max_gpus: 4 },
+  "PUT /api/v1/admin/projects/*/allocation-limit": { max_allocations: 4 },
+  "GET /api/v1/ssh-keys": { ssh_keys: ownKeys },
+  "POST /api/v1/ssh-keys": ownKeys[0],
+  "DELETE /api/v1/ssh-keys/*": {},
+  "GET /api/v1/projects/*/ssh-keys": { ssh_keys: projectKeys },
+  "GET /api/v1/projects/*": { ...projects[0], state: "active", role: "owner", etag: "p1", create_time: ago(900) },
+  "PATCH /api/v1/projects/*": projects[0],
+  "POST /api/v1/projects/*:suspend": { ...projects[0], state: "suspended" },
+  "GET /api/v1/projects/*/members": { members },
+  "POST /api/v1/projects/*/members": members[1],
+  "PATCH /api/v1/projects/*/members/*": members[1],
+  "DELETE /api/v1/projects/*/members/*": {},
+  "GET /api/v1/projects/*/invitations": { invitations },
+  "POST /api/v1/projects/*/invitations": (body) => ({ ...invitations[0], id: uuid(5, 9), email: body.email, token: "invite-once-42" }),
+  "POST /api/v1/invitations/*:revoke": { ...invitations[0], state: "revoked" },
+  "POST /api/v1/invitations:accept": (body) =>
+    body.token === "good" ? { ...invitations[0], state: "accepted" } : { error: { code: 403, status: "PERMISSION_DENIED", message: "This invitation has expired.", details: [{ "@type": "type.googleapis.com/google.rpc.ErrorInfo", reason: "INVITATION_INVALID", domain: "gpuaas" }] } },
+  "GET /api/v1/admin/organisations": { organisations },
+  "POST /api/v1/admin/organisations": organisations[0],
+  "POST /api/v1/admin/organisations/*:suspend": organisations[1],
+  "POST /api/v1/projects": projects[0],
+  "POST /api/v1/admin/nodes": { id: nodeId(7) },
+  "POST /api/v1/admin/nodes/*/enrolment-tokens": { node_id: nodeId(7), token: "enrol-once-0123456789", expire_time: ahead(1) },
+};

@@ -1,0 +1,124 @@
+/** Queries and mutations of what is offered: regions, SKUs, prices, images, quotas, and new nodes. */
+import { useMutation, useQueries, useQuery, useQueryClient } from "@tanstack/react-query";
+import { client, unwrap } from "./client";
+import type { components } from "./schema";
+import type { Money, Region, Sku } from "./types";
+
+const PAGE = 200;
+const CALM_MS = 10_000;
+
+export type ImageStatus = components["schemas"]["images.ImageStatus"];
+export type DriverStrategy = components["schemas"]["common.DriverStrategy"];
+export type PriceVersion = components["schemas"]["billing.PriceVersion"];
+
+/** Images of every status. */
+export function useAllImages() {
+  return useQuery({
+    queryKey: ["all-images"],
+    queryFn: () => unwrap(client.GET("/api/v1/admin/images", { params: { query: { page_size: PAGE } } })).then(({ images = [] }) => images),
+    refetchInterval: CALM_MS,
+  });
+}
+
+/** All price versions, newest first. */
+export function usePrices() {
+  return useQuery({
+    queryKey: ["prices"],
+    queryFn: () => unwrap(client.GET("/api/v1/admin/prices", { params: { query: { page_size: PAGE } } })).then(({ price_versions = [] }) => price_versions),
+  });
+}
+
+/** A change that makes lists stale. */
+function useChange<T>(lists: string[], change: (value: T) => Promise<unknown>) {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: change,
+    onSuccess: () => Promise.all(lists.map((key) => queries.invalidateQueries({ queryKey: [key] }))),
+  });
+}
+
+export function usePutRegion() {
+  return useChange(["regions"], ({ code, ...body }: Region) => unwrap(client.PUT("/api/v1/admin/regions/{region_code}", { params: { path: { region_code: code } }, body: { ...body, code } })));
+}
+
+export function usePutSku() {
+  return useChange(["skus"], ({ code, ...body }: Omit<Sku, "price_per_gpu_hour" | "price_version_id" | "lab">) =>
+    unwrap(client.PUT("/api/v1/admin/skus/{sku_code}", { params: { path: { sku_code: code } }, body: { ...body, code } })),
+  );
+}
+
+export function useCreatePrice() {
+  return useChange(["prices", "skus"], (body: { sku: string; price_per_gpu_hour: Money }) => unwrap(client.POST("/api/v1/admin/prices", { body })));
+}
+
+export interface NewImage {
+  slug: string;
+  display_name: string;
+  driver_strategy: DriverStrategy;
+  source_uri: string;
+  compatible_skus: string[];
+  boot_timeout_seconds: number;
+}
+
+export function useCreateImage() {
+  return useChange(["all-images", "images"], (body: NewImage) => unwrap(client.POST("/api/v1/admin/images", { body })));
+}
+
+export function useSetImageStatus() {
+  return useChange(["all-images", "images"], ({ slug, status }: { slug: string; status: ImageStatus }) =>
+    unwrap(client.POST("/api/v1/admin/images/{slug}:setStatus", { params: { path: { slug } }, body: { status } })),
+  );
+}
+
+/** Quotas of several projects, in their order; nothing for those that are not loaded yet. */
+export function useProjectQuotas(ids: string[]) {
+  return useQueries({
+    queries: ids.map((project_id) => ({
+      queryKey: ["project-quotas", project_id],
+      queryFn: () => unwrap(client.GET("/api/v1/admin/projects/{project_id}/quotas", { params: { path: { project_id } } })),
+      refetchInterval: CALM_MS,
+    })),
+  });
+}
+
+export function usePutQuota() {
+  return useChange(["project-quotas"], ({ project_id, sku, max }: { project_id: string; /** Empty: allocations of all SKUs. */ sku: string; max: number }) =>
+    sku
+      ? unwrap(client.PUT("/api/v1/admin/projects/{project_id}/quotas/{sku}", { params: { path: { project_id, sku } }, body: { max_gpus: max } }))
+      : unwrap(client.PUT("/api/v1/admin/projects/{project_id}/allocation-limit", { params: { path: { project_id } }, body: { max_allocations: max } })),
+  );
+}
+
+/** Counters of the fleet. */
+export function useFleetCounts() {
+  return useQuery({
+    queryKey: ["fleet-counts"],
+    queryFn: () => unwrap(client.GET("/api/v1/admin/fleet:counts", { params: { query: {} } })),
+    refetchInterval: CALM_MS,
+  });
+}
+
+/** Times in which GPUs of the project were not healthy, newest first. */
+export function useHealthEvents(project_id: string) {
+  return useQuery({
+    queryKey: ["health-events", project_id],
+    queryFn: () => unwrap(client.GET("/api/v1/health-events", { params: { query: { project_id, page_size: 20 } } })).then(({ events = [] }) => events),
+    refetchInterval: CALM_MS,
+  });
+}
+
+export interface NewNode {
+  hostname: string;
+  region_code: string;
+  mode: string;
+  max_vms_per_node: number;
+  rack: string;
+}
+
+export function createNode(body: NewNode) {
+  return unwrap(client.POST("/api/v1/admin/nodes", { body }));
+}
+
+export function createEnrolmentToken(node_id: string) {
+  return unwrap(client.POST("/api/v1/admin/nodes/{node_id}/enrolment-tokens", { params: { path: { node_id } }, body: {} }));
+}

@@ -1,0 +1,194 @@
+/** Queries and mutations of who belongs where: SSH keys, members, invitations, projects, organisations. */
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useSession } from "../session/session";
+import { client, unwrap } from "./client";
+import type { components } from "./schema";
+
+type Schemas = components["schemas"];
+export type SshKey = Schemas["identity.SshKey"];
+export type Member = Schemas["identity.Member"];
+export type Invitation = Schemas["identity.Invitation"];
+export type MemberRole = Exclude<Schemas["identity.MemberRole"], "unspecified">;
+export type Organisation = Schemas["identity.Organisation"];
+export type TenantProject = Schemas["identity.Project"];
+
+const PAGE = 500;
+
+/** Roles with what they may do, the strongest first. */
+export const ROLES: [MemberRole, string, string][] = [
+  ["owner", "Owner", "manages members, keys and settings, and does what a member does"],
+  ["member", "Member", "launches and uses allocations"],
+  ["viewer", "Viewer", "sees everything, changes nothing"],
+  ["billing", "Billing", "sees usage and cost"],
+];
+
+/** The project that is looked at; the only one where none is chosen. */
+export function useProjectId(): string {
+  const session = useSession();
+  return session?.project || (session?.projects[0]?.id ?? "");
+}
+
+/** A change that makes lists stale. */
+function useChange<T, R>(lists: string[], change: (value: T) => Promise<R>) {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: change,
+    onSuccess: () => Promise.all(lists.map((key) => queries.invalidateQueries({ queryKey: [key] }))),
+  });
+}
+
+/** The caller's own keys, by name. */
+export function useOwnKeys() {
+  return useQuery({
+    queryKey: ["ssh-keys"],
+    queryFn: () => unwrap(client.GET("/api/v1/ssh-keys", { params: { query: { page_size: PAGE } } })).then(({ ssh_keys = [] }) => ssh_keys),
+  });
+}
+
+/** Those that all members of the project share. */
+export function useProjectKeys() {
+  const project_id = useProjectId();
+  return useQuery({
+    queryKey: ["project-ssh-keys", project_id],
+    enabled: project_id !== "",
+    queryFn: () => unwrap(client.GET("/api/v1/projects/{project_id}/ssh-keys", { params: { path: { project_id }, query: { page_size: PAGE } } })).then(({ ssh_keys = [] }) => ssh_keys),
+  });
+}
+
+export function useAddKey() {
+  return useChange(["ssh-keys", "project-ssh-keys"], ({ project_id, ...body }: { /** Empty: the caller's own. */ project_id: string; name: string; public_key: string }) =>
+    project_id ? unwrap(client.POST("/api/v1/projects/{project_id}/ssh-keys", { params: { path: { project_id } }, body })) : unwrap(client.POST("/api/v1/ssh-keys", { body })),
+  );
+}
+
+export function useDeleteKey() {
+  return useChange(["ssh-keys", "project-ssh-keys"], ({ id: ssh_key_id = "", project_id }: SshKey) =>
+    project_id
+      ? unwrap(client.DELETE("/api/v1/projects/{project_id}/ssh-keys/{ssh_key_id}", { params: { path: { project_id, ssh_key_id } } }))
+      : unwrap(client.DELETE("/api/v1/ssh-keys/{ssh_key_id}", { params: { path: { ssh_key_id } } })),
+  );
+}
+
+/** An organisation or a project. */
+export interface Tenant {
+  kind: "organisation" | "project";
+  id: string;
+}
+
+export function useMembers({ kind, id }: Tenant) {
+  return useQuery({
+    queryKey: ["members", kind, id],
+    enabled: id !== "",
+    queryFn: () =>
+      (kind === "project"
+        ? unwrap(client.GET("/api/v1/projects/{project_id}/members", { params: { path: { project_id: id }, query: { page_size: PAGE } } }))
+        : unwrap(client.GET("/api/v1/organisations/{organisation_id}/members", { params: { path: { organisation_id: id }, query: { page_size: PAGE } } }))
+      ).then(({ members = [] }) => members),
+  });
+}
+
+export function useAddMember({ kind, id }: Tenant) {
+  return useChange(["members"], (body: { principal: string; role: MemberRole }) =>
+    kind === "project"
+      ? unwrap(client.POST("/api/v1/projects/{project_id}/members", { params: { path: { project_id: id } }, body }))
+      : unwrap(client.POST("/api/v1/organisations/{organisation_id}/members", { params: { path: { organisation_id: id } }, body })),
+  );
+}
+
+export function useChangeMember({ kind, id }: Tenant) {
+  return useChange(["members"], ({ member_id = "", etag, role }: Member & { role: MemberRole }) =>
+    kind === "project"
+      ? unwrap(client.PATCH("/api/v1/projects/{project_id}/members/{member_id}", { params: { path: { project_id: id, member_id } }, body: { role, etag } }))
+      : unwrap(client.PATCH("/api/v1/organisations/{organisation_id}/members/{member_id}", { params: { path: { organisation_id: id, member_id } }, body: { role, etag } })),
+  );
+}
+
+export function useRemoveMember({ kind, id }: Tenant) {
+  return useChange(["members"], ({ member_id = "", etag = "" }: Member): Promise<unknown> =>
+    kind === "project"
+      ? unwrap(client.DELETE("/api/v1/projects/{project_id}/members/{member_id}", { params: { path: { project_id: id, member_id }, query: { etag } } }))
+      : unwrap(client.DELETE("/api/v1/organisations/{organisation_id}/members/{member_id}", { params: { path: { organisation_id: id, member_id }, query: { etag } } })),
+  );
+}
+
+export function useInvitations({ kind, id }: Tenant) {
+  return useQuery({
+    queryKey: ["invitations", kind, id],
+    enabled: id !== "",
+    queryFn: () =>
+      (kind === "project"
+        ? unwrap(client.GET("/api/v1/projects/{project_id}/invitations", { params: { path: { project_id: id }, query: { page_size: PAGE } } }))
+        : unwrap(client.GET("/api/v1/organisations/{organisation_id}/invitations", { params: { path: { organisation_id: id }, query: { page_size: PAGE } } }))
+      ).then(({ invitations = [] }) => invitations),
+  });
+}
+
+export function useInvite({ kind, id }: Tenant) {
+  return useChange(["invitations"], (body: { email: string; role: MemberRole }) =>
+    kind === "project"
+      ? unwrap(client.POST("/api/v1/projects/{project_id}/invitations", { params: { path: { project_id: id } }, body }))
+      : unwrap(client.POST("/api/v1/organisations/{organisation_id}/invitations", { params: { path: { organisation_id: id } }, body })),
+  );
+}
+
+export function useRevoke() {
+  return useChange(["invitations"], ({ id: invitation_id = "" }: Invitation) => unwrap(client.POST("/api/v1/invitations/{invitation_id}:revoke", { params: { path: { invitation_id } }, body: {} })));
+}
+
+export function useAccept() {
+  return useChange(["members", "projects"], (token: string) => unwrap(client.POST("/api/v1/invitations:accept", { body: { token } })));
+}
+
+export function useTenantProject() {
+  const project_id = useProjectId();
+  return useQuery({
+    queryKey: ["tenant-project", project_id],
+    enabled: project_id !== "",
+    queryFn: () => unwrap(client.GET("/api/v1/projects/{project_id}", { params: { path: { project_id } } })),
+  });
+}
+
+/** What changes the state of a tenant. */
+export type StateVerb = "suspend" | "resume" | "close";
+
+export function useProjectState() {
+  return useChange(["tenant-project", "projects", "all-projects"], ({ id: project_id = "", etag, verb, reason }: TenantProject & { verb: StateVerb; reason: string }) =>
+    unwrap(client.POST(`/api/v1/projects/{project_id}:${verb}`, { params: { path: { project_id } }, body: verb === "resume" ? { etag } : { etag, reason } })),
+  );
+}
+
+export function useRenameProject() {
+  return useChange(["tenant-project", "projects"], ({ id: project_id = "", etag, display_name }: TenantProject & { display_name: string }) =>
+    unwrap(client.PATCH("/api/v1/projects/{project_id}", { params: { path: { project_id } }, body: { display_name, etag } })),
+  );
+}
+
+/** All organisations, for operators. */
+export function useOrganisations() {
+  return useQuery({
+    queryKey: ["organisations"],
+    queryFn: () => unwrap(client.GET("/api/v1/admin/organisations", { params: { query: { page_size: PAGE } } })).then(({ organisations = [] }) => organisations),
+  });
+}
+
+/** All projects with their state, for operators. */
+export function useTenantProjects() {
+  return useQuery({
+    queryKey: ["all-projects"],
+    queryFn: () => unwrap(client.GET("/api/v1/admin/projects", { params: { query: { page_size: PAGE } } })).then(({ projects = [] }) => projects),
+  });
+}
+
+export function useCreateOrganisation() {
+  return useChange(["organisations"], (body: { slug: string; display_name: string; owner: string }) => unwrap(client.POST("/api/v1/admin/organisations", { body })));
+}
+
+export function useCreateProject() {
+  return useChange(["projects", "all-projects"], (body: { organisation_id: string; slug: string; display_name: string }) => unwrap(client.POST("/api/v1/projects", { body })));
+}
+
+export function useOrganisationState() {
+  return useChange(["organisations", "all-projects"], ({ id: organisation_id = "", etag, verb, reason }: Organisation & { verb: StateVerb; reason: string }) =>
+    unwrap(client.POST(`/api/v1/admin/organisations/{organisation_id}:${verb}`, { params: { path: { organisation_id } }, body: verb === "resume" ? { etag } : { etag, reason } })),
+  );
+}

@@ -1,0 +1,93 @@
+/** How sessions of identity providers begin, stay good, and end. */
+import type { UsableIssuer } from "./issuers";
+import { whoIs } from "./caller";
+import type { Tokens } from "./oidc";
+import { ownPath } from "./pending";
+import { type Session, beginSession, currentSession, endSession, newestSession, readToken, shareSession } from "./session";
+
+/** A provider that does not say how long a token lives. */
+const UNKNOWN_LIFE_MS = 5 * 60_000;
+/** Between two attempts to renew while the provider does not answer. */
+const RETRY_MS = 15_000;
+/** The longest time that a browser waits. */
+const MAX_TIMEOUT_MS = 2 ** 31 - 1;
+
+/** Loaded apart: most pages are opened with a session. */
+const oidc = () => import("./oidc");
+
+/** Leads to the provider; the browser comes back to the page that it is at. */
+export async function signIn(issuer: UsableIssuer): Promise<void> {
+  await (await oidc()).begin(issuer, ownPath(location.pathname + location.search));
+}
+
+function timesOf({ token, expires }: Tokens): { expires: number; renewAt: number } {
+  const end = expires ?? readToken(token)?.expires ?? Date.now() + UNKNOWN_LIFE_MS;
+  // two thirds of the life, so that some attempts may fail
+  return { expires: end, renewAt: end - (end - Date.now()) / 3 };
+}
+
+/** Completes the sign-in that the provider has sent the browser back from. */
+export async function completeSignIn(): Promise<void> {
+  const given = await (await oidc()).complete();
+  const { principal, admin, projects } = await whoIs(given.token);
+  const project = projects.length > 1 ? (projects[0]?.id ?? "") : "";
+  beginSession({ token: given.token, principal, admin, projects, project, ...timesOf(given), source: given.source });
+  history.replaceState(null, "", given.returnTo);
+}
+
+/** Renews a session that has expired meanwhile, as on a computer that slept. */
+export async function ensureGood(): Promise<void> {
+  const session = currentSession();
+  if (!session?.source?.refreshToken || session.expires > Date.now()) return;
+  // when the provider does not answer, the API says that the token has expired
+  await renew(session).catch(() => undefined);
+}
+
+/** Renews a session in time, for as long as it is the current one; returns what stops that. */
+export function keepGood(session: Session): () => void {
+  if (!session.source?.refreshToken) return () => undefined;
+  let timer = 0;
+  const attempt = async () => {
+    try {
+      await renew(session);
+    } catch {
+      // the old token still works for a while
+      timer = window.setTimeout(attempt, RETRY_MS);
+    }
+  };
+  timer = window.setTimeout(attempt, Math.min(Math.max(session.renewAt - Date.now(), 0), MAX_TIMEOUT_MS));
+  return () => window.clearTimeout(timer);
+}
+
+/**
+ * A refresh token is good once, and all tabs have the same: one tab renews at a time, and who comes later takes what it
+ * got.
+ */
+async function renew(session: Session): Promise<void> {
+  await alone(async () => {
+    await newestSession();
+    if (currentSession() !== session || !session.source) return;
+    const given = await (await oidc()).refresh(session.source);
+    if (currentSession() !== session) return;
+    if (given) shareSession({ ...session, token: given.token, ...timesOf(given), source: given.source });
+    else endSession("expired");
+  });
+}
+
+async function alone(work: () => Promise<void>): Promise<void> {
+  // missing where a page has no secure address, and there is no sign-in either
+  if (navigator.locks) await navigator.locks.request("gpuaas.renew", work);
+  else await work();
+}
+
+/** Ends the session in all tabs, then at the provider. */
+export async function signOut(): Promise<void> {
+  const source = currentSession()?.source;
+  endSession("signed_out");
+  if (!source) return;
+  try {
+    await (await oidc()).leave(source);
+  } catch {
+    // here it has ended, whatever the provider says
+  }
+}

@@ -1,0 +1,136 @@
+/** Sign-in at an identity provider: authorization code with PKCE, renewal, sign-out. Loaded when it is needed. */
+import * as oauth from "oauth4webapi";
+import { SignInFailure } from "./failure";
+import type { UsableIssuer } from "./issuers";
+import { type Pending, keepPending, takePending } from "./pending";
+import type { Source } from "./session";
+import { ticket } from "./stack";
+
+/** What the provider gave. */
+export interface Tokens {
+  token: string;
+  /** Milliseconds since the epoch; unknown to some providers. */
+  expires: number | undefined;
+  source: Source;
+}
+
+const redirectUri = () => `${location.origin}/sign-in/callback`;
+
+/** Plain HTTP is for providers of this machine. */
+function options(issuer: string) {
+  const local = ["127.0.0.1", "localhost", "[::1]"].includes(new URL(issuer).hostname);
+  return { [oauth.allowInsecureRequests]: local };
+}
+
+async function discover(issuer: string): Promise<oauth.AuthorizationServer> {
+  const address = new URL(issuer);
+  const answer = await oauth.discoveryRequest(address, { algorithm: "oidc", ...options(issuer) });
+  return oauth.processDiscoveryResponse(address, answer);
+}
+
+/** Leads the browser to the provider. */
+export async function begin(issuer: UsableIssuer, returnTo: string): Promise<void> {
+  const server = await discover(issuer.issuer);
+  if (!server.authorization_endpoint) throw new SignInFailure(`${issuer.display_name} has no page to sign in at.`);
+  const pending: Pending = {
+    issuer: issuer.issuer,
+    clientId: issuer.console_client_id,
+    parameters: issuer.parameters,
+    state: oauth.generateRandomState(),
+    nonce: oauth.generateRandomNonce(),
+    verifier: oauth.generateRandomCodeVerifier(),
+    returnTo,
+  };
+  keepPending(pending);
+  const page = new URL(server.authorization_endpoint);
+  const proof = issuer.development ? await ticket() : undefined;
+  const asked = {
+    ...issuer.parameters,
+    client_id: issuer.console_client_id,
+    redirect_uri: redirectUri(),
+    response_type: "code",
+    scope: issuer.scopes.join(" "),
+    state: pending.state,
+    nonce: pending.nonce,
+    code_challenge: await oauth.calculatePKCECodeChallenge(pending.verifier),
+    code_challenge_method: "S256",
+    ...(proof && { ticket: proof }),
+  };
+  for (const [name, value] of Object.entries(asked)) page.searchParams.set(name, value);
+  location.assign(page);
+}
+
+/** Takes what the provider has sent the browser back with. Throws `SignInFailure`, or an error of the library. */
+export async function complete(): Promise<Tokens & { returnTo: string }> {
+  const pending = takePending();
+  if (!pending) throw new SignInFailure("This sign-in was not begun in this tab, or has been completed.");
+  const server = await discover(pending.issuer);
+  const client: oauth.Client = { client_id: pending.clientId };
+  let came: URLSearchParams;
+  try {
+    came = oauth.validateAuthResponse(server, client, new URL(location.href), pending.state);
+  } catch (failure) {
+    if (failure instanceof oauth.AuthorizationResponseError) throw new SignInFailure(refusal(failure));
+    throw new SignInFailure("The answer is not one to this sign-in, so it was not used.");
+  }
+  const answer = await oauth.authorizationCodeGrantRequest(server, client, oauth.None(), came, redirectUri(), pending.verifier, {
+    additionalParameters: pending.parameters,
+    ...options(pending.issuer),
+  });
+  const given = await oauth.processAuthorizationCodeResponse(server, client, answer, { expectedNonce: pending.nonce, requireIdToken: true });
+  return { ...tokens(given, pending), returnTo: pending.returnTo };
+}
+
+function refusal({ error, error_description }: oauth.AuthorizationResponseError): string {
+  if (error === "access_denied") return "The sign-in was refused or cancelled.";
+  return `The identity provider refused the sign-in: ${error_description ?? error}.`;
+}
+
+type Former = Pick<Source, "issuer" | "clientId" | "parameters"> & Partial<Source>;
+
+function tokens(given: oauth.TokenEndpointResponse, { issuer, clientId, parameters, refreshToken, idToken }: Former): Tokens {
+  return {
+    token: given.access_token,
+    expires: given.expires_in === undefined ? undefined : Date.now() + given.expires_in * 1000,
+    source: {
+      issuer,
+      clientId,
+      parameters,
+      // one that rotates nothing gives none again
+      refreshToken: given.refresh_token ?? refreshToken,
+      idToken: given.id_token ?? idToken,
+    },
+  };
+}
+
+/** New tokens; `undefined` when the provider says that the sign-in has ended. */
+export async function refresh(source: Source): Promise<Tokens | undefined> {
+  if (!source.refreshToken) return undefined;
+  const server = await discover(source.issuer);
+  const client: oauth.Client = { client_id: source.clientId };
+  try {
+    const answer = await oauth.refreshTokenGrantRequest(server, client, oauth.None(), source.refreshToken, {
+      additionalParameters: source.parameters,
+      ...options(source.issuer),
+    });
+    return tokens(await oauth.processRefreshTokenResponse(server, client, answer), source);
+  } catch (failure) {
+    if (failure instanceof oauth.ResponseBodyError && failure.status < 500) return undefined;
+    throw failure;
+  }
+}
+
+/** Ends the sign-in at the provider: by its page, which leads back, or by revoking the token. */
+export async function leave(source: Source): Promise<void> {
+  const server = await discover(source.issuer);
+  const client: oauth.Client = { client_id: source.clientId };
+  if (server.end_session_endpoint && source.idToken) {
+    const page = new URL(server.end_session_endpoint);
+    page.searchParams.set("client_id", source.clientId);
+    page.searchParams.set("id_token_hint", source.idToken);
+    page.searchParams.set("post_logout_redirect_uri", `${location.origin}/`);
+    location.assign(page);
+  } else if (server.revocation_endpoint && source.refreshToken) {
+    await oauth.revocationRequest(server, client, oauth.None(), source.refreshToken, options(source.issuer));
+  }
+}

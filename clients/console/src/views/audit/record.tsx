@@ -1,0 +1,69 @@
+/** One audit record as a row, with the rest of it to unfold. */
+import type { AuditRecord } from "../../api/audit";
+import { shortId } from "../../lib/text";
+import { fullTime, shortTime, zone } from "../../lib/time";
+import { Badge, Facts } from "../../ui/basics";
+import type { Column } from "../../ui/table";
+
+export const COLUMNS: Column[] = ["Time", "Who", "Action", "Outcome", ["Resource", "optional"], "From", "Details"];
+
+/** The detail with its lines; as it is where it is no JSON. */
+export function detailText(detail = ""): string {
+  try {
+    return JSON.stringify(JSON.parse(detail), null, 2);
+  } catch {
+    return detail;
+  }
+}
+
+/** Whether there is more in the detail than the outcome, which the row shows. */
+export function hasDetail(detail = ""): boolean {
+  return !["", "{}", '{"outcome": "denied"}'].includes(detail);
+}
+
+function Sealed({ record: { position = "0", digest } }: { record: AuditRecord }) {
+  if (!digest) return <>In a moment</>;
+  return <span title={digest}>Position {position}, digest {digest.slice(0, 12)}…</span>;
+}
+
+export function Row({ record }: { record: AuditRecord }) {
+  const { create_time = "", principal, action, outcome, resource, resource_id = "", address, user_agent, region, request_id, service, source, detail } = record;
+  const denied = outcome === "denied";
+  return (
+    <tr className={denied ? "denied" : undefined}>
+      <td className="tight">
+        <time dateTime={create_time} title={`${fullTime(create_time)} (${zone})`}>
+          {shortTime(create_time)}
+        </time>
+      </td>
+      <td>{principal}</td>
+      <td>
+        <code>{action}</code>
+      </td>
+      <td>
+        <Badge tone={denied ? "bad" : "good"}>{denied ? "Denied" : "Allowed"}</Badge>
+      </td>
+      <td className="optional" title={resource_id}>
+        {resource} {resource_id && <span className="muted">{shortId(resource_id)}</span>}
+      </td>
+      <td>{address || <span className="muted">The platform</span>}</td>
+      <td>
+        <details className="record">
+          <summary aria-label={`Show. Details of ${action} by ${principal}`}>Show</summary>
+          <Facts
+            rows={[
+              ["Time", `${fullTime(create_time)} (${zone})`],
+              ["Resource", `${resource} ${resource_id}`],
+              ["Request", request_id || "–"],
+              ["Client", user_agent || "–"],
+              ["Region", region || "–"],
+              ["Written by", service || source],
+              ["Sealed", <Sealed record={record} />],
+            ]}
+          />
+          {hasDetail(detail) && <pre>{detailText(detail)}</pre>}
+        </details>
+      </td>
+    </tr>
+  );
+}

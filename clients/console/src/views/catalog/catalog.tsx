@@ -1,0 +1,36 @@
+/** What the platform offers: regions, SKUs with their prices, images. For operators. */
+import { Tabs } from "radix-ui";
+import { Page } from "../../ui/shell";
+import { useQueryState } from "../../ui/use-query-state";
+import { Images } from "./images";
+import { Prices } from "./prices";
+import { Regions } from "./regions";
+import { Skus } from "./skus";
+
+export default function Catalog() {
+  const [tab, setTab] = useQueryState("tab", "regions");
+  return (
+    <Page title="Catalog">
+      <Tabs.Root value={tab} onValueChange={setTab} className="tabs">
+        <Tabs.List aria-label="Catalog views">
+          <Tabs.Trigger value="regions">Regions</Tabs.Trigger>
+          <Tabs.Trigger value="skus">SKUs</Tabs.Trigger>
+          <Tabs.Trigger value="prices">Prices</Tabs.Trigger>
+          <Tabs.Trigger value="images">Images</Tabs.Trigger>
+        </Tabs.List>
+        <Tabs.Content value="regions">
+          <Regions />
+        </Tabs.Content>
+        <Tabs.Content value="skus">
+          <Skus />
+        </Tabs.Content>
+        <Tabs.Content value="prices">
+          <Prices />
+        </Tabs.Content>
+        <Tabs.Content value="images">
+          <Images />
+        </Tabs.Content>
+      </Tabs.Root>
+    </Page>
+  );
+}

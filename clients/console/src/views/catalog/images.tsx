@@ -1,0 +1,129 @@
+/** Images: what VMs boot. */
+import { useState } from "react";
+import { type DriverStrategy, useAllImages, useCreateImage, useSetImageStatus } from "../../api/catalog";
+import { useSkus } from "../../api/queries";
+import type { Image } from "../../api/types";
+import { bytes, sentence } from "../../lib/text";
+import { Badge, Button, Empty, type Tone } from "../../ui/basics";
+import { Confirm } from "../../ui/dialog";
+import { HardDrive, Plus } from "../../ui/icons";
+import { Loaded } from "../../ui/loaded";
+import { TableCard } from "../../ui/table";
+import { SelectField, TextField, countOf, isSlug, slugProblem } from "./parts";
+
+const TONES: Record<string, Tone> = { active: "good", disabled: "idle", pending: "busy", failed: "bad" };
+const DRIVERS: [DriverStrategy, string][] = [
+  ["none", "None"],
+  ["cloud_init", "Installed at the first boot"],
+  ["preinstalled", "In the image"],
+];
+
+function NewImage() {
+  const create = useCreateImage();
+  const skus = useSkus().data ?? [];
+  const [slug, setSlug] = useState("");
+  const [name, setName] = useState("");
+  const [source, setSource] = useState("");
+  const [drivers, setDrivers] = useState<DriverStrategy>("none");
+  const [timeout, setBootTimeout] = useState("600");
+  const [chosen, setChosen] = useState<string[]>([]);
+  const seconds = countOf(timeout);
+  const isSource = source.startsWith("oci://") && source.length > 8;
+  const run = async () => {
+    if (!seconds) return;
+    await create.mutateAsync({ slug, display_name: name.trim(), source_uri: source.trim(), driver_strategy: drivers, boot_timeout_seconds: seconds, compatible_skus: chosen });
+    setSlug("");
+    setSource("");
+  };
+  return (
+    <Confirm
+      trigger={
+        <Button kind="primary">
+          <Plus size={16} aria-hidden="true" /> Add an image
+        </Button>
+      }
+      title="Add an image"
+      action="Add"
+      ready={isSlug(slug) && isSource && !!seconds && chosen.length > 0}
+      run={run}
+    >
+      <TextField label="Slug" mono value={slug} onChange={setSlug} problem={slugProblem(slug)} hint="For example ubuntu-24.04." />
+      <TextField label="Display name" value={name} onChange={setName} />
+      <TextField label="Source" mono value={source} onChange={setSource} placeholder="oci://registry/namespace/name:tag" problem={source !== "" && !isSource ? "Begins with oci://" : undefined} hint="Verified against the registry." />
+      <fieldset className="checks">
+        <legend>Compatible SKUs</legend>
+        {skus.length === 0 && <p className="muted">No SKU yet.</p>}
+        {skus.map(({ code, display_name }) => (
+          <label key={code} className="check">
+            <input type="checkbox" checked={chosen.includes(code)} onChange={(event) => setChosen(event.target.checked ? [...chosen, code] : chosen.filter((one) => one !== code))} /> <span>{display_name || code}</span>
+          </label>
+        ))}
+      </fieldset>
+      <SelectField label="GPU drivers" value={drivers} onChange={setDrivers} options={DRIVERS} />
+      <TextField label="Boot timeout in seconds" numeric value={timeout} onChange={setBootTimeout} problem={seconds ? undefined : "Enter a whole number."} />
+    </Confirm>
+  );
+}
+
+function Toggle({ image }: { image: Image }) {
+  const set = useSetImageStatus();
+  const slug = image.slug ?? "";
+  const isActive = image.status === "active";
+  const word = isActive ? "Disable" : "Activate";
+  return (
+    <Confirm
+      trigger={
+        <Button small aria-label={`${word} ${slug}`}>
+          {word}
+        </Button>
+      }
+      title={`${word} ${slug}?`}
+      action={word}
+      run={() => set.mutateAsync({ slug, status: isActive ? "disabled" : "active" })}
+    >
+      {isActive ? "Nobody can launch it any more. What runs with it continues." : "It is checked in the registry and offered again."}
+    </Confirm>
+  );
+}
+
+export function Images() {
+  return (
+    <Loaded of={[useAllImages()]} lines={4} label="Loading images">
+      {(images) =>
+        images.length === 0 ? (
+          <Empty icon={<HardDrive size={28} />} title="No image yet" action={<NewImage />}>
+            Push an image to the registry with <code>oras</code> or <code>skopeo</code>, then add it here.
+          </Empty>
+        ) : (
+          <>
+            <div className="tab-actions">
+              <NewImage />
+            </div>
+            <TableCard label="Images" columns={["Image", "Status", ["SKUs", "optional"], ["Size", "number optional"], ["Digest", "optional"], ["Actions", "number"]]}>
+              {images.map((image) => (
+                <tr key={image.slug}>
+                  <td>
+                    <strong>{image.slug}</strong>
+                    <br />
+                    <small className="muted">{image.display_name}</small>
+                  </td>
+                  <td>
+                    <Badge tone={TONES[image.status ?? ""] ?? "idle"}>{sentence(image.status ?? "")}</Badge>
+                  </td>
+                  <td className="optional">{image.compatible_skus?.join(", ")}</td>
+                  <td className="number optional">{bytes(Number(image.size_bytes ?? 0))}</td>
+                  <td className="optional">
+                    <code title={image.digest}>{image.digest?.slice(0, 19) || "–"}</code>
+                  </td>
+                  <td className="number">
+                    <Toggle image={image} />
+                  </td>
+                </tr>
+              ))}
+            </TableCard>
+          </>
+        )
+      }
+    </Loaded>
+  );
+}

@@ -1,0 +1,73 @@
+/** Regions: open or closed for launches. */
+import { useState } from "react";
+import { usePutRegion } from "../../api/catalog";
+import { useRegions } from "../../api/queries";
+import type { Region } from "../../api/types";
+import { Badge, Button, Empty } from "../../ui/basics";
+import { Confirm } from "../../ui/dialog";
+import { Plus, Server } from "../../ui/icons";
+import { Loaded } from "../../ui/loaded";
+import { TableCard } from "../../ui/table";
+import { TextField, isSlug, slugProblem } from "./parts";
+
+function RegionForm({ region, trigger }: { region?: Region; trigger: React.ReactNode }) {
+  const put = usePutRegion();
+  const [code, setCode] = useState(region?.code ?? "");
+  const [name, setName] = useState(region?.display_name ?? "");
+  const [enabled, setEnabled] = useState(region?.enabled ?? true);
+  const [reason, setReason] = useState(region?.unavailable_reason ?? "");
+  const run = () => put.mutateAsync({ code, display_name: name.trim() || code, enabled, unavailable_reason: enabled ? "" : reason.trim() });
+  return (
+    <Confirm trigger={trigger} title={region ? `Edit ${region.display_name || region.code}` : "Add a region"} action="Save" ready={isSlug(code)} run={run}>
+      {!region && <TextField label="Code" mono value={code} onChange={setCode} problem={slugProblem(code)} hint="For example eu-west. It cannot be changed later." />}
+      <TextField label="Display name" value={name} onChange={setName} />
+      <label className="check">
+        <input type="checkbox" checked={enabled} onChange={(event) => setEnabled(event.target.checked)} /> <span>Open for launches</span>
+      </label>
+      {!enabled && <TextField label="Reason, shown to users" value={reason} onChange={setReason} hint="What runs there continues." />}
+    </Confirm>
+  );
+}
+
+export function Regions() {
+  const add = (
+    <RegionForm
+      trigger={
+        <Button kind="primary">
+          <Plus size={16} aria-hidden="true" /> Add a region
+        </Button>
+      }
+    />
+  );
+  return (
+    <Loaded of={[useRegions()]} lines={4} label="Loading regions">
+      {(regions) =>
+        regions.length === 0 ? (
+          <Empty icon={<Server size={28} />} title="No region yet" action={add}>
+            A region is a site with nodes. Add one, then register nodes in it.
+          </Empty>
+        ) : (
+          <>
+            <div className="tab-actions">{add}</div>
+            <TableCard label="Regions" columns={["Code", "Name", "State", ["Actions", "number"]]}>
+              {regions.map((region) => (
+                <tr key={region.code}>
+                  <td className="tight">
+                    <code>{region.code}</code>
+                  </td>
+                  <td>{region.display_name}</td>
+                  <td>
+                    {region.enabled ? <Badge tone="good">Open</Badge> : <Badge tone="warn">Closed</Badge>} {!region.enabled && <small className="muted">{region.unavailable_reason}</small>}
+                  </td>
+                  <td className="number">
+                    <RegionForm key={JSON.stringify(region)} region={region} trigger={<Button small aria-label={`Edit ${region.code}`}>Edit</Button>} />
+                  </td>
+                </tr>
+              ))}
+            </TableCard>
+          </>
+        )
+      }
+    </Loaded>
+  );
+}

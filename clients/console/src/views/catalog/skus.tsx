@@ -1,0 +1,101 @@
+/** SKUs: what one launches. */
+import { useState } from "react";
+import { usePutSku } from "../../api/catalog";
+import { useSkus } from "../../api/queries";
+import type { Sku } from "../../api/types";
+import { bytes } from "../../lib/text";
+import { Button, Empty, LabMark } from "../../ui/basics";
+import { Confirm } from "../../ui/dialog";
+import { Cpu, Plus } from "../../ui/icons";
+import { Loaded } from "../../ui/loaded";
+import { TableCard } from "../../ui/table";
+import { priceOf } from "../launch/parts";
+import { SelectField, TextField, countOf, countsOf, isSlug, slugProblem } from "./parts";
+
+type Shape = Sku["capacity_shape"];
+
+function SkuForm({ sku, trigger }: { sku?: Sku; trigger: React.ReactNode }) {
+  const put = usePutSku();
+  const [code, setCode] = useState(sku?.code ?? "");
+  const [name, setName] = useState(sku?.display_name ?? "");
+  const [shape, setShape] = useState<Shape>(sku?.capacity_shape ?? "gpu_slice");
+  const [slotClass, setSlotClass] = useState(sku?.slot_class ?? "");
+  const [gpus, setGpus] = useState(sku?.allowed_gpu_counts.join(", ") ?? "1, 2, 4, 8");
+  const [profile, setProfile] = useState(sku?.profile.name ?? "");
+  const [vcpus, setVcpus] = useState(String(sku?.profile.vcpus_per_gpu ?? 24));
+  const [memory, setMemory] = useState(String((sku?.profile.memory_mib_per_gpu ?? 65_536) / 1024));
+  const [hugepages, setHugepages] = useState(sku?.profile.hugepages ?? false);
+  const counts = countsOf(gpus);
+  const cpus = countOf(vcpus);
+  const gib = Number(memory);
+  const mib = Number.isFinite(gib) && gib > 0 && Number.isInteger(gib * 1024) ? gib * 1024 : undefined;
+  const ready = isSlug(code) && slotClass.trim() !== "" && !!counts && !!cpus && !!mib;
+  const run = async () => {
+    if (!counts || !cpus || !mib) return;
+    await put.mutateAsync({ code, display_name: name.trim(), capacity_shape: shape, slot_class: slotClass.trim(), allowed_gpu_counts: counts, profile: { name: profile.trim() || `${slotClass.trim()}_1g_${cpus}c`, vcpus_per_gpu: cpus, memory_mib_per_gpu: mib, hugepages } });
+  };
+  return (
+    <Confirm trigger={trigger} title={sku ? `Edit ${sku.code}` : "Add a SKU"} action="Save" ready={ready} run={run}>
+      {!sku && <TextField label="Code" mono value={code} onChange={setCode} problem={slugProblem(code)} hint="For example h200-sxm-slice." />}
+      <TextField label="Display name" value={name} onChange={setName} />
+      <SelectField label="Shape" value={shape} onChange={setShape} options={[["gpu_slice", "Virtual machine"], ["baremetal", "Bare metal"]]} />
+      <TextField label="Slot class" mono value={slotClass} onChange={setSlotClass} hint="Class of the slots that it uses, for example h200_sxm." />
+      <TextField label="GPU counts" value={gpus} onChange={setGpus} problem={counts ? undefined : "Enter whole numbers, for example 1, 2, 4."} />
+      <TextField label="vCPUs per GPU" numeric value={vcpus} onChange={setVcpus} problem={cpus ? undefined : "Enter a whole number."} />
+      <TextField label="Memory per GPU in GiB" numeric value={memory} onChange={setMemory} problem={mib ? undefined : "Enter a number of GiB."} />
+      <TextField label="Profile (optional)" mono value={profile} onChange={setProfile} />
+      <label className="check">
+        <input type="checkbox" checked={hugepages} onChange={(event) => setHugepages(event.target.checked)} /> <span>Back the memory with hugepages</span>
+      </label>
+    </Confirm>
+  );
+}
+
+export function Skus() {
+  const add = (
+    <SkuForm
+      trigger={
+        <Button kind="primary">
+          <Plus size={16} aria-hidden="true" /> Add a SKU
+        </Button>
+      }
+    />
+  );
+  return (
+    <Loaded of={[useSkus()]} lines={4} label="Loading SKUs">
+      {(skus) =>
+        skus.length === 0 ? (
+          <Empty icon={<Cpu size={28} />} title="No SKU yet" action={add}>
+            A SKU is a size that users launch. It is offered once it has a price.
+          </Empty>
+        ) : (
+          <>
+            <div className="tab-actions">{add}</div>
+            <TableCard label="SKUs" columns={["SKU", "Price per GPU-hour", ["Slot class", "optional"], ["GPU counts", "optional"], ["Per GPU", "optional"], ["Actions", "number"]]}>
+              {skus.map((sku) => (
+                <tr key={sku.code}>
+                  <td>
+                    <strong>{sku.display_name || sku.code}</strong> {sku.lab && <LabMark />}
+                    <br />
+                    <code>{sku.code}</code>
+                  </td>
+                  <td>{priceOf(sku, 1) ?? <span className="fits-not">No price, not offered</span>}</td>
+                  <td className="optional">
+                    <code>{sku.slot_class}</code>
+                  </td>
+                  <td className="optional">{sku.allowed_gpu_counts.join(", ")}</td>
+                  <td className="optional">
+                    {sku.profile.vcpus_per_gpu} vCPU, {bytes((sku.profile.memory_mib_per_gpu ?? 0) * 1024 * 1024)}
+                  </td>
+                  <td className="number">
+                    <SkuForm key={JSON.stringify(sku)} sku={sku} trigger={<Button small aria-label={`Edit ${sku.code}`}>Edit</Button>} />
+                  </td>
+                </tr>
+              ))}
+            </TableCard>
+          </>
+        )
+      }
+    </Loaded>
+  );
+}

@@ -1,0 +1,113 @@
+/** SSH keys by name: one's own, and those that a project shares. */
+import { useState } from "react";
+import { type SshKey, useAddKey, useDeleteKey, useOwnKeys, useProjectId, useProjectKeys } from "../../api/tenancy";
+import { keyProblem } from "../../lib/ssh";
+import { Button, Card, Empty, Time } from "../../ui/basics";
+import { Confirm } from "../../ui/dialog";
+import { Field } from "../../ui/form";
+import { KeyRound, Plus } from "../../ui/icons";
+import { Loaded } from "../../ui/loaded";
+import { Page } from "../../ui/shell";
+import { type Column, Table } from "../../ui/table";
+import { TextField } from "../catalog/parts";
+import { keyNameProblem, nameFrom } from "./names";
+
+const COLUMNS: Column[] = ["Name", ["Fingerprint", "optional"], ["Added", "number"], ["Actions", "number"]];
+
+function AddKey({ project, first = false }: { /** Empty: one's own. */ project: string; /** Is the way out of an empty page. */ first?: boolean }) {
+  const add = useAddKey();
+  const [name, setName] = useState("");
+  const [key, setKey] = useState("");
+  const line = key.trim();
+  const wrong = line === "" ? undefined : keyProblem(line);
+  const named = name || nameFrom(line);
+  const run = async () => {
+    await add.mutateAsync({ project_id: project, name: named, public_key: line });
+    setName("");
+    setKey("");
+  };
+  return (
+    <Confirm
+      trigger={
+        <Button kind={first ? "primary" : "plain"} small={!first}>
+          <Plus size={15} aria-hidden="true" /> Add a key
+        </Button>
+      }
+      title={project ? "Add a key to the project" : "Add an SSH key"}
+      action="Add"
+      ready={line !== "" && !wrong && !keyNameProblem(named)}
+      run={run}
+    >
+      <p>
+        {project ? "All members of the project can launch with it." : "You pick it by its name when you launch."} Paste the public half, the file that ends in <code>.pub</code>.
+      </p>
+      <Field label="Public key" problem={wrong} hint="Create one with: ssh-keygen -t ed25519">
+        {({ id, describedBy }) => <textarea id={id} aria-describedby={describedBy} className="mono" rows={3} spellCheck={false} placeholder="ssh-ed25519 AAAA… you@example.com" value={key} onChange={(event) => setKey(event.target.value)} />}
+      </Field>
+      <TextField label="Name" mono value={named} onChange={setName} problem={named === "" ? undefined : keyNameProblem(named)} />
+    </Confirm>
+  );
+}
+
+function Keys({ title, keys, project, empty }: { title: string; keys: SshKey[]; project: string; empty: string }) {
+  const remove = useDeleteKey();
+  return (
+    <Card title={title} aside={keys.length > 0 && <AddKey project={project} />}>
+      {keys.length === 0 ? (
+        <Empty icon={<KeyRound size={28} />} title="No key yet" action={<AddKey project={project} first />}>
+          {empty}
+        </Empty>
+      ) : (
+        <Table label={title} columns={COLUMNS}>
+          {keys.map((key) => (
+            <tr key={key.id}>
+              <td>
+                <strong>{key.name}</strong>
+                <small className="muted block">{key.public_key?.split(" ")[0]}</small>
+              </td>
+              <td className="optional">
+                <code className="breaks">{key.fingerprint}</code>
+              </td>
+              <td className="number">
+                <Time value={key.create_time} />
+              </td>
+              <td className="number">
+                <Confirm
+                  danger
+                  trigger={
+                    <Button small aria-label={`Delete ${key.name}`}>
+                      Delete
+                    </Button>
+                  }
+                  title={`Delete ${key.name}?`}
+                  action="Delete"
+                  run={() => remove.mutateAsync(key)}
+                >
+                  Nobody can launch with it any more. Allocations that have it keep it.
+                </Confirm>
+              </td>
+            </tr>
+          ))}
+        </Table>
+      )}
+    </Card>
+  );
+}
+
+export default function SshKeys() {
+  const project = useProjectId();
+  const own = useOwnKeys();
+  const shared = useProjectKeys();
+  return (
+    <Page title="SSH keys">
+      <Loaded of={[own]} lines={4} label="Loading your keys">
+        {(keys) => <Keys title="Your keys" keys={keys} project="" empty="Add the public key that you log in with, and pick it by its name at each launch." />}
+      </Loaded>
+      {project && (
+        <Loaded of={[shared]} lines={4} label="Loading the keys of the project">
+          {(keys) => <Keys title="Keys of the project" keys={keys} project={project} empty="A key that all members of the project can launch with, such as that of a deployment." />}
+        </Loaded>
+      )}
+    </Page>
+  );
+}

@@ -1,0 +1,62 @@
+/** The same launch as a command and as a call of the API. Neither has the token in it. */
+import type { PlacementConstraints } from "../../api/types";
+import { waitFor } from "./choice";
+import type { Order } from "./use-launch";
+
+/** A word as a shell takes it. */
+export function quoted(word: string): string {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`;
+}
+
+function placementFlags(placement: PlacementConstraints | undefined): string[][] {
+  const { affinity, affinity_label, anti_affinity = [], anti_affinity_label, require_prewarmed } = placement ?? {};
+  return [
+    ...(affinity ? [["--affinity", affinity]] : []),
+    ...(affinity_label ? [["--affinity-label", affinity_label]] : []),
+    ...anti_affinity.map((id) => ["--anti-affinity", id]),
+    ...(anti_affinity_label ? [["--anti-affinity-label", anti_affinity_label]] : []),
+    ...(require_prewarmed ? [["--require-prewarmed"]] : []),
+  ];
+}
+
+/** Kept keys by their names; a pasted one as the file that it usually comes from. */
+function keyFlags({ ssh_key_names = [], ssh_public_keys = [] }: Order["each"]): string[][] {
+  const names = ssh_key_names.map((name) => ["--ssh-key", name]);
+  return ssh_public_keys.length > 0 ? [...names, ["--ssh-key", "~/.ssh/id_ed25519.pub"]] : names;
+}
+
+/** `name` is the common part of the names; `project` the slug, when it must be said. */
+export function cliOf({ names, each, waitHours }: Order, name: string, project?: string): string {
+  const flags = [
+    ["--sku", each.sku],
+    ["--gpus", String(each.gpu_count)],
+    ["--image", each.image],
+    ["--region", each.region_code],
+    ["--name", name],
+    ...(names.length > 1 ? [["--count", String(names.length)]] : []),
+    ...keyFlags(each),
+    ...Object.entries(each.labels ?? {}).map(([key, value]) => ["--label", `${key}=${value}`]),
+    ...placementFlags(each.placement),
+    ...(waitHours === undefined ? [] : [["--wait-for-capacity", `${waitHours}h`]]),
+    ...(project ? [["--project", project]] : []),
+  ];
+  // the home folder is for the shell to fill in
+  const text = ([flag = "", value]: string[]) => (value === undefined ? flag : `${flag} ${value.startsWith("~/") ? value : quoted(value)}`);
+  return ["gpuaas launch", ...flags.map(text)].join(" \\\n  ");
+}
+
+/** `base` is where the console was loaded from, which serves the API too. */
+export function curlOf({ project_id, names, each, waitHours }: Order, base: string, now: number): string {
+  const how = waitHours === undefined ? {} : { wait: waitFor(waitHours, now) };
+  const [path, body] =
+    names.length === 1
+      ? ["/api/v1/allocations", { ...each, name: names[0], project_id, ...how }]
+      : ["/api/v1/allocations:batchCreate", { project_id, allocations: names.map((name) => ({ ...each, name })), ...how }];
+  return [
+    `curl --fail-with-body ${quoted(base + path)}`,
+    '-H "Authorization: Bearer $GPUAAS_TOKEN"',
+    '-H "X-Idempotency-Key: $(uuidgen)"',
+    "-H 'Content-Type: application/json'",
+    `-d ${quoted(JSON.stringify(body, null, 2))}`,
+  ].join(" \\\n  ");
+}

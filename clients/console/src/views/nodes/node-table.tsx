@@ -1,0 +1,33 @@
+/** Nodes as a dense table, one line each. */
+import type { InventoryNode, Slot } from "../../api/types";
+import { LabMark } from "../../ui/basics";
+import { type Column, LinkRow, TableCard } from "../../ui/table";
+import type { Placements } from "./fleet";
+import { SlotMap } from "./parts";
+import { NodeState } from "./placement";
+
+const COLUMNS: Column[] = ["Hostname", "State", ["Region", "optional"], ["Mode", "optional"], "Slots", ["Blockers", "optional"]];
+
+export function NodeTable({ nodes, slots, placements }: { nodes: InventoryNode[]; slots: (node: string) => Slot[]; placements: Placements }) {
+  return (
+    <TableCard label="Nodes" columns={COLUMNS} rowsAct>
+      {nodes.map((node) => {
+        const { id = "", config, status } = node;
+        const own = slots(id);
+        return (
+          <LinkRow key={id} to={`/admin/nodes/${id}`} name={config?.hostname} mark={status?.lab && <LabMark />}>
+            <td>
+              <NodeState node={node} placement={placements.get(id)} />
+            </td>
+            <td className="optional tight">{config?.region_code}</td>
+            <td className="optional tight">{config?.mode}</td>
+            <td className="dense-slots">{own.length > 0 ? <SlotMap slots={own} /> : <span className="muted">–</span>}</td>
+            <td className="optional">
+              <small>{status?.blockers?.join("; ")}</small>
+            </td>
+          </LinkRow>
+        );
+      })}
+    </TableCard>
+  );
+}

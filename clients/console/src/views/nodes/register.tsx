@@ -1,0 +1,107 @@
+/** Registers a node and shows the token of its agent, once. */
+import { useMutation } from "@tanstack/react-query";
+import { Dialog } from "radix-ui";
+import { type FormEvent, useState } from "react";
+import { type NewNode, createEnrolmentToken, createNode } from "../../api/catalog";
+import { useRegions } from "../../api/queries";
+import { Button, Code, Planned } from "../../ui/basics";
+import { Plus } from "../../ui/icons";
+import { ProblemNote } from "../../ui/problem";
+import { SelectField, TextField, countOf } from "../catalog/parts";
+
+const HOSTNAME = /^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/;
+
+/** A node is made once, also when its token is asked for again. */
+function useRegister() {
+  const [made, setMade] = useState({ hostname: "", id: "" });
+  return useMutation({
+    mutationFn: async (body: NewNode) => {
+      const id = made.hostname === body.hostname ? made.id : ((await createNode(body)).id ?? "");
+      setMade({ hostname: body.hostname, id });
+      return createEnrolmentToken(id);
+    },
+  });
+}
+
+function Form({ done }: { done: () => void }) {
+  const regions = useRegions().data ?? [];
+  const [hostname, setHostname] = useState("");
+  const [region, setRegion] = useState("");
+  const [mode, setMode] = useState("slice");
+  const [rack, setRack] = useState("");
+  const [most, setMost] = useState("0");
+  const register = useRegister();
+  const code = region || (regions[0]?.code ?? "");
+  const max = countOf(most, 0);
+  const ready = HOSTNAME.test(hostname) && code !== "" && max !== undefined;
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    if (ready && !register.isPending) register.mutate({ hostname, region_code: code, mode, max_vms_per_node: max, rack: rack.trim() });
+  };
+  if (register.data) {
+    const { token = "", expire_time } = register.data;
+    return (
+      <>
+        <Dialog.Title>{hostname} is registered</Dialog.Title>
+        <Dialog.Description asChild>
+          <div className="dialog-text">
+            <p>
+              Write this token into the file of the agent on the host. <strong>It is shown once</strong>, works once, and expires <Planned value={expire_time} />.
+            </p>
+            <Code text={token} label="enrolment token" />
+            <p>The node appears as schedulable once its agent has enrolled and its slots are approved.</p>
+          </div>
+        </Dialog.Description>
+        <footer>
+          <Button kind="primary" onClick={done}>
+            I have saved it
+          </Button>
+        </footer>
+      </>
+    );
+  }
+  return (
+    <form onSubmit={submit}>
+      <Dialog.Title>Register a node</Dialog.Title>
+      <Dialog.Description asChild>
+        <div className="dialog-text">
+          <p>Then its agent enrols with a token that you get here.</p>
+          <TextField label="Hostname" mono value={hostname} onChange={setHostname} problem={hostname === "" || HOSTNAME.test(hostname) ? undefined : "Lower-case letters, digits, dots and dashes."} />
+          <SelectField label="Region" value={code} onChange={setRegion} options={regions.map((one): [string, string] => [one.code, one.display_name || one.code])} hint={regions.length === 0 ? "No region yet. Add one in the catalog first." : undefined} />
+          <SelectField label="Mode" value={mode} onChange={setMode} options={[["slice", "Virtual machines"], ["baremetal", "Bare metal"]]} />
+          <TextField label="Rack (optional)" value={rack} onChange={setRack} />
+          <TextField label="Maximum VMs" numeric value={most} onChange={setMost} hint="0: no limit." problem={max === undefined ? "Enter a whole number, 0 or more." : undefined} />
+        </div>
+      </Dialog.Description>
+      {register.error && <ProblemNote error={register.error} />}
+      <footer>
+        <Dialog.Close asChild>
+          <Button>Cancel</Button>
+        </Dialog.Close>
+        <Button type="submit" kind="primary" busy={register.isPending} disabled={!ready}>
+          Register
+        </Button>
+      </footer>
+    </form>
+  );
+}
+
+export function RegisterNode() {
+  const [open, setOpen] = useState(false);
+  return (
+    <Dialog.Root open={open} onOpenChange={setOpen}>
+      <Dialog.Trigger asChild>
+        <Button kind="primary">
+          <Plus size={16} aria-hidden="true" /> Register a node
+        </Button>
+      </Dialog.Trigger>
+      <Dialog.Portal>
+        <Dialog.Overlay className="overlay" />
+        {/* a click beside it must not lose the token */}
+        <Dialog.Content className="dialog" onInteractOutside={(event) => event.preventDefault()}>
+          <Form done={() => setOpen(false)} />
+        </Dialog.Content>
+      </Dialog.Portal>
+    </Dialog.Root>
+  );
+}

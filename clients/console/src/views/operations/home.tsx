@@ -1,0 +1,161 @@
+/** The platform at a glance, for operators: capacity, blocked nodes by reason, and work against its deadline. */
+import { Link } from "wouter";
+import { useFleetCounts } from "../../api/catalog";
+import { usePlacements } from "../../api/queries";
+import type { Allocation } from "../../api/types";
+import { nodesOf } from "../../api/watches";
+import { duration } from "../../lib/time";
+import { plural, sentence } from "../../lib/text";
+import { Badge, Card, Skeleton, Time } from "../../ui/basics";
+import { Loaded } from "../../ui/loaded";
+import { Meter } from "../../ui/meter";
+import { ProjectName } from "../../ui/project";
+import { Page } from "../../ui/shell";
+import { Table } from "../../ui/table";
+import { useNow } from "../../ui/use-now";
+import { LiveMark, WatchProblem } from "../../watch/live";
+import { type Placements, healthParts } from "../nodes/fleet";
+import { partsOfCounts } from "./counts";
+import { useWork } from "./use-work";
+import { type Blocked, blockedBy, underWay } from "./work";
+
+const FEW = 8;
+const NONE: Placements = new Map();
+
+function Capacity() {
+  return (
+    <Card title="GPUs" aside={<Link href="/admin/capacity">Over time</Link>}>
+      <Loaded of={[useFleetCounts()]} lines={3} label="Loading the counters">
+        {({ gpus, nodes, pools = [] }) => (
+          <>
+            <p className="big">
+              {gpus?.active ?? 0} <small>of {gpus?.delivered ?? 0} in active allocations, on {plural(Number(nodes?.delivered ?? 0), "node")}</small>
+            </p>
+            {pools.map((pool) => (
+              <div key={`${pool.hardware_type} ${pool.region_code}`} className="pool">
+                <p>
+                  <strong>{pool.hardware_type || "Without approved slots"}</strong> <span className="muted">{pool.region_code}</span>
+                </p>
+                <Meter parts={partsOfCounts(pool.gpus)} label={`GPUs of ${pool.hardware_type || "nodes without slots"} in ${pool.region_code}`} legend />
+              </div>
+            ))}
+            {pools.length === 0 && (
+              <p className="muted">
+                No node has slots yet. <Link href="/admin/nodes">Register a node</Link>, then approve its slots.
+              </p>
+            )}
+          </>
+        )}
+      </Loaded>
+    </Card>
+  );
+}
+
+function BlockedNodes({ blocked }: { blocked: Blocked[] }) {
+  return (
+    <Card title="Blocked nodes" aside={<Link href="/admin/nodes">Show all</Link>}>
+      {blocked.length === 0 ? (
+        <p className="muted">Nothing keeps launches away from a node.</p>
+      ) : (
+        <Table label="Blocked nodes by reason" columns={["Reason", ["Nodes", "number"]]}>
+          {blocked.map(({ reason, nodes }) => (
+            <tr key={reason}>
+              <td>
+                {sentence(reason)}
+                <br />
+                <small>
+                  {nodes.slice(0, 4).map(({ id, config }, index) => (
+                    <span key={id}>
+                      {index > 0 && ", "}
+                      <Link href={`/admin/nodes/${id}`}>{config?.hostname}</Link>
+                    </span>
+                  ))}
+                  {nodes.length > 4 && <span className="muted"> and {nodes.length - 4} more</span>}
+                </small>
+              </td>
+              <td className="number">{nodes.length}</td>
+            </tr>
+          ))}
+        </Table>
+      )}
+    </Card>
+  );
+}
+
+/** How long work has gone on, against its deadline. */
+function Left({ allocation, now }: { allocation: Allocation; now: number }) {
+  const { deadline } = allocation.status ?? {};
+  const left = Date.parse(deadline ?? "") - now;
+  return (
+    <>
+      {deadline && (left > 0 ? `${duration(left)} left` : <Badge tone="bad">Overdue</Badge>)}
+      <small className="muted block">
+        made <Time value={allocation.metadata?.create_time} />
+      </small>
+    </>
+  );
+}
+
+function UnderWay({ allocations, all }: { allocations: Allocation[]; all: number }) {
+  const now = useNow(1000);
+  return (
+    <Card title="Allocations" aside={<Link href="/admin/allocations">Show all</Link>}>
+      <p className="muted">
+        {plural(all, "allocation")} with capacity, {allocations.length} with work under way.
+      </p>
+      {allocations.length > 0 && (
+        <Table label="Work under way" columns={["Allocation", "Step", ["Deadline", "number"]]}>
+          {allocations.slice(0, FEW).map((allocation) => (
+            <tr key={allocation.id}>
+              <td>
+                <strong>{allocation.config?.name}</strong>
+                <small className="block">
+                  <ProjectName id={allocation.config?.project_id} />
+                </small>
+              </td>
+              <td>{allocation.status?.progress?.message || sentence(allocation.status?.state ?? "")}</td>
+              <td className="number">
+                <Left allocation={allocation} now={now} />
+              </td>
+            </tr>
+          ))}
+        </Table>
+      )}
+    </Card>
+  );
+}
+
+export default function OperatorHome() {
+  const { watched, allocations, count } = useWork();
+  const placements = usePlacements().data ?? NONE;
+  const fleet = watched.view;
+  const nodes = fleet ? nodesOf(fleet) : [];
+  const kept = ({ id = "" }: { id?: string }) => {
+    const state = placements.get(id)?.admin_state;
+    return state === "enabled" ? undefined : state;
+  };
+  return (
+    <Page title="Platform" actions={<LiveMark watched={watched} />}>
+      <WatchProblem watched={watched} />
+      <div className="columns even">
+        <div>
+          <Capacity />
+          {nodes.length > 0 && (
+            <Card title="Nodes by health">
+              <Meter parts={healthParts(nodes, placements)} label="Nodes by health" legend />
+            </Card>
+          )}
+        </div>
+        <div>
+          {!fleet && !watched.problem && <Skeleton lines={6} label="Loading the fleet" />}
+          {fleet && (
+            <>
+              <UnderWay allocations={underWay(allocations)} all={count} />
+              <BlockedNodes blocked={blockedBy(nodes, kept)} />
+            </>
+          )}
+        </div>
+      </div>
+    </Page>
+  );
+}

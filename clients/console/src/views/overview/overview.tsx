@@ -1,0 +1,185 @@
+/** What a member sees first: what runs, what it has cost, what is left, and what happened. */
+import { Link } from "wouter";
+import { useHealthEvents } from "../../api/catalog";
+import { useQuotas, useUsage } from "../../api/queries";
+import type { Allocation } from "../../api/types";
+import { type ById, useAllocationsWatch } from "../../api/watches";
+import { type Amount, amountOf, sum, times } from "../../lib/money";
+import { plural, sentence } from "../../lib/text";
+import { useSession } from "../../session/session";
+import { Badge, Card, Empty, LabMark, MoneyText, Skeleton, Time } from "../../ui/basics";
+import { Cpu, Plus } from "../../ui/icons";
+import { Loaded } from "../../ui/loaded";
+import { Meter } from "../../ui/meter";
+import { Page } from "../../ui/shell";
+import { Table } from "../../ui/table";
+import { LiveMark, WatchProblem } from "../../watch/live";
+import { StateBadge, isEnded } from "../allocations/state";
+import { partsOf, quotasOf } from "../usage/quotas";
+import { spentSince, startOf } from "./spent";
+
+const FEW = 6;
+
+function Running({ view }: { view: ById<Allocation> }) {
+  const rows = Object.values(view)
+    .filter((allocation) => !isEnded(allocation))
+    .sort((a, b) => (b.metadata?.create_time ?? "").localeCompare(a.metadata?.create_time ?? ""));
+  if (rows.length === 0) {
+    return (
+      <Card title="Allocations">
+        <Empty
+          icon={<Cpu size={28} />}
+          title="Nothing runs"
+          action={
+            <Link href="/launch" className="button primary">
+              Launch an allocation
+            </Link>
+          }
+        >
+          An allocation is a virtual machine with dedicated GPUs. It is billed from the moment you can log in until you release it.
+        </Empty>
+      </Card>
+    );
+  }
+  return (
+    <Card title="Allocations" aside={<Link href="/allocations">Show all</Link>}>
+      <Table label="Running allocations" columns={["Name", "State", ["GPUs", "number"], ["Created", "number"]]}>
+        {rows.slice(0, FEW).map((allocation) => (
+          <tr key={allocation.id}>
+            <td className="tight">
+              <Link href={`/allocations/${allocation.id}`} className="row-name">
+                {allocation.config?.name}
+              </Link>{" "}
+              {allocation.status?.lab && <LabMark />}
+            </td>
+            <td>
+              <StateBadge allocation={allocation} />
+            </td>
+            <td className="number">{allocation.config?.gpu_count}</td>
+            <td className="number">
+              <Time value={allocation.metadata?.create_time} />
+            </td>
+          </tr>
+        ))}
+      </Table>
+      {rows.length > FEW && <p className="muted">{plural(rows.length - FEW, "more allocation")}.</p>}
+    </Card>
+  );
+}
+
+function Cost() {
+  const usage = useUsage();
+  return (
+    <Card title="Cost this month" aside={<Link href="/usage">Details</Link>}>
+      <Loaded of={[usage]} lines={2} label="Loading the cost">
+        {({ intervals }) => {
+          const now = Date.now();
+          const open = intervals.filter(({ end_time }) => !end_time);
+          const hourly = sum(open.map(({ price_per_gpu_hour, gpu_count }): Amount => times(amountOf(price_per_gpu_hour), gpu_count ?? 0)));
+          const month = spentSince(intervals, startOf("month", now), now);
+          return (
+            <>
+              {month.length === 0 && <p className="muted">Nothing was billed this month. Billing starts when you can log in.</p>}
+              {month.map((amount) => (
+                <p className="big" key={amount.currency}>
+                  <MoneyText amount={amount} />
+                </p>
+              ))}
+              {spentSince(intervals, startOf("day", now), now).map((amount) => (
+                <p className="muted" key={amount.currency}>
+                  <MoneyText amount={amount} /> of it today
+                </p>
+              ))}
+              {hourly.map((amount) => (
+                <p className="muted" key={amount.currency}>
+                  <MoneyText amount={amount} /> per hour now
+                </p>
+              ))}
+            </>
+          );
+        }}
+      </Loaded>
+    </Card>
+  );
+}
+
+function Limits() {
+  return (
+    <Card title="Quota left">
+      <Loaded of={[useQuotas()]} lines={3} label="Loading quotas">
+        {(data) => (
+          <ul className="meters">
+            {quotasOf(data).map((quota) => (
+              <li key={quota.name}>
+                <p>
+                  {quota.name}{" "}
+                  <span className="muted">
+                    {Math.max(0, quota.limit - quota.used)} of {quota.limit} left
+                  </span>
+                </p>
+                <Meter parts={partsOf(quota)} label={quota.name} />
+              </li>
+            ))}
+          </ul>
+        )}
+      </Loaded>
+    </Card>
+  );
+}
+
+function Events({ view }: { view: ById<Allocation> }) {
+  const events = useHealthEvents(useSession()?.project ?? "");
+  return (
+    <Card title="Health of your GPUs">
+      <Loaded of={[events]} lines={2} label="Loading events">
+        {(found) =>
+          found.length === 0 ? (
+            <p className="muted">No GPU of the project was unhealthy.</p>
+          ) : (
+            <ul className="events">
+              {found.slice(0, FEW).map(({ id, allocation_id = "", health, start_time, end_time, message }) => (
+                <li key={id}>
+                  <p>
+                    <Badge tone={end_time ? "idle" : "warn"}>{end_time ? "Over" : sentence(health ?? "unknown")}</Badge> {message}
+                  </p>
+                  <small className="muted">
+                    {view[allocation_id]?.config?.name ?? allocation_id.slice(0, 8)}, <Time value={start_time} />
+                  </small>
+                </li>
+              ))}
+            </ul>
+          )
+        }
+      </Loaded>
+    </Card>
+  );
+}
+
+export default function Overview() {
+  const watched = useAllocationsWatch();
+  return (
+    <Page
+      title="Overview"
+      actions={
+        <>
+          <LiveMark watched={watched} />
+          <Link href="/launch" className="button primary">
+            <Plus size={16} aria-hidden="true" /> Launch
+          </Link>
+        </>
+      }
+    >
+      <WatchProblem watched={watched} />
+      <div className="columns">
+        <div>
+          {watched.view ? <Running view={watched.view} /> : !watched.problem && <Skeleton lines={6} label="Loading allocations" />}
+          <Events view={watched.view ?? {}} />
+        </div>
+        <div>
+          <Cost />
+          <Limits />
+        </div>
+      </div>
+    </Page>
+  );
+}

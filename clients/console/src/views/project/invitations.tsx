@@ -1,0 +1,114 @@
+/** Invitations into a project or an organisation. */
+import { useState } from "react";
+import { type Invitation, type MemberRole, type Tenant, useInvitations, useInvite, useRevoke } from "../../api/tenancy";
+import { sentence } from "../../lib/text";
+import { Badge, Button, Empty, Planned, type Tone } from "../../ui/basics";
+import { Confirm } from "../../ui/dialog";
+import { KeyRound, Plus } from "../../ui/icons";
+import { Loaded } from "../../ui/loaded";
+import { TableCard } from "../../ui/table";
+import { TextField } from "../catalog/parts";
+import { RoleField, Secret, roleWord } from "./parts";
+
+const TONES: Record<string, Tone> = { pending: "busy", accepted: "good", revoked: "idle", expired: "idle" };
+const EMAIL = /^[^@\s]+@[^@\s]+\.[^@\s]+$/;
+
+/** The link that the invited person opens. The token is in its fragment, which no server gets. */
+export function linkOf(origin: string, token: string): string {
+  return `${origin}/join#${token}`;
+}
+
+function Invite({ tenant, done }: { tenant: Tenant; done: (invitation: Invitation) => void }) {
+  const invite = useInvite(tenant);
+  const [email, setEmail] = useState("");
+  const [role, setRole] = useState<MemberRole>("member");
+  const run = async () => {
+    done(await invite.mutateAsync({ email: email.trim(), role }));
+    setEmail("");
+  };
+  return (
+    <Confirm
+      trigger={
+        <Button kind="primary">
+          <Plus size={15} aria-hidden="true" /> Invite
+        </Button>
+      }
+      title={`Invite into the ${tenant.kind}`}
+      action="Invite"
+      ready={EMAIL.test(email.trim())}
+      run={run}
+    >
+      <p>You get a link to send. It works once, for this address, for seven days.</p>
+      <TextField label="Email" value={email} onChange={setEmail} placeholder="alice@example.com" problem={email !== "" && !EMAIL.test(email.trim()) ? "Enter an email address." : undefined} />
+      <RoleField value={role} onChange={setRole} />
+    </Confirm>
+  );
+}
+
+export function Invitations({ tenant }: { tenant: Tenant }) {
+  const found = useInvitations(tenant);
+  const revoke = useRevoke();
+  const [made, setMade] = useState<Invitation>();
+  return (
+    <>
+      {made?.token && (
+        <Secret title={`${made.email} is invited`} label="invitation link" text={linkOf(location.origin, made.token)} close={() => setMade(undefined)}>
+          <p>
+            Send this link. <strong>It is shown once</strong>, and it lets in who signs in with this address.
+          </p>
+        </Secret>
+      )}
+      <Loaded of={[found]} lines={4} label="Loading invitations">
+        {(invitations) => (
+          <>
+            <div className="tab-actions">
+              <Invite tenant={tenant} done={setMade} />
+            </div>
+            {invitations.length === 0 ? (
+              <Empty icon={<KeyRound size={28} />} title="No invitations">
+                Invite a colleague by email. The link that you get lets them in.
+              </Empty>
+            ) : (
+              <TableCard label="Invitations" columns={["Email", "Role", "State", ["Expires", "number optional"], ["Actions", "number"]]}>
+                {invitations.map((invitation) => (
+                  <tr key={invitation.id}>
+                    <td>
+                      <strong>{invitation.email}</strong>
+                      <small className="muted block">by {invitation.inviter}</small>
+                    </td>
+                    <td>{roleWord(invitation.role)}</td>
+                    <td>
+                      <Badge tone={TONES[invitation.state ?? ""] ?? "idle"}>{sentence(invitation.state ?? "")}</Badge>
+                    </td>
+                    <td className="number optional">
+                      <Planned value={invitation.expire_time} short />
+                    </td>
+                    <td className="number">
+                      {invitation.state === "pending" ? (
+                        <Confirm
+                          danger
+                          trigger={
+                            <Button small aria-label={`Revoke the invitation of ${invitation.email}`}>
+                              Revoke
+                            </Button>
+                          }
+                          title={`Revoke the invitation of ${invitation.email}?`}
+                          action="Revoke"
+                          run={() => revoke.mutateAsync(invitation)}
+                        >
+                          The link stops working at once.
+                        </Confirm>
+                      ) : (
+                        <span className="muted">–</span>
+                      )}
+                    </td>
+                  </tr>
+                ))}
+              </TableCard>
+            )}
+          </>
+        )}
+      </Loaded>
+    </>
+  );
+}

@@ -1,0 +1,45 @@
+/** Where the link of an invitation leads. */
+import { useState } from "react";
+import { Link } from "wouter";
+import { useAccept } from "../../api/tenancy";
+import { forgetInvitation, invitation } from "../../session/invitation";
+import { Button, Card, Empty } from "../../ui/basics";
+import { KeyRound } from "../../ui/icons";
+import { ProblemNote } from "../../ui/problem";
+import { Page } from "../../ui/shell";
+import { roleWord } from "./parts";
+
+export default function Join() {
+  const [token] = useState(invitation);
+  const accept = useAccept();
+  if (!token && !accept.data) {
+    return (
+      <Page title="Join">
+        <Empty icon={<KeyRound size={28} />} title="This link has no invitation">
+          Open the whole link that you were sent, or ask for another one.
+        </Empty>
+      </Page>
+    );
+  }
+  return (
+    <Page title="Join">
+      <Card title={accept.data ? `You are in ${accept.data.target}` : "You are invited"}>
+        {accept.data ? (
+          <p>
+            Your role: {roleWord(accept.data.role)}. Sign out and in again to see it in the menu, or <Link href="/">go on</Link>.
+          </p>
+        ) : (
+          <p>Accept the invitation to become a member.</p>
+        )}
+        {accept.error && <ProblemNote error={accept.error} />}
+        {!accept.data && (
+          <p className="more">
+            <Button kind="primary" busy={accept.isPending} onClick={() => accept.mutate(token, { onSuccess: forgetInvitation })}>
+              Accept
+            </Button>
+          </p>
+        )}
+      </Card>
+    </Page>
+  );
+}

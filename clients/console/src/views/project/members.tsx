@@ -1,0 +1,108 @@
+/** Members of a project or an organisation, with their roles. */
+import { useState } from "react";
+import { type Member, type MemberRole, ROLES, type Tenant, useAddMember, useChangeMember, useMembers, useRemoveMember } from "../../api/tenancy";
+import { useSession } from "../../session/session";
+import { Badge, Button, Empty, Time } from "../../ui/basics";
+import { Confirm } from "../../ui/dialog";
+import { KeyRound, Plus } from "../../ui/icons";
+import { Loaded } from "../../ui/loaded";
+import { ProblemNote } from "../../ui/problem";
+import { TableCard } from "../../ui/table";
+import { TextField } from "../catalog/parts";
+import { RoleField } from "./parts";
+
+function AddMember({ tenant }: { tenant: Tenant }) {
+  const add = useAddMember(tenant);
+  const [principal, setPrincipal] = useState("");
+  const [role, setRole] = useState<MemberRole>("member");
+  const run = async () => {
+    await add.mutateAsync({ principal: principal.trim(), role });
+    setPrincipal("");
+  };
+  return (
+    <Confirm
+      trigger={
+        <Button>
+          <Plus size={15} aria-hidden="true" /> Add a member
+        </Button>
+      }
+      title="Add a member"
+      action="Add"
+      ready={principal.trim() !== ""}
+      run={run}
+    >
+      <p>For somebody who is registered. Invite everybody else by email.</p>
+      <TextField label="Principal" mono value={principal} onChange={setPrincipal} placeholder="user:alice" />
+      <RoleField value={role} onChange={setRole} />
+    </Confirm>
+  );
+}
+
+function Row({ member, tenant, own }: { member: Member; tenant: Tenant; /** It is the reader. */ own: boolean }) {
+  const change = useChangeMember(tenant);
+  const remove = useRemoveMember(tenant);
+  const name = member.display_name || member.principal || "";
+  return (
+    <tr>
+      <td>
+        <strong>{name}</strong> {own && <small className="muted">you</small>} {member.disabled && <Badge tone="bad">Disabled</Badge>} {member.kind === "service_account" && <Badge tone="idle">Service account</Badge>}
+        <small className="muted block">{member.email || member.principal}</small>
+        {change.error && <ProblemNote error={change.error} />}
+      </td>
+      <td>
+        <select className="plain-select" aria-label={`Role of ${name}`} value={member.role} disabled={change.isPending} onChange={(event) => change.mutate({ ...member, role: event.target.value as MemberRole })}>
+          {ROLES.map(([role, word]) => (
+            <option key={role} value={role}>
+              {word}
+            </option>
+          ))}
+        </select>
+      </td>
+      <td className="number optional">
+        <Time value={member.create_time} />
+      </td>
+      <td className="number">
+        <Confirm
+          danger
+          trigger={
+            <Button small aria-label={`${own ? "Leave" : "Remove"} ${name}`}>
+              {own ? "Leave" : "Remove"}
+            </Button>
+          }
+          title={own ? `Leave the ${tenant.kind}?` : `Remove ${name}?`}
+          action={own ? "Leave" : "Remove"}
+          run={() => remove.mutateAsync(member)}
+        >
+          Open terminals and streams end within seconds. What was launched stays and is billed.
+        </Confirm>
+      </td>
+    </tr>
+  );
+}
+
+export function Members({ tenant }: { tenant: Tenant }) {
+  const found = useMembers(tenant);
+  const principal = useSession()?.principal;
+  return (
+    <Loaded of={[found]} lines={4} label="Loading members">
+      {(members) => (
+        <>
+          <div className="tab-actions">
+            <AddMember tenant={tenant} />
+          </div>
+          {members.length === 0 ? (
+            <Empty icon={<KeyRound size={28} />} title="No members yet">
+              Add a registered principal, or invite somebody by email.
+            </Empty>
+          ) : (
+            <TableCard label="Members" columns={["Name", "Role", ["Since", "number optional"], ["Actions", "number"]]}>
+              {members.map((member) => (
+                <Row key={member.member_id} member={member} tenant={tenant} own={member.principal === principal} />
+              ))}
+            </TableCard>
+          )}
+        </>
+      )}
+    </Loaded>
+  );
+}

@@ -1,0 +1,47 @@
+/** The current project: who is in it, who is invited, and its state. */
+import { Tabs } from "radix-ui";
+import { useProjectId } from "../../api/tenancy";
+import { useSession } from "../../session/session";
+import { Empty } from "../../ui/basics";
+import { KeyRound } from "../../ui/icons";
+import { Page } from "../../ui/shell";
+import { useQueryState } from "../../ui/use-query-state";
+import { Invitations } from "./invitations";
+import { Members } from "./members";
+import { Settings } from "./settings";
+
+export default function ProjectPage() {
+  const [tab, setTab] = useQueryState("tab", "members");
+  const id = useProjectId();
+  const slug = useSession()?.projects.find((project) => project.id === id)?.slug;
+  if (!id) {
+    return (
+      <Page title="Project">
+        <Empty icon={<KeyRound size={28} />} title="You belong to no project">
+          Ask an owner of a project for an invitation, and open the link that you get.
+        </Empty>
+      </Page>
+    );
+  }
+  const tenant = { kind: "project", id } as const;
+  return (
+    <Page title={slug ? `Project ${slug}` : "Project"}>
+      <Tabs.Root value={tab} onValueChange={setTab} className="tabs">
+        <Tabs.List aria-label="Project views">
+          <Tabs.Trigger value="members">Members</Tabs.Trigger>
+          <Tabs.Trigger value="invitations">Invitations</Tabs.Trigger>
+          <Tabs.Trigger value="settings">Settings</Tabs.Trigger>
+        </Tabs.List>
+        <Tabs.Content value="members">
+          <Members tenant={tenant} />
+        </Tabs.Content>
+        <Tabs.Content value="invitations">
+          <Invitations tenant={tenant} />
+        </Tabs.Content>
+        <Tabs.Content value="settings">
+          <Settings />
+        </Tabs.Content>
+      </Tabs.Root>
+    </Page>
+  );
+}

@@ -1,0 +1,68 @@
+/** Name and state of a project: suspended, resumed, closed. */
+import { type ReactNode, useState } from "react";
+import { type StateVerb, type TenantProject, useProjectState, useRenameProject, useTenantProject } from "../../api/tenancy";
+import { Button, Card, CopyButton, Facts, Time } from "../../ui/basics";
+import { Confirm } from "../../ui/dialog";
+import { Loaded } from "../../ui/loaded";
+import { TextField } from "../catalog/parts";
+import { ReasonField, TenantBadge, roleWord } from "./parts";
+
+function Rename({ project }: { project: TenantProject }) {
+  const rename = useRenameProject();
+  const [name, setName] = useState(project.display_name ?? "");
+  return (
+    <Confirm trigger={<Button small>Rename</Button>} title="Rename the project" action="Rename" ready={name.trim() !== ""} run={() => rename.mutateAsync({ ...project, display_name: name.trim() })}>
+      <p>Its slug stays.</p>
+      <TextField label="Display name" value={name} onChange={setName} />
+    </Confirm>
+  );
+}
+
+function Change({ project, verb, word, children }: { project: TenantProject; verb: StateVerb; word: string; children: ReactNode }) {
+  const change = useProjectState();
+  const [reason, setReason] = useState("");
+  const name = project.display_name || project.slug;
+  return (
+    <Confirm danger={verb === "close"} trigger={<Button kind={verb === "close" ? "danger" : "plain"}>{word}</Button>} title={`${word} ${name}?`} action={word} run={() => change.mutateAsync({ ...project, verb, reason: reason.trim() })}>
+      <p>{children}</p>
+      {verb !== "resume" && <ReasonField optional value={reason} onChange={setReason} />}
+    </Confirm>
+  );
+}
+
+export function Settings() {
+  return (
+    <Loaded of={[useTenantProject()]} lines={6} label="Loading the project">
+      {(project) => (
+        <Card title={project.display_name || project.slug} aside={<Rename key={project.etag} project={project} />}>
+          <Facts
+            rows={[
+              ["State", <TenantBadge state={project.state} />],
+              ["Slug", <code>{project.slug}</code>],
+              ["Organisation", project.organisation],
+              ["Your role", roleWord(project.role)],
+              ["Created", <Time value={project.create_time} />],
+              ["ID", <span className="id-line"><code>{project.id}</code><CopyButton text={project.id ?? ""} label="Copy id" /></span>],
+            ]}
+          />
+          {project.state !== "closed" && (
+            <div className="danger-zone">
+              {project.state === "suspended" ? (
+                <Change project={project} verb="resume" word="Resume">
+                  Members can launch and start again.
+                </Change>
+              ) : (
+                <Change project={project} verb="suspend" word="Suspend">
+                  Nothing can be launched or started. What runs continues, is billed, and can be stopped and released.
+                </Change>
+              )}
+              <Change project={project} verb="close" word="Close">
+                It ends for good, and only once nothing runs and nothing is reserved in it.
+              </Change>
+            </div>
+          )}
+        </Card>
+      )}
+    </Loaded>
+  );
+}

@@ -1,0 +1,40 @@
+import { expect, it } from "vitest";
+import { csvRow, dayOf, fieldOf, grouped, plain, rangeOf, within } from "./range";
+
+const at = (day: number, hour = 0) => new Date(2026, 0, day, hour).getTime();
+const interval = (start: number, hours: number, units: string, sku = "a") => ({
+  start_time: new Date(start).toISOString(),
+  microseconds: String(hours * 3_600_000_000),
+  gpu_count: 1,
+  sku,
+  amount: { currency_code: "EUR", units, nanos: 0 },
+});
+
+it("dates are days of the reader's zone, the last one included", () => {
+  expect(dayOf("2026-01-05")).toBe(at(5));
+  expect(fieldOf(at(5, 13))).toBe("2026-01-05");
+  for (const wrong of ["", "2026-02-30", "5.1.2026"]) expect(dayOf(wrong)).toBeUndefined();
+  expect(rangeOf("custom", "2026-01-05", "2026-01-09", at(20))).toEqual({ from: at(5), to: at(10), size: "day" });
+  expect(rangeOf("custom", "2026-01-05", "2026-01-05", at(20))?.size).toBe("hour");
+  expect(rangeOf("custom", "2026-01-09", "2026-01-05", at(20))).toBeUndefined();
+  expect(rangeOf("month", "", "", at(20, 7))).toEqual({ from: at(1), to: at(20, 7), size: "day" });
+});
+
+it("of an interval that crosses the range, only the part in it counts", () => {
+  const parts = within([interval(at(4, 22), 4, "4"), interval(at(1), 1, "9")], { from: at(5), to: at(6), size: "day" });
+  expect(parts.map(({ amount }) => amount.nanos)).toEqual([2_000_000_000n]);
+});
+
+it("groups are summed, the most first", () => {
+  const parts = within([interval(at(5), 1, "1", "a"), interval(at(5), 1, "2", "b"), interval(at(5), 1, "3", "a")], { from: at(5), to: at(6), size: "day" });
+  expect(grouped(parts, ({ sku = "" }) => sku).map(({ name, amount }) => [name, amount.nanos])).toEqual([
+    ["a", 4_000_000_000n],
+    ["b", 2_000_000_000n],
+  ]);
+});
+
+it("a file has every digit", () => {
+  expect(plain({ currency: "EUR", nanos: -1n })).toBe("-0.000000001");
+  const [part] = within([interval(at(5), 1, "2")], { from: at(5), to: at(6), size: "day" });
+  expect(csvRow(part!, "vision", "web")).toContain("2.000000000");
+});

@@ -1,0 +1,1 @@
+"""Writes models and operations of the SDK from the OpenAPI document."""

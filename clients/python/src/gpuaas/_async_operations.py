@@ -1,0 +1,3018 @@
+"""One method per operation of the API, asynchronous.
+
+Generated from docs/reference/openapi.json by `make sdk`; do not edit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import datetime
+from typing import Any
+
+from gpuaas import _table as t
+from gpuaas import models as m
+from gpuaas._operation import AsyncCaller
+
+
+class AsyncOperations(AsyncCaller):
+    """The operations. Every argument that is `None` is not sent."""
+
+    async def accept_invitation(
+        self,
+        *,
+        token: str,
+        display_name: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Invitation:
+        """AcceptInvitation makes the caller a member, and registers an identity that is not registered yet. Refused
+        with INVITATION_INVALID for a token that is unknown, expired, revoked, used, or for another address.
+
+        Every registered principal; action `invitation.accept` on `invitation`.
+
+        display_name: For somebody who is not registered yet, at most 200 characters; left out: the principal's
+        name.
+        """
+        return await self._call(t.ACCEPT_INVITATION, {}, {}, {"token": token, "display_name": display_name}, idempotency_key, timeout)
+
+    async def add_break_fix_action(
+        self,
+        node_id: str,
+        break_fix_id: str,
+        *,
+        action: str,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.BreakFix:
+        """AddBreakFixAction notes what was done.
+
+        Platform administrators and operators; action `break_fix.act` on `node`.
+
+        action: What was done; at most 500 characters.
+        """
+        return await self._call(t.ADD_BREAK_FIX_ACTION, {"node_id": node_id, "break_fix_id": break_fix_id}, {}, {"action": action}, idempotency_key, timeout)
+
+    async def add_organisation_member(
+        self,
+        organisation_id: str,
+        *,
+        principal: str,
+        role: m.MemberRole,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Member:
+        """AddOrganisationMember makes a registered principal a member. A role here counts in all of its projects.
+
+        Owners of the organisation; action `organisation_member.add` on `organisation`.
+
+        principal: Name of a registered principal, for example "user:alice".
+        """
+        return await self._call(t.ADD_ORGANISATION_MEMBER, {"organisation_id": organisation_id}, {}, {"principal": principal, "role": role}, idempotency_key, timeout)
+
+    async def add_project_member(
+        self,
+        project_id: str,
+        *,
+        principal: str,
+        role: m.MemberRole,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Member:
+        """AddProjectMember makes a registered principal a member.
+
+        Owners of the project; action `project_member.add` on `project`.
+
+        principal: Name of a registered principal, for example "user:alice".
+        """
+        return await self._call(t.ADD_PROJECT_MEMBER, {"project_id": project_id}, {}, {"principal": principal, "role": role}, idempotency_key, timeout)
+
+    async def admin_list_projects(
+        self,
+        *,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        organisation_id: str | None = None,
+        state: m.TenantState | None = None,
+        timeout: float | None = None,
+    ) -> m.ListProjectsResponse:
+        """ListProjects lists all projects, by organisation and slug.
+
+        All platform roles; action `project.list` on `project`.
+
+        page_size: Default 50, at most 500.
+        organisation_id: Only those of this organisation.
+        state: Only those in this state; unspecified: all.
+        """
+        return await self._call(t.ADMIN_LIST_PROJECTS, {}, {"page_size": page_size, "page_token": page_token, "organisation_id": organisation_id, "state": state}, None, None, timeout)
+
+    def iter_admin_projects(
+        self,
+        *,
+        page_size: int | None = None,
+        organisation_id: str | None = None,
+        state: m.TenantState | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.Project]:
+        """The items of all pages of `admin_list_projects`.
+
+        page_size: Default 50, at most 500.
+        organisation_id: Only those of this organisation.
+        state: Only those in this state; unspecified: all.
+        """
+        return self._pages(t.ADMIN_LIST_PROJECTS, {}, {"page_size": page_size, "organisation_id": organisation_id, "state": state}, "projects", timeout)
+
+    async def approve_resource_slots(
+        self,
+        node_id: str,
+        *,
+        discovery_id: str,
+        slot_indexes: list[int],
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ListResourceSlotsResponse:
+        """ApproveResourceSlots approves candidates of the latest discovery, all or none (A-116..A-130).
+
+        Platform administrators and operators; action `slot.approve` on `node`.
+
+        discovery_id: The discovery that was reviewed; a newer one makes the call fail.
+        """
+        return await self._call(t.APPROVE_RESOURCE_SLOTS, {"node_id": node_id}, {}, {"discovery_id": discovery_id, "slot_indexes": slot_indexes}, idempotency_key, timeout)
+
+    async def audit_ledger(
+        self,
+        *,
+        timeout: float | None = None,
+    ) -> m.AuditLedgerResponse:
+        """AuditLedger checks every invariant of the ledger on one snapshot. It changes nothing.
+
+        All platform roles; action `ledger.audit` on `ledger`.
+        """
+        return await self._call(t.AUDIT_LEDGER, {}, {}, None, None, timeout)
+
+    async def batch_create_allocations(
+        self,
+        *,
+        allocations: list[m.CreateAllocationRequest],
+        project_id: str | None = None,
+        validate_only: bool | None = None,
+        wait: m.Wait | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.BatchCreateAllocationsResponse:
+        """BatchCreateAllocations reserves one to sixteen allocations of one project together, all or none. Each is
+        provisioned, billed and released separately. validate_only is a dry run.
+
+        Owners and members of the project; action `allocation.create` on `project`.
+
+        allocations: One to sixteen, without project_id, validate_only and wait.
+        project_id: Project that is billed for all; optional when the caller belongs to exactly one.
+        validate_only: Dry run: check everything, change nothing.
+        wait: Queue them if they do not fit now, and place them together; all of one region and one slot class.
+        """
+        return await self._call(t.BATCH_CREATE_ALLOCATIONS, {}, {}, {"project_id": project_id, "allocations": allocations, "validate_only": validate_only, "wait": wait}, idempotency_key, timeout)
+
+    async def cancel_capacity_reservation(
+        self,
+        reservation_id: str,
+        *,
+        reason: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.CapacityReservation:
+        """CancelCapacityReservation ends a reservation that a member created. Running allocations continue.
+
+        Owners and members of the project; action `reservation.cancel` on `project`.
+
+        reason: At most 500 characters.
+        """
+        return await self._call(t.CANCEL_CAPACITY_RESERVATION, {"reservation_id": reservation_id}, {}, {"reason": reason}, idempotency_key, timeout)
+
+    async def cancel_project_reservation(
+        self,
+        reservation_id: str,
+        *,
+        reason: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.CapacityReservation:
+        """CancelProjectReservation ends a reservation of any project. Running allocations continue.
+
+        Platform administrators and operators; action `reservation.cancel` on `project`.
+
+        reason: At most 500 characters.
+        """
+        return await self._call(t.CANCEL_PROJECT_RESERVATION, {"reservation_id": reservation_id}, {}, {"reason": reason}, idempotency_key, timeout)
+
+    async def close_break_fix(
+        self,
+        node_id: str,
+        break_fix_id: str,
+        *,
+        outcome: str,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.BreakFix:
+        """CloseBreakFix closes a record. With the last open one the node is cordoned; UncordonNode returns it to
+        service.
+
+        Platform administrators and operators; action `break_fix.close` on `node`.
+
+        outcome: How it ended; at most 500 characters.
+        """
+        return await self._call(t.CLOSE_BREAK_FIX, {"node_id": node_id, "break_fix_id": break_fix_id}, {}, {"outcome": outcome}, idempotency_key, timeout)
+
+    async def close_organisation(
+        self,
+        organisation_id: str,
+        *,
+        etag: str | None = None,
+        reason: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Organisation:
+        """CloseOrganisation ends an organisation for good. Refused while a project of it is not closed; the refusal
+        names them.
+
+        Platform administrators; action `organisation.close` on `organisation`.
+
+        etag: Of the organisation that was read; another one makes the call fail with ABORTED. Empty: not checked.
+        reason: Shown to its members; at most 500 characters.
+        """
+        return await self._call(t.CLOSE_ORGANISATION, {"organisation_id": organisation_id}, {}, {"etag": etag, "reason": reason}, idempotency_key, timeout)
+
+    async def close_project(
+        self,
+        project_id: str,
+        *,
+        etag: str | None = None,
+        reason: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Project:
+        """CloseProject ends a project for good. Refused with PROJECT_IN_USE while it has allocations or capacity
+        reservations; the refusal names them. For owners.
+
+        Owners of the project; action `project.close` on `project`.
+
+        etag: Of the project that was read; another one makes the call fail with ABORTED. Empty: not checked.
+        reason: Shown to its members; at most 500 characters.
+        """
+        return await self._call(t.CLOSE_PROJECT, {"project_id": project_id}, {}, {"etag": etag, "reason": reason}, idempotency_key, timeout)
+
+    async def cordon_node(
+        self,
+        node_id: str,
+        *,
+        reason: str,
+        etag: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.NodePlacement:
+        """CordonNode stops new allocations on a node; existing ones continue.
+
+        Platform administrators and operators; action `node.cordon` on `node`.
+
+        reason: For the other operators; at most 500 characters.
+        etag: Of the placement that was read; another one makes the call fail with ABORTED. Empty: not checked.
+        """
+        return await self._call(t.CORDON_NODE, {"node_id": node_id}, {}, {"reason": reason, "etag": etag}, idempotency_key, timeout)
+
+    async def create_allocation(
+        self,
+        *,
+        name: str,
+        region_code: str,
+        sku: str,
+        gpu_count: int,
+        image: str,
+        project_id: str | None = None,
+        ssh_public_keys: list[str] | None = None,
+        capacity_shape: m.CapacityShape | None = None,
+        scheduler_type: str | None = None,
+        labels: dict[str, str] | None = None,
+        validate_only: bool | None = None,
+        placement: m.PlacementConstraints | None = None,
+        wait: m.Wait | None = None,
+        ssh_key_names: list[str] | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Allocation:
+        """CreateAllocation reserves capacity and starts provisioning. validate_only is a dry run; with wait it can be
+        queued.
+
+        Owners and members of the project; action `allocation.create` on `project`.
+
+        name: A DNS label of at most 63 characters.
+        gpu_count: One of the SKU's allowed counts.
+        image: Slug of an active image that the SKU can run.
+        project_id: Project that is billed; optional when the caller belongs to exactly one.
+        ssh_public_keys: OpenSSH public keys: with those of ssh_key_names one to ten different ones.
+        capacity_shape: Left out: the SKU's shape.
+        scheduler_type: "slice" or "baremetal"; accepted for older clients and turned into capacity_shape (B-13).
+        validate_only: Dry run: check everything, change nothing.
+        placement: Placement constraints.
+        wait: Queue the launch if it does not fit now, instead of refusing it; see status.queue.
+        ssh_key_names: Names of kept keys: the caller's own, otherwise the project's.
+        """
+        return await self._call(t.CREATE_ALLOCATION, {}, {}, {"project_id": project_id, "name": name, "region_code": region_code, "sku": sku, "gpu_count": gpu_count, "image": image, "ssh_public_keys": ssh_public_keys, "capacity_shape": capacity_shape, "scheduler_type": scheduler_type, "labels": labels, "validate_only": validate_only, "placement": placement, "wait": wait, "ssh_key_names": ssh_key_names}, idempotency_key, timeout)
+
+    async def create_api_key(
+        self,
+        project_id: str,
+        service_account_id: str,
+        *,
+        scopes: list[m.ApiKeyScope],
+        display_name: str | None = None,
+        expire_time: datetime | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ApiKey:
+        """CreateApiKey makes a key. Its secret is in this answer and nowhere else: a repeated call answers the key
+        without it.
+
+        Owners of the project; action `api_key.create` on `project`.
+
+        scopes: One at least.
+        display_name: At most 200 characters.
+        expire_time: Left out: the key does not expire.
+        """
+        return await self._call(t.CREATE_API_KEY, {"project_id": project_id, "service_account_id": service_account_id}, {}, {"display_name": display_name, "scopes": scopes, "expire_time": expire_time}, idempotency_key, timeout)
+
+    async def create_capacity_reservation(
+        self,
+        *,
+        config: m.CapacityReservationConfig,
+        gather: bool | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.CapacityReservation:
+        """CreateCapacityReservation reserves GPUs for the project, within the limit that an operator set for it.
+
+        Owners and members of the project; action `reservation.create` on `project`.
+
+        gather: Start with the free GPUs and add more as they become free, instead of being refused.
+        """
+        return await self._call(t.CREATE_CAPACITY_RESERVATION, {}, {}, {"config": config, "gather": gather}, idempotency_key, timeout)
+
+    async def create_enrolment_token(
+        self,
+        node_id: str,
+        *,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.EnrolmentToken:
+        """CreateEnrolmentToken returns a single-use token for a node's agent. It is shown once and stored hashed
+        (A-07).
+
+        Platform administrators and operators; action `node.enrol` on `node`.
+        """
+        return await self._call(t.CREATE_ENROLMENT_TOKEN, {"node_id": node_id}, {}, {}, idempotency_key, timeout)
+
+    async def create_image(
+        self,
+        *,
+        slug: str,
+        driver_strategy: m.DriverStrategy,
+        source_uri: str,
+        compatible_skus: list[str],
+        display_name: str | None = None,
+        boot_timeout_seconds: int | None = None,
+        disabled: bool | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Image:
+        """CreateImage adds an image. It becomes active when its artifact is in the registry with this digest.
+
+        Platform administrators and operators; action `image.create` on `catalog`.
+
+        slug: A DNS-like slug: lower-case letters, digits, '.' and '-'.
+        source_uri: "oci://host/namespace/name:tag" or "…@sha256:…"; resolved and verified against the registry.
+        boot_timeout_seconds: Default 600.
+        disabled: Create it disabled.
+        """
+        return await self._call(t.CREATE_IMAGE, {}, {}, {"slug": slug, "display_name": display_name, "driver_strategy": driver_strategy, "source_uri": source_uri, "compatible_skus": compatible_skus, "boot_timeout_seconds": boot_timeout_seconds, "disabled": disabled}, idempotency_key, timeout)
+
+    async def create_node(
+        self,
+        *,
+        hostname: str,
+        region_code: str,
+        mode: str,
+        max_vms_per_node: int | None = None,
+        rack: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Node:
+        """CreateNode registers a node. Its agent then enrols with a token.
+
+        Platform administrators and operators; action `node.create` on `region`.
+
+        hostname: A DNS label or name, unique.
+        mode: "slice" or "baremetal".
+        rack: Rack or failure domain: letters, digits, dots, underscores and hyphens, at most 63; empty: unknown.
+        """
+        return await self._call(t.CREATE_NODE, {}, {}, {"hostname": hostname, "region_code": region_code, "mode": mode, "max_vms_per_node": max_vms_per_node, "rack": rack}, idempotency_key, timeout)
+
+    async def create_organisation(
+        self,
+        *,
+        slug: str,
+        display_name: str | None = None,
+        owner: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Organisation:
+        """CreateOrganisation creates an organisation, and makes a registered principal its owner.
+
+        Platform administrators; action `organisation.create` on `platform`.
+
+        slug: Unique: lower-case letters, digits and hyphens, at most 63.
+        display_name: At most 200 characters; left out: the slug.
+        owner: Name of a registered principal, for example "user:alice", who becomes its owner. Left out: nobody
+        yet.
+        """
+        return await self._call(t.CREATE_ORGANISATION, {}, {}, {"slug": slug, "display_name": display_name, "owner": owner}, idempotency_key, timeout)
+
+    async def create_organisation_invitation(
+        self,
+        organisation_id: str,
+        *,
+        email: str,
+        role: m.MemberRole,
+        expire_time: datetime | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Invitation:
+        """CreateOrganisationInvitation invites somebody into an organisation. The answer alone has the token: hand it
+        to whoever is invited.
+
+        Owners of the organisation; action `organisation_invitation.create` on `organisation`.
+
+        email: Whom the invitation is for. An identity whose issuer has verified another address cannot accept it.
+        expire_time: Left out: 7 days from now; at most 30.
+        """
+        return await self._call(t.CREATE_ORGANISATION_INVITATION, {"organisation_id": organisation_id}, {}, {"email": email, "role": role, "expire_time": expire_time}, idempotency_key, timeout)
+
+    async def create_price_version(
+        self,
+        *,
+        sku: str,
+        price_per_gpu_hour: m.Money,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.PriceVersion:
+        """CreatePriceVersion publishes a new price of a SKU, valid from now on for new allocations.
+
+        Platform administrators; action `price.create` on `catalog`.
+        """
+        return await self._call(t.CREATE_PRICE_VERSION, {}, {}, {"sku": sku, "price_per_gpu_hour": price_per_gpu_hour}, idempotency_key, timeout)
+
+    async def create_principal(
+        self,
+        *,
+        name: str,
+        issuer: str,
+        subject: str,
+        display_name: str | None = None,
+        email: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Principal:
+        """CreatePrincipal registers an identity of a trusted issuer, without an invitation.
+
+        Platform administrators; action `principal.create` on `platform`.
+
+        name: "user:" and 1 to 128 letters, digits, dots, underscores, at signs and hyphens; unique.
+        issuer: The issuer's URL, exactly as in its tokens.
+        subject: The issuer's name for the principal; unique for the issuer.
+        display_name: At most 200 characters; left out: the name.
+        """
+        return await self._call(t.CREATE_PRINCIPAL, {}, {}, {"name": name, "display_name": display_name, "issuer": issuer, "subject": subject, "email": email}, idempotency_key, timeout)
+
+    async def create_project(
+        self,
+        *,
+        organisation_id: str,
+        slug: str,
+        display_name: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Project:
+        """CreateProject creates a project in an organisation. For its owners, who own the project, too.
+
+        Owners of the organisation; action `project.create` on `organisation`.
+
+        slug: Unique in the organisation: lower-case letters, digits and hyphens, at most 63.
+        display_name: At most 200 characters; left out: the slug.
+        """
+        return await self._call(t.CREATE_PROJECT, {}, {}, {"organisation_id": organisation_id, "slug": slug, "display_name": display_name}, idempotency_key, timeout)
+
+    async def create_project_invitation(
+        self,
+        project_id: str,
+        *,
+        email: str,
+        role: m.MemberRole,
+        expire_time: datetime | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Invitation:
+        """CreateProjectInvitation invites somebody into a project. The answer alone has the token: hand it to whoever
+        is invited.
+
+        Owners of the project; action `invitation.create` on `project`.
+
+        email: Whom the invitation is for. An identity whose issuer has verified another address cannot accept it.
+        expire_time: Left out: 7 days from now; at most 30.
+        """
+        return await self._call(t.CREATE_PROJECT_INVITATION, {"project_id": project_id}, {}, {"email": email, "role": role, "expire_time": expire_time}, idempotency_key, timeout)
+
+    async def create_project_reservation(
+        self,
+        *,
+        config: m.CapacityReservationConfig,
+        gather: bool | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.CapacityReservation:
+        """CreateProjectReservation reserves GPUs for a project. The scheduler does not check that the project exists:
+        the GPUs of an unknown project are blocked until the reservation ends or is canceled.
+
+        Platform administrators and operators; action `reservation.create` on `project`.
+
+        config: project_id is required.
+        gather: Start with the free GPUs and add more as they become free, instead of being refused.
+        """
+        return await self._call(t.CREATE_PROJECT_RESERVATION, {}, {}, {"config": config, "gather": gather}, idempotency_key, timeout)
+
+    async def create_project_ssh_key(
+        self,
+        project_id: str,
+        *,
+        name: str,
+        public_key: str,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.SshKey:
+        """CreateProjectSshKey keeps a key for all members of a project. For owners and members.
+
+        Owners and members of the project; action `project_ssh_key.create` on `project`.
+
+        name: Unique among the owner's keys: 1 to 63 letters, digits, dots, underscores and hyphens, beginning with
+        a letter or digit.
+        public_key: One line of OpenSSH: type, base64 and an optional comment, which is kept; no options. Ed25519,
+        ECDSA, or RSA of at least 3072 bits.
+        """
+        return await self._call(t.CREATE_PROJECT_SSH_KEY, {"project_id": project_id}, {}, {"name": name, "public_key": public_key}, idempotency_key, timeout)
+
+    async def create_service_account(
+        self,
+        project_id: str,
+        *,
+        slug: str,
+        role: m.MemberRole,
+        description: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ServiceAccount:
+        """CreateServiceAccount makes a service account with a role in the project. It calls by its API keys.
+
+        Owners of the project; action `service_account.create` on `project`.
+
+        slug: Unique in the project: lower-case letters, digits and hyphens, at most 63.
+        role: In the project.
+        description: At most 500 characters.
+        """
+        return await self._call(t.CREATE_SERVICE_ACCOUNT, {"project_id": project_id}, {}, {"slug": slug, "role": role, "description": description}, idempotency_key, timeout)
+
+    async def create_ssh_key(
+        self,
+        *,
+        name: str,
+        public_key: str,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.SshKey:
+        """CreateSshKey keeps a key of the caller.
+
+        Every registered principal; action `ssh_key.create` on `principal`.
+
+        name: Unique among the owner's keys: 1 to 63 letters, digits, dots, underscores and hyphens, beginning with
+        a letter or digit.
+        public_key: One line of OpenSSH: type, base64 and an optional comment, which is kept; no options. Ed25519,
+        ECDSA, or RSA of at least 3072 bits.
+        """
+        return await self._call(t.CREATE_SSH_KEY, {}, {}, {"name": name, "public_key": public_key}, idempotency_key, timeout)
+
+    async def create_terminal_session(
+        self,
+        allocation_id: str,
+        *,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.CreateTerminalSessionResponse:
+        """CreateTerminalSession returns a ticket that opens one terminal, once, within 30 seconds, for this caller,
+        into this allocation, from this origin. A repeated call with the same key shows no ticket.
+
+        Owners and members of the project; action `terminal.create` on `allocation`.
+        """
+        return await self._call(t.CREATE_TERMINAL_SESSION, {"allocation_id": allocation_id}, {}, {}, idempotency_key, timeout)
+
+    async def delete_node(
+        self,
+        node_id: str,
+        *,
+        etag: str | None = None,
+        reason: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.DeleteNodeResponse:
+        """DeleteNode removes a node that was registered by mistake. One that ever held an allocation is retired
+        instead.
+
+        Platform administrators and operators; action `node.delete` on `node`.
+
+        etag: Of the node that was read; another one makes the call fail with ABORTED. Empty: not checked.
+        reason: For the other operators; at most 500 characters.
+        """
+        return await self._call(t.DELETE_NODE, {"node_id": node_id}, {"etag": etag, "reason": reason}, {}, idempotency_key, timeout)
+
+    async def delete_project_ssh_key(
+        self,
+        project_id: str,
+        ssh_key_id: str,
+        *,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.DeleteProjectSshKeyResponse:
+        """DeleteProjectSshKey forgets a key of a project. Allocations that have it keep it. For owners and members.
+
+        Owners and members of the project; action `project_ssh_key.delete` on `project`.
+        """
+        return await self._call(t.DELETE_PROJECT_SSH_KEY, {"project_id": project_id, "ssh_key_id": ssh_key_id}, {}, {}, idempotency_key, timeout)
+
+    async def delete_service_account(
+        self,
+        project_id: str,
+        service_account_id: str,
+        *,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.DeleteServiceAccountResponse:
+        """DeleteServiceAccount ends an account and all of its keys for good. What it launched stays.
+
+        Owners of the project; action `service_account.delete` on `project`.
+        """
+        return await self._call(t.DELETE_SERVICE_ACCOUNT, {"project_id": project_id, "service_account_id": service_account_id}, {}, {}, idempotency_key, timeout)
+
+    async def delete_ssh_key(
+        self,
+        ssh_key_id: str,
+        *,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.DeleteSshKeyResponse:
+        """DeleteSshKey forgets a key of the caller. Allocations that have it keep it.
+
+        Every registered principal; action `ssh_key.delete` on `principal`.
+        """
+        return await self._call(t.DELETE_SSH_KEY, {"ssh_key_id": ssh_key_id}, {}, {}, idempotency_key, timeout)
+
+    async def disable_api_key(
+        self,
+        project_id: str,
+        service_account_id: str,
+        api_key_id: str,
+        *,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ApiKey:
+        """DisableApiKey refuses a key, and the tokens that it was exchanged for, for good.
+
+        Owners of the project; action `api_key.disable` on `project`.
+        """
+        return await self._call(t.DISABLE_API_KEY, {"project_id": project_id, "service_account_id": service_account_id, "api_key_id": api_key_id}, {}, {}, idempotency_key, timeout)
+
+    async def disable_principal(
+        self,
+        principal_id: str,
+        *,
+        etag: str | None = None,
+        reason: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Principal:
+        """DisablePrincipal refuses a principal from now on: its calls, streams and terminals end within seconds.
+        Refused for the caller itself and for the last administrator.
+
+        Platform administrators; action `principal.disable` on `principal`.
+
+        etag: Of the principal that was read; another one makes the call fail with ABORTED. Empty: not checked.
+        reason: For the audit trail; at most 500 characters.
+        """
+        return await self._call(t.DISABLE_PRINCIPAL, {"principal_id": principal_id}, {}, {"etag": etag, "reason": reason}, idempotency_key, timeout)
+
+    async def disable_resource_slot(
+        self,
+        node_id: str,
+        slot_id: str,
+        *,
+        reason: str | None = None,
+        etag: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ResourceSlot:
+        """DisableResourceSlot disables a slot; a slot in use is disabled after its release and wipe.
+
+        Platform administrators and operators; action `slot.disable` on `slot`.
+
+        etag: Of the slot that was read; another one makes the call fail with ABORTED. Empty: not checked.
+        """
+        return await self._call(t.DISABLE_RESOURCE_SLOT, {"node_id": node_id, "slot_id": slot_id}, {}, {"reason": reason, "etag": etag}, idempotency_key, timeout)
+
+    async def disable_service_account(
+        self,
+        project_id: str,
+        service_account_id: str,
+        *,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ServiceAccount:
+        """DisableServiceAccount refuses all keys and tokens of an account until it is enabled again; its streams and
+        terminals end.
+
+        Owners of the project; action `service_account.disable` on `project`.
+        """
+        return await self._call(t.DISABLE_SERVICE_ACCOUNT, {"project_id": project_id, "service_account_id": service_account_id}, {}, {}, idempotency_key, timeout)
+
+    async def discover_topology(
+        self,
+        node_id: str,
+        *,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.TopologyDiscovery:
+        """DiscoverTopology queues the node task slice.topology_discover (A-56, H-01).
+
+        Platform administrators and operators; action `node.discover` on `node`.
+        """
+        return await self._call(t.DISCOVER_TOPOLOGY, {"node_id": node_id}, {}, {}, idempotency_key, timeout)
+
+    async def drain_node(
+        self,
+        node_id: str,
+        *,
+        reason: str,
+        etag: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.NodePlacement:
+        """DrainNode stops new allocations until the node is empty. Nothing is stopped: allocations end when their
+        owners release them (B-48). Watch live_claims and drained.
+
+        Platform administrators and operators; action `node.drain` on `node`.
+
+        reason: For the other operators; at most 500 characters.
+        etag: Of the placement that was read; another one makes the call fail with ABORTED. Empty: not checked.
+        """
+        return await self._call(t.DRAIN_NODE, {"node_id": node_id}, {}, {"reason": reason, "etag": etag}, idempotency_key, timeout)
+
+    async def enable_principal(
+        self,
+        principal_id: str,
+        *,
+        etag: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Principal:
+        """EnablePrincipal lets a disabled principal in again.
+
+        Platform administrators; action `principal.enable` on `principal`.
+
+        etag: Of the principal that was read; another one makes the call fail with ABORTED. Empty: not checked.
+        """
+        return await self._call(t.ENABLE_PRINCIPAL, {"principal_id": principal_id}, {}, {"etag": etag}, idempotency_key, timeout)
+
+    async def enable_resource_slot(
+        self,
+        node_id: str,
+        slot_id: str,
+        *,
+        etag: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ResourceSlot:
+        """EnableResourceSlot enables a disabled slot.
+
+        Platform administrators and operators; action `slot.enable` on `slot`.
+
+        etag: Of the slot that was read; another one makes the call fail with ABORTED. Empty: not checked.
+        """
+        return await self._call(t.ENABLE_RESOURCE_SLOT, {"node_id": node_id, "slot_id": slot_id}, {}, {"etag": etag}, idempotency_key, timeout)
+
+    async def enable_service_account(
+        self,
+        project_id: str,
+        service_account_id: str,
+        *,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ServiceAccount:
+        """EnableServiceAccount takes the keys of a disabled account again, those that are not disabled themselves.
+
+        Owners of the project; action `service_account.enable` on `project`.
+        """
+        return await self._call(t.ENABLE_SERVICE_ACCOUNT, {"project_id": project_id, "service_account_id": service_account_id}, {}, {}, idempotency_key, timeout)
+
+    async def exchange_api_key(
+        self,
+        *,
+        timeout: float | None = None,
+    ) -> m.ExchangeApiKeyResponse:
+        """ExchangeApiKey returns a token of ten minutes for the API key that the call itself is made with. It does
+        what the key does, and ends with it.
+
+        Every registered principal; action `api_key.exchange` on `principal`.
+        """
+        return await self._call(t.EXCHANGE_API_KEY, {}, {}, {}, None, timeout)
+
+    async def explain_nodes(
+        self,
+        *,
+        region_code: str,
+        sku: str,
+        gpu_count: int,
+        page_size: int | None = None,
+        project_id: str | None = None,
+        image_digest: str | None = None,
+        placement_affinity: str | None = None,
+        placement_anti_affinity: list[str] | None = None,
+        placement_anti_affinity_label: str | None = None,
+        placement_require_prewarmed: bool | None = None,
+        placement_affinity_label: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ExplainNodesResponse:
+        """ExplainNodes scores the nodes for a launch, and gives the unschedulable reasons of the others.
+
+        All platform roles; action `node.explain` on `region`.
+
+        page_size: Maximum nodes in the answer, the best first. Default 50, at most 500.
+        project_id: Project, for its reserved capacity, its position in the queue, and the allocations of
+        `placement`. Absent: a project without reservations.
+        image_digest: Digest of the image, "sha256:…", as in ListImages. Absent: all nodes count as without it.
+        placement_affinity: Id of an allocation of the project that has not ended: only its node.
+        placement_anti_affinity: Ids of allocations of the project: not their nodes.
+        placement_anti_affinity_label: "key=value": no node with an allocation of the project that has this label
+        and has not ended.
+        placement_require_prewarmed: Only nodes that have cached and verified the image (CON-10). For VMs only.
+        placement_affinity_label: "key=value": only nodes with an allocation of the project that has this label and
+        has not ended. There must be one.
+        """
+        return await self._call(t.EXPLAIN_NODES, {}, {"region_code": region_code, "sku": sku, "gpu_count": gpu_count, "page_size": page_size, "project_id": project_id, "image_digest": image_digest, "placement.affinity": placement_affinity, "placement.anti_affinity": placement_anti_affinity, "placement.anti_affinity_label": placement_anti_affinity_label, "placement.require_prewarmed": placement_require_prewarmed, "placement.affinity_label": placement_affinity_label}, None, None, timeout)
+
+    async def explain_placement(
+        self,
+        *,
+        region_code: str,
+        sku: str,
+        gpu_count: int,
+        project_id: str | None = None,
+        image_digest: str | None = None,
+        placement_affinity: str | None = None,
+        placement_anti_affinity: list[str] | None = None,
+        placement_anti_affinity_label: str | None = None,
+        placement_require_prewarmed: bool | None = None,
+        placement_affinity_label: str | None = None,
+        timeout: float | None = None,
+    ) -> m.PlacementExplanation:
+        """ExplainPlacement counts the nodes on which a launch fits now, and the unschedulable reasons of the others.
+
+        Every registered principal; action `availability.explain` on `catalog`.
+
+        project_id: Project, as in ListAvailability: for its reserved capacity, its position in the queue, and the
+        allocations of `placement`.
+        image_digest: Digest of the image, "sha256:…", as in ListImages. Absent: all nodes count as without it.
+        placement_affinity: Id of an allocation of the project that has not ended: only its node.
+        placement_anti_affinity: Ids of allocations of the project: not their nodes.
+        placement_anti_affinity_label: "key=value": no node with an allocation of the project that has this label
+        and has not ended.
+        placement_require_prewarmed: Only nodes that have cached and verified the image (CON-10). For VMs only.
+        placement_affinity_label: "key=value": only nodes with an allocation of the project that has this label and
+        has not ended. There must be one.
+        """
+        return await self._call(t.EXPLAIN_PLACEMENT, {}, {"region_code": region_code, "sku": sku, "gpu_count": gpu_count, "project_id": project_id, "image_digest": image_digest, "placement.affinity": placement_affinity, "placement.anti_affinity": placement_anti_affinity, "placement.anti_affinity_label": placement_anti_affinity_label, "placement.require_prewarmed": placement_require_prewarmed, "placement.affinity_label": placement_affinity_label}, None, None, timeout)
+
+    async def export_audit_records(
+        self,
+        source: str,
+        *,
+        after_position: int | None = None,
+        page_size: int | None = None,
+        timeout: float | None = None,
+    ) -> m.ExportAuditRecordsResponse:
+        """ExportAuditRecords returns the sealed records of one source in the order of its hash chain.
+
+        All platform roles; action `audit.list` on `audit`.
+
+        after_position: Position of the last record that the caller has; 0 for all that are kept.
+        """
+        return await self._call(t.EXPORT_AUDIT_RECORDS, {"source": source}, {"after_position": after_position, "page_size": page_size}, None, None, timeout)
+
+    async def force_release_allocation(
+        self,
+        allocation_id: str,
+        *,
+        host_fate: m.HostFate,
+        reason: str,
+        billing_end_time: datetime | None = None,
+        validate_only: bool | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ForceRelease:
+        """ForceReleaseAllocation ends an allocation whose host is lost, on the administrator's word for what became of
+        the host. Its claims end; billing ends when the host was last heard, or when the administrator says; its
+        slots are disabled until a repair has wiped them, or retired when their disks are destroyed. Works on a
+        released or failed allocation that still holds slots, too. Refused while the host answers, except for
+        destroyed disks that such an allocation holds. validate_only is a dry run.
+
+        Platform administrators and operators; action `allocation.force_release` on `allocation`.
+
+        host_fate: What became of the host.
+        reason: Reason, for the audit trail.
+        billing_end_time: When billing ends, for an active allocation; from its activation to now. Absent: when its
+        host was last heard.
+        validate_only: Dry run: check everything, change nothing.
+        """
+        return await self._call(t.FORCE_RELEASE_ALLOCATION, {"allocation_id": allocation_id}, {}, {"host_fate": host_fate, "reason": reason, "billing_end_time": billing_end_time, "validate_only": validate_only}, idempotency_key, timeout)
+
+    async def get_allocation(
+        self,
+        allocation_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> m.Allocation:
+        """GetAllocation returns one allocation of the caller's project.
+
+        Owners, members and viewers of the project; action `allocation.get` on `allocation`.
+        """
+        return await self._call(t.GET_ALLOCATION, {"allocation_id": allocation_id}, {}, None, None, timeout)
+
+    async def get_allocation_detail(
+        self,
+        allocation_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> m.AllocationDetail:
+        """GetAllocationDetail shows placement shape and claims (B-30, H-17).
+
+        All platform roles; action `allocation.inspect` on `allocation`.
+        """
+        return await self._call(t.GET_ALLOCATION_DETAIL, {"allocation_id": allocation_id}, {}, None, None, timeout)
+
+    async def get_caller(
+        self,
+        *,
+        timeout: float | None = None,
+    ) -> m.Caller:
+        """GetCaller returns who the bearer of the token is, with its roles and its projects. It answers who is not
+        registered, too: the principal is empty then.
+
+        Every registered principal; action `identity.get` on `principal`.
+        """
+        return await self._call(t.GET_CALLER, {}, {}, None, None, timeout)
+
+    async def get_capacity_reservation(
+        self,
+        reservation_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> m.CapacityReservation:
+        """GetCapacityReservation returns a reservation of the caller's projects.
+
+        Owners, members and viewers of the project; action `reservation.get` on `project`.
+        """
+        return await self._call(t.GET_CAPACITY_RESERVATION, {"reservation_id": reservation_id}, {}, None, None, timeout)
+
+    async def get_fleet_counts(
+        self,
+        *,
+        region_code: str | None = None,
+        timeout: float | None = None,
+    ) -> m.FleetRollup:
+        """GetFleetCounts counts nodes and GPUs, in all, by pool and by capacity reservation, at one moment.
+
+        All platform roles; action `fleet.list` on `region`.
+
+        region_code: One region; empty: all.
+        """
+        return await self._call(t.GET_FLEET_COUNTS, {}, {"region_code": region_code}, None, None, timeout)
+
+    async def get_node(
+        self,
+        node_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> m.Node:
+        """GetNode returns one node with its current evidence.
+
+        All platform roles; action `node.get` on `node`.
+        """
+        return await self._call(t.GET_NODE, {"node_id": node_id}, {}, None, None, timeout)
+
+    async def get_node_placement(
+        self,
+        node_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> m.NodePlacement:
+        """GetNodePlacement returns one node; a drain waits until it has no live claims.
+
+        All platform roles; action `node.get` on `node`.
+        """
+        return await self._call(t.GET_NODE_PLACEMENT, {"node_id": node_id}, {}, None, None, timeout)
+
+    async def get_organisation(
+        self,
+        organisation_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> m.Organisation:
+        """GetOrganisation returns an organisation that the caller is a member of, or has a project in.
+
+        Members of the organisation; action `organisation.get` on `organisation`.
+        """
+        return await self._call(t.GET_ORGANISATION, {"organisation_id": organisation_id}, {}, None, None, timeout)
+
+    async def get_preservation_report(
+        self,
+        *,
+        region_code: str | None = None,
+        timeout: float | None = None,
+    ) -> m.PreservationReport:
+        """GetPreservationReport counts the nodes that are free for bare metal, and the moves that would free more.
+        Nothing is executed.
+
+        All platform roles; action `capacity.plan` on `region`.
+
+        region_code: Only this region.
+        """
+        return await self._call(t.GET_PRESERVATION_REPORT, {}, {"region_code": region_code}, None, None, timeout)
+
+    async def get_principal(
+        self,
+        principal_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> m.Principal:
+        """GetPrincipal returns one principal.
+
+        All platform roles; action `principal.get` on `principal`.
+        """
+        return await self._call(t.GET_PRINCIPAL, {"principal_id": principal_id}, {}, None, None, timeout)
+
+    async def get_project(
+        self,
+        project_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> m.Project:
+        """GetProject returns a project that the caller is a member of.
+
+        Owners, members and viewers of the project; action `project.get` on `project`.
+        """
+        return await self._call(t.GET_PROJECT, {"project_id": project_id}, {}, None, None, timeout)
+
+    async def get_project_network(
+        self,
+        *,
+        project_id: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ProjectNetwork:
+        """GetProjectNetwork returns the network setting of the caller's project.
+
+        Owners, members and viewers of the project; action `network.get` on `project`.
+
+        project_id: Optional for a member of exactly one.
+        """
+        return await self._call(t.GET_PROJECT_NETWORK, {}, {"project_id": project_id}, None, None, timeout)
+
+    async def get_project_priority(
+        self,
+        project_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> m.ProjectPriority:
+        """GetProjectPriority returns the priority of a project.
+
+        All platform roles; action `queue.priority` on `project`.
+        """
+        return await self._call(t.GET_PROJECT_PRIORITY, {"project_id": project_id}, {}, None, None, timeout)
+
+    async def get_project_quotas(
+        self,
+        project_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> m.ProjectQuotas:
+        """GetProjectQuotas returns the quotas of a project and their use. An unknown project has the site's defaults.
+
+        All platform roles; action `quota.get` on `project`.
+        """
+        return await self._call(t.GET_PROJECT_QUOTAS, {"project_id": project_id}, {}, None, None, timeout)
+
+    async def get_project_reservation(
+        self,
+        reservation_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> m.CapacityReservation:
+        """GetProjectReservation returns a reservation of any project.
+
+        All platform roles; action `reservation.get` on `project`.
+        """
+        return await self._call(t.GET_PROJECT_RESERVATION, {"reservation_id": reservation_id}, {}, None, None, timeout)
+
+    async def get_project_reservation_limit(
+        self,
+        project_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> m.ProjectReservationLimit:
+        """GetProjectReservationLimit returns how many GPUs the members of a project can reserve, and have reserved.
+
+        All platform roles; action `reservation.get_limit` on `project`.
+        """
+        return await self._call(t.GET_PROJECT_RESERVATION_LIMIT, {"project_id": project_id}, {}, None, None, timeout)
+
+    async def get_quotas(
+        self,
+        *,
+        project_id: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ProjectQuotas:
+        """GetQuotas returns the quotas of the caller's project and their use.
+
+        All roles in the project; action `quota.get` on `project`.
+
+        project_id: Optional for a member of exactly one.
+        """
+        return await self._call(t.GET_QUOTAS, {}, {"project_id": project_id}, None, None, timeout)
+
+    async def get_slot_repair(
+        self,
+        node_id: str,
+        slot_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> m.SlotRepair:
+        """GetSlotRepair shows the latest repair of a slot.
+
+        All platform roles; action `slot.get` on `slot`.
+        """
+        return await self._call(t.GET_SLOT_REPAIR, {"node_id": node_id, "slot_id": slot_id}, {}, None, None, timeout)
+
+    async def get_terminal_recording(
+        self,
+        session_id: str,
+        *,
+        page_token: str | None = None,
+        timeout: float | None = None,
+    ) -> m.GetTerminalRecordingResponse:
+        """GetTerminalRecording returns a part of a recording of the caller's project.
+
+        Owners and members of the project; action `terminal.replay` on `session`.
+        """
+        return await self._call(t.GET_TERMINAL_RECORDING, {"session_id": session_id}, {"page_token": page_token}, None, None, timeout)
+
+    async def get_topology_discovery(
+        self,
+        node_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> m.TopologyDiscovery:
+        """GetTopologyDiscovery returns the latest discovery (A-57, H-02).
+
+        All platform roles; action `node.get` on `node`.
+        """
+        return await self._call(t.GET_TOPOLOGY_DISCOVERY, {"node_id": node_id}, {}, None, None, timeout)
+
+    async def list_all_images(
+        self,
+        *,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        sku: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ListImagesResponse:
+        """ListAllImages lists images of every status.
+
+        All platform roles; action `image.list_all` on `catalog`.
+
+        sku: Only images that this SKU can run.
+        """
+        return await self._call(t.LIST_ALL_IMAGES, {}, {"page_size": page_size, "page_token": page_token, "sku": sku}, None, None, timeout)
+
+    def iter_all_images(
+        self,
+        *,
+        page_size: int | None = None,
+        sku: str | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.Image]:
+        """The items of all pages of `list_all_images`.
+
+        sku: Only images that this SKU can run.
+        """
+        return self._pages(t.LIST_ALL_IMAGES, {}, {"page_size": page_size, "sku": sku}, "images", timeout)
+
+    async def list_all_organisations(
+        self,
+        *,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        state: m.TenantState | None = None,
+        timeout: float | None = None,
+    ) -> m.ListAllOrganisationsResponse:
+        """ListAllOrganisations lists all organisations, by slug.
+
+        All platform roles; action `organisation.list` on `platform`.
+
+        page_size: Default 50, at most 500.
+        state: Only those in this state; unspecified: all.
+        """
+        return await self._call(t.LIST_ALL_ORGANISATIONS, {}, {"page_size": page_size, "page_token": page_token, "state": state}, None, None, timeout)
+
+    def iter_all_organisations(
+        self,
+        *,
+        page_size: int | None = None,
+        state: m.TenantState | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.Organisation]:
+        """The items of all pages of `list_all_organisations`.
+
+        page_size: Default 50, at most 500.
+        state: Only those in this state; unspecified: all.
+        """
+        return self._pages(t.LIST_ALL_ORGANISATIONS, {}, {"page_size": page_size, "state": state}, "organisations", timeout)
+
+    async def list_all_reservations(
+        self,
+        *,
+        project_id: str | None = None,
+        region_code: str | None = None,
+        include_ended: bool | None = None,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ListAllReservationsResponse:
+        """ListAllReservations lists the reservations of all projects, newest first.
+
+        All platform roles; action `reservation.list` on `region`.
+
+        project_id: Only this project.
+        region_code: Only this region.
+        include_ended: Include ended ones.
+        page_size: Default 50, at most 500.
+        """
+        return await self._call(t.LIST_ALL_RESERVATIONS, {}, {"project_id": project_id, "region_code": region_code, "include_ended": include_ended, "page_size": page_size, "page_token": page_token}, None, None, timeout)
+
+    def iter_all_reservations(
+        self,
+        *,
+        project_id: str | None = None,
+        region_code: str | None = None,
+        include_ended: bool | None = None,
+        page_size: int | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.CapacityReservation]:
+        """The items of all pages of `list_all_reservations`.
+
+        project_id: Only this project.
+        region_code: Only this region.
+        include_ended: Include ended ones.
+        page_size: Default 50, at most 500.
+        """
+        return self._pages(t.LIST_ALL_RESERVATIONS, {}, {"project_id": project_id, "region_code": region_code, "include_ended": include_ended, "page_size": page_size}, "reservations", timeout)
+
+    async def list_allocation_terminal_sessions(
+        self,
+        allocation_id: str,
+        *,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ListAllocationTerminalSessionsResponse:
+        """ListAllocationTerminalSessions lists the sessions of an allocation of the caller's project, newest first.
+
+        Owners and members of the project; action `terminal.list_own` on `allocation`.
+        """
+        return await self._call(t.LIST_ALLOCATION_TERMINAL_SESSIONS, {"allocation_id": allocation_id}, {"page_size": page_size, "page_token": page_token}, None, None, timeout)
+
+    def iter_allocation_terminal_sessions(
+        self,
+        allocation_id: str,
+        *,
+        page_size: int | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.TerminalSession]:
+        """The items of all pages of `list_allocation_terminal_sessions`."""
+        return self._pages(t.LIST_ALLOCATION_TERMINAL_SESSIONS, {"allocation_id": allocation_id}, {"page_size": page_size}, "sessions", timeout)
+
+    async def list_allocations(
+        self,
+        *,
+        project_id: str | None = None,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        include_ended: bool | None = None,
+        timeout: float | None = None,
+    ) -> m.ListAllocationsResponse:
+        """ListAllocations lists the project's allocations, newest first.
+
+        Owners, members and viewers of the project; action `allocation.list` on `project`.
+
+        page_size: Default 50, at most 500.
+        include_ended: Include released and failed ones.
+        """
+        return await self._call(t.LIST_ALLOCATIONS, {}, {"project_id": project_id, "page_size": page_size, "page_token": page_token, "include_ended": include_ended}, None, None, timeout)
+
+    def iter_allocations(
+        self,
+        *,
+        project_id: str | None = None,
+        page_size: int | None = None,
+        include_ended: bool | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.Allocation]:
+        """The items of all pages of `list_allocations`.
+
+        page_size: Default 50, at most 500.
+        include_ended: Include released and failed ones.
+        """
+        return self._pages(t.LIST_ALLOCATIONS, {}, {"project_id": project_id, "page_size": page_size, "include_ended": include_ended}, "allocations", timeout)
+
+    async def list_api_keys(
+        self,
+        project_id: str,
+        service_account_id: str,
+        *,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ListApiKeysResponse:
+        """ListApiKeys lists the keys of a service account, oldest first, the disabled and expired ones too.
+
+        Owners, members and viewers of the project; action `api_key.list` on `project`.
+
+        page_size: Default 50, at most 500.
+        """
+        return await self._call(t.LIST_API_KEYS, {"project_id": project_id, "service_account_id": service_account_id}, {"page_size": page_size, "page_token": page_token}, None, None, timeout)
+
+    def iter_api_keys(
+        self,
+        project_id: str,
+        service_account_id: str,
+        *,
+        page_size: int | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.ApiKey]:
+        """The items of all pages of `list_api_keys`.
+
+        page_size: Default 50, at most 500.
+        """
+        return self._pages(t.LIST_API_KEYS, {"project_id": project_id, "service_account_id": service_account_id}, {"page_size": page_size}, "api_keys", timeout)
+
+    async def list_audit_chains(
+        self,
+        *,
+        timeout: float | None = None,
+    ) -> m.ListAuditChainsResponse:
+        """ListAuditChains returns where the hash chain of each source begins and ends.
+
+        All platform roles; action `audit.list` on `audit`.
+        """
+        return await self._call(t.LIST_AUDIT_CHAINS, {}, {}, None, None, timeout)
+
+    async def list_audit_records(
+        self,
+        *,
+        principal: str | None = None,
+        action: str | None = None,
+        resource: str | None = None,
+        resource_id: str | None = None,
+        outcome: m.AuditOutcome | None = None,
+        start_time: datetime | None = None,
+        end_time: datetime | None = None,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        source: str | None = None,
+        request_id: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ListAuditRecordsResponse:
+        """ListAuditRecords lists the records of all sources, newest first.
+
+        All platform roles; action `audit.list` on `audit`.
+
+        principal: Exact matches; empty ones match all.
+        start_time: Records from this time on.
+        end_time: Records before this time.
+        source: Only records of this source.
+        """
+        return await self._call(t.LIST_AUDIT_RECORDS, {}, {"principal": principal, "action": action, "resource": resource, "resource_id": resource_id, "outcome": outcome, "start_time": start_time, "end_time": end_time, "page_size": page_size, "page_token": page_token, "source": source, "request_id": request_id}, None, None, timeout)
+
+    def iter_audit_records(
+        self,
+        *,
+        principal: str | None = None,
+        action: str | None = None,
+        resource: str | None = None,
+        resource_id: str | None = None,
+        outcome: m.AuditOutcome | None = None,
+        start_time: datetime | None = None,
+        end_time: datetime | None = None,
+        page_size: int | None = None,
+        source: str | None = None,
+        request_id: str | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.AuditRecord]:
+        """The items of all pages of `list_audit_records`.
+
+        principal: Exact matches; empty ones match all.
+        start_time: Records from this time on.
+        end_time: Records before this time.
+        source: Only records of this source.
+        """
+        return self._pages(t.LIST_AUDIT_RECORDS, {}, {"principal": principal, "action": action, "resource": resource, "resource_id": resource_id, "outcome": outcome, "start_time": start_time, "end_time": end_time, "page_size": page_size, "source": source, "request_id": request_id}, "records", timeout)
+
+    async def list_availability(
+        self,
+        *,
+        region_code: str | None = None,
+        sku: str | None = None,
+        project_id: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ListAvailabilityResponse:
+        """ListAvailability counts, per region and SKU, how many allocations of each allowed GPU count fit now.
+
+        Every registered principal; action `availability.list` on `catalog`.
+
+        region_code: Only this region.
+        sku: Only this SKU.
+        project_id: Project whose reserved capacity counts too. Optional when the caller belongs to exactly one;
+        otherwise only unreserved capacity counts.
+        """
+        return await self._call(t.LIST_AVAILABILITY, {}, {"region_code": region_code, "sku": sku, "project_id": project_id}, None, None, timeout)
+
+    async def list_break_fixes(
+        self,
+        node_id: str,
+        *,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ListBreakFixesResponse:
+        """ListBreakFixes lists the records of a node, the newest first.
+
+        All platform roles; action `break_fix.list` on `node`.
+
+        page_size: Default 50, at most 500.
+        page_token: Of the page before.
+        """
+        return await self._call(t.LIST_BREAK_FIXES, {"node_id": node_id}, {"page_size": page_size, "page_token": page_token}, None, None, timeout)
+
+    def iter_break_fixes(
+        self,
+        node_id: str,
+        *,
+        page_size: int | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.BreakFix]:
+        """The items of all pages of `list_break_fixes`.
+
+        page_size: Default 50, at most 500.
+        """
+        return self._pages(t.LIST_BREAK_FIXES, {"node_id": node_id}, {"page_size": page_size}, "break_fixes", timeout)
+
+    async def list_capacity_history(
+        self,
+        *,
+        region_code: str | None = None,
+        sku: str | None = None,
+        start_time: datetime | None = None,
+        end_time: datetime | None = None,
+        bucket_seconds: int | None = None,
+        timeout: float | None = None,
+    ) -> m.ListCapacityHistoryResponse:
+        """ListCapacityHistory returns the fleet's capacity over time, oldest first. A sample is taken every minute;
+        minutes in which no scheduler ran are missing.
+
+        All platform roles; action `capacity.history` on `region`.
+
+        region_code: One region; empty: all.
+        sku: One SKU; empty: all.
+        start_time: From the minute of this time on; absent: 24 hours before the end.
+        end_time: Until this time, exclusive; absent: now.
+        bucket_seconds: Length of a bucket in seconds, a multiple of 60 that gives at most 1500 buckets; 0: about
+        288 buckets.
+        """
+        return await self._call(t.LIST_CAPACITY_HISTORY, {}, {"region_code": region_code, "sku": sku, "start_time": start_time, "end_time": end_time, "bucket_seconds": bucket_seconds}, None, None, timeout)
+
+    async def list_capacity_reservations(
+        self,
+        *,
+        project_id: str | None = None,
+        include_ended: bool | None = None,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ListCapacityReservationsResponse:
+        """ListCapacityReservations lists the reservations of a project, newest first.
+
+        Owners, members and viewers of the project; action `reservation.list` on `project`.
+
+        project_id: Optional when the caller belongs to exactly one.
+        include_ended: Include ended ones.
+        page_size: Default 50, at most 500.
+        """
+        return await self._call(t.LIST_CAPACITY_RESERVATIONS, {}, {"project_id": project_id, "include_ended": include_ended, "page_size": page_size, "page_token": page_token}, None, None, timeout)
+
+    def iter_capacity_reservations(
+        self,
+        *,
+        project_id: str | None = None,
+        include_ended: bool | None = None,
+        page_size: int | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.CapacityReservation]:
+        """The items of all pages of `list_capacity_reservations`.
+
+        project_id: Optional when the caller belongs to exactly one.
+        include_ended: Include ended ones.
+        page_size: Default 50, at most 500.
+        """
+        return self._pages(t.LIST_CAPACITY_RESERVATIONS, {}, {"project_id": project_id, "include_ended": include_ended, "page_size": page_size}, "reservations", timeout)
+
+    async def list_fleet_nodes(
+        self,
+        *,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        region_code: str | None = None,
+        rack: str | None = None,
+        hardware_type: str | None = None,
+        health: m.HealthState | None = None,
+        project_id: str | None = None,
+        reservation_id: str | None = None,
+        in_use: bool | None = None,
+        timeout: float | None = None,
+    ) -> m.ListFleetNodesResponse:
+        """ListFleetNodes lists the nodes that hosts have enrolled for, by host name.
+
+        All platform roles; action `fleet.list` on `region`.
+
+        region_code: One region; empty: all.
+        rack: One rack; empty: all.
+        hardware_type: One hardware type; empty: all.
+        health: Nodes with this health; unspecified: all.
+        project_id: Nodes on which this project has an allocation.
+        reservation_id: Nodes on which this capacity reservation holds a GPU.
+        in_use: Only nodes with allocations, or only nodes without; absent: both.
+        """
+        return await self._call(t.LIST_FLEET_NODES, {}, {"page_size": page_size, "page_token": page_token, "region_code": region_code, "rack": rack, "hardware_type": hardware_type, "health": health, "project_id": project_id, "reservation_id": reservation_id, "in_use": in_use}, None, None, timeout)
+
+    def iter_fleet_nodes(
+        self,
+        *,
+        page_size: int | None = None,
+        region_code: str | None = None,
+        rack: str | None = None,
+        hardware_type: str | None = None,
+        health: m.HealthState | None = None,
+        project_id: str | None = None,
+        reservation_id: str | None = None,
+        in_use: bool | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.FleetNode]:
+        """The items of all pages of `list_fleet_nodes`.
+
+        region_code: One region; empty: all.
+        rack: One rack; empty: all.
+        hardware_type: One hardware type; empty: all.
+        health: Nodes with this health; unspecified: all.
+        project_id: Nodes on which this project has an allocation.
+        reservation_id: Nodes on which this capacity reservation holds a GPU.
+        in_use: Only nodes with allocations, or only nodes without; absent: both.
+        """
+        return self._pages(t.LIST_FLEET_NODES, {}, {"page_size": page_size, "region_code": region_code, "rack": rack, "hardware_type": hardware_type, "health": health, "project_id": project_id, "reservation_id": reservation_id, "in_use": in_use}, "nodes", timeout)
+
+    async def list_health_events(
+        self,
+        *,
+        project_id: str | None = None,
+        allocation_id: str | None = None,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ListHealthEventsResponse:
+        """ListHealthEvents lists the times in which GPUs of a project's allocations were not healthy, newest first. An
+        event begins no earlier and ends no later than the allocation had the GPUs.
+
+        Owners, members and viewers of the project; action `health.list` on `project`.
+
+        project_id: Empty: the caller's only project.
+        allocation_id: One allocation of it; empty: all.
+        """
+        return await self._call(t.LIST_HEALTH_EVENTS, {}, {"project_id": project_id, "allocation_id": allocation_id, "page_size": page_size, "page_token": page_token}, None, None, timeout)
+
+    def iter_health_events(
+        self,
+        *,
+        project_id: str | None = None,
+        allocation_id: str | None = None,
+        page_size: int | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.HealthEvent]:
+        """The items of all pages of `list_health_events`.
+
+        project_id: Empty: the caller's only project.
+        allocation_id: One allocation of it; empty: all.
+        """
+        return self._pages(t.LIST_HEALTH_EVENTS, {}, {"project_id": project_id, "allocation_id": allocation_id, "page_size": page_size}, "events", timeout)
+
+    async def list_images(
+        self,
+        *,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        sku: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ListImagesResponse:
+        """ListImages lists active images by slug.
+
+        Every registered principal; action `image.list` on `catalog`.
+
+        sku: Only images that this SKU can run.
+        """
+        return await self._call(t.LIST_IMAGES, {}, {"page_size": page_size, "page_token": page_token, "sku": sku}, None, None, timeout)
+
+    def iter_images(
+        self,
+        *,
+        page_size: int | None = None,
+        sku: str | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.Image]:
+        """The items of all pages of `list_images`.
+
+        sku: Only images that this SKU can run.
+        """
+        return self._pages(t.LIST_IMAGES, {}, {"page_size": page_size, "sku": sku}, "images", timeout)
+
+    async def list_node_findings(
+        self,
+        node_id: str,
+        *,
+        include_resolved: bool | None = None,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ListNodeFindingsResponse:
+        """ListNodeFindings lists the findings of a node, the latest first.
+
+        All platform roles; action `finding.list` on `node`.
+
+        include_resolved: Resolved ones too.
+        page_size: Default 50, at most 500.
+        page_token: Of the page before.
+        """
+        return await self._call(t.LIST_NODE_FINDINGS, {"node_id": node_id}, {"include_resolved": include_resolved, "page_size": page_size, "page_token": page_token}, None, None, timeout)
+
+    def iter_node_findings(
+        self,
+        node_id: str,
+        *,
+        include_resolved: bool | None = None,
+        page_size: int | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.NodeFinding]:
+        """The items of all pages of `list_node_findings`.
+
+        include_resolved: Resolved ones too.
+        page_size: Default 50, at most 500.
+        """
+        return self._pages(t.LIST_NODE_FINDINGS, {"node_id": node_id}, {"include_resolved": include_resolved, "page_size": page_size}, "findings", timeout)
+
+    async def list_node_history(
+        self,
+        node_id: str,
+        *,
+        page_size: int | None = None,
+        timeout: float | None = None,
+    ) -> m.ListNodeHistoryResponse:
+        """ListNodeHistory lists what became of a node, the newest first.
+
+        All platform roles; action `node.get` on `node`.
+
+        page_size: Default 50, at most 500.
+        """
+        return await self._call(t.LIST_NODE_HISTORY, {"node_id": node_id}, {"page_size": page_size}, None, None, timeout)
+
+    async def list_node_image_cache(
+        self,
+        node_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> m.ListNodeImageCacheResponse:
+        """ListNodeImageCache lists the cached images of nodes (E-03, E-04).
+
+        All platform roles; action `image.cache_list` on `node`.
+        """
+        return await self._call(t.LIST_NODE_IMAGE_CACHE, {"node_id": node_id}, {}, None, None, timeout)
+
+    async def list_node_placements(
+        self,
+        *,
+        region_code: str | None = None,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ListNodePlacementsResponse:
+        """ListNodePlacements lists the ledger's nodes by id.
+
+        All platform roles; action `node.list` on `region`.
+
+        region_code: Only this region.
+        page_size: Default 50, at most 500.
+        """
+        return await self._call(t.LIST_NODE_PLACEMENTS, {}, {"region_code": region_code, "page_size": page_size, "page_token": page_token}, None, None, timeout)
+
+    def iter_node_placements(
+        self,
+        *,
+        region_code: str | None = None,
+        page_size: int | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.NodePlacement]:
+        """The items of all pages of `list_node_placements`.
+
+        region_code: Only this region.
+        page_size: Default 50, at most 500.
+        """
+        return self._pages(t.LIST_NODE_PLACEMENTS, {}, {"region_code": region_code, "page_size": page_size}, "nodes", timeout)
+
+    async def list_nodes(
+        self,
+        *,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        include_retired: bool | None = None,
+        timeout: float | None = None,
+    ) -> m.ListNodesResponse:
+        """ListNodes lists nodes by hostname.
+
+        All platform roles; action `node.list` on `region`.
+
+        include_retired: Retired ones too.
+        """
+        return await self._call(t.LIST_NODES, {}, {"page_size": page_size, "page_token": page_token, "include_retired": include_retired}, None, None, timeout)
+
+    def iter_nodes(
+        self,
+        *,
+        page_size: int | None = None,
+        include_retired: bool | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.Node]:
+        """The items of all pages of `list_nodes`.
+
+        include_retired: Retired ones too.
+        """
+        return self._pages(t.LIST_NODES, {}, {"page_size": page_size, "include_retired": include_retired}, "nodes", timeout)
+
+    async def list_organisation_invitations(
+        self,
+        organisation_id: str,
+        *,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        state: m.InvitationState | None = None,
+        timeout: float | None = None,
+    ) -> m.ListOrganisationInvitationsResponse:
+        """ListOrganisationInvitations lists the invitations into an organisation, newest first.
+
+        Members of the organisation; action `organisation_invitation.list` on `organisation`.
+
+        page_size: Default 50, at most 500.
+        state: Only those in this state; unspecified: all.
+        """
+        return await self._call(t.LIST_ORGANISATION_INVITATIONS, {"organisation_id": organisation_id}, {"page_size": page_size, "page_token": page_token, "state": state}, None, None, timeout)
+
+    def iter_organisation_invitations(
+        self,
+        organisation_id: str,
+        *,
+        page_size: int | None = None,
+        state: m.InvitationState | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.Invitation]:
+        """The items of all pages of `list_organisation_invitations`.
+
+        page_size: Default 50, at most 500.
+        state: Only those in this state; unspecified: all.
+        """
+        return self._pages(t.LIST_ORGANISATION_INVITATIONS, {"organisation_id": organisation_id}, {"page_size": page_size, "state": state}, "invitations", timeout)
+
+    async def list_organisation_members(
+        self,
+        organisation_id: str,
+        *,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        principal: str | None = None,
+        role: m.MemberRole | None = None,
+        timeout: float | None = None,
+    ) -> m.ListOrganisationMembersResponse:
+        """ListOrganisationMembers lists the members of an organisation, in the order of their registration.
+
+        Members of the organisation; action `organisation_member.list` on `organisation`.
+
+        page_size: Default 50, at most 500.
+        principal: Only this one, for example "user:alice".
+        role: Only those with this role; unspecified: all.
+        """
+        return await self._call(t.LIST_ORGANISATION_MEMBERS, {"organisation_id": organisation_id}, {"page_size": page_size, "page_token": page_token, "principal": principal, "role": role}, None, None, timeout)
+
+    def iter_organisation_members(
+        self,
+        organisation_id: str,
+        *,
+        page_size: int | None = None,
+        principal: str | None = None,
+        role: m.MemberRole | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.Member]:
+        """The items of all pages of `list_organisation_members`.
+
+        page_size: Default 50, at most 500.
+        principal: Only this one, for example "user:alice".
+        role: Only those with this role; unspecified: all.
+        """
+        return self._pages(t.LIST_ORGANISATION_MEMBERS, {"organisation_id": organisation_id}, {"page_size": page_size, "principal": principal, "role": role}, "members", timeout)
+
+    async def list_organisations(
+        self,
+        *,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        state: m.TenantState | None = None,
+        timeout: float | None = None,
+    ) -> m.ListOrganisationsResponse:
+        """ListOrganisations lists the organisations that the caller is a member of, or has a project in, by slug.
+
+        Members of the organisation; action `organisation.list` on `organisation`.
+
+        page_size: Default 50, at most 500.
+        state: Only those in this state; unspecified: all.
+        """
+        return await self._call(t.LIST_ORGANISATIONS, {}, {"page_size": page_size, "page_token": page_token, "state": state}, None, None, timeout)
+
+    def iter_organisations(
+        self,
+        *,
+        page_size: int | None = None,
+        state: m.TenantState | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.Organisation]:
+        """The items of all pages of `list_organisations`.
+
+        page_size: Default 50, at most 500.
+        state: Only those in this state; unspecified: all.
+        """
+        return self._pages(t.LIST_ORGANISATIONS, {}, {"page_size": page_size, "state": state}, "organisations", timeout)
+
+    async def list_price_versions(
+        self,
+        *,
+        sku: str | None = None,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ListPriceVersionsResponse:
+        """ListPriceVersions lists all prices ever published, newest first.
+
+        All platform roles; action `price.list` on `catalog`.
+        """
+        return await self._call(t.LIST_PRICE_VERSIONS, {}, {"sku": sku, "page_size": page_size, "page_token": page_token}, None, None, timeout)
+
+    def iter_price_versions(
+        self,
+        *,
+        sku: str | None = None,
+        page_size: int | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.PriceVersion]:
+        """The items of all pages of `list_price_versions`."""
+        return self._pages(t.LIST_PRICE_VERSIONS, {}, {"sku": sku, "page_size": page_size}, "price_versions", timeout)
+
+    async def list_principals(
+        self,
+        *,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        name: str | None = None,
+        kind: m.PrincipalKind | None = None,
+        platform_role: m.PlatformRole | None = None,
+        disabled: bool | None = None,
+        timeout: float | None = None,
+    ) -> m.ListPrincipalsResponse:
+        """ListPrincipals lists all principals, in the order of their registration.
+
+        All platform roles; action `principal.list` on `platform`.
+
+        page_size: Default 50, at most 500.
+        name: Only this one, for example "user:alice".
+        kind: Only these; unspecified: all.
+        platform_role: Only those with this role; unspecified: all.
+        disabled: Only those that are disabled, or only those that are not; absent: all.
+        """
+        return await self._call(t.LIST_PRINCIPALS, {}, {"page_size": page_size, "page_token": page_token, "name": name, "kind": kind, "platform_role": platform_role, "disabled": disabled}, None, None, timeout)
+
+    def iter_principals(
+        self,
+        *,
+        page_size: int | None = None,
+        name: str | None = None,
+        kind: m.PrincipalKind | None = None,
+        platform_role: m.PlatformRole | None = None,
+        disabled: bool | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.Principal]:
+        """The items of all pages of `list_principals`.
+
+        page_size: Default 50, at most 500.
+        name: Only this one, for example "user:alice".
+        kind: Only these; unspecified: all.
+        platform_role: Only those with this role; unspecified: all.
+        disabled: Only those that are disabled, or only those that are not; absent: all.
+        """
+        return self._pages(t.LIST_PRINCIPALS, {}, {"page_size": page_size, "name": name, "kind": kind, "platform_role": platform_role, "disabled": disabled}, "principals", timeout)
+
+    async def list_project_invitations(
+        self,
+        project_id: str,
+        *,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        state: m.InvitationState | None = None,
+        timeout: float | None = None,
+    ) -> m.ListProjectInvitationsResponse:
+        """ListProjectInvitations lists the invitations into a project, newest first.
+
+        Owners, members and viewers of the project; action `invitation.list` on `project`.
+
+        page_size: Default 50, at most 500.
+        state: Only those in this state; unspecified: all.
+        """
+        return await self._call(t.LIST_PROJECT_INVITATIONS, {"project_id": project_id}, {"page_size": page_size, "page_token": page_token, "state": state}, None, None, timeout)
+
+    def iter_project_invitations(
+        self,
+        project_id: str,
+        *,
+        page_size: int | None = None,
+        state: m.InvitationState | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.Invitation]:
+        """The items of all pages of `list_project_invitations`.
+
+        page_size: Default 50, at most 500.
+        state: Only those in this state; unspecified: all.
+        """
+        return self._pages(t.LIST_PROJECT_INVITATIONS, {"project_id": project_id}, {"page_size": page_size, "state": state}, "invitations", timeout)
+
+    async def list_project_members(
+        self,
+        project_id: str,
+        *,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        principal: str | None = None,
+        role: m.MemberRole | None = None,
+        timeout: float | None = None,
+    ) -> m.ListProjectMembersResponse:
+        """ListProjectMembers lists the members of a project, in the order of their registration.
+
+        Owners, members and viewers of the project; action `project_member.list` on `project`.
+
+        page_size: Default 50, at most 500.
+        principal: Only this one, for example "user:alice".
+        role: Only those with this role; unspecified: all.
+        """
+        return await self._call(t.LIST_PROJECT_MEMBERS, {"project_id": project_id}, {"page_size": page_size, "page_token": page_token, "principal": principal, "role": role}, None, None, timeout)
+
+    def iter_project_members(
+        self,
+        project_id: str,
+        *,
+        page_size: int | None = None,
+        principal: str | None = None,
+        role: m.MemberRole | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.Member]:
+        """The items of all pages of `list_project_members`.
+
+        page_size: Default 50, at most 500.
+        principal: Only this one, for example "user:alice".
+        role: Only those with this role; unspecified: all.
+        """
+        return self._pages(t.LIST_PROJECT_MEMBERS, {"project_id": project_id}, {"page_size": page_size, "principal": principal, "role": role}, "members", timeout)
+
+    async def list_project_ssh_keys(
+        self,
+        project_id: str,
+        *,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ListProjectSshKeysResponse:
+        """ListProjectSshKeys lists the keys of a project, by name.
+
+        Owners, members and viewers of the project; action `project_ssh_key.list` on `project`.
+
+        page_size: Default 50, at most 500.
+        """
+        return await self._call(t.LIST_PROJECT_SSH_KEYS, {"project_id": project_id}, {"page_size": page_size, "page_token": page_token}, None, None, timeout)
+
+    def iter_project_ssh_keys(
+        self,
+        project_id: str,
+        *,
+        page_size: int | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.SshKey]:
+        """The items of all pages of `list_project_ssh_keys`.
+
+        page_size: Default 50, at most 500.
+        """
+        return self._pages(t.LIST_PROJECT_SSH_KEYS, {"project_id": project_id}, {"page_size": page_size}, "ssh_keys", timeout)
+
+    async def list_projects(
+        self,
+        *,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        organisation_id: str | None = None,
+        state: m.TenantState | None = None,
+        timeout: float | None = None,
+    ) -> m.ListProjectsResponse:
+        """ListProjects lists the projects that the caller is a member of, by organisation and slug.
+
+        Owners, members and viewers of the project; action `project.list` on `project`.
+
+        page_size: Default 50, at most 500.
+        organisation_id: Only those of this organisation.
+        state: Only those in this state; unspecified: all.
+        """
+        return await self._call(t.LIST_PROJECTS, {}, {"page_size": page_size, "page_token": page_token, "organisation_id": organisation_id, "state": state}, None, None, timeout)
+
+    def iter_projects(
+        self,
+        *,
+        page_size: int | None = None,
+        organisation_id: str | None = None,
+        state: m.TenantState | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.Project]:
+        """The items of all pages of `list_projects`.
+
+        page_size: Default 50, at most 500.
+        organisation_id: Only those of this organisation.
+        state: Only those in this state; unspecified: all.
+        """
+        return self._pages(t.LIST_PROJECTS, {}, {"page_size": page_size, "organisation_id": organisation_id, "state": state}, "projects", timeout)
+
+    async def list_queue(
+        self,
+        *,
+        region_code: str,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ListQueueResponse:
+        """ListQueue lists the queued requests of a region, by slot class in queue order.
+
+        All platform roles; action `queue.list` on `region`.
+
+        page_size: Default 50, at most 500.
+        """
+        return await self._call(t.LIST_QUEUE, {}, {"region_code": region_code, "page_size": page_size, "page_token": page_token}, None, None, timeout)
+
+    def iter_queue(
+        self,
+        *,
+        region_code: str,
+        page_size: int | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.QueuedRequest]:
+        """The items of all pages of `list_queue`.
+
+        page_size: Default 50, at most 500.
+        """
+        return self._pages(t.LIST_QUEUE, {}, {"region_code": region_code, "page_size": page_size}, "requests", timeout)
+
+    async def list_regions(
+        self,
+        *,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ListRegionsResponse:
+        """ListRegions lists all regions by code.
+
+        Every registered principal; action `region.list` on `catalog`.
+        """
+        return await self._call(t.LIST_REGIONS, {}, {"page_size": page_size, "page_token": page_token}, None, None, timeout)
+
+    def iter_regions(
+        self,
+        *,
+        page_size: int | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.Region]:
+        """The items of all pages of `list_regions`."""
+        return self._pages(t.LIST_REGIONS, {}, {"page_size": page_size}, "regions", timeout)
+
+    async def list_resource_slot_history(
+        self,
+        node_id: str,
+        slot_id: str,
+        *,
+        page_size: int | None = None,
+        timeout: float | None = None,
+    ) -> m.ListResourceSlotHistoryResponse:
+        """ListResourceSlotHistory lists what became of a slot, the newest first.
+
+        All platform roles; action `slot.list` on `node`.
+
+        page_size: Default 50, at most 500.
+        """
+        return await self._call(t.LIST_RESOURCE_SLOT_HISTORY, {"node_id": node_id, "slot_id": slot_id}, {"page_size": page_size}, None, None, timeout)
+
+    async def list_resource_slots(
+        self,
+        node_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> m.ListResourceSlotsResponse:
+        """ListResourceSlots lists a node's approved slots by index (H-16).
+
+        All platform roles; action `slot.list` on `node`.
+        """
+        return await self._call(t.LIST_RESOURCE_SLOTS, {"node_id": node_id}, {}, None, None, timeout)
+
+    async def list_service_accounts(
+        self,
+        project_id: str,
+        *,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ListServiceAccountsResponse:
+        """ListServiceAccounts lists the service accounts of a project, oldest first.
+
+        Owners, members and viewers of the project; action `service_account.list` on `project`.
+
+        page_size: Default 50, at most 500.
+        """
+        return await self._call(t.LIST_SERVICE_ACCOUNTS, {"project_id": project_id}, {"page_size": page_size, "page_token": page_token}, None, None, timeout)
+
+    def iter_service_accounts(
+        self,
+        project_id: str,
+        *,
+        page_size: int | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.ServiceAccount]:
+        """The items of all pages of `list_service_accounts`.
+
+        page_size: Default 50, at most 500.
+        """
+        return self._pages(t.LIST_SERVICE_ACCOUNTS, {"project_id": project_id}, {"page_size": page_size}, "service_accounts", timeout)
+
+    async def list_skus(
+        self,
+        *,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ListSkusResponse:
+        """ListSkus lists the SKUs with their allowed GPU counts, shapes and prices. Members see those that have a
+        price, administrators all.
+
+        Every registered principal; action `sku.list` on `catalog`.
+        """
+        return await self._call(t.LIST_SKUS, {}, {"page_size": page_size, "page_token": page_token}, None, None, timeout)
+
+    def iter_skus(
+        self,
+        *,
+        page_size: int | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.Sku]:
+        """The items of all pages of `list_skus`."""
+        return self._pages(t.LIST_SKUS, {}, {"page_size": page_size}, "skus", timeout)
+
+    async def list_ssh_keys(
+        self,
+        *,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ListSshKeysResponse:
+        """ListSshKeys lists the caller's keys, by name.
+
+        Every registered principal; action `ssh_key.list` on `principal`.
+
+        page_size: Default 50, at most 500.
+        """
+        return await self._call(t.LIST_SSH_KEYS, {}, {"page_size": page_size, "page_token": page_token}, None, None, timeout)
+
+    def iter_ssh_keys(
+        self,
+        *,
+        page_size: int | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.SshKey]:
+        """The items of all pages of `list_ssh_keys`.
+
+        page_size: Default 50, at most 500.
+        """
+        return self._pages(t.LIST_SSH_KEYS, {}, {"page_size": page_size}, "ssh_keys", timeout)
+
+    async def list_terminal_sessions(
+        self,
+        *,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        allocation_id: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ListTerminalSessionsResponse:
+        """ListTerminalSessions lists sessions, newest first.
+
+        All platform roles; action `terminal.list` on `session`.
+
+        allocation_id: Only sessions into this allocation.
+        """
+        return await self._call(t.LIST_TERMINAL_SESSIONS, {}, {"page_size": page_size, "page_token": page_token, "allocation_id": allocation_id}, None, None, timeout)
+
+    def iter_terminal_sessions(
+        self,
+        *,
+        page_size: int | None = None,
+        allocation_id: str | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.TerminalSession]:
+        """The items of all pages of `list_terminal_sessions`.
+
+        allocation_id: Only sessions into this allocation.
+        """
+        return self._pages(t.LIST_TERMINAL_SESSIONS, {}, {"page_size": page_size, "allocation_id": allocation_id}, "sessions", timeout)
+
+    async def list_timeline(
+        self,
+        allocation_id: str,
+        *,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ListTimelineResponse:
+        """ListTimeline lists the timeline of an allocation, oldest first.
+
+        Owners, members and viewers of the project; action `allocation.get` on `allocation`.
+        """
+        return await self._call(t.LIST_TIMELINE, {"allocation_id": allocation_id}, {"page_size": page_size, "page_token": page_token}, None, None, timeout)
+
+    def iter_timeline(
+        self,
+        allocation_id: str,
+        *,
+        page_size: int | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.TimelineEntry]:
+        """The items of all pages of `list_timeline`."""
+        return self._pages(t.LIST_TIMELINE, {"allocation_id": allocation_id}, {"page_size": page_size}, "entries", timeout)
+
+    async def list_usage(
+        self,
+        *,
+        project_id: str | None = None,
+        allocation_id: str | None = None,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ListUsageResponse:
+        """ListUsage lists usage intervals with exact money, newest first; open intervals count up to now.
+
+        All roles in the project; action `usage.list` on `project`.
+
+        allocation_id: Only this allocation.
+        """
+        return await self._call(t.LIST_USAGE, {}, {"project_id": project_id, "allocation_id": allocation_id, "page_size": page_size, "page_token": page_token}, None, None, timeout)
+
+    def iter_usage(
+        self,
+        *,
+        project_id: str | None = None,
+        allocation_id: str | None = None,
+        page_size: int | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.UsageInterval]:
+        """The items of all pages of `list_usage`.
+
+        allocation_id: Only this allocation.
+        """
+        return self._pages(t.LIST_USAGE, {}, {"project_id": project_id, "allocation_id": allocation_id, "page_size": page_size}, "intervals", timeout)
+
+    async def open_break_fix(
+        self,
+        node_id: str,
+        *,
+        fault: str,
+        slot_id: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.BreakFix:
+        """OpenBreakFix opens a record: the node is broken from now on and takes no new allocations; existing ones
+        continue.
+
+        Platform administrators and operators; action `break_fix.open` on `node`.
+
+        fault: What broke; at most 500 characters.
+        slot_id: Only for a fault of one slot.
+        """
+        return await self._call(t.OPEN_BREAK_FIX, {"node_id": node_id}, {}, {"slot_id": slot_id, "fault": fault}, idempotency_key, timeout)
+
+    async def plan_evacuation(
+        self,
+        *,
+        node_ids: list[str],
+        timeout: float | None = None,
+    ) -> m.EvacuationPlan:
+        """PlanEvacuation simulates the evacuation of nodes: where each of their allocations would fit, after those
+        before it. Nothing is executed.
+
+        All platform roles; action `capacity.plan` on `node`.
+
+        node_ids: The nodes to evacuate together: 1 to 32 of one region.
+        """
+        return await self._call(t.PLAN_EVACUATION, {}, {"node_ids": node_ids}, None, None, timeout)
+
+    async def put_project_allocation_limit(
+        self,
+        project_id: str,
+        *,
+        max_allocations: int | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ProjectAllocationLimit:
+        """PutProjectAllocationLimit sets the allocation quota of a project, over all SKUs. The scheduler does not
+        check that the project exists.
+
+        Platform administrators; action `quota.put` on `project`.
+
+        max_allocations: 0 allows none.
+        """
+        return await self._call(t.PUT_PROJECT_ALLOCATION_LIMIT, {"project_id": project_id}, {}, {"max_allocations": max_allocations}, idempotency_key, timeout)
+
+    async def put_project_network(
+        self,
+        *,
+        project_id: str | None = None,
+        vms_reach_each_other: bool | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ProjectNetwork:
+        """PutProjectNetwork changes the network setting of the caller's project. VMs that run follow within about a
+        minute.
+
+        Owners and members of the project; action `network.put` on `project`.
+
+        project_id: Optional for a member of exactly one.
+        vms_reach_each_other: As in ProjectNetwork.
+        """
+        return await self._call(t.PUT_PROJECT_NETWORK, {}, {}, {"project_id": project_id, "vms_reach_each_other": vms_reach_each_other}, idempotency_key, timeout)
+
+    async def put_project_priority(
+        self,
+        project_id: str,
+        *,
+        priority: m.Priority,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ProjectPriority:
+        """PutProjectPriority sets the priority of a project, queued requests included. The scheduler does not check
+        that the project exists.
+
+        Platform administrators and operators; action `queue.prioritise` on `project`.
+        """
+        return await self._call(t.PUT_PROJECT_PRIORITY, {"project_id": project_id}, {}, {"priority": priority}, idempotency_key, timeout)
+
+    async def put_project_quota(
+        self,
+        project_id: str,
+        sku: str,
+        *,
+        max_gpus: int | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ProjectQuota:
+        """PutProjectQuota sets the GPU quota of a project for a SKU. The scheduler does not check that the project
+        exists.
+
+        Platform administrators; action `quota.put` on `project`.
+        """
+        return await self._call(t.PUT_PROJECT_QUOTA, {"project_id": project_id, "sku": sku}, {}, {"max_gpus": max_gpus}, idempotency_key, timeout)
+
+    async def put_project_reservation_limit(
+        self,
+        project_id: str,
+        *,
+        max_gpus: int | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ProjectReservationLimit:
+        """PutProjectReservationLimit sets how many GPUs the members of a project can reserve. The scheduler does not
+        check that the project exists.
+
+        Platform administrators; action `reservation.limit` on `project`.
+
+        max_gpus: Maximum GPUs of all reservations that members created and that have not ended; 0: only operators
+        can reserve.
+        """
+        return await self._call(t.PUT_PROJECT_RESERVATION_LIMIT, {"project_id": project_id}, {}, {"max_gpus": max_gpus}, idempotency_key, timeout)
+
+    async def put_region(
+        self,
+        region_code: str,
+        *,
+        region: m.Region,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Region:
+        """PutRegion creates or replaces a region.
+
+        Platform administrators; action `region.put` on `region`.
+        """
+        return await self._call(t.PUT_REGION, {"region_code": region_code}, {}, region, idempotency_key, timeout)
+
+    async def put_sku(
+        self,
+        sku_code: str,
+        *,
+        sku: m.Sku,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Sku:
+        """PutSku creates or replaces a SKU.
+
+        Platform administrators; action `sku.put` on `catalog`.
+
+        sku_code: Slug, for example "h200-sxm-slice".
+        """
+        return await self._call(t.PUT_SKU, {"sku_code": sku_code}, {}, sku, idempotency_key, timeout)
+
+    async def reboot_allocation(
+        self,
+        allocation_id: str,
+        *,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Allocation:
+        """RebootAllocation stops the VM of a running allocation and starts it again. Returns at once; watch
+        status.power.
+
+        Owners and members of the project; action `allocation.reboot` on `allocation`.
+        """
+        return await self._call(t.REBOOT_ALLOCATION, {"allocation_id": allocation_id}, {}, {}, idempotency_key, timeout)
+
+    async def release_allocation(
+        self,
+        allocation_id: str,
+        *,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Allocation:
+        """ReleaseAllocation ends an allocation: billing stops, the VM is deleted, the disk is wiped and verified
+        empty. A queued one leaves the queue and is released at once.
+
+        Owners and members of the project; action `allocation.release` on `allocation`.
+        """
+        return await self._call(t.RELEASE_ALLOCATION, {"allocation_id": allocation_id}, {}, {}, idempotency_key, timeout)
+
+    async def remove_organisation_member(
+        self,
+        organisation_id: str,
+        member_id: str,
+        *,
+        etag: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.RemoveOrganisationMemberResponse:
+        """RemoveOrganisationMember ends a membership: the principal's streams and terminals there end, too.
+
+        Owners of the organisation; action `organisation_member.remove` on `organisation`.
+
+        etag: Of the member that was read; another one makes the call fail with ABORTED. Empty: not checked.
+        """
+        return await self._call(t.REMOVE_ORGANISATION_MEMBER, {"organisation_id": organisation_id, "member_id": member_id}, {"etag": etag}, {}, idempotency_key, timeout)
+
+    async def remove_project_member(
+        self,
+        project_id: str,
+        member_id: str,
+        *,
+        etag: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.RemoveProjectMemberResponse:
+        """RemoveProjectMember ends a membership: the principal's streams and terminals there end, too.
+
+        Owners of the project; action `project_member.remove` on `project`.
+
+        etag: Of the member that was read; another one makes the call fail with ABORTED. Empty: not checked.
+        """
+        return await self._call(t.REMOVE_PROJECT_MEMBER, {"project_id": project_id, "member_id": member_id}, {"etag": etag}, {}, idempotency_key, timeout)
+
+    async def repair_resource_slot(
+        self,
+        node_id: str,
+        slot_id: str,
+        *,
+        reason: str,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.SlotRepair:
+        """RepairResourceSlot wipes a cleanup_blocked slot, verifies it empty and makes it available again. It is the
+        only way out of cleanup_blocked (CON-25). Returns at once; watch the slot's status.
+
+        Platform administrators and operators; action `slot.repair` on `slot`.
+
+        reason: Reason, for the audit trail.
+        """
+        return await self._call(t.REPAIR_RESOURCE_SLOT, {"node_id": node_id, "slot_id": slot_id}, {}, {"reason": reason}, idempotency_key, timeout)
+
+    async def report_node_finding(
+        self,
+        node_id: str,
+        *,
+        source: str,
+        code: str,
+        severity: m.FindingSeverity,
+        slot_id: str | None = None,
+        device: str | None = None,
+        message: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.NodeFinding:
+        """ReportNodeFinding attaches what an outside health agent has found. The open finding of the same source, code
+        and device is updated instead. A critical one disables its slot, or cordons its node.
+
+        Platform administrators and operators; action `finding.report` on `node`.
+
+        source: The agent, a DNS label: "dcgm", "nvsentinel".
+        code: The agent's own name of the fault; at most 100 characters.
+        slot_id: The slot that it is about; empty: the host.
+        device: The device, for example its PCI address or UUID; at most 100 characters. Empty: the host.
+        message: For operators; at most 500 characters.
+        """
+        return await self._call(t.REPORT_NODE_FINDING, {"node_id": node_id}, {}, {"slot_id": slot_id, "source": source, "code": code, "device": device, "severity": severity, "message": message}, idempotency_key, timeout)
+
+    async def resolve_node_finding(
+        self,
+        node_id: str,
+        finding_id: str,
+        *,
+        resolution: str,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.NodeFinding:
+        """ResolveNodeFinding closes a finding. What it took out of sale stays out until an operator returns it.
+
+        Platform administrators and operators; action `finding.resolve` on `node`.
+
+        resolution: Why it is over; at most 500 characters.
+        """
+        return await self._call(t.RESOLVE_NODE_FINDING, {"node_id": node_id, "finding_id": finding_id}, {}, {"resolution": resolution}, idempotency_key, timeout)
+
+    async def resume_organisation(
+        self,
+        organisation_id: str,
+        *,
+        etag: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Organisation:
+        """ResumeOrganisation makes a suspended organisation active again.
+
+        Platform administrators; action `organisation.resume` on `organisation`.
+
+        etag: Of the organisation that was read; another one makes the call fail with ABORTED. Empty: not checked.
+        """
+        return await self._call(t.RESUME_ORGANISATION, {"organisation_id": organisation_id}, {}, {"etag": etag}, idempotency_key, timeout)
+
+    async def resume_project(
+        self,
+        project_id: str,
+        *,
+        etag: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Project:
+        """ResumeProject makes a suspended project active again. For owners; one that an administrator of the platform
+        suspended only an administrator resumes.
+
+        Owners of the project; action `project.resume` on `project`.
+
+        etag: Of the project that was read; another one makes the call fail with ABORTED. Empty: not checked.
+        """
+        return await self._call(t.RESUME_PROJECT, {"project_id": project_id}, {}, {"etag": etag}, idempotency_key, timeout)
+
+    async def retire_node(
+        self,
+        node_id: str,
+        *,
+        reason: str,
+        etag: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Node:
+        """RetireNode takes a node and all its slots out of service for good. It is drained before; its host counts for
+        nothing any more.
+
+        Platform administrators and operators; action `node.retire` on `node`.
+
+        reason: For the other operators; at most 500 characters.
+        etag: Of the node that was read; another one makes the call fail with ABORTED. Empty: not checked.
+        """
+        return await self._call(t.RETIRE_NODE, {"node_id": node_id}, {}, {"etag": etag, "reason": reason}, idempotency_key, timeout)
+
+    async def retire_resource_slot(
+        self,
+        node_id: str,
+        slot_id: str,
+        *,
+        reason: str,
+        etag: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ResourceSlot:
+        """RetireResourceSlot takes a slot out of service for good. Its devices can be discovered and approved as
+        another slot.
+
+        Platform administrators and operators; action `slot.retire` on `slot`.
+
+        reason: For the other operators; at most 500 characters.
+        etag: Of the slot that was read; another one makes the call fail with ABORTED. Empty: not checked.
+        """
+        return await self._call(t.RETIRE_RESOURCE_SLOT, {"node_id": node_id, "slot_id": slot_id}, {}, {"etag": etag, "reason": reason}, idempotency_key, timeout)
+
+    async def revoke_invitation(
+        self,
+        invitation_id: str,
+        *,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Invitation:
+        """RevokeInvitation makes an invitation that is not accepted worthless. For owners of what it is for.
+
+        Owners of the project; action `invitation.revoke` on `invitation`.
+        """
+        return await self._call(t.REVOKE_INVITATION, {"invitation_id": invitation_id}, {}, {}, idempotency_key, timeout)
+
+    async def rotate_api_key(
+        self,
+        project_id: str,
+        service_account_id: str,
+        api_key_id: str,
+        *,
+        overlap: str | None = None,
+        expire_time: datetime | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ApiKey:
+        """RotateApiKey makes a key with the same name and scopes, and lets the old one expire after an overlap in
+        which both are good. The secret is in this answer and nowhere else. A key is rotated once.
+
+        Owners of the project; action `api_key.rotate` on `project`.
+
+        overlap: How long the old key is good still, at most 7 days; left out: one day.
+        expire_time: Of the new key; left out: as long after now as the old key's expiry was after its creation.
+        """
+        return await self._call(t.ROTATE_API_KEY, {"project_id": project_id, "service_account_id": service_account_id, "api_key_id": api_key_id}, {}, {"overlap": overlap, "expire_time": expire_time}, idempotency_key, timeout)
+
+    async def set_image_status(
+        self,
+        slug: str,
+        *,
+        status: m.ImageStatus,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Image:
+        """SetImageStatus enables or disables an image.
+
+        Platform administrators and operators; action `image.update` on `catalog`.
+        """
+        return await self._call(t.SET_IMAGE_STATUS, {"slug": slug}, {}, {"status": status}, idempotency_key, timeout)
+
+    async def set_platform_role(
+        self,
+        principal_id: str,
+        *,
+        platform_role: m.PlatformRole | None = None,
+        etag: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Principal:
+        """SetPlatformRole gives a principal a role on the whole platform, or takes it. Refused for a service account
+        as an administrator, and when no administrator would be left.
+
+        Platform administrators; action `principal.set_platform_role` on `principal`.
+
+        platform_role: Unspecified: none.
+        etag: Of the principal that was read; another one makes the call fail with ABORTED. Empty: not checked.
+        """
+        return await self._call(t.SET_PLATFORM_ROLE, {"principal_id": principal_id}, {}, {"platform_role": platform_role, "etag": etag}, idempotency_key, timeout)
+
+    async def start_allocation(
+        self,
+        allocation_id: str,
+        *,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Allocation:
+        """StartAllocation starts the VM of a stopped allocation on its own disk and address. Returns at once; watch
+        status.power.
+
+        Owners and members of the project; action `allocation.start` on `allocation`.
+        """
+        return await self._call(t.START_ALLOCATION, {"allocation_id": allocation_id}, {}, {}, idempotency_key, timeout)
+
+    async def start_node_maintenance(
+        self,
+        node_id: str,
+        *,
+        reason: str,
+        etag: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.NodePlacement:
+        """StartNodeMaintenance takes an empty node out of service, for work on its host. UncordonNode ends it.
+
+        Platform administrators and operators; action `node.maintain` on `node`.
+
+        reason: For the other operators; at most 500 characters.
+        etag: Of the placement that was read; another one makes the call fail with ABORTED. Empty: not checked.
+        """
+        return await self._call(t.START_NODE_MAINTENANCE, {"node_id": node_id}, {}, {"reason": reason, "etag": etag}, idempotency_key, timeout)
+
+    async def stop_allocation(
+        self,
+        allocation_id: str,
+        *,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Allocation:
+        """StopAllocation shuts the VM of a running allocation down, and stops it hard when the guest does not end in
+        time. It keeps its id, disk, address and GPUs: a stopped allocation is billed like a running one. Returns at
+        once; watch status.power.
+
+        Owners and members of the project; action `allocation.stop` on `allocation`.
+        """
+        return await self._call(t.STOP_ALLOCATION, {"allocation_id": allocation_id}, {}, {}, idempotency_key, timeout)
+
+    async def suggest_defragmentation(
+        self,
+        *,
+        region_code: str,
+        sku: str,
+        gpu_count: int,
+        max_moves: int | None = None,
+        timeout: float | None = None,
+    ) -> m.DefragmentationSuggestion:
+        """SuggestDefragmentation finds the fewest moves that let more launches of a size fit. Nothing is executed.
+
+        All platform roles; action `capacity.plan` on `region`.
+
+        sku: A SKU of shape gpu_slice.
+        gpu_count: GPUs per launch.
+        max_moves: Maximum allocations to move, at most 64; 0: 8.
+        """
+        return await self._call(t.SUGGEST_DEFRAGMENTATION, {}, {"region_code": region_code, "sku": sku, "gpu_count": gpu_count, "max_moves": max_moves}, None, None, timeout)
+
+    async def suspend_organisation(
+        self,
+        organisation_id: str,
+        *,
+        reason: str,
+        etag: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Organisation:
+        """SuspendOrganisation stops launches and starts in all projects of an organisation.
+
+        Platform administrators; action `organisation.suspend` on `organisation`.
+
+        reason: Shown to its members; at most 500 characters.
+        etag: Of the organisation that was read; another one makes the call fail with ABORTED. Empty: not checked.
+        """
+        return await self._call(t.SUSPEND_ORGANISATION, {"organisation_id": organisation_id}, {}, {"etag": etag, "reason": reason}, idempotency_key, timeout)
+
+    async def suspend_project(
+        self,
+        project_id: str,
+        *,
+        etag: str | None = None,
+        reason: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Project:
+        """SuspendProject stops launches and starts; what runs goes on, and can be read, stopped and released. For
+        owners.
+
+        Owners of the project; action `project.suspend` on `project`.
+
+        etag: Of the project that was read; another one makes the call fail with ABORTED. Empty: not checked.
+        reason: Shown to its members; at most 500 characters.
+        """
+        return await self._call(t.SUSPEND_PROJECT, {"project_id": project_id}, {}, {"etag": etag, "reason": reason}, idempotency_key, timeout)
+
+    async def uncordon_node(
+        self,
+        node_id: str,
+        *,
+        reason: str | None = None,
+        etag: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.NodePlacement:
+        """UncordonNode ends a cordon, a drain or a maintenance. A broken node is returned by closing its break-fix
+        records.
+
+        Platform administrators and operators; action `node.uncordon` on `node`.
+
+        etag: Of the placement that was read; another one makes the call fail with ABORTED. Empty: not checked.
+        """
+        return await self._call(t.UNCORDON_NODE, {"node_id": node_id}, {}, {"reason": reason, "etag": etag}, idempotency_key, timeout)
+
+    async def update_node(
+        self,
+        node_id: str,
+        *,
+        etag: str | None = None,
+        mode: str | None = None,
+        max_vms_per_node: int | None = None,
+        labels: m.NodeLabels | None = None,
+        reason: str | None = None,
+        rack: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Node:
+        """UpdateNode changes labels, mode or VM limit. Mode and limit change only while no slot of the node is on sale
+        and nobody has anything of it: drain the node first (A-48, A-49).
+
+        Platform administrators and operators; action `node.update` on `node`.
+
+        etag: Of the node that was read; another one makes the call fail with ABORTED. Empty: not checked.
+        mode: "slice" or "baremetal"; empty: unchanged.
+        max_vms_per_node: Absent: unchanged; 0: no limit.
+        labels: Absent: unchanged.
+        reason: For the other operators; at most 500 characters.
+        rack: Absent: unchanged. Rack or failure domain: letters, digits, dots, underscores and hyphens, at most 63;
+        empty: unknown.
+        """
+        return await self._call(t.UPDATE_NODE, {"node_id": node_id}, {}, {"etag": etag, "mode": mode, "max_vms_per_node": max_vms_per_node, "labels": labels, "reason": reason, "rack": rack}, idempotency_key, timeout)
+
+    async def update_organisation(
+        self,
+        organisation_id: str,
+        *,
+        display_name: str,
+        etag: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Organisation:
+        """UpdateOrganisation changes the display name. For owners.
+
+        Owners of the organisation; action `organisation.update` on `organisation`.
+
+        display_name: At most 200 characters.
+        etag: Of the organisation that was read; another one makes the call fail with ABORTED. Empty: not checked.
+        """
+        return await self._call(t.UPDATE_ORGANISATION, {"organisation_id": organisation_id}, {}, {"etag": etag, "display_name": display_name}, idempotency_key, timeout)
+
+    async def update_organisation_member(
+        self,
+        organisation_id: str,
+        member_id: str,
+        *,
+        role: m.MemberRole,
+        etag: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Member:
+        """UpdateOrganisationMember changes the role of a member.
+
+        Owners of the organisation; action `organisation_member.update` on `organisation`.
+
+        etag: Of the member that was read; another one makes the call fail with ABORTED. Empty: not checked.
+        """
+        return await self._call(t.UPDATE_ORGANISATION_MEMBER, {"organisation_id": organisation_id, "member_id": member_id}, {}, {"role": role, "etag": etag}, idempotency_key, timeout)
+
+    async def update_project(
+        self,
+        project_id: str,
+        *,
+        display_name: str,
+        etag: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Project:
+        """UpdateProject changes the display name. For owners.
+
+        Owners of the project; action `project.update` on `project`.
+
+        display_name: At most 200 characters.
+        etag: Of the project that was read; another one makes the call fail with ABORTED. Empty: not checked.
+        """
+        return await self._call(t.UPDATE_PROJECT, {"project_id": project_id}, {}, {"etag": etag, "display_name": display_name}, idempotency_key, timeout)
+
+    async def update_project_member(
+        self,
+        project_id: str,
+        member_id: str,
+        *,
+        role: m.MemberRole,
+        etag: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Member:
+        """UpdateProjectMember changes the role of a member.
+
+        Owners of the project; action `project_member.update` on `project`.
+
+        etag: Of the member that was read; another one makes the call fail with ABORTED. Empty: not checked.
+        """
+        return await self._call(t.UPDATE_PROJECT_MEMBER, {"project_id": project_id, "member_id": member_id}, {}, {"role": role, "etag": etag}, idempotency_key, timeout)
+
+    def watch_allocation(
+        self,
+        allocation_id: str,
+        *,
+        resume_token: str | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.WatchAllocationResponse]:
+        """WatchAllocation streams one allocation and its timeline: first the current state, then every change. A
+        timeline entry is sent when it begins and when it changes; no entry is skipped. The stream ends with an end
+        message once the allocation is released or failed and everything has been sent.
+
+        Owners, members and viewers of the project; action `allocation.get` on `allocation`.
+
+        resume_token: Of the last message of an earlier stream of the same allocation: go on after it.
+        """
+        return self._watch(t.WATCH_ALLOCATION, {"allocation_id": allocation_id}, {"resume_token": resume_token}, timeout)
+
+    def watch_allocations(
+        self,
+        *,
+        project_id: str | None = None,
+        resume_token: str | None = None,
+        include_ended: bool | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.WatchAllocationsResponse]:
+        """WatchAllocations streams the project's allocations: first all of them, then every change. States can be
+        skipped when they change faster than the stream is read; the last one is always sent.
+
+        Owners, members and viewers of the project; action `allocation.list` on `project`.
+
+        project_id: Optional when the caller belongs to exactly one.
+        resume_token: Of the last message of an earlier stream with the same project and include_ended: go on after
+        it.
+        include_ended: Include released and failed ones at the start. One that ends while watched is always sent.
+        """
+        return self._watch(t.WATCH_ALLOCATIONS, {}, {"project_id": project_id, "resume_token": resume_token, "include_ended": include_ended}, timeout)
+
+    def watch_nodes(
+        self,
+        *,
+        resume_token: str | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.WatchNodesResponse]:
+        """WatchNodes streams nodes and their slots: first all of them, then every change. A heartbeat alone is no
+        change. States can be skipped; the last one is always sent.
+
+        All platform roles; action `node.list` on `region`.
+
+        resume_token: Of the last message of an earlier stream: go on after it.
+        """
+        return self._watch(t.WATCH_NODES, {}, {"resume_token": resume_token}, timeout)

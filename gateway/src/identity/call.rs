@@ -1,0 +1,275 @@
+//! One call of a method that the gateway answers itself: who calls, what that one may see and change, and a change as one
+//! transaction with its idempotency key and its audit row (P4, P10).
+use gpuaas_common::id::IdGen;
+use gpuaas_common::idempotency::{self, Lookup, Scope};
+use gpuaas_common::{Error, Result, audit, id};
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use serde_json::Value;
+use sqlx::{PgConnection, Postgres, Transaction};
+use tonic::Code;
+use uuid::Uuid;
+
+use crate::app::App;
+use crate::auth::sessions::Session;
+use crate::contract::route::Route;
+use crate::store::{
+    self, Group, OrganisationRow, Principal, ProjectRow, Role, TenantState, find_organisation,
+    find_project,
+};
+
+/// One call.
+pub struct Call<'a> {
+    /// What every request needs.
+    pub app: &'a App,
+    /// The method.
+    pub route: &'a Route,
+    /// Who calls.
+    pub session: &'a Session,
+    /// Given with every change.
+    pub key: Option<&'a str>,
+    /// Of the HTTP request.
+    pub request_id: &'a str,
+}
+
+/// A change that has begun, or that was made before under the same key.
+pub(super) enum Begun {
+    /// To be made in this transaction.
+    Fresh(Transaction<'static, Postgres>),
+    /// Made; the id of what it led to.
+    Replay(Uuid),
+}
+
+impl<'a> Call<'a> {
+    pub(super) fn principal(&self) -> &'a Principal {
+        &self.session.principal
+    }
+
+    pub(super) fn me(&self) -> Uuid {
+        self.principal().id
+    }
+
+    /// Every platform role reads what is anybody's.
+    pub(super) fn sees_all(&self) -> bool {
+        self.principal().platform_role.is_some() && self.session.identity.second_factor
+    }
+
+    pub(super) fn new_id(&self) -> Uuid {
+        IdGen::new(self.app.cell).next()
+    }
+
+    pub(super) async fn conn(&self) -> Result<sqlx::pool::PoolConnection<Postgres>> {
+        Ok(self.app.pool.acquire().await?)
+    }
+
+    /// Begins a change that leads to `resource`. Of two calls with one key the second waits here for the first.
+    pub(super) async fn begin(
+        &self,
+        request: &impl prost::Message,
+        resource: Uuid,
+    ) -> Result<Begun> {
+        let key = self.key.ok_or_else(|| {
+            Error::new(
+                Code::InvalidArgument,
+                ErrorReason::IdempotencyKeyMissing,
+                "every change needs the header X-Idempotency-Key",
+            )
+        })?;
+        let scope = Scope {
+            principal: &self.principal().name,
+            method: self.route.method.full_name(),
+            key,
+        };
+        let hash = idempotency::hash(request);
+        let mut tx = self.app.pool.begin().await?;
+        match idempotency::take(&mut tx, scope, &hash, &resource.to_string()).await? {
+            Lookup::Fresh => Ok(Begun::Fresh(tx)),
+            Lookup::Replay { resource_id } => Ok(Begun::Replay(
+                id::parse("id", &resource_id).map_err(Error::internal)?,
+            )),
+        }
+    }
+
+    /// Ends a change: its audit row, then all of it or nothing.
+    pub(super) async fn commit(
+        &self,
+        mut tx: Transaction<'static, Postgres>,
+        resource: Uuid,
+        detail: Value,
+    ) -> Result<()> {
+        self.record(&mut tx, resource, detail).await?;
+        Ok(tx.commit().await?)
+    }
+
+    /// The audit row of a change.
+    pub(super) async fn record(
+        &self,
+        conn: &mut PgConnection,
+        resource: Uuid,
+        detail: Value,
+    ) -> Result<()> {
+        let entry = audit::Entry {
+            principal: &self.principal().name,
+            action: &self.route.access.action,
+            resource: &self.route.access.resource,
+            resource_id: &resource.to_string(),
+            request_id: self.request_id,
+            detail,
+        };
+        audit::record(conn, entry).await
+    }
+
+    /// An organisation that the caller may see; to others there is none.
+    pub(super) async fn organisation(
+        &self,
+        conn: &mut PgConnection,
+        given: &str,
+    ) -> Result<OrganisationRow> {
+        let id = known_id(given, organisation_unknown)?;
+        let found = find_organisation(conn, id, self.me()).await?;
+        found
+            .filter(|row| row.role.is_some() || row.has_project || self.sees_all())
+            .ok_or_else(organisation_unknown)
+    }
+
+    /// A project that the caller may see; to others there is none.
+    pub(super) async fn project(&self, conn: &mut PgConnection, given: &str) -> Result<ProjectRow> {
+        let id = known_id(given, project_unknown)?;
+        let found = find_project(conn, id, self.me()).await?;
+        found
+            .filter(|row| row.role.is_some() || self.sees_all())
+            .ok_or_else(project_unknown)
+    }
+
+    /// Refuses who has neither this role, or a stronger one, nor administers the platform.
+    pub(super) fn needs(&self, role: Option<Role>, least: Role) -> Result<()> {
+        // what an administrator may do more than others takes the second factor that the settings ask for
+        let administers = self.principal().is_admin() && self.session.identity.second_factor;
+        if administers || role.is_some_and(|role| role >= least) {
+            return Ok(());
+        }
+        let who = match least {
+            Role::Owner => "This needs an owner.",
+            _ => "This needs a member with the role member or owner.",
+        };
+        Err(
+            Error::new(Code::PermissionDenied, ErrorReason::PermissionDenied, who)
+                .meta("action", self.route.access.action.clone()),
+        )
+    }
+
+    /// The organisation or project of a request, locked, whose owner calls and that is not closed. The lock comes first: who
+    /// owns it, and its state, are as they are then.
+    pub(super) async fn owned(&self, conn: &mut PgConnection, of: Of<'_>) -> Result<Owned> {
+        match of {
+            Of::Organisation(given) => {
+                let id = known_id(given, organisation_unknown)?;
+                store::lock_organisation(conn, id).await?;
+                let row = self.organisation(conn, given).await?;
+                self.needs(row.role, Role::Owner)?;
+                not_closed(row.state)?;
+                Ok(Owned {
+                    group: Group::Organisation(id),
+                    name: row.slug,
+                })
+            }
+            Of::Project(given) => {
+                let id = known_id(given, project_unknown)?;
+                store::lock_project(conn, id).await?;
+                let row = self.project(conn, given).await?;
+                self.needs(row.role, Role::Owner)?;
+                not_closed(row.state())?;
+                Ok(Owned {
+                    group: Group::Project(id),
+                    name: format!("{}/{}", row.organisation, row.slug),
+                })
+            }
+        }
+    }
+
+    /// The same for who only reads.
+    pub(super) async fn seen(&self, conn: &mut PgConnection, of: Of<'_>) -> Result<Group> {
+        match of {
+            // who is only in a project of it sees that there is an organisation, and not who is in it
+            Of::Organisation(given) => {
+                let row = self.organisation(conn, given).await?;
+                if row.role.is_none() && !self.sees_all() {
+                    self.needs(None, Role::Owner)?;
+                }
+                Ok(Group::Organisation(row.id))
+            }
+            Of::Project(given) => Ok(Group::Project(self.project(conn, given).await?.id)),
+        }
+    }
+}
+
+/// What a request names.
+#[derive(Clone, Copy)]
+pub(super) enum Of<'a> {
+    /// An organisation, by the text of its id.
+    Organisation(&'a str),
+    /// A project, by the text of its id.
+    Project(&'a str),
+}
+
+/// What the caller owns.
+pub(super) struct Owned {
+    /// Which.
+    pub group: Group,
+    /// Its slugs.
+    pub name: String,
+}
+
+/// An id of a path. A text that is no id names nothing that there is.
+pub(super) fn known_id(given: &str, unknown: impl Fn() -> Error) -> Result<Uuid> {
+    given.parse().map_err(|_| unknown())
+}
+
+/// Refuses what is closed.
+pub(super) fn not_closed(state: TenantState) -> Result<()> {
+    if state == TenantState::Closed {
+        return Err(Error::new(
+            Code::FailedPrecondition,
+            ErrorReason::ProjectClosed,
+            "It is closed, for good.",
+        ));
+    }
+    Ok(())
+}
+
+pub(super) fn organisation_unknown() -> Error {
+    Error::new(
+        Code::NotFound,
+        ErrorReason::NotFound,
+        "no such organisation",
+    )
+    .field("organisation_id", "must be one of your organisations")
+}
+
+pub(super) fn project_unknown() -> Error {
+    Error::new(
+        Code::NotFound,
+        ErrorReason::ProjectUnknown,
+        "no such project",
+    )
+    .field("project_id", "must be one of your projects")
+}
+
+/// Nothing of this kind that the caller may see.
+pub(super) fn unknown(field: &'static str, what: &str) -> Error {
+    Error::new(
+        Code::NotFound,
+        ErrorReason::NotFound,
+        format!("no such {what}"),
+    )
+    .field(field, format!("must be an existing {what}"))
+}
+
+/// A name is taken.
+pub(super) fn taken(field: &'static str, rule: &str) -> Error {
+    Error::new(
+        Code::AlreadyExists,
+        ErrorReason::AlreadyExists,
+        format!("{field}: {rule}"),
+    )
+    .field(field, rule)
+}

@@ -1,0 +1,374 @@
+//! `InvitationService`: how people who are not registered become members.
+use aws_lc_rs::digest;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use gpuaas_common::{Error, Result, page};
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use gpuaas_proto::gpuaas::identity::v1 as pb;
+use jiff::Timestamp;
+use jiff_sqlx::ToSqlx as _;
+use serde_json::json;
+use sqlx::PgConnection;
+use tonic::Code;
+use uuid::Uuid;
+
+use super::call::{Begun, Call, Of, Owned, known_id, unknown};
+use super::{parse, wire};
+use crate::auth::verify::Identity;
+use crate::store::{
+    self, Group, InvitationRow, InvitationState, NewInvitation, NewUser, TenantState,
+};
+
+/// What every token begins with, so that scanners of secrets know one.
+const PREFIX: &str = "gpi_";
+/// Random bytes of a token.
+const TOKEN_BYTES: usize = 32;
+
+pub(super) async fn create_for_organisation(
+    call: &Call<'_>,
+    request: pb::CreateOrganisationInvitationRequest,
+) -> Result<pb::Invitation> {
+    let of = Of::Organisation(&request.organisation_id);
+    let asked = (
+        request.email.as_str(),
+        request.role,
+        request.expire_time.as_ref(),
+    );
+    create(call, &request, of, asked).await
+}
+
+pub(super) async fn create_for_project(
+    call: &Call<'_>,
+    request: pb::CreateProjectInvitationRequest,
+) -> Result<pb::Invitation> {
+    let of = Of::Project(&request.project_id);
+    let asked = (
+        request.email.as_str(),
+        request.role,
+        request.expire_time.as_ref(),
+    );
+    create(call, &request, of, asked).await
+}
+
+async fn create(
+    call: &Call<'_>,
+    request: &impl prost::Message,
+    of: Of<'_>,
+    (email, role, end): (&str, i32, Option<&prost_types::Timestamp>),
+) -> Result<pb::Invitation> {
+    let email = parse::email(email)?;
+    let role = parse::role(role)?;
+    let expire_time = parse::invitation_end(end, Timestamp::now())?;
+    let id = call.new_id();
+    let (id, token) = match call.begin(request, id).await? {
+        // the token is shown once: who has lost it revokes the invitation, and makes another
+        Begun::Replay(made) => (made, String::new()),
+        Begun::Fresh(mut tx) => {
+            let Owned { group, name } = call.owned(&mut tx, of).await?;
+            let token = new_token()?;
+            let new = NewInvitation {
+                id,
+                group,
+                email: &email,
+                role,
+                token_hash: &hash(&token),
+                inviter: &call.principal().name,
+                expire_time: expire_time.to_sqlx(),
+            };
+            store::insert_invitation(&mut tx, &new).await?;
+            let detail =
+                json!({ "invitation_id": id, "email": email, "role": role.as_str(), "of": name });
+            call.commit(tx, group.id(), detail).await?;
+            (id, token)
+        }
+    };
+    let mut invitation = shown(call, id).await?;
+    invitation.token = token;
+    Ok(invitation)
+}
+
+fn new_token() -> Result<String> {
+    let mut bytes = [0; TOKEN_BYTES];
+    aws_lc_rs::rand::fill(&mut bytes).map_err(|_| Error::internal("no random bytes"))?;
+    Ok(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes)))
+}
+
+fn hash(token: &str) -> Vec<u8> {
+    digest::digest(&digest::SHA256, token.as_bytes())
+        .as_ref()
+        .to_vec()
+}
+
+pub(super) async fn list_of_organisation(
+    call: &Call<'_>,
+    request: pb::ListOrganisationInvitationsRequest,
+) -> Result<pb::ListOrganisationInvitationsResponse> {
+    let of = Of::Organisation(&request.organisation_id);
+    let asked = (
+        request.page_size,
+        request.page_token.as_str(),
+        request.state,
+    );
+    let (invitations, next_page_token) = list(call, of, asked).await?;
+    Ok(pb::ListOrganisationInvitationsResponse {
+        invitations,
+        next_page_token,
+    })
+}
+
+pub(super) async fn list_of_project(
+    call: &Call<'_>,
+    request: pb::ListProjectInvitationsRequest,
+) -> Result<pb::ListProjectInvitationsResponse> {
+    let of = Of::Project(&request.project_id);
+    let asked = (
+        request.page_size,
+        request.page_token.as_str(),
+        request.state,
+    );
+    let (invitations, next_page_token) = list(call, of, asked).await?;
+    Ok(pb::ListProjectInvitationsResponse {
+        invitations,
+        next_page_token,
+    })
+}
+
+async fn list(
+    call: &Call<'_>,
+    of: Of<'_>,
+    (size, token, state): (i32, &str, i32),
+) -> Result<(Vec<pb::Invitation>, String)> {
+    let page = parse::Page::of(size)?;
+    let number = state.to_string();
+    let state = parse::invitation_state(state)?;
+    let mut conn = call.conn().await?;
+    let group = call.seen(&mut conn, of).await?;
+    let id = group.id().to_string();
+    let query = ["invitations", &id, &number];
+    let before = page::decode(token, &query)?.unwrap_or_else(Uuid::max);
+    let rows = store::list_invitations(&mut conn, group, state, before, page.limit()).await?;
+    let (rows, next) = page.cut(rows, &query, |row| row.id);
+    Ok((rows.into_iter().map(wire::invitation).collect(), next))
+}
+
+pub(super) async fn revoke(
+    call: &Call<'_>,
+    request: pb::RevokeInvitationRequest,
+) -> Result<pb::Invitation> {
+    let id = known_id(&request.invitation_id, invitation_unknown)?;
+    if let Begun::Fresh(mut tx) = call.begin(&request, id).await? {
+        let row = store::find_invitation(&mut tx, id).await?;
+        let row = row.ok_or_else(invitation_unknown)?;
+        let target = row.group.id().to_string();
+        let of = match row.group {
+            Group::Organisation(_) => Of::Organisation(&target),
+            Group::Project(_) => Of::Project(&target),
+        };
+        // of what the caller cannot see there is no invitation either
+        match call.owned(&mut tx, of).await {
+            Err(error) if error.code() == Code::NotFound => return Err(invitation_unknown()),
+            other => other?,
+        };
+        // as it is under the lock
+        let row = store::find_invitation(&mut tx, id).await?;
+        let row = row.ok_or_else(invitation_unknown)?;
+        match row.state() {
+            InvitationState::Pending | InvitationState::Expired => {}
+            InvitationState::Accepted | InvitationState::Revoked => {
+                return Err(Error::new(
+                    Code::FailedPrecondition,
+                    ErrorReason::StateConflict,
+                    "The invitation is accepted or revoked already.",
+                ));
+            }
+        }
+        store::revoke_invitation(&mut tx, id).await?;
+        let detail = json!({ "email": row.email, "of": row.target });
+        call.commit(tx, id, detail).await?;
+    }
+    shown(call, id).await
+}
+
+fn invitation_unknown() -> Error {
+    unknown("invitation_id", "invitation")
+}
+
+/// One refusal for all: who tries tokens learns nothing.
+fn invalid() -> Error {
+    Error::new(
+        Code::FailedPrecondition,
+        ErrorReason::InvitationInvalid,
+        "The invitation is not valid: ask for a new one.",
+    )
+    .field("token", "must be that of a pending invitation for you")
+}
+
+pub(super) async fn accept(
+    call: &Call<'_>,
+    request: pb::AcceptInvitationRequest,
+) -> Result<pb::Invitation> {
+    let identity = &call.session.identity;
+    let display_name = parse::display_name_or(&request.display_name, "")?;
+    if call.principal().kind != store::PrincipalKind::User {
+        return Err(invalid());
+    }
+    let mut tx = call.app.pool.begin().await?;
+    let row = store::lock_invitation(&mut tx, &hash(&request.token)).await?;
+    let row = row.ok_or_else(invalid)?;
+    // who has accepted it, and repeats that, has
+    if let Some((by, _)) = &row.accepted_by {
+        return if *by == call.me() {
+            Ok(wire::invitation(row))
+        } else {
+            Err(invalid())
+        };
+    }
+    let for_another = identity
+        .email
+        .as_ref()
+        .is_some_and(|email| email.to_lowercase() != row.email);
+    if row.state() != InvitationState::Pending
+        || row.target_state == TenantState::Closed
+        || for_another
+    {
+        return Err(invalid());
+    }
+    let principal = if call.session.is_registered() {
+        call.me()
+    } else {
+        register(call, &mut tx, &row, &display_name).await?
+    };
+    join(&mut tx, &row, principal).await?;
+    store::accept_invitation(&mut tx, row.id, principal).await?;
+    let detail = json!({ "role": row.role.as_str(), "of": row.target, "inviter": row.inviter });
+    call.commit(tx, row.id, detail).await?;
+    shown(call, row.id).await
+}
+
+/// Makes the principal a member, or a stronger one; never a weaker one.
+async fn join(conn: &mut PgConnection, row: &InvitationRow, principal: Uuid) -> Result<()> {
+    match row.group {
+        Group::Organisation(id) => store::lock_organisation(conn, id).await?,
+        Group::Project(id) => store::lock_project(conn, id).await?,
+    }
+    if store::insert_member(conn, row.group, principal, row.role).await? {
+        return Ok(());
+    }
+    let member = store::find_member(conn, row.group, principal).await?;
+    if member.is_some_and(|member| member.role < row.role) {
+        store::set_member_role(conn, row.group, principal, row.role).await?;
+    }
+    Ok(())
+}
+
+/// Registers the caller's identity.
+async fn register(
+    call: &Call<'_>,
+    conn: &mut PgConnection,
+    row: &InvitationRow,
+    display_name: &str,
+) -> Result<Uuid> {
+    let identity = &call.session.identity;
+    let email = identity.email.as_deref().unwrap_or_default();
+    for name in names(identity) {
+        let new = NewUser {
+            id: call.new_id(),
+            name: &name,
+            display_name: if display_name.is_empty() {
+                &name
+            } else {
+                display_name
+            },
+            email: if parse::email(email).is_ok() {
+                email
+            } else {
+                ""
+            },
+            issuer: &identity.issuer,
+            subject: &identity.subject,
+        };
+        if store::insert_user(conn, &new).await? {
+            let detail = json!({ "principal": name, "issuer": identity.issuer, "subject": identity.subject, "invitation_id": row.id });
+            call.record(conn, new.id, detail).await?;
+            return Ok(new.id);
+        }
+        // of two invitations that one identity accepts at once the first registers it
+        let made = store::principal_by_identity(conn, &identity.issuer, &identity.subject).await?;
+        if let Some(made) = made {
+            return Ok(made.id);
+        }
+    }
+    Err(Error::internal("no free name for a new principal"))
+}
+
+/// Names for an identity, best first: its address, else its subject; and with a part that no other identity has. Characters
+/// that no name has are left out.
+fn names(identity: &Identity) -> [String; 2] {
+    let plain = identity.email.as_deref().unwrap_or(&identity.subject);
+    let kept: String = plain
+        .chars()
+        .filter(|c| u8::try_from(*c).is_ok_and(parse::is_name_byte))
+        .take(100)
+        .collect();
+    let whole = format!("{}\n{}", identity.issuer, identity.subject);
+    let digest = digest::digest(&digest::SHA256, whole.as_bytes());
+    let unique = URL_SAFE_NO_PAD
+        .encode(&digest.as_ref()[..9])
+        .replace('_', ".");
+    let unique = format!("user:{kept}-{unique}");
+    // an address is somebody's own; a subject of one issuer may be somebody else of another
+    if identity.email.is_some() && kept == plain {
+        [format!("user:{kept}"), unique]
+    } else {
+        [unique.clone(), unique]
+    }
+}
+
+async fn shown(call: &Call<'_>, id: Uuid) -> Result<pb::Invitation> {
+    let mut conn = call.conn().await?;
+    let found = store::find_invitation(&mut conn, id).await?;
+    found.map(wire::invitation).ok_or_else(invitation_unknown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity(subject: &str, email: Option<&str>) -> Identity {
+        Identity {
+            issuer: "https://idp.test".to_owned(),
+            subject: subject.to_owned(),
+            email: email.map(str::to_owned),
+            ..Identity::default()
+        }
+    }
+
+    #[test]
+    fn every_identity_has_a_name_that_the_database_takes() {
+        let first = |identity: &Identity| names(identity)[0].clone();
+        let alice = identity("4711", Some("alice@example.com"));
+        assert_eq!(names(&alice)[0], "user:alice@example.com");
+        assert_ne!(names(&alice)[0], names(&alice)[1]);
+        let long = "x".repeat(10_000);
+        let strange = [
+            identity("auth0|5f7", None),
+            identity("अनुज", None),
+            identity(&long, None),
+            identity("s", Some("иван@example.com")),
+            identity("s+1", Some("a+b@example.com")),
+        ];
+        for one in &strange {
+            let name = first(one);
+            assert!(parse::user_name(&name).is_ok(), "{name}");
+        }
+        // what is left of two is the same, and the names are not
+        assert_ne!(
+            first(&identity("名前", None)),
+            first(&identity("氏名", None))
+        );
+        assert_ne!(
+            first(&identity("1", Some("a+b@x.org"))),
+            first(&identity("2", Some("a+b@x.org")))
+        );
+    }
+}

@@ -1,0 +1,250 @@
+//! `MemberService`: members of organisations and projects are managed alike.
+use gpuaas_common::{Error, Result, etag, page};
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use gpuaas_proto::gpuaas::identity::v1 as pb;
+use serde_json::json;
+use sqlx::PgConnection;
+use tonic::Code;
+use uuid::Uuid;
+
+use super::call::{Begun, Call, Of, Owned, known_id, taken, unknown};
+use super::organisations::registered;
+use super::{parse, wire};
+use crate::store::{self, Group, MemberRow, Role};
+
+struct Listing<'a> {
+    of: Of<'a>,
+    size: i32,
+    token: &'a str,
+    principal: &'a str,
+    role: i32,
+}
+
+pub(super) async fn list_of_organisation(
+    call: &Call<'_>,
+    request: pb::ListOrganisationMembersRequest,
+) -> Result<pb::ListOrganisationMembersResponse> {
+    let (members, next_page_token) = list(
+        call,
+        Listing {
+            of: Of::Organisation(&request.organisation_id),
+            size: request.page_size,
+            token: &request.page_token,
+            principal: &request.principal,
+            role: request.role,
+        },
+    )
+    .await?;
+    Ok(pb::ListOrganisationMembersResponse {
+        members,
+        next_page_token,
+    })
+}
+
+pub(super) async fn list_of_project(
+    call: &Call<'_>,
+    request: pb::ListProjectMembersRequest,
+) -> Result<pb::ListProjectMembersResponse> {
+    let (members, next_page_token) = list(
+        call,
+        Listing {
+            of: Of::Project(&request.project_id),
+            size: request.page_size,
+            token: &request.page_token,
+            principal: &request.principal,
+            role: request.role,
+        },
+    )
+    .await?;
+    Ok(pb::ListProjectMembersResponse {
+        members,
+        next_page_token,
+    })
+}
+
+async fn list(call: &Call<'_>, listing: Listing<'_>) -> Result<(Vec<pb::Member>, String)> {
+    let page = parse::Page::of(listing.size)?;
+    let role = parse::optional_role(listing.role)?;
+    let mut conn = call.conn().await?;
+    let group = call.seen(&mut conn, listing.of).await?;
+    let id = group.id().to_string();
+    let query = [
+        "members",
+        &id,
+        listing.principal,
+        role.map_or("", Role::as_str),
+    ];
+    let after = page::decode(listing.token, &query)?.unwrap_or_else(Uuid::nil);
+    let principal = Some(listing.principal).filter(|name| !name.is_empty());
+    let rows =
+        store::list_members(&mut conn, group, (principal, role), after, page.limit()).await?;
+    let (rows, next) = page.cut(rows, &query, |row| row.id);
+    Ok((rows.into_iter().map(wire::member).collect(), next))
+}
+
+pub(super) async fn add_to_organisation(
+    call: &Call<'_>,
+    request: pb::AddOrganisationMemberRequest,
+) -> Result<pb::Member> {
+    let of = Of::Organisation(&request.organisation_id);
+    add(call, &request, of, (&request.principal, request.role)).await
+}
+
+pub(super) async fn add_to_project(
+    call: &Call<'_>,
+    request: pb::AddProjectMemberRequest,
+) -> Result<pb::Member> {
+    let of = Of::Project(&request.project_id);
+    add(call, &request, of, (&request.principal, request.role)).await
+}
+
+async fn add(
+    call: &Call<'_>,
+    request: &impl prost::Message,
+    of: Of<'_>,
+    (principal, role): (&str, i32),
+) -> Result<pb::Member> {
+    let role = parse::role(role)?;
+    let (member, group) = {
+        // who may see it is looked at first: to others the answer is the same whoever is named
+        let mut conn = call.conn().await?;
+        let group = call.seen(&mut conn, of).await?;
+        match registered(&mut conn, "principal", principal).await {
+            Ok(member) => (member, group),
+            Err(unregistered) => {
+                call.owned(&mut conn, of).await?;
+                return Err(unregistered);
+            }
+        }
+    };
+    if let Begun::Fresh(mut tx) = call.begin(request, member).await? {
+        let Owned { group, name } = call.owned(&mut tx, of).await?;
+        if !store::insert_member(&mut tx, group, member, role).await? {
+            return Err(taken(
+                "principal",
+                "is a member already; change its role instead",
+            ));
+        }
+        let detail = json!({ "member": principal, "role": role.as_str(), "of": name });
+        call.commit(tx, group.id(), detail).await?;
+    }
+    shown(call, group, member).await
+}
+
+pub(super) async fn update_of_organisation(
+    call: &Call<'_>,
+    request: pb::UpdateOrganisationMemberRequest,
+) -> Result<pb::Member> {
+    let of = Of::Organisation(&request.organisation_id);
+    let change = (
+        request.member_id.as_str(),
+        request.role,
+        request.etag.as_str(),
+    );
+    update(call, &request, of, change).await
+}
+
+pub(super) async fn update_of_project(
+    call: &Call<'_>,
+    request: pb::UpdateProjectMemberRequest,
+) -> Result<pb::Member> {
+    let of = Of::Project(&request.project_id);
+    let change = (
+        request.member_id.as_str(),
+        request.role,
+        request.etag.as_str(),
+    );
+    update(call, &request, of, change).await
+}
+
+async fn update(
+    call: &Call<'_>,
+    request: &impl prost::Message,
+    of: Of<'_>,
+    (given, role, etag): (&str, i32, &str),
+) -> Result<pb::Member> {
+    let role = parse::role(role)?;
+    let member = known_id(given, member_unknown)?;
+    let group = {
+        let mut conn = call.conn().await?;
+        call.seen(&mut conn, of).await?
+    };
+    if let Begun::Fresh(mut tx) = call.begin(request, member).await? {
+        let Owned { group, name } = call.owned(&mut tx, of).await?;
+        let row = found(&mut tx, group, member).await?;
+        etag::check(etag, &row.version.to_string())?;
+        if row.role == Role::Owner && role != Role::Owner {
+            keep_an_owner(&mut tx, group, member).await?;
+        }
+        store::set_member_role(&mut tx, group, member, role).await?;
+        let detail = json!({ "member": row.name, "role": role.as_str(), "before": row.role.as_str(), "of": name });
+        call.commit(tx, group.id(), detail).await?;
+    }
+    shown(call, group, member).await
+}
+
+pub(super) async fn remove_from_organisation(
+    call: &Call<'_>,
+    request: pb::RemoveOrganisationMemberRequest,
+) -> Result<pb::RemoveOrganisationMemberResponse> {
+    let of = Of::Organisation(&request.organisation_id);
+    remove(call, &request, of, (&request.member_id, &request.etag)).await?;
+    Ok(pb::RemoveOrganisationMemberResponse {})
+}
+
+pub(super) async fn remove_from_project(
+    call: &Call<'_>,
+    request: pb::RemoveProjectMemberRequest,
+) -> Result<pb::RemoveProjectMemberResponse> {
+    let of = Of::Project(&request.project_id);
+    remove(call, &request, of, (&request.member_id, &request.etag)).await?;
+    Ok(pb::RemoveProjectMemberResponse {})
+}
+
+async fn remove(
+    call: &Call<'_>,
+    request: &impl prost::Message,
+    of: Of<'_>,
+    (given, etag): (&str, &str),
+) -> Result<()> {
+    let member = known_id(given, member_unknown)?;
+    if let Begun::Fresh(mut tx) = call.begin(request, member).await? {
+        let Owned { group, name } = call.owned(&mut tx, of).await?;
+        let row = found(&mut tx, group, member).await?;
+        etag::check(etag, &row.version.to_string())?;
+        if row.role == Role::Owner {
+            keep_an_owner(&mut tx, group, member).await?;
+        }
+        store::delete_member(&mut tx, group, member).await?;
+        let detail = json!({ "member": row.name, "before": row.role.as_str(), "of": name });
+        call.commit(tx, group.id(), detail).await?;
+    }
+    Ok(())
+}
+
+fn member_unknown() -> Error {
+    unknown("member_id", "member")
+}
+
+async fn found(conn: &mut PgConnection, group: Group, member: Uuid) -> Result<MemberRow> {
+    store::find_member(conn, group, member)
+        .await?
+        .ok_or_else(member_unknown)
+}
+
+/// Refuses to take the last owner. The lock on what is owned makes two that go at once one after the other.
+async fn keep_an_owner(conn: &mut PgConnection, group: Group, than: Uuid) -> Result<()> {
+    if store::has_other_owner(conn, group, than).await? {
+        return Ok(());
+    }
+    Err(Error::new(
+        Code::FailedPrecondition,
+        ErrorReason::LastOwner,
+        "This is the last owner: make somebody else an owner first.",
+    ))
+}
+
+async fn shown(call: &Call<'_>, group: Group, member: Uuid) -> Result<pb::Member> {
+    let mut conn = call.conn().await?;
+    Ok(wire::member(found(&mut conn, group, member).await?))
+}

@@ -1,0 +1,221 @@
+//! `OrganisationService` and `OrganisationAdminService`.
+use gpuaas_common::{Error, Result, etag, page};
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use gpuaas_proto::gpuaas::identity::v1 as pb;
+use serde_json::json;
+use sqlx::PgConnection;
+use tonic::Code;
+use uuid::Uuid;
+
+use super::call::{Begun, Call, known_id, not_closed, organisation_unknown, taken};
+use super::{parse, wire};
+use crate::store::{self, Group, Role, TenantState};
+
+/// Most projects that a refusal names.
+const NAMED: i64 = 20;
+
+pub(super) async fn get(
+    call: &Call<'_>,
+    request: pb::GetOrganisationRequest,
+) -> Result<pb::Organisation> {
+    let mut conn = call.conn().await?;
+    let row = call
+        .organisation(&mut conn, &request.organisation_id)
+        .await?;
+    Ok(wire::organisation(row))
+}
+
+pub(super) async fn list(
+    call: &Call<'_>,
+    request: pb::ListOrganisationsRequest,
+) -> Result<pb::ListOrganisationsResponse> {
+    let asked = (
+        request.page_size,
+        request.page_token.as_str(),
+        request.state,
+    );
+    let (organisations, next_page_token) = listed(call, Some(call.me()), asked).await?;
+    Ok(pb::ListOrganisationsResponse {
+        organisations,
+        next_page_token,
+    })
+}
+
+pub(super) async fn list_all(
+    call: &Call<'_>,
+    request: pb::ListAllOrganisationsRequest,
+) -> Result<pb::ListAllOrganisationsResponse> {
+    let asked = (
+        request.page_size,
+        request.page_token.as_str(),
+        request.state,
+    );
+    let (organisations, next_page_token) = listed(call, None, asked).await?;
+    Ok(pb::ListAllOrganisationsResponse {
+        organisations,
+        next_page_token,
+    })
+}
+
+async fn listed(
+    call: &Call<'_>,
+    member: Option<Uuid>,
+    (size, token, state): (i32, &str, i32),
+) -> Result<(Vec<pb::Organisation>, String)> {
+    let page = parse::Page::of(size)?;
+    let state = parse::state(state)?;
+    let who = member.map(|id| id.to_string()).unwrap_or_default();
+    let query = ["organisations", &who, state.map_or("", TenantState::as_str)];
+    let after: String = page::decode(token, &query)?.unwrap_or_default();
+    let mut conn = call.conn().await?;
+    let rows = store::list_organisations(&mut conn, member, state, &after, page.limit()).await?;
+    let (rows, next) = page.cut(rows, &query, |row| row.slug.clone());
+    Ok((rows.into_iter().map(wire::organisation).collect(), next))
+}
+
+pub(super) async fn create(
+    call: &Call<'_>,
+    request: pb::CreateOrganisationRequest,
+) -> Result<pb::Organisation> {
+    let slug = parse::slug(&request.slug)?;
+    let display_name = parse::display_name_or(&request.display_name, slug.as_str())?;
+    let id = call.new_id();
+    let id = match call.begin(&request, id).await? {
+        Begun::Replay(made) => made,
+        Begun::Fresh(mut tx) => {
+            if !store::insert_organisation(&mut tx, id, slug.as_str(), &display_name).await? {
+                return Err(taken("slug", "is the slug of another organisation"));
+            }
+            if !request.owner.is_empty() {
+                let owner = registered(&mut tx, "owner", &request.owner).await?;
+                store::insert_member(&mut tx, Group::Organisation(id), owner, Role::Owner).await?;
+            }
+            let detail = json!({ "slug": slug.as_str(), "owner": request.owner });
+            call.commit(tx, id, detail).await?;
+            id
+        }
+    };
+    shown(call, id).await
+}
+
+/// A principal that a request names.
+pub(super) async fn registered(
+    conn: &mut PgConnection,
+    field: &'static str,
+    name: &str,
+) -> Result<Uuid> {
+    let found = store::principal_by_name(conn, name).await?;
+    found.map(|row| row.id).ok_or_else(|| {
+        Error::invalid(
+            field,
+            "must be the name of a registered principal; invite others",
+        )
+    })
+}
+
+pub(super) async fn update(
+    call: &Call<'_>,
+    request: pb::UpdateOrganisationRequest,
+) -> Result<pb::Organisation> {
+    let id = known_id(&request.organisation_id, organisation_unknown)?;
+    let display_name = parse::display_name(&request.display_name)?;
+    if let Begun::Fresh(mut tx) = call.begin(&request, id).await? {
+        store::lock_organisation(&mut tx, id).await?;
+        let row = call.organisation(&mut tx, &request.organisation_id).await?;
+        call.needs(row.role, Role::Owner)?;
+        not_closed(row.state)?;
+        etag::check(&request.etag, &row.version.to_string())?;
+        store::rename_organisation(&mut tx, id, &display_name).await?;
+        let detail = json!({ "display_name": display_name, "before": row.display_name });
+        call.commit(tx, id, detail).await?;
+    }
+    shown(call, id).await
+}
+
+pub(super) async fn suspend(
+    call: &Call<'_>,
+    request: pb::SuspendOrganisationRequest,
+) -> Result<pb::Organisation> {
+    let reason = parse::required_reason(&request.reason)?;
+    let to = (TenantState::Suspended, reason.as_str());
+    change_state(
+        call,
+        &request,
+        (&request.organisation_id, &request.etag),
+        to,
+    )
+    .await
+}
+
+pub(super) async fn resume(
+    call: &Call<'_>,
+    request: pb::ResumeOrganisationRequest,
+) -> Result<pb::Organisation> {
+    let to = (TenantState::Active, "");
+    change_state(
+        call,
+        &request,
+        (&request.organisation_id, &request.etag),
+        to,
+    )
+    .await
+}
+
+pub(super) async fn close(
+    call: &Call<'_>,
+    request: pb::CloseOrganisationRequest,
+) -> Result<pb::Organisation> {
+    let reason = parse::reason(&request.reason)?;
+    let to = (TenantState::Closed, reason.as_str());
+    change_state(
+        call,
+        &request,
+        (&request.organisation_id, &request.etag),
+        to,
+    )
+    .await
+}
+
+async fn change_state(
+    call: &Call<'_>,
+    request: &impl prost::Message,
+    (given, etag): (&str, &str),
+    (state, reason): (TenantState, &str),
+) -> Result<pb::Organisation> {
+    let id = known_id(given, organisation_unknown)?;
+    if let Begun::Fresh(mut tx) = call.begin(request, id).await? {
+        store::lock_organisation(&mut tx, id).await?;
+        let row = call.organisation(&mut tx, given).await?;
+        not_closed(row.state)?;
+        etag::check(etag, &row.version.to_string())?;
+        if state == TenantState::Closed {
+            // a project that is created meanwhile waits for the lock, and then finds the organisation closed
+            let left = store::open_projects(&mut tx, id, NAMED).await?;
+            if !left.is_empty() {
+                return Err(in_use("projects that are not closed", &left));
+            }
+        }
+        store::set_organisation_state(&mut tx, id, state, reason).await?;
+        let detail =
+            json!({ "state": state.as_str(), "before": row.state.as_str(), "reason": reason });
+        call.commit(tx, id, detail).await?;
+    }
+    shown(call, id).await
+}
+
+/// Something is still there, by name.
+pub(super) fn in_use(what: &str, names: &[String]) -> Error {
+    let message = format!("It still has {what}: {}.", names.join(", "));
+    let error = Error::new(Code::FailedPrecondition, ErrorReason::ProjectInUse, message);
+    names.iter().fold(error, |error, name| {
+        error.field(name.clone(), "must be released, cancelled or closed first")
+    })
+}
+
+async fn shown(call: &Call<'_>, id: Uuid) -> Result<pb::Organisation> {
+    let mut conn = call.conn().await?;
+    let found = store::find_organisation(&mut conn, id, call.me()).await?;
+    found
+        .map(wire::organisation)
+        .ok_or_else(organisation_unknown)
+}

@@ -1,0 +1,254 @@
+//! `ProjectService`, and the list of all projects for administrators.
+use gpuaas_common::{Error, Result, etag, page};
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use gpuaas_proto::gpuaas::identity::v1 as pb;
+use serde_json::json;
+use tonic::Code;
+use uuid::Uuid;
+
+use super::call::{
+    Begun, Call, known_id, not_closed, organisation_unknown, project_unknown, taken,
+};
+use super::organisations::in_use;
+use super::{parse, running, wire};
+use crate::store::{self, Group, ProjectFilter, Role, TenantState};
+
+pub(super) async fn get(call: &Call<'_>, request: pb::GetProjectRequest) -> Result<pb::Project> {
+    let mut conn = call.conn().await?;
+    Ok(wire::project(
+        call.project(&mut conn, &request.project_id).await?,
+    ))
+}
+
+pub(super) async fn list(
+    call: &Call<'_>,
+    request: pb::ListProjectsRequest,
+) -> Result<pb::ListProjectsResponse> {
+    listed(call, Some(call.me()), &request).await
+}
+
+pub(super) async fn list_all(
+    call: &Call<'_>,
+    request: pb::ListProjectsRequest,
+) -> Result<pb::ListProjectsResponse> {
+    listed(call, None, &request).await
+}
+
+async fn listed(
+    call: &Call<'_>,
+    member: Option<Uuid>,
+    request: &pb::ListProjectsRequest,
+) -> Result<pb::ListProjectsResponse> {
+    let page = parse::Page::of(request.page_size)?;
+    let state = parse::state(request.state)?;
+    let who = member.map(|id| id.to_string()).unwrap_or_default();
+    let query = [
+        "projects",
+        &who,
+        &request.organisation_id,
+        state.map_or("", TenantState::as_str),
+    ];
+    let after = page::decode(&request.page_token, &query)?.unwrap_or_default();
+    let organisation = match request.organisation_id.as_str() {
+        "" => None,
+        given => Some(gpuaas_common::id::parse("organisation_id", given)?),
+    };
+    let filter = ProjectFilter {
+        member,
+        organisation,
+        state,
+        after,
+    };
+    let rows = store::list_projects(&call.app.pool, &filter, page.limit()).await?;
+    let (rows, next_page_token) = page.cut(rows, &query, |row| {
+        (row.organisation.clone(), row.slug.clone())
+    });
+    Ok(pb::ListProjectsResponse {
+        projects: rows.into_iter().map(wire::project).collect(),
+        next_page_token,
+    })
+}
+
+pub(super) async fn create(
+    call: &Call<'_>,
+    request: pb::CreateProjectRequest,
+) -> Result<pb::Project> {
+    let organisation = known_id(&request.organisation_id, organisation_unknown)?;
+    let slug = parse::slug(&request.slug)?;
+    let display_name = parse::display_name_or(&request.display_name, slug.as_str())?;
+    let id = call.new_id();
+    let id = match call.begin(&request, id).await? {
+        Begun::Replay(made) => made,
+        Begun::Fresh(mut tx) => {
+            store::lock_organisation(&mut tx, organisation).await?;
+            let row = call.organisation(&mut tx, &request.organisation_id).await?;
+            call.needs(row.role, Role::Owner)?;
+            not_closed(row.state)?;
+            if row.state == TenantState::Suspended {
+                return Err(suspended());
+            }
+            if !store::insert_project(&mut tx, id, organisation, slug.as_str(), &display_name)
+                .await?
+            {
+                return Err(taken(
+                    "slug",
+                    "is the slug of another project of the organisation",
+                ));
+            }
+            // who creates it for others, as an administrator does, is no part of it
+            if row.role.is_some() {
+                store::insert_member(&mut tx, Group::Project(id), call.me(), Role::Owner).await?;
+            }
+            let detail =
+                json!({ "slug": slug.as_str(), "organisation": row.slug, "project_id": id });
+            call.commit(tx, organisation, detail).await?;
+            id
+        }
+    };
+    shown(call, id).await
+}
+
+pub(super) async fn update(
+    call: &Call<'_>,
+    request: pb::UpdateProjectRequest,
+) -> Result<pb::Project> {
+    let id = known_id(&request.project_id, project_unknown)?;
+    let display_name = parse::display_name(&request.display_name)?;
+    if let Begun::Fresh(mut tx) = call.begin(&request, id).await? {
+        store::lock_project(&mut tx, id).await?;
+        let row = call.project(&mut tx, &request.project_id).await?;
+        call.needs(row.role, Role::Owner)?;
+        not_closed(row.state())?;
+        etag::check(&request.etag, &row.version.to_string())?;
+        store::rename_project(&mut tx, id, &display_name).await?;
+        let detail = json!({ "display_name": display_name, "before": row.display_name });
+        call.commit(tx, id, detail).await?;
+    }
+    shown(call, id).await
+}
+
+pub(super) async fn suspend(
+    call: &Call<'_>,
+    request: pb::SuspendProjectRequest,
+) -> Result<pb::Project> {
+    let reason = parse::reason(&request.reason)?;
+    let to = (TenantState::Suspended, reason.as_str());
+    change_state(call, &request, (&request.project_id, &request.etag), to).await
+}
+
+pub(super) async fn resume(
+    call: &Call<'_>,
+    request: pb::ResumeProjectRequest,
+) -> Result<pb::Project> {
+    let to = (TenantState::Active, "");
+    change_state(call, &request, (&request.project_id, &request.etag), to).await
+}
+
+async fn change_state(
+    call: &Call<'_>,
+    request: &impl prost::Message,
+    (given, etag): (&str, &str),
+    (state, reason): (TenantState, &str),
+) -> Result<pb::Project> {
+    let id = known_id(given, project_unknown)?;
+    if let Begun::Fresh(mut tx) = call.begin(request, id).await? {
+        store::lock_project(&mut tx, id).await?;
+        let row = call.project(&mut tx, given).await?;
+        call.needs(row.role, Role::Owner)?;
+        not_closed(row.state())?;
+        etag::check(etag, &row.version.to_string())?;
+        let admin = call.principal().is_admin();
+        if row.suspended_by_platform && !admin {
+            return Err(Error::new(
+                Code::PermissionDenied,
+                ErrorReason::PermissionDenied,
+                "An administrator of the platform suspended it, and only one can change that.",
+            ));
+        }
+        let by_platform = admin && state == TenantState::Suspended;
+        store::set_project_state(&mut tx, id, state, reason, by_platform).await?;
+        let detail =
+            json!({ "state": state.as_str(), "before": row.own_state.as_str(), "reason": reason });
+        call.commit(tx, id, detail).await?;
+    }
+    shown(call, id).await
+}
+
+/// Closes a project in which nothing runs. It is suspended before the last look, so that nothing begins between that look and
+/// its end; what a refusal then finds makes it again what it was.
+pub(super) async fn close(
+    call: &Call<'_>,
+    request: pb::CloseProjectRequest,
+) -> Result<pb::Project> {
+    let id = known_id(&request.project_id, project_unknown)?;
+    let reason = parse::reason(&request.reason)?;
+    let before = {
+        let mut conn = call.conn().await?;
+        call.project(&mut conn, &request.project_id).await?
+    };
+    call.needs(before.role, Role::Owner)?;
+    // what the caller decides on is what it has read, but for the suspension below
+    let mut version = before.version;
+    if before.own_state != TenantState::Closed {
+        etag::check(&request.etag, &version.to_string())?;
+        refuse_running(call, id).await?;
+        if before.own_state == TenantState::Active {
+            version = hold(call, id, (TenantState::Active, TenantState::Suspended)).await?;
+            if let Err(running) = refuse_running(call, id).await {
+                hold(call, id, (TenantState::Suspended, TenantState::Active)).await?;
+                return Err(running);
+            }
+        }
+    }
+    if let Begun::Fresh(mut tx) = call.begin(&request, id).await? {
+        store::lock_project(&mut tx, id).await?;
+        let row = call.project(&mut tx, &request.project_id).await?;
+        call.needs(row.role, Role::Owner)?;
+        not_closed(row.own_state)?;
+        etag::check(&version.to_string(), &row.version.to_string())?;
+        store::set_project_state(&mut tx, id, TenantState::Closed, &reason, false).await?;
+        let detail =
+            json!({ "state": "closed", "before": before.own_state.as_str(), "reason": reason });
+        call.commit(tx, id, detail).await?;
+    }
+    shown(call, id).await
+}
+
+async fn refuse_running(call: &Call<'_>, project: Uuid) -> Result<()> {
+    let left = running::names(call, project).await?;
+    if left.is_empty() {
+        return Ok(());
+    }
+    Err(in_use("allocations or capacity reservations", &left))
+}
+
+/// Changes the state when it is the one expected, and answers the version of the project.
+async fn hold(call: &Call<'_>, id: Uuid, (from, to): (TenantState, TenantState)) -> Result<i64> {
+    let mut tx = call.app.pool.begin().await?;
+    store::lock_project(&mut tx, id).await?;
+    let row = store::find_project(&mut tx, id, call.me()).await?;
+    let row = row.ok_or_else(project_unknown)?;
+    if row.own_state != from {
+        return Ok(row.version);
+    }
+    store::set_project_state(&mut tx, id, to, "", false).await?;
+    let detail = json!({ "state": to.as_str(), "before": from.as_str() });
+    call.record(&mut tx, id, detail).await?;
+    tx.commit().await?;
+    Ok(row.version + 1)
+}
+
+/// Nothing new in a suspended project or organisation.
+pub(super) fn suspended() -> Error {
+    Error::new(
+        Code::FailedPrecondition,
+        ErrorReason::ProjectSuspended,
+        "It is suspended: what runs can be read, stopped and released.",
+    )
+}
+
+async fn shown(call: &Call<'_>, id: Uuid) -> Result<pb::Project> {
+    let mut conn = call.conn().await?;
+    let found = store::find_project(&mut conn, id, call.me()).await?;
+    found.map(wire::project).ok_or_else(project_unknown)
+}

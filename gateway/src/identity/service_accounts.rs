@@ -1,0 +1,152 @@
+//! `ServiceAccountService`: programs of a project that call the API.
+use gpuaas_common::{Error, Result, page};
+use gpuaas_proto::gpuaas::identity::v1 as pb;
+use serde_json::json;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::call::{Begun, Call, Of, Owned, known_id, taken, unknown};
+use super::{parse, wire};
+use crate::auth::short_tokens::issuer_of;
+use crate::store::{self, NewServiceAccount, ServiceAccountRow};
+
+/// Most characters of a description.
+const MAX_DESCRIPTION: usize = 500;
+
+pub(super) async fn create(
+    call: &Call<'_>,
+    request: pb::CreateServiceAccountRequest,
+) -> Result<pb::ServiceAccount> {
+    let slug = parse::slug(&request.slug)?;
+    let role = parse::role(request.role)?;
+    let description = parse::text("description", &request.description, MAX_DESCRIPTION)?;
+    let id = call.new_id();
+    let of = Of::Project(&request.project_id);
+    let project = known_id(&request.project_id, super::call::project_unknown)?;
+    let id = match call.begin(&request, id).await? {
+        Begun::Replay(made) => made,
+        Begun::Fresh(mut tx) => {
+            let Owned { group, name: owner } = call.owned(&mut tx, of).await?;
+            // the last part is random: two accounts of one slug are told apart in the audit trail
+            let hex = id.simple().to_string();
+            let name = format!("service:{slug}.{}", &hex[hex.len() - 12..]);
+            let new = NewServiceAccount {
+                id,
+                project: group.id(),
+                slug: slug.as_str(),
+                name: &name,
+                issuer: &issuer_of(call.app.cell),
+                description: &description,
+                role,
+                creator: &call.principal().name,
+            };
+            if !store::insert_service_account(&mut tx, &new).await? {
+                return Err(taken(
+                    "slug",
+                    "must be unique among the project's service accounts",
+                ));
+            }
+            let detail = json!({ "service_account": name, "role": role.as_str(), "of": owner });
+            call.commit(tx, group.id(), detail).await?;
+            id
+        }
+    };
+    shown(call, project, id).await
+}
+
+pub(super) async fn list(
+    call: &Call<'_>,
+    request: pb::ListServiceAccountsRequest,
+) -> Result<pb::ListServiceAccountsResponse> {
+    let page = parse::Page::of(request.page_size)?;
+    let mut conn = call.conn().await?;
+    let group = call
+        .seen(&mut conn, Of::Project(&request.project_id))
+        .await?;
+    let id = group.id().to_string();
+    let query = ["service accounts", &id];
+    let after = page::decode(&request.page_token, &query)?.unwrap_or_else(Uuid::nil);
+    let rows = store::list_service_accounts(&mut conn, group.id(), after, page.limit()).await?;
+    let (rows, next_page_token) = page.cut(rows, &query, |row| row.id);
+    Ok(pb::ListServiceAccountsResponse {
+        service_accounts: rows.into_iter().map(wire::service_account).collect(),
+        next_page_token,
+    })
+}
+
+pub(super) async fn disable(
+    call: &Call<'_>,
+    request: pb::DisableServiceAccountRequest,
+) -> Result<pb::ServiceAccount> {
+    let ids = (
+        request.project_id.as_str(),
+        request.service_account_id.as_str(),
+    );
+    set_disabled(call, &request, ids, true).await
+}
+
+pub(super) async fn enable(
+    call: &Call<'_>,
+    request: pb::EnableServiceAccountRequest,
+) -> Result<pb::ServiceAccount> {
+    let ids = (
+        request.project_id.as_str(),
+        request.service_account_id.as_str(),
+    );
+    set_disabled(call, &request, ids, false).await
+}
+
+async fn set_disabled(
+    call: &Call<'_>,
+    request: &impl prost::Message,
+    (project, account): (&str, &str),
+    disabled: bool,
+) -> Result<pb::ServiceAccount> {
+    let id = known_id(account, account_unknown)?;
+    if let Begun::Fresh(mut tx) = call.begin(request, id).await? {
+        let Owned { group, name: owner } = call.owned(&mut tx, Of::Project(project)).await?;
+        let row = found(&mut tx, group.id(), id).await?;
+        if row.disable_time.is_some() != disabled {
+            store::set_disabled(&mut tx, id, disabled).await?;
+        }
+        let detail = json!({ "service_account": row.name, "of": owner });
+        call.commit(tx, group.id(), detail).await?;
+    }
+    let project = known_id(project, super::call::project_unknown)?;
+    shown(call, project, id).await
+}
+
+pub(super) async fn delete(
+    call: &Call<'_>,
+    request: pb::DeleteServiceAccountRequest,
+) -> Result<pb::DeleteServiceAccountResponse> {
+    let id = known_id(&request.service_account_id, account_unknown)?;
+    let of = Of::Project(&request.project_id);
+    if let Begun::Fresh(mut tx) = call.begin(&request, id).await? {
+        let Owned { group, name: owner } = call.owned(&mut tx, of).await?;
+        let row = found(&mut tx, group.id(), id).await?;
+        store::delete_service_account(&mut tx, id).await?;
+        let detail = json!({ "service_account": row.name, "of": owner });
+        call.commit(tx, group.id(), detail).await?;
+    }
+    Ok(pb::DeleteServiceAccountResponse {})
+}
+
+pub(super) fn account_unknown() -> Error {
+    unknown("service_account_id", "service account")
+}
+
+pub(super) async fn found(
+    conn: &mut PgConnection,
+    project: Uuid,
+    id: Uuid,
+) -> Result<ServiceAccountRow> {
+    store::find_service_account(conn, project, id)
+        .await?
+        .ok_or_else(account_unknown)
+}
+
+async fn shown(call: &Call<'_>, project: Uuid, id: Uuid) -> Result<pb::ServiceAccount> {
+    let mut conn = call.conn().await?;
+    Ok(wire::service_account(found(&mut conn, project, id).await?))
+}

@@ -1,0 +1,331 @@
+//! What one caller may do of one action: in which of its projects, and what it lacks in the others.
+use gpuaas_common::access::Group;
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use prost_reflect::{DynamicMessage, MessageDescriptor};
+use tonic::Code;
+use uuid::Uuid;
+
+use super::{PlatformRole, Policies, Resource, Scope, Verdict, Who};
+use crate::contract::route::Route;
+use crate::error::ApiError;
+use crate::identity::SERVICE;
+use crate::store::{Principal, PrincipalKind, Role, platform_role_name};
+
+/// The fields by which a request says what it is about.
+const NAMED_BY: [&str; 2] = ["project_id", "organisation_id"];
+/// Where a resource that is created may say it.
+const CONFIG: &str = "config";
+const ROLES: [Role; 4] = [Role::Owner, Role::Member, Role::Viewer, Role::Billing];
+const PLATFORM_ROLES: [PlatformRole; 3] = [
+    PlatformRole::Admin,
+    PlatformRole::Operator,
+    PlatformRole::Auditor,
+];
+
+/// Where an action is allowed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Grant {
+    /// The projects of the caller in which it is.
+    pub projects: Vec<Uuid>,
+    /// Its other projects, or organisations, and why not there.
+    withheld: Vec<(Uuid, Refusal)>,
+}
+
+/// Why an action is not allowed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    action: String,
+    message: String,
+    roles: Vec<&'static str>,
+}
+
+impl Refusal {
+    /// As the caller gets it.
+    pub fn into_error(self) -> ApiError {
+        let error = ApiError::new(
+            Code::PermissionDenied,
+            ErrorReason::PermissionDenied,
+            self.message,
+        )
+        .meta("action", self.action);
+        if self.roles.is_empty() {
+            return error;
+        }
+        error.meta("roles", self.roles.join(","))
+    }
+}
+
+impl Grant {
+    /// Whether it lacks something that the caller has.
+    pub fn is_partial(&self) -> bool {
+        !self.withheld.is_empty()
+    }
+
+    /// Whether it is still all that another one was.
+    pub fn covers(&self, other: &Self) -> bool {
+        other
+            .projects
+            .iter()
+            .all(|project| self.projects.contains(project))
+    }
+
+    /// The refusal for a project or organisation that is the caller's and where the action is not allowed.
+    fn refusal_for(&self, id: Uuid) -> Option<Refusal> {
+        let found = self.withheld.iter().find(|(of, _)| *of == id);
+        found.map(|(_, refusal)| refusal.clone())
+    }
+
+    /// Decides on what the request is about, when it says so. Of what is not the caller's the service says that there is
+    /// none, as it does of what does not exist.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub fn check(&self, message: &DynamicMessage) -> Result<(), Refusal> {
+        let of_config = || {
+            let config = message.get_field_by_name(CONFIG)?;
+            named_in(config.as_message()?)
+        };
+        let named = named_in(message).or_else(of_config);
+        let refusal = match named {
+            Some(Ok(id)) => self.refusal_for(id),
+            // the service says what is wrong with it
+            Some(Err(_)) => None,
+            None => self.refusal_everywhere(),
+        };
+        refusal.map_or(Ok(()), Err)
+    }
+
+    /// The refusal when the action is allowed nowhere, though the caller has projects.
+    fn refusal_everywhere(&self) -> Option<Refusal> {
+        let (_, first) = self.withheld.first()?;
+        self.projects.is_empty().then(|| first.clone())
+    }
+
+    /// The refusal that stands for all of them.
+    pub fn refusal(&self) -> Option<Refusal> {
+        self.withheld.first().map(|(_, refusal)| refusal.clone())
+    }
+}
+
+/// A principal as policies see it.
+pub fn who(principal: &Principal) -> Who<'_> {
+    Who {
+        name: &principal.name,
+        platform_role: principal.platform_role,
+        scopes: match principal.kind {
+            PrincipalKind::User => None,
+            // one of an issuer has no keys that could narrow what it may do
+            PrincipalKind::ServiceAccount => {
+                Some(principal.scopes.as_deref().unwrap_or(&Scope::ALL))
+            }
+        },
+    }
+}
+
+impl Policies {
+    /// Decides on an action in all projects of a caller, or on the platform.
+    ///
+    /// # Errors
+    /// The refusal, when no request could be allowed.
+    pub fn grant(&self, principal: &Principal, route: &Route) -> Result<Grant, Refusal> {
+        let who = who(principal);
+        match route.group {
+            group if group.is_of_a_project() => {
+                let grant = self.in_projects(who, principal, route);
+                let named = named_by(route);
+                // who has a role on the platform may read and manage projects without being a member
+                let by_platform = route.service == SERVICE && who.platform_role.is_some();
+                match grant.refusal_everywhere() {
+                    Some(refusal) if !named && !by_platform => Err(refusal),
+                    _ => Ok(grant),
+                }
+            }
+            Group::OrganisationRead | Group::OrganisationManage => {
+                self.in_organisations(who, principal, route)
+            }
+            _ => {
+                self.on(who, route, Resource::Platform)?;
+                Ok(Grant {
+                    projects: principal.projects(),
+                    withheld: Vec::new(),
+                })
+            }
+        }
+    }
+
+    /// Decides on one resource.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub fn on(&self, who: Who<'_>, route: &Route, resource: Resource) -> Result<(), Refusal> {
+        match self.decide(who, &route.action, resource) {
+            Verdict::Allowed => Ok(()),
+            verdict => Err(self.refusal(who, route, resource, &verdict)),
+        }
+    }
+
+    fn in_projects(&self, who: Who<'_>, principal: &Principal, route: &Route) -> Grant {
+        let mut grant = Grant::default();
+        for ((id, role), owner) in principal.roles.iter().zip(&principal.owners) {
+            let resource = Resource::Project {
+                id: *id,
+                organisation: *owner,
+                role: Some(*role),
+            };
+            match self.on(who, route, resource) {
+                Ok(()) => grant.projects.push(*id),
+                Err(refusal) => grant.withheld.push((*id, refusal)),
+            }
+        }
+        grant
+    }
+
+    fn in_organisations(
+        &self,
+        who: Who<'_>,
+        principal: &Principal,
+        route: &Route,
+    ) -> Result<Grant, Refusal> {
+        // what forbids it whatever the role
+        let nowhere = Resource::Organisation {
+            id: Uuid::nil(),
+            role: None,
+        };
+        let verdict = self.decide(who, &route.action, nowhere);
+        if matches!(verdict, Verdict::Forbidden(_)) {
+            return Err(self.refusal(who, route, nowhere, &verdict));
+        }
+        let mut grant = Grant {
+            projects: principal.projects(),
+            withheld: Vec::new(),
+        };
+        for (id, role) in &principal.organisations {
+            let resource = Resource::Organisation {
+                id: *id,
+                role: Some(*role),
+            };
+            if let Err(refusal) = self.on(who, route, resource) {
+                grant.withheld.push((*id, refusal));
+            }
+        }
+        Ok(grant)
+    }
+
+    fn refusal(
+        &self,
+        who: Who<'_>,
+        route: &Route,
+        resource: Resource,
+        verdict: &Verdict,
+    ) -> Refusal {
+        let refusal = |message: String, roles| Refusal {
+            action: route.access.action.clone(),
+            message,
+            roles,
+        };
+        if let Verdict::Forbidden(policies) = verdict {
+            let scope = policies
+                .iter()
+                .find_map(|policy| policy.strip_prefix("scope-"));
+            let message = match scope {
+                Some(scope) => format!("The API key lacks the scope {scope}."),
+                None => format!("A guardrail forbids this: {}.", policies.join(", ")),
+            };
+            return refusal(message, Vec::new());
+        }
+        let (roles, message) = match resource {
+            Resource::Platform => {
+                let may = |role: &PlatformRole| {
+                    let other = Who {
+                        platform_role: Some(*role),
+                        ..who
+                    };
+                    self.decide(other, &route.action, resource).is_allowed()
+                };
+                let roles: Vec<_> = PLATFORM_ROLES
+                    .into_iter()
+                    .filter(may)
+                    .map(platform_role_name)
+                    .collect();
+                let message = format!("This needs the platform role {}.", any_of(&roles));
+                (roles, message)
+            }
+            Resource::Organisation { id, role } => {
+                let with = |role| Resource::Organisation { id, role };
+                let roles = self.roles_for(who, route, with);
+                let message = needs(&roles, "organisation", role);
+                (roles, message)
+            }
+            Resource::Project {
+                id,
+                organisation,
+                role,
+            } => {
+                let with = |role| Resource::Project {
+                    id,
+                    organisation,
+                    role,
+                };
+                let roles = self.roles_for(who, route, with);
+                let message = needs(&roles, "project", role);
+                (roles, message)
+            }
+        };
+        if roles.is_empty() {
+            return refusal("No role may do this.".to_owned(), roles);
+        }
+        refusal(message, roles)
+    }
+
+    fn roles_for(
+        &self,
+        who: Who<'_>,
+        route: &Route,
+        with: impl Fn(Option<Role>) -> Resource,
+    ) -> Vec<&'static str> {
+        let may = |role: &Role| {
+            self.decide(who, &route.action, with(Some(*role)))
+                .is_allowed()
+        };
+        ROLES.into_iter().filter(may).map(Role::as_str).collect()
+    }
+}
+
+/// Whether requests of the route may say which project or organisation they are about.
+fn named_by(route: &Route) -> bool {
+    let input = route.method.input();
+    let config = input
+        .get_field_by_name(CONFIG)
+        .and_then(|field| field.kind().as_message().cloned());
+    let names = |message: &MessageDescriptor| {
+        NAMED_BY
+            .iter()
+            .any(|field| message.get_field_by_name(field).is_some())
+    };
+    names(&input) || config.is_some_and(|config| names(&config))
+}
+
+/// What a message says that it is about.
+fn named_in(message: &DynamicMessage) -> Option<Result<Uuid, uuid::Error>> {
+    NAMED_BY.iter().find_map(|field| {
+        let value = message.get_field_by_name(field)?;
+        let text = value.as_str()?;
+        (!text.is_empty()).then(|| text.parse())
+    })
+}
+
+fn needs(roles: &[&str], what: &str, role: Option<Role>) -> String {
+    let own = match role {
+        Some(role) => format!("; yours is {}", role.as_str()),
+        None => String::new(),
+    };
+    format!("This needs the role {} in the {what}{own}.", any_of(roles))
+}
+
+fn any_of(roles: &[&str]) -> String {
+    match roles {
+        [] => "of nobody".to_owned(),
+        [one] => (*one).to_owned(),
+        [others @ .., last] => format!("{} or {last}", others.join(", ")),
+    }
+}

@@ -1,0 +1,322 @@
+//! Who may do what: the policies of `deploy/policies`, in [Cedar](https://www.cedarpolicy.com) (H-19).
+//!
+//! A method's action and the kind of its resource come from its option in the contract; which actions are allowed together
+//! from [`Group`]. Nothing is allowed that no policy permits, and a policy that forbids wins over all that permit: so is a
+//! guardrail made that no role of a project or organisation lifts. What is decided here depends on who calls, the role in
+//! the project or organisation, and the scopes of the key; whose a resource is, services know.
+mod grant;
+mod load;
+mod schema;
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use cedar_policy::{
+    Authorizer, Context, Decision, Entities, Entity, EntityId, EntityTypeName, EntityUid,
+    PolicySet, Request, RestrictedExpression,
+};
+use gpuaas_common::identity::PlatformRole;
+use uuid::Uuid;
+
+use crate::contract::route::RouteTable;
+use crate::store::{Role, platform_role_name};
+
+pub use grant::{Grant, Refusal, who};
+pub use load::Source;
+
+/// Why the policies are not usable.
+#[derive(Debug, thiserror::Error)]
+pub enum PolicyError {
+    /// The contract and the kinds make no schema.
+    #[error("schema of policies")]
+    Schema(#[source] Box<cedar_policy::CedarSchemaError>),
+    /// The folder cannot be read.
+    #[error("setting gateway.policies: {folder}")]
+    Folder {
+        /// The folder or a file in it.
+        folder: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Nobody could do anything.
+    #[error("setting gateway.policies: {0} has no *.cedar file")]
+    NoPolicies(PathBuf),
+    /// What is wrong, by file, line, column and id.
+    #[error("policies are wrong:\n{}", .0.join("\n"))]
+    Policies(Vec<String>),
+    /// The engine does not take what the schema made; our own fault.
+    #[error("policy engine: {0}")]
+    Engine(String),
+}
+
+/// What of a key's account a key may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Scope {
+    /// Reads.
+    Read,
+    /// Usage, prices and limits.
+    Billing,
+    /// Changes.
+    Write,
+    /// Terminals.
+    Terminal,
+    /// The project, its members and keys.
+    Manage,
+}
+
+impl Scope {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::Read,
+        Self::Billing,
+        Self::Write,
+        Self::Terminal,
+        Self::Manage,
+    ];
+
+    /// Its name in policies and in the database.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Billing => "billing",
+            Self::Write => "write",
+            Self::Terminal => "terminal",
+            Self::Manage => "manage",
+        }
+    }
+
+    /// The scope of a name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|scope| scope.name() == name)
+    }
+}
+
+/// Who asks, as far as policies are concerned.
+#[derive(Clone, Copy, Debug)]
+pub struct Who<'a> {
+    /// Stable name, for example "user:alice".
+    pub name: &'a str,
+    /// Its role on the whole platform.
+    pub platform_role: Option<PlatformRole>,
+    /// The scopes of the key it came with; `None` for a person.
+    pub scopes: Option<&'a [Scope]>,
+}
+
+/// What an action is on.
+#[derive(Clone, Copy, Debug)]
+pub enum Resource {
+    /// What is of no organisation.
+    Platform,
+    /// An organisation.
+    Organisation {
+        /// Which.
+        id: Uuid,
+        /// The role of who asks.
+        role: Option<Role>,
+    },
+    /// A project.
+    Project {
+        /// Which.
+        id: Uuid,
+        /// Whose.
+        organisation: Uuid,
+        /// The role of who asks, its own or that in the organisation.
+        role: Option<Role>,
+    },
+}
+
+/// What policies say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Some permit it, none forbids it.
+    Allowed,
+    /// None permits it.
+    NotPermitted,
+    /// Policies of these ids forbid it, whatever others permit.
+    Forbidden(Vec<String>),
+}
+
+impl Verdict {
+    /// Whether it is allowed.
+    pub fn is_allowed(&self) -> bool {
+        *self == Self::Allowed
+    }
+}
+
+/// The policies of this process.
+pub struct Policies {
+    authorizer: Authorizer,
+    policies: PolicySet,
+    kinds: Kinds,
+    /// Each action with its group, by name.
+    actions: HashMap<String, (EntityUid, Entities)>,
+}
+
+struct Kinds {
+    user: EntityTypeName,
+    service_account: EntityTypeName,
+    organisation: EntityTypeName,
+    project: EntityTypeName,
+    platform: EntityUid,
+    role: EntityTypeName,
+    platform_role: EntityTypeName,
+    scope: EntityTypeName,
+}
+
+impl Policies {
+    /// The embedded policies, or those of a folder in their place, for the actions of these routes.
+    ///
+    /// # Errors
+    /// Policies that cannot be read or are wrong.
+    pub fn open(folder: Option<&Path>, routes: &RouteTable) -> Result<Self, PolicyError> {
+        Self::new(&load::sources(folder)?, routes)
+    }
+
+    /// From these sources.
+    ///
+    /// # Errors
+    /// Policies that are wrong.
+    pub fn new(sources: &[Source], routes: &RouteTable) -> Result<Self, PolicyError> {
+        let actions = schema::actions(routes);
+        let schema = schema::schema(&actions)?;
+        let policies = load::policies(sources, &schema)?;
+        let kind = |name: &str| name.parse().map_err(engine);
+        let kinds = Kinds {
+            user: kind("User")?,
+            service_account: kind("ServiceAccount")?,
+            organisation: kind("Organisation")?,
+            project: kind("Project")?,
+            platform: uid(&kind("Platform")?, "gpuaas"),
+            role: kind("Role")?,
+            platform_role: kind("PlatformRole")?,
+            scope: kind("Scope")?,
+        };
+        let action_kind = kind("Action")?;
+        let mut known = HashMap::new();
+        for (action, group) in actions {
+            let (own, group) = (uid(&action_kind, &action), uid(&action_kind, group.name()));
+            let entities = [
+                Entity::new_no_attrs(own.clone(), HashSet::from([group.clone()])),
+                Entity::new_no_attrs(group, HashSet::new()),
+            ];
+            let entities = Entities::from_entities(entities, None).map_err(engine)?;
+            known.insert(action, (own, entities));
+        }
+        Ok(Self {
+            authorizer: Authorizer::new(),
+            policies,
+            kinds,
+            actions: known,
+        })
+    }
+
+    /// Decides. What the engine cannot decide is not permitted.
+    pub fn decide(&self, who: Who<'_>, action: &str, resource: Resource) -> Verdict {
+        self.try_decide(who, action, resource)
+            .unwrap_or_else(|error| {
+                tracing::error!(action, "decide: {error}");
+                Verdict::NotPermitted
+            })
+    }
+
+    fn try_decide(
+        &self,
+        who: Who<'_>,
+        action: &str,
+        resource: Resource,
+    ) -> Result<Verdict, PolicyError> {
+        let Some((action, known)) = self.actions.get(action) else {
+            return Err(PolicyError::Engine("the action is unknown".to_owned()));
+        };
+        let (principal, who) = self.principal(who)?;
+        let (resource, mut entities, role) = self.resource(resource);
+        entities.push(who);
+        let context = role.map(|role| {
+            let role = RestrictedExpression::new_entity_uid(uid(&self.kinds.role, role.as_str()));
+            ("role".to_owned(), role)
+        });
+        let context = Context::from_pairs(context).map_err(engine)?;
+        let entities = known.clone().add_entities(entities, None).map_err(engine)?;
+        let request =
+            Request::new(principal, action.clone(), resource, context, None).map_err(engine)?;
+        let response = self
+            .authorizer
+            .is_authorized(&request, &self.policies, &entities);
+        let diagnostics = response.diagnostics();
+        // the engine leaves out a policy that fails, be it one that forbids
+        if let Some(error) = diagnostics.errors().next() {
+            return Err(engine(error));
+        }
+        let mut reasons: Vec<String> = diagnostics.reason().map(ToString::to_string).collect();
+        Ok(match response.decision() {
+            Decision::Allow => Verdict::Allowed,
+            Decision::Deny if reasons.is_empty() => Verdict::NotPermitted,
+            Decision::Deny => {
+                reasons.sort();
+                Verdict::Forbidden(reasons)
+            }
+        })
+    }
+
+    fn principal(&self, who: Who<'_>) -> Result<(EntityUid, Entity), PolicyError> {
+        let mut attributes = HashMap::new();
+        if let Some(role) = who.platform_role {
+            let role = uid(&self.kinds.platform_role, platform_role_name(role));
+            let role = RestrictedExpression::new_entity_uid(role);
+            attributes.insert("platform_role".to_owned(), role);
+        }
+        let kind = match who.scopes {
+            None => &self.kinds.user,
+            Some(scopes) => {
+                let scopes = scopes.iter().map(|scope| {
+                    RestrictedExpression::new_entity_uid(uid(&self.kinds.scope, scope.name()))
+                });
+                let scopes = RestrictedExpression::new_set(scopes);
+                attributes.insert("scopes".to_owned(), scopes);
+                &self.kinds.service_account
+            }
+        };
+        let own = uid(kind, who.name);
+        let entity = Entity::new(own.clone(), attributes, HashSet::new()).map_err(engine)?;
+        Ok((own, entity))
+    }
+
+    fn resource(&self, resource: Resource) -> (EntityUid, Vec<Entity>, Option<Role>) {
+        let organisation_of = |id: Uuid| uid(&self.kinds.organisation, &id.to_string());
+        match resource {
+            Resource::Platform => (self.kinds.platform.clone(), Vec::new(), None),
+            Resource::Organisation { id, role } => {
+                let own = organisation_of(id);
+                let entity = Entity::new_no_attrs(own.clone(), HashSet::new());
+                (own, vec![entity], role)
+            }
+            Resource::Project {
+                id,
+                organisation,
+                role,
+            } => {
+                let (own, owner) = (
+                    uid(&self.kinds.project, &id.to_string()),
+                    organisation_of(organisation),
+                );
+                let entities = vec![
+                    Entity::new_no_attrs(own.clone(), HashSet::from([owner.clone()])),
+                    Entity::new_no_attrs(owner, HashSet::new()),
+                ];
+                (own, entities, role)
+            }
+        }
+    }
+}
+
+fn uid(kind: &EntityTypeName, id: &str) -> EntityUid {
+    EntityUid::from_type_name_and_id(kind.clone(), EntityId::new(id))
+}
+
+fn engine(error: impl std::fmt::Display) -> PolicyError {
+    PolicyError::Engine(error.to_string())
+}
+
+#[cfg(test)]
+mod tests;

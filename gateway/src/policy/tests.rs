@@ -1,0 +1,236 @@
+use std::collections::BTreeMap;
+use std::fs;
+
+use super::load::{Source, sources};
+use super::*;
+
+fn routes() -> RouteTable {
+    crate::routes().expect("served")
+}
+
+fn own() -> Policies {
+    Policies::open(None, &routes()).expect("the embedded policies are good")
+}
+
+fn with(text: &str) -> Result<Policies, PolicyError> {
+    let mut all = sources(None).expect("embedded");
+    all.push(Source {
+        name: "more.cedar".to_owned(),
+        text: text.to_owned(),
+    });
+    Policies::new(&all, &routes())
+}
+
+const USER: Who<'_> = Who {
+    name: "user:alice",
+    platform_role: None,
+    scopes: None,
+};
+
+fn project(role: Role) -> Resource {
+    Resource::Project {
+        id: Uuid::from_u128(1),
+        organisation: Uuid::from_u128(2),
+        role: Some(role),
+    }
+}
+
+/// The table of `docs/how-to/roles.md`, by one action of each group.
+#[test]
+fn h_19_roles_do_what_their_policies_say() {
+    let policies = own();
+    use Role::{Billing, Member, Owner, Viewer};
+    for (action, roles) in [
+        ("allocation.get", vec![Owner, Member, Viewer]),
+        ("usage.list", vec![Owner, Member, Viewer, Billing]),
+        ("allocation.create", vec![Owner, Member]),
+        ("terminal.create", vec![Owner, Member]),
+        ("terminal.replay", vec![Owner, Member]),
+    ] {
+        for role in [Owner, Member, Viewer, Billing] {
+            let verdict = policies.decide(USER, action, project(role));
+            assert_eq!(
+                verdict.is_allowed(),
+                roles.contains(&role),
+                "{action} {role:?}: {verdict:?}"
+            );
+        }
+        let stranger = Resource::Project {
+            id: Uuid::nil(),
+            organisation: Uuid::nil(),
+            role: None,
+        };
+        let verdict = policies.decide(USER, action, stranger);
+        assert_eq!(verdict, Verdict::NotPermitted, "{action} of a stranger");
+    }
+    use PlatformRole::{Admin, Auditor, Operator};
+    for (action, roles) in [
+        ("admin.fleet.list", vec![Admin, Operator, Auditor]),
+        ("admin.node.drain", vec![Admin, Operator]),
+        ("admin.price.create", vec![Admin]),
+        ("admin.quota.put", vec![Admin]),
+        ("sku.list", vec![Admin, Operator, Auditor]),
+    ] {
+        for role in [Admin, Operator, Auditor] {
+            let who = Who {
+                platform_role: Some(role),
+                ..USER
+            };
+            let verdict = policies.decide(who, action, Resource::Platform);
+            assert_eq!(
+                verdict.is_allowed(),
+                roles.contains(&role),
+                "{action} {role:?}: {verdict:?}"
+            );
+        }
+    }
+    let everybody = policies.decide(USER, "sku.list", Resource::Platform);
+    assert!(everybody.is_allowed());
+    let unknown = policies.decide(USER, "no.such", Resource::Platform);
+    assert_eq!(unknown, Verdict::NotPermitted);
+}
+
+#[test]
+fn a_key_does_what_its_account_and_its_scopes_allow_both() {
+    let policies = own();
+    for (scopes, action, role, expected) in [
+        (vec![Scope::Read], "allocation.get", Role::Owner, true),
+        (vec![Scope::Read], "allocation.create", Role::Owner, false),
+        (vec![Scope::Read], "terminal.create", Role::Owner, false),
+        (vec![Scope::Write], "allocation.create", Role::Member, true),
+        (vec![Scope::Write], "allocation.get", Role::Member, false),
+        (vec![Scope::Write], "allocation.create", Role::Viewer, false),
+        (vec![Scope::Billing], "usage.list", Role::Billing, true),
+        (Vec::new(), "allocation.get", Role::Owner, false),
+        (Vec::new(), "sku.list", Role::Owner, true),
+    ] {
+        let who = Who {
+            name: "service:ci",
+            platform_role: None,
+            scopes: Some(&scopes),
+        };
+        let resource = match action {
+            "sku.list" => Resource::Platform,
+            _ => project(role),
+        };
+        let verdict = policies.decide(who, action, resource);
+        assert_eq!(
+            verdict.is_allowed(),
+            expected,
+            "{scopes:?} {action}: {verdict:?}"
+        );
+    }
+    let who = Who {
+        name: "service:ci",
+        platform_role: None,
+        scopes: Some(&[Scope::Read]),
+    };
+    assert_eq!(
+        policies.decide(who, "allocation.create", project(Role::Owner)),
+        Verdict::Forbidden(vec!["scope-write".to_owned()])
+    );
+}
+
+#[test]
+fn a_guardrail_wins_over_every_permission() {
+    let organisation = Uuid::from_u128(2);
+    let policies = with(&format!(
+        "@id(\"no-terminals-at-acme\")
+         forbid (principal, action in Action::\"terminal\", resource)
+         when {{ resource in Organisation::\"{organisation}\" }};"
+    ))
+    .expect("good");
+    let verdict = policies.decide(USER, "terminal.create", project(Role::Owner));
+    assert_eq!(
+        verdict,
+        Verdict::Forbidden(vec!["no-terminals-at-acme".to_owned()])
+    );
+    let elsewhere = Resource::Project {
+        id: Uuid::from_u128(1),
+        organisation: Uuid::from_u128(3),
+        role: Some(Role::Owner),
+    };
+    assert!(
+        policies
+            .decide(USER, "terminal.create", elsewhere)
+            .is_allowed()
+    );
+}
+
+#[test]
+fn bad_policies_are_refused_by_id_and_place() {
+    for (text, expected) in [
+        (
+            "@id(\"a\")\npermit (principal, action, resource) when { context.rank == 1 };",
+            vec!["more.cedar:2:", "`a`", "rank"],
+        ),
+        (
+            "@id(\"a\")\npermit (principal, action == Action::\"allocation.fly\", resource);",
+            vec!["more.cedar:2:", "`a`", "allocation.fly"],
+        ),
+        (
+            "@id(\"a\")\npermit (principal, action, resource) when { context has role && context.role == Role::\"boss\" };",
+            vec!["more.cedar:2:", "`a`", "boss"],
+        ),
+        (
+            "@id(\"a\")\npermit (principal, action, resource)\n  when { context has };",
+            vec!["more.cedar:3:"],
+        ),
+        (
+            "permit (principal, action, resource);",
+            vec!["more.cedar", "needs an @id"],
+        ),
+        (
+            "@id(\"members-work\")\npermit (principal, action, resource);",
+            vec!["more.cedar", "members-work", "used twice"],
+        ),
+        (
+            "@id(\"a\")\npermit (principal == ?principal, action, resource);",
+            vec!["more.cedar", "template"],
+        ),
+    ] {
+        let error = match with(text) {
+            Ok(_) => panic!("{text}: taken"),
+            Err(error) => error.to_string(),
+        };
+        for part in expected {
+            assert!(error.contains(part), "{part:?} not in {error}");
+        }
+    }
+}
+
+#[test]
+fn a_folder_counts_in_place_of_the_embedded_policies() {
+    let folder = tempfile::tempdir().expect("temp dir");
+    let open = || Policies::open(Some(folder.path()), &routes());
+    assert!(matches!(open(), Err(PolicyError::NoPolicies(_))));
+    fs::write(
+        folder.path().join("all.cedar"),
+        "@id(\"viewers-only\") permit (principal, action in Action::\"read\", resource) when { context has role };",
+    )
+    .expect("written");
+    fs::write(folder.path().join("README.md"), "no policy").expect("written");
+    let policies = open().expect("good");
+    let allowed = |action| {
+        policies
+            .decide(USER, action, project(Role::Owner))
+            .is_allowed()
+    };
+    assert!(allowed("allocation.get") && !allowed("allocation.create"));
+    let missing = folder.path().join("missing");
+    assert!(matches!(
+        Policies::open(Some(&missing), &routes()),
+        Err(PolicyError::Folder { .. })
+    ));
+}
+
+#[test]
+fn every_group_of_actions_is_in_the_schema() {
+    // an action in a group that the kinds do not declare would make no schema
+    let groups: std::collections::BTreeSet<_> = schema::actions(&routes()).into_values().collect();
+    assert!(groups.len() > 6, "{groups:?}");
+    for group in gpuaas_common::access::Group::ALL {
+        let one = BTreeMap::from([("x.y".to_owned(), group)]);
+        schema::schema(&one).unwrap_or_else(|error| panic!("{group:?}: {error:?}"));
+    }
+}

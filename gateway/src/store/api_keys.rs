@@ -1,0 +1,229 @@
+//! API keys of service accounts.
+use jiff_sqlx::Timestamp;
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, PgPool, Row as _};
+use uuid::Uuid;
+
+use crate::policy::Scope;
+
+/// A key, without what could be used of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiKeyRow {
+    /// Id.
+    pub id: Uuid,
+    /// Its service account.
+    pub account: Uuid,
+    /// For people.
+    pub display_name: String,
+    /// What it is good for.
+    pub scopes: Vec<Scope>,
+    /// Principal who made it.
+    pub creator: String,
+    /// When it was made.
+    pub create_time: Timestamp,
+    /// When it ends by itself.
+    pub expire_time: Option<Timestamp>,
+    /// When somebody ended it.
+    pub disable_time: Option<Timestamp>,
+    /// To the minute.
+    pub last_used_time: Option<Timestamp>,
+    /// The key in whose place it came.
+    pub replaces: Option<Uuid>,
+    /// Another one has come in its place.
+    pub is_replaced: bool,
+}
+
+/// Scopes of a column; names that this release does not know allow nothing.
+pub(super) fn scopes(row: &PgRow, column: &str) -> sqlx::Result<Vec<Scope>> {
+    let names: Vec<String> = row.try_get(column)?;
+    Ok(names
+        .iter()
+        .filter_map(|name| Scope::from_name(name))
+        .collect())
+}
+
+fn read(row: &PgRow) -> sqlx::Result<ApiKeyRow> {
+    Ok(ApiKeyRow {
+        id: row.try_get("id")?,
+        account: row.try_get("principal_id")?,
+        display_name: row.try_get("display_name")?,
+        scopes: scopes(row, "scopes")?,
+        creator: row.try_get("creator")?,
+        create_time: row.try_get("create_time")?,
+        expire_time: row.try_get("expire_time")?,
+        disable_time: row.try_get("disable_time")?,
+        last_used_time: row.try_get("last_used_time")?,
+        replaces: row.try_get("replaces")?,
+        is_replaced: row.try_get("is_replaced")?,
+    })
+}
+
+/// A key to make.
+#[derive(Clone, Copy, Debug)]
+pub struct NewApiKey<'a> {
+    /// Id.
+    pub id: Uuid,
+    /// Its service account.
+    pub account: Uuid,
+    /// For people.
+    pub display_name: &'a str,
+    /// Digest of the whole key.
+    pub hash: &'a [u8],
+    /// What it is good for.
+    pub scopes: &'a [Scope],
+    /// Principal who makes it.
+    pub creator: &'a str,
+    /// When it ends by itself.
+    pub expire_time: Option<Timestamp>,
+    /// The key in whose place it comes.
+    pub replaces: Option<Uuid>,
+}
+
+/// Adds a key.
+///
+/// # Errors
+/// Database errors.
+pub async fn insert_api_key(conn: &mut PgConnection, new: &NewApiKey<'_>) -> sqlx::Result<()> {
+    let scopes: Vec<&str> = new.scopes.iter().map(|scope| scope.name()).collect();
+    sqlx::query(
+        "INSERT INTO api_keys (id, principal_id, display_name, hash, scopes, creator, expire_time, replaces)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+    )
+    .bind(new.id)
+    .bind(new.account)
+    .bind(new.display_name)
+    .bind(new.hash)
+    .bind(scopes)
+    .bind(new.creator)
+    .bind(new.expire_time)
+    .bind(new.replaces)
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// One key of a service account.
+///
+/// # Errors
+/// Database errors.
+pub async fn find_api_key(
+    conn: &mut PgConnection,
+    account: Uuid,
+    id: Uuid,
+) -> sqlx::Result<Option<ApiKeyRow>> {
+    let row = sqlx::query(
+        "SELECT k.*, EXISTS (SELECT FROM api_keys n WHERE n.replaces = k.id) AS is_replaced
+           FROM api_keys k WHERE k.principal_id = $1 AND k.id = $2",
+    )
+    .bind(account)
+    .bind(id)
+    .fetch_optional(conn)
+    .await?;
+    row.as_ref().map(read).transpose()
+}
+
+/// Keys of a service account after one by id, which is the order in which they were made.
+///
+/// # Errors
+/// Database errors.
+pub async fn list_api_keys(
+    conn: &mut PgConnection,
+    account: Uuid,
+    after: Uuid,
+    limit: i64,
+) -> sqlx::Result<Vec<ApiKeyRow>> {
+    let rows = sqlx::query(
+        "SELECT k.*, EXISTS (SELECT FROM api_keys n WHERE n.replaces = k.id) AS is_replaced
+           FROM api_keys k WHERE k.principal_id = $1 AND k.id > $2 ORDER BY k.id LIMIT $3",
+    )
+    .bind(account)
+    .bind(after)
+    .bind(limit)
+    .fetch_all(conn)
+    .await?;
+    rows.iter().map(read).collect()
+}
+
+/// Ends a key now.
+///
+/// # Errors
+/// Database errors.
+pub async fn disable_api_key(conn: &mut PgConnection, id: Uuid) -> sqlx::Result<()> {
+    sqlx::query("UPDATE api_keys SET disable_time = clock_timestamp() WHERE id = $1 AND disable_time IS NULL")
+        .bind(id)
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
+/// Lets a key end by itself, no later than it would have.
+///
+/// # Errors
+/// Database errors.
+pub async fn expire_api_key(
+    conn: &mut PgConnection,
+    id: Uuid,
+    expire_time: Timestamp,
+) -> sqlx::Result<()> {
+    sqlx::query("UPDATE api_keys SET expire_time = least(expire_time, $2) WHERE id = $1")
+        .bind(id)
+        .bind(expire_time)
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
+/// What is stored of a key that somebody calls with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownKey {
+    /// Digest of the whole key.
+    pub hash: Vec<u8>,
+    /// The issuer of its service account.
+    pub issuer: String,
+    /// The issuer's name for it.
+    pub subject: String,
+    /// When it ends by itself, in seconds since 1970.
+    pub expires: Option<i64>,
+    /// Somebody ended it, or its account.
+    pub is_disabled: bool,
+}
+
+/// The key of an id.
+///
+/// # Errors
+/// Database errors.
+pub async fn known_key(pool: &PgPool, id: Uuid) -> sqlx::Result<Option<KnownKey>> {
+    let row = sqlx::query(
+        "SELECT k.hash, p.issuer, p.subject, floor(extract(epoch FROM k.expire_time))::bigint AS expires,
+                k.disable_time IS NOT NULL OR p.disable_time IS NOT NULL AS is_disabled
+           FROM api_keys k JOIN principals p ON p.id = k.principal_id WHERE k.id = $1",
+    )
+    .bind(id)
+    .fetch_optional(pool)
+    .await?;
+    row.map(|row| {
+        Ok(KnownKey {
+            hash: row.try_get("hash")?,
+            issuer: row.try_get("issuer")?,
+            subject: row.try_get("subject")?,
+            expires: row.try_get("expires")?,
+            is_disabled: row.try_get("is_disabled")?,
+        })
+    })
+    .transpose()
+}
+
+/// Notes that a key was used, to the minute: most calls write nothing.
+///
+/// # Errors
+/// Database errors.
+pub async fn note_use(pool: &PgPool, id: Uuid) -> sqlx::Result<()> {
+    sqlx::query(
+        "UPDATE api_keys SET last_used_time = date_trunc('minute', clock_timestamp())
+          WHERE id = $1 AND (last_used_time IS NULL OR last_used_time < date_trunc('minute', clock_timestamp()))",
+    )
+    .bind(id)
+    .execute(pool)
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,189 @@
+//! Organisations as people see them, and their changes.
+use jiff_sqlx::Timestamp;
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, Row as _};
+use uuid::Uuid;
+
+use super::principal::{Role, decode, decode_optional};
+use super::tenant::TenantState;
+
+/// An organisation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OrganisationRow {
+    /// Id.
+    pub id: Uuid,
+    /// Unique.
+    pub slug: String,
+    /// For people.
+    pub display_name: String,
+    /// Its state.
+    pub state: TenantState,
+    /// Why it is not active.
+    pub state_reason: String,
+    /// When it was created.
+    pub create_time: Timestamp,
+    /// When it last changed.
+    pub update_time: Timestamp,
+    /// Rises with every change.
+    pub version: i64,
+    /// The role of whoever asks in the organisation itself.
+    pub role: Option<Role>,
+    /// Whoever asks is in a project of it.
+    pub has_project: bool,
+}
+
+fn read(row: &PgRow) -> sqlx::Result<OrganisationRow> {
+    Ok(OrganisationRow {
+        id: row.try_get("id")?,
+        slug: row.try_get("slug")?,
+        display_name: row.try_get("display_name")?,
+        state: decode(row, "state", TenantState::parse)?,
+        state_reason: row.try_get("state_reason")?,
+        create_time: row.try_get("create_time")?,
+        update_time: row.try_get("update_time")?,
+        version: row.try_get("version")?,
+        role: decode_optional(row, "role", Role::parse)?,
+        has_project: row.try_get("has_project")?,
+    })
+}
+
+/// An organisation as a principal has it.
+///
+/// # Errors
+/// Database errors.
+pub async fn find_organisation(
+    conn: &mut PgConnection,
+    id: Uuid,
+    principal: Uuid,
+) -> sqlx::Result<Option<OrganisationRow>> {
+    let row = sqlx::query(
+        "SELECT o.*, m.role, EXISTS (SELECT FROM memberships p JOIN projects j ON j.id = p.project_id
+                                      WHERE p.principal_id = $2 AND j.organisation_id = o.id) AS has_project
+           FROM organisations o
+           LEFT JOIN organisation_memberships m ON m.organisation_id = o.id AND m.principal_id = $2
+          WHERE o.id = $1",
+    )
+    .bind(id)
+    .bind(principal)
+    .fetch_optional(conn)
+    .await?;
+    row.as_ref().map(read).transpose()
+}
+
+/// Locks an organisation until the end of the transaction: its changes, and those of who owns it, are one after the other.
+///
+/// # Errors
+/// Database errors.
+pub async fn lock_organisation(conn: &mut PgConnection, id: Uuid) -> sqlx::Result<()> {
+    sqlx::query("SELECT FROM organisations WHERE id = $1 FOR UPDATE")
+        .bind(id)
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
+/// Organisations after one by slug: all, or those that a principal is a member of or has a project in.
+///
+/// # Errors
+/// Database errors.
+pub async fn list_organisations(
+    conn: &mut PgConnection,
+    member: Option<Uuid>,
+    state: Option<TenantState>,
+    after: &str,
+    limit: i64,
+) -> sqlx::Result<Vec<OrganisationRow>> {
+    let rows = sqlx::query(
+        "SELECT o.*, m.role, false AS has_project
+           FROM organisations o
+           LEFT JOIN organisation_memberships m ON m.organisation_id = o.id AND m.principal_id = $1
+          WHERE o.slug > $2 AND ($3 IS NULL OR o.state = $3)
+            AND ($1 IS NULL OR o.id IN (
+                SELECT organisation_id FROM organisation_memberships WHERE principal_id = $1
+                UNION ALL
+                SELECT j.organisation_id FROM memberships p JOIN projects j ON j.id = p.project_id WHERE p.principal_id = $1))
+          ORDER BY o.slug LIMIT $4",
+    )
+    .bind(member)
+    .bind(after)
+    .bind(state.map(TenantState::as_str))
+    .bind(limit)
+    .fetch_all(conn)
+    .await?;
+    rows.iter().map(read).collect()
+}
+
+/// Adds an organisation; `false` when the slug is taken.
+///
+/// # Errors
+/// Database errors.
+pub async fn insert_organisation(
+    conn: &mut PgConnection,
+    id: Uuid,
+    slug: &str,
+    display_name: &str,
+) -> sqlx::Result<bool> {
+    let done = sqlx::query(
+        "INSERT INTO organisations (id, slug, display_name) VALUES ($1, $2, $3) ON CONFLICT (slug) DO NOTHING",
+    )
+    .bind(id)
+    .bind(slug)
+    .bind(display_name)
+    .execute(conn)
+    .await?;
+    Ok(done.rows_affected() == 1)
+}
+
+/// Changes the display name.
+///
+/// # Errors
+/// Database errors.
+pub async fn rename_organisation(
+    conn: &mut PgConnection,
+    id: Uuid,
+    display_name: &str,
+) -> sqlx::Result<()> {
+    sqlx::query("UPDATE organisations SET display_name = $2 WHERE id = $1")
+        .bind(id)
+        .bind(display_name)
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
+/// Changes the state.
+///
+/// # Errors
+/// Database errors; also for a closed organisation.
+pub async fn set_organisation_state(
+    conn: &mut PgConnection,
+    id: Uuid,
+    state: TenantState,
+    reason: &str,
+) -> sqlx::Result<()> {
+    sqlx::query("UPDATE organisations SET state = $2, state_reason = $3 WHERE id = $1")
+        .bind(id)
+        .bind(state.as_str())
+        .bind(reason)
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
+/// Slugs of projects of an organisation that are not closed, at most so many.
+///
+/// # Errors
+/// Database errors.
+pub async fn open_projects(
+    conn: &mut PgConnection,
+    organisation: Uuid,
+    limit: i64,
+) -> sqlx::Result<Vec<String>> {
+    sqlx::query_scalar(
+        "SELECT slug FROM projects WHERE organisation_id = $1 AND state <> 'closed' ORDER BY slug LIMIT $2",
+    )
+    .bind(organisation)
+    .bind(limit)
+    .fetch_all(conn)
+    .await
+}

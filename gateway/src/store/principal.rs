@@ -1,0 +1,198 @@
+//! A registered principal and what it may use.
+pub use gpuaas_common::identity::PlatformRole;
+use sqlx::Row as _;
+use sqlx::postgres::PgRow;
+use uuid::Uuid;
+
+use super::api_keys::scopes;
+use crate::policy::Scope;
+
+/// What a principal is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum PrincipalKind {
+    /// A person.
+    #[default]
+    User,
+    /// A program.
+    ServiceAccount,
+}
+
+impl PrincipalKind {
+    /// From the column.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "user" => Some(Self::User),
+            "service" => Some(Self::ServiceAccount),
+            _ => None,
+        }
+    }
+
+    /// For the column.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::ServiceAccount => "service",
+        }
+    }
+}
+
+/// A role on the whole platform, from its column.
+pub fn parse_platform_role(text: &str) -> Option<PlatformRole> {
+    match text {
+        "admin" => Some(PlatformRole::Admin),
+        "operator" => Some(PlatformRole::Operator),
+        "auditor" => Some(PlatformRole::Auditor),
+        _ => None,
+    }
+}
+
+/// A role on the whole platform, for its column.
+pub fn platform_role_name(role: PlatformRole) -> &'static str {
+    match role {
+        PlatformRole::Admin => "admin",
+        PlatformRole::Operator => "operator",
+        PlatformRole::Auditor => "auditor",
+    }
+}
+
+/// A role in an organisation or a project; the greater one is the stronger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// Sees usage and cost.
+    Billing,
+    /// Sees everything, changes nothing.
+    Viewer,
+    /// Launches and uses allocations.
+    Member,
+    /// Manages members, keys and settings, too.
+    Owner,
+}
+
+impl Role {
+    /// From the column.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "billing" => Some(Self::Billing),
+            "viewer" => Some(Self::Viewer),
+            "member" => Some(Self::Member),
+            "owner" => Some(Self::Owner),
+            _ => None,
+        }
+    }
+
+    /// For the column.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Billing => "billing",
+            Self::Viewer => "viewer",
+            Self::Member => "member",
+            Self::Owner => "owner",
+        }
+    }
+}
+
+/// A registered principal with what it may use.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Principal {
+    /// Id.
+    pub id: Uuid,
+    /// Stable name, for example "user:alice".
+    pub name: String,
+    /// User or service account.
+    pub kind: PrincipalKind,
+    /// On the whole platform.
+    pub platform_role: Option<PlatformRole>,
+    /// Projects that are not closed, oldest membership first, each with the strongest role that the principal has there, by the
+    /// project or by its organisation.
+    pub roles: Vec<(Uuid, Role)>,
+    /// The organisations of these projects, in the same order.
+    pub owners: Vec<Uuid>,
+    /// Those of them that are suspended, by themselves or with their organisation.
+    pub suspended: Vec<Uuid>,
+    /// Organisations that are not closed, with the role in each.
+    pub organisations: Vec<(Uuid, Role)>,
+    /// Of a service account that calls with API keys: what they are good for.
+    pub scopes: Option<Vec<Scope>>,
+}
+
+impl Principal {
+    /// Whether it administers the platform.
+    pub fn is_admin(&self) -> bool {
+        self.platform_role == Some(PlatformRole::Admin)
+    }
+
+    /// Its projects, oldest membership first.
+    pub fn projects(&self) -> Vec<Uuid> {
+        self.roles.iter().map(|(project, _)| *project).collect()
+    }
+
+    /// Its role in a project.
+    pub fn role_in(&self, project: Uuid) -> Option<Role> {
+        find(&self.roles, project)
+    }
+
+    /// Its role in an organisation itself.
+    pub fn role_in_organisation(&self, organisation: Uuid) -> Option<Role> {
+        find(&self.organisations, organisation)
+    }
+}
+
+fn find(roles: &[(Uuid, Role)], id: Uuid) -> Option<Role> {
+    let found = roles.iter().find(|(of, _)| *of == id);
+    found.map(|(_, role)| *role)
+}
+
+/// A column whose text the database restricts.
+pub(super) fn decode<T>(
+    row: &PgRow,
+    column: &str,
+    parse: impl Fn(&str) -> Option<T>,
+) -> sqlx::Result<T> {
+    let text: String = row.try_get(column)?;
+    parse(&text).ok_or_else(|| unknown(column, &text))
+}
+
+/// The same where there may be none.
+pub(super) fn decode_optional<T>(
+    row: &PgRow,
+    column: &str,
+    parse: impl Fn(&str) -> Option<T>,
+) -> sqlx::Result<Option<T>> {
+    let text: Option<String> = row.try_get(column)?;
+    text.map(|text| parse(&text).ok_or_else(|| unknown(column, &text)))
+        .transpose()
+}
+
+fn unknown(column: &str, text: &str) -> sqlx::Error {
+    sqlx::Error::ColumnDecode {
+        index: column.to_owned(),
+        source: format!("unknown value {text:?}").into(),
+    }
+}
+
+fn roles(row: &PgRow, ids: &str, roles: &str) -> sqlx::Result<Vec<(Uuid, Role)>> {
+    let ids: Vec<Uuid> = row.try_get(ids)?;
+    let texts: Vec<String> = row.try_get(roles)?;
+    let parsed = texts
+        .iter()
+        .map(|text| Role::parse(text).ok_or_else(|| unknown(roles, text)));
+    let parsed: Vec<Role> = parsed.collect::<sqlx::Result<_>>()?;
+    Ok(ids.into_iter().zip(parsed).collect())
+}
+
+pub(super) fn read(row: &PgRow) -> sqlx::Result<Principal> {
+    Ok(Principal {
+        id: row.try_get("id")?,
+        name: row.try_get("name")?,
+        kind: decode(row, "kind", PrincipalKind::parse)?,
+        platform_role: decode_optional(row, "platform_role", parse_platform_role)?,
+        roles: roles(row, "projects", "roles")?,
+        owners: row.try_get("owners")?,
+        suspended: row.try_get("suspended")?,
+        organisations: roles(row, "organisations", "organisation_roles")?,
+        scopes: match row.try_get("has_keys")? {
+            true => Some(scopes(row, "scopes")?),
+            false => None,
+        },
+    })
+}

@@ -1,0 +1,174 @@
+//! SSH public keys by name.
+use jiff_sqlx::Timestamp;
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, Row as _};
+use uuid::Uuid;
+
+/// Whose keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyOwner {
+    /// A principal's own.
+    Principal(Uuid),
+    /// A project's, for all of its members.
+    Project(Uuid),
+}
+
+impl KeyOwner {
+    /// Principal and project: one of them.
+    fn columns(self) -> (Option<Uuid>, Option<Uuid>) {
+        match self {
+            Self::Principal(id) => (Some(id), None),
+            Self::Project(id) => (None, Some(id)),
+        }
+    }
+}
+
+/// A key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SshKeyRow {
+    /// Id.
+    pub id: Uuid,
+    /// Unique among the owner's.
+    pub name: String,
+    /// Type, base64, comment.
+    pub public_key: String,
+    /// "SHA256:…".
+    pub fingerprint: String,
+    /// When it was kept.
+    pub create_time: Timestamp,
+    /// Project that owns it; none: a principal does.
+    pub project: Option<Uuid>,
+}
+
+fn read(row: &PgRow) -> sqlx::Result<SshKeyRow> {
+    Ok(SshKeyRow {
+        id: row.try_get("id")?,
+        name: row.try_get("name")?,
+        public_key: row.try_get("public_key")?,
+        fingerprint: row.try_get("fingerprint")?,
+        create_time: row.try_get("create_time")?,
+        project: row.try_get("project_id")?,
+    })
+}
+
+/// Adds a key; `false` when the owner has one of the name.
+///
+/// # Errors
+/// Database errors.
+pub async fn insert_ssh_key(
+    conn: &mut PgConnection,
+    owner: KeyOwner,
+    id: Uuid,
+    (name, public_key, fingerprint): (&str, &str, &str),
+) -> sqlx::Result<bool> {
+    let (principal, project) = owner.columns();
+    let done = sqlx::query(
+        "INSERT INTO ssh_keys (id, principal_id, project_id, name, public_key, fingerprint)
+         VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING",
+    )
+    .bind(id)
+    .bind(principal)
+    .bind(project)
+    .bind(name)
+    .bind(public_key)
+    .bind(fingerprint)
+    .execute(conn)
+    .await?;
+    Ok(done.rows_affected() == 1)
+}
+
+/// Keys of an owner after one by name.
+///
+/// # Errors
+/// Database errors.
+pub async fn list_ssh_keys(
+    conn: &mut PgConnection,
+    owner: KeyOwner,
+    after: &str,
+    limit: i64,
+) -> sqlx::Result<Vec<SshKeyRow>> {
+    let sql = match owner {
+        KeyOwner::Principal(_) => {
+            "SELECT * FROM ssh_keys WHERE principal_id = coalesce($1, $2) AND name > $3 ORDER BY name LIMIT $4"
+        }
+        KeyOwner::Project(_) => {
+            "SELECT * FROM ssh_keys WHERE project_id = coalesce($1, $2) AND name > $3 ORDER BY name LIMIT $4"
+        }
+    };
+    let (principal, project) = owner.columns();
+    let rows = sqlx::query(sql)
+        .bind(principal)
+        .bind(project)
+        .bind(after)
+        .bind(limit)
+        .fetch_all(conn)
+        .await?;
+    rows.iter().map(read).collect()
+}
+
+/// How many keys an owner has.
+///
+/// # Errors
+/// Database errors.
+pub async fn count_ssh_keys(conn: &mut PgConnection, owner: KeyOwner) -> sqlx::Result<i64> {
+    let (principal, project) = owner.columns();
+    sqlx::query_scalar("SELECT count(*) FROM ssh_keys WHERE principal_id = $1 OR project_id = $2")
+        .bind(principal)
+        .bind(project)
+        .fetch_one(conn)
+        .await
+}
+
+/// One key of an owner.
+///
+/// # Errors
+/// Database errors.
+pub async fn find_ssh_key(
+    conn: &mut PgConnection,
+    owner: KeyOwner,
+    id: Uuid,
+) -> sqlx::Result<Option<SshKeyRow>> {
+    let (principal, project) = owner.columns();
+    let row = sqlx::query(
+        "SELECT * FROM ssh_keys WHERE id = $1 AND (principal_id = $2 OR project_id = $3)",
+    )
+    .bind(id)
+    .bind(principal)
+    .bind(project)
+    .fetch_optional(conn)
+    .await?;
+    row.as_ref().map(read).transpose()
+}
+
+/// Removes a key.
+///
+/// # Errors
+/// Database errors.
+pub async fn delete_ssh_key(conn: &mut PgConnection, id: Uuid) -> sqlx::Result<()> {
+    sqlx::query("DELETE FROM ssh_keys WHERE id = $1")
+        .bind(id)
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
+/// The keys of these names that a launch may name: a principal's own and a project's.
+///
+/// # Errors
+/// Database errors.
+pub async fn named_ssh_keys(
+    conn: &mut PgConnection,
+    principal: Uuid,
+    project: Uuid,
+    names: &[String],
+) -> sqlx::Result<Vec<SshKeyRow>> {
+    let rows = sqlx::query(
+        "SELECT * FROM ssh_keys WHERE (principal_id = $1 OR project_id = $2) AND name = ANY ($3)",
+    )
+    .bind(principal)
+    .bind(project)
+    .bind(names)
+    .fetch_all(conn)
+    .await?;
+    rows.iter().map(read).collect()
+}

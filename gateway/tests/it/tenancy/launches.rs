@@ -1,0 +1,178 @@
+//! Launches by names of SSH keys, and streams that end with the membership they were opened by.
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::ssh_keys::ED;
+use crate::world::{World, answer, field, reason};
+
+const ED2: &str =
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEXhDfdPuDb0l/3O6T0SgTTFj0h+iPyq+bfYcGYnAcMz";
+
+fn launch(change: Value) -> Value {
+    let mut body =
+        json!({ "name": "a", "region_code": "lab", "sku": "lab", "gpu_count": 1, "image": "i" });
+    for (key, value) in change.as_object().expect("fields") {
+        body[key] = value.clone();
+    }
+    body
+}
+
+#[tokio::test]
+async fn a_launch_names_keys_and_the_service_gets_them() {
+    let world = World::start().await;
+    let keys = format!("/api/v1/projects/{}/ssh-keys", world.seeded.project_id);
+    world
+        .made(
+            "demo",
+            "/api/v1/ssh-keys",
+            json!({ "name": "laptop", "public_key": format!("{ED} own") }),
+        )
+        .await;
+    world
+        .made(
+            "demo",
+            &keys,
+            json!({ "name": "laptop", "public_key": format!("{ED2} project") }),
+        )
+        .await;
+    world
+        .made(
+            "demo",
+            &keys,
+            json!({ "name": "team", "public_key": format!("{ED2} team") }),
+        )
+        .await;
+    for extra in [
+        json!({}),
+        json!({ "validate_only": true }),
+        json!({ "project_id": world.seeded.project_id }),
+    ] {
+        world.record.clear();
+        let mut body =
+            launch(json!({ "ssh_key_names": ["team", "laptop"], "ssh_public_keys": ["given"] }));
+        for (key, value) in extra.as_object().expect("fields") {
+            body[key] = value.clone();
+        }
+        let (status, made) = world.post_by("demo", "/api/v1/allocations", body).await;
+        assert_eq!(status, 200, "{made}");
+        let seen = world.record.all().pop().expect("a launch").message;
+        let keys = format!("ssh_public_keys: [\"given\", \"{ED2} team\", \"{ED} own\"]");
+        assert!(seen.contains(&keys), "the caller's own key wins: {seen}");
+        assert!(
+            seen.contains("ssh_key_names: [\"team\", \"laptop\"]"),
+            "{seen}"
+        );
+    }
+    let batch = json!({ "allocations": [launch(json!({ "ssh_key_names": ["team"] }))] });
+    assert_eq!(
+        world
+            .post_by("demo", "/api/v1/allocations:batchCreate", batch)
+            .await
+            .0,
+        200
+    );
+    let seen = world.record.all().pop().expect("a launch").message;
+    assert!(seen.contains(&format!("[\"{ED2} team\"]")), "{seen}");
+    world.record.clear();
+    let long = "x".repeat(10_000);
+    for (names, wrong) in [
+        (json!(["nothing"]), "ssh_key_names[0]"),
+        (json!(["team", "Team"]), "ssh_key_names[1]"),
+        (json!(["team", "team"]), "ssh_key_names[1]"),
+        (json!([""]), "ssh_key_names[0]"),
+        (json!([long]), "ssh_key_names[0]"),
+    ] {
+        for dry in [false, true] {
+            let body = launch(json!({ "ssh_key_names": names, "validate_only": dry }));
+            let (status, answer) = world.post_by("demo", "/api/v1/allocations", body).await;
+            assert_eq!((status, field(&answer)), (400, wrong), "{answer}");
+        }
+    }
+    let batch = json!({ "allocations": [launch(json!({})), launch(json!({ "ssh_key_names": ["nothing"] }))] });
+    let (_, body) = world
+        .post_by("demo", "/api/v1/allocations:batchCreate", batch)
+        .await;
+    assert_eq!(field(&body), "allocations[1].ssh_key_names[0]");
+    assert!(
+        body.to_string().contains("nothing"),
+        "the name is told: {body}"
+    );
+    assert!(world.record.all().is_empty(), "no service was asked");
+    // a name of another's key is no name
+    world
+        .made(
+            "admin",
+            "/api/v1/ssh-keys",
+            json!({ "name": "private", "public_key": ED }),
+        )
+        .await;
+    let body = launch(json!({ "ssh_key_names": ["private"] }));
+    assert_eq!(
+        field(&world.post_by("demo", "/api/v1/allocations", body).await.1),
+        "ssh_key_names[0]"
+    );
+}
+
+/// A reader of a stream is checked as soon as its access changes, not only now and then.
+#[tokio::test]
+async fn a_removed_member_loses_its_open_stream_at_once() {
+    // the regular check is too rare to end it
+    let world = World::start_with(|config, _| config.stream_access_seconds = 3600.0).await;
+    world.users(&["mia", "paul"]).await;
+    let project = world.seeded.project_id.to_string();
+    let mia = world.member(&project, "demo", "mia", "member").await;
+    let paul = world.member(&project, "demo", "paul", "member").await;
+    let open = async || {
+        let request = world
+            .http
+            .get(world.url("/api/v1/allocations/silent:watch"));
+        request
+            .bearer_auth(world.token("mia"))
+            .send()
+            .await
+            .expect("answer")
+    };
+    let mut stream = open().await;
+    stream.chunk().await.expect("open").expect("a message");
+    let member = |id: &str| format!("/api/v1/projects/{project}/members/{id}");
+    // what happens to others ends nothing
+    assert_eq!(
+        world
+            .send("demo", Method::DELETE, &member(&paul), Value::Null)
+            .await
+            .0,
+        200
+    );
+    assert_eq!(
+        world
+            .send("demo", Method::DELETE, &member(&mia), Value::Null)
+            .await
+            .0,
+        200
+    );
+    let text = tokio::time::timeout(std::time::Duration::from_secs(20), stream.text()).await;
+    let text = text.expect("the stream ends").expect("text");
+    let last: Value =
+        serde_json::from_str(text.lines().last().expect("a last line")).expect("JSON");
+    assert_eq!(reason(&last), "PERMISSION_DENIED", "{text}");
+
+    // the same when the principal is disabled
+    world.member(&project, "demo", "mia", "member").await;
+    world.becomes("mia", "/api/v1/allocations", 200).await;
+    let mut stream = open().await;
+    assert_eq!(stream.status(), 200);
+    stream.chunk().await.expect("open").expect("a message");
+    let disable = format!("/api/v1/admin/principals/{mia}:disable");
+    world.made("admin", &disable, json!({})).await;
+    let text = tokio::time::timeout(std::time::Duration::from_secs(20), stream.text()).await;
+    assert!(
+        text.expect("the stream ends")
+            .expect("text")
+            .contains("PERMISSION_DENIED")
+    );
+    let refused = world
+        .http
+        .get(world.url("/api/v1/whoami"))
+        .bearer_auth(world.token("mia"));
+    assert_eq!(answer(refused.send().await.expect("answer")).await.0, 403);
+}

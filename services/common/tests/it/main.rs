@@ -1,0 +1,2 @@
+//! What only a real database shows.
+mod audit;
