@@ -1,4 +1,5 @@
 //! Failures with their messages and exit codes.
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Deserialize;
@@ -144,10 +145,12 @@ impl ApiFailure {
     }
 }
 
-/// The unschedulable reasons in a refusal's metadata, under `REASON.message`; without those that `message` contains.
+/// The unschedulable reasons in a refusal's metadata, under `REASON.message`, in the order of their reasons, since a map
+/// has none; without those that `message` contains.
 fn causes(details: &Map<String, Value>, message: &str) -> Vec<String> {
     let reasons = details.iter().filter(|(key, _)| key.ends_with(".message"));
-    let texts = reasons.filter_map(|(_, text)| text.as_str());
+    let sorted: BTreeMap<_, _> = reasons.collect();
+    let texts = sorted.into_values().filter_map(Value::as_str);
     texts
         .filter(|text| !message.contains(text))
         .map(str::to_owned)

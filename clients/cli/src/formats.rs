@@ -209,7 +209,7 @@ mod tests {
         let value = json!({ "skus": [{ "code": "a", "counts": [1, 2], "profile": { "name": "p" } }, { "code": "b" }], "empty": {} });
         assert_eq!(
             Format::Yaml.text(&value),
-            "empty: {}\nskus:\n- code: a\n  counts:\n  - 1\n  - 2\n  profile:\n    name: p\n- code: b"
+            "skus:\n- code: a\n  counts:\n  - 1\n  - 2\n  profile:\n    name: p\n- code: b\nempty: {}"
         );
     }
 

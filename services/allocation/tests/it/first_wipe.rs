@@ -88,7 +88,7 @@ async fn a_132_p2_a_raw_disk_full_of_bytes_is_wiped_before_its_slot_is_available
     let refused = platform.create(good("early"), "early").await;
     assert_eq!(
         refused.expect_err("nothing is proven").reason(),
-        ErrorReason::SlotsInUse
+        ErrorReason::DisksBeingWiped
     );
     world
         .host
