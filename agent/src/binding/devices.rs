@@ -174,7 +174,7 @@ impl Work {
                 continue;
             }
             self.returned.push(Device {
-                steps: return_steps(machine, address, is_bound),
+                steps: return_steps(machine, address, former.as_deref()),
                 address: address.clone(),
                 former,
             });
@@ -200,8 +200,8 @@ fn is_kept(machine: &Machine, address: &PciAddress) -> bool {
     text.is_ok_and(|text| text == format!("{VFIO}\n"))
 }
 
-/// Undoes what [`steps`] does. What somebody chose in its place stays.
-fn return_steps(machine: &Machine, address: &PciAddress, is_bound: bool) -> Vec<Step> {
+/// Undoes what [`steps`] does, from wherever an earlier return was broken off. What somebody chose in its place stays.
+fn return_steps(machine: &Machine, address: &PciAddress, former: Option<&str>) -> Vec<Step> {
     let mut plan = Plan::new("bind-devices");
     if is_kept(machine, address) {
         let action = Action::RemoveFile {
@@ -212,15 +212,21 @@ fn return_steps(machine: &Machine, address: &PciAddress, is_bound: bool) -> Vec<
     }
     let folder = pci::folder(address);
     let chosen = machine.root.read_value(format!("{folder}/driver_override"));
-    if chosen.as_deref() != Some(VFIO) {
+    let chosen = chosen.unwrap_or_default();
+    // the kernel says that nothing is chosen in either way
+    if !matches!(chosen.as_str(), VFIO | "" | "(null)") || !pci::exists(&machine.root, address) {
         return plan.steps;
     }
-    // a line end alone clears it
-    let path = format!("{folder}/driver_override");
-    plan.step(write(path, "\n"), "any driver may take the device");
-    if is_bound {
+    if former == Some(VFIO) {
         let path = format!("{DRIVERS}/{VFIO}/unbind");
         plan.step(write(path, &address.to_string()), "VFIO lets it go");
+    }
+    if chosen == VFIO {
+        // a line end alone clears it
+        let path = format!("{folder}/driver_override");
+        plan.step(write(path, "\n"), "any driver may take the device");
+    }
+    if matches!(former, None | Some(VFIO)) {
         let reason = "its native driver takes it";
         plan.step(write(PROBE.to_owned(), &address.to_string()), reason);
     }

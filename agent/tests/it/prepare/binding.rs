@@ -434,3 +434,23 @@ fn d_56_a_device_that_an_allocation_holds_is_not_given_back() {
     );
     assert_eq!(driver(&host, &CORNERS[0].gpu_address()), "vfio-pci");
 }
+
+#[test]
+fn d_57_a_return_that_was_broken_off_is_finished_by_the_next() {
+    let (host, machine) = bound();
+    let gpu = CORNERS[0].gpu_address();
+    let device = |name: &str| host.path(&format!("/sys/bus/pci/devices/{gpu}/{name}"));
+    // ended after VFIO had let it go and before a driver was asked to take it
+    fs::remove_file(host.path(&format!("/etc/driverctl.d/pci-{gpu}"))).unwrap();
+    fs::remove_file(device("driver")).unwrap();
+    fs::write(device("driver_override"), "(null)\n").unwrap();
+    let work = plan(&machine, baremetal(), Path::new(STATE)).unwrap();
+    let own = work
+        .returned
+        .iter()
+        .find(|one| one.address.to_string() == gpu);
+    let steps = &own.unwrap().steps;
+    assert_eq!(steps.len(), 1, "{steps:?}");
+    let probe = format!("{gpu} > /sys/bus/pci/drivers_probe");
+    assert_eq!(steps[0].action.to_string(), probe);
+}
