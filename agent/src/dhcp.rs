@@ -7,6 +7,7 @@
 //! The network group of a VM is a tag of its reservation, which dnsmasq itself has no use for: what decides on the rules of
 //! the guests' network lies in one place.
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,7 +31,8 @@ pub struct Dhcp {
     settings: settings::Dhcp,
     /// Where its process is looked up.
     root: HostRoot,
-    /// Held while reservations change: the version of the network group that each VM was told last.
+    /// Held while reservations change, together with the lock of [`Self::alone`]: the version of the network group that each
+    /// VM was told last.
     versions: Arc<Mutex<BTreeMap<VmName, u64>>>,
 }
 
@@ -77,7 +79,7 @@ impl Dhcp {
     /// Writes a VM's reservation, replacing an earlier one, and notifies dnsmasq.
     pub fn reserve(&self, reservation: &Reservation) -> HostResult<()> {
         blocking::here(|| {
-            let _alone = self.versions();
+            let _alone = self.alone()?;
             self.reserve_here(reservation)
         })
     }
@@ -90,7 +92,7 @@ impl Dhcp {
         version: u64,
     ) -> HostResult<bool> {
         blocking::here(|| {
-            let mut versions = self.versions();
+            let (mut versions, _lock) = self.alone()?;
             if versions.get(vm).is_some_and(|last| *last > version) {
                 return Ok(false);
             }
@@ -110,8 +112,20 @@ impl Dhcp {
         })
     }
 
-    fn versions(&self) -> MutexGuard<'_, BTreeMap<VmName, u64>> {
-        self.versions.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Nobody on this host changes reservations beside the holder of what this returns: no other call, and no other process
+    /// of ours, which an operator's check is. The lock is on the folder itself, and ends with its process.
+    fn alone(&self) -> HostResult<(MutexGuard<'_, BTreeMap<VmName, u64>>, Option<File>)> {
+        let versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
+        let failed = || io_error("cannot lock the reservations");
+        let folder = match File::open(&self.settings.hosts_dir) {
+            // then there is nothing to change either
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            opened => Some(opened.map_err(failed())?),
+        };
+        if let Some(folder) = &folder {
+            folder.lock().map_err(failed())?;
+        }
+        Ok((versions, folder))
     }
 
     fn reserve_here(&self, reservation: &Reservation) -> HostResult<()> {
@@ -134,7 +148,7 @@ impl Dhcp {
     /// Removes a VM's reservation; none is fine.
     pub fn remove(&self, vm: &VmName) -> HostResult<()> {
         blocking::here(|| {
-            let mut versions = self.versions();
+            let (mut versions, _lock) = self.alone()?;
             versions.remove(vm);
             self.remove_here(vm)
         })
@@ -161,7 +175,7 @@ impl Dhcp {
     /// # Errors
     /// A VM has it.
     pub fn reserve_probe(&self, mac: &Mac, ip: Ipv4Addr) -> HostResult<()> {
-        let _alone = self.versions();
+        let _alone = self.alone()?;
         if self.reservations_here()?.iter().any(|one| one.ip == ip) {
             return Err(HostError::internal(format!(
                 "a VM got the address {ip} meanwhile"
@@ -441,6 +455,41 @@ mod tests {
         let error = dhcp.reserve_probe(&mac("02:67:70:72:6f:62"), ip);
         assert!(error.unwrap_err().message.contains("10.100.0.254"));
         assert!(!probe.exists());
+    }
+
+    /// An operator's check is a process of its own: it must not take the address that the agent gives to a VM just now.
+    #[test]
+    fn the_address_of_the_probe_is_fenced_across_the_processes_of_a_host() {
+        use std::os::unix::fs::MetadataExt as _;
+
+        let folder = tempfile::tempdir().unwrap();
+        let (agent, check) = (here(folder.path()), here(folder.path()));
+        let ip = Ipv4Addr::new(10, 100, 0, 254);
+        let lock = agent.alone().unwrap();
+        let waits = std::thread::spawn(move || {
+            check
+                .reserve_probe(&mac("02:67:70:72:6f:62"), ip)
+                .unwrap_err()
+        });
+        // it waits for the lock, as the kernel shows it
+        let inode = std::fs::metadata(folder.path()).unwrap().ino();
+        let is_waiting = |text: &str| {
+            let mut lines = text.lines().filter(|line| line.contains("-> FLOCK"));
+            lines.any(|line| line.contains(&format!(":{inode} ")))
+        };
+        while !is_waiting(&std::fs::read_to_string("/proc/locks").unwrap()) {
+            assert!(!waits.is_finished(), "it did not wait");
+            std::thread::yield_now();
+        }
+        let vm = "gpuaas-gpuaas-slice-0192f0c1aaaa7bbb8ccc0123456789ab.conf";
+        std::fs::write(folder.path().join(vm), "52:54:00:10:00:0a,10.100.0.254\n").unwrap();
+        drop(lock);
+        let refused = waits.join().unwrap();
+        assert!(
+            refused.message.contains("a VM got the address"),
+            "{refused}"
+        );
+        assert!(!folder.path().join(PROBE).exists());
     }
 
     #[test]

@@ -16,7 +16,7 @@ use sqlx::PgConnection;
 
 use crate::api::Api;
 use crate::invariants;
-use crate::until::until;
+use crate::until::{until, until_ok};
 
 /// Number of the tests' stack, unless `GPUAAS_TEST_INSTANCE` gives another: two checkouts on one machine need two.
 const INSTANCE: u16 = 60;
@@ -249,18 +249,16 @@ impl System {
     /// # Panics
     /// When it is cordoned, or never gets ready.
     pub async fn wait_schedulable(&self, host: &Host) {
-        let mut last = Value::Null;
-        let ready = tokio::time::timeout(
-            TIMEOUT,
-            until("the host to take launches", 2 * TIMEOUT, async || {
-                let node = self.admin.get(&host.path("/placement")).await.ok()?;
-                assert_eq!(node["admin_state"], "enabled", "{node}");
-                last = node;
-                (last["schedulable"] == true).then_some(())
-            }),
-        );
-        let ready = ready.await.is_ok();
-        assert!(ready, "the host takes no launches: {last}");
+        until_ok("the host to take launches", TIMEOUT, async || {
+            let node = self.admin.get(&host.path("/placement")).await;
+            let node = node.map_err(|refusal| refusal.body.to_string())?;
+            assert_eq!(node["admin_state"], "enabled", "{node}");
+            match node["schedulable"] == true {
+                true => Ok(()),
+                false => Err(node.to_string()),
+            }
+        })
+        .await;
     }
 
     /// The host of an allocation.

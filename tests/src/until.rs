@@ -1,5 +1,7 @@
 //! Waiting for something to become true, with a deadline instead of a guess.
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
@@ -12,16 +14,71 @@ pub async fn until<T>(
     deadline: Duration,
     mut poll: impl AsyncFnMut() -> Option<T>,
 ) -> T {
-    let started = Instant::now();
+    until_ok(what, deadline, async || {
+        poll().await.ok_or_else(String::new)
+    })
+    .await
+}
+
+/// The same for a poll that says why not yet.
+///
+/// # Panics
+/// When the deadline passes, also while a poll runs; says what was waited for, and the last answer.
+pub async fn until_ok<T>(
+    what: &str,
+    deadline: Duration,
+    mut poll: impl AsyncFnMut() -> Result<T, String>,
+) -> T {
+    let end = Instant::now() + deadline;
     let mut ticks = tokio::time::interval(POLL_INTERVAL);
+    let mut last = String::new();
     loop {
         ticks.tick().await;
-        if let Some(found) = poll().await {
-            return found;
+        match timeout_at(end, poll()).await {
+            Ok(Ok(found)) => return found,
+            Ok(Err(why)) => last = why,
+            Err(_) => {}
         }
+        let told = if last.is_empty() { "" } else { "; at last: " };
         assert!(
-            started.elapsed() < deadline,
-            "waited {deadline:?} in vain for {what}"
+            Instant::now() < end,
+            "waited {deadline:?} in vain for {what}{told}{last}"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    #[should_panic(expected = "in vain for the host; at last: it is cordoned")]
+    async fn the_last_answer_is_told() {
+        let refused = async || Err::<(), _>("it is cordoned".to_owned());
+        until_ok("the host", Duration::ZERO, refused).await;
+    }
+
+    #[tokio::test]
+    #[should_panic(expected = "in vain for an answer; at last: first")]
+    async fn a_poll_that_never_ends_is_waited_for_no_longer() {
+        let mut first = true;
+        let deadline = 2 * POLL_INTERVAL;
+        until_ok("an answer", deadline, async || {
+            if !std::mem::take(&mut first) {
+                std::future::pending::<()>().await;
+            }
+            Err::<(), _>("first".to_owned())
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn what_is_found_is_returned() {
+        let mut answers = [None, Some(7)].into_iter();
+        let found = until("it", Duration::from_mins(1), async || {
+            answers.next().flatten()
+        })
+        .await;
+        assert_eq!(found, 7);
     }
 }

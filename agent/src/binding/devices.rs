@@ -1,12 +1,15 @@
 //! Binds approved devices to `vfio-pci` by `driver_override`, and keeps the choice for the next start where `driverctl`
-//! reads it (D-57). A device that VFIO does not take gets its former driver back.
+//! reads it (D-57). A device that VFIO does not take gets its former driver back, one that a process has open keeps it, and
+//! one that is no approved slot's any more, or whose host went back to bare metal, is given back to its native driver.
 use std::fmt::{self, Display, Formatter};
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::Approved;
 use super::guard::Guard;
+use super::holders::Holders;
+use super::{Approved, record};
 use crate::error::HostResult;
 use crate::ids::PciAddress;
 use crate::parity::line::escape;
@@ -34,6 +37,9 @@ pub struct Device {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Work {
     pub devices: Vec<Device>,
+    /// Devices that this agent had bound, and that are given back.
+    pub returned: Vec<Device>,
+    state_dir: PathBuf,
     notes: Vec<String>,
     /// Approved devices that stay with the host.
     refusals: Vec<String>,
@@ -42,7 +48,8 @@ pub struct Work {
 impl Work {
     /// As one plan.
     pub fn plan(&self) -> Plan {
-        let steps = self.devices.iter().flat_map(|device| &device.steps);
+        let devices = self.returned.iter().chain(&self.devices);
+        let steps = devices.flat_map(|device| &device.steps);
         Plan {
             steps: steps.cloned().collect(),
             notes: self.notes.clone(),
@@ -57,67 +64,181 @@ impl Work {
 /// # Errors
 /// Something that must be known cannot be observed.
 pub fn plan(machine: &Machine, modes: Modes, state_dir: &Path) -> HostResult<Work> {
-    let mut work = Work::default();
+    let mut work = Work {
+        state_dir: state_dir.to_owned(),
+        ..Work::default()
+    };
+    let approved = Approved::find(machine, state_dir)?;
     if let Err(why) = modes.slice() {
         work.notes.push(format!("nothing is bound: {why}"));
+        if modes.is_baremetal() {
+            let held = approved.unwrap_or_default().held;
+            let none = Approved {
+                held,
+                ..Approved::default()
+            };
+            work.give_back(machine, &none)?;
+        }
         return Ok(work);
     }
-    let approved = Approved::read(machine, state_dir)?;
+    let none_yet = "nothing is bound: this host knows of no approved slot yet";
+    // without a journal nobody knows what was approved, so nothing is given back either
+    let Some(approved) = approved else {
+        work.notes.push(none_yet.to_owned());
+        return Ok(work);
+    };
+    work.give_back(machine, &approved)?;
     if approved.all.is_empty() {
-        let note = "nothing is bound: this host knows of no approved slot yet";
-        work.notes.push(note.to_owned());
+        work.notes.push(none_yet.to_owned());
         return Ok(work);
     }
-    let holders = gpu_service_holders(&machine.root);
-    if !holders.is_empty() {
-        work.refusals.push(format!(
-            "host services hold the GPUs: {}; run runtime-prepare first",
-            holders.join(", ")
-        ));
-        return Ok(work);
-    }
-    let guard = Guard::new(&machine.root)?;
-    for address in &approved.all {
-        let folder = pci::folder(address);
-        if !pci::exists(&machine.root, address) {
-            work.refusals.push(format!("{address}: it is not there"));
-            continue;
-        }
-        if let Some(why) = guard.refusal(address) {
-            work.refusals.push(format!("{address}: {why}"));
-            continue;
-        }
-        let former = machine.root.link_name(format!("{folder}/driver"));
-        let is_bound = former.as_deref() == Some(VFIO);
-        if !is_bound && former.is_some() && approved.held.contains(address) {
-            let driver = former.as_deref().unwrap_or_default();
-            work.refusals.push(format!(
-                "{address}: an allocation holds it, and {driver} has it: its slot is repaired first"
-            ));
-            continue;
-        }
-        let device = Device {
-            steps: steps(machine, address, former.as_deref())?,
-            address: address.clone(),
-            former,
-        };
-        if !device.steps.is_empty() {
-            work.devices.push(device);
-        }
-    }
+    work.bind(machine, &approved)?;
     Ok(work)
+}
+
+impl Work {
+    fn bind(&mut self, machine: &Machine, approved: &Approved) -> HostResult<()> {
+        let services = gpu_service_holders(&machine.root);
+        if !services.is_empty() {
+            self.refusals.push(format!(
+                "host services hold the GPUs: {}; run runtime-prepare first",
+                services.join(", ")
+            ));
+            return Ok(());
+        }
+        let guard = Guard::new(&machine.root)?;
+        let mut holders = None;
+        for address in &approved.all {
+            let folder = pci::folder(address);
+            if !pci::exists(&machine.root, address) {
+                self.refusals.push(format!("{address}: it is not there"));
+                continue;
+            }
+            if let Some(why) = guard.refusal(address) {
+                self.refusals.push(format!("{address}: {why}"));
+                continue;
+            }
+            let former = machine.root.link_name(format!("{folder}/driver"));
+            if let Some(driver) = former.as_deref().filter(|driver| *driver != VFIO) {
+                if approved.held.contains(address) {
+                    self.refusals.push(format!(
+                        "{address}: an allocation holds it, and {driver} has it: its slot is repaired first"
+                    ));
+                    continue;
+                }
+                if holders.is_none() {
+                    holders = Some(Holders::observe(&machine.root)?);
+                }
+                let holder = holders.as_ref();
+                let holder = holder.and_then(|all| all.of_native(&machine.root, address, driver));
+                if let Some(holder) = holder {
+                    self.refusals
+                        .push(format!("{address}: {holder}; end it first"));
+                    continue;
+                }
+            }
+            let device = Device {
+                steps: steps(machine, address, former.as_deref())?,
+                address: address.clone(),
+                former,
+            };
+            if !device.steps.is_empty() {
+                self.devices.push(device);
+            }
+        }
+        Ok(())
+    }
+
+    /// Plans the return of every device that this agent had bound and that is not approved.
+    fn give_back(&mut self, machine: &Machine, approved: &Approved) -> HostResult<()> {
+        let own = record::read(machine, &self.state_dir)?;
+        let mut holders = None;
+        for address in own.difference(&approved.all) {
+            if approved.held.contains(address) {
+                self.refusals.push(format!(
+                    "{address}: an allocation holds it, so it stays bound"
+                ));
+                continue;
+            }
+            let folder = pci::folder(address);
+            let former = machine.root.link_name(format!("{folder}/driver"));
+            let is_bound = former.as_deref() == Some(VFIO);
+            if is_bound && holders.is_none() {
+                holders = Some(Holders::observe(&machine.root)?);
+            }
+            let holder = holders.as_ref().filter(|_| is_bound);
+            let holder = holder.and_then(|all| all.of_vfio(&machine.root, address));
+            if let Some(holder) = holder {
+                self.refusals
+                    .push(format!("{address}: {holder}, so it stays bound"));
+                continue;
+            }
+            self.returned.push(Device {
+                steps: return_steps(machine, address, former.as_deref()),
+                address: address.clone(),
+                former,
+            });
+        }
+        Ok(())
+    }
+}
+
+fn write(path: String, value: &str) -> Action {
+    Action::WriteValue {
+        path: path.into(),
+        value: value.to_owned(),
+    }
+}
+
+fn override_file(address: &PciAddress) -> PathBuf {
+    Path::new(OVERRIDES).join(format!("pci-{address}"))
+}
+
+/// Whether the choice for the next start is what this agent writes.
+fn is_kept(machine: &Machine, address: &PciAddress) -> bool {
+    let text = machine.root.read(override_file(address));
+    text.is_ok_and(|text| text == format!("{VFIO}\n"))
+}
+
+/// Undoes what [`steps`] does, from wherever an earlier return was broken off. What somebody chose in its place stays.
+fn return_steps(machine: &Machine, address: &PciAddress, former: Option<&str>) -> Vec<Step> {
+    let mut plan = Plan::new("bind-devices");
+    if is_kept(machine, address) {
+        let action = Action::RemoveFile {
+            path: override_file(address),
+            backup: None,
+        };
+        plan.step(action, "no approved slot has the device any more");
+    }
+    let folder = pci::folder(address);
+    let chosen = machine.root.read_value(format!("{folder}/driver_override"));
+    let chosen = chosen.unwrap_or_default();
+    // the kernel says that nothing is chosen in either way
+    if !matches!(chosen.as_str(), VFIO | "" | "(null)") || !pci::exists(&machine.root, address) {
+        return plan.steps;
+    }
+    if former == Some(VFIO) {
+        let path = format!("{DRIVERS}/{VFIO}/unbind");
+        plan.step(write(path, &address.to_string()), "VFIO lets it go");
+    }
+    if chosen == VFIO {
+        // a line end alone clears it
+        let path = format!("{folder}/driver_override");
+        plan.step(write(path, "\n"), "any driver may take the device");
+    }
+    if matches!(former, None | Some(VFIO)) {
+        let reason = "its native driver takes it";
+        plan.step(write(PROBE.to_owned(), &address.to_string()), reason);
+    }
+    plan.steps
 }
 
 fn steps(machine: &Machine, address: &PciAddress, former: Option<&str>) -> HostResult<Vec<Step>> {
     let mut plan = Plan::new("bind-devices");
-    let write = |path: String, value: &str| Action::WriteValue {
-        path: path.into(),
-        value: value.to_owned(),
-    };
     let folder = pci::folder(address);
     plan.file(
         machine,
-        format!("{OVERRIDES}/pci-{address}"),
+        override_file(address),
         (&format!("{VFIO}\n"), 0o644),
         None,
         "the same at the next start",
@@ -150,7 +271,7 @@ pub struct Outcome {
     pub device: String,
     /// What it is bound to now; empty: nothing.
     pub driver: String,
-    /// Why it is not bound to VFIO.
+    /// Why it is not bound to VFIO, or not given back.
     pub error: Option<String>,
 }
 
@@ -175,19 +296,18 @@ impl Display for Outcome {
     }
 }
 
-/// Binds each device, whatever became of the one before. One that fails has its former driver again.
+/// Gives back and binds each device, whatever became of the one before. One that is not bound has its former driver again.
 pub fn apply(machine: &Machine, work: &Work) -> Vec<Outcome> {
-    let each = work.devices.iter();
-    each.map(|device| {
-        let done = bind(machine, device);
-        let driver = driver(machine, &device.address).unwrap_or_default();
-        Outcome {
-            device: device.address.to_string(),
-            driver,
-            error: done.err(),
-        }
-    })
-    .collect()
+    let outcome = |device: &Device, done: Result<(), String>| Outcome {
+        device: device.address.to_string(),
+        driver: driver(machine, &device.address).unwrap_or_default(),
+        error: done.err(),
+    };
+    let returned = work.returned.iter();
+    let returned = returned.map(|one| outcome(one, give_back(machine, &work.state_dir, one)));
+    let bound = work.devices.iter();
+    let bound = bound.map(|one| outcome(one, bind(machine, &work.state_dir, one)));
+    returned.chain(bound).collect()
 }
 
 fn driver(machine: &Machine, address: &PciAddress) -> Option<String> {
@@ -196,7 +316,42 @@ fn driver(machine: &Machine, address: &PciAddress) -> Option<String> {
         .link_name(format!("{}/driver", pci::folder(address)))
 }
 
-fn bind(machine: &Machine, device: &Device) -> Result<(), String> {
+fn give_back(machine: &Machine, state_dir: &Path, device: &Device) -> Result<(), String> {
+    let address = &device.address;
+    if device.former.as_deref() == Some(VFIO) {
+        // a VM may have started since it was planned
+        let holders = Holders::observe(&machine.root).map_err(|error| error.message)?;
+        if let Some(holder) = holders.of_vfio(&machine.root, address) {
+            return Err(format!("{holder}, so it stays bound"));
+        }
+    }
+    for step in &device.steps {
+        let done = match &step.action {
+            Action::WriteValue { path, value } => machine.write_value(path, value),
+            Action::RemoveFile { path, .. } => remove(&machine.root.path(path)),
+            _ => Ok(()),
+        };
+        done.map_err(|error| format!("{}: {error}", step.action))?;
+    }
+    record::change(machine, state_dir, |devices| devices.remove(address))
+        .map_err(|error| error.message)
+}
+
+fn remove(file: &Path) -> io::Result<()> {
+    match std::fs::remove_file(file) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn bind(machine: &Machine, state_dir: &Path, device: &Device) -> Result<(), String> {
+    if let Some(driver) = device.former.as_deref().filter(|driver| *driver != VFIO) {
+        // somebody may have opened it since it was planned
+        let holders = Holders::observe(&machine.root).map_err(|error| error.message)?;
+        if let Some(holder) = holders.of_native(&machine.root, &device.address, driver) {
+            return Err(format!("{holder}; {driver} keeps it"));
+        }
+    }
     let written = device.steps.iter().try_for_each(|step| match &step.action {
         Action::WriteValue { path, value } => machine
             .write_value(path, value)
@@ -206,7 +361,7 @@ fn bind(machine: &Machine, device: &Device) -> Result<(), String> {
     });
     let bound = driver(machine, &device.address);
     if written.is_ok() && bound.as_deref() == Some(VFIO) {
-        return keep(machine, device);
+        return keep(machine, state_dir, device);
     }
     let why = written
         .err()
@@ -221,19 +376,24 @@ fn bind(machine: &Machine, device: &Device) -> Result<(), String> {
     Err(format!("{why}; {now}"))
 }
 
-fn keep(machine: &Machine, device: &Device) -> Result<(), String> {
-    let path = Path::new(OVERRIDES).join(format!("pci-{}", device.address));
-    let write = || {
-        let path = machine.root.path(&path);
-        std::fs::create_dir_all(machine.root.path(OVERRIDES))?;
-        std::fs::write(path, format!("{VFIO}\n"))
-    };
-    write().map_err(|error| {
-        format!(
-            "it is bound, and not kept for the next start: {}: {error}",
-            path.display()
-        )
+fn keep(machine: &Machine, state_dir: &Path, device: &Device) -> Result<(), String> {
+    let address = &device.address;
+    // what says the same already is somebody else's, unless it is on record
+    if is_kept(machine, address) {
+        return Ok(());
+    }
+    let not_kept =
+        |why: &dyn Display| format!("it is bound, and not kept for the next start: {why}");
+    record::change(machine, state_dir, |devices| {
+        devices.insert(address.clone())
     })
+    .map_err(|error| not_kept(&error))?;
+    let path = override_file(address);
+    let write = || {
+        std::fs::create_dir_all(machine.root.path(OVERRIDES))?;
+        std::fs::write(machine.root.path(&path), format!("{VFIO}\n"))
+    };
+    write().map_err(|error| not_kept(&format_args!("{}: {error}", path.display())))
 }
 
 /// As it was: any driver may take it, and the former one is asked to. What the kernel refuses shows in what has it then.

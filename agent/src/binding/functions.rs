@@ -1,17 +1,65 @@
-//! The virtual functions of the fabric (J-25, J-26, CON-22): as many of each device as approved slots need. They are made
-//! at the start of the host and never while one of them is in use.
-use std::collections::BTreeMap;
+//! The virtual functions of the fabric (J-25, J-26, CON-22): as many of each card as approved slots need. They are made
+//! at the start of the host and never while one of them is in use. A card that cannot have its own keeps no other card
+//! from having them.
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::Approved;
-use crate::error::{HostError, HostResult, io_error};
-use crate::host::processes;
+use super::holders::Holders;
+use crate::error::{HostError, HostResult};
 use crate::host::root::HostRoot;
 use crate::ids::PciAddress;
 use crate::prepare::mode::Modes;
-use crate::prepare::{Action, Machine, Plan};
+use crate::prepare::{Action, Machine, Plan, Step, apply};
 use crate::settings::Fabric;
 use crate::topology::pci::{self, PciDevice, PciKind};
+
+/// What is done to one card.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Card {
+    pub address: PciAddress,
+    pub plan: Plan,
+}
+
+/// What is done to all, and what is not.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Work {
+    pub cards: Vec<Card>,
+    notes: Vec<String>,
+}
+
+impl Work {
+    /// As one plan.
+    pub fn plan(&self) -> Plan {
+        let mut whole = Plan::new(COMMAND);
+        whole.notes.clone_from(&self.notes);
+        for card in &self.cards {
+            whole.append(card.plan.clone());
+        }
+        whole
+    }
+
+    /// Cards that do not get what they need.
+    pub fn refused(&self) -> BTreeSet<PciAddress> {
+        let refused = self.cards.iter().filter(|card| card.is_refused());
+        refused.map(|card| card.address.clone()).collect()
+    }
+
+    /// The same without these cards.
+    #[must_use]
+    pub fn without(mut self, cards: &BTreeSet<PciAddress>) -> Self {
+        self.cards.retain(|card| !cards.contains(&card.address));
+        self
+    }
+}
+
+impl Card {
+    fn is_refused(&self) -> bool {
+        !self.plan.refusals.is_empty()
+    }
+}
+
+const COMMAND: &str = "fabric-vfs";
 
 /// Plans it.
 ///
@@ -22,11 +70,12 @@ pub fn plan(
     modes: Modes,
     state_dir: &Path,
     fabric: &Fabric,
-) -> HostResult<Plan> {
-    let mut plan = Plan::new("fabric-vfs");
+) -> HostResult<Work> {
+    let mut work = Work::default();
     if let Err(why) = modes.slice() {
-        plan.note(format!("no virtual function is made: {why}"));
-        return Ok(plan);
+        work.notes
+            .push(format!("no virtual function is made: {why}"));
+        return Ok(work);
     }
     let root = &machine.root;
     let approved = Approved::read(machine, state_dir)?;
@@ -36,16 +85,43 @@ pub fn plan(
         .collect();
     let wanted = wanted(root, &devices, &approved, fabric)?;
     if wanted.is_empty() {
-        plan.note("no approved slot and no setting agent.fabric.virtual_functions asks for one");
+        let note = "no approved slot and no setting agent.fabric.virtual_functions asks for one";
+        work.notes.push(note.to_owned());
     }
     for (address, count) in wanted {
-        let Some(device) = devices.iter().find(|device| device.address == address) else {
-            plan.refuse(format!("{address}: there is no such device of the fabric"));
-            continue;
+        let mut plan = Plan::new(COMMAND);
+        let device = devices.iter().find(|device| device.address == address);
+        let planned = match device {
+            Some(device) => of_device(root, &mut plan, device, count, &approved),
+            None => {
+                plan.refuse(format!("{address}: there is no such device of the fabric"));
+                Ok(())
+            }
         };
-        of_device(root, &mut plan, device, count, &approved)?;
+        // what cannot be observed of one card is no reason against the others
+        if let Err(error) = planned {
+            plan.refuse(format!("{address}: {error}"));
+        }
+        work.cards.push(Card { address, plan });
     }
-    Ok(plan)
+    Ok(work)
+}
+
+/// Applies the plan of each card that is not refused, whatever became of the one before. Returns the cards whose plan
+/// failed.
+pub async fn apply(
+    machine: &Machine,
+    work: &Work,
+    mut told: impl FnMut(&Step, &HostResult<()>),
+) -> BTreeSet<PciAddress> {
+    let mut failed = BTreeSet::new();
+    for card in work.cards.iter().filter(|card| !card.is_refused()) {
+        let done = apply::apply(machine, &card.plan.steps, &mut told).await;
+        if done.is_err() {
+            failed.insert(card.address.clone());
+        }
+    }
+    failed
 }
 
 /// How many functions each device needs: the highest that a slot has, and at least what the site's settings say.
@@ -180,26 +256,10 @@ fn in_use(root: &HostRoot, device: &PciDevice, approved: &Approved) -> HostResul
             )));
         }
     }
-    let group = |address: &PciAddress| {
-        let group = root.link_name(format!("{}/iommu_group", pci::folder(address)))?;
-        Some(format!("/dev/vfio/{group}"))
-    };
-    let groups: Vec<String> = device.functions.iter().filter_map(group).collect();
-    for pid in processes::ids(root).map_err(io_error("cannot list /proc"))? {
-        for thread in processes::threads(root, pid).map_err(io_error("cannot list threads"))? {
-            let listed = root.list(format!("{thread}/fd"));
-            let listed = processes::unless_ended(root, &thread, listed);
-            let listed = listed.map_err(io_error(format_args!("cannot list {thread}/fd")))?;
-            let mut open = listed
-                .unwrap_or_default()
-                .into_iter()
-                .filter_map(|number| root.link(format!("{thread}/fd/{number}")));
-            if open.any(|path| groups.iter().any(|group| path == Path::new(group))) {
-                return Ok(Some(format!("process {pid} has one of them open")));
-            }
-        }
-    }
-    Ok(None)
+    let holders = Holders::observe(root)?;
+    let mut functions = device.functions.iter();
+    let holder = functions.find_map(|function| holders.of_vfio(root, function));
+    Ok(holder.map(ToString::to_string))
 }
 
 /// A function of InfiniBand without a GUID cannot join the fabric: it gets one that is made of its device's, and follows

@@ -5,6 +5,8 @@
 pub mod devices;
 pub mod functions;
 pub mod guard;
+pub mod holders;
+mod record;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -43,14 +45,20 @@ impl Approved {
         Ok(found)
     }
 
-    /// As the journal of a host has them; none where it has no journal.
+    /// As the journal of a host has them; `None` where it has no journal.
+    ///
+    /// # Errors
+    /// As [`Approved::of`].
+    pub fn find(machine: &Machine, state_dir: &Path) -> HostResult<Option<Self>> {
+        let journal = runtime::journal(machine, state_dir)?;
+        journal.map(|journal| Self::of(&journal)).transpose()
+    }
+
+    /// The same; none where there is no journal.
     ///
     /// # Errors
     /// As [`Approved::of`].
     pub fn read(machine: &Machine, state_dir: &Path) -> HostResult<Self> {
-        match runtime::journal(machine, state_dir)? {
-            Some(journal) => Self::of(&journal),
-            None => Ok(Self::default()),
-        }
+        Ok(Self::find(machine, state_dir)?.unwrap_or_default())
     }
 }

@@ -118,12 +118,19 @@ fn withheld(stdout: &str) -> String {
     }
 }
 
-/// Returns whether there was anything.
+/// Returns whether there was anything. What has a secret's name is blank whatever it is, and of its kind still: a number, a
+/// list or an object may be the secret, or have it inside.
 fn blank(value: &mut Value) -> bool {
     match value {
         Value::Object(fields) => fields.iter_mut().fold(false, |found, (name, value)| {
-            if is_secret(name) && value.is_string() {
-                *value = Value::from("");
+            if is_secret(name) && !value.is_null() {
+                *value = match value {
+                    Value::String(_) => Value::from(""),
+                    Value::Number(_) => Value::from(0),
+                    Value::Bool(_) => Value::from(false),
+                    Value::Array(_) => Value::Array(Vec::new()),
+                    Value::Object(_) | Value::Null => Value::Object(serde_json::Map::new()),
+                };
                 return true;
             }
             blank(value) || found
@@ -452,7 +459,8 @@ mod tests {
 
     #[tokio::test]
     async fn what_programs_print_is_recorded_without_its_secrets_for_the_owner_alone() {
-        let json = r#"{"serial":"S1","auth":[{"api_token":"hunter2"}]}"#;
+        let json = r#"{"serial":"S1","auth":[{"api_token":"hunter2"}],"passwords":["hunter2",{"of":"hunter2"}],
+            "token":{"value":"hunter2"},"psk":20230417,"has_secret":true,"passphrase":null,"size":7}"#;
         let text = "<graphics passwd='hunter2'/>\n<disk/>\n";
         let (_, answers) = record(async {
             for printed in [json, text] {
@@ -475,7 +483,12 @@ mod tests {
             printed.iter().any(|one| one.contains("<disk/>")),
             "{printed:?}"
         );
-        assert!(printed.iter().any(|one| one.contains(r#""serial":"S1""#)));
+        let json: Value = serde_json::from_str(printed[1]).unwrap();
+        let expected = serde_json::json!({
+            "serial": "S1", "auth": [{"api_token": ""}], "passwords": [], "token": {}, "psk": 0, "has_secret": false,
+            "passphrase": null, "size": 7,
+        });
+        assert_eq!(json, expected, "what is read stays, and of its kind");
 
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("host.json");

@@ -110,7 +110,7 @@ fn keep(machine: &Machine, path: &Path, backup: Option<&Path>) -> HostResult<()>
 }
 
 /// Whoever reads the file finds the old text or the new one, also after a loss of power.
-fn write_file(path: &Path, text: &str, mode: u32) -> io::Result<()> {
+pub(crate) fn write_file(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     if fs::symlink_metadata(path).is_ok_and(|file| file.is_symlink()) {
         return Err(io::Error::other("it is a symlink, which is not replaced"));
     }

@@ -180,11 +180,16 @@ async fn units(machine: &Machine, plan: &mut Plan) -> HostResult<()> {
             written |= plan.file(machine, path, (text, 0o644), None, "a unit of a slice host")?;
         }
     }
-    if written {
+    let mut found = Vec::new();
+    for (name, _) in UNITS {
+        found.push((name, unit(machine, name).await?));
+    }
+    // an earlier run may have been broken off between the file and this
+    if written || found.iter().any(|(_, unit)| unit.needs_reload) {
         plan.run("systemctl", &["daemon-reload"], "units were written");
     }
-    for (name, _) in UNITS {
-        if !unit(machine, name).await?.is_enabled {
+    for (name, found) in found {
+        if !found.is_enabled {
             plan.run("systemctl", &["enable", name], "at every start of the host");
         }
     }

@@ -1,4 +1,5 @@
 //! The commands of host preparation: flags, the plan that is printed or applied, and what they print.
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -248,21 +249,42 @@ impl HostCommand {
                     out.devices(&failed);
                 }
             }
-            Self::FabricVfs(_) => {
-                // the functions' own attributes are there only once the functions are
-                for _ in 0..2 {
-                    let state = &settings.state_dir;
-                    let plan = binding::functions::plan(&machine, modes, state, &settings.fabric)?;
-                    let is_done = plan.steps.is_empty();
-                    out.go(&machine, plan).await;
-                    if is_done || out.dry_run || out.failed {
-                        break;
-                    }
-                }
-            }
+            Self::FabricVfs(_) => self::functions(&machine, modes, settings, &mut out).await?,
         }
         Ok(out.end())
     }
+}
+
+/// Makes the functions of every card that can have them, and names the others in the end.
+async fn functions(
+    machine: &Machine,
+    modes: Modes,
+    settings: &HostSettings,
+    out: &mut Outcome,
+) -> HostResult<()> {
+    let mut bad = BTreeSet::new();
+    // the functions' own attributes are there only once the functions are
+    for _ in 0..2 {
+        let state = &settings.state_dir;
+        let work = binding::functions::plan(machine, modes, state, &settings.fabric)?;
+        let work = work.without(&bad);
+        let plan = work.plan();
+        out.begin(&plan);
+        bad.extend(work.refused());
+        if out.dry_run || plan.steps.is_empty() {
+            break;
+        }
+        let failed = binding::functions::apply(machine, &work, |step, done| {
+            out.told(&plan.command, step, done);
+        });
+        bad.extend(failed.await);
+    }
+    if !bad.is_empty() {
+        out.failed = true;
+        let names: Vec<String> = bad.iter().map(ToString::to_string).collect();
+        out.facts = vec![("failed_devices".to_owned(), names.join(","))];
+    }
+    Ok(())
 }
 
 async fn transition(
@@ -340,19 +362,20 @@ impl Outcome {
         if self.dry_run || self.failed {
             return;
         }
-        let (format, applied) = (self.format, &mut self.applied);
-        let told = |step: &Step, done: &HostResult<()>| {
-            if format == Format::Text {
-                println!("{}", apply::line(&plan.command, step, done));
-            }
-            applied.push(json!({
-                "step": step,
-                "error": done.as_ref().err().map(ToString::to_string),
-            }));
-        };
+        let told = |step: &Step, done: &HostResult<()>| self.told(&plan.command, step, done);
         let done = apply::apply(machine, &plan.steps, told).await;
         self.failed |= done.is_err();
         self.done = done;
+    }
+
+    fn told(&mut self, command: &str, step: &Step, done: &HostResult<()>) {
+        if self.format == Format::Text {
+            println!("{}", apply::line(command, step, done));
+        }
+        self.applied.push(json!({
+            "step": step,
+            "error": done.as_ref().err().map(ToString::to_string),
+        }));
     }
 
     fn devices(&mut self, outcomes: &[binding::devices::Outcome]) {

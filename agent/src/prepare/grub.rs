@@ -71,10 +71,12 @@ pub fn plan(
         )?;
     }
     if overridden(machine)? {
+        let mut words = wanted.to_vec();
+        words.extend(chosen_before(machine, wanted)?);
         let text = format!(
             "# Written by gpuaas-node-agent deploy-bootstrap: a file before this one sets {VARIABLE} anew.\n\
              {VARIABLE}=\"${VARIABLE} {}\"\n",
-            wanted.join(" ")
+            words.join(" ")
         );
         changed |= plan.file(
             machine,
@@ -106,6 +108,26 @@ pub fn plan(
 
 /// What the boot loader reads.
 const MENU: &str = "/boot/grub/grub.cfg";
+
+/// Hugepages that an earlier run chose in our own file, unless this one chooses some.
+fn chosen_before(machine: &Machine, wanted: &[String]) -> HostResult<Vec<String>> {
+    let is_page = |word: &str| {
+        let key = word.split('=').next().unwrap_or(word);
+        matches!(key, "default_hugepagesz" | "hugepagesz" | "hugepages")
+    };
+    if wanted.iter().any(|word| is_page(word)) {
+        return Ok(Vec::new());
+    }
+    let text = machine.root.value(OWN_DROP_IN);
+    let text = text.map_err(io_error(format_args!("cannot read {OWN_DROP_IN}")))?;
+    let text = text.unwrap_or_default();
+    let value = text.lines().rev().find_map(assignment).unwrap_or_default();
+    let words = value.trim_matches('"').split_whitespace();
+    Ok(words
+        .filter(|word| is_page(word))
+        .map(str::to_owned)
+        .collect())
+}
 
 /// Whether a file of `grub.d` assigns the variable without what it had.
 fn overridden(machine: &Machine) -> HostResult<bool> {

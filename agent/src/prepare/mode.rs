@@ -31,6 +31,11 @@ impl Modes {
         }
     }
 
+    /// Whether somebody says that it is for bare metal: then nothing of slices stays on it.
+    pub fn is_baremetal(self) -> bool {
+        [self.flag, self.profile, self.told].contains(&Some(NodeMode::Baremetal))
+    }
+
     /// Whether it is in slice mode: somebody says so, and nobody else.
     ///
     /// # Errors
@@ -67,6 +72,7 @@ mod tests {
         };
         let (slice, metal) = (Some(NodeMode::Slice), Some(NodeMode::Baremetal));
         assert!(modes(None, None, None).slice().is_err());
+        assert!(!modes(None, None, None).is_baremetal());
         for good in [
             modes(slice, None, None),
             modes(None, slice, None),
@@ -74,6 +80,7 @@ mod tests {
             modes(slice, slice, slice),
         ] {
             assert_eq!(good.slice(), Ok(()));
+            assert!(!good.is_baremetal());
         }
         for (bad, who) in [
             (modes(slice, slice, metal), "the platform"),
@@ -81,6 +88,7 @@ mod tests {
             (modes(metal, slice, slice), "--mode"),
         ] {
             assert!(bad.slice().unwrap_err().starts_with(who));
+            assert!(bad.is_baremetal());
         }
     }
 }

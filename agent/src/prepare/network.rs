@@ -3,7 +3,7 @@
 //!
 //! With systemd management it also restarts and enables services. The unit `gpuaas-slice-network-baseline` runs it
 //! without, and restarts dnsmasq after it: a service that enables and starts services would wait for itself (INC-02).
-use super::systemd::{enable_now, unit};
+use super::systemd::{began_before, enable_now, unit};
 use super::{Action, Machine, Plan, tuning};
 use crate::error::HostResult;
 use crate::host::root::HostRoot;
@@ -247,7 +247,8 @@ async fn dnsmasq(
     if !found.is_enabled {
         plan.run("systemctl", &["enable", DNSMASQ], reason);
     }
-    if written || !found.is_active {
+    // an earlier run may have been broken off between the file and the restart
+    if written || !found.is_active || began_before(machine, DNSMASQ, DNSMASQ_FILE).await {
         plan.run("systemctl", &["restart", DNSMASQ], reason);
     }
     Ok(())

@@ -1,4 +1,6 @@
 //! Units as systemd has them.
+use jiff::Timestamp;
+
 use super::{Machine, Plan};
 use crate::error::HostResult;
 
@@ -9,6 +11,8 @@ pub struct Unit {
     pub is_active: bool,
     /// It comes with the next start of the host.
     pub is_enabled: bool,
+    /// Its file is another one than systemd has read.
+    pub needs_reload: bool,
 }
 
 /// Asks for a unit.
@@ -16,7 +20,7 @@ pub struct Unit {
 /// # Errors
 /// There is no systemd here, or it does not answer.
 pub async fn unit(machine: &Machine, name: &str) -> HostResult<Unit> {
-    let property = "--property=LoadState,ActiveState,UnitFileState";
+    let property = "--property=LoadState,ActiveState,UnitFileState,NeedDaemonReload";
     let output = machine.ask("systemctl", &["show", property, name]).await?;
     Ok(parse(&output.success("systemctl")?.stdout))
 }
@@ -36,7 +40,33 @@ fn parse(text: &str) -> Unit {
             value("UnitFileState"),
             "enabled" | "enabled-runtime" | "static" | "alias" | "generated" | "indirect"
         ),
+        needs_reload: value("NeedDaemonReload") == "yes",
     }
+}
+
+/// Whether a unit that is active began before a file was written: it runs with what the file had then. Not where systemd or
+/// the file does not tell.
+pub async fn began_before(machine: &Machine, name: &str, file: &str) -> bool {
+    let written = std::fs::metadata(machine.root.path(file)).and_then(|data| data.modified());
+    let written = written.ok().and_then(|at| Timestamp::try_from(at).ok());
+    let property = "--property=InactiveExitTimestamp";
+    let arguments = ["show", "--timestamp=us+utc", property, name];
+    let shown = machine.ask("systemctl", &arguments).await;
+    let began = shown.ok().and_then(|shown| began(&shown.stdout));
+    // systemd has no more of a second than microseconds
+    began
+        .zip(written)
+        .is_some_and(|(began, written)| began.as_microsecond() < written.as_microsecond())
+}
+
+/// When a unit's start began, as "Mon 2026-11-23 19:38:48.123456 UTC".
+fn began(text: &str) -> Option<Timestamp> {
+    let value = text
+        .lines()
+        .find_map(|line| line.strip_prefix("InactiveExitTimestamp="))?;
+    let mut words = value.split_whitespace().skip(1);
+    let (date, time, zone) = (words.next()?, words.next()?, words.next()?);
+    (zone == "UTC").then(|| format!("{date}T{time}Z").parse().ok())?
 }
 
 /// Enables and starts a unit that is not. One that systemd does not know yet comes with a package of the same plan.
@@ -79,5 +109,20 @@ mod tests {
         assert!(stopped.is_there && !stopped.is_active && !stopped.is_enabled);
         assert!(!parse("LoadState=not-found\nActiveState=inactive\nUnitFileState=\n").is_there);
         assert!(!parse("").is_there);
+        assert!(!good.needs_reload);
+        assert!(parse("LoadState=loaded\nNeedDaemonReload=yes\n").needs_reload);
+    }
+
+    #[test]
+    fn the_start_of_a_unit_is_read_to_the_microsecond() {
+        let at = began("InactiveExitTimestamp=Mon 2026-11-23 19:38:48.123456 UTC\n");
+        assert_eq!(at, "2026-11-23T19:38:48.123456Z".parse().ok());
+        for unknown in [
+            "InactiveExitTimestamp=\n",
+            "InactiveExitTimestamp=n/a\n",
+            "",
+        ] {
+            assert_eq!(began(unknown), None, "{unknown}");
+        }
     }
 }

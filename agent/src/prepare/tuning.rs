@@ -36,8 +36,20 @@ pub fn plan(machine: &Machine, plan: &mut Plan) -> HostResult<()> {
         plan.file(machine, path, (text, 0o644), None, &reason)?;
     }
     let (path, text) = SYSCTL;
-    if plan.file(machine, path, (text, 0o644), None, &reason)? {
+    let is_written = plan.file(machine, path, (text, 0o644), None, &reason)?;
+    if is_written || !is_in_force(machine, text) {
         plan.run("sysctl", &["--quiet", "--load", path], reason);
     }
     Ok(())
+}
+
+/// Whether the kernel has these values. One that it does not show is none that loading them would change.
+fn is_in_force(machine: &Machine, text: &str) -> bool {
+    let mut values = text.lines().filter_map(|line| line.split_once(" = "));
+    values.all(|(key, value)| {
+        let now = machine
+            .root
+            .read_value(format!("/proc/sys/{}", key.replace('.', "/")));
+        now.is_none_or(|now| now.split_whitespace().eq(value.split_whitespace()))
+    })
 }

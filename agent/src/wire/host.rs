@@ -271,6 +271,11 @@ impl Wire {
             });
         } else {
             output.success("ovs-ofctl")?;
+            // the switch has them, and nothing says that they were put: their agent was ended in between. The same flows
+            // replace themselves without any guest noticing
+            if !as_put {
+                found.push(Difference::Flows);
+            }
         }
         Ok(found)
     }
@@ -424,7 +429,35 @@ esac
         for change in changes {
             assert!(asked().contains(change), "{}", asked());
         }
+        flows_that_were_put_and_not_noted_are_noted(&wire, folder).await;
         a_guest_that_comes_leaves_the_host_ready(&wire, folder).await;
+    }
+
+    /// The agent was ended between the switch's answer and its note.
+    async fn flows_that_were_put_and_not_noted_are_noted(wire: &Wire, folder: &Path) {
+        let has_them = "#!/bin/sh\necho \"ovs-ofctl $*\" >> \"$GPUAAS_TEST_WIRE/asked\"\n";
+        std::fs::write(folder.join("ovs-ofctl"), has_them).unwrap();
+        let ovs = std::fs::read_to_string(folder.join("ovs-vsctl")).unwrap();
+        let ovs = ovs.replace("echo standalone", "echo secure");
+        std::fs::write(folder.join("ovs-vsctl"), ovs).unwrap();
+        let put = || {
+            let asked = std::fs::read_to_string(folder.join("asked")).unwrap();
+            asked.matches("replace-flows").count()
+        };
+        let note = folder.join("wire").join(FLOWS);
+        let (before, flows) = (put(), std::fs::read_to_string(&note).unwrap());
+        for lost in [None, Some("table=0, priority=0, actions=NORMAL\n")] {
+            match lost {
+                Some(other) => std::fs::write(&note, other).unwrap(),
+                None => std::fs::remove_file(&note).unwrap(),
+            }
+            // no other hand changed anything
+            assert!(wire.put().await.unwrap().is_empty());
+            assert_eq!(std::fs::read_to_string(&note).unwrap(), flows);
+        }
+        // once each, and never again
+        wire.put().await.unwrap();
+        assert_eq!(put() - before, 2);
     }
 
     /// A launch reserves its address a moment before its rules are put; another one asks for its lease just then.

@@ -196,20 +196,21 @@ async fn unexpected_shutdown(
 
 async fn standings(deps: &Deps, node_id: Uuid) -> Result<BTreeMap<Uuid, Standing>, StepError> {
     let rows = residue::allocations_of(&deps.pool, node_id).await?;
-    let standing = |row: residue::Row| {
-        let standing = match (row.worked_on, row.state.as_str(), row.holds) {
-            (true, _, _) => Standing::Moving,
-            (false, "active", _) => Standing::Active(Vm {
-                running: row.power.as_deref() == Some("running"),
-                boot_id: row.boot_id,
-            }),
-            (false, "released" | "failed", true) => Standing::OverHeld,
-            (false, "released" | "failed", false) => Standing::Over,
-            (false, _, _) => Standing::Moving,
-        };
-        (row.id, standing)
-    };
-    Ok(rows.into_iter().map(standing).collect())
+    Ok(rows.iter().map(|row| (row.id, standing(row))).collect())
+}
+
+/// Where an allocation stands by the ledger.
+pub(crate) fn standing(row: &residue::Row) -> Standing {
+    match (row.worked_on, row.state.as_str(), row.holds) {
+        (true, _, _) => Standing::Moving,
+        (false, "active", _) => Standing::Active(Vm {
+            running: row.power.as_deref() == Some("running"),
+            boot_id: row.boot_id,
+        }),
+        (false, "released" | "failed", true) => Standing::OverHeld,
+        (false, "released" | "failed", false) => Standing::Over,
+        (false, _, _) => Standing::Moving,
+    }
 }
 
 async fn start_clean_up(deps: &Deps, allocation_id: Uuid) -> Result<(), StepError> {

@@ -6,6 +6,11 @@
 //!   loop devices, open descriptors, anything mounted elsewhere, the disk of the operating system (I-114, I-123);
 //! - before it erases a disk, it proves once more that nothing uses it (P9). `wipefs` and `blkdiscard` run without their
 //!   `--force`, which is what lets them write to a disk in use (INC-12).
+//!
+//! A disk looks raw as soon as its signatures are gone, long before its content is. So that it was begun is noted before the
+//! first of them goes ([`begun`]), and the note goes once the disk is proven raw: whoever repeats a transition that was
+//! broken off erases such a disk to the end.
+mod begun;
 mod domains;
 mod fstab;
 mod manifest;
@@ -98,6 +103,7 @@ pub async fn plan(
             Vec::new()
         }
     };
+    let mut erased = BTreeSet::new();
     for disk in &chosen {
         let parts = &disk.facts.partitions;
         for vm in domains::using(&machine.root, &vms, &disk.name, parts)? {
@@ -107,6 +113,10 @@ pub async fn plan(
             plan.refuse(format!("{}: {why}", disk.label()));
         }
         let slot = slots.iter().find(|slot| disk.by_id == slot.device);
+        // what a tenant has on a raw disk is not this command's either
+        if slot.is_none() && (!disk.is_raw() || begun::is(machine, state_dir, &disk.by_id)) {
+            erased.insert(disk.name.clone());
+        }
         if let Some(slot) = slot.filter(|_| !disk.is_raw()) {
             plan.refuse(format!(
                 "{}: it is the disk of slot {}, whose repair wipes it",
@@ -120,7 +130,13 @@ pub async fn plan(
         plan.refuse(why.clone());
     }
     if plan.refusals.is_empty() {
-        steps(machine, &mut plan, &chosen, &edited, stamp)?;
+        release(machine, &mut plan, &chosen, &edited, stamp)?;
+        for disk in &chosen {
+            match erased.contains(&disk.name) {
+                true => erase(machine, &mut plan, disk, state_dir)?,
+                false => plan.note(format!("{}: raw and unmounted already", disk.label())),
+            }
+        }
         if !plan.steps.is_empty() {
             record(&mut plan, &disks, &profile, &manifest);
         }
@@ -200,7 +216,8 @@ fn uses(facts: &DiskFacts, is_given_up: impl Fn(&str) -> bool) -> Vec<String> {
     found
 }
 
-fn steps(
+/// The host lets go of the disks: now, and at its next start.
+fn release(
     machine: &Machine,
     plan: &mut Plan,
     chosen: &[&Disk],
@@ -223,30 +240,30 @@ fn steps(
         let reason = "the disks are not mounted at the next start";
         plan.file(machine, fstab::FILE, (text, 0o644), Some(backup), reason)?;
     }
-    for disk in chosen {
-        if disk.is_raw() {
-            plan.note(format!("{}: raw and unmounted already", disk.label()));
-            continue;
-        }
-        let (identity, name) = (disk.by_id.clone(), disk.name.clone());
-        let device = format!("/dev/{name}");
-        let prove = Action::ProveUnused {
-            identity: identity.clone(),
-            name: name.clone(),
-        };
-        plan.step(prove, "nothing uses the disk");
-        for partition in &disk.facts.partitions {
-            let partition = format!("/dev/{partition}");
-            plan.run(
-                "wipefs",
-                &["--all", &partition],
-                "signatures of a partition",
-            );
-        }
-        plan.run("wipefs", &["--all", &device], "the partition table");
-        plan.run("blkdiscard", &[&device], "the content of the disk");
-        plan.step(Action::ProveRaw { identity, name }, "the disk is raw");
+    Ok(())
+}
+
+fn erase(machine: &Machine, plan: &mut Plan, disk: &Disk, state_dir: &Path) -> HostResult<()> {
+    let (identity, name) = (disk.by_id.clone(), disk.name.clone());
+    let device = format!("/dev/{name}");
+    let prove = Action::ProveUnused {
+        identity: identity.clone(),
+        name: name.clone(),
+    };
+    plan.step(prove, "nothing uses the disk");
+    begun::note(machine, plan, state_dir, &disk.by_id)?;
+    for partition in &disk.facts.partitions {
+        let partition = format!("/dev/{partition}");
+        plan.run(
+            "wipefs",
+            &["--all", &partition],
+            "signatures of a partition",
+        );
     }
+    plan.run("wipefs", &["--all", &device], "the partition table");
+    plan.run("blkdiscard", &[&device], "the content of the disk");
+    plan.step(Action::ProveRaw { identity, name }, "the disk is raw");
+    begun::end(plan, state_dir, &disk.by_id);
     Ok(())
 }
 

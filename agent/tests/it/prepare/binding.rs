@@ -256,3 +256,201 @@ fn d_56_a_device_that_an_allocation_holds_is_not_taken_from_its_driver() {
     assert!(work.devices.is_empty());
     assert!(work.plan().refusals[0].contains("an allocation holds it"));
 }
+
+/// A process with this open.
+fn process(host: &TestHost, pid: u32, program: &str, node: &str) {
+    host.write(&format!("/proc/{pid}/comm"), &format!("{program}\n"));
+    let arguments = format!("{program}\0--token=hunter2\0");
+    host.write(&format!("/proc/{pid}/cmdline"), &arguments);
+    let folder = host.path(&format!("/proc/{pid}/fd"));
+    fs::create_dir_all(&folder).unwrap();
+    std::os::unix::fs::symlink(node, folder.join("7")).unwrap();
+}
+
+#[test]
+fn d_96_d_97_a_gpu_that_a_process_has_open_keeps_its_driver() {
+    let host = native();
+    approve_first(&host);
+    let (gpu, function) = (CORNERS[0].gpu_address(), CORNERS[0].function_address());
+    let before = planned(&host);
+    process(&host, 4242, "python3", "/dev/nvidia0");
+    let work = planned(&host);
+    let bound: Vec<_> = work
+        .devices
+        .iter()
+        .map(|one| one.address.to_string())
+        .collect();
+    assert_eq!(bound, [function.clone()], "the function is not the GPU");
+    let refusals = work.plan().refusals;
+    assert_eq!(
+        refusals,
+        [format!(
+            "{gpu}: process 4242 (python3) has /dev/nvidia0 open; end it first"
+        )]
+    );
+
+    // one that opened it after the plan was made
+    let kernel = Played::default();
+    let machine = machine(&host, &kernel);
+    let outcomes = apply(&machine, &before);
+    let of = |address: &str| outcomes.iter().find(|one| one.device == address).unwrap();
+    assert_eq!(of(&gpu).driver, "nvidia");
+    let error = of(&gpu).error.as_deref();
+    assert_eq!(
+        error,
+        Some("process 4242 (python3) has /dev/nvidia0 open; nvidia keeps it")
+    );
+    assert_eq!(of(&function).driver, "vfio-pci");
+    let writes = kernel.writes.lock().unwrap().join("\n");
+    assert!(!writes.contains(&format!("{gpu} >")), "{writes}");
+
+    // the nodes that the kernel shows at the device itself
+    let host = native();
+    approve_first(&host);
+    let device = format!("/sys/bus/pci/devices/{function}/infiniband_verbs/uverbs4");
+    host.write(
+        &format!("{device}/uevent"),
+        "MAJOR=231\nDEVNAME=infiniband/uverbs4\n",
+    );
+    process(&host, 4243, "ib_write_bw", "/dev/infiniband/uverbs5");
+    assert_eq!(planned(&host).devices.len(), 2, "another card's");
+    process(&host, 4244, "ib_write_bw", "/dev/infiniband/uverbs4");
+    let refusals = planned(&host).plan().refusals;
+    assert!(
+        refusals.len() == 1 && refusals[0].contains("process 4244 (ib_write_bw)"),
+        "{refusals:?}"
+    );
+}
+
+fn bound() -> (TestHost, Machine) {
+    let host = native();
+    approve_first(&host);
+    let machine = machine(&host, &Played::default());
+    let outcomes = apply(&machine, &planned(&host));
+    assert!(
+        outcomes.iter().all(|one| one.error.is_none()),
+        "{outcomes:?}"
+    );
+    (host, machine)
+}
+
+/// The slot has no device any more, but for these.
+fn approved_are(host: &TestHost, devices: &[&str]) {
+    let journal = host.path("/var/lib/gpuaas/journal.sqlite");
+    let connection = rusqlite::Connection::open(journal).unwrap();
+    connection.execute("DELETE FROM slot_devices", ()).unwrap();
+    drop(connection);
+    host.approve(SLOT, devices, false);
+}
+
+fn baremetal() -> Modes {
+    Modes {
+        told: Some(NodeMode::Baremetal),
+        ..slice()
+    }
+}
+
+#[test]
+fn d_57_d_58_what_is_not_approved_any_more_is_given_back_and_nothing_of_others() {
+    let (host, machine) = bound();
+    let (gpu, function) = (CORNERS[0].gpu_address(), CORNERS[0].function_address());
+    let other = CORNERS[1].gpu_address();
+    let file = |address: &str| format!("/etc/driverctl.d/pci-{address}");
+    // an operator chose the same for a GPU of their own
+    host.write(&file(&other), "vfio-pci\n");
+    host.write("/etc/driverctl.d/README", "ours\n");
+    approved_are(&host, &[&function]);
+    let work = plan(&machine, slice(), Path::new(STATE)).unwrap();
+    assert!(work.devices.is_empty());
+    let outcomes = apply(&machine, &work);
+    assert_eq!(outcomes.len(), 1);
+    assert_eq!((&outcomes[0].device, &outcomes[0].error), (&gpu, &None));
+    assert!(!host.path(&file(&gpu)).exists());
+    let chosen = format!("/sys/bus/pci/devices/{gpu}/driver_override");
+    assert_eq!(host.read(&chosen).trim(), "");
+    for stays in [&file(&function), &file(&other), "/etc/driverctl.d/README"] {
+        assert!(host.path(stays).exists(), "{stays}");
+    }
+    assert_eq!(driver(&host, &function), "vfio-pci");
+    assert_eq!(
+        host.read("/var/lib/gpuaas/vfio-devices"),
+        format!("{function}\n")
+    );
+    let again = plan(&machine, slice(), Path::new(STATE)).unwrap();
+    assert_eq!((again.returned.len(), again.devices.len()), (0, 0));
+}
+
+#[test]
+fn d_58_con_26_a_host_that_goes_back_to_bare_metal_has_its_devices_again() {
+    let (host, machine) = bound();
+    let (gpu, function) = (CORNERS[0].gpu_address(), CORNERS[0].function_address());
+    // nobody says what the host is for: it stays as it is
+    let unsaid = plan(&machine, Modes::default(), Path::new(STATE)).unwrap();
+    assert!(unsaid.plan().steps.is_empty() && unsaid.returned.is_empty());
+    // the operator has chosen another driver since
+    host.write(&format!("/etc/driverctl.d/pci-{function}"), "mlx5_core\n");
+    // a VM that somebody runs by hand
+    let link = host.path(&format!("/sys/bus/pci/devices/{gpu}/iommu_group"));
+    let group = fs::read_link(link).unwrap();
+    let group = group.file_name().unwrap().to_string_lossy().into_owned();
+    process(&host, 950, "qemu-system-x86", &format!("/dev/vfio/{group}"));
+    let work = plan(&machine, baremetal(), Path::new(STATE)).unwrap();
+    let refusals = work.plan().refusals;
+    assert!(
+        refusals.len() == 1 && refusals[0].contains("process 950 (qemu-system-x86)"),
+        "{refusals:?}"
+    );
+    fs::remove_dir_all(host.path("/proc/950")).unwrap();
+
+    let work = plan(&machine, baremetal(), Path::new(STATE)).unwrap();
+    assert!(work.plan().refusals.is_empty() && work.devices.is_empty());
+    let outcomes = apply(&machine, &work);
+    assert!(
+        outcomes.iter().all(|one| one.error.is_none()),
+        "{outcomes:?}"
+    );
+    assert!(!host.path(&format!("/etc/driverctl.d/pci-{gpu}")).exists());
+    let theirs = host.read(&format!("/etc/driverctl.d/pci-{function}"));
+    assert_eq!(theirs, "mlx5_core\n");
+    assert_ne!(driver(&host, &gpu), "vfio-pci");
+    assert_ne!(driver(&host, &function), "vfio-pci");
+    let again = plan(&machine, baremetal(), Path::new(STATE)).unwrap();
+    assert!(again.returned.is_empty() && again.plan().steps.is_empty());
+}
+
+#[test]
+fn d_56_a_device_that_an_allocation_holds_is_not_given_back() {
+    let host = native();
+    host.approve(SLOT, &[&CORNERS[0].gpu_address()], false);
+    let machine = machine(&host, &Played::default());
+    apply(&machine, &planned(&host));
+    host.approve(SLOT, &[], true);
+    let work = plan(&machine, baremetal(), Path::new(STATE)).unwrap();
+    assert!(work.returned.is_empty());
+    let refusals = work.plan().refusals;
+    assert!(
+        refusals[0].contains("an allocation holds it"),
+        "{refusals:?}"
+    );
+    assert_eq!(driver(&host, &CORNERS[0].gpu_address()), "vfio-pci");
+}
+
+#[test]
+fn d_57_a_return_that_was_broken_off_is_finished_by_the_next() {
+    let (host, machine) = bound();
+    let gpu = CORNERS[0].gpu_address();
+    let device = |name: &str| host.path(&format!("/sys/bus/pci/devices/{gpu}/{name}"));
+    // ended after VFIO had let it go and before a driver was asked to take it
+    fs::remove_file(host.path(&format!("/etc/driverctl.d/pci-{gpu}"))).unwrap();
+    fs::remove_file(device("driver")).unwrap();
+    fs::write(device("driver_override"), "(null)\n").unwrap();
+    let work = plan(&machine, baremetal(), Path::new(STATE)).unwrap();
+    let own = work
+        .returned
+        .iter()
+        .find(|one| one.address.to_string() == gpu);
+    let steps = &own.unwrap().steps;
+    assert_eq!(steps.len(), 1, "{steps:?}");
+    let probe = format!("{gpu} > /sys/bus/pci/drivers_probe");
+    assert_eq!(steps[0].action.to_string(), probe);
+}

@@ -253,6 +253,45 @@ fn i_83_i_224_a_drop_in_that_sets_the_arguments_anew_is_outvoted() {
 }
 
 #[test]
+fn i_72_i_83_a_second_run_keeps_the_hugepages_that_the_first_chose() {
+    let host = host();
+    host.write(
+        "/etc/default/grub.d/50-site.cfg",
+        "GRUB_CMDLINE_LINUX=\"console=tty0\"\n",
+    );
+    let own = || host.read("/etc/default/grub.d/99-gpuaas-slice.cfg");
+    let pages = |count: &str| {
+        let ran = host.run_with(&BOOTSTRAP, &[("GPUAAS_SLICE_HUGEPAGES_1G", count)]);
+        assert_eq!(ran.code, 0, "{}", ran.text);
+        ran.steps()
+    };
+    pages("512");
+    let chosen = "intel_iommu=on iommu=pt default_hugepagesz=1G hugepagesz=1G hugepages=512\"";
+    assert!(own().contains(chosen), "{}", own());
+    // with the defaults, and as scripts give them
+    assert_eq!(host.run(&BOOTSTRAP).steps(), Vec::<String>::new());
+    assert_eq!(pages("0"), Vec::<String>::new());
+    assert!(own().contains(chosen), "{}", own());
+    // another choice replaces it, once the line that a person may have written has none
+    host.write("/etc/default/grub", GRUB);
+    pages("256");
+    assert!(own().contains("hugepages=256\""), "{}", own());
+    assert_eq!(own().matches("hugepages=").count(), 1, "{}", own());
+}
+
+#[test]
+fn i_85_a_unit_that_systemd_has_not_read_is_read_by_the_next_run() {
+    let host = host();
+    host.run(&BOOTSTRAP);
+    host.state_text("units/gpuaas-slice-fabric-vfs.unread", "");
+    assert_eq!(
+        host.run(&BOOTSTRAP).steps(),
+        ["run systemctl daemon-reload"]
+    );
+    assert_eq!(host.run(&BOOTSTRAP).steps(), Vec::<String>::new());
+}
+
+#[test]
 fn i_97_i_98_the_former_service_goes_with_a_backup() {
     let host = host();
     host.unit("gpuaas-slice-host-net-baseline");

@@ -24,6 +24,10 @@ units() {
                 echo LoadState=loaded
                 if [ -e "$unit.active" ]; then echo ActiveState=active; else echo ActiveState=inactive; fi
                 if [ -e "$unit.enabled" ]; then echo UnitFileState=enabled; else echo UnitFileState=disabled; fi
+                if [ -e "$unit.unread" ]; then echo NeedDaemonReload=yes; else echo NeedDaemonReload=no; fi
+                if [ -e "$unit.active" ]; then
+                    date -u -r "$unit.active" '+InactiveExitTimestamp=%a %Y-%m-%d %H:%M:%S.%6N UTC'
+                fi
                 ;;
             enable) : > "$unit" && : > "$unit.enabled" && if [ -n "$now" ]; then : > "$unit.active"; fi ;;
             disable) rm -f "$unit.enabled" && if [ -n "$now" ]; then rm -f "$unit.active"; fi ;;
@@ -60,6 +64,13 @@ case "$program $*" in
         ;;
     "iptables -t nat -A "*) shift 3 && echo "-A $*" >> "$rules" ;;
     "iptables -t nat -D "*) sed -i 1d "$rules" ;;
+    "systemctl daemon-reload") rm -f "$STATE"/units/*.unread ;;
+    "sysctl --quiet --load "*)
+        sed -n 's/ = /\n/p' "$host$3" | while read -r key && read -r value; do
+            setting=$host/proc/sys/$(echo "$key" | tr . /)
+            if [ -e "$setting" ]; then echo "$value" > "$setting"; fi
+        done
+        ;;
     "sysctl --quiet --write "*) echo 1 > "$host/proc/sys/net/ipv4/ip_forward" ;;
     "modprobe -a "*) shift && for module in "$@"; do mkdir -p "$host/sys/module/$module"; done ;;
     "apt-cache show "*) [ ! -e "$STATE/no-optional-packages" ] || exit 100 ;;

@@ -1,4 +1,16 @@
 //! Virtual functions of the fabric.
+use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
+
+use gpuaas_agent::binding::functions::{apply, plan};
+use gpuaas_agent::checks::NodeMode;
+use gpuaas_agent::host::root::HostRoot;
+use gpuaas_agent::prepare::Machine;
+use gpuaas_agent::prepare::machine::{Kernel, Sysfs};
+use gpuaas_agent::prepare::mode::Modes;
+use gpuaas_agent::settings::Fabric;
+
 use super::{SLOT, TestHost, good};
 use crate::recorded::tree::CORNERS;
 
@@ -151,4 +163,88 @@ fn con_22_outside_of_slice_mode_no_function_is_made() {
     host.write("/var/lib/gpuaas/node-mode", "baremetal");
     let ran = host.run(&["fabric-vfs"]);
     assert_eq!((ran.code, ran.steps()), (0, Vec::new()), "{}", ran.text);
+}
+
+/// Two cards without functions, each with an approved slot.
+fn two_cards() -> TestHost {
+    let mut host = good();
+    for (corner, bus) in [(&CORNERS[0], "15"), (&CORNERS[1], "37")] {
+        let device = format!("/sys/devices/pci0000:{bus}/{}", corner.nic_address());
+        for (name, text) in [
+            ("sriov_numvfs", "0"),
+            ("sriov_offset", "1"),
+            ("sriov_stride", "1"),
+            ("sriov_drivers_autoprobe", "1"),
+        ] {
+            host.text(format!("{device}/{name}"), text);
+        }
+        host.remove(&format!("{device}/virtfn0"));
+    }
+    let host = TestHost::of(&host);
+    host.write("/var/lib/gpuaas/node-mode", "slice");
+    let of = |corner: usize| CORNERS[corner].nic_address().replace("00.0", "00.1");
+    host.approve(SLOT, &[&of(0), &of(1)], false);
+    host
+}
+
+fn made_by_second(host: &TestHost) -> String {
+    let nic = CORNERS[1].nic_address();
+    let path = format!("/sys/devices/pci0000:37/{nic}/sriov_numvfs");
+    host.read(&path).trim().to_owned()
+}
+
+#[test]
+fn j_25_one_bad_card_keeps_no_other_from_its_functions_and_is_named() {
+    let host = two_cards();
+    let first = CORNERS[0].nic_address();
+    let total = format!("/sys/devices/pci0000:15/{first}/sriov_totalvfs");
+    host.write(&total, "none\n");
+    let config = host.state("agent.toml");
+    let example = super::repository().join("deploy/deb/node-agent.toml");
+    let example = std::fs::read_to_string(example).unwrap();
+    let own = format!("{example}\n[agent.fabric.virtual_functions]\n\"{first}\" = 1\n");
+    std::fs::write(&config, own).unwrap();
+    let ran = host.run(&["fabric-vfs", "--config", config.to_str().unwrap()]);
+    assert_eq!(ran.code, 1, "{}", ran.text);
+    assert!(ran.refusals().contains(&first), "{}", ran.text);
+    let named = format!("failed_devices={first}");
+    assert!(ran.text.lines().any(|line| line == named), "{}", ran.text);
+    assert_eq!(made_by_second(&host), "1");
+}
+
+/// A kernel that lets one card have nothing.
+struct Refuses(String);
+
+impl Kernel for Refuses {
+    fn write(&self, root: &HostRoot, path: &Path, value: &str) -> io::Result<()> {
+        match path.to_string_lossy().contains(&self.0) {
+            true => Err(io::Error::from_raw_os_error(12)),
+            false => Sysfs.write(root, path, value),
+        }
+    }
+}
+
+#[tokio::test]
+async fn j_25_a_card_whose_kernel_refuses_ends_its_own_plan_alone() {
+    let host = two_cards();
+    let first = CORNERS[0].nic_address();
+    let kernel = Box::new(Refuses(first.clone()));
+    let machine = Machine::new(HostRoot::new(host.tree()), None).with_kernel(kernel);
+    let slice = Modes {
+        profile: Some(NodeMode::Slice),
+        ..Modes::default()
+    };
+    let state = Path::new("/var/lib/gpuaas");
+    let work = plan(&machine, slice, state, &Fabric::default()).unwrap();
+    assert_eq!((work.cards.len(), work.refused()), (2, BTreeSet::new()));
+    let mut errors = 0;
+    let failed = apply(&machine, &work, |_, done| {
+        errors += usize::from(done.is_err())
+    })
+    .await;
+    assert_eq!(
+        (failed, errors),
+        (BTreeSet::from([first.parse().unwrap()]), 1)
+    );
+    assert_eq!(made_by_second(&host), "1");
 }

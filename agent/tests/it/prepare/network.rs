@@ -61,6 +61,48 @@ fn i_89_i_93_i_100_i_101_the_baseline_is_repaired_and_then_left_alone() {
     assert_eq!(text("rules"), rule);
 }
 
+/// Sets when a file was written last, in seconds before now.
+fn age(path: &std::path::Path, seconds: u64) {
+    let at = std::time::SystemTime::now() - std::time::Duration::from_secs(seconds);
+    let file = fs::File::options().write(true).open(path).unwrap();
+    file.set_modified(at).unwrap();
+}
+
+/// The command was ended between the file and what makes it count: the file alone says nothing of what runs.
+#[test]
+fn i_101_i_103_a_restart_that_did_not_come_is_repeated() {
+    let host = TestHost::new();
+    host.write("/proc/sys/net/core/rmem_max", "212992\n");
+    host.write("/proc/sys/net/ipv4/tcp_rmem", "4096\t131072\t6291456\n");
+    let tuned = ["net-baseline", "--network-tuning"];
+    let first = host.run(&tuned);
+    assert_eq!(first.code, 0, "{}", first.text);
+    assert_eq!(host.read("/proc/sys/net/core/rmem_max"), "268435456\n");
+    assert_eq!(host.run(&tuned).steps(), Vec::<String>::new());
+
+    // dnsmasq runs since before its configuration was written
+    age(&host.state("units/dnsmasq.active"), 60);
+    let steps = host.run(&tuned).steps();
+    assert_eq!(steps, ["run systemctl restart dnsmasq.service"]);
+    assert_eq!(host.run(&tuned).steps(), Vec::<String>::new());
+    // and where systemd does not tell since when, the file counts as before
+    age(&host.state("units/dnsmasq.active"), 60);
+    host.instead(
+        "systemctl",
+        "case \"$*\" in *InactiveExit*) exit 1 ;; esac\nprintf 'LoadState=loaded\\nActiveState=active\\nUnitFileState=enabled\\n'",
+    );
+    assert_eq!(host.run(&tuned).steps(), Vec::<String>::new());
+    fs::remove_file(host.state("instead/systemctl")).unwrap();
+    host.run(&tuned);
+
+    // the kernel has other values than the file
+    host.write("/proc/sys/net/ipv4/tcp_rmem", "4096\t131072\t6291456\n");
+    let steps = host.run(&tuned).steps();
+    let load = "run sysctl --quiet --load /etc/sysctl.d/91-gpuaas-slice-tuning.conf";
+    assert_eq!(steps, [load]);
+    assert_eq!(host.run(&tuned).steps(), Vec::<String>::new());
+}
+
 #[test]
 fn inc_02_i_94_i_95_i_96_the_service_starts_and_enables_no_service() {
     let host = TestHost::new();

@@ -162,6 +162,63 @@ fn i_115_i_122_approved_disks_are_raw_afterwards_and_a_second_run_changes_nothin
 }
 
 #[test]
+fn i_115_i_122_what_was_broken_off_is_erased_to_the_end_by_the_next_run() {
+    let host = shared(|_| ());
+    // disks come by their kernel names
+    let (one, two) = (CORNERS[1].disk_name(), CORNERS[0].disk_name());
+    // the signatures are gone, and the content is not: the disk looks raw
+    host.instead("blkdiscard", "exit 1");
+    let broken = host.run(&APPLY);
+    assert_eq!(broken.code, 1, "{}", broken.text);
+    erasures(&host);
+    assert!(!host.path(&format!("/sys/class/block/{one}p1")).exists());
+    let note = |corner| {
+        let name = by_id(corner).rsplit('/').next().unwrap().to_owned();
+        host.path(&format!("/var/lib/gpuaas/storage-transition/{name}.begun"))
+    };
+    assert!(note(1).exists() && !note(0).exists());
+
+    // what somebody has mounted since is not erased, begun or not
+    let before = host.read("/proc/self/mountinfo");
+    let mounted = format!("{before}99 1 259:2 / /data rw - ext4 /dev/{one} rw\n");
+    host.write("/proc/self/mountinfo", &mounted);
+    fs::remove_file(host.state("instead/blkdiscard")).unwrap();
+    let ran = host.run(&APPLY);
+    assert_eq!(ran.code, 1, "{}", ran.text);
+    assert_eq!(erasures(&host), Vec::<String>::new());
+    host.write("/proc/self/mountinfo", &before);
+
+    let again = host.run(&APPLY);
+    assert_eq!(again.code, 0, "{}", again.text);
+    let calls = erasures(&host);
+    for name in [&one, &two] {
+        assert!(
+            calls.contains(&format!("blkdiscard /dev/{name}")),
+            "{calls:?}"
+        );
+    }
+    assert!(!note(0).exists() && !note(1).exists());
+    let last = host.run(&APPLY);
+    assert_eq!((last.code, last.steps()), (0, Vec::new()), "{}", last.text);
+    assert_eq!(erasures(&host), Vec::<String>::new());
+}
+
+#[test]
+fn a_137_a_raw_disk_that_a_slot_has_since_is_not_erased_by_what_was_broken_off() {
+    let host = shared(|_| ());
+    host.instead("blkdiscard", "exit 1");
+    host.run(&APPLY);
+    erasures(&host);
+    fs::remove_file(host.state("instead/blkdiscard")).unwrap();
+    host.approve(SLOT, &[&by_id(1)], true);
+    let ran = host.run(&APPLY);
+    assert_eq!(ran.code, 0, "{}", ran.text);
+    let calls = erasures(&host).join("\n");
+    assert!(!calls.contains(&CORNERS[1].disk_name()), "{calls}");
+    assert!(calls.contains(&format!("blkdiscard /dev/{}", CORNERS[0].disk_name())));
+}
+
+#[test]
 fn i_114_i_123_the_disk_of_the_system_is_refused_whatever_it_is_called() {
     let host = shared(|_| ());
     let system = good()

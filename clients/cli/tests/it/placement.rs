@@ -370,3 +370,38 @@ fn an_operator_sees_the_queue_and_sets_priorities() {
         2
     );
 }
+
+#[test]
+fn a_node_is_shown_as_ledger_host_and_hypervisor_have_it() {
+    let world = World::new();
+    let node = json!({ "nodes": [{ "id": NODE, "config": { "hostname": "h1" }, "status": {} }] });
+    world.get("/api/v1/admin/nodes", node);
+    let path = format!("/api/v1/admin/nodes/{NODE}/comparison");
+    let rows = json!([
+        { "allocation_id": FIRST, "ledger_state": "active", "has_claims": true, "held_slot_ids": ["a", "b"],
+          "has_reservation": true, "domain_state": "running", "verdict": "agrees", "detail": "" },
+        { "allocation_id": NODE, "domain_state": "shut off", "verdict": "report", "detail": "repair its slots" },
+    ]);
+    let whole = json!({ "node_id": NODE, "rows": rows });
+    world.on(
+        "GET",
+        &path,
+        [200, 200, 200].map(|code| (code, whole.clone())),
+    );
+    let ran = world.run(&["admin", "node", "compare", "h1"]).ok();
+    let lines: Vec<String> = ran
+        .out
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect();
+    assert_eq!(lines[0], "ALLOCATION LEDGER HOST HYPERVISOR VERDICT DETAIL");
+    assert_eq!(
+        lines[1],
+        format!("{FIRST} active 2 slot(s), address running agrees -")
+    );
+    let leaked = format!("{NODE} none none shut off report repair its slots");
+    assert_eq!(lines[2], leaked);
+    let ran = world.run(&["admin", "node", "compare", "h1", "--output", "json"]);
+    let told: Value = serde_json::from_str(&ran.ok().out).expect("JSON");
+    assert_eq!(told["rows"][1]["verdict"], "report");
+}

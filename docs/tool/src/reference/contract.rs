@@ -207,8 +207,16 @@ fn kind(kind: &Kind) -> String {
     }
 }
 
+/// Whether an enum has a page of its own, `errors.md`, in place of a section among the messages.
+pub fn has_own_page(full_name: &str) -> bool {
+    full_name == "gpuaas.errors.v1.ErrorReason"
+}
+
 /// The last part of a message's name, linked to its section when it is one of the public ones.
 pub fn linked(name: &str, full_name: &str) -> String {
+    if has_own_page(full_name) {
+        return format!("[{name}](errors.md)");
+    }
     let package = full_name
         .rsplit_once('.')
         .map_or("", |(package, _)| package);
@@ -278,6 +286,37 @@ mod tests {
         let read = method("gpuaas.internal.events.v1.EventService", "Read");
         let access = access(gpuaas_proto::pool(), &read).expect("has access");
         assert!(access.callers.iter().any(|caller| caller == "billing"));
+    }
+
+    #[test]
+    fn every_link_of_a_type_leads_to_a_section_that_is_there() {
+        let pool = gpuaas_proto::pool();
+        assert_eq!(
+            linked("ErrorReason", "gpuaas.errors.v1.ErrorReason"),
+            "[ErrorReason](errors.md)"
+        );
+        let page = super::super::messages::page(pool);
+        let sections: Vec<String> = page
+            .lines()
+            .filter_map(|line| line.strip_prefix("## "))
+            .map(crate::markdown::slug)
+            .collect();
+        let types = pool.all_messages().map(|one| one.full_name().to_owned());
+        let enums = pool.all_enums().map(|one| one.full_name().to_owned());
+        for name in types.chain(enums) {
+            let link = linked("it", &name);
+            let Some((_, section)) = link.split_once("messages.md#") else {
+                continue;
+            };
+            let section = section.trim_end_matches(')');
+            let is_entry = pool
+                .get_message_by_name(&name)
+                .is_some_and(|message| message.is_map_entry());
+            assert!(
+                is_entry || sections.iter().any(|own| own == section),
+                "{name}: {link}"
+            );
+        }
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use prost_reflect::DescriptorPool;
 
 use super::contract::{
-    enum_comment, enum_values, field_comment, field_type, is_host_sensitive, is_output_only,
-    is_public, is_required, message_comment,
+    enum_comment, enum_values, field_comment, field_type, has_own_page, is_host_sensitive,
+    is_output_only, is_public, is_required, message_comment,
 };
 use crate::markdown::cell;
 
@@ -54,8 +54,7 @@ pub fn page(pool: &DescriptorPool) -> String {
     let mut enums: Vec<_> = pool
         .all_enums()
         .filter(|set| is_public(set.package_name()))
-        // has a page of its own
-        .filter(|set| set.name() != "ErrorReason")
+        .filter(|set| !has_own_page(set.full_name()))
         .collect();
     enums.sort_by(|a, b| a.full_name().cmp(b.full_name()));
     for set in enums {

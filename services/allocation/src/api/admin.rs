@@ -179,6 +179,14 @@ impl AllocationAdminService for AdminApi {
         Ok(Response::new(repaired?))
     }
 
+    async fn compare_node(
+        &self,
+        request: Request<pb::CompareNodeRequest>,
+    ) -> Result<Response<pb::NodeComparison>, Status> {
+        let node_id = id::parse("node_id", &request.get_ref().node_id)?;
+        Ok(Response::new(self.comparison(node_id).await?))
+    }
+
     async fn get_slot_repair(
         &self,
         request: Request<pb::GetSlotRepairRequest>,

@@ -2,6 +2,7 @@
 //! no clock, no randomness of its own.
 
 pub mod advice;
+pub mod comparison;
 pub mod fields;
 pub mod names;
 pub mod operation;

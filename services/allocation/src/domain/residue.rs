@@ -90,6 +90,21 @@ pub const KINDS: [&str; 5] = [
 const ON: &str = "running";
 const OFF: &str = "shut off";
 
+/// What the ledger says of an allocation before and after the inspection of its host: one that moved meanwhile is moving.
+#[must_use]
+pub fn settled(
+    before: &BTreeMap<Uuid, Standing>,
+    after: &BTreeMap<Uuid, Standing>,
+    id: Uuid,
+) -> Standing {
+    // an id the ledger has never heard of on this node is as good as over
+    let (was, is) = (before.get(&id).copied(), after.get(&id).copied());
+    match (was.unwrap_or(Standing::Over), is.unwrap_or(Standing::Over)) {
+        (was, is) if was == is => is,
+        _ => Standing::Moving,
+    }
+}
+
 /// Compares the ledger before and after the inspection of the host; what moved meanwhile is no finding.
 #[must_use]
 pub fn compare(
@@ -97,14 +112,7 @@ pub fn compare(
     after: &BTreeMap<Uuid, Standing>,
     host: &ListHoldsResponse,
 ) -> Vec<Finding> {
-    // an id the ledger has never heard of on this node is as good as over
-    let standing = |id: Uuid| {
-        let (was, is) = (before.get(&id).copied(), after.get(&id).copied());
-        match (was.unwrap_or(Standing::Over), is.unwrap_or(Standing::Over)) {
-            (was, is) if was == is => is,
-            _ => Standing::Moving,
-        }
-    };
+    let standing = |id: Uuid| settled(before, after, id);
     let over = |id: &Uuid| matches!(standing(*id), Standing::Over | Standing::OverHeld);
     let domains: BTreeMap<Uuid, &DomainState> = host
         .domains

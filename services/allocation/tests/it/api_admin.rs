@@ -1,5 +1,6 @@
 //! What administrators and other services are given.
 
+use gpuaas_allocation::domain::names::vm_name;
 use gpuaas_common::Error;
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::common::v1::{CapacityShape, SlotStatus};
@@ -234,4 +235,66 @@ async fn c_36_events_are_read_in_order_without_gaps_by_those_who_may() {
         .await
         .expect_err("not for inventory");
     assert_eq!(Error::from(denied).reason(), ErrorReason::PeerNotAllowed);
+}
+
+#[tokio::test]
+async fn p5_an_administrator_sees_ledger_host_and_hypervisor_of_a_node_side_by_side() {
+    let platform = Platform::start().await;
+    let created = platform.create(good("web"), "key-1").await;
+    let id: Uuid = created.expect("created").id.parse().expect("a uuid");
+    platform.world.until_state(id, "active").await;
+    platform.world.until_idle(id).await;
+    let request = pb::CompareNodeRequest {
+        node_id: platform.world.node_id.to_string(),
+    };
+    let mut admins = platform.admins.clone();
+    let denied = admins.compare_node(platform.user(request.clone(), None));
+    let denied = denied.await.expect_err("no admin");
+    assert_eq!(denied.code(), Code::PermissionDenied);
+    let nobodys = pb::CompareNodeRequest {
+        node_id: Uuid::now_v7().to_string(),
+    };
+    let missing = admins.compare_node(platform.admin(nobodys, None)).await;
+    let missing = Error::from(missing.expect_err("no such node"));
+    assert_eq!(missing.reason(), ErrorReason::NodeNotFound);
+
+    let slot = platform.world.slot_of(id).await;
+    let own = pb::NodeComparisonRow {
+        allocation_id: id.to_string(),
+        ledger_state: "active".into(),
+        has_claims: true,
+        held_slot_ids: vec![slot.id.to_string()],
+        has_reservation: true,
+        domain_state: "running".into(),
+        verdict: pb::ComparisonVerdict::Agrees.into(),
+        detail: String::new(),
+    };
+    let compared = admins
+        .compare_node(platform.admin(request.clone(), None))
+        .await
+        .expect("compared")
+        .into_inner();
+    assert_eq!(compared.rows, std::slice::from_ref(&own));
+
+    let unknown = Uuid::now_v7();
+    platform.world.host.leak_domain(&vm_name(unknown)).await;
+    let compared = admins
+        .compare_node(platform.admin(request.clone(), None))
+        .await
+        .expect("compared")
+        .into_inner();
+    let [first, leaked] = compared.rows.as_slice() else {
+        panic!("{:?}", compared.rows);
+    };
+    assert_eq!(first, &own);
+    assert_eq!(leaked.allocation_id, unknown.to_string());
+    assert_eq!(
+        (leaked.ledger_state.as_str(), leaked.verdict()),
+        ("", pb::ComparisonVerdict::Report)
+    );
+
+    platform.world.host_gone().await;
+    let silent = admins.compare_node(platform.admin(request, None)).await;
+    let silent = Error::from(silent.expect_err("nobody answers"));
+    assert_eq!(silent.reason(), ErrorReason::HostUnreachable);
 }

@@ -116,29 +116,59 @@ impl Nodes {
             return Ok(node_id);
         }
         drop(conn);
-        let row = self.row(node_id).await?;
-        in_service(&row)?;
-        etag::check(end.etag, &row.etag())?;
-        let key = node_id.to_string();
-        if row.instance_id.is_some() {
-            let request = ledger::RetireNodeRequest {
-                node_id: key.clone(),
-                reason: end.reason.to_owned(),
-                principal: mutation.caller.principal.clone(),
-                request_id: mutation.caller.request_id.clone(),
-                idempotency_key: mutation.key.clone(),
-                never_used: end.how == Removed::Deleted,
-            };
-            self.end_in_ledger(&row, request).await?;
+        loop {
+            let row = self.row(node_id).await?;
+            in_service(&row)?;
+            etag::check(end.etag, &row.etag())?;
+            self.end_row_in_ledger(&row, mutation, end).await?;
+            if self.remove_unless_enrolled(&row, mutation, end).await? {
+                return Ok(node_id);
+            }
         }
+    }
+
+    /// Ends a node in the ledger, where a host of it ever could have entered it.
+    async fn end_row_in_ledger(
+        &self,
+        row: &NodeRow,
+        mutation: &Mutation,
+        end: &End<'_>,
+    ) -> Result<()> {
+        if row.instance_id.is_none() {
+            return Ok(());
+        }
+        let request = ledger::RetireNodeRequest {
+            node_id: row.id.to_string(),
+            reason: end.reason.to_owned(),
+            principal: mutation.caller.principal.clone(),
+            request_id: mutation.caller.request_id.clone(),
+            idempotency_key: mutation.key.clone(),
+            never_used: end.how == Removed::Deleted,
+        };
+        self.end_in_ledger(row, request).await
+    }
+
+    /// Removes a node that was ended in the ledger as it was read. False, and nothing changed: a host has enrolled since,
+    /// and the ledger is told of that one.
+    async fn remove_unless_enrolled(
+        &self,
+        row: &NodeRow,
+        mutation: &Mutation,
+        end: &End<'_>,
+    ) -> Result<bool> {
+        let (node_id, key) = (row.id, row.id.to_string());
         let mut tx = self.0.pool.begin().await?;
         nodes::lock(&mut tx, node_id).await?;
         if mutation.earlier(&mut tx).await?.is_some() {
-            return Ok(node_id);
+            return Ok(true);
         }
         // somebody else may have ended it since
         let now = nodes::find(&mut tx, node_id, self.0.config.freshness()).await?;
-        in_service(&now.ok_or_else(|| no_node(&node_id))?)?;
+        let now = now.ok_or_else(|| no_node(&node_id))?;
+        in_service(&now)?;
+        if now.instance_id != row.instance_id {
+            return Ok(false);
+        }
         let detail = json!({ "reason": end.reason, "hostname": row.hostname });
         mutation
             .record(&mut tx, &key, end.action, ("node", &key), detail)
@@ -147,7 +177,7 @@ impl Nodes {
         ledger_sync::give_up(&mut tx, Kind::Node, &key).await?;
         tx.commit().await?;
         tracing::info!(%node_id, how = end.how.as_str(), "remove node");
-        Ok(node_id)
+        Ok(true)
     }
 
     /// Ends a node in the ledger. One that the ledger does not know yet must not enter it afterwards, so nothing of it may

@@ -440,6 +440,76 @@ async fn a_removed_node_never_enters_the_ledger_late() {
     assert!(world.ledger.node(&node.id).await.is_none());
 }
 
+/// The node is deleted as one without a host, and its host enrols between the two looks of the deletion.
+#[tokio::test]
+async fn a_node_whose_host_enrols_while_it_is_deleted_never_enters_the_ledger() {
+    let mut world = World::start().await;
+    let node = world.create_node("n1").await;
+    world.ledger.down().await;
+    let host = Host::enrol(&world, &node.id).await;
+    let pool = world.db.owner_pool().await;
+    let sync = |set: &str| {
+        let key = &node.id;
+        format!(
+            "UPDATE inventory.ledger_sync SET lease_epoch = lease_epoch + 1, {set} WHERE key = '{key}'"
+        )
+    };
+    let enrolled = |state: &str, instance: &str, beat: &str| {
+        let id = &node.id;
+        format!(
+            "UPDATE inventory.nodes SET state = '{state}', current_instance_id = {instance}, last_heartbeat_time = {beat}
+              WHERE id = '{id}'"
+        )
+    };
+    let run = async |conn: &mut sqlx::PgConnection, sql: String| {
+        let done = sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(conn).await;
+        done.expect("run");
+    };
+    let mut conn = pool.acquire().await.expect("connection");
+    // as it was before, and what follows from the enrolment is being sent once it is there
+    run(&mut conn, enrolled("pending", "NULL", "NULL")).await;
+    let in_flight = "lease_until = clock_timestamp() + interval '1 hour'";
+    run(&mut conn, sync(in_flight)).await;
+    world.ledger.up();
+    let mut enrolment = pool.begin().await.expect("begin");
+    let instance = format!("'{}'", host.enrolled.instance_id);
+    run(
+        &mut enrolment,
+        enrolled("enrolled", &instance, "clock_timestamp()"),
+    )
+    .await;
+    let transaction: String = sqlx::query_scalar("SELECT pg_current_xact_id()::xid::text")
+        .fetch_one(&mut *enrolment)
+        .await
+        .expect("an id");
+    let (deleted, ()) = tokio::join!(delete(&world, &node.id, "x1"), async {
+        until("the deletion waits for the enrolment", || async {
+            sqlx::query_scalar(
+                "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND transactionid::text = $1)",
+            )
+            .bind(&transaction)
+            .fetch_one(&pool)
+            .await
+            .expect("locks")
+        })
+        .await;
+        enrolment.commit().await.expect("enrolled");
+    });
+    deleted.expect_err("the host is being sent to the ledger, or that does not answer yet");
+    assert_eq!(names(&world, false).await, ["n1"]);
+    run(
+        &mut conn,
+        sync("lease_until = NULL, not_before = clock_timestamp() + interval '1 hour'"),
+    )
+    .await;
+    until("it is deleted", || async {
+        delete(&world, &node.id, "x1").await.is_ok()
+    })
+    .await;
+    world.restart().await;
+    assert!(world.ledger.node(&node.id).await.is_none());
+}
+
 #[tokio::test]
 async fn two_who_end_a_node_end_it_once() {
     let (ready, _) = Ready::start(|_| {}).await;

@@ -47,7 +47,7 @@ pub async fn health_events(
 ) -> Result<Vec<HealthEvent>> {
     Ok(sqlx::query_as(
         "WITH mine AS (
-             SELECT e.id, c.allocation_id, e.health, false AS repair, greatest(e.started_at, c.created_at) AS started_at,
+             SELECT e.id, c.allocation_id, 1::bigint AS gpus, e.health, false AS repair, greatest(e.started_at, c.created_at) AS started_at,
                     least(e.ended_at, c.released_at) AS ended_at
                FROM allocations a
                JOIN claims c ON c.allocation_id = a.id
@@ -55,7 +55,10 @@ pub async fn health_events(
                 AND e.started_at < coalesce(c.released_at, 'infinity') AND coalesce(e.ended_at, 'infinity') > c.created_at
               WHERE a.project_id = $1 AND ($2::uuid IS NULL OR a.id = $2)
              UNION ALL
-             SELECT - ('x' || left(replace(b.id::text, '-', ''), 15))::bit(60)::bigint, c.allocation_id, 'degraded', true,
+             SELECT - ('x' || left(replace(b.id::text, '-', ''), 15))::bit(60)::bigint, c.allocation_id,
+                    CASE WHEN c.kind = 'node_exclusive' AND b.slot_id IS NULL THEN
+                         (SELECT count(*) FROM slots s WHERE s.node_id = c.node_id AND s.status <> 'retired')
+                         ELSE 1 END, 'degraded', true,
                     greatest(b.opened_at, c.created_at), least(b.closed_at, c.released_at)
                FROM allocations a
                JOIN claims c ON c.allocation_id = a.id
@@ -64,7 +67,7 @@ pub async fn health_events(
                 AND b.opened_at < coalesce(c.released_at, 'infinity') AND coalesce(b.closed_at, 'infinity') > c.created_at
               WHERE a.project_id = $1 AND ($2::uuid IS NULL OR a.id = $2)),
               events AS (
-             SELECT min(id) AS id, allocation_id, count(*) AS gpus, health, repair, started_at, ended_at
+             SELECT min(id) AS id, allocation_id, sum(gpus)::bigint AS gpus, health, repair, started_at, ended_at
                FROM mine GROUP BY allocation_id, health, repair, started_at, ended_at)
          SELECT * FROM events WHERE $3::timestamptz IS NULL OR (started_at, id) < ($3, $4)
           ORDER BY started_at DESC, id DESC LIMIT $5",

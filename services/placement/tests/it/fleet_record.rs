@@ -472,3 +472,32 @@ async fn a_project_reads_of_the_repairs_of_what_it_has_and_of_no_others() {
         .expect("listed");
     assert_eq!(rest, seen[1..]);
 }
+
+#[tokio::test]
+async fn a_repair_of_a_whole_node_is_of_all_its_gpus() {
+    let (world, specs) = baremetal::world_of_boards(1, Vec::new()).await;
+    let id = baremetal::reserve(&world, &baremetal::whole(&world))
+        .await
+        .expect("reserved");
+    let node = specs[0].id;
+    let slot = world.slots(node).await[3].id;
+    let repaired = async |slot: Option<Uuid>| {
+        let mut tx = world.scheduler.begin().await.expect("begin");
+        let word = Word::of("user:root", "fan tray 2 stands");
+        let record = care::open(&mut tx, Uuid::now_v7(), node, slot, word).await;
+        let record = record.expect("opened");
+        let word = Word::of("user:root", "all fans turn");
+        care::close(&mut tx, node, record.id, word)
+            .await
+            .expect("closed");
+        tx.commit().await.expect("commit");
+    };
+    repaired(None).await;
+    repaired(Some(slot)).await;
+    let seen = events(&world, world.project).await;
+    let gpus: Vec<_> = seen
+        .iter()
+        .map(|one| (one.allocation_id, one.repair, one.gpus))
+        .collect();
+    assert_eq!(gpus, [(id, true, 1), (id, true, 8)], "newest first");
+}

@@ -4,6 +4,7 @@ mod audit;
 mod capacity;
 pub mod care;
 mod catalog;
+mod comparison;
 mod describe;
 mod devices;
 pub mod life;

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::placement::{self, Verb};
-use super::{Session, care, describe, done, life, plans};
+use super::{Session, care, comparison, describe, done, life, plans};
 use crate::api::parse;
 use crate::commands::hosts;
 use crate::failure::Failure;
@@ -136,6 +136,12 @@ pub enum Command {
         /// Id, unique prefix of it, or hostname.
         node: String,
     },
+    /// Compare a node: what the ledger, its host and its hypervisor have of each allocation, and what follows. Nothing is
+    /// changed.
+    Compare {
+        /// Id, unique prefix of it, or hostname.
+        node: String,
+    },
     /// Show whether a node takes allocations, and its claims.
     Placement {
         /// Id, unique prefix of it, or hostname.
@@ -218,6 +224,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Finding(command) => care::finding(session, command).await,
         Command::EvacuationPlan { nodes } => plans::evacuation(session, &nodes).await,
         Command::Describe { node } => describe::run(session, &node).await,
+        Command::Compare { node } => comparison::run(session, &node).await,
         Command::Placement { node } => placement::show(session, &node).await,
         Command::EnrolToken { node, out } => enrol_token(session, &node, &out).await,
         Command::Discover {
