@@ -13,7 +13,8 @@ macro_rules! columns {
         "id, project_id, name, region_code, sku, gpu_count, capacity_shape, node_id, state, power, failure,
          image, ssh_public_keys, labels, guest_user, access, lab, price, principal, request_id, traceparent,
          revision, created_at, updated_at, active_at, releasing_at, ended_at, deadline_at, boot_id, constraints,
-         host_lost_since, billed_until, device_drift_since, device_drift, ssh_key_names"
+         host_lost_since, billed_until, device_drift_since, device_drift, ssh_key_names,
+         display_name, operator_action, operator_reason, operator_at"
     };
 }
 pub(crate) use columns;
@@ -64,6 +65,78 @@ pub async fn list(
     .fetch_all(conn)
     .await?;
     Ok(rows)
+}
+
+/// Which allocations of all projects an operator looks at.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Filter {
+    /// Of one project.
+    pub project_id: Option<Uuid>,
+    /// On one node.
+    pub node_id: Option<Uuid>,
+    /// In one state.
+    pub state: Option<AllocationState>,
+    /// The released and failed ones, too; of no effect with a state.
+    pub include_ended: bool,
+}
+
+/// The allocations of all projects, newest first, at most `limit`; `before` is the last row of the page before.
+///
+/// # Errors
+/// Those of the database.
+pub async fn list_all(
+    conn: &mut PgConnection,
+    filter: Filter,
+    before: Option<(Timestamp, Uuid)>,
+    limit: i64,
+) -> Result<Vec<Allocation>> {
+    let (time, id) = before.unzip();
+    let rows = sqlx::query_as(select!(
+        "WHERE ($1::uuid IS NULL OR project_id = $1) AND ($2::uuid IS NULL OR node_id = $2)
+           AND CASE WHEN $3::text IS NULL THEN $4 OR state NOT IN ('released', 'failed') ELSE state = $3 END
+           AND ($5::timestamptz IS NULL OR (created_at, id) < ($5, $6::uuid))
+         ORDER BY created_at DESC, id DESC LIMIT $7"
+    ))
+    .bind(filter.project_id)
+    .bind(filter.node_id)
+    .bind(filter.state.map(AllocationState::as_str))
+    .bind(filter.include_ended)
+    .bind(time)
+    .bind(id)
+    .bind(limit)
+    .fetch_all(conn)
+    .await?;
+    Ok(rows)
+}
+
+/// Event of a change of what an allocation is called.
+pub const UPDATED: &str = "updated";
+
+/// Changes the name for people; nothing when it is that already.
+///
+/// # Errors
+/// [`Error::NotFound`] when there is none in this scope.
+pub async fn rename(
+    conn: &mut PgConnection,
+    scope: Scope,
+    id: Uuid,
+    display_name: &str,
+) -> Result<()> {
+    let allocation = crate::lock::allocation(conn, scope, id).await?;
+    if allocation.display_name == display_name {
+        return Ok(());
+    }
+    sqlx::query(
+        "UPDATE allocations
+            SET display_name = $2, revision = revision + 1, updated_at = greatest(clock_timestamp(), updated_at)
+          WHERE id = $1",
+    )
+    .bind(id)
+    .bind(display_name)
+    .execute(&mut *conn)
+    .await?;
+    let allocation = get(conn, Scope::Platform, id).await?;
+    outbox::append_allocation(conn, &format!("allocation.{UPDATED}"), &allocation).await
 }
 
 /// The row, locked. Take node and slots first ([`crate::lock`]).

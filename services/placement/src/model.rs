@@ -405,6 +405,14 @@ pub struct Allocation {
     pub device_drift_since: Option<Timestamp>,
     /// The same, for its owner; empty: all are.
     pub device_drift: String,
+    /// Name for people; empty: its name.
+    pub display_name: String,
+    /// Condition: what an operator last did to it, "stop" or "release".
+    pub operator_action: Option<String>,
+    /// Why, for its owner.
+    pub operator_reason: String,
+    /// When.
+    pub operator_at: Option<Timestamp>,
 }
 
 impl Allocation {

@@ -133,6 +133,9 @@ pub(crate) fn describe(allocation: &Allocation, held: &[&Held<'_>]) -> Value {
         "billed_until": allocation.billed_until.map(|at| at.to_jiff().to_string()),
         "device_drift_since": allocation.device_drift_since.map(|at| at.to_jiff().to_string()),
         "device_drift": allocation.device_drift,
+        "display_name": allocation.display_name,
+        "operator_action": allocation.operator_action,
+        "operator_reason": allocation.operator_reason,
         "claims": claims,
     })
 }

@@ -4,6 +4,28 @@
  */
 
 export interface paths {
+    "/api/v1/admin/allocations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListAllAllocations lists the allocations of all projects, newest first
+         * @description ListAllAllocations lists the allocations of all projects, newest first.
+         *
+         *     All platform roles; action `allocation.list` on `platform`.
+         */
+        get: operations["AllocationAdminService_ListAllAllocations"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/admin/allocations/{allocation_id}": {
         parameters: {
             query?: never;
@@ -42,6 +64,50 @@ export interface paths {
          *     Platform administrators and operators; action `allocation.force_release` on `allocation`.
          */
         post: operations["AllocationAdminService_ForceReleaseAllocation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/allocations/{allocation_id}:release": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * ReleaseTenantAllocation ends an allocation of any project like a release by its members, who see the reason: billing stops, the VM is deleted, the disk is wiped and verified empty
+         * @description ReleaseTenantAllocation ends an allocation of any project like a release by its members, who see the reason: billing stops, the VM is deleted, the disk is wiped and verified empty. It cannot be undone.
+         *
+         *     Platform administrators and operators; action `allocation.operator_release` on `allocation`.
+         */
+        post: operations["AllocationAdminService_ReleaseTenantAllocation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/allocations/{allocation_id}:stop": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * StopTenantAllocation shuts the VM of a running allocation of any project down
+         * @description StopTenantAllocation shuts the VM of a running allocation of any project down. Its members see the reason, and can start it again.
+         *
+         *     Platform administrators and operators; action `allocation.operator_stop` on `allocation`.
+         */
+        post: operations["AllocationAdminService_StopTenantAllocation"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1559,7 +1625,13 @@ export interface paths {
         delete?: never;
         options?: never;
         head?: never;
-        patch?: never;
+        /**
+         * UpdateAllocation changes the display name
+         * @description UpdateAllocation changes the display name. Its name stays, which is the VM's host name.
+         *
+         *     Owners and members of the project; action `allocation.update` on `allocation`.
+         */
+        patch: operations["AllocationService_UpdateAllocation"];
         trace?: never;
     };
     "/api/v1/allocations/{allocation_id}/terminal-sessions": {
@@ -2814,6 +2886,10 @@ export interface components {
             metadata?: components["schemas"]["common.ResourceMetadata"];
             /** @description In the answer to a dry run (validate_only): where it fits, and the unschedulable reasons of the other nodes. */
             placement?: components["schemas"]["scheduler.PlacementExplanation"];
+            /** @description Name for people; empty: the name of its config. */
+            display_name?: string;
+            /** @description Principal who launched it. */
+            creator?: string;
         };
         /** @description AllocationChange is an allocation as it is now. */
         "allocation.AllocationChange": {
@@ -2822,7 +2898,7 @@ export interface components {
         };
         /** @description AllocationCondition is something unusual that the allocation is in. */
         "allocation.AllocationCondition": {
-            /** @description "host_lost": its host does not answer, or was installed anew. "device_drift": a device or address of it is not as it was approved. */
+            /** @description "host_lost": its host does not answer, or was installed anew. "device_drift": a device or address of it is not as it was approved. "stopped_by_operator" and "released_by_operator": the message has the reason. */
             type?: string;
             /** @description A sentence for the user. */
             message?: string;
@@ -2913,6 +2989,8 @@ export interface components {
             queue?: components["schemas"]["allocation.QueueStatus"];
             /** @description What is unusual about it now; empty when nothing is. */
             conditions?: components["schemas"]["allocation.AllocationCondition"][];
+            /** @description What its VM has, as it was when its slots were claimed. Absent before that, and for bare metal. */
+            resources?: components["schemas"]["allocation.VmResources"];
         };
         "allocation.BatchCreateAllocationsResponse": {
             /** @description In the order of the request; empty with validate_only. */
@@ -2996,6 +3074,10 @@ export interface components {
          * @enum {string}
          */
         "allocation.HostFate": "unspecified" | "powered_off" | "disks_destroyed" | "reinstalled" | "written_off";
+        "allocation.ListAllAllocationsResponse": {
+            allocations?: components["schemas"]["allocation.TenantAllocation"][];
+            next_page_token?: string;
+        };
         "allocation.ListAllocationsResponse": {
             allocations?: components["schemas"]["allocation.Allocation"][];
             next_page_token?: string;
@@ -3073,6 +3155,12 @@ export interface components {
             /** Format: date-time */
             end_time?: string;
         };
+        /** @description TenantAllocation is an allocation and where it is. */
+        "allocation.TenantAllocation": {
+            allocation?: components["schemas"]["allocation.Allocation"];
+            /** @description Empty while it is queued, and where it was never placed. */
+            node_id?: string;
+        };
         /** @description TimelineEntry is one event of an allocation (C-37..C-40). */
         "allocation.TimelineEntry": {
             /**
@@ -3093,12 +3181,29 @@ export interface components {
             end_time?: string;
             /** @description Set when the step failed. */
             error?: components["schemas"]["google.rpc.Status"];
+            /** @description Principal at whose request it happened; "operator": an operator of the platform; empty: the platform itself. */
+            actor?: string;
+            /** @description The reason that an operator gave. */
+            reason?: string;
         };
         /**
          * @description TimelineState of one entry.
          * @enum {string}
          */
         "allocation.TimelineState": "unspecified" | "running" | "done" | "failed";
+        /** @description VmResources is what a VM has. */
+        "allocation.VmResources": {
+            vcpus?: number;
+            /** Format: uint64 */
+            memory_mib?: string;
+            /** @description One per GPU, each used by this VM alone. */
+            disks?: number;
+            /**
+             * Format: uint64
+             * @description Bytes of all disks together.
+             */
+            disk_bytes?: string;
+        };
         /** @description Wait is how long a launch can stay queued. */
         "allocation.Wait": {
             /**
@@ -5116,6 +5221,40 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
+    AllocationAdminService_ListAllAllocations: {
+        parameters: {
+            query?: {
+                /** @description Only those of this project. */
+                project_id?: string;
+                /** @description Only those on this node. */
+                node_id?: string;
+                /** @description Only those in this state; unspecified: all that include_ended leaves. */
+                state?: components["schemas"]["allocation.AllocationState"];
+                /** @description Include released and failed ones. */
+                include_ended?: boolean;
+                /** @description Default 50, at most 500. */
+                page_size?: number;
+                page_token?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["allocation.ListAllAllocationsResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
     AllocationAdminService_GetAllocationDetail: {
         parameters: {
             query?: never;
@@ -5178,6 +5317,74 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["allocation.ForceRelease"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    AllocationAdminService_ReleaseTenantAllocation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                allocation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description Shown to the members of the project; one line of at most 500 characters. */
+                    reason: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["allocation.Allocation"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    AllocationAdminService_StopTenantAllocation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                allocation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description Shown to the members of the project; one line of at most 500 characters. */
+                    reason: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["allocation.Allocation"];
                 };
             };
             default: components["responses"]["Error"];
@@ -7691,6 +7898,40 @@ export interface operations {
             cookie?: never;
         };
         requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["allocation.Allocation"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    AllocationService_UpdateAllocation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                allocation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description One line of at most 200 characters; empty: the name is shown again. */
+                    display_name: string;
+                };
+            };
+        };
         responses: {
             /** @description The call succeeded. */
             200: {

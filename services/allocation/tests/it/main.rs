@@ -5,6 +5,7 @@ mod api_admin;
 mod api_batch;
 mod api_create;
 mod api_read;
+mod api_tenants;
 mod api_wait;
 mod board;
 mod catalog;
