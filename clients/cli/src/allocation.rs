@@ -19,6 +19,8 @@ pub struct Allocation {
     pub display_name: String,
     /// Principal who launched it.
     pub creator: String,
+    pub termination_protection: bool,
+    pub auto_release_time: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::commands::{
     admin, api_keys, catalog, context, copy, explain, hosts, launch, list, login, members, network,
     organisations, port_forward, power, projects, quotas, raw, release, rename, reservations,
-    service_accounts, show, ssh, ssh_keys, terminal, usage, watch,
+    service_accounts, show, ssh, ssh_keys, terminal, update, usage, watch,
 };
 use crate::formats::Format;
 
@@ -88,6 +88,8 @@ pub enum Command {
     Release(release::Flags),
     /// Change the display name of an allocation. Its host name stays.
     Rename(rename::Flags),
+    /// Protect an allocation from release, or have it released at a time.
+    Update(update::Flags),
     /// SSH keys that the platform keeps by name.
     #[command(subcommand)]
     SshKey(ssh_keys::Command),

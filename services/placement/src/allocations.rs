@@ -1,4 +1,5 @@
 //! Reading allocations. A project sees its own; another project's do not exist.
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff_sqlx::Timestamp;
 use sqlx::PgConnection;
 use sqlx::types::Json;
@@ -14,7 +15,7 @@ macro_rules! columns {
          image, ssh_public_keys, labels, guest_user, access, lab, price, principal, request_id, traceparent,
          revision, created_at, updated_at, active_at, releasing_at, ended_at, deadline_at, boot_id, constraints,
          host_lost_since, billed_until, device_drift_since, device_drift, ssh_key_names,
-         display_name, operator_action, operator_reason, operator_at"
+         display_name, operator_action, operator_reason, operator_at, termination_protection, auto_release_at"
     };
 }
 pub(crate) use columns;
@@ -109,30 +110,70 @@ pub async fn list_all(
     Ok(rows)
 }
 
-/// Event of a change of what an allocation is called.
+/// Event of a change by [`update`].
 pub const UPDATED: &str = "updated";
 
-/// Changes the name for people; nothing when it is that already.
+/// What a project changes of its allocation; none: as it is.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Update<'a> {
+    /// Name for people.
+    pub display_name: Option<&'a str>,
+    /// Whether a release by the project is refused.
+    pub termination_protection: Option<bool>,
+    /// When the platform releases it.
+    pub auto_release: Option<AutoRelease>,
+}
+
+/// When the platform releases an allocation.
+#[derive(Debug, Clone, Copy)]
+pub enum AutoRelease {
+    /// Not by itself.
+    Never,
+    /// Then.
+    At(Timestamp),
+}
+
+/// Changes what is given; nothing when all is so already.
 ///
 /// # Errors
-/// [`Error::NotFound`] when there is none in this scope.
-pub async fn rename(
+/// [`Error::NotFound`] when there is none in this scope; [`Error::Invalid`] when it would be protected and end by itself.
+pub async fn update(
     conn: &mut PgConnection,
     scope: Scope,
     id: Uuid,
-    display_name: &str,
+    update: Update<'_>,
 ) -> Result<()> {
-    let allocation = crate::lock::allocation(conn, scope, id).await?;
-    if allocation.display_name == display_name {
+    let before = crate::lock::allocation(conn, scope, id).await?;
+    let name = update.display_name.unwrap_or(&before.display_name);
+    let protected = update
+        .termination_protection
+        .unwrap_or(before.termination_protection);
+    let ends = match update.auto_release {
+        None => before.auto_release_at,
+        Some(AutoRelease::Never) => None,
+        Some(AutoRelease::At(time)) => Some(time),
+    };
+    if protected && ends.is_some() {
+        return Err(Error::Invalid {
+            reason: ErrorReason::FieldInvalid,
+            field: "termination_protection",
+            rule: "cannot be set together with a release time".to_owned(),
+        });
+    }
+    let same_end = ends.map(Timestamp::to_jiff) == before.auto_release_at.map(Timestamp::to_jiff);
+    if same_end && name == before.display_name && protected == before.termination_protection {
         return Ok(());
     }
     sqlx::query(
         "UPDATE allocations
-            SET display_name = $2, revision = revision + 1, updated_at = greatest(clock_timestamp(), updated_at)
+            SET display_name = $2, termination_protection = $3, auto_release_at = $4, revision = revision + 1,
+                updated_at = greatest(clock_timestamp(), updated_at)
           WHERE id = $1",
     )
     .bind(id)
-    .bind(display_name)
+    .bind(name)
+    .bind(protected)
+    .bind(ends)
     .execute(&mut *conn)
     .await?;
     let allocation = get(conn, Scope::Platform, id).await?;

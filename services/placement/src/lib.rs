@@ -18,6 +18,7 @@
 //! | [`claims`] | what an allocation holds, with the immutable snapshot a host call needs |
 //! | [`provision`], [`release`], [`repair`], [`power`] | the transitions of the workflows |
 //! | [`force_release`], [`lost`] | the way out for what is on a lost host, and the condition that tells of one |
+//! | [`auto_release`] | the end at a time, and the protection from release |
 //! | [`tenants`] | what an operator does to an allocation of somebody else |
 //! | [`drift`] | what was approved for slots against what their host has now |
 //! | [`nodes`], [`slots`], [`catalog`], [`quota`] | intake of nodes, slots, regions, SKUs, prices, quotas |
@@ -75,6 +76,7 @@
 pub mod allocations;
 mod approval;
 pub mod audit;
+pub mod auto_release;
 pub mod availability;
 pub mod candidates;
 pub mod capacity;

@@ -413,6 +413,10 @@ pub struct Allocation {
     pub operator_reason: String,
     /// When.
     pub operator_at: Option<Timestamp>,
+    /// A release by its project is refused.
+    pub termination_protection: bool,
+    /// When the platform releases it; none: never.
+    pub auto_release_at: Option<Timestamp>,
 }
 
 impl Allocation {

@@ -136,6 +136,8 @@ pub(crate) fn describe(allocation: &Allocation, held: &[&Held<'_>]) -> Value {
         "display_name": allocation.display_name,
         "operator_action": allocation.operator_action,
         "operator_reason": allocation.operator_reason,
+        "termination_protection": allocation.termination_protection,
+        "auto_release_at": allocation.auto_release_at.map(|at| at.to_jiff().to_string()),
         "claims": claims,
     })
 }

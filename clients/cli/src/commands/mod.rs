@@ -27,6 +27,7 @@ pub mod show;
 pub mod ssh;
 pub mod ssh_keys;
 pub mod terminal;
+pub mod update;
 pub mod usage;
 pub mod watch;
 
@@ -119,6 +120,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::ServiceAccount(command) => service_accounts::run(&session, command).await,
         Command::ApiKey(command) => api_keys::run(&session, command).await,
         Command::Rename(flags) => rename::run(&session, &flags).await,
+        Command::Update(flags) => update::run(&session, &flags).await,
         Command::Cp(flags) => copy::run(&session, flags).await,
         Command::PortForward(flags) => port_forward::run(&session, flags).await,
         Command::Api(flags) => raw::run(&session, flags).await,

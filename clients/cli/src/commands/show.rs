@@ -115,6 +115,10 @@ pub fn print_allocation(allocation: &Allocation) {
         );
     }
     print_line("Billing", &status.billing);
+    if allocation.termination_protection {
+        print_line("Protection", "a release is refused");
+    }
+    print_line("Ends", &time(allocation.auto_release_time));
     print_line("Boot", &status.boot_id);
     // the watch of a launch may still report the last step
     let settled =

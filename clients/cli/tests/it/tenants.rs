@@ -128,6 +128,41 @@ fn an_operator_stops_and_releases_with_a_reason() {
 }
 
 #[test]
+fn an_allocation_is_protected_from_release_or_ends_at_a_time() {
+    let world = World::new();
+    let path = format!("/api/v1/allocations/{ID}");
+    let mut answer = allocation("active");
+    answer["termination_protection"] = json!(true);
+    world.on("PATCH", &path, [(200, answer)]);
+    let ran = world.run(&["update", ID, "--protect"]).ok();
+    assert!(ran.out.contains("is protected from release"), "{ran:?}");
+    let body = || world.changes().pop().expect("sent").body;
+    assert_eq!(body(), json!({ "termination_protection": true }));
+    world
+        .run(&[
+            "update",
+            ID,
+            "--unprotect",
+            "--release-at",
+            "2027-01-31T12:00:00Z",
+        ])
+        .ok();
+    assert_eq!(
+        body(),
+        json!({ "termination_protection": false, "auto_release_time": "2027-01-31T12:00:00Z" })
+    );
+    world.run(&["update", ID, "--no-release"]).ok();
+    assert_eq!(body(), json!({ "no_auto_release": true }));
+    for bad in [
+        &["update", ID][..],
+        &["update", ID, "--protect", "--unprotect"],
+        &["update", ID, "--protect", "--release-at", "8h"],
+    ] {
+        assert_eq!(world.run(bad).code, 2, "{bad:?}");
+    }
+}
+
+#[test]
 fn an_allocation_is_renamed_and_shows_who_launched_it_and_what_it_has() {
     let world = World::new();
     let path = format!("/api/v1/allocations/{ID}");

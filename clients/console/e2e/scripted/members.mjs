@@ -56,6 +56,15 @@ export async function members({ assert, page, server, test, look, go, signIn, ta
     assert.deepEqual(change.body, { display_name: "Training, run 7" });
   });
 
+  await test("an allocation is protected from release", async () => {
+    await page.getByRole("button", { name: "Protection and end" }).click();
+    await dialog.getByRole("checkbox", { name: "Protect from release" }).check();
+    await look("allocation-protect");
+    await dialog.getByRole("button", { name: "Save" }).click();
+    await dialog.waitFor({ state: "detached" });
+    assert.deepEqual(server.changes.at(-1).body, { termination_protection: true, no_auto_release: true });
+  });
+
   await test("what an operator did to an allocation stands in the list with the reason", async () => {
     await go("/allocations", "Allocations");
     await table("Allocations").getByText("An operator stopped this allocation. Reason: the node gets new fans.").waitFor();

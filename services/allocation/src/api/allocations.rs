@@ -6,7 +6,7 @@ use gpuaas_common::identity::{Caller, ProjectScope};
 use gpuaas_common::{Error, audit, id, idempotency, page, trace};
 use gpuaas_placement::power::Action;
 use gpuaas_placement::timeline::{self, State};
-use gpuaas_placement::{Scope, allocations, release};
+use gpuaas_placement::{Scope, allocations, auto_release};
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::allocation::v1::allocation_service_server::AllocationService;
 use serde_json::json;
@@ -97,7 +97,7 @@ impl AllocationApi {
         let mut tx = self.deps.pool.begin().await?;
         let ledger_scope = Scope::Project(project.id());
         let traceparent = trace::current_traceparent();
-        let begun = release::begin(
+        let begun = auto_release::by_owner(
             &mut tx,
             ledger_scope,
             allocation_id,

@@ -99,6 +99,8 @@ pub fn allocation(row: Row, now: Now) -> pb::Allocation {
         placement: None,
         display_name: row.display_name,
         creator: row.principal,
+        termination_protection: row.termination_protection,
+        auto_release_time: row.auto_release_at.map(time),
     }
 }
 

@@ -99,6 +99,7 @@ impl Platform {
         let request = pb::UpdateAllocationRequest {
             allocation_id: id.to_owned(),
             display_name: name.map(str::to_owned),
+            ..Default::default()
         };
         let mut users = self.users.clone();
         let answer = users.update_allocation(self.user(request, Some(key))).await;
@@ -174,16 +175,19 @@ async fn operators_list_the_allocations_of_all_projects_by_state_project_and_nod
     };
     let page = platform.all(one(String::new())).await;
     let token = page.next_page_token.clone();
-    assert_eq!(ids(page), [second.id.clone()]);
+    assert_eq!(ids(page), std::slice::from_ref(&second.id));
     let page = platform.all(one(token.clone())).await;
     assert!(page.next_page_token.is_empty());
-    assert_eq!(ids(page), [first.clone()]);
+    assert_eq!(ids(page), std::slice::from_ref(&first));
 
     let of_project = pb::ListAllAllocationsRequest {
         project_id: platform.world.project.to_string(),
         ..Default::default()
     };
-    assert_eq!(ids(platform.all(of_project).await), [first.clone()]);
+    assert_eq!(
+        ids(platform.all(of_project).await),
+        std::slice::from_ref(&first)
+    );
     let elsewhere = pb::ListAllAllocationsRequest {
         node_id: Uuid::now_v7().to_string(),
         ..Default::default()
@@ -203,15 +207,15 @@ async fn operators_list_the_allocations_of_all_projects_by_state_project_and_nod
     };
     assert_eq!(
         ids(platform.all(in_state(pb::AllocationState::Released)).await),
-        [first.clone()]
+        std::slice::from_ref(&first)
     );
     assert_eq!(
         ids(platform.all(in_state(pb::AllocationState::Active)).await),
-        [second.id.clone()]
+        std::slice::from_ref(&second.id)
     );
     assert_eq!(
         ids(platform.all(Default::default()).await),
-        [second.id.clone()],
+        std::slice::from_ref(&second.id),
         "ended ones are left out"
     );
     let ended = pb::ListAllAllocationsRequest {
@@ -521,6 +525,7 @@ async fn an_allocation_is_renamed_for_people_and_says_who_launched_it_and_what_i
     let request = pb::UpdateAllocationRequest {
         allocation_id: id.clone(),
         display_name: Some("mine".into()),
+        ..Default::default()
     };
     let mut users = platform.users.clone();
     let foreign = platform.as_person(request, "user:stranger", Uuid::now_v7(), false, Some("k"));

@@ -8,7 +8,7 @@ import { amountOf, exact, sum } from "../../lib/money";
 import { knownHosts, sshCommand } from "../../lib/ssh";
 import { duration } from "../../lib/time";
 import { bytes, sentence } from "../../lib/text";
-import { Button, Card, Code, CopyButton, Facts, LabMark, MoneyText, Progress, Skeleton, Time } from "../../ui/basics";
+import { Button, Card, Code, CopyButton, Facts, LabMark, MoneyText, Planned, Progress, Skeleton, Time } from "../../ui/basics";
 import { SquareTerminal, TriangleAlert } from "../../ui/icons";
 import { ProblemNote } from "../../ui/problem";
 import { Back, Page } from "../../ui/shell";
@@ -20,6 +20,7 @@ import { Actions } from "./actions";
 import { Conditions } from "./conditions";
 import { constraintsText } from "./constraints";
 import { actorOf, observedIn } from "./operations";
+import { Ending } from "./ending";
 import { Rename, nameOf } from "./rename";
 import { StateBadge, isEnded, isBaremetal, overallPercent } from "./state";
 import { Timeline } from "./timeline";
@@ -206,7 +207,7 @@ export function sizeRows(resources: VmResources | undefined, sku: Sku | undefine
 function Details({ allocation }: { allocation: Allocation }) {
   const { config, status, metadata, creator, id = "" } = allocation;
   return (
-    <Card title="Details" aside={<Rename key={allocation.display_name} allocation={allocation} />}>
+    <Card title="Details" aside={<span className="page-actions"><Rename key={allocation.display_name} allocation={allocation} />{!isEnded(allocation) && <Ending key={`${allocation.termination_protection} ${allocation.auto_release_time}`} allocation={allocation} />}</span>}>
       <Facts
         rows={[
           ["Host name", <code>{config?.name}</code>],
@@ -220,6 +221,8 @@ function Details({ allocation }: { allocation: Allocation }) {
           ...(creator ? ([["Launched by", creator]] as [string, React.ReactNode][]) : []),
           ["Active", <Time value={status?.active_time} />],
           ...(status?.release_time ? ([["Released", <Time value={status.release_time} />]] as [string, React.ReactNode][]) : []),
+          ...(allocation.termination_protection ? ([["Protection", "A release is refused"]] as [string, React.ReactNode][]) : []),
+          ...(allocation.auto_release_time ? ([["Released at", <Planned value={allocation.auto_release_time} />]] as [string, React.ReactNode][]) : []),
           ...labelsRow(metadata?.labels),
           ["SSH keys", keysText(config)],
           ["ID", <span className="id-line"><code title={id}>{id}</code><CopyButton text={id} label="Copy id" /></span>],
