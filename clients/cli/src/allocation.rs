@@ -15,6 +15,12 @@ pub struct Allocation {
     pub config: AllocationConfig,
     pub status: AllocationStatus,
     pub metadata: Metadata,
+    /// Name for people; empty: the name of the config.
+    pub display_name: String,
+    /// Principal who launched it.
+    pub creator: String,
+    pub termination_protection: bool,
+    pub auto_release_time: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -55,6 +61,19 @@ pub struct AllocationStatus {
     pub lab: bool,
     pub queue: Option<Queue>,
     pub conditions: Vec<Condition>,
+    pub resources: Option<Resources>,
+}
+
+/// What a VM has.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Resources {
+    pub vcpus: u32,
+    #[serde(deserialize_with = "number")]
+    pub memory_mib: i64,
+    pub disks: u32,
+    #[serde(deserialize_with = "number")]
+    pub disk_bytes: i64,
 }
 
 /// Something unusual that an allocation is in.
@@ -78,7 +97,8 @@ impl AllocationStatus {
         text
     }
 
-    fn state_text(&self) -> String {
+    /// The state without what is unusual.
+    pub fn state_text(&self) -> String {
         if self.queue.is_some() {
             return "queued".to_owned();
         }
@@ -150,6 +170,8 @@ pub struct TimelineEntry {
     pub message: String,
     pub end_time: Option<Timestamp>,
     pub error: Option<EntryError>,
+    pub actor: String,
+    pub reason: String,
 }
 
 /// What a host saw when a step failed.
@@ -189,7 +211,7 @@ impl AllocationRef {
 pub enum Among<'a> {
     /// Those of the project, of the caller's only one when none is said.
     Project(Option<&'a str>),
-    /// Those of all projects. The API lists them for nobody, so only a whole id names one.
+    /// Those of all projects, whose names are not unique: only a whole id names one.
     All,
 }
 
@@ -203,8 +225,7 @@ pub async fn resolve(api: &Api, among: Among<'_>, given: &str) -> Result<String,
     }
     let Among::Project(project) = among else {
         return Err(Failure::Usage(format!(
-            "{given:?} is not the full id of an allocation; administrators cannot look up allocations by name or \
-             prefix"
+            "{given:?} is not the full id of an allocation; see: gpuaas admin allocation list"
         )));
     };
     let query = list_query(project);

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    admin, catalog, context, copy, explain, hosts, launch, list, login, members, network,
-    port_forward, power, projects, quotas, raw, release, reservations, show, ssh, ssh_keys,
-    terminal, usage, watch,
+    admin, api_keys, catalog, context, copy, explain, hosts, launch, list, login, members, network,
+    organisations, port_forward, power, projects, quotas, raw, release, rename, reservations,
+    service_accounts, show, ssh, ssh_keys, terminal, update, usage, watch,
 };
 use crate::formats::Format;
 
@@ -86,6 +86,10 @@ pub enum Command {
     Reboot(power::Flags),
     /// Release an allocation. Billing stops, the VM is deleted and its disk is wiped.
     Release(release::Flags),
+    /// Change the display name of an allocation. Its host name stays.
+    Rename(rename::Flags),
+    /// Protect an allocation from release, or have it released at a time.
+    Update(update::Flags),
     /// SSH keys that the platform keeps by name.
     #[command(subcommand)]
     SshKey(ssh_keys::Command),
@@ -95,6 +99,15 @@ pub enum Command {
     /// Members of a project, and invitations.
     #[command(subcommand)]
     Member(members::Command),
+    /// Your organisations.
+    #[command(subcommand)]
+    Organisation(organisations::Command),
+    /// Service accounts of a project: programs that call the API by keys.
+    #[command(subcommand)]
+    ServiceAccount(service_accounts::Command),
+    /// API keys of service accounts.
+    #[command(subcommand)]
+    ApiKey(api_keys::Command),
     /// Show usage and cost.
     Usage(usage::Flags),
     /// Show the quotas of your project and their use.

@@ -28,7 +28,7 @@ pub fn of_flags(given: &[PathBuf]) -> Result<(Vec<String>, Vec<PublicKey>), Fail
     if files.is_empty() && !given.is_empty() {
         return Ok((names, Vec::new()));
     }
-    Ok((names, read(&files)?))
+    Ok((names, read(&files, "--ssh-key")?))
 }
 
 /// Whether a text can be the name of a kept key, and is not meant as a file.
@@ -37,28 +37,29 @@ fn is_key_name(text: &str) -> bool {
     !text.is_empty() && !text.ends_with(".pub") && text.chars().all(plain)
 }
 
-/// The given keys; without any, the first one that OpenSSH itself would offer.
+/// The public key that OpenSSH itself would offer first, if there is one.
+pub fn usual() -> Option<PathBuf> {
+    let folder = std::env::home_dir()?.join(".ssh");
+    let mut files = DEFAULTS.iter().map(|name| folder.join(name));
+    files.find(|file| file.is_file())
+}
+
+/// The given keys; without any, the [`usual`] one, which is told with the `flag` that chooses another.
 ///
 /// # Errors
 /// One cannot be read, is no public key, or none is given and none is there.
-pub fn read(files: &[PathBuf]) -> Result<Vec<PublicKey>, Failure> {
+pub fn read(files: &[PathBuf], flag: &str) -> Result<Vec<PublicKey>, Failure> {
     if !files.is_empty() {
         return files.iter().map(|file| PublicKey::read(file)).collect();
     }
-    let folder = std::env::home_dir().map(|home| home.join(".ssh"));
-    let found = folder.and_then(|folder| {
-        let mut files = DEFAULTS.iter().map(|name| folder.join(name));
-        files.find(|file| file.is_file())
-    });
-    let Some(file) = found else {
-        return Err(Failure::Usage(
-            "no SSH public key in ~/.ssh; name one with --ssh-key FILE, or create one: ssh-keygen -t ed25519"
-                .to_owned(),
-        ));
+    let Some(file) = usual() else {
+        return Err(Failure::Usage(format!(
+            "no SSH public key in ~/.ssh; name one with {flag} FILE, or create one: ssh-keygen -t ed25519"
+        )));
     };
     let key = PublicKey::read(&file)?;
     note!(
-        "SSH key {}. Choose another one with --ssh-key FILE.",
+        "SSH key {}. Choose another one with {flag} FILE.",
         file.display()
     );
     Ok(vec![key])
@@ -74,6 +75,39 @@ pub struct PublicKey {
 }
 
 impl PublicKey {
+    /// The line of the key itself.
+    pub fn own_line(&self) -> &str {
+        let mut lines = self.line.lines();
+        lines
+            .find(|line| !line.starts_with('#'))
+            .unwrap_or_default()
+    }
+
+    /// A name out of the comment of the key, such as that of the machine it was made on.
+    ///
+    /// # Errors
+    /// It has none.
+    pub fn name(&self) -> Result<String, Failure> {
+        let comment: Vec<&str> = self.own_line().split_whitespace().skip(2).collect();
+        let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        let name: String = comment
+            .join("-")
+            .chars()
+            .map(|c| if plain(c) { c } else { '-' })
+            .collect();
+        let name = name
+            .trim_start_matches(|c: char| !c.is_ascii_alphanumeric())
+            .trim_end_matches('-');
+        let name: String = name.chars().take(MAX_NAME).collect();
+        if name.is_empty() {
+            return Err(Failure::Usage(
+                "the key has no comment to name it after; say a name: gpuaas ssh-key create NAME"
+                    .to_owned(),
+            ));
+        }
+        Ok(name)
+    }
+
     /// Reads a `.pub` file; for a private key's path, the `.pub` beside it. A private key is never read.
     fn read(file: &Path) -> Result<Self, Failure> {
         let is_public = file.extension().is_some_and(|e| e == "pub");
@@ -113,6 +147,9 @@ impl PublicKey {
         })
     }
 }
+
+/// Most characters of the name of a kept key.
+const MAX_NAME: usize = 63;
 
 /// Kinds of keys that OpenSSH writes.
 const KEY_KINDS: [&str; 7] = [
@@ -155,6 +192,27 @@ mod tests {
         for missing in ["/nowhere", "missing.pub", "a b"] {
             assert!(of_flags(&[PathBuf::from(missing)]).is_err(), "{missing}");
         }
+    }
+
+    #[test]
+    fn a_key_is_named_after_its_comment() {
+        let key = |comment: &str| PublicKey {
+            line: format!("# mine\nssh-ed25519 AAAA {comment}"),
+            private: None,
+        };
+        for (comment, name) in [
+            ("alice@laptop", "alice-laptop"),
+            ("my  work key!", "my-work-key"),
+            ("_x.y", "x.y"),
+        ] {
+            assert_eq!(key(comment).name().expect("a name"), name);
+        }
+        assert!(
+            key(&"a".repeat(99))
+                .name()
+                .is_ok_and(|name| name.len() == MAX_NAME)
+        );
+        assert_eq!(key(" ").name().expect_err("none").exit_code(), 2);
     }
 
     #[test]

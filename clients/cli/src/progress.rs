@@ -255,10 +255,19 @@ pub fn entry_line(entry: &TimelineEntry) -> String {
     };
     let took = took(entry.time, entry.end_time);
     let observed = entry.error.as_ref().map(|error| error.message.as_str());
-    let message = match observed.filter(|text| !text.is_empty()) {
+    let mut message = match observed.filter(|text| !text.is_empty()) {
         Some(observed) => format!("{} Last observed: {observed}", entry.message),
         None => entry.message.clone(),
     };
+    let who = match entry.actor.as_str() {
+        "operator" => "an operator",
+        actor => actor,
+    };
+    match (who, entry.reason.as_str()) {
+        ("", _) => {}
+        (who, "") => message.push_str(&format!(" (by {who})")),
+        (who, reason) => message.push_str(&format!(" (by {who}: {reason})")),
+    }
     step_line(&clock(entry.time), mark, &entry.step, &took, &message)
 }
 
@@ -314,6 +323,25 @@ mod tests {
             line.ends_with("No login. Last observed: no connection: refused"),
             "{line}"
         );
+    }
+
+    #[test]
+    fn an_entry_says_who_asked_for_it_and_why() {
+        for (actor, reason, end) in [
+            ("user:alice", "", "Accepted. (by user:alice)"),
+            (
+                "operator",
+                "new fans",
+                "Accepted. (by an operator: new fans)",
+            ),
+            ("", "", "Accepted."),
+        ] {
+            let entry: TimelineEntry = serde_json::from_value(serde_json::json!({
+                "step": "stopping", "state": "done", "message": "Accepted.", "actor": actor, "reason": reason
+            }))
+            .expect("an entry");
+            assert!(entry_line(&entry).ends_with(end), "{}", entry_line(&entry));
+        }
     }
 
     #[test]

@@ -16,6 +16,8 @@ const OperatorHome = lazy(() => import("./views/operations/home"));
 const AllAllocations = lazy(() => import("./views/operations/allocations"));
 const ProjectQuotas = lazy(() => import("./views/operations/quotas"));
 const SshKeys = lazy(() => import("./views/keys/keys"));
+const ApiKeys = lazy(() => import("./views/accounts/page"));
+const OrganisationPage = lazy(() => import("./views/organisation/organisation"));
 const ProjectPage = lazy(() => import("./views/project/project"));
 const Join = lazy(() => import("./views/project/join"));
 const Tenants = lazy(() => import("./views/tenants/tenants"));
@@ -95,7 +97,9 @@ function Views() {
             <Route path="/reservations/:id">{({ id }) => <ReservationView key={id} side="project" id={id} />}</Route>
             <Route path="/usage" component={Usage} />
             <Route path="/keys" component={SshKeys} />
+            <Route path="/api-keys" component={ApiKeys} />
             <Route path="/project" component={ProjectPage} />
+            <Route path="/organisation" component={OrganisationPage} />
             <Route path="/join" component={Join} />
             <Route path="/admin" component={OperatorHome} />
             <Route path="/admin/allocations" component={AllAllocations} />

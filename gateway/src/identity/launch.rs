@@ -18,10 +18,11 @@ use crate::contract::access::Audience;
 use crate::error::ApiError;
 use crate::store::Principal;
 
-/// Changes that are allowed in a suspended project: they end something.
-const ENDING: [&str; 3] = [
+/// Changes that are allowed in a suspended project: they end something, or lift the protection from that.
+const ENDING: [&str; 4] = [
     "allocation.stop",
     "allocation.release",
+    "allocation.update",
     "reservation.cancel",
 ];
 

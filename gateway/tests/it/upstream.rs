@@ -12,8 +12,8 @@ use gpuaas_proto::gpuaas::allocation::v1::{
     BatchCreateAllocationsResponse, CreateAllocationRequest, GetAllocationRequest,
     ListAllocationsRequest, ListAllocationsResponse, ListTimelineRequest, ListTimelineResponse,
     RebootAllocationRequest, ReleaseAllocationRequest, StartAllocationRequest,
-    StopAllocationRequest, WatchAllocationRequest, WatchAllocationResponse,
-    WatchAllocationsRequest, WatchAllocationsResponse,
+    StopAllocationRequest, UpdateAllocationRequest, WatchAllocationRequest,
+    WatchAllocationResponse, WatchAllocationsRequest, WatchAllocationsResponse,
 };
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use tokio::sync::Notify;
@@ -299,6 +299,18 @@ impl AllocationService for Allocations {
         Ok(Response::new(ListAllocationsResponse {
             allocations: running.iter().map(|name| allocation(name, name)).collect(),
             ..ListAllocationsResponse::default()
+        }))
+    }
+
+    async fn update_allocation(
+        &self,
+        request: Request<UpdateAllocationRequest>,
+    ) -> Result<Response<Allocation>, Status> {
+        self.see("update", &request)?;
+        let request = request.get_ref();
+        Ok(Response::new(Allocation {
+            display_name: request.display_name.clone().unwrap_or_default(),
+            ..allocation(&request.allocation_id, "first")
         }))
     }
 

@@ -12,6 +12,7 @@
 //! streams of [`watch`] and the two background tasks [`stamping`] and [`reconcile`].
 
 pub mod api;
+mod auto_release;
 pub mod config;
 pub mod domain;
 pub mod metrics;
@@ -76,6 +77,10 @@ pub async fn run(
     {
         let (deps, stop) = (deps.clone(), stop.clone());
         tasks.spawn(async move { unproven::run(&deps, stop).await });
+    }
+    {
+        let (deps, stop) = (deps.clone(), stop.clone());
+        tasks.spawn(async move { auto_release::run(&deps, stop).await });
     }
     let watching = watch::Watching::new(
         deps.clone(),

@@ -1,4 +1,5 @@
 //! Reading allocations. A project sees its own; another project's do not exist.
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff_sqlx::Timestamp;
 use sqlx::PgConnection;
 use sqlx::types::Json;
@@ -13,7 +14,8 @@ macro_rules! columns {
         "id, project_id, name, region_code, sku, gpu_count, capacity_shape, node_id, state, power, failure,
          image, ssh_public_keys, labels, guest_user, access, lab, price, principal, request_id, traceparent,
          revision, created_at, updated_at, active_at, releasing_at, ended_at, deadline_at, boot_id, constraints,
-         host_lost_since, billed_until, device_drift_since, device_drift, ssh_key_names"
+         host_lost_since, billed_until, device_drift_since, device_drift, ssh_key_names,
+         display_name, operator_action, operator_reason, operator_at, termination_protection, auto_release_at"
     };
 }
 pub(crate) use columns;
@@ -64,6 +66,118 @@ pub async fn list(
     .fetch_all(conn)
     .await?;
     Ok(rows)
+}
+
+/// Which allocations of all projects an operator looks at.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Filter {
+    /// Of one project.
+    pub project_id: Option<Uuid>,
+    /// On one node.
+    pub node_id: Option<Uuid>,
+    /// In one state.
+    pub state: Option<AllocationState>,
+    /// The released and failed ones, too; of no effect with a state.
+    pub include_ended: bool,
+}
+
+/// The allocations of all projects, newest first, at most `limit`; `before` is the last row of the page before.
+///
+/// # Errors
+/// Those of the database.
+pub async fn list_all(
+    conn: &mut PgConnection,
+    filter: Filter,
+    before: Option<(Timestamp, Uuid)>,
+    limit: i64,
+) -> Result<Vec<Allocation>> {
+    let (time, id) = before.unzip();
+    let rows = sqlx::query_as(select!(
+        "WHERE ($1::uuid IS NULL OR project_id = $1) AND ($2::uuid IS NULL OR node_id = $2)
+           AND CASE WHEN $3::text IS NULL THEN $4 OR state NOT IN ('released', 'failed') ELSE state = $3 END
+           AND ($5::timestamptz IS NULL OR (created_at, id) < ($5, $6::uuid))
+         ORDER BY created_at DESC, id DESC LIMIT $7"
+    ))
+    .bind(filter.project_id)
+    .bind(filter.node_id)
+    .bind(filter.state.map(AllocationState::as_str))
+    .bind(filter.include_ended)
+    .bind(time)
+    .bind(id)
+    .bind(limit)
+    .fetch_all(conn)
+    .await?;
+    Ok(rows)
+}
+
+/// Event of a change by [`update`].
+pub const UPDATED: &str = "updated";
+
+/// What a project changes of its allocation; none: as it is.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Update<'a> {
+    /// Name for people.
+    pub display_name: Option<&'a str>,
+    /// Whether a release by the project is refused.
+    pub termination_protection: Option<bool>,
+    /// When the platform releases it.
+    pub auto_release: Option<AutoRelease>,
+}
+
+/// When the platform releases an allocation.
+#[derive(Debug, Clone, Copy)]
+pub enum AutoRelease {
+    /// Not by itself.
+    Never,
+    /// Then.
+    At(Timestamp),
+}
+
+/// Changes what is given; nothing when all is so already.
+///
+/// # Errors
+/// [`Error::NotFound`] when there is none in this scope; [`Error::Invalid`] when it would be protected and end by itself.
+pub async fn update(
+    conn: &mut PgConnection,
+    scope: Scope,
+    id: Uuid,
+    update: Update<'_>,
+) -> Result<()> {
+    let before = crate::lock::allocation(conn, scope, id).await?;
+    let name = update.display_name.unwrap_or(&before.display_name);
+    let protected = update
+        .termination_protection
+        .unwrap_or(before.termination_protection);
+    let ends = match update.auto_release {
+        None => before.auto_release_at,
+        Some(AutoRelease::Never) => None,
+        Some(AutoRelease::At(time)) => Some(time),
+    };
+    if protected && ends.is_some() {
+        return Err(Error::Invalid {
+            reason: ErrorReason::FieldInvalid,
+            field: "termination_protection",
+            rule: "cannot be set together with a release time".to_owned(),
+        });
+    }
+    let same_end = ends.map(Timestamp::to_jiff) == before.auto_release_at.map(Timestamp::to_jiff);
+    if same_end && name == before.display_name && protected == before.termination_protection {
+        return Ok(());
+    }
+    sqlx::query(
+        "UPDATE allocations
+            SET display_name = $2, termination_protection = $3, auto_release_at = $4, revision = revision + 1,
+                updated_at = greatest(clock_timestamp(), updated_at)
+          WHERE id = $1",
+    )
+    .bind(id)
+    .bind(name)
+    .bind(protected)
+    .bind(ends)
+    .execute(&mut *conn)
+    .await?;
+    let allocation = get(conn, Scope::Platform, id).await?;
+    outbox::append_allocation(conn, &format!("allocation.{UPDATED}"), &allocation).await
 }
 
 /// The row, locked. Take node and slots first ([`crate::lock`]).

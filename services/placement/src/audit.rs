@@ -193,7 +193,8 @@ pub const INVARIANTS: [Invariant; 24] = [
                         OR e.type = 'allocation.' || a.state AND coalesce(a.power, 'running') = 'running'
                         OR e.type = CASE WHEN a.host_lost_since IS NULL THEN 'allocation.host_found' ELSE 'allocation.host_lost' END
                         OR e.type = CASE WHEN a.device_drift_since IS NULL THEN 'allocation.device_drift_ended'
-                                         ELSE 'allocation.device_drift' END)
+                                         ELSE 'allocation.device_drift' END
+                        OR e.type = 'allocation.updated')
                    END) IS NOT TRUE",
     },
     Invariant {

@@ -18,6 +18,8 @@
 //! | [`claims`] | what an allocation holds, with the immutable snapshot a host call needs |
 //! | [`provision`], [`release`], [`repair`], [`power`] | the transitions of the workflows |
 //! | [`force_release`], [`lost`] | the way out for what is on a lost host, and the condition that tells of one |
+//! | [`auto_release`] | the end at a time, and the protection from release |
+//! | [`tenants`] | what an operator does to an allocation of somebody else |
 //! | [`drift`] | what was approved for slots against what their host has now |
 //! | [`nodes`], [`slots`], [`catalog`], [`quota`] | intake of nodes, slots, regions, SKUs, prices, quotas |
 //! | [`operators`] | cordon, drain, maintenance, retirement, and what placement makes of a node |
@@ -58,6 +60,8 @@
 //!     Begun { allocation, workflow_id: Option<Uuid> }                    ends running workflows and enqueues the release
 //!                                                                        itself; None: it had begun before, or nothing
 //!                                                                        had touched the host and it is released already
+//! tenants::stop(conn, id, reason, traceparent, request_id) -> Result<workflow_id>         by an operator
+//! tenants::release(conn, id, reason, traceparent, request_id) -> Result<release::Begun>   by an operator
 //! release::complete(conn, Fence, id, &[SlotEvidence]) -> Result<Outcome> slots available, claims and allocation released
 //! release::block(conn, Fence, id, health_detail) -> Result<Outcome>      guest gone, wipe not proven: allocation released,
 //!                                                                        slots and claims cleanup_blocked
@@ -72,6 +76,7 @@
 pub mod allocations;
 mod approval;
 pub mod audit;
+pub mod auto_release;
 pub mod availability;
 pub mod candidates;
 pub mod capacity;
@@ -105,6 +110,7 @@ pub mod reserve;
 pub mod slots;
 pub mod stamper;
 pub mod sweep;
+pub mod tenants;
 pub mod timeline;
 pub mod wire;
 pub mod workflows;

@@ -405,6 +405,18 @@ pub struct Allocation {
     pub device_drift_since: Option<Timestamp>,
     /// The same, for its owner; empty: all are.
     pub device_drift: String,
+    /// Name for people; empty: its name.
+    pub display_name: String,
+    /// Condition: what an operator last did to it, "stop" or "release".
+    pub operator_action: Option<String>,
+    /// Why, for its owner.
+    pub operator_reason: String,
+    /// When.
+    pub operator_at: Option<Timestamp>,
+    /// A release by its project is refused.
+    pub termination_protection: bool,
+    /// When the platform releases it; none: never.
+    pub auto_release_at: Option<Timestamp>,
 }
 
 impl Allocation {

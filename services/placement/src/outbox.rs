@@ -133,6 +133,11 @@ pub(crate) fn describe(allocation: &Allocation, held: &[&Held<'_>]) -> Value {
         "billed_until": allocation.billed_until.map(|at| at.to_jiff().to_string()),
         "device_drift_since": allocation.device_drift_since.map(|at| at.to_jiff().to_string()),
         "device_drift": allocation.device_drift,
+        "display_name": allocation.display_name,
+        "operator_action": allocation.operator_action,
+        "operator_reason": allocation.operator_reason,
+        "termination_protection": allocation.termination_protection,
+        "auto_release_at": allocation.auto_release_at.map(|at| at.to_jiff().to_string()),
         "claims": claims,
     })
 }

@@ -178,7 +178,10 @@ async fn set(
             (SELECT greatest(clock_timestamp(), updated_at) AS t FROM allocations WHERE id = $1)
          UPDATE allocations
             SET power = $2, boot_id = CASE WHEN $3 THEN boot_id ELSE $4 END,
-                revision = revision + 1, updated_at = clock.t, deadline_at = clock.t + make_interval(secs => $5)
+                revision = revision + 1, updated_at = clock.t, deadline_at = clock.t + make_interval(secs => $5),
+                operator_action = CASE WHEN $2 <> 'starting' THEN operator_action END,
+                operator_reason = CASE WHEN $2 <> 'starting' THEN operator_reason ELSE '' END,
+                operator_at = CASE WHEN $2 <> 'starting' THEN operator_at END
            FROM clock WHERE id = $1",
     )
     .bind(id)

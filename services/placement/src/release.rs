@@ -44,7 +44,7 @@ pub async fn begin(
         AllocationState::Reserved | AllocationState::Provisioning | AllocationState::Active => {}
         AllocationState::Requested => {
             // it is queued: nothing is claimed, no host knows of it
-            timeline::end_running(conn, id, "The owner canceled the request.").await?;
+            timeline::end_running(conn, id, "The request was canceled.").await?;
             let allocation =
                 advance(conn, id, AllocationState::Released, Change::default()).await?;
             return Ok(Begun {

@@ -46,7 +46,14 @@ pub struct Entry {
     pub at: Timestamp,
     /// When it ended.
     pub ended_at: Option<Timestamp>,
+    /// At whose request: a principal or [`OPERATOR`]; empty: the platform itself.
+    pub actor: String,
+    /// The operator's reason.
+    pub reason: String,
 }
+
+/// Whom tenants read of instead of an operator's name.
+pub const OPERATOR: &str = "operator";
 
 /// Appends an entry and returns its sequence number.
 ///
@@ -69,6 +76,29 @@ pub async fn append(
         None,
     )
     .await
+}
+
+/// Notes at whose request the last entry of an allocation came to be, and why.
+///
+/// # Errors
+/// Those of the database.
+pub async fn attribute(
+    conn: &mut PgConnection,
+    allocation_id: Uuid,
+    actor: &str,
+    reason: &str,
+) -> sqlx::Result<()> {
+    sqlx::query(
+        "UPDATE timeline SET actor = $2, reason = $3
+          WHERE allocation_id = $1
+            AND sequence = (SELECT last FROM timeline_heads WHERE allocation_id = $1)",
+    )
+    .bind(allocation_id)
+    .bind(actor)
+    .bind(reason)
+    .execute(conn)
+    .await?;
+    Ok(())
 }
 
 /// Tells of a step: updates its entry when one is running, appends otherwise. Telling the same twice is harmless,
@@ -137,7 +167,7 @@ pub async fn list(
     limit: i64,
 ) -> sqlx::Result<Vec<Entry>> {
     sqlx::query_as(
-        "SELECT sequence, step, state, percent, message, error, at, ended_at FROM timeline
+        "SELECT sequence, step, state, percent, message, error, at, ended_at, actor, reason FROM timeline
           WHERE allocation_id = $1 AND sequence > $2 ORDER BY sequence LIMIT $3",
     )
     .bind(allocation_id)
@@ -168,7 +198,7 @@ pub async fn changed(
     limit: i64,
 ) -> sqlx::Result<Vec<Changed>> {
     sqlx::query_as(
-        "SELECT change, sequence, step, state, percent, message, error, at, ended_at FROM timeline
+        "SELECT change, sequence, step, state, percent, message, error, at, ended_at, actor, reason FROM timeline
           WHERE allocation_id = $1 AND change > $2 ORDER BY change LIMIT $3",
     )
     .bind(allocation_id)

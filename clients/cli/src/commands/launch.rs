@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::catalog::default_region;
 use super::explain::print_explanation;
 use super::show::{print_allocation, print_login};
-use super::{Session, place};
+use super::{Session, place, ssh_keys};
 use crate::allocation::{Allocation, Among};
 use crate::api::parse;
 use crate::failure::Failure;
@@ -30,7 +30,8 @@ pub struct Flags {
     /// Image; see: gpuaas images.
     #[arg(long)]
     image: String,
-    /// SSH public key: a file, or the name of a kept one; repeatable [default: the file in ~/.ssh].
+    /// SSH public key: a file, or the name of a kept one; repeatable [default: ~/.ssh/id_ed25519.pub, then the others in
+    /// ~/.ssh, then your kept keys].
     #[arg(long = "ssh-key", value_name = "FILE|NAME")]
     ssh_keys: Vec<PathBuf>,
     /// Region [default: one where it fits now].
@@ -103,7 +104,7 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
 }
 
 async fn launch(session: &Session, flags: Flags) -> Result<(), Failure> {
-    let (key_names, keys) = keys::of_flags(&flags.ssh_keys)?;
+    let (key_names, keys) = chosen_keys(session, &flags.ssh_keys).await?;
     let project = project::given(&session.api, flags.project).await?;
     let region = match flags.region {
         Some(region) => region,
@@ -182,6 +183,28 @@ async fn launch(session: &Session, flags: Flags) -> Result<(), Failure> {
         say!("\nWatch it: gpuaas watch {id}");
     }
     Ok(())
+}
+
+/// Most keys of a launch.
+const MAX_KEYS: usize = 10;
+
+/// Names of kept keys, and keys of files; without a flag or a key in ~/.ssh the caller's kept keys.
+async fn chosen_keys(
+    session: &Session,
+    given: &[PathBuf],
+) -> Result<(Vec<String>, Vec<PublicKey>), Failure> {
+    if given.is_empty() && keys::usual().is_none() {
+        let mut kept = ssh_keys::own_names(session).await.unwrap_or_default();
+        kept.truncate(MAX_KEYS);
+        if !kept.is_empty() {
+            note!(
+                "No SSH key in ~/.ssh; using your kept keys: {}. Choose others with --ssh-key.",
+                kept.join(", ")
+            );
+            return Ok((kept, Vec::new()));
+        }
+    }
+    keys::of_flags(given)
 }
 
 /// A launch of several allocations.

@@ -8,7 +8,7 @@ use crate::output::{print_json, print_table, time};
 use crate::{project, suggest};
 
 /// Roles of members, the strongest first.
-const ROLES: [&str; 4] = ["owner", "member", "viewer", "billing"];
+pub const ROLES: [&str; 4] = ["owner", "member", "viewer", "billing"];
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
@@ -72,7 +72,10 @@ pub struct Of {
 
 impl Of {
     /// Its id; without the flag the only project of the caller.
-    async fn id(self, session: &Session) -> Result<String, Failure> {
+    ///
+    /// # Errors
+    /// The caller belongs to none, or to several.
+    pub async fn id(self, session: &Session) -> Result<String, Failure> {
         if let Some(id) = project::given(&session.api, self.project).await? {
             return Ok(id);
         }
@@ -218,10 +221,15 @@ async fn find(session: &Session, project: &str, given: &str) -> Result<Value, Fa
 }
 
 async fn list(session: &Session, project: &str) -> Result<(), Failure> {
-    let found = members(session, project).await?;
+    print(session, &members(session, project).await?);
+    Ok(())
+}
+
+/// Prints the members of a project or an organisation.
+pub fn print(session: &Session, found: &[Value]) {
     if session.json() {
         print_json(&json!({ "members": found }));
-        return Ok(());
+        return;
     }
     let rows = found.iter().map(|one| {
         let disabled = one["disabled"].as_bool().unwrap_or_default();
@@ -238,7 +246,6 @@ async fn list(session: &Session, project: &str) -> Result<(), Failure> {
         ["PRINCIPAL", "NAME", "ROLE", "EMAIL", "STATE", "SINCE"],
         rows.collect(),
     );
-    Ok(())
 }
 
 async fn invitations(session: &Session, project: &str) -> Result<(), Failure> {

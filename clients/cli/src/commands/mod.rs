@@ -1,5 +1,6 @@
 //! One module per command, or per family of small ones.
 pub mod admin;
+pub mod api_keys;
 pub mod catalog;
 pub mod completion;
 pub mod context;
@@ -11,6 +12,7 @@ pub mod list;
 pub mod login;
 pub mod members;
 pub mod network;
+pub mod organisations;
 pub mod place;
 pub mod port_forward;
 pub mod power;
@@ -18,11 +20,14 @@ pub mod projects;
 pub mod quotas;
 pub mod raw;
 pub mod release;
+pub mod rename;
 pub mod reservations;
+pub mod service_accounts;
 pub mod show;
 pub mod ssh;
 pub mod ssh_keys;
 pub mod terminal;
+pub mod update;
 pub mod usage;
 pub mod watch;
 
@@ -111,6 +116,11 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::SshKey(command) => ssh_keys::run(&session, command).await,
         Command::Project(command) => projects::run(&session, command).await,
         Command::Member(command) => members::run(&session, command).await,
+        Command::Organisation(command) => organisations::run(&session, command).await,
+        Command::ServiceAccount(command) => service_accounts::run(&session, command).await,
+        Command::ApiKey(command) => api_keys::run(&session, command).await,
+        Command::Rename(flags) => rename::run(&session, &flags).await,
+        Command::Update(flags) => update::run(&session, &flags).await,
         Command::Cp(flags) => copy::run(&session, flags).await,
         Command::PortForward(flags) => port_forward::run(&session, flags).await,
         Command::Api(flags) => raw::run(&session, flags).await,

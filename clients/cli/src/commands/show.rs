@@ -6,7 +6,7 @@ use crate::allocation::{Allocation, AllocationRef, TimelineEntry};
 use crate::api::{parse, parse_all};
 use crate::commands::usage::UsageTotal;
 use crate::failure::Failure;
-use crate::output::{amount, print_json, print_line, span, time};
+use crate::output::{amount, bytes, print_json, print_line, span, time};
 use crate::progress::entry_line;
 use crate::ssh::Login;
 
@@ -59,6 +59,7 @@ pub fn print_allocation(allocation: &Allocation) {
     let (config, status) = (&allocation.config, &allocation.status);
     print_line("ID", &allocation.id);
     print_line("Name", &config.name);
+    print_line("Called", &allocation.display_name);
     let lab = if status.lab {
         " (lab: emulated, no GPU)"
     } else {
@@ -71,6 +72,19 @@ pub fn print_allocation(allocation: &Allocation) {
             config.gpu_count, config.sku, config.image, config.region_code
         ),
     );
+    if let Some(vm) = &status.resources {
+        let memory = bytes(vm.memory_mib.saturating_mul(1024 * 1024));
+        let disks = if vm.disks == 1 { "disk" } else { "disks" };
+        print_line(
+            "VM",
+            &format!(
+                "{} vCPU, {memory} memory, {} {disks} with {}",
+                vm.vcpus,
+                vm.disks,
+                bytes(vm.disk_bytes)
+            ),
+        );
+    }
     print_line(
         "Placement",
         &config
@@ -101,6 +115,10 @@ pub fn print_allocation(allocation: &Allocation) {
         );
     }
     print_line("Billing", &status.billing);
+    if allocation.termination_protection {
+        print_line("Protection", "a release is refused");
+    }
+    print_line("Ends", &time(allocation.auto_release_time));
     print_line("Boot", &status.boot_id);
     // the watch of a launch may still report the last step
     let settled =
@@ -121,7 +139,12 @@ pub fn print_allocation(allocation: &Allocation) {
         );
         print_line("Advice", &failure.advice);
     }
-    print_line("Created", &time(allocation.metadata.create_time));
+    let by = match allocation.creator.as_str() {
+        "" => String::new(),
+        creator => format!(" by {creator}"),
+    };
+    let created = time(allocation.metadata.create_time);
+    print_line("Created", &format!("{created}{by}"));
     print_line("Active", &time(status.active_time));
     print_line("Released", &time(status.release_time));
 }

@@ -19,10 +19,11 @@ pub enum Command {
         project: Option<String>,
     },
     /// Keep a public key under a name.
+    #[command(visible_alias = "create")]
     Add {
-        /// Name: letters, digits, dots, underscores and hyphens.
-        name: String,
-        /// Public key file [default: the one in ~/.ssh].
+        /// Name: letters, digits, dots, underscores and hyphens [default: the comment of the key].
+        name: Option<String>,
+        /// Public key file [default: ~/.ssh/id_ed25519.pub, then the others in ~/.ssh].
         #[arg(long, value_name = "FILE")]
         file: Option<PathBuf>,
         /// Keep it for all members of this project.
@@ -54,11 +55,11 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             file,
             project,
         } => {
-            let found = keys::read(&file.into_iter().collect::<Vec<_>>())?;
+            let found = keys::read(&file.into_iter().collect::<Vec<_>>(), "--file")?;
+            let name = name.map_or_else(|| found[0].name(), Ok)?;
             let project = project::given(&session.api, project).await?;
             let path = path(project.as_deref());
-            let line = found[0].line.lines().find(|line| !line.starts_with('#'));
-            let body = json!({ "name": name, "public_key": line.unwrap_or_default() });
+            let body = json!({ "name": name, "public_key": found[0].own_line() });
             let answer = session
                 .api
                 .change(Method::POST, &path, &body, &session.key)
@@ -90,6 +91,16 @@ fn path(project: Option<&str>) -> Vec<&str> {
     }
 }
 
+/// The names of the caller's own keys.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn own_names(session: &Session) -> Result<Vec<String>, Failure> {
+    let found = kept(session, None).await?;
+    let names = found.iter().filter_map(|key| key["name"].as_str());
+    Ok(names.map(str::to_owned).collect())
+}
+
 async fn kept(session: &Session, project: Option<&str>) -> Result<Vec<Value>, Failure> {
     session.api.list(&path(project), &[], "ssh_keys").await
 }
@@ -113,7 +124,7 @@ async fn list(session: &Session, project: Option<&str>) -> Result<(), Failure> {
         return Ok(());
     }
     if found.is_empty() {
-        say!("No SSH keys yet. Keep one: gpuaas ssh-key add NAME --file ~/.ssh/id_ed25519.pub");
+        say!("No SSH keys yet. Keep yours: gpuaas ssh-key add");
         return Ok(());
     }
     let text = |key: &Value, field: &str| key[field].as_str().unwrap_or_default().to_owned();

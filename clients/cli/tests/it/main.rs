@@ -1,4 +1,5 @@
 //! The CLI as its users run it: the built program against a gateway that the test plays.
+mod accounts;
 mod allocations;
 mod audit;
 mod copying;
@@ -16,5 +17,6 @@ mod reservations;
 mod sign_in;
 mod support;
 mod tenancy;
+mod tenants;
 mod terminal;
 mod using;

@@ -36,10 +36,38 @@ export async function members({ assert, page, server, test, look, go, signIn, ta
     await table("Allocations").getByRole("link", { name: "notebook" }).waitFor();
   });
 
-  await test("an allocation says what its VM has", async () => {
+  await test("an allocation says what its VM has, who launched it and who did what to it", async () => {
     await go(`/allocations/${allocationId(1)}`, "train-large");
     await page.getByText("256 GiB").waitFor();
+    await page.getByText("4.0 TiB, 4 dedicated disks").waitFor();
+    await page.getByText("user:alice").first().waitFor();
+    await page.getByText("By an operator: new firmware").waitFor();
     await look("allocation");
+  });
+
+  await test("an allocation is renamed for people", async () => {
+    await page.getByRole("button", { name: "Rename" }).click();
+    await dialog.getByLabel("Display name").fill("Training, run 7");
+    await look("allocation-rename");
+    await dialog.getByRole("button", { name: "Rename" }).click();
+    await dialog.waitFor({ state: "detached" });
+    const change = server.changes.at(-1);
+    assert.equal(change.key, `PATCH /api/v1/allocations/${allocationId(1)}`);
+    assert.deepEqual(change.body, { display_name: "Training, run 7" });
+  });
+
+  await test("an allocation is protected from release", async () => {
+    await page.getByRole("button", { name: "Protection and end" }).click();
+    await dialog.getByRole("checkbox", { name: "Protect from release" }).check();
+    await look("allocation-protect");
+    await dialog.getByRole("button", { name: "Save" }).click();
+    await dialog.waitFor({ state: "detached" });
+    assert.deepEqual(server.changes.at(-1).body, { termination_protection: true, no_auto_release: true });
+  });
+
+  await test("what an operator did to an allocation stands in the list with the reason", async () => {
+    await go("/allocations", "Allocations");
+    await table("Allocations").getByText("An operator stopped this allocation. Reason: the node gets new fans.").waitFor();
   });
 
   await test("the launch form shows a month's price, the quota left, and the same as command and call", async () => {
@@ -142,6 +170,65 @@ export async function members({ assert, page, server, test, look, go, signIn, ta
     await page.getByRole("tab", { name: "Settings" }).click();
     await page.getByText("Your role").waitFor();
     await look("project-settings");
+  });
+
+  await test("API keys: an account, a key that is shown once, its rotation and its end", async () => {
+    await go("/api-keys", "API keys");
+    const keys = table("API keys of ci");
+    await keys.getByText("pipeline").waitFor();
+    await keys.getByText("read, write").waitFor();
+    await keys.getByText("Disabled").waitFor();
+    await look("api-keys");
+    await page.getByRole("button", { name: "Add a service account" }).click();
+    await dialog.getByLabel("Slug").fill("etl");
+    await dialog.getByRole("button", { name: "Add" }).click();
+    await dialog.waitFor({ state: "detached" });
+    assert.deepEqual(server.changes.at(-1).body, { slug: "etl", role: "member", description: "" });
+    await page.getByRole("button", { name: "Add a key to ci" }).click();
+    await dialog.getByLabel("Name").fill("nightly");
+    await dialog.getByRole("checkbox", { name: /Launch/ }).check();
+    await look("api-key-add");
+    await dialog.getByRole("button", { name: "Add" }).click();
+    await page.getByText("gpuaas_1_shown_once").waitFor();
+    const { display_name, scopes, expire_time } = server.changes.at(-1).body;
+    assert.deepEqual([display_name, scopes], ["nightly", ["read", "write"]]);
+    assert.ok(Date.parse(expire_time) > Date.now(), "it expires in 90 days unless another time is chosen");
+    await look("api-key-once");
+    await page.getByRole("button", { name: "Copy API key" }).waitFor();
+    await page.getByRole("button", { name: "I have saved it" }).click();
+    await page.getByText("gpuaas_1_shown_once").waitFor({ state: "detached" });
+    await keys.getByRole("button", { name: "Rotate pipeline" }).click();
+    await dialog.getByRole("button", { name: "Rotate" }).click();
+    await page.getByText("gpuaas_1_rotated").waitFor();
+    await page.getByRole("button", { name: "I have saved it" }).click();
+    await keys.getByRole("button", { name: "Disable pipeline" }).click();
+    await dialog.getByRole("button", { name: "Disable" }).click();
+    await dialog.waitFor({ state: "detached" });
+    assert.match(server.changes.at(-1).key, /api-keys\/[^/]+:disable$/);
+  });
+
+  await test("a project without service accounts says what to do next", async () => {
+    await page.route("**/service-accounts?*", (route) => route.fulfill({ json: { service_accounts: [] } }));
+    await go("/api-keys", "API keys");
+    await page.getByText("No service accounts").waitFor();
+    await page.getByRole("button", { name: "Add a service account" }).waitFor();
+    await look("api-keys-empty");
+    await page.unroute("**/service-accounts?*");
+  });
+
+  await test("an organisation shows its members, invites and is renamed by its owners", async () => {
+    await go("/organisation", "Organisation");
+    await table("Members").getByText("bob@example.com").waitFor();
+    await look("organisation-members");
+    await page.getByRole("tab", { name: "Invitations" }).click();
+    await page.getByText("No invitations").waitFor();
+    await page.getByRole("tab", { name: "Settings" }).click();
+    await page.getByRole("button", { name: "Rename" }).click();
+    await dialog.getByLabel("Display name").fill("Acme Labs");
+    await dialog.getByRole("button", { name: "Rename" }).click();
+    await dialog.waitFor({ state: "detached" });
+    assert.deepEqual(server.changes.at(-1).body, { display_name: "Acme Labs", etag: "o1" });
+    await look("organisation-settings");
   });
 
   await test("the link of an invitation is accepted once, and a bad one says why", async () => {

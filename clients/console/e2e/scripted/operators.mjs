@@ -1,5 +1,5 @@
 // What operators see.
-import { SPEECH } from "./world.mjs";
+import { SPEECH, allocationId, nodeId } from "./world.mjs";
 
 export async function operators({ assert, page, server, test, look, go, signIn }) {
   await signIn(true);
@@ -20,11 +20,40 @@ export async function operators({ assert, page, server, test, look, go, signIn }
     await go("/admin/allocations", "All allocations");
     await table("All allocations").getByText("speech-train").waitFor();
     await page.getByRole("searchbox").fill("speech gpu-04");
-    await page.getByText("1 of 4 allocations").waitFor();
+    await page.getByText("1 of 5 allocations").waitFor();
     await page.getByRole("button", { name: "Force release" }).waitFor();
     await page.getByRole("searchbox").fill("");
     await table("All allocations").getByText("train-large").waitFor();
     await look("all-allocations");
+  });
+
+  await test("operators find allocations by state, project and node, and release one with a reason", async () => {
+    const all = table("All allocations");
+    await page.getByLabel("State").selectOption("provisioning");
+    await page.getByText("1 allocation", { exact: true }).waitFor();
+    await page.getByLabel("State").selectOption("");
+    await page.getByLabel("Project").selectOption(SPEECH);
+    await all.getByText("train-large").waitFor({ state: "detached" });
+    await all.getByText("speech-train").waitFor();
+    await page.getByLabel("Project").selectOption("");
+    await page.getByLabel("Node").selectOption(nodeId(1));
+    await all.getByText("speech-train").waitFor({ state: "detached" });
+    await all.getByRole("button", { name: "Release train-large" }).click();
+    assert.ok(await dialog.getByRole("button", { name: "Release" }).isDisabled(), "a reason is needed");
+    await dialog.getByLabel("Reason").fill("the node is drained");
+    await look("operator-release");
+    await dialog.getByRole("button", { name: "Release" }).click();
+    await dialog.waitFor({ state: "detached" });
+    assert.deepEqual(sent(`POST /api/v1/admin/allocations/${allocationId(1)}:release`), { reason: "the node is drained" });
+    await all.getByRole("button", { name: "Stop train-large" }).click();
+    await dialog.getByLabel("Reason").fill("new fans");
+    await dialog.getByRole("button", { name: "Stop" }).click();
+    await dialog.waitFor({ state: "detached" });
+    assert.deepEqual(sent(`POST /api/v1/admin/allocations/${allocationId(1)}:stop`), { reason: "new fans" });
+    await page.getByRole("searchbox").fill("nothing like it");
+    await page.getByText("No allocation matches").waitFor();
+    await page.getByRole("button", { name: "Clear the filters" }).click();
+    await all.getByText("speech-train").waitFor();
   });
 
   await test("nodes as cards and as a dense table; a node is registered and its token shown once", async () => {

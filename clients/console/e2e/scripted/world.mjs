@@ -41,9 +41,12 @@ export function allocation(number, { name, state = "active", power = state === "
   };
 }
 
+/** What the members read of an operator's stop. */
+const OPERATED = "An operator stopped this allocation. Reason: the node gets new fans.";
+
 export const allocations = [
-  allocation(1, { name: "train-large", gpus: 4, hours: 30, status: { access: { guest_user: "u_0123456789abcdef", private_ip: "10.0.0.5", ssh_port: 22, ssh_ready: true, ssh_host: "eu-1.example.com", ssh_host_port: 2201, ssh_host_keys: ["ssh-ed25519 AAAAHOST"] } } }),
-  allocation(2, { name: "notebook", power: "stopped", hours: 9 }),
+  allocation(1, { name: "train-large", gpus: 4, hours: 30, status: { resources: { vcpus: 96, memory_mib: "262144", disks: 4, disk_bytes: "4398046511104" }, access: { guest_user: "u_0123456789abcdef", private_ip: "10.0.0.5", ssh_port: 22, ssh_ready: true, ssh_host: "eu-1.example.com", ssh_host_port: 2201, ssh_host_keys: ["ssh-ed25519 AAAAHOST"] } } }),
+  allocation(2, { name: "notebook", power: "stopped", hours: 9, status: { conditions: [{ type: "stopped_by_operator", message: OPERATED, since: ago(1) }] } }),
   allocation(3, { name: "evaluate", state: "provisioning", hours: 0.05, status: { deadline: ahead(0.3), progress: { step: "boot", percent: 40, message: "Booting the VM", steps_done: 3, steps_total: 5 } } }),
   allocation(4, { name: "sweep", state: "requested", hours: 1, status: { queue: { position: 2, reason: "SLOTS_IN_USE", message: "8 GPUs are in use on 1 node.", since: ago(1), deadline: ahead(2) } } }),
 ];
@@ -142,13 +145,25 @@ export const ownKeys = [
 ];
 export const projectKeys = [{ id: uuid(6, 3), name: "deploy", public_key: KEY, fingerprint: `SHA256:${"z".repeat(43)}`, create_time: ago(20), project_id: VISION }];
 
+export const accountId = uuid(7, 1);
+export const serviceAccounts = [
+  { id: accountId, project_id: VISION, slug: "ci", principal: "service:ci.3f9a1c22b7d4", description: "Pipelines", role: "member", creator: "user:alice", create_time: ago(400) },
+  { id: uuid(7, 2), project_id: VISION, slug: "old", principal: "service:old.1", description: "", role: "viewer", creator: "user:alice", create_time: ago(900), disable_time: ago(100) },
+];
+export const apiKeys = [
+  { id: uuid(8, 1), service_account_id: accountId, display_name: "pipeline", scopes: ["read", "write"], prefix: "gpuaas_1_01930000", creator: "user:alice", create_time: ago(300), expire_time: ahead(900), last_used_time: ago(2) },
+  { id: uuid(8, 2), service_account_id: accountId, display_name: "first", scopes: ["read"], prefix: "gpuaas_1_01930001", creator: "user:alice", create_time: ago(800), disable_time: ago(300) },
+];
+/** Where each allocation of the list of operators is. */
+const placed = () => [...allocations, lost].map((one) => ({ allocation: { ...one, creator: "user:alice" }, node_id: one.id === lost.id ? nodeId(4) : one.status.queue ? "" : nodeId(1) }));
+
 const total = intervals.reduce((sum, { amount }) => sum + Number(amount.units) + amount.nanos / 1e9, 0);
 
 /** The answers that all chapters share. */
 export const answers = {
   "GET /api/v1/allocations:watch": allocations.map((one) => ({ change: { kind: "added", allocation: one } })),
   "GET /api/v1/allocations": { allocations },
-  "GET /api/v1/allocations/*:watch": [{ change: { kind: "added", allocation: allocations[0] } }, { entry: { sequence: "1", time: ago(30), step: "provision.boot", state: "done", message: "Started the VM.", end_time: ago(29.9) } }],
+  "GET /api/v1/allocations/*:watch": [{ change: { kind: "added", allocation: { ...allocations[0], creator: "user:alice" } } }, { entry: { sequence: "1", time: ago(30), step: "provision.boot", state: "done", message: "Started the VM.", end_time: ago(29.9) } }, { entry: { sequence: "2", time: ago(2), step: "rebooting", state: "done", message: "The reboot is accepted.", end_time: ago(2), actor: "operator", reason: "new firmware" } }],
   "GET /api/v1/allocations/*/terminal-sessions": { sessions: [] },
   "GET /api/v1/usage": (_, address) => {
     const own = address.searchParams.get("project_id") === SPEECH ? [] : intervals;
@@ -168,6 +183,26 @@ export const answers = {
   "GET /api/v1/admin/nodes:watch": [...nodes.map((one) => ({ node: { kind: "added", node: one } })), ...slots.map((one) => ({ slot: { kind: "added", slot: one } }))],
   "GET /api/v1/admin/node-placements": { nodes: placements },
   "GET /api/v1/admin/fleet:counts": fleet,
+  "GET /api/v1/admin/allocations": (_, { searchParams }) => {
+    const [project, node, state] = ["project_id", "node_id", "state"].map((name) => searchParams.get(name) ?? "");
+    const kept = placed().filter(({ allocation: { config, status }, node_id }) => (!project || config.project_id === project) && (!node || node_id === node) && (!state || status.state === state));
+    return { allocations: kept, next_page_token: "" };
+  },
+  "POST /api/v1/admin/allocations/*:stop": allocations[0],
+  "POST /api/v1/admin/allocations/*:release": allocations[0],
+  "PATCH /api/v1/allocations/*": (body) => ({ ...allocations[0], display_name: body.display_name }),
+  "GET /api/v1/projects/*/service-accounts": { service_accounts: serviceAccounts },
+  "POST /api/v1/projects/*/service-accounts": serviceAccounts[0],
+  "POST /api/v1/projects/*/service-accounts/*:disable": serviceAccounts[1],
+  "GET /api/v1/projects/*/service-accounts/*/api-keys": (_, { pathname }) => ({ api_keys: pathname.includes(accountId) ? apiKeys : [] }),
+  "POST /api/v1/projects/*/service-accounts/*/api-keys": { ...apiKeys[0], key: "gpuaas_1_shown_once" },
+  "POST /api/v1/projects/*/service-accounts/*/api-keys/*:rotate": { ...apiKeys[0], key: "gpuaas_1_rotated" },
+  "POST /api/v1/projects/*/service-accounts/*/api-keys/*:disable": apiKeys[1],
+  "GET /api/v1/organisations": { organisations: [{ ...organisations[0], role: "owner" }, { ...organisations[1], role: "unspecified" }] },
+  "PATCH /api/v1/organisations/*": organisations[0],
+  "GET /api/v1/organisations/*/members": { members },
+  "POST /api/v1/organisations/*/members": members[1],
+  "GET /api/v1/organisations/*/invitations": { invitations: [] },
   "GET /api/v1/admin/allocations/*": (_, address) => {
     const one = [...allocations, lost].find(({ id }) => address.pathname.endsWith(id));
     return one ? { allocation: one, node_id: nodeId(1), claims: [], tasks: [] } : { error: { code: 404, status: "NOT_FOUND", message: "There is no such allocation.", details: [] } };

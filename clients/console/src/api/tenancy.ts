@@ -163,6 +163,20 @@ export function useRenameProject() {
   );
 }
 
+/** The organisations that the caller is a member of, or has a project in. */
+export function useOwnOrganisations() {
+  return useQuery({
+    queryKey: ["own-organisations"],
+    queryFn: () => unwrap(client.GET("/api/v1/organisations", { params: { query: { page_size: PAGE } } })).then(({ organisations = [] }) => organisations),
+  });
+}
+
+export function useRenameOrganisation() {
+  return useChange(["own-organisations", "organisations"], ({ id: organisation_id = "", etag, display_name }: Organisation & { display_name: string }) =>
+    unwrap(client.PATCH("/api/v1/organisations/{organisation_id}", { params: { path: { organisation_id } }, body: { display_name, etag } })),
+  );
+}
+
 /** All organisations, for operators. */
 export function useOrganisations() {
   return useQuery({

@@ -2,6 +2,7 @@
 export {
   Activity,
   ArrowLeft,
+  Bot,
   Building2,
   CalendarClock,
   ChartColumn,

@@ -1,6 +1,6 @@
 /** The pages of the console, for the menu and the command palette. */
 import type { ComponentType } from "react";
-import { Activity, Building2, CalendarClock, ChartColumn, Gauge, House, KeyRound, LayoutList, Plus, ReceiptText, ScrollText, Server, Tags, Users } from "./icons";
+import { Activity, Bot, Building2, CalendarClock, ChartColumn, Gauge, House, KeyRound, LayoutList, Plus, ReceiptText, ScrollText, Server, Tags, Users } from "./icons";
 
 export interface Place {
   to: string;
@@ -17,7 +17,9 @@ export const PLACES: Place[] = [
   { to: "/reservations", title: "Reservations", icon: CalendarClock },
   { to: "/usage", title: "Usage", icon: ReceiptText },
   { to: "/keys", title: "SSH keys", icon: KeyRound },
+  { to: "/api-keys", title: "API keys", icon: Bot },
   { to: "/project", title: "Project", icon: Users },
+  { to: "/organisation", title: "Organisation", icon: Building2 },
 ];
 
 /** Of operators. */

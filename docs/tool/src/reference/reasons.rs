@@ -222,6 +222,11 @@ const REASONS: &[Row] = &[
         "None: the agent sends a newer one with its next heartbeat.",
     ),
     (
+        "TERMINATION_PROTECTED",
+        "The allocation is protected from release.",
+        "Remove the protection with UpdateAllocation (`gpuaas update ID --unprotect`), then release it.",
+    ),
+    (
         "NO_CAPACITY",
         "No node in the region has free GPUs of this class.",
         "Queue the launch, choose another region or SKU, or wait.",

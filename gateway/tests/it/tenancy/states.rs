@@ -151,6 +151,10 @@ async fn a_suspended_project_ends_what_runs_and_begins_nothing() {
         let (status, answer) = world.post_by("demo", target, json!({})).await;
         assert_eq!(status, 200, "{target}: {answer}");
     }
+    let unprotect = json!({ "termination_protection": false });
+    let target = "/api/v1/allocations/a1";
+    let (status, answer) = world.send("demo", Method::PATCH, target, unprotect).await;
+    assert_eq!(status, 200, "what protects it can be lifted: {answer}");
     for target in ["/api/v1/allocations", "/api/v1/allocations/a1"] {
         assert_eq!(world.get("demo", target).await.0, 200, "{target}");
     }

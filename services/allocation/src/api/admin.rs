@@ -1,4 +1,4 @@
-//! `AllocationAdminService`: the administrator's view, and the repair of slots.
+//! `AllocationAdminService`: what operators see and do of the allocations of all projects, and the repair of slots.
 
 use std::sync::Arc;
 
@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use tonic::{Code, Request, Response, Status};
 use uuid::Uuid;
 
+use super::tenants::Doing;
 use super::{convert, worth_repeating};
 use crate::store::read;
 use crate::workflow::Deps;
@@ -145,6 +146,41 @@ fn slot_repair(row: read::Repair, slot: &Slot) -> pb::SlotRepair {
 
 #[tonic::async_trait]
 impl AllocationAdminService for AdminApi {
+    async fn list_all_allocations(
+        &self,
+        request: Request<pb::ListAllAllocationsRequest>,
+    ) -> Result<Response<pb::ListAllAllocationsResponse>, Status> {
+        Ok(Response::new(self.list_all(request.get_ref()).await?))
+    }
+
+    async fn stop_tenant_allocation(
+        &self,
+        request: Request<pb::StopTenantAllocationRequest>,
+    ) -> Result<Response<pb::Allocation>, Status> {
+        let caller = Caller::of(&request)?;
+        let request = request.into_inner();
+        let of = (request.allocation_id.as_str(), request.reason.as_str());
+        let mut stopped = self.operate(&caller, &request, of, Doing::Stop).await;
+        if stopped.as_ref().is_err_and(worth_repeating) {
+            stopped = self.operate(&caller, &request, of, Doing::Stop).await;
+        }
+        Ok(Response::new(stopped?))
+    }
+
+    async fn release_tenant_allocation(
+        &self,
+        request: Request<pb::ReleaseTenantAllocationRequest>,
+    ) -> Result<Response<pb::Allocation>, Status> {
+        let caller = Caller::of(&request)?;
+        let request = request.into_inner();
+        let of = (request.allocation_id.as_str(), request.reason.as_str());
+        let mut released = self.operate(&caller, &request, of, Doing::Release).await;
+        if released.as_ref().is_err_and(worth_repeating) {
+            released = self.operate(&caller, &request, of, Doing::Release).await;
+        }
+        Ok(Response::new(released?))
+    }
+
     async fn force_release_allocation(
         &self,
         request: Request<pb::ForceReleaseAllocationRequest>,

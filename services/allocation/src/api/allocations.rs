@@ -6,11 +6,9 @@ use gpuaas_common::identity::{Caller, ProjectScope};
 use gpuaas_common::{Error, audit, id, idempotency, page, trace};
 use gpuaas_placement::power::Action;
 use gpuaas_placement::timeline::{self, State};
-use gpuaas_placement::{Scope, allocations, release};
+use gpuaas_placement::{Scope, allocations, auto_release};
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::allocation::v1::allocation_service_server::AllocationService;
-use jiff::Timestamp;
-use jiff_sqlx::ToSqlx as _;
 use serde_json::json;
 use tonic::{Request, Response, Status};
 use uuid::Uuid;
@@ -18,7 +16,8 @@ use uuid::Uuid;
 use super::create::{Created, create, create_all};
 use super::owned::owned;
 use super::power;
-use super::{convert, worth_repeating};
+use super::update::update;
+use super::{before, convert, worth_repeating};
 use crate::store::read;
 use crate::watch::Watching;
 use crate::workflow::Deps;
@@ -98,7 +97,7 @@ impl AllocationApi {
         let mut tx = self.deps.pool.begin().await?;
         let ledger_scope = Scope::Project(project.id());
         let traceparent = trace::current_traceparent();
-        let begun = release::begin(
+        let begun = auto_release::by_owner(
             &mut tx,
             ledger_scope,
             allocation_id,
@@ -109,6 +108,7 @@ impl AllocationApi {
         if begun.workflow_id.is_some() {
             let told = "The release is accepted; billing has ended.";
             timeline::append(&mut tx, allocation_id, "releasing", State::Done, told).await?;
+            timeline::attribute(&mut tx, allocation_id, &caller.principal, "").await?;
         }
         idempotency::record(&mut tx, scope, hash, &allocation_id.to_string()).await?;
         let entry = audit::Entry {
@@ -210,10 +210,7 @@ impl AllocationService for AllocationApi {
         let query = [project.to_string(), request.include_ended.to_string()];
         let query = query.each_ref().map(String::as_str);
         let after: Option<(i64, Uuid)> = page::decode(&request.page_token, &query)?;
-        let before = after
-            .map(|(micros, id)| Timestamp::from_microsecond(micros).map(|at| (at.to_sqlx(), id)))
-            .transpose()
-            .map_err(|_| Error::invalid("page_token", "is not a token this API gave out"))?;
+        let before = before(after)?;
         let mut conn = self.deps.pool.acquire().await.map_err(Error::from)?;
         // one more than requested shows whether there is a next page
         let mut rows =
@@ -243,6 +240,19 @@ impl AllocationService for AllocationApi {
             allocations,
             next_page_token,
         }))
+    }
+
+    async fn update_allocation(
+        &self,
+        request: Request<pb::UpdateAllocationRequest>,
+    ) -> Result<Response<pb::Allocation>, Status> {
+        let caller = Caller::of(&request)?;
+        let request = request.into_inner();
+        let mut updated = update(&self.deps, &caller, &request).await;
+        if updated.as_ref().is_err_and(worth_repeating) {
+            updated = update(&self.deps, &caller, &request).await;
+        }
+        Ok(Response::new(self.get(&caller, updated?).await?))
     }
 
     async fn release_allocation(

@@ -4,7 +4,7 @@ use gpuaas_common::ssh;
 use gpuaas_common::time::proto_time;
 use gpuaas_placement::model::{Allocation as Row, AllocationState as RowState};
 use gpuaas_placement::queue::{Standing, sentence};
-use gpuaas_placement::{drift, lost, model, node_tasks, timeline};
+use gpuaas_placement::{drift, lost, model, node_tasks, tenants, timeline};
 use gpuaas_proto::google::rpc;
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::common::v1 as common;
@@ -68,6 +68,12 @@ pub fn allocation(row: Row, now: Now) -> pb::Allocation {
         billing: billing(row.state, row.active_at.is_some()).to_owned(),
         queue: now.standing.map(queue),
         conditions,
+        resources: now.resources.map(|vm| pb::VmResources {
+            vcpus: u32::try_from(vm.vcpus).unwrap_or_default(),
+            memory_mib: u64::try_from(vm.memory_mib).unwrap_or_default(),
+            disks: u32::try_from(vm.disks).unwrap_or_default(),
+            disk_bytes: u64::try_from(vm.disk_bytes).unwrap_or_default(),
+        }),
     };
     pb::Allocation {
         id: row.id.to_string(),
@@ -91,6 +97,10 @@ pub fn allocation(row: Row, now: Now) -> pb::Allocation {
             labels: row.labels.0.into_iter().collect(),
         }),
         placement: None,
+        display_name: row.display_name,
+        creator: row.principal,
+        termination_protection: row.termination_protection,
+        auto_release_time: row.auto_release_at.map(time),
     }
 }
 
@@ -112,7 +122,12 @@ fn conditions(row: &Row, host_replaced: bool) -> Vec<pb::AllocationCondition> {
         message: row.device_drift.clone(),
         since: Some(time(since)),
     });
-    lost.into_iter().chain(drift).collect()
+    let by_operator = tenants::message(row).map(|(condition, message)| pb::AllocationCondition {
+        r#type: condition.to_owned(),
+        message,
+        since: row.operator_at.map(time),
+    });
+    lost.into_iter().chain(drift).chain(by_operator).collect()
 }
 
 fn host_lost(since: Timestamp, replaced: bool) -> pb::AllocationCondition {
@@ -201,6 +216,8 @@ pub fn timeline_entry(entry: timeline::Entry) -> pb::TimelineEntry {
         message: entry.message,
         end_time: entry.ended_at.map(time),
         error,
+        actor: entry.actor,
+        reason: entry.reason,
     }
 }
 

@@ -11,6 +11,8 @@ mod force_release;
 mod network;
 pub(crate) mod owned;
 mod power;
+mod tenants;
+mod update;
 
 pub use access::AccessApi;
 pub use admin::AdminApi;
@@ -20,6 +22,10 @@ pub use network::NetworkApi;
 
 use gpuaas_common::Error;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+
+use jiff::Timestamp;
+use jiff_sqlx::ToSqlx as _;
+use uuid::Uuid;
 
 use crate::domain::FieldError;
 
@@ -31,6 +37,14 @@ impl From<FieldError> for Error {
             Self::invalid(error.field, error.rule)
         }
     }
+}
+
+/// The last row of the page before, from a page token: when it was created, in microseconds, and its id.
+fn before(after: Option<(i64, Uuid)>) -> Result<Option<(jiff_sqlx::Timestamp, Uuid)>, Error> {
+    after
+        .map(|(micros, id)| Timestamp::from_microsecond(micros).map(|at| (at.to_sqlx(), id)))
+        .transpose()
+        .map_err(|_| Error::invalid("page_token", "is not a token this API gave out"))
 }
 
 /// A statement that failed by a deadlock or contention may be retried.

@@ -4,6 +4,7 @@ use gpuaas_common::identity::Caller;
 use gpuaas_common::{Error, audit, idempotency, trace};
 use gpuaas_placement::Scope;
 use gpuaas_placement::power::{self, Action};
+use gpuaas_placement::timeline;
 use serde_json::json;
 use uuid::Uuid;
 
@@ -45,6 +46,7 @@ pub async fn change(
         &caller.request_id,
     )
     .await?;
+    timeline::attribute(&mut tx, allocation_id, &caller.principal, "").await?;
     idempotency::record(&mut tx, scope, hash, &allocation_id.to_string()).await?;
     let entry = audit::Entry {
         principal: &caller.principal,

@@ -23,6 +23,21 @@ pub struct Now {
     pub standing: Option<Standing>,
     /// Its host was installed anew since it was placed there.
     pub host_replaced: bool,
+    /// What its VM has, once slots are claimed for it.
+    pub resources: Option<Resources>,
+}
+
+/// What a VM has, as it was when its slots were claimed.
+#[derive(Debug, Clone, Copy, PartialEq, sqlx::FromRow)]
+pub struct Resources {
+    /// Virtual CPUs.
+    pub vcpus: i64,
+    /// Memory in MiB.
+    pub memory_mib: i64,
+    /// Disks, one per slot.
+    pub disks: i64,
+    /// Bytes of all disks.
+    pub disk_bytes: i64,
 }
 
 /// What is now with these allocations.
@@ -36,6 +51,7 @@ pub async fn now(
     let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
     let mut progress = progress(conn, &ids).await?;
     let mut standing = queue::standing(conn, rows).await?;
+    let mut resources = resources(conn, &ids).await?;
     let mut replaced = HashSet::new();
     for row in rows.iter().filter(|row| row.host_lost_since.is_some()) {
         if claims::on_replaced_host(conn, row.id).await? {
@@ -46,6 +62,7 @@ pub async fn now(
         progress: progress.remove(id),
         standing: standing.remove(id),
         host_replaced: replaced.contains(id),
+        resources: resources.remove(id),
     };
     let all: Vec<Now> = ids.iter().map(of).collect();
     Ok(ids.into_iter().zip(all).collect())
@@ -76,6 +93,35 @@ async fn progress(
         .into_iter()
         .map(|(id, Json(progress))| (id, progress))
         .collect())
+}
+
+async fn resources(
+    conn: &mut PgConnection,
+    allocation_ids: &[Uuid],
+) -> sqlx::Result<HashMap<Uuid, Resources>> {
+    #[derive(sqlx::FromRow)]
+    struct Of {
+        allocation_id: Uuid,
+        #[sqlx(flatten)]
+        resources: Resources,
+    }
+    // a claim of an older release may lack the snapshot
+    let rows: Vec<Of> = sqlx::query_as(
+        "SELECT allocation_id, count(*) AS disks,
+                sum((snapshot #>> '{profile,vcpus_per_gpu}')::bigint)::bigint AS vcpus,
+                sum((snapshot #>> '{profile,memory_mib_per_gpu}')::bigint)::bigint AS memory_mib,
+                sum((snapshot #>> '{bindings,nvme_bytes}')::bigint)::bigint AS disk_bytes
+           FROM claims WHERE allocation_id = ANY ($1) AND kind = 'slot'
+          GROUP BY allocation_id
+         HAVING bool_and(snapshot #>> '{profile,vcpus_per_gpu}' IS NOT NULL
+                         AND snapshot #>> '{profile,memory_mib_per_gpu}' IS NOT NULL
+                         AND snapshot #>> '{bindings,nvme_bytes}' IS NOT NULL)",
+    )
+    .bind(allocation_ids)
+    .fetch_all(conn)
+    .await?;
+    let by_id = |of: Of| (of.allocation_id, of.resources);
+    Ok(rows.into_iter().map(by_id).collect())
 }
 
 /// Whether anything is still done for an allocation; the repair of a slot is not for it.

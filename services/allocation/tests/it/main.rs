@@ -4,7 +4,9 @@
 mod api_admin;
 mod api_batch;
 mod api_create;
+mod api_protection;
 mod api_read;
+mod api_tenants;
 mod api_wait;
 mod board;
 mod catalog;

@@ -158,8 +158,8 @@ pub(super) async fn begin(
              INSERT INTO timeline_heads (allocation_id, last) VALUES ($1, 1)
              ON CONFLICT (allocation_id) DO UPDATE SET last = timeline_heads.last + 1 RETURNING last),
          told AS (
-             INSERT INTO timeline (allocation_id, sequence, step, state, percent, message, ended_at)
-             SELECT $1, last, 'reserve', 'done', 100, $19, clock_timestamp() FROM head)
+             INSERT INTO timeline (allocation_id, sequence, step, state, percent, message, ended_at, actor)
+             SELECT $1, last, 'reserve', 'done', 100, $19, clock_timestamp(), coalesce($21, '') FROM head)
          INSERT INTO audit (id, principal, action, resource, resource_id, request_id, detail, address, user_agent, region)
          SELECT $20, $21, 'allocation.create', 'allocation', $1::text, $18, $22, $24, $25, $26 WHERE $21 IS NOT NULL",
     )

@@ -1,11 +1,11 @@
-//! The claims and node tasks of an allocation, and its forced release.
+//! Allocations of all projects: the claims and node tasks of one, and its end.
 use jiff::Timestamp;
 use reqwest::Method;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::Session;
-use crate::allocation::{self, Allocation, Among};
+use super::{Session, tenants};
+use crate::allocation::Allocation;
 use crate::api::{number, parse};
 use crate::commands::place;
 use crate::failure::Failure;
@@ -45,9 +45,15 @@ pub struct NodeTask {
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
+    /// List the allocations of all projects, newest first.
+    List(tenants::List),
+    /// Stop the VM of an allocation of any project. Its members see the reason, and can start it again.
+    Stop(tenants::Change),
+    /// Release an allocation of any project: its disks are wiped. Its members see the reason. This cannot be undone.
+    Release(tenants::Change),
     /// Show the node, claims and node tasks of an allocation.
     Show {
-        /// Full id of the allocation.
+        /// Name, id, or unique prefix of the id; the full id of one that has ended.
         allocation: String,
     },
     /// End an allocation whose host is lost. Its slots stay disabled until a repair has wiped them.
@@ -56,7 +62,7 @@ pub enum Command {
 
 #[derive(Debug, clap::Args)]
 pub struct ForceRelease {
-    /// Full id of the allocation.
+    /// Name, id, or unique prefix of the id; the full id of one that has ended.
     allocation: String,
     /// What became of the host; you attest it.
     #[arg(long, value_enum)]
@@ -108,13 +114,16 @@ struct Released {
 
 pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
+        Command::List(flags) => tenants::list(session, flags).await,
+        Command::Stop(flags) => tenants::change(session, &flags, tenants::Verb::Stop).await,
+        Command::Release(flags) => tenants::change(session, &flags, tenants::Verb::Release).await,
         Command::Show { allocation } => show(session, &allocation).await,
         Command::ForceRelease(flags) => force_release(session, &flags).await,
     }
 }
 
 async fn force_release(session: &Session, flags: &ForceRelease) -> Result<(), Failure> {
-    let id = allocation::resolve(&session.api, Among::All, &flags.allocation).await?;
+    let id = tenants::resolve(session, &flags.allocation).await?;
     let mut body = json!({ "host_fate": flags.host.wire(), "reason": flags.reason });
     if let Some(end) = flags.billing_end {
         body["billing_end_time"] = end.to_string().into();
@@ -165,7 +174,7 @@ async fn force_release(session: &Session, flags: &ForceRelease) -> Result<(), Fa
 }
 
 async fn show(session: &Session, given: &str) -> Result<(), Failure> {
-    let id = allocation::resolve(&session.api, Among::All, given).await?;
+    let id = tenants::resolve(session, given).await?;
     let answer = session.api.get(&["admin", "allocations", &id], &[]).await?;
     if session.json() {
         print_json(&answer);

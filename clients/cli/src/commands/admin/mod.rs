@@ -15,6 +15,7 @@ mod queue;
 mod quota;
 mod reservations;
 mod slots;
+mod tenants;
 mod trail;
 
 use super::{Session, done};
@@ -55,7 +56,7 @@ pub enum Command {
     Preservation(plans::Preservation),
     /// Explain for each node whether a launch fits on it.
     Explain(super::explain::Flags),
-    /// Allocations with their node, claims and tasks.
+    /// Allocations of all projects, with their node, claims and tasks.
     #[command(subcommand)]
     Allocation(allocation::Command),
     /// Queued launch requests.

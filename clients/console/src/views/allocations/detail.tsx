@@ -2,13 +2,13 @@
 import { Suspense, lazy, useRef } from "react";
 import { Link } from "wouter";
 import { useSkus, useUsage } from "../../api/queries";
-import type { Allocation, PlacementConstraints, Sku, TimelineEntry } from "../../api/types";
+import type { Allocation, PlacementConstraints, Sku, TimelineEntry, VmResources } from "../../api/types";
 import { useAllocationWatch } from "../../api/watches";
 import { amountOf, exact, sum } from "../../lib/money";
 import { knownHosts, sshCommand } from "../../lib/ssh";
 import { duration } from "../../lib/time";
 import { bytes, sentence } from "../../lib/text";
-import { Button, Card, Code, CopyButton, Facts, LabMark, MoneyText, Progress, Skeleton, Time } from "../../ui/basics";
+import { Button, Card, Code, CopyButton, Facts, LabMark, MoneyText, Planned, Progress, Skeleton, Time } from "../../ui/basics";
 import { SquareTerminal, TriangleAlert } from "../../ui/icons";
 import { ProblemNote } from "../../ui/problem";
 import { Back, Page } from "../../ui/shell";
@@ -19,7 +19,9 @@ import { LiveMark, WatchProblem } from "../../watch/live";
 import { Actions } from "./actions";
 import { Conditions } from "./conditions";
 import { constraintsText } from "./constraints";
-import { observedIn } from "./operations";
+import { actorOf, observedIn } from "./operations";
+import { Ending } from "./ending";
+import { Rename, nameOf } from "./rename";
 import { StateBadge, isEnded, isBaremetal, overallPercent } from "./state";
 import { Timeline } from "./timeline";
 
@@ -28,9 +30,10 @@ const Sessions = lazy(() => import("../../terminal/sessions"));
 
 const TERMINAL_BUTTON = "terminal-open";
 
-function Running({ allocation }: { allocation: Allocation }) {
+function Running({ allocation, entries }: { allocation: Allocation; entries: TimelineEntry[] }) {
   const { progress, deadline, state } = allocation.status ?? {};
   const percent = overallPercent(allocation);
+  const actor = actorOf(entries);
   if (!progress || percent === undefined) return null;
   return (
     <div className="under-way" role="status">
@@ -41,6 +44,7 @@ function Running({ allocation }: { allocation: Allocation }) {
         </span>
       </div>
       <Progress value={percent} label={state === "releasing" ? "Release" : "Launch"} />
+      {actor && <small className="muted">At the request of {actor}. </small>}
       {deadline && (
         <small className="muted">
           Times out <Time value={deadline} />.
@@ -181,8 +185,16 @@ export function keysText(config: Allocation["config"]): string {
   return ssh_keys.length > 0 ? ssh_keys.map(({ name, fingerprint }) => name || fingerprint).join(", ") : `${ssh_public_keys.length}`;
 }
 
-/** What the VM has, by the SKU as it is now. */
-function sizeRows(sku: Sku | undefined, gpus: number): [string, React.ReactNode][] {
+/** What the VM has; before it is placed by the SKU as it is now. */
+export function sizeRows(resources: VmResources | undefined, sku: Sku | undefined, gpus: number): [string, React.ReactNode][] {
+  if (resources) {
+    const { vcpus = 0, memory_mib = "0", disks = 0, disk_bytes = "0" } = resources;
+    return [
+      ["vCPU", `${vcpus}`],
+      ["Memory", bytes(Number(memory_mib) * 1024 * 1024)],
+      ["Disk", `${bytes(Number(disk_bytes))}, ${disks === 1 ? "1 dedicated disk" : `${disks} dedicated disks`}`],
+    ];
+  }
   const { vcpus_per_gpu = 0, memory_mib_per_gpu = 0 } = sku?.profile ?? {};
   if (!sku || sku.capacity_shape === "baremetal") return [];
   return [
@@ -193,20 +205,24 @@ function sizeRows(sku: Sku | undefined, gpus: number): [string, React.ReactNode]
 }
 
 function Details({ allocation }: { allocation: Allocation }) {
-  const { config, status, metadata, id = "" } = allocation;
+  const { config, status, metadata, creator, id = "" } = allocation;
   return (
-    <Card title="Details">
+    <Card title="Details" aside={<span className="page-actions"><Rename key={allocation.display_name} allocation={allocation} />{!isEnded(allocation) && <Ending key={`${allocation.termination_protection} ${allocation.auto_release_time}`} allocation={allocation} />}</span>}>
       <Facts
         rows={[
+          ["Host name", <code>{config?.name}</code>],
           ["SKU", <>{config?.sku} × {config?.gpu_count}</>],
-          ...sizeRows(useSkus().data?.find(({ code }) => code === config?.sku), config?.gpu_count ?? 0),
+          ...sizeRows(status?.resources, useSkus().data?.find(({ code }) => code === config?.sku), config?.gpu_count ?? 0),
           ["Image", config?.image],
           ["Region", config?.region_code],
           ...placementRow(config?.placement),
           ["Private address", status?.access?.private_ip || "–"],
           ["Created", <Time value={metadata?.create_time} />],
+          ...(creator ? ([["Launched by", creator]] as [string, React.ReactNode][]) : []),
           ["Active", <Time value={status?.active_time} />],
           ...(status?.release_time ? ([["Released", <Time value={status.release_time} />]] as [string, React.ReactNode][]) : []),
+          ...(allocation.termination_protection ? ([["Protection", "A release is refused"]] as [string, React.ReactNode][]) : []),
+          ...(allocation.auto_release_time ? ([["Released at", <Planned value={allocation.auto_release_time} />]] as [string, React.ReactNode][]) : []),
           ...labelsRow(metadata?.labels),
           ["SSH keys", keysText(config)],
           ["ID", <span className="id-line"><code title={id}>{id}</code><CopyButton text={id} label="Copy id" /></span>],
@@ -232,6 +248,7 @@ export default function AllocationView({ id }: { id: string }) {
     );
   }
   const open = !isEnded(allocation);
+  const stopper = actorOf(watched.view.entries, "stopping");
   const isRunning = allocation.status?.state === "active" && allocation.status.power === "running" && !isBaremetal(allocation);
   // an open terminal stays with what it shows when the VM stops
   const showsTerminal = terminal && (wasShown.current || isRunning);
@@ -243,10 +260,10 @@ export default function AllocationView({ id }: { id: string }) {
   return (
     <Page
       crumb={crumb}
-      name={allocation.config?.name ?? "Allocation"}
+      name={nameOf(allocation)}
       title={
         <>
-          {allocation.config?.name} <StateBadge allocation={allocation} /> {allocation.status?.lab && <LabMark />}
+          {nameOf(allocation)} <StateBadge allocation={allocation} /> {allocation.status?.lab && <LabMark />}
         </>
       }
       actions={
@@ -259,10 +276,10 @@ export default function AllocationView({ id }: { id: string }) {
       <WatchProblem watched={watched} />
       <Conditions allocation={allocation} admin={admin} />
       <Queued allocation={allocation} />
-      <Running allocation={allocation} />
+      <Running allocation={allocation} entries={watched.view.entries} />
       <Failure allocation={allocation} entries={watched.view.entries} />
       {allocation.status?.power === "stopped" && open && (
-        <p className="notice">Stopped. Billing continues because its GPUs stay allocated. Release the allocation to stop billing.</p>
+        <p className="notice">Stopped{stopper && ` by ${stopper}`}. Billing continues because its GPUs stay allocated. Release the allocation to stop billing.</p>
       )}
       {showsTerminal && (
         <Suspense fallback={<Skeleton lines={8} label="Loading the terminal" />}>

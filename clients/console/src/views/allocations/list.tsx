@@ -18,6 +18,7 @@ import { LiveMark, WatchProblem } from "../../watch/live";
 import { BulkActions } from "./bulk";
 import { insteadOfRows, rowsOf } from "./rows";
 import { filtered } from "./selection";
+import { nameOf } from "./rename";
 import { StateBadge, overallPercent } from "./state";
 
 const STATES = ["requested", "reserved", "provisioning", "active", "releasing", "released", "failed"];
@@ -27,7 +28,7 @@ function Row({ allocation, cost, places, chosen, choose }: { allocation: Allocat
   const { config, status, metadata } = allocation;
   const percent = overallPercent(allocation);
   return (
-    <LinkRow to={`/allocations/${allocation.id}`} name={config?.name} mark={status?.lab && <LabMark />} before={<input type="checkbox" aria-label={`Select ${config?.name}`} checked={chosen} onChange={(event) => choose(event.target.checked)} />}>
+    <LinkRow to={`/allocations/${allocation.id}`} name={nameOf(allocation)} mark={status?.lab && <LabMark />} before={<input type="checkbox" aria-label={`Select ${config?.name}`} checked={chosen} onChange={(event) => choose(event.target.checked)} />}>
       <td className="state-cell">
         <StateBadge allocation={allocation} />
         {percent !== undefined && (

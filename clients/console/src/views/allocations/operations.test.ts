@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { observedIn, operationsOf } from "./operations";
+import { actorOf, actorText, observedIn, operationsOf } from "./operations";
 
 const titles = (steps: string[]) => operationsOf(steps.map((step, index) => ({ step, sequence: String(index + 1) }))).map(({ title, entries }) => [title, entries.length]);
 
@@ -16,6 +16,21 @@ it("a failed launch shows what the host saw last of the guest", () => {
   const error = { message: "no login as u_1 in time: the guest refuses the relay key" };
   expect(observedIn([{ step: "provision.start" }, { step: "provision.wait_login", state: "failed", error }, { step: "failed" }])).toBe(error.message);
   expect(observedIn([{ step: "provision.start" }])).toBeUndefined();
+});
+
+it("a timeline says who asked for what runs now, and names no operator", () => {
+  const entries = [
+    { step: "reserve", actor: "user:alice" },
+    { step: "stopping", actor: "operator", reason: "new fans" },
+    { step: "stopped" },
+    { step: "starting", actor: "user:bob" },
+    { step: "start.start" },
+  ];
+  expect(actorOf(entries)).toBe("user:bob");
+  expect(actorOf(entries, "stopping")).toBe("an operator");
+  expect(actorOf(entries.slice(0, 1))).toBe("user:alice");
+  expect(actorOf([{ step: "stopped" }])).toBe("");
+  expect(actorText({})).toBe("");
 });
 
 it("the same operation twice is two, and a guest that shuts itself down is one", () => {

@@ -30,6 +30,17 @@ export function observedIn(entries: TimelineEntry[]): string | undefined {
   return entries.findLast(({ error }) => error?.message)?.error?.message;
 }
 
+/** Who asked for it, as a reader knows them; empty: the platform itself. */
+export function actorText({ actor = "" }: TimelineEntry): string {
+  return actor === "operator" ? "an operator" : actor;
+}
+
+/** Who asked for the operation that began last, or for the last one of a step; empty: the platform itself. */
+export function actorOf(entries: TimelineEntry[], step = ""): string {
+  const begun = entries.findLast((entry) => (step ? entry.step === step : entry.step === "reserve" || entry.step === "queued" || (entry.step ?? "") in BEGIN));
+  return begun ? actorText(begun) : "";
+}
+
 /** The operations in the order in which they began; `entries` are by sequence. */
 export function operationsOf(entries: TimelineEntry[]): Operation[] {
   const operations: Operation[] = [];

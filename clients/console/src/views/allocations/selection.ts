@@ -10,9 +10,9 @@ export interface ListFilter {
 
 export function filtered(allocations: Allocation[], { search, state }: ListFilter): Allocation[] {
   const words = search.toLowerCase().split(/\s+/).filter(Boolean);
-  return allocations.filter(({ id, config, status, metadata }) => {
+  return allocations.filter(({ id, display_name, config, status, metadata }) => {
     const labels = Object.entries(metadata?.labels ?? {}).map(([key, value]) => `${key}=${value}`);
-    const text = [config?.name, id, config?.sku, config?.image, config?.region_code, ...labels].join(" ").toLowerCase();
+    const text = [display_name, config?.name, id, config?.sku, config?.image, config?.region_code, ...labels].join(" ").toLowerCase();
     return words.every((word) => text.includes(word)) && (!state || status?.state === state);
   });
 }

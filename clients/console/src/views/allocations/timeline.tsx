@@ -4,12 +4,13 @@ import { between, clockTime, fullTime } from "../../lib/time";
 import { Card, Empty, Progress } from "../../ui/basics";
 import { Check, TriangleAlert } from "../../ui/icons";
 import { useNow } from "../../ui/use-now";
-import { operationsOf } from "./operations";
+import { actorText, operationsOf } from "./operations";
 
 const WORTH_SHOWING_MS = 50;
 
 function Entry({ entry, now }: { entry: TimelineEntry; now: number }) {
-  const { time = "", end_time, state, message, error, percent = 0 } = entry;
+  const { time = "", end_time, state, message, error, percent = 0, reason } = entry;
+  const actor = actorText(entry);
   const took = (end_time ? Date.parse(end_time) : now) - Date.parse(time);
   return (
     <li className={`entry ${state}`}>
@@ -21,6 +22,12 @@ function Entry({ entry, now }: { entry: TimelineEntry; now: number }) {
           {message}
           {state === "failed" && <span className="visually-hidden"> Failed.</span>}
         </p>
+        {actor && (
+          <p className="muted">
+            By {actor}
+            {reason && `: ${reason}`}
+          </p>
+        )}
         {state === "running" && percent > 0 && <Progress value={percent} label={message ?? "Progress"} />}
         {error && <p className="entry-error">{error.message}</p>}
       </div>

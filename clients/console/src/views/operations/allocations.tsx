@@ -1,34 +1,40 @@
-/** The allocations of all projects that have capacity, for operators. */
+/** The allocations of all projects, for operators: found by state, project and node, stopped and released with a reason. */
 import { Link } from "wouter";
 import { useProjects } from "../../api/queries";
-import type { Allocation, InventoryNode } from "../../api/types";
+import { type TenantAllocation, useTenantAllocations } from "../../api/tenants";
+import type { InventoryNode } from "../../api/types";
+import { nodesOf, useFleetWatch } from "../../api/watches";
 import { plural, sentence } from "../../lib/text";
 import { Button, Empty, LabMark, Skeleton, Time } from "../../ui/basics";
 import { Cpu, Search } from "../../ui/icons";
 import { SearchBox, Select } from "../../ui/form";
+import { ProblemNote } from "../../ui/problem";
 import { ProjectName } from "../../ui/project";
 import { Page } from "../../ui/shell";
 import { type Column, TableCard } from "../../ui/table";
-import { useQueryReset, useQueryState } from "../../ui/use-query-state";
-import { LiveMark, WatchProblem } from "../../watch/live";
+import { useQueryReset, useQueryState, useQuerySwitch } from "../../ui/use-query-state";
 import { ForceRelease } from "../allocations/force-release";
-import { StateBadge, isHostLost } from "../allocations/state";
-import { MOST, useWork } from "./use-work";
+import { Operate } from "../allocations/operate";
+import { nameOf } from "../allocations/rename";
+import { StateBadge, isEnded, isHostLost } from "../allocations/state";
 import { workMatches } from "./work";
 
 const COLUMNS: Column[] = ["Name", "Project", "State", "SKU", ["Node", "optional"], ["Created", "number optional"], ["Actions", "number"]];
-const STATES = ["reserved", "provisioning", "active", "releasing"];
+const STATES = ["requested", "reserved", "provisioning", "active", "releasing", "released", "failed"];
+const FILTERS = ["search", "state", "project", "node"];
 
-function Row({ allocation, node }: { allocation: Allocation; node: InventoryNode | undefined }) {
-  const { id = "", config, status, metadata } = allocation;
-  const name = config?.name ?? id;
+function Row({ one: { allocation = {}, node_id = "" }, node }: { one: TenantAllocation; node: InventoryNode | undefined }) {
+  const { id = "", config, status, metadata, creator, display_name } = allocation;
+  const lost = isHostLost(allocation);
   return (
     <tr>
       <td className="tight" title={id}>
-        <strong>{name}</strong> {status?.lab && <LabMark />}
+        <strong>{nameOf(allocation)}</strong> {status?.lab && <LabMark />}
+        {display_name && <small className="muted block">{config?.name}</small>}
       </td>
       <td>
         <ProjectName id={config?.project_id} />
+        {creator && <small className="muted block">by {creator}</small>}
       </td>
       <td className="state-cell">
         <StateBadge allocation={allocation} />
@@ -37,64 +43,104 @@ function Row({ allocation, node }: { allocation: Allocation; node: InventoryNode
             Times out <Time value={status.deadline} />
           </small>
         )}
+        {status?.conditions?.map(({ type, message }) => (
+          <small key={type} className="muted">
+            {message}
+          </small>
+        ))}
       </td>
       <td className="tight">
         {config?.sku} <span className="muted">× {config?.gpu_count}</span>
       </td>
-      <td className="optional">{node ? <Link href={`/admin/nodes/${node.id}`}>{node.config?.hostname}</Link> : "–"}</td>
+      <td className="optional">{node_id ? <Link href={`/admin/nodes/${node_id}`}>{node?.config?.hostname ?? node_id.slice(0, 8)}</Link> : "–"}</td>
       <td className="number optional">
         <Time value={metadata?.create_time} />
       </td>
-      <td className="number">{isHostLost(allocation) ? <ForceRelease small id={id} name={name} /> : <span className="muted">–</span>}</td>
+      <td className="number">
+        {isEnded(allocation) || status?.state === "releasing" ? (
+          lost ? (
+            <ForceRelease small id={id} name={config?.name ?? id} />
+          ) : (
+            <span className="muted">–</span>
+          )
+        ) : (
+          <span className="page-actions">{lost ? <ForceRelease small id={id} name={config?.name ?? id} /> : <Operate allocation={allocation} />}</span>
+        )}
+      </td>
     </tr>
   );
 }
 
 export default function AllAllocations() {
-  const { watched, allocations, count, nodeOf, loaded } = useWork();
+  const fleet = useFleetWatch().view;
   const projects = useProjects();
   const [search, setSearch] = useQueryState("search");
   const [state, setState] = useQueryState("state");
-  const clear = useQueryReset(["search", "state"]);
-  const textOf = (allocation: Allocation) => [
-    allocation.id ?? "",
-    projects.find(({ id }) => id === allocation.config?.project_id)?.slug ?? allocation.config?.project_id ?? "",
-    nodeOf(allocation)?.config?.hostname ?? "",
+  const [project, setProject] = useQueryState("project");
+  const [node, setNode] = useQueryState("node");
+  const [ended, setEnded] = useQuerySwitch("ended");
+  const clear = useQueryReset(FILTERS);
+  const found = useTenantAllocations({ project_id: project, node_id: node, state, include_ended: ended });
+  const listed = found.data?.pages.flatMap(({ allocations = [] }) => allocations) ?? [];
+  const textOf = ({ allocation, node_id = "" }: TenantAllocation) => [
+    allocation?.id ?? "",
+    allocation?.display_name ?? "",
+    allocation?.creator ?? "",
+    projects.find(({ id }) => id === allocation?.config?.project_id)?.slug ?? allocation?.config?.project_id ?? "",
+    fleet?.nodes[node_id]?.config?.hostname ?? node_id,
   ];
-  const shown = allocations.filter((allocation) => workMatches(textOf(allocation), allocation, { search, state }));
+  const shown = listed.filter((one) => workMatches(textOf(one), one.allocation ?? {}, { search, state: "" }));
+  const filtered = search !== "" || state !== "" || project !== "" || node !== "";
   return (
-    <Page title="All allocations" actions={<LiveMark watched={watched} />}>
-      <WatchProblem watched={watched} />
-      {!loaded && !watched.problem && <Skeleton lines={6} label="Loading allocations" />}
-      {loaded && count === 0 && (
-        <Empty icon={<Cpu size={28} />} title="Nothing runs" action={<Link href="/admin/capacity?tab=queue">Show the queue</Link>}>
-          No allocation of any project has capacity now. Requests that wait for capacity are in the queue.
+    <Page
+      title="All allocations"
+      actions={
+        <label className="switch">
+          <input type="checkbox" role="switch" checked={ended} onChange={(event) => setEnded(event.target.checked)} />
+          <span>Show ended</span>
+        </label>
+      }
+    >
+      {found.error && <ProblemNote error={found.error} retry={() => found.refetch()} />}
+      {found.isPending && <Skeleton lines={6} label="Loading allocations" />}
+      {found.data && listed.length === 0 && !filtered && (
+        <Empty icon={<Cpu size={28} />} title="Nothing runs" action={<Link href="/admin/nodes">Show the nodes</Link>}>
+          {ended ? "No project has launched anything yet." : "No allocation of any project has capacity or waits for it. Show ended ones to see earlier allocations."}
         </Empty>
       )}
-      {loaded && count > 0 && (
+      {found.data && (listed.length > 0 || filtered) && (
         <>
           <div className="filters" role="search" aria-label="Allocations">
             <SearchBox label="Search by name, project, SKU, node or id" placeholder="Name, project, SKU, node or id" value={search} onChange={setSearch} />
             <Select label="State" value={state} onChoose={setState} options={[{ value: "", label: "All" }, ...STATES.map((value) => ({ value, label: sentence(value) }))]} />
+            <Select label="Project" value={project} onChoose={setProject} options={[{ value: "", label: "All" }, ...projects.map(({ id, slug }) => ({ value: id, label: slug }))]} />
+            <Select label="Node" value={node} onChoose={setNode} options={[{ value: "", label: "All" }, ...(fleet ? nodesOf(fleet) : []).map(({ id = "", config }) => ({ value: id, label: config?.hostname ?? id }))]} />
           </div>
           {shown.length === 0 ? (
             <Empty icon={<Search size={28} />} title="No allocation matches" action={<Button onClick={clear}>Clear the filters</Button>}>
-              Change the search or the state to see others.
+              Change the search, the state, the project or the node to see others.
             </Empty>
           ) : (
             <TableCard
               label="All allocations"
               columns={COLUMNS}
               foot={
-                <span className="muted" role="status">
-                  {shown.length < count && `${shown.length} of `}
-                  {plural(count, "allocation")} with capacity
-                  {count > MOST && `; the newest ${MOST} are listed`}. Owners stop and release theirs; an operator ends one whose host is lost.
-                </span>
+                <>
+                  <span className="muted" role="status">
+                    {shown.length < listed.length && `${shown.length} of `}
+                    {plural(listed.length, "allocation")}
+                    {found.hasNextPage ? ", and more" : ""}
+                  </span>
+                  {found.hasNextPage && (
+                    <Button small busy={found.isFetchingNextPage} onClick={() => found.fetchNextPage()}>
+                      Show more
+                    </Button>
+                  )}
+                </>
               }
             >
-              {shown.map((allocation) => (
-                <Row key={allocation.id} allocation={allocation} node={nodeOf(allocation)} />
+              {shown.map((one) => (
+                <Row key={one.allocation?.id} one={one} node={fleet?.nodes[one.node_id ?? ""]} />
               ))}
             </TableCard>
           )}

@@ -153,7 +153,7 @@ async fn p5_service_killed_in_clean_up() {
             let deps = world.deps(world.pool.clone(), World::config());
             reconcile::node(&deps, world.node_id).await
         };
-        let found = lives.through(Some(death.clone()), compare).await;
+        let found = Box::pin(lives.through(Some(death.clone()), compare)).await;
         assert_eq!(
             found.expect("compared"),
             [Finding::LeakedDomain(id)],

@@ -1,0 +1,39 @@
+//! `rename`: the name for people of an allocation.
+use reqwest::Method;
+use serde_json::json;
+
+use super::Session;
+use crate::allocation::AllocationRef;
+use crate::failure::Failure;
+
+#[derive(Debug, clap::Args)]
+pub struct Flags {
+    #[command(flatten)]
+    of: AllocationRef,
+    /// New display name, one line; empty: its name is shown again.
+    display_name: String,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
+    let id = flags.of.id(&session.api).await?;
+    let name = &flags.display_name;
+    let answer = session
+        .api
+        .change(
+            Method::PATCH,
+            &["allocations", &id],
+            &json!({ "display_name": name }),
+            &session.key,
+        )
+        .await?;
+    let sentence = match name.trim() {
+        "" => format!("{id} has no display name now."),
+        name => format!("{id} is now called {name}. Its host name stays."),
+    };
+    super::done(session, &answer, &sentence);
+    Ok(())
+}

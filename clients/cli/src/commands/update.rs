@@ -1,0 +1,78 @@
+//! `update`: the protection of an allocation from release, and the time of its release.
+use jiff::Timestamp;
+use reqwest::Method;
+use serde_json::json;
+
+use super::Session;
+use super::launch::parse_deadline;
+use crate::allocation::{Allocation, AllocationRef};
+use crate::api::parse;
+use crate::failure::Failure;
+use crate::output::{print_json, time};
+
+#[derive(Debug, clap::Args)]
+pub struct Flags {
+    #[command(flatten)]
+    of: AllocationRef,
+    #[command(flatten)]
+    change: Change,
+}
+
+/// What changes.
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = true)]
+pub struct Change {
+    /// Refuse to release it.
+    #[arg(long, conflicts_with_all = ["unprotect", "release_at"])]
+    protect: bool,
+    /// Allow to release it.
+    #[arg(long)]
+    unprotect: bool,
+    /// Release it after so long or at a time: 90m, 8h, 3d, 2027-01-31T12:00:00Z.
+    #[arg(long, value_name = "TIME", value_parser = parse_deadline, conflicts_with = "no_release")]
+    release_at: Option<Timestamp>,
+    /// Do not release it by itself any more.
+    #[arg(long)]
+    no_release: bool,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
+    let id = flags.of.id(&session.api).await?;
+    let change = &flags.change;
+    let mut body = json!({});
+    if change.protect || change.unprotect {
+        body["termination_protection"] = change.protect.into();
+    }
+    if let Some(at) = change.release_at {
+        body["auto_release_time"] = json!(at);
+    }
+    if change.no_release {
+        body["no_auto_release"] = true.into();
+    }
+    let answer = session
+        .api
+        .change(Method::PATCH, &["allocations", &id], &body, &session.key)
+        .await?;
+    if session.json() {
+        print_json(&answer);
+        return Ok(());
+    }
+    let allocation: Allocation = parse(&answer)?;
+    let protection = if allocation.termination_protection {
+        "protected from release"
+    } else {
+        "not protected from release"
+    };
+    match allocation.auto_release_time {
+        Some(at) => say!(
+            "{id} is {protection}. It is released at {}.",
+            time(Some(at))
+        ),
+        None => say!("{id} is {protection}. It is not released by itself."),
+    }
+    Ok(())
+}

@@ -1,0 +1,270 @@
+//! Service accounts and their API keys, organisations, and the user's own SSH key by default.
+use crate::support::{World, allocation};
+use serde_json::{Value, json};
+
+const PROJECT: &str = "01930000-0007-7000-8000-000000000007";
+const ACCOUNT: &str = "01930000-0004-7000-8000-000000000004";
+const API_KEY: &str = "01930000-0003-7000-8000-000000000003";
+
+fn world() -> World {
+    let world = World::new();
+    world.get(
+        "/api/v1/whoami",
+        json!({ "projects": [{ "id": PROJECT, "slug": "vision" }] }),
+    );
+    world.get(
+        &accounts(),
+        json!({ "service_accounts": [
+            { "id": ACCOUNT, "slug": "ci", "role": "member", "principal": "service:ci.1", "description": "Pipelines" },
+            { "id": "a2", "slug": "old", "role": "viewer", "disable_time": "2026-01-31T12:00:00Z" },
+        ] }),
+    );
+    world
+}
+
+fn accounts() -> String {
+    format!("/api/v1/projects/{PROJECT}/service-accounts")
+}
+
+fn keys() -> String {
+    format!("{}/{ACCOUNT}/api-keys", accounts())
+}
+
+fn last(world: &World) -> (String, String, Value) {
+    let sent = world.changes().pop().expect("sent");
+    assert!(sent.key.is_some());
+    assert_eq!(sent.authorization.as_deref(), Some("Bearer user-token"));
+    (sent.method, sent.target, sent.body)
+}
+
+#[test]
+fn service_accounts_are_created_listed_and_disabled_by_their_slugs() {
+    let world = world();
+    let ran = world.run(&["service-account", "list"]).ok();
+    assert!(
+        ran.out.contains("service:ci.1") && ran.out.contains("disabled"),
+        "{ran:?}"
+    );
+    world.on("POST", &accounts(), [(200, json!({ "id": "a3" }))]);
+    let create = [
+        "service-account",
+        "create",
+        "etl",
+        "--role",
+        "viewer",
+        "--project",
+        "vision",
+    ];
+    let ran = world.run(&create).ok();
+    assert!(ran.out.contains("gpuaas api-key create etl"), "{ran:?}");
+    let body = json!({ "slug": "etl", "role": "viewer", "description": "" });
+    assert_eq!(last(&world), ("POST".into(), accounts(), body));
+    for verb in ["disable", "enable"] {
+        let path = format!("{}/{ACCOUNT}:{verb}", accounts());
+        world.on("POST", &path, [(200, json!({ "id": ACCOUNT }))]);
+        let ran = world.run(&["service-account", verb, "ci"]).ok();
+        assert_eq!(ran.out, format!("ci is {verb}d.\n"));
+        assert_eq!(last(&world).1, path);
+    }
+    let path = format!("{}/{ACCOUNT}", accounts());
+    world.on("DELETE", &path, [(200, json!({}))]);
+    world.run(&["service-account", "delete", ACCOUNT]).ok();
+    assert_eq!(last(&world).0, "DELETE");
+    let ran = world.run(&["service-account", "disable", "cl"]);
+    assert!(
+        ran.code == 3 && ran.err.contains("did you mean ci?"),
+        "{ran:?}"
+    );
+    world.get(&accounts(), json!({ "service_accounts": [] }));
+    let ran = world.run(&["service-account", "list"]).ok();
+    assert!(ran.out.contains("gpuaas service-account create"), "{ran:?}");
+}
+
+#[test]
+fn an_api_key_is_printed_once_and_alone() {
+    let world = world();
+    let made = json!({ "id": API_KEY, "key": "gpuaas_1_secret", "prefix": "gpuaas_1" });
+    let again = json!({ "id": API_KEY, "prefix": "gpuaas_1" });
+    world.on("POST", &keys(), [(200, made.clone()), (200, again)]);
+    let create = [
+        "api-key", "create", "ci", "--scope", "read", "--scope", "write",
+    ];
+    let until = ["--expires", "2027-01-31T12:00:00Z", "--name", "pipeline"];
+    let ran = world.run(&[&create[..], &until].concat()).ok();
+    assert_eq!(ran.out, "gpuaas_1_secret\n", "nothing else is printed");
+    assert!(ran.err.contains("shown once"), "{ran:?}");
+    let body = json!({ "display_name": "pipeline", "scopes": ["read", "write"], "expire_time": "2027-01-31T12:00:00Z" });
+    assert_eq!(last(&world), ("POST".into(), keys(), body));
+    let ran = world.run(&create);
+    assert!(
+        ran.code == 2 && ran.err.contains("not shown again"),
+        "{ran:?}"
+    );
+    assert_eq!(
+        last(&world).2,
+        json!({ "display_name": "", "scopes": ["read", "write"] })
+    );
+    world.on("POST", &keys(), [(200, made)]);
+    let ran = world
+        .run(&[&create[..], &["--output", "json"]].concat())
+        .ok();
+    let printed: Value = serde_json::from_str(&ran.out).expect("JSON");
+    assert_eq!(printed["key"], "gpuaas_1_secret");
+    for bad in [
+        &["api-key", "create", "ci"][..],
+        &["api-key", "create", "ci", "--scope", "root"],
+    ] {
+        assert_eq!(world.run(bad).code, 2, "{bad:?}");
+    }
+}
+
+#[test]
+fn api_keys_are_listed_with_last_use_rotated_and_disabled_by_name() {
+    let world = world();
+    world.get(
+        &keys(),
+        json!({ "api_keys": [
+            { "id": API_KEY, "display_name": "pipeline", "prefix": "gpuaas_1", "scopes": ["read", "write"], "last_used_time": "2026-01-31T12:00:00Z" },
+            { "id": "k2", "display_name": "gone", "prefix": "gpuaas_2", "scopes": ["read"], "expire_time": "2020-01-31T12:00:00Z" },
+            { "id": "k3", "display_name": "gone", "prefix": "gpuaas_3", "scopes": ["read"], "disable_time": "2026-01-31T12:00:00Z" },
+        ] }),
+    );
+    let ran = world.run(&["api-key", "list", "ci"]).ok();
+    for shown in [
+        "read,write",
+        "2026-01-31",
+        "expired",
+        "disabled",
+        "never",
+        "active",
+    ] {
+        assert!(ran.out.contains(shown), "{shown}: {}", ran.out);
+    }
+    let rotate = format!("{}/{API_KEY}:rotate", keys());
+    world.on(
+        "POST",
+        &rotate,
+        [(200, json!({ "id": "k4", "key": "gpuaas_4_secret" }))],
+    );
+    let ran = world
+        .run(&["api-key", "rotate", "ci", "pipeline", "--overlap", "1h"])
+        .ok();
+    assert_eq!(ran.out, "gpuaas_4_secret\n");
+    assert_eq!(
+        last(&world),
+        ("POST".into(), rotate, json!({ "overlap": "3600s" }))
+    );
+    let disable = format!("{}/{API_KEY}:disable", keys());
+    world.on("POST", &disable, [(200, json!({ "id": API_KEY }))]);
+    let ran = world.run(&["api-key", "disable", "ci", "gpuaas_1"]).ok();
+    assert_eq!(ran.out, "gpuaas_1 is disabled.\n");
+    assert_eq!(
+        world.run(&["api-key", "disable", "ci", "gone"]).code,
+        2,
+        "two have this name"
+    );
+    assert_eq!(world.run(&["api-key", "disable", "ci", "nothing"]).code, 3);
+    world.get(&keys(), json!({ "api_keys": [] }));
+    let ran = world.run(&["api-key", "list", "ci"]).ok();
+    assert!(
+        ran.out.contains("gpuaas api-key create ci --scope read"),
+        "{ran:?}"
+    );
+}
+
+#[test]
+fn organisations_are_listed_renamed_and_show_their_members() {
+    let world = world();
+    world.get(
+        "/api/v1/organisations",
+        json!({ "organisations": [{ "id": "o1", "slug": "acme", "role": "owner", "state": "active", "display_name": "Acme" }] }),
+    );
+    assert!(
+        world
+            .run(&["organisation", "list"])
+            .ok()
+            .out
+            .contains("acme")
+    );
+    world.on(
+        "PATCH",
+        "/api/v1/organisations/o1",
+        [(200, json!({ "id": "o1" }))],
+    );
+    world
+        .run(&["organisation", "rename", "acme", "Acme Research"])
+        .ok();
+    assert_eq!(last(&world).2, json!({ "display_name": "Acme Research" }));
+    world.get(
+        "/api/v1/organisations/o1/members",
+        json!({ "members": [{ "member_id": "m1", "principal": "user:bob", "role": "owner" }] }),
+    );
+    let ran = world.run(&["organisation", "members", "acme"]).ok();
+    assert!(ran.out.contains("user:bob"), "{ran:?}");
+    assert_eq!(world.run(&["organisation", "members", "acne"]).code, 3);
+}
+
+/// A home folder with an SSH key.
+fn home(world: &World, key: Option<&str>) -> std::path::PathBuf {
+    let home = world.path("home");
+    std::fs::create_dir_all(home.join(".ssh")).expect("a folder");
+    if let Some(line) = key {
+        std::fs::write(home.join(".ssh/id_ed25519.pub"), line).expect("write");
+    }
+    home
+}
+
+#[test]
+fn the_users_own_key_is_kept_by_default_under_the_name_of_its_comment() {
+    let world = world();
+    let home = home(&world, Some("ssh-ed25519 AAAA alice@laptop\n"));
+    world.on("POST", "/api/v1/ssh-keys", [(200, json!({ "id": "k" }))]);
+    for verb in ["create", "add"] {
+        let mut command = world.command(&["ssh-key", verb]);
+        let ran = command.env("HOME", &home).output().expect("it runs");
+        let told = String::from_utf8_lossy(&ran.stderr);
+        assert!(ran.status.success(), "{told}");
+        assert!(
+            told.contains(".ssh/id_ed25519.pub") && told.contains("--file FILE"),
+            "{told}"
+        );
+        let body = json!({ "name": "alice-laptop", "public_key": "ssh-ed25519 AAAA alice@laptop" });
+        assert_eq!(last(&world).2, body);
+    }
+}
+
+#[test]
+fn a_launch_without_a_key_in_ssh_takes_the_kept_ones_and_says_so() {
+    let world = world();
+    let home = home(&world, None);
+    world.get(
+        "/api/v1/regions",
+        json!({ "regions": [{ "code": "lab", "enabled": true }] }),
+    );
+    world.get(
+        "/api/v1/ssh-keys",
+        json!({ "ssh_keys": [{ "id": "k", "name": "laptop" }] }),
+    );
+    world.on(
+        "POST",
+        "/api/v1/allocations",
+        [(200, allocation("requested"))],
+    );
+    let launch = ["launch", "--sku", "s", "--image", "i"];
+    let mut command = world.command(&launch);
+    let ran = command.env("HOME", &home).output().expect("it runs");
+    let told = String::from_utf8_lossy(&ran.stderr);
+    assert!(
+        ran.status.success() && told.contains("using your kept keys: laptop"),
+        "{told}"
+    );
+    let body = last(&world).2;
+    assert_eq!(
+        (&body["ssh_key_names"], &body["ssh_public_keys"]),
+        (&json!(["laptop"]), &json!([]))
+    );
+    world.get("/api/v1/ssh-keys", json!({ "ssh_keys": [] }));
+    let mut command = world.command(&launch);
+    let ran = command.env("HOME", &home).output().expect("it runs");
+    assert_eq!(ran.status.code(), Some(2), "no key at all");
+}

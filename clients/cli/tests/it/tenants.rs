@@ -1,0 +1,198 @@
+//! Allocations of all projects, and names for people.
+use crate::support::{World, allocation};
+use serde_json::{Value, json};
+
+const PROJECT: &str = "01930000-0007-7000-8000-000000000007";
+const NODE: &str = "01930000-0009-7000-8000-000000000009";
+const ID: &str = "01930000-0001-7000-8000-000000000001";
+const ALL: &str = "/api/v1/admin/allocations";
+
+fn one(id: &str, name: &str, project: &str) -> Value {
+    let mut one = allocation("active");
+    one["id"] = json!(id);
+    one["config"]["name"] = json!(name);
+    one["config"]["project_id"] = json!(project);
+    json!({ "allocation": one, "node_id": NODE })
+}
+
+fn world() -> World {
+    let world = World::new();
+    world.get(
+        "/api/v1/admin/projects",
+        json!({ "projects": [{ "id": PROJECT, "slug": "vision" }] }),
+    );
+    world.get(
+        "/api/v1/admin/nodes",
+        json!({ "nodes": [{ "id": NODE, "config": { "hostname": "gpu-07" }, "status": {} }] }),
+    );
+    world.get(
+        ALL,
+        json!({ "allocations": [one(ID, "trainer", PROJECT), one("0193ffff", "twin", PROJECT), one("0193eeee", "twin", "p2")] }),
+    );
+    world
+}
+
+#[test]
+fn operators_list_the_allocations_of_all_projects() {
+    let world = world();
+    let ran = world.run(&["admin", "allocation", "list"]).ok();
+    for shown in ["trainer", "vision", "gpu-07", "active, running"] {
+        assert!(ran.out.contains(shown), "{shown}: {}", ran.out);
+    }
+    let filters = [
+        "--project",
+        "vision",
+        "--node",
+        "gpu-07",
+        "--state",
+        "active",
+        "--all",
+    ];
+    let list = ["admin", "allocation", "list"];
+    world.run(&[&list[..], &filters].concat()).ok();
+    let sent = world.seen();
+    let asked = sent
+        .iter()
+        .rev()
+        .find(|one| one.target.starts_with(&format!("{ALL}?")));
+    let asked = &asked.expect("asked").target;
+    for part in [
+        format!("project_id={PROJECT}"),
+        format!("node_id={NODE}"),
+        "state=active".into(),
+        "include_ended=true".into(),
+    ] {
+        assert!(asked.contains(&part), "{part}: {asked}");
+    }
+    let ran = world.run(&[&list[..], &["--output", "name"]].concat()).ok();
+    assert_eq!(ran.out.lines().next(), Some(ID));
+    assert_eq!(
+        world.run(&[&list[..], &["--state", "gone"]].concat()).code,
+        2
+    );
+}
+
+#[test]
+fn an_operator_stops_and_releases_with_a_reason() {
+    let world = world();
+    for (verb, state) in [("stop", "active"), ("release", "releasing")] {
+        let path = format!("{ALL}/{ID}:{verb}");
+        world.on("POST", &path, [(200, allocation(state))]);
+        assert_eq!(
+            world.run(&["admin", "allocation", verb, "trainer"]).code,
+            2,
+            "no reason"
+        );
+        let ran = world
+            .run(&[
+                "admin",
+                "allocation",
+                verb,
+                "trainer",
+                "--reason",
+                "new fans",
+            ])
+            .ok();
+        assert!(
+            ran.out.contains(state) && ran.out.contains("see the reason"),
+            "{ran:?}"
+        );
+        let sent = world.changes().pop().expect("sent");
+        assert!(sent.key.is_some());
+        assert_eq!(sent.authorization.as_deref(), Some("Bearer admin-token"));
+        assert_eq!(
+            (sent.target, sent.body),
+            (path, json!({ "reason": "new fans" }))
+        );
+    }
+    let ran = world.run(&["admin", "allocation", "stop", "twin", "--reason", "r"]);
+    assert!(
+        ran.code == 2 && ran.err.contains("several projects"),
+        "{ran:?}"
+    );
+    let ran = world.run(&["admin", "allocation", "stop", "trainre", "--reason", "r"]);
+    assert!(
+        ran.code == 3 && ran.err.contains("did you mean trainer?"),
+        "{ran:?}"
+    );
+    let ran = world.run(&["admin", "allocation", "show", "0193"]);
+    assert!(
+        ran.code == 2 && ran.err.contains("enter more of the id"),
+        "{ran:?}"
+    );
+    let path = format!("{ALL}/0193ffff:stop");
+    world.on("POST", &path, [(200, allocation("active"))]);
+    world
+        .run(&["admin", "allocation", "stop", "0193f", "--reason", "r"])
+        .ok();
+}
+
+#[test]
+fn an_allocation_is_protected_from_release_or_ends_at_a_time() {
+    let world = World::new();
+    let path = format!("/api/v1/allocations/{ID}");
+    let mut answer = allocation("active");
+    answer["termination_protection"] = json!(true);
+    world.on("PATCH", &path, [(200, answer)]);
+    let ran = world.run(&["update", ID, "--protect"]).ok();
+    assert!(ran.out.contains("is protected from release"), "{ran:?}");
+    let body = || world.changes().pop().expect("sent").body;
+    assert_eq!(body(), json!({ "termination_protection": true }));
+    world
+        .run(&[
+            "update",
+            ID,
+            "--unprotect",
+            "--release-at",
+            "2027-01-31T12:00:00Z",
+        ])
+        .ok();
+    assert_eq!(
+        body(),
+        json!({ "termination_protection": false, "auto_release_time": "2027-01-31T12:00:00Z" })
+    );
+    world.run(&["update", ID, "--no-release"]).ok();
+    assert_eq!(body(), json!({ "no_auto_release": true }));
+    for bad in [
+        &["update", ID][..],
+        &["update", ID, "--protect", "--unprotect"],
+        &["update", ID, "--protect", "--release-at", "8h"],
+    ] {
+        assert_eq!(world.run(bad).code, 2, "{bad:?}");
+    }
+}
+
+#[test]
+fn an_allocation_is_renamed_and_shows_who_launched_it_and_what_it_has() {
+    let world = World::new();
+    let path = format!("/api/v1/allocations/{ID}");
+    let mut shown = allocation("active");
+    shown["id"] = json!(ID);
+    shown["display_name"] = json!("Run 7");
+    shown["creator"] = json!("user:alice");
+    shown["status"]["resources"] =
+        json!({ "vcpus": 24, "memory_mib": "65536", "disks": 1, "disk_bytes": "1073741824" });
+    world.on("PATCH", &path, [(200, shown.clone())]);
+    let ran = world.run(&["rename", ID, "Run 7"]).ok();
+    assert!(ran.out.contains("is now called Run 7"), "{ran:?}");
+    let sent = world.changes().pop().expect("sent");
+    assert_eq!(
+        (sent.method.as_str(), sent.body),
+        ("PATCH", json!({ "display_name": "Run 7" }))
+    );
+    world.get(&path, shown);
+    world.get(
+        &format!("{path}/timeline"),
+        json!({ "entries": [{ "sequence": "1", "step": "stopping", "state": "done", "message": "Accepted.", "actor": "operator", "reason": "new fans" }] }),
+    );
+    world.get("/api/v1/usage", json!({ "totals": [] }));
+    let ran = world.run(&["show", ID]).ok();
+    for text in [
+        "Run 7",
+        "by user:alice",
+        "24 vCPU, 64.0 GiB memory, 1 disk with 1.0 GiB",
+        "(by an operator: new fans)",
+    ] {
+        assert!(ran.out.contains(text), "{text}: {}", ran.out);
+    }
+}

@@ -1,0 +1,69 @@
+/** Queries and mutations of service accounts and their API keys. */
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { client, unwrap } from "./client";
+import type { components } from "./schema";
+import type { MemberRole } from "./tenancy";
+
+type Schemas = components["schemas"];
+export type ServiceAccount = Schemas["identity.ServiceAccount"];
+export type ApiKey = Schemas["identity.ApiKey"];
+export type Scope = Exclude<Schemas["identity.ApiKeyScope"], "unspecified">;
+
+const PAGE = 500;
+
+/** Scopes with what they allow. */
+export const SCOPES: [Scope, string][] = [
+  ["read", "Read"],
+  ["billing", "Usage, prices and limits"],
+  ["write", "Launch, power, release, reservations"],
+  ["terminal", "Terminals and recordings"],
+  ["manage", "Members, service accounts and keys"],
+];
+
+export function useServiceAccounts(project_id: string) {
+  return useQuery({
+    queryKey: ["service-accounts", project_id],
+    queryFn: () => unwrap(client.GET("/api/v1/projects/{project_id}/service-accounts", { params: { path: { project_id }, query: { page_size: PAGE } } })).then(({ service_accounts = [] }) => service_accounts),
+  });
+}
+
+export function useApiKeys(project_id: string, service_account_id: string) {
+  return useQuery({
+    queryKey: ["api-keys", service_account_id],
+    queryFn: () => unwrap(client.GET("/api/v1/projects/{project_id}/service-accounts/{service_account_id}/api-keys", { params: { path: { project_id, service_account_id }, query: { page_size: PAGE } } })).then(({ api_keys = [] }) => api_keys),
+  });
+}
+
+function useChange<T, R>(change: (value: T) => Promise<R>) {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: change,
+    onSuccess: () => Promise.all(["service-accounts", "api-keys"].map((key) => queries.invalidateQueries({ queryKey: [key] }))),
+  });
+}
+
+export function useCreateAccount(project_id: string) {
+  return useChange((body: { slug: string; role: MemberRole; description: string }) => unwrap(client.POST("/api/v1/projects/{project_id}/service-accounts", { params: { path: { project_id } }, body })));
+}
+
+/** Disables, enables or deletes an account. */
+export function useAccountState({ project_id = "", id: service_account_id = "" }: ServiceAccount) {
+  return useChange((verb: "disable" | "enable" | "delete"): Promise<unknown> => {
+    const params = { path: { project_id, service_account_id } };
+    return verb === "delete"
+      ? unwrap(client.DELETE("/api/v1/projects/{project_id}/service-accounts/{service_account_id}", { params }))
+      : unwrap(client.POST(`/api/v1/projects/{project_id}/service-accounts/{service_account_id}:${verb}`, { params, body: {} }));
+  });
+}
+
+export function useCreateKey({ project_id = "", id: service_account_id = "" }: ServiceAccount) {
+  return useChange((body: { display_name: string; scopes: Scope[]; expire_time?: string }) =>
+    unwrap(client.POST("/api/v1/projects/{project_id}/service-accounts/{service_account_id}/api-keys", { params: { path: { project_id, service_account_id } }, body })),
+  );
+}
+
+export function useKeyVerb({ project_id = "", id: service_account_id = "" }: ServiceAccount) {
+  return useChange(({ verb, key }: { verb: "rotate" | "disable"; key: ApiKey }) =>
+    unwrap(client.POST(`/api/v1/projects/{project_id}/service-accounts/{service_account_id}/api-keys/{api_key_id}:${verb}`, { params: { path: { project_id, service_account_id, api_key_id: key.id ?? "" } }, body: {} })),
+  );
+}

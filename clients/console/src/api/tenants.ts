@@ -1,0 +1,39 @@
+/** Allocations of all projects, as operators see and change them. */
+import { useInfiniteQuery, useMutation, useQueryClient } from "@tanstack/react-query";
+import { client, unwrap } from "./client";
+import type { components } from "./schema";
+import type { AllocationState } from "./types";
+
+export type TenantAllocation = components["schemas"]["allocation.TenantAllocation"];
+
+/** What narrows the list; empty: all. */
+export interface TenantFilter {
+  project_id: string;
+  node_id: string;
+  state: string;
+  include_ended: boolean;
+}
+
+const PAGE = 100;
+const CALM_MS = 5000;
+
+/** The newest first, page by page. */
+export function useTenantAllocations({ state, ...rest }: TenantFilter) {
+  const query = { ...rest, ...(state !== "" && { state: state as AllocationState }), page_size: PAGE };
+  return useInfiniteQuery({
+    queryKey: ["tenant-allocations", query],
+    queryFn: ({ pageParam }) => unwrap(client.GET("/api/v1/admin/allocations", { params: { query: { ...query, page_token: pageParam } } })),
+    initialPageParam: "",
+    getNextPageParam: (last) => last.next_page_token || undefined,
+    refetchInterval: CALM_MS,
+  });
+}
+
+/** Stops or releases an allocation of any project. */
+export function useOperate(allocation_id: string) {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: ({ verb, reason }: { verb: "stop" | "release"; reason: string }) => unwrap(client.POST(`/api/v1/admin/allocations/{allocation_id}:${verb}`, { params: { path: { allocation_id } }, body: { reason } })),
+    onSuccess: () => Promise.all(["tenant-allocations", "admin-allocation", "evacuation", "placement"].map((key) => queries.invalidateQueries({ queryKey: [key] }))),
+  });
+}

@@ -1,0 +1,179 @@
+/** Service accounts of a project and their API keys. */
+import { useState } from "react";
+import { type ApiKey, SCOPES, type Scope, type ServiceAccount, useAccountState, useApiKeys, useCreateAccount, useCreateKey, useKeyVerb, useServiceAccounts } from "../../api/accounts";
+import type { MemberRole } from "../../api/tenancy";
+import { sentence } from "../../lib/text";
+import { Badge, Button, Card, Empty, Planned, Time } from "../../ui/basics";
+import { Confirm } from "../../ui/dialog";
+import { Bot, Plus } from "../../ui/icons";
+import { Loaded } from "../../ui/loaded";
+import { Table } from "../../ui/table";
+import { SelectField, TextField, isSlug, slugProblem } from "../catalog/parts";
+import { RoleField, Secret, roleWord } from "../project/parts";
+import { expiryOf, keyWord } from "./rules";
+
+function NewAccount({ project }: { project: string }) {
+  const create = useCreateAccount(project);
+  const [slug, setSlug] = useState("");
+  const [description, setDescription] = useState("");
+  const [role, setRole] = useState<MemberRole>("member");
+  const run = async () => {
+    await create.mutateAsync({ slug, role, description: description.trim() });
+    setSlug("");
+    setDescription("");
+  };
+  return (
+    <Confirm
+      trigger={
+        <Button kind="primary">
+          <Plus size={15} aria-hidden="true" /> Add a service account
+        </Button>
+      }
+      title="Add a service account"
+      action="Add"
+      ready={isSlug(slug)}
+      run={run}
+    >
+      <p>A program that calls the API by its keys, such as a pipeline.</p>
+      <TextField label="Slug" mono value={slug} onChange={setSlug} problem={slugProblem(slug)} placeholder="ci" />
+      <TextField label="Description" value={description} onChange={setDescription} />
+      <RoleField value={role} onChange={setRole} />
+    </Confirm>
+  );
+}
+
+function NewKey({ account, made }: { account: ServiceAccount; made: (key: ApiKey) => void }) {
+  const create = useCreateKey(account);
+  const [name, setName] = useState("");
+  const [scopes, setScopes] = useState<Scope[]>(["read"]);
+  const [days, setDays] = useState("90");
+  const run = async () => {
+    const expire_time = expiryOf(days, Date.now());
+    made(await create.mutateAsync({ display_name: name.trim(), scopes, ...(expire_time && { expire_time }) }));
+    setName("");
+  };
+  return (
+    <Confirm trigger={<Button small aria-label={`Add a key to ${account.slug}`}>Add a key</Button>} title={`Add a key to ${account.slug}`} action="Add" ready={scopes.length > 0} run={run}>
+      <TextField label="Name" value={name} onChange={setName} />
+      <fieldset className="checks">
+        <legend>Scopes</legend>
+        {SCOPES.map(([scope, word]) => (
+          <label key={scope} className="check">
+            <input type="checkbox" checked={scopes.includes(scope)} onChange={(event) => setScopes(event.target.checked ? [...scopes, scope] : scopes.filter((one) => one !== scope))} /> <span>{word}</span>
+          </label>
+        ))}
+      </fieldset>
+      <SelectField label="Expires" value={days} onChange={setDays} options={[["30", "In 30 days"], ["90", "In 90 days"], ["365", "In a year"], ["", "Never"]]} />
+    </Confirm>
+  );
+}
+
+function KeyState({ api_key }: { api_key: ApiKey }) {
+  const word = keyWord(api_key, Date.now());
+  return <Badge tone={word === "active" ? "good" : "idle"}>{sentence(word)}</Badge>;
+}
+
+function Keys({ account, made }: { account: ServiceAccount; made: (key: ApiKey) => void }) {
+  const verb = useKeyVerb(account);
+  return (
+    <Loaded of={[useApiKeys(account.project_id ?? "", account.id ?? "")]} lines={2} label="Loading API keys">
+      {(keys) =>
+        keys.length === 0 ? (
+          <p className="muted">No key yet. Add one, and give it to the program as its bearer token.</p>
+        ) : (
+          <Table label={`API keys of ${account.slug}`} columns={["Key", "State", ["Scopes", "optional"], ["Last used", "optional"], ["Expires", "optional"], ["Actions", "number"]]}>
+            {keys.map((key) => (
+              <tr key={key.id}>
+                <td>
+                  <strong>{key.display_name || "–"}</strong>
+                  <code className="block breaks">{key.prefix}…</code>
+                </td>
+                <td>
+                  <KeyState api_key={key} />
+                </td>
+                <td className="optional">{key.scopes?.join(", ")}</td>
+                <td className="optional">{key.last_used_time ? <Time value={key.last_used_time} /> : "Never"}</td>
+                <td className="optional">{key.expire_time ? <Planned value={key.expire_time} short /> : "Never"}</td>
+                <td className="number">
+                  {keyWord(key, Date.now()) === "active" && (
+                    <span className="page-actions">
+                      <Confirm trigger={<Button small aria-label={`Rotate ${key.display_name}`}>Rotate</Button>} title={`Rotate ${key.display_name || "the key"}?`} action="Rotate" run={async () => made(await verb.mutateAsync({ verb: "rotate", key }))}>
+                        You get a new key with the same scopes. The old one stays good for a day.
+                      </Confirm>
+                      <Confirm danger trigger={<Button small aria-label={`Disable ${key.display_name}`}>Disable</Button>} title={`Disable ${key.display_name || "the key"}?`} action="Disable" run={() => verb.mutateAsync({ verb: "disable", key })}>
+                        The key and its tokens are refused within seconds, for good.
+                      </Confirm>
+                    </span>
+                  )}
+                </td>
+              </tr>
+            ))}
+          </Table>
+        )
+      }
+    </Loaded>
+  );
+}
+
+function Account({ account, made }: { account: ServiceAccount; made: (key: ApiKey) => void }) {
+  const change = useAccountState(account);
+  const disabled = !!account.disable_time;
+  return (
+    <Card
+      title={
+        <>
+          {account.slug} {disabled && <Badge tone="idle">Disabled</Badge>}
+        </>
+      }
+      aside={
+        <span className="page-actions">
+          {!disabled && <NewKey account={account} made={made} />}
+          <Confirm trigger={<Button small aria-label={`${disabled ? "Enable" : "Disable"} ${account.slug}`}>{disabled ? "Enable" : "Disable"}</Button>} title={`${disabled ? "Enable" : "Disable"} ${account.slug}?`} action={disabled ? "Enable" : "Disable"} run={() => change.mutateAsync(disabled ? "enable" : "disable")}>
+            {disabled ? "Its keys are good again, except those that are disabled themselves." : "All of its keys and tokens are refused within seconds, and its terminals end."}
+          </Confirm>
+          <Confirm danger trigger={<Button small aria-label={`Delete ${account.slug}`}>Delete</Button>} title={`Delete ${account.slug}?`} action="Delete" run={() => change.mutateAsync("delete")}>
+            Its keys end for good. What it launched stays and is billed.
+          </Confirm>
+        </span>
+      }
+    >
+      <p className="muted">
+        {roleWord(account.role)}. {account.description} <code>{account.principal}</code>
+      </p>
+      <Keys account={account} made={made} />
+    </Card>
+  );
+}
+
+export function ServiceAccounts({ project }: { project: string }) {
+  const [made, setMade] = useState<ApiKey>();
+  return (
+    <>
+      {made?.key && (
+        <Secret title="Your new API key" label="API key" text={made.key} close={() => setMade(undefined)}>
+          <p>
+            <strong>It is shown once.</strong> Keep it where only the program can read it.
+          </p>
+        </Secret>
+      )}
+      <Loaded of={[useServiceAccounts(project)]} lines={4} label="Loading service accounts">
+        {(accounts) =>
+          accounts.length === 0 ? (
+            <Empty icon={<Bot size={28} />} title="No service accounts" action={<NewAccount project={project} />}>
+              A program, such as a pipeline, calls the API with the keys of a service account. Add one, then add a key to it.
+            </Empty>
+          ) : (
+            <>
+              <div className="tab-actions">
+                <NewAccount project={project} />
+              </div>
+              {accounts.map((account) => (
+                <Account key={account.id} account={account} made={setMade} />
+              ))}
+            </>
+          )
+        }
+      </Loaded>
+    </>
+  );
+}

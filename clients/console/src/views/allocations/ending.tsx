@@ -1,0 +1,40 @@
+/** Protection of an allocation from release, and the time of its release. */
+import { useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { client, unwrap } from "../../api/client";
+import type { Allocation } from "../../api/types";
+import { learn } from "../../api/watches";
+import { fromField, toField, zone } from "../../lib/time";
+import { Button } from "../../ui/basics";
+import { Confirm } from "../../ui/dialog";
+import { Field } from "../../ui/form";
+import { nameOf } from "./rename";
+
+/** What is sent; undefined while the time is not one to come. */
+export function endingOf(isProtected: boolean, at: string, now: number): { termination_protection: boolean; auto_release_time?: string; no_auto_release?: boolean } | undefined {
+  if (isProtected || at === "") return { termination_protection: isProtected, no_auto_release: true };
+  const time = fromField(at);
+  return time !== undefined && time > now ? { termination_protection: false, auto_release_time: new Date(time).toISOString() } : undefined;
+}
+
+export function Ending({ allocation }: { allocation: Allocation }) {
+  const { id: allocation_id = "", termination_protection = false, auto_release_time } = allocation;
+  const queries = useQueryClient();
+  const [isProtected, setProtected] = useState(termination_protection);
+  const [at, setAt] = useState(auto_release_time ? toField(Date.parse(auto_release_time)) : "");
+  const body = endingOf(isProtected, at, Date.now());
+  const run = async () => {
+    if (!body) return;
+    learn(queries, await unwrap(client.PATCH("/api/v1/allocations/{allocation_id}", { params: { path: { allocation_id } }, body })));
+  };
+  return (
+    <Confirm trigger={<Button small>Protection and end</Button>} title={`Protection and end of ${nameOf(allocation)}`} action="Save" ready={body !== undefined} run={run}>
+      <label className="check">
+        <input type="checkbox" checked={isProtected} onChange={(event) => setProtected(event.target.checked)} /> <span>Protect from release</span>
+      </label>
+      <Field label="Release at (optional)" hint={isProtected ? "A protected allocation is not released by itself." : `Times in ${zone}. Its disks are wiped then.`} problem={body ? undefined : "Choose a time to come."}>
+        {({ id, describedBy }) => <input id={id} aria-describedby={describedBy} type="datetime-local" disabled={isProtected} value={isProtected ? "" : at} onChange={(event) => setAt(event.target.value)} />}
+      </Field>
+    </Confirm>
+  );
+}

@@ -1,0 +1,39 @@
+/** The name for people of an allocation. */
+import { useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { client, unwrap } from "../../api/client";
+import type { Allocation } from "../../api/types";
+import { learn } from "../../api/watches";
+import { Button } from "../../ui/basics";
+import { Confirm } from "../../ui/dialog";
+import { TextField } from "../catalog/parts";
+
+const MOST = 200;
+
+/** What people call it: its display name, otherwise its name. */
+export function nameOf({ display_name, config, id = "" }: Allocation): string {
+  return display_name || config?.name || id;
+}
+
+export function nameProblem(name: string): string | undefined {
+  return [...name.trim()].length > MOST ? `At most ${MOST} characters.` : undefined;
+}
+
+export function Rename({ allocation }: { allocation: Allocation }) {
+  const queries = useQueryClient();
+  const [name, setName] = useState(allocation.display_name ?? "");
+  const wrong = nameProblem(name);
+  const run = async () => {
+    const call = client.PATCH("/api/v1/allocations/{allocation_id}", { params: { path: { allocation_id: allocation.id ?? "" } }, body: { display_name: name.trim() } });
+    learn(queries, await unwrap(call));
+    void queries.invalidateQueries({ queryKey: ["allocations"] });
+  };
+  return (
+    <Confirm trigger={<Button small>Rename</Button>} title={`Rename ${nameOf(allocation)}`} action="Rename" ready={!wrong} run={run}>
+      <p>
+        Its host name <code>{allocation.config?.name}</code> stays.
+      </p>
+      <TextField label="Display name" value={name} onChange={setName} problem={wrong} hint="Empty: the host name is shown." />
+    </Confirm>
+  );
+}

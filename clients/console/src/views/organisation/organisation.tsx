@@ -1,0 +1,102 @@
+/** An organisation of the caller: its members, who have their role in all of its projects, invitations, and its name. */
+import { Tabs } from "radix-ui";
+import { useState } from "react";
+import { type Organisation, type Tenant, useOwnOrganisations, useRenameOrganisation } from "../../api/tenancy";
+import { Button, Card, CopyButton, Empty, Facts, Time } from "../../ui/basics";
+import { Confirm } from "../../ui/dialog";
+import { Select } from "../../ui/form";
+import { Building2 } from "../../ui/icons";
+import { Loaded } from "../../ui/loaded";
+import { Page } from "../../ui/shell";
+import { useQueryState } from "../../ui/use-query-state";
+import { TextField } from "../catalog/parts";
+import { Invitations } from "../project/invitations";
+import { Members } from "../project/members";
+import { TenantBadge, roleWord } from "../project/parts";
+import { chosenOf } from "./rules";
+
+function Rename({ organisation }: { organisation: Organisation }) {
+  const rename = useRenameOrganisation();
+  const [name, setName] = useState(organisation.display_name ?? "");
+  return (
+    <Confirm trigger={<Button small>Rename</Button>} title="Rename the organisation" action="Rename" ready={name.trim() !== ""} run={() => rename.mutateAsync({ ...organisation, display_name: name.trim() })}>
+      <p>Its slug stays.</p>
+      <TextField label="Display name" value={name} onChange={setName} />
+    </Confirm>
+  );
+}
+
+function Settings({ organisation }: { organisation: Organisation }) {
+  const { id = "", slug, display_name, state, state_reason, role, create_time, etag } = organisation;
+  return (
+    <Card title={display_name || slug} aside={role === "owner" && <Rename key={etag} organisation={organisation} />}>
+      <Facts
+        rows={[
+          ["State", <TenantBadge state={state} />],
+          ...(state_reason ? ([["Reason", state_reason]] as [string, string][]) : []),
+          ["Slug", <code>{slug}</code>],
+          ["Your role", roleWord(role)],
+          ["Created", <Time value={create_time} />],
+          ["ID", <span className="id-line"><code>{id}</code><CopyButton text={id} label="Copy id" /></span>],
+        ]}
+      />
+    </Card>
+  );
+}
+
+function Views({ organisation }: { organisation: Organisation }) {
+  const [tab, setTab] = useQueryState("tab", "members");
+  const tenant: Tenant = { kind: "organisation", id: organisation.id ?? "" };
+  const owner = organisation.role === "owner";
+  return (
+    <Tabs.Root value={tab} onValueChange={setTab} className="tabs">
+      <Tabs.List aria-label="Organisation views">
+        <Tabs.Trigger value="members">Members</Tabs.Trigger>
+        {owner && <Tabs.Trigger value="invitations">Invitations</Tabs.Trigger>}
+        <Tabs.Trigger value="settings">Settings</Tabs.Trigger>
+      </Tabs.List>
+      <Tabs.Content value="members">
+        <p className="muted">Members have their role in all projects of the organisation.</p>
+        <Members tenant={tenant} />
+      </Tabs.Content>
+      {owner && (
+        <Tabs.Content value="invitations">
+          <Invitations tenant={tenant} />
+        </Tabs.Content>
+      )}
+      <Tabs.Content value="settings">
+        <Settings organisation={organisation} />
+      </Tabs.Content>
+    </Tabs.Root>
+  );
+}
+
+export default function OrganisationPage() {
+  const [wanted, setWanted] = useQueryState("organisation");
+  return (
+    <Page title="Organisation">
+      <Loaded of={[useOwnOrganisations()]} lines={5} label="Loading your organisations">
+        {(all) => {
+          const { members, chosen } = chosenOf(all, wanted);
+          if (!chosen) {
+            return (
+              <Empty icon={<Building2 size={28} />} title="You are a member of no organisation">
+                You see an organisation here once an owner of it has added or invited you. Membership in a project alone is under Project.
+              </Empty>
+            );
+          }
+          return (
+            <>
+              {members.length > 1 && (
+                <div className="filters">
+                  <Select label="Organisation" value={chosen.id ?? ""} onChoose={setWanted} options={members.map(({ id = "", slug = "", display_name }) => ({ value: id, label: display_name || slug }))} />
+                </div>
+              )}
+              <Views key={chosen.id} organisation={chosen} />
+            </>
+          );
+        }}
+      </Loaded>
+    </Page>
+  );
+}

@@ -1,0 +1,11 @@
+import { expect, it } from "vitest";
+import { chosenOf } from "./rules";
+
+it("an organisation is shown to its members, the wanted one or the first", () => {
+  const all = [{ id: "a" }, { id: "b", role: "viewer" as const }, { id: "c", role: "owner" as const }, { id: "d", role: "unspecified" as const }];
+  expect(chosenOf(all, "c").chosen?.id).toBe("c");
+  expect(chosenOf(all, "").chosen?.id).toBe("b");
+  expect(chosenOf(all, "a").chosen?.id).toBe("b");
+  expect(chosenOf(all, "").members.length).toBe(2);
+  expect(chosenOf([{ id: "a" }], "a").chosen).toBeUndefined();
+});

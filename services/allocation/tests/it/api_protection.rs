@@ -1,0 +1,173 @@
+//! Protection from release, and the release at a time.
+
+use gpuaas_common::Error;
+use gpuaas_proto::gpuaas::allocation::v1 as pb;
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use tonic::Code;
+use uuid::Uuid;
+
+use crate::platform::{Platform, good};
+
+fn uuid(id: &str) -> Uuid {
+    id.parse().expect("a uuid")
+}
+
+fn in_seconds(seconds: i64) -> Option<prost_types::Timestamp> {
+    let seconds = jiff::Timestamp::now().as_second() + seconds;
+    Some(prost_types::Timestamp { seconds, nanos: 0 })
+}
+
+impl Platform {
+    async fn update(
+        &self,
+        id: &str,
+        key: &str,
+        change: pb::UpdateAllocationRequest,
+    ) -> Result<pb::Allocation, Error> {
+        let request = pb::UpdateAllocationRequest {
+            allocation_id: id.to_owned(),
+            ..change
+        };
+        let answer = self
+            .users
+            .clone()
+            .update_allocation(self.user(request, Some(key)))
+            .await;
+        answer.map(tonic::Response::into_inner).map_err(Error::from)
+    }
+}
+
+fn protect(protected: bool) -> pb::UpdateAllocationRequest {
+    pb::UpdateAllocationRequest {
+        termination_protection: Some(protected),
+        ..Default::default()
+    }
+}
+
+fn end_at(time: Option<prost_types::Timestamp>) -> pb::UpdateAllocationRequest {
+    pb::UpdateAllocationRequest {
+        auto_release_time: time,
+        ..Default::default()
+    }
+}
+
+#[tokio::test]
+async fn a_protected_allocation_is_released_only_when_the_protection_is_gone() {
+    let platform = Platform::start().await;
+    let id = platform
+        .create(good("web"), "key-1")
+        .await
+        .expect("created")
+        .id;
+    platform.world.until_state(uuid(&id), "active").await;
+    platform.world.until_idle(uuid(&id)).await;
+    let protected = platform
+        .update(&id, "key-2", protect(true))
+        .await
+        .expect("protected");
+    assert!(protected.termination_protection);
+    let before = platform.rows().await;
+    let refused = platform.release(&id, "key-3").await.expect_err("protected");
+    assert_eq!(
+        (refused.code(), refused.reason()),
+        (Code::FailedPrecondition, ErrorReason::TerminationProtected)
+    );
+    assert_eq!(platform.rows().await, before, "nothing has changed");
+    let both = platform
+        .update(&id, "key-4", end_at(in_seconds(3600)))
+        .await
+        .expect_err("both");
+    assert_eq!(both.fields()[0].0, "termination_protection");
+    platform
+        .update(&id, "key-5", protect(false))
+        .await
+        .expect("unprotected");
+    platform.release(&id, "key-3").await.expect("accepted");
+    platform.world.until_state(uuid(&id), "released").await;
+}
+
+#[tokio::test]
+async fn an_operator_ends_a_protected_allocation() {
+    let platform = Platform::start().await;
+    let id = platform
+        .create(good("web"), "key-1")
+        .await
+        .expect("created")
+        .id;
+    platform.world.until_state(uuid(&id), "active").await;
+    platform
+        .update(&id, "key-2", protect(true))
+        .await
+        .expect("protected");
+    let request = pb::ReleaseTenantAllocationRequest {
+        allocation_id: id.clone(),
+        reason: "the host is scrapped".into(),
+    };
+    let mut admins = platform.admins.clone();
+    let released = admins
+        .release_tenant_allocation(platform.admin(request, Some("key-3")))
+        .await;
+    released.expect("accepted");
+    platform.world.until_state(uuid(&id), "released").await;
+}
+
+#[tokio::test]
+async fn an_allocation_is_released_when_its_time_has_come_and_says_so() {
+    let platform = Platform::start().await;
+    let id = platform
+        .create(good("web"), "key-1")
+        .await
+        .expect("created")
+        .id;
+    platform.world.until_state(uuid(&id), "active").await;
+    platform.world.until_idle(uuid(&id)).await;
+    for (change, field) in [
+        (end_at(in_seconds(-5)), "auto_release_time"),
+        (
+            pb::UpdateAllocationRequest {
+                no_auto_release: true,
+                ..end_at(in_seconds(60))
+            },
+            "no_auto_release",
+        ),
+        (pb::UpdateAllocationRequest::default(), "display_name"),
+    ] {
+        let error = platform
+            .update(&id, "key-2", change)
+            .await
+            .expect_err(field);
+        assert_eq!(error.fields()[0].0, field);
+    }
+    let later = platform
+        .update(&id, "key-2", end_at(in_seconds(3600)))
+        .await
+        .expect("later");
+    assert!(later.auto_release_time.is_some());
+    let never = pb::UpdateAllocationRequest {
+        no_auto_release: true,
+        ..Default::default()
+    };
+    let never = platform.update(&id, "key-3", never).await.expect("never");
+    assert!(never.auto_release_time.is_none());
+    platform
+        .update(&id, "key-4", end_at(in_seconds(2)))
+        .await
+        .expect("soon");
+    platform.world.until_state(uuid(&id), "released").await;
+    platform.world.until_idle(uuid(&id)).await;
+    let told: Vec<String> = sqlx::query_scalar(
+        "SELECT message FROM placement.timeline WHERE allocation_id = $1 AND step = 'releasing'",
+    )
+    .bind(uuid(&id))
+    .fetch_all(&platform.world.owner)
+    .await
+    .expect("a timeline");
+    assert_eq!(told, ["The release time has come; billing has ended."]);
+    let audited: Vec<String> = sqlx::query_scalar(
+        "SELECT principal FROM placement.audit WHERE action = 'allocation.auto_release'",
+    )
+    .fetch_all(&platform.world.owner)
+    .await
+    .expect("rows");
+    assert_eq!(audited, ["service:allocation"]);
+}
