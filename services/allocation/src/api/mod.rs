@@ -3,6 +3,7 @@
 mod access;
 mod admin;
 mod allocations;
+mod certificates;
 pub(crate) mod convert;
 mod create;
 mod events;

@@ -8,6 +8,7 @@ mod api_read;
 mod api_wait;
 mod board;
 mod catalog;
+mod certificates;
 mod crashes;
 mod expect;
 mod failures;
