@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    admin, catalog, context, copy, explain, hosts, launch, list, login, members, network,
-    port_forward, power, projects, quotas, raw, release, reservations, show, ssh, ssh_keys,
-    terminal, usage, watch,
+    admin, catalog, certificate, context, copy, explain, hosts, launch, list, login, members,
+    network, port_forward, power, projects, quotas, raw, release, reservations, show, ssh,
+    ssh_keys, terminal, usage, watch,
 };
 use crate::formats::Format;
 
@@ -86,6 +86,8 @@ pub enum Command {
     Reboot(power::Flags),
     /// Release an allocation. Billing stops, the VM is deleted and its disk is wiped.
     Release(release::Flags),
+    /// Show the certificates of the wipes that ended an allocation, and save them.
+    Certificate(certificate::Flags),
     /// SSH keys that the platform keeps by name.
     #[command(subcommand)]
     SshKey(ssh_keys::Command),

@@ -1,6 +1,7 @@
 //! The CLI as its users run it: the built program against a gateway that the test plays.
 mod allocations;
 mod audit;
+mod certificate;
 mod copying;
 mod explain;
 mod formats;
