@@ -30,7 +30,7 @@ const NFT: &str = r#"{"nftables":[{"chain":{"family":"ip","table":"nat","name":"
     {"rule":{"family":"ip","table":"nat","chain":"POSTROUTING","expr":[{"jump":{"target":"POSTROUTING"}}]}}]}"#;
 const LINKS: &str = r#"[{"ifname":"eno1","addr_info":[{"family":"inet","local":"10.4.0.7","prefixlen":22,"scope":"global"}]}]"#;
 
-const TARGETS: [Target; 21] = [
+const TARGETS: [Target; 22] = [
     Target {
         name: "nft",
         parse: |text| ignore(nat::nft_masquerades(text, "10.100.0.0/24")),
@@ -69,6 +69,13 @@ const TARGETS: [Target; 21] = [
         name: "nvme list-ns",
         parse: |text| ignore(nvme::parse_namespaces(text)),
         samples: &[r#"{"nsid_list":[{"nsid":1},{"nsid":7}]}"#],
+    },
+    Target {
+        name: "nvme sanitize-log",
+        parse: |text| ignore(nvme::parse_sanitize_log(text)),
+        samples: &[
+            r#"{"nvme0n1":{"sprog":65535,"sstat":{"global_erased":1,"status":"(1) Completed"}}}"#,
+        ],
     },
     Target {
         name: "nvme smart-log",

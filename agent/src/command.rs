@@ -12,7 +12,7 @@ use gpuaas_proto::gpuaas::agent::v1::ReadinessReport;
 
 use crate::api::{discover, server};
 use crate::build;
-use crate::enrol;
+use crate::enrol::{self, Signer};
 use crate::host::recording::Recording;
 use crate::leftovers;
 use crate::node::Node;
@@ -212,7 +212,9 @@ fn print(report: &ReadinessReport) -> ExitCode {
 
 pub(crate) fn open(common: &CommonSettings, own: Settings) -> anyhow::Result<Node> {
     let ca = config::read("tls.ca_file", &common.tls.ca_file)?;
-    Ok(Node::open(own, ca.as_bytes())?)
+    let mut node = Node::open(own, ca.as_bytes())?;
+    node.signer = Some(Signer::of(&node, common));
+    Ok(node)
 }
 
 async fn serve(common: CommonSettings, own: Settings) -> anyhow::Result<()> {

@@ -7,6 +7,7 @@ use crate::checks::{HostKind, NodeMode, ToldMode};
 use crate::dhcp::Dhcp;
 use crate::disk::DiskProbe;
 use crate::disk::wipe::{Wiper, host_wiper};
+use crate::enrol::Signer;
 use crate::error::{HostResult, io_error};
 use crate::faults::{Edges, KillFile};
 use crate::guest::{Bridge, GuestNetwork, RelayKey};
@@ -50,6 +51,8 @@ pub struct Node {
     /// Key into the guests.
     pub relay: RelayKey,
     pub wiper: Box<dyn Wiper>,
+    /// Signs wipe certificates; none on a host that never enrols.
+    pub signer: Option<Signer>,
     /// The way to the guests.
     pub guests: Box<dyn GuestNetwork>,
     /// What the last reports observed.
@@ -101,7 +104,8 @@ impl Node {
             kvm: KvmProof::default(),
             told_mode,
             relay,
-            wiper: host_wiper(),
+            wiper: host_wiper(settings.wipe.clone()),
+            signer: None,
             guests: Box::new(Bridge),
             observed: Observed::default(),
             edges: Box::new(KillFile {

@@ -105,6 +105,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::checks::NodeMode;
+use crate::disk::wipe::WipePolicy;
 use crate::wire::Ipv4Net;
 
 /// The section `[agent]`.
@@ -162,6 +163,9 @@ pub struct Settings {
     /// Bounds of time and size.
     #[serde(default)]
     pub limits: Limits,
+    /// How disks are wiped.
+    #[serde(default)]
+    pub wipe: Wipe,
     /// Pause between two checks.
     #[serde(default)]
     pub polling: Polling,
@@ -501,6 +505,48 @@ impl Default for Limits {
             full_verify_bytes: 16 * GIB,
             sample_verify_bytes: 4 * GIB,
             max_image_bytes: 256 * GIB,
+        }
+    }
+}
+
+/// How disks are wiped, and how that is proven.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Wipe {
+    /// Wipe policy that this host proposes for its slots, and that is approved with them (D-75, D-76): "blkdiscard",
+    /// "nvme_format" or "site_erase". It names the least: the strongest method that the disk's controller offers and that
+    /// reaches no other slot's disk is taken, and one that cannot meet it leaves the slot `cleanup_blocked`. Slots that are
+    /// approved keep theirs.
+    pub policy: WipePolicy,
+    /// Program of the site that erases the disk of a slot whose wipe policy is `site_erase` (D-75): an absolute path. It runs
+    /// as root, without arguments and without a shell, with the variables `GPUAAS_SLOT_ID`, `GPUAAS_DISK` (the disk's path in
+    /// `/dev/disk/by-id`) and `GPUAAS_DISK_BYTES`; status 0 says that the disk is erased. Empty: none, and such a slot is not
+    /// wiped.
+    pub site_command: PathBuf,
+    /// Longest time of the site's program, in seconds.
+    pub site_limit_s: u64,
+    /// How much of a disk is read back after its wipe.
+    pub verify: WipeVerification,
+}
+
+/// How much of a disk is read back after its wipe. Signatures and partitions are looked for always.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WipeVerification {
+    /// A disk of up to `agent.limits.full_verify_bytes` completely, a larger one at both ends and in samples.
+    #[default]
+    Samples,
+    /// Every disk completely, which takes as long as reading it.
+    Whole,
+}
+
+impl Default for Wipe {
+    fn default() -> Self {
+        Self {
+            policy: WipePolicy::Blkdiscard,
+            site_command: PathBuf::new(),
+            site_limit_s: 3600,
+            verify: WipeVerification::Samples,
         }
     }
 }

@@ -6,7 +6,7 @@ use tonic::{Request, Response, Status};
 use super::Shared;
 use crate::disk::DiskIdentity;
 use crate::node::Node;
-use crate::topology::discover::{gpu_report, inventory, lab_report};
+use crate::topology::discover::{gpu_report, inventory, lab_report, propose_wipe_policy};
 use crate::topology::{describe, inspect, printable, readiness};
 
 /// The service.
@@ -50,6 +50,7 @@ pub async fn discover(node: &Node, left_by_tenants: Vec<String>) -> pb::Topology
     } else {
         gpu_report(&devices, &inspect::disks(&probe, &devices.nvme).await)
     };
+    propose_wipe_policy(&mut report, settings.wipe.policy);
     report.schema_version = gpuaas_proto::TOPOLOGY_SCHEMA_VERSION;
     report.host = Some(printable::inventory(describe::host(node, &devices).await));
     let readiness = readiness::report(node).await;

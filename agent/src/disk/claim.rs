@@ -37,6 +37,16 @@ impl ClaimedDisk {
         }
     }
 
+    /// The claim for a thread that writes: it lasts until this is closed as well, whatever became of the value by then.
+    ///
+    /// # Errors
+    /// The process has too many open files.
+    pub(super) fn share(&self) -> HostResult<File> {
+        self.file
+            .try_clone()
+            .map_err(io_error("cannot share the claim of the disk"))
+    }
+
     /// Number of the device that is claimed, as sysfs writes it ("259:3").
     pub(super) fn number(&self) -> HostResult<String> {
         let stat = fstat(&self.file).map_err(|error| {

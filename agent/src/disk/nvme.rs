@@ -1,5 +1,5 @@
-//! What a controller says of itself before one of its namespaces is formatted (D-75): on some a format erases every
-//! namespace of the subsystem, and with it the disks of other slots.
+//! What a controller says of itself before one of its namespaces is erased (D-75): a sanitize erases every namespace of the
+//! subsystem, on some a format does so too, and with it the disks of other slots.
 use std::path::Path;
 use std::time::Duration;
 
@@ -14,6 +14,11 @@ const FORMAT_EXISTS: u32 = 1 << 1;
 /// Bits of FNA: a format, or an erase by one, reaches all namespaces.
 const FORMATS_ALL: u32 = 1 << 0;
 const ERASES_ALL: u32 = 1 << 1;
+/// Bit of FNA: a format can erase by change of the encryption key.
+const FORMAT_CRYPTO: u32 = 1 << 2;
+/// Bits of SANICAP.
+const SANITIZE_CRYPTO: u32 = 1 << 0;
+const SANITIZE_BLOCK: u32 = 1 << 1;
 
 /// What `nvme id-ctrl` reports, as far as it matters here. A field that is missing is an error, never zero.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -24,6 +29,71 @@ pub struct Controller {
     pub fna: u32,
     /// Most namespaces the subsystem can have.
     pub nn: u32,
+    /// Sanitize Capabilities; a controller of before NVMe 1.3 has none to report.
+    #[serde(default)]
+    pub sanicap: u32,
+}
+
+impl Controller {
+    /// Sanitize by change of the media's encryption keys.
+    pub fn sanitizes_by_crypto(&self) -> bool {
+        self.sanicap & SANITIZE_CRYPTO != 0
+    }
+
+    /// Sanitize by erase of the media's blocks.
+    pub fn sanitizes_blocks(&self) -> bool {
+        self.sanicap & SANITIZE_BLOCK != 0
+    }
+
+    /// A format can change the encryption key of what it reaches.
+    pub fn formats_by_crypto(&self) -> bool {
+        self.fna & FORMAT_CRYPTO != 0
+    }
+}
+
+/// What `nvme id-ns` reports, as far as it matters here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub struct Namespace {
+    /// Deallocate Logical Block Features; not reported: nothing is promised of what a block without content reads as.
+    #[serde(default)]
+    pub dlfeat: u32,
+}
+
+impl Namespace {
+    /// A deallocated block reads as zero.
+    pub fn deallocates_to_zero(self) -> bool {
+        self.dlfeat & 0b111 == 1
+    }
+}
+
+/// What the sanitize log says of the subsystem's last sanitize.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SanitizeLog {
+    /// How it stands.
+    pub state: SanitizeState,
+    /// Parts of 65536 that are done, while it runs.
+    pub progress: u32,
+    /// Nothing was written to the subsystem since a sanitize that succeeded.
+    pub global_erased: bool,
+}
+
+/// State of the last sanitize.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SanitizeState {
+    /// There was none.
+    Never,
+    /// It succeeded.
+    Completed,
+    /// It runs.
+    Running,
+    /// It failed.
+    Failed,
+}
+
+#[derive(Deserialize)]
+struct SanitizeReport {
+    sprog: u32,
+    sstat: std::collections::BTreeMap<String, serde_json::Value>,
 }
 
 #[derive(Deserialize)]
@@ -87,6 +157,15 @@ pub fn check_format(
     }
 }
 
+/// Whether what reaches all namespaces of the subsystem reaches this one alone, a pure function. `namespaces` as in
+/// [`check_format`].
+pub fn is_alone(controller: &Controller, namespaces: Option<&[u32]>, namespace: u32) -> bool {
+    match namespaces {
+        Some(all) => all == [namespace],
+        None => controller.nn == 1,
+    }
+}
+
 /// Asks the controller of a namespace.
 ///
 /// # Errors
@@ -108,6 +187,56 @@ pub async fn namespaces(device: &Path) -> HostResult<Option<Vec<u32>>> {
         return Ok(None);
     }
     parse_namespaces(&output.stdout).map(Some)
+}
+
+/// Asks for a namespace's own features.
+///
+/// # Errors
+/// The program does not run, or answers something else.
+pub async fn namespace(device: &Path) -> HostResult<Namespace> {
+    let output = nvme("id-ns", &[], device).await?.success("nvme id-ns")?;
+    parse("nvme id-ns", &output.stdout)
+}
+
+/// Asks how the last sanitize of the subsystem stands.
+///
+/// # Errors
+/// The program does not run, or answers something else.
+pub async fn sanitize_log(device: &Path) -> HostResult<SanitizeLog> {
+    let output = nvme("sanitize-log", &[], device).await?;
+    parse_sanitize_log(&output.success("nvme sanitize-log")?.stdout)
+}
+
+/// The log is below the device's name, and its status reads "(2) Sanitize In Progress": one release of nvme-cli has that text
+/// under another name, so it is known by its form.
+pub(crate) fn parse_sanitize_log(text: &str) -> HostResult<SanitizeLog> {
+    let strange = |what: &str| {
+        super::wipe::failed(format!("nvme sanitize-log answered something else: {what}"))
+    };
+    let by_device: std::collections::BTreeMap<String, SanitizeReport> =
+        parse("nvme sanitize-log", text)?;
+    let mut reports = by_device.into_values();
+    let (Some(report), None) = (reports.next(), reports.next()) else {
+        return Err(strange("not one device"));
+    };
+    let numbers = report.sstat.values().filter_map(|value| {
+        let text = value.as_str()?.strip_prefix('(')?;
+        text.split_once(')')?.0.parse::<u32>().ok()
+    });
+    let state = match numbers.collect::<Vec<_>>().as_slice() {
+        [0] => SanitizeState::Never,
+        // with or without deallocation of the blocks
+        [1 | 4] => SanitizeState::Completed,
+        [2] => SanitizeState::Running,
+        [3] => SanitizeState::Failed,
+        other => return Err(strange(&format!("status {other:?}"))),
+    };
+    let erased = report.sstat.get("global_erased");
+    Ok(SanitizeLog {
+        state,
+        progress: report.sprog,
+        global_erased: erased.and_then(serde_json::Value::as_u64) == Some(1),
+    })
 }
 
 async fn nvme(command: &str, flags: &[&str], device: &Path) -> HostResult<exec::Output> {
@@ -137,13 +266,23 @@ mod tests {
         "sanicap":3,"nn":128,"oncs":94,"fuses":0,"fna":4,"vwc":6,"psds":[{"max_power":2500}]}"#;
 
     fn with(oacs: u32, fna: u32, nn: u32) -> Controller {
-        Controller { oacs, fna, nn }
+        Controller {
+            oacs,
+            fna,
+            nn,
+            sanicap: 0,
+        }
     }
 
     #[test]
     fn d_75_a_controllers_own_report_is_read() {
         let controller: Controller = parse("nvme id-ctrl", ID_CTRL).unwrap();
-        assert_eq!(controller, with(94, 4, 128));
+        let expected = Controller {
+            sanicap: 3,
+            ..with(94, 4, 128)
+        };
+        assert_eq!(controller, expected);
+        assert!(controller.sanitizes_by_crypto() && controller.sanitizes_blocks());
         assert_eq!(check_format(&controller, Some(&[1, 2]), 1), Ok(()));
         let list = r#"{"nsid_list":[{"nsid":1},{"nsid":7}]}"#;
         assert_eq!(parse_namespaces(list).unwrap(), [1, 7]);
@@ -151,6 +290,68 @@ mod tests {
         let without = ID_CTRL.replace("\"fna\":4,", "");
         assert!(parse::<Controller>("nvme id-ctrl", &without).is_err());
         assert!(parse_namespaces("{}").is_err());
+    }
+
+    #[test]
+    fn d_75_the_sanitize_log_is_read_as_every_release_writes_it() {
+        let log = |sstat: &str, sprog: u32| {
+            let text = format!(
+                r#"{{"nvme0n1":{{"sprog":{sprog},"sstat":{sstat},"cdw10_info":4,"time_over_write":4294967295}}}}"#
+            );
+            parse_sanitize_log(&text)
+        };
+        for (sstat, state, global_erased) in [
+            (
+                r#"{"global_erased":1,"no_cmplted_passes":0,"status":"(1) Most Recent Sanitize Command Completed Successfully."}"#,
+                SanitizeState::Completed,
+                true,
+            ),
+            (
+                r#"{"media_verification_canceled":0,"global_erased":0,"no_cmplted_passes":0,"status":"(2) Sanitize in Progress."}"#,
+                SanitizeState::Running,
+                false,
+            ),
+            (
+                r#"{"global_erased":0,"no_cmplted_passes":0,"Sanitize in Progress.":"(2) Sanitize in Progress."}"#,
+                SanitizeState::Running,
+                false,
+            ),
+            (
+                r#"{"global_erased":0,"no_cmplted_passes":0,"status":"(3) Most Recent Sanitize Command Failed."}"#,
+                SanitizeState::Failed,
+                false,
+            ),
+            (
+                r#"{"global_erased":1,"no_cmplted_passes":0,"status":"(0) NVM Subsystem has never been sanitized."}"#,
+                SanitizeState::Never,
+                true,
+            ),
+        ] {
+            let expected = SanitizeLog {
+                state,
+                progress: 32768,
+                global_erased,
+            };
+            assert_eq!(log(sstat, 32768).unwrap(), expected);
+        }
+        for bad in [
+            "{}",
+            r#"{"status":"In Progress"}"#,
+            r#"{"status":"(7) Unknown"}"#,
+        ] {
+            assert!(log(bad, 0).is_err(), "{bad}");
+        }
+        assert!(parse_sanitize_log("{}").is_err());
+    }
+
+    #[test]
+    fn d_75_a_sanitize_reaches_every_namespace() {
+        let (many, single) = (with(94, 0, 128), with(94, 0, 1));
+        assert!(is_alone(&many, Some(&[1]), 1));
+        assert!(!is_alone(&many, Some(&[1, 2]), 1));
+        assert!(!is_alone(&many, Some(&[2]), 1));
+        assert!(!is_alone(&many, None, 1));
+        assert!(is_alone(&single, None, 1));
     }
 
     #[test]

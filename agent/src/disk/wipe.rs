@@ -1,21 +1,34 @@
-//! Wiping a proven disk by its slot's policy (D-74..D-76). [`super::verify`] decides whether it worked.
+//! Wiping a proven disk (D-74..D-76): [`super::method`] decides how, [`super::verify`] whether it worked.
 use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use serde::{Deserialize, Serialize};
 
 use super::claim::ClaimedDisk;
-use super::nvme;
+use super::identity::DiskIdentity;
+use super::method::{Erase, Method, NvmeFacts, WipeFacts, Zero, choose};
+use super::overwrite::overwrite;
+use super::{nvme, sanitize};
 use crate::error::{HostError, HostResult};
 use crate::host::exec;
-use crate::ids::ParseError;
+use crate::ids::{ParseError, SlotId};
+use crate::settings::Wipe as Settings;
 
-/// How a slot's disk is wiped (D-75).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Written between two notes of an overwrite: what a crash costs at most.
+const NOTE_EVERY: u64 = 1 << 30;
+/// Most of what a site's command prints that is retained, in characters of its end.
+const SITE_OUTPUT: usize = 2000;
+
+/// The least that is done to a slot's disk (D-75).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum WipePolicy {
     /// Discard of all blocks.
+    #[default]
     Blkdiscard,
     /// NVMe format with user-data erase.
     NvmeFormat,
@@ -48,97 +61,281 @@ impl FromStr for WipePolicy {
     }
 }
 
+/// How far a wipe is, as the journal notes it before the effect that it speaks of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    pub method: Method,
+    pub stage: Stage,
+}
+
+/// Stage of a wipe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// The media is erased, or about to be.
+    Erasing,
+    /// The erase is through, if there was one, and this many bytes from the beginning are zero.
+    Zeroing(u64),
+}
+
+/// What a wipe leaves behind for its next run, and for those who watch.
+pub trait WipeLog: Send + Sync {
+    /// What an earlier run of this very wipe noted last.
+    fn noted(&self) -> Option<Note>;
+    /// Notes.
+    ///
+    /// # Errors
+    /// It cannot be noted; then nothing more is done.
+    fn note(&self, note: Note) -> HostResult<()>;
+    /// Tells.
+    fn progress(&self, percent: u32, message: &str);
+}
+
+/// A disk to be wiped.
+pub struct WipeJob<'a> {
+    pub disk: &'a ClaimedDisk,
+    /// Whose disk it is.
+    pub slot: SlotId,
+    pub policy: WipePolicy,
+    /// Longest time of a single program.
+    pub limit: Duration,
+    pub log: &'a dyn WipeLog,
+}
+
+/// How a disk was wiped.
+#[derive(Debug, Clone)]
+pub struct Wiped {
+    /// See [`Method::name`].
+    pub method: &'static str,
+    /// For operators.
+    pub how: String,
+}
+
 /// Wipes disks.
 #[async_trait]
 pub trait Wiper: Send + Sync {
-    /// Wipes one claimed disk within `limit`. Returns how it did, for the record.
-    async fn wipe(
-        &self,
-        disk: &ClaimedDisk,
-        policy: WipePolicy,
-        limit: Duration,
-    ) -> HostResult<String>;
+    /// Wipes one claimed disk.
+    async fn wipe(&self, job: WipeJob<'_>) -> HostResult<Wiped>;
 }
 
 /// Wipes with the programs of the host.
-pub struct HostWiper;
+#[derive(Debug, Clone, Default)]
+pub struct HostWiper {
+    settings: Settings,
+}
+
+impl HostWiper {
+    /// With the settings of the host.
+    pub fn new(settings: Settings) -> Self {
+        Self { settings }
+    }
+
+    /// What is known of the disk.
+    async fn facts(&self, disk: &ClaimedDisk) -> WipeFacts {
+        let name = disk.name();
+        let queue = |file: &str| {
+            let path = format!("/sys/class/block/{name}/queue/{file}");
+            let text = std::fs::read_to_string(path).ok();
+            text.and_then(|text| text.trim().parse::<u64>().ok())
+                .unwrap_or(0)
+        };
+        let discards = queue("discard_max_bytes") > 0;
+        let device = disk.device();
+        // a loop device punches holes into its file; of another disk its controller says what a discarded block reads as
+        let to_zero = match disk.identity() {
+            DiskIdentity::Lab(_) => true,
+            DiskIdentity::ByEui(_) => nvme::namespace(&device)
+                .await
+                .is_ok_and(nvme::Namespace::deallocates_to_zero),
+        };
+        WipeFacts {
+            nvme: nvme_facts(name, &device).await,
+            discards_to_zero: discards && to_zero,
+            writes_zeroes: queue("write_zeroes_max_bytes") > 0,
+            has_site_command: !self.settings.site_command.as_os_str().is_empty(),
+        }
+    }
+
+    async fn erase(&self, job: &WipeJob<'_>, erase: Erase, begun: bool) -> HostResult<String> {
+        let device = job.disk.device();
+        match erase {
+            Erase::SanitizeCrypto | Erase::SanitizeBlock => {
+                sanitize::sanitize(&device, erase, begun, job.log).await?;
+                Ok(String::new())
+            }
+            Erase::FormatCrypto => format(job, "--ses=2").await,
+            Erase::FormatUserData => format(job, "--ses=1").await,
+            Erase::Site => {
+                job.log.progress(0, "the site's command erases the disk");
+                site(&self.settings, job).await
+            }
+        }
+    }
+}
+
+/// What the controller of an NVMe namespace reports, or why nobody knows.
+async fn nvme_facts(name: &str, device: &Path) -> Result<NvmeFacts, String> {
+    let nsid = format!("/sys/class/block/{name}/nsid");
+    let text = std::fs::read_to_string(&nsid);
+    let text = text.map_err(|error| format!("it is no NVMe namespace ({nsid}: {error})"))?;
+    let namespace = text.trim().parse();
+    let namespace = namespace.map_err(|_| format!("{nsid} is {text:?}"))?;
+    let said = |error: HostError| error.message;
+    Ok(NvmeFacts {
+        controller: nvme::controller(device).await.map_err(said)?,
+        namespace,
+        namespaces: nvme::namespaces(device).await.map_err(said)?,
+    })
+}
 
 #[async_trait]
 impl Wiper for HostWiper {
-    async fn wipe(
-        &self,
-        disk: &ClaimedDisk,
-        policy: WipePolicy,
-        limit: Duration,
-    ) -> HostResult<String> {
-        let path = disk.device();
-        let device = path.as_os_str();
-        let how = match policy {
-            WipePolicy::Blkdiscard => {
-                discard(device, limit).await?;
-                "all blocks were discarded".to_owned()
-            }
-            WipePolicy::NvmeFormat => {
-                let namespace = check_nvme(disk).await?;
-                let id = format!("--namespace-id={namespace}");
-                let arguments = [
-                    "format".as_ref(),
-                    device,
-                    id.as_ref(),
-                    "--ses=1".as_ref(),
-                    "--force".as_ref(),
-                ];
-                exec::run_bound("nvme", &arguments, limit)
-                    .await?
-                    .success("nvme format")
-                    .map_err(|error| failed(error.message))?;
-                // what an erase leaves to be read is the disk's own affair; blocks without content read as zero
-                discard(device, limit).await?;
-                format!("namespace {namespace} alone was formatted with user-data erase")
-            }
-            WipePolicy::SiteErase => {
-                return Err(HostError::device(
-                    ErrorReason::WipeNotProven,
-                    format!(
-                        "disk {}: this host has no erase tool of its site",
-                        disk.identity()
-                    ),
-                ));
+    async fn wipe(&self, job: WipeJob<'_>) -> HostResult<Wiped> {
+        let (disk, log) = (job.disk, job.log);
+        let refuse = |why: String| failed(format!("disk {}: {why}", disk.identity()));
+        let facts = self.facts(disk).await;
+        let method = choose(job.policy, &facts).map_err(|error| refuse(error.to_string()))?;
+        // what was begun by another method counts for nothing
+        let noted = log.noted().filter(|noted| noted.method == method);
+        let mut said = String::new();
+        let from = match (method.erase, noted.map(|noted| noted.stage)) {
+            (_, Some(Stage::Zeroing(from))) => from,
+            (None, _) => 0,
+            (Some(erase), stage) => {
+                let begun = stage == Some(Stage::Erasing);
+                let note = Note {
+                    method,
+                    stage: Stage::Erasing,
+                };
+                log.note(note)?;
+                said = self.erase(&job, erase, begun).await?;
+                0
             }
         };
+        let at = |from| Note {
+            method,
+            stage: Stage::Zeroing(from),
+        };
+        log.note(at(from))?;
+        let device = disk.device();
+        match method.zero {
+            Zero::Discard => discard(device.as_os_str(), &[], job.limit).await?,
+            Zero::WriteZeroes => {
+                log.progress(0, "the device writes zeroes");
+                discard(device.as_os_str(), &["--zeroout"], job.limit).await?;
+            }
+            Zero::Overwrite => write_zeroes(&job, from, |reached| log.note(at(reached))).await?,
+        }
         if !disk.partitions().is_empty() {
             // The kernel still shows the partitions of the table that is gone.
-            let arguments = ["--delete".as_ref(), device];
+            let arguments = ["--delete".as_ref(), device.as_os_str()];
             exec::run("partx", &arguments, Duration::from_secs(30))
                 .await?
                 .success("partx")?;
         }
-        Ok(how)
+        let name = method.name();
+        Ok(Wiped {
+            method: name,
+            how: format!("wiped by {name} {said}").trim_end().to_owned(),
+        })
     }
 }
 
-async fn discard(device: &OsStr, limit: Duration) -> HostResult<()> {
+async fn discard(device: &OsStr, flags: &[&str], limit: Duration) -> HostResult<()> {
     // Without --force the program would claim the device itself, which our own claim forbids.
-    let done = exec::run_bound("blkdiscard", &["--force".as_ref(), device], limit).await?;
+    let mut arguments: Vec<&OsStr> = vec!["--force".as_ref()];
+    arguments.extend(flags.iter().map(|flag| -> &OsStr { flag.as_ref() }));
+    arguments.push(device);
+    let done = exec::run_bound("blkdiscard", &arguments, limit).await?;
     let done = done.success("blkdiscard");
     done.map(drop).map_err(|error| failed(error.message))
 }
 
-/// The id of the disk's namespace, when a format reaches it alone.
-async fn check_nvme(disk: &ClaimedDisk) -> HostResult<u32> {
-    let refuse = |why: String| failed(format!("disk {}: {why}", disk.identity()));
-    let path = disk.device();
-    let nsid = format!("/sys/class/block/{}/nsid", disk.name());
+async fn format(job: &WipeJob<'_>, setting: &str) -> HostResult<String> {
+    let nsid = format!("/sys/class/block/{}/nsid", job.disk.name());
     let text = std::fs::read_to_string(&nsid);
-    let text =
-        text.map_err(|error| refuse(format!("it is no NVMe namespace ({nsid}: {error})")))?;
-    let namespace = text.trim().parse();
-    let namespace = namespace.map_err(|_| refuse(format!("{nsid} is {text:?}")))?;
-    let controller = nvme::controller(&path).await?;
-    let namespaces = nvme::namespaces(&path).await?;
-    nvme::check_format(&controller, namespaces.as_deref(), namespace)
-        .map_err(|error| refuse(error.to_string()))?;
-    Ok(namespace)
+    let text = text.map_err(|error| failed(format!("cannot read {nsid}: {error}")))?;
+    let id = format!("--namespace-id={}", text.trim());
+    job.log.progress(0, "the controller formats the namespace");
+    let device = job.disk.device();
+    let arguments = [
+        "format".as_ref(),
+        device.as_os_str(),
+        id.as_ref(),
+        setting.as_ref(),
+        "--force".as_ref(),
+    ];
+    exec::run_bound("nvme", &arguments, job.limit)
+        .await?
+        .success("nvme format")
+        .map_err(|error| failed(error.message))?;
+    Ok(format!("(namespace {} alone)", text.trim()))
+}
+
+/// Runs the command of the site, without a shell. What it is told is in its environment, and nothing else of the agent's is.
+async fn site(settings: &Settings, job: &WipeJob<'_>) -> HostResult<String> {
+    let disk = match job.disk.identity() {
+        identity @ DiskIdentity::ByEui(_) => PathBuf::from(identity.to_string()),
+        DiskIdentity::Lab(_) => job.disk.device(),
+    };
+    let environment = [
+        ("PATH", "/usr/sbin:/usr/bin:/sbin:/bin".to_owned()),
+        ("GPUAAS_SLOT_ID", job.slot.to_string()),
+        ("GPUAAS_DISK", disk.to_string_lossy().into_owned()),
+        ("GPUAAS_DISK_BYTES", job.disk.bytes().to_string()),
+    ];
+    let program = settings.site_command.to_string_lossy();
+    let limit = Duration::from_secs(settings.site_limit_s).min(job.limit);
+    let done = exec::run_bound_alone(&program, &environment, limit)
+        .await
+        .map_err(|error| failed(error.message))?;
+    let printed = end_of(&format!("{}\n{}", done.stdout.trim(), done.stderr.trim()));
+    if done.status == 0 {
+        Ok(format!("({program} printed: {printed})"))
+    } else {
+        Err(failed(format!(
+            "disk {}: the site's command {program} ended with status {}: {printed}",
+            job.disk.identity(),
+            done.status
+        )))
+    }
+}
+
+/// The last characters of a text.
+fn end_of(text: &str) -> String {
+    let text = text.trim();
+    let skip = text.chars().count().saturating_sub(SITE_OUTPUT);
+    text.chars().skip(skip).collect()
+}
+
+/// Overwrites from an offset, noting how far it is. The thread that writes has the claim for itself: it ends at its next
+/// piece when nobody waits for it any more, and until then nobody else gets the disk.
+async fn write_zeroes(
+    job: &WipeJob<'_>,
+    from: u64,
+    note: impl Fn(u64) -> HostResult<()>,
+) -> HostResult<()> {
+    let (device, bytes) = (job.disk.device(), job.disk.bytes());
+    let claim = job.disk.share()?;
+    let (report, mut reached) = tokio::sync::watch::channel(from);
+    let writing = tokio::task::spawn_blocking(move || {
+        let goes_on = || !report.is_closed();
+        let written = overwrite(&device, from, bytes, NOTE_EVERY, goes_on, |at| {
+            report.send_replace(at);
+        });
+        drop(claim);
+        written
+    });
+    while reached.changed().await.is_ok() {
+        let at = *reached.borrow_and_update();
+        note(at)?;
+        let percent = u32::try_from(at * 100 / bytes.max(1)).unwrap_or(100);
+        job.log.progress(percent, "writing zeroes over the disk");
+    }
+    let written = writing
+        .await
+        .map_err(|_| HostError::internal("overwriting the disk was broken off"))?;
+    written.map_err(|error| failed(error.message))
 }
 
 pub(super) fn failed(message: String) -> HostError {
@@ -146,12 +343,12 @@ pub(super) fn failed(message: String) -> HostError {
 }
 
 /// The wiper of this process.
-pub fn host_wiper() -> Box<dyn Wiper> {
+pub fn host_wiper(settings: Settings) -> Box<dyn Wiper> {
     #[cfg(debug_assertions)]
     if std::env::var("GPUAAS_FAULT_WIPE").as_deref() == Ok("lie") {
         return Box::new(LyingWiper);
     }
-    Box::new(HostWiper)
+    Box::new(HostWiper::new(settings))
 }
 
 /// Says it wiped and does nothing: what the verification must catch.
@@ -161,7 +358,10 @@ struct LyingWiper;
 #[cfg(debug_assertions)]
 #[async_trait]
 impl Wiper for LyingWiper {
-    async fn wipe(&self, _: &ClaimedDisk, _: WipePolicy, _: Duration) -> HostResult<String> {
-        Ok("nothing was done".to_owned())
+    async fn wipe(&self, _: WipeJob<'_>) -> HostResult<Wiped> {
+        Ok(Wiped {
+            method: "blkdiscard",
+            how: "nothing was done".to_owned(),
+        })
     }
 }

@@ -64,6 +64,16 @@ impl Files {
         Ok(self.key()?.map(|key| (identity, key)))
     }
 
+    /// Key and certificate chain as they are stored, for a signature.
+    ///
+    /// # Errors
+    /// One of them cannot be read.
+    pub(super) fn key_and_chain(&self) -> anyhow::Result<(String, String)> {
+        let key = std::fs::read_to_string(&self.key).context("cannot read tls.key_file")?;
+        let chain = std::fs::read_to_string(&self.certificate);
+        Ok((key, chain.context("cannot read tls.cert_file")?))
+    }
+
     /// When the certificate counts; `None` when there is none that can be used with the key.
     pub fn validity(&self, key: &KeyPair) -> Option<Validity> {
         let pem = std::fs::read_to_string(&self.certificate).ok()?;

@@ -9,6 +9,7 @@ mod files;
 mod heartbeat;
 mod inventory;
 mod renew;
+mod sign;
 
 use anyhow::{Context as _, bail};
 use gpuaas_common::CancellationToken;
@@ -22,6 +23,7 @@ pub use files::Identity;
 pub use files::csr;
 pub use heartbeat::{Reports, heartbeat, keep_reporting};
 pub use renew::keep as keep_certificate;
+pub use sign::Signer;
 
 use self::files::Files;
 use self::inventory::{RETRY, stranger, until_decided};

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::process::Command;
+use tokio::process::{Child, Command};
 
 use super::recording;
 use crate::error::{HostError, HostResult};
@@ -128,19 +128,66 @@ pub async fn run_bound<S: AsRef<OsStr>>(
     finish(program, bound_command(program, arguments), "", limit).await
 }
 
+/// The same for a program of somebody else's, without arguments: it sees these variables and no others, and what it has
+/// started ends with it, since that may write to the disk as well.
+pub async fn run_bound_alone(
+    program: &str,
+    environment: &[(&str, String)],
+    limit: Duration,
+) -> HostResult<Output> {
+    if recording::is_replay() {
+        return Err(HostError::internal(format!(
+            "{program} is not run on a recorded host"
+        )));
+    }
+    let mut command = bound_command(program, &[] as &[&str]);
+    command.env_clear();
+    command.envs(environment.iter().map(|(name, value)| (name, value)));
+    command.process_group(0);
+    let spawned = command.spawn();
+    let child = spawned.map_err(|error| cannot_run(program, &error))?;
+    let _group = ProcessGroup(child.id());
+    await_end(program, child, "", limit).await
+}
+
+/// Ends what is left of a process group when it is dropped.
+struct ProcessGroup(Option<u32>);
+
+impl Drop for ProcessGroup {
+    fn drop(&mut self) {
+        let leader = self.0.and_then(|id| i32::try_from(id).ok());
+        if let Some(leader) = leader {
+            let group = nix::unistd::Pid::from_raw(leader);
+            // none is left, as a rule
+            let _nobody = nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGKILL);
+        }
+    }
+}
+
+fn cannot_run(program: &str, error: &std::io::Error) -> HostError {
+    HostError::host(
+        ErrorReason::HostNotReady,
+        format!("cannot run {program}: {error}"),
+    )
+}
+
 async fn finish(
     program: &str,
     mut command: Command,
     input: &str,
     limit: Duration,
 ) -> HostResult<Output> {
-    let failed = |error: std::io::Error| {
-        HostError::host(
-            ErrorReason::HostNotReady,
-            format!("cannot run {program}: {error}"),
-        )
-    };
-    let mut child = command.spawn().map_err(failed)?;
+    let child = command.spawn();
+    let child = child.map_err(|error| cannot_run(program, &error))?;
+    await_end(program, child, input, limit).await
+}
+
+async fn await_end(
+    program: &str,
+    mut child: Child,
+    input: &str,
+    limit: Duration,
+) -> HostResult<Output> {
     let stdin = child.stdin.take();
     let stdout = child.stdout.take();
     let stderr = child.stderr.take();
@@ -152,7 +199,8 @@ async fn finish(
     };
     let work = async {
         let ((), out, err) = tokio::join!(feed, drain(stdout), drain(stderr));
-        let status = child.wait().await.map_err(failed)?;
+        let status = child.wait().await;
+        let status = status.map_err(|error| cannot_run(program, &error))?;
         Ok(Output {
             status: status.code().unwrap_or(-1),
             stdout: out,
@@ -197,6 +245,39 @@ mod tests {
             .await
             .unwrap_err();
         assert_eq!(error.reason, ErrorReason::DeadlineExceeded);
+    }
+
+    #[tokio::test]
+    async fn what_a_program_of_the_sites_has_started_ends_with_it() {
+        use std::io::Read as _;
+        let dir = tempfile::tempdir().unwrap();
+        let (program, pipe) = (dir.path().join("erase"), dir.path().join("pipe"));
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        // its child has the pipe open for as long as it lives
+        let script = format!(
+            "#!/bin/sh\n(echo; exec sleep 600) > {} &\nwait\n",
+            pipe.display()
+        );
+        std::fs::write(&program, script).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        std::fs::set_permissions(&program, mode).unwrap();
+        let running = tokio::spawn(async move {
+            let environment = [("PATH", "/usr/bin:/bin".to_owned())];
+            run_bound_alone(&program.to_string_lossy(), &environment, PROBE_LIMIT * 60).await
+        });
+        let mut file = tokio::task::spawn_blocking(move || {
+            let mut file = std::fs::File::open(pipe).unwrap();
+            file.read_exact(&mut [0]).unwrap();
+            file
+        })
+        .await
+        .unwrap();
+        running.abort();
+        assert!(running.await.unwrap_err().is_cancelled());
+        let rest = tokio::task::spawn_blocking(move || file.read(&mut [0]));
+        let rest = tokio::time::timeout(PROBE_LIMIT * 6, rest).await;
+        let rest = rest.expect("the end of the child is the end of the pipe");
+        assert_eq!(rest.unwrap().unwrap(), 0);
     }
 
     #[tokio::test]

@@ -125,6 +125,14 @@ impl Journal {
         )
     }
 
+    /// Records, while a step runs, what its next run needs to know; its end takes the place of this.
+    pub fn note(&self, id: OperationId, name: &str, note: &serde_json::Value) -> HostResult<()> {
+        self.step_sql(
+            "UPDATE steps SET output = ?3 WHERE operation_id = ?1 AND name = ?2 AND state = 'running'",
+            params![id.to_string(), name, note.to_string()],
+        )
+    }
+
     /// Records a step after its effect.
     pub fn end_step(
         &self,

@@ -8,6 +8,7 @@ mod provision;
 mod release;
 mod remove;
 mod runner;
+mod wiping;
 mod work;
 
 pub use provision::network_group;

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::work::{Done, Effect, StepDef, Work};
-use super::{power, provision, release, steps_of};
+use super::{power, provision, steps_of, wiping};
 use crate::error::{HostError, HostResult};
 use crate::faults::{Edge, Place};
 use crate::ids::{AllocationId, OperationId, SlotId, Token};
@@ -328,7 +328,7 @@ impl Runner {
         };
         let (result, ends) = match kind {
             Kind::Provision => (provision::result(&work)?, Vec::new()),
-            Kind::Release | Kind::RepairSlot => (release::result(&work)?, proven(&work)?),
+            Kind::Release | Kind::RepairSlot => (wiping::result(&work)?, proven(&work)?),
             Kind::Start | Kind::Reboot => (power::result(&work), Vec::new()),
             Kind::CleanUp | Kind::Stop => (
                 gpuaas_proto::gpuaas::agent::v1::HostOperation::default(),

@@ -11,6 +11,7 @@ use super::nvme::{self, NvmeDisk};
 use super::pci::{self, PciDevice, PciKind};
 use super::platform::Platform;
 use crate::disk::identity::{KIND_BY_ID, KIND_LAB};
+use crate::disk::wipe::WipePolicy;
 use crate::host::root::HostRoot;
 use crate::host::{blocking, recording};
 use crate::ids::PciAddress;
@@ -360,13 +361,26 @@ pub fn lab_report(inventory: &Inventory, disks: &[(String, DiskInspection)]) -> 
     }
 }
 
+/// Proposes a wipe policy for every slot (D-76): who approves the slots approves it with them.
+pub fn propose_wipe_policy(report: &mut pb::TopologyReport, policy: WipePolicy) {
+    let bindings = report
+        .candidates
+        .iter_mut()
+        .filter_map(|candidate| candidate.bindings.as_mut());
+    for bindings in bindings {
+        policy
+            .as_str()
+            .clone_into(&mut bindings.destructive_wipe_policy);
+    }
+}
+
 /// Suggested MAC and address: the same for the same machine and index every time.
 fn addresses(inventory: &Inventory, index: u32) -> SlotBindings {
     let hash = Sha256::digest(inventory.machine_id.as_bytes());
     SlotBindings {
         management_mac: format!("52:54:00:{:02x}:{:02x}:{index:02x}", hash[0], hash[1]),
         private_ip: format!("{}.{}", inventory.subnet, 10 + index),
-        destructive_wipe_policy: "blkdiscard".to_owned(),
+        destructive_wipe_policy: WipePolicy::default().as_str().to_owned(),
         ..SlotBindings::default()
     }
 }

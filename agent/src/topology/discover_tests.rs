@@ -287,3 +287,32 @@ fn a_fault_of_a_disk_or_a_function_blocks_its_own_slot_alone() {
     ];
     assert_eq!(blockers, expected);
 }
+
+#[test]
+fn d_76_every_slot_is_proposed_with_the_hosts_wipe_policy() {
+    let mut report = report(
+        vec![device(PciKind::Gpu, 1, &[])],
+        (0..1).map(disk).collect(),
+    );
+    let proposed = |report: &pb::TopologyReport| -> Vec<String> {
+        let all = report.candidates.iter();
+        all.map(|one| {
+            let bindings = one.bindings.as_ref().unwrap();
+            bindings.destructive_wipe_policy.clone()
+        })
+        .collect()
+    };
+    assert_eq!(proposed(&report), ["blkdiscard"]);
+    propose_wipe_policy(&mut report, WipePolicy::SiteErase);
+    assert_eq!(proposed(&report), ["site_erase"]);
+    // as the settings name it
+    for policy in [
+        WipePolicy::Blkdiscard,
+        WipePolicy::NvmeFormat,
+        WipePolicy::SiteErase,
+    ] {
+        let text = format!("policy = \"{}\"", policy.as_str());
+        let settings: crate::settings::Wipe = toml::from_str(&text).unwrap();
+        assert_eq!(settings.policy, policy);
+    }
+}

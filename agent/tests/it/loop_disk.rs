@@ -1,13 +1,20 @@
 //! A disk between its proof and its use, on a real block device of this machine.
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use gpuaas_agent::disk::claim::is_claimed_by_others;
-use gpuaas_agent::disk::wipe::{HostWiper, WipePolicy, Wiper as _};
-use gpuaas_agent::disk::{DiskIdentity, DiskProbe, Intent, ProvenDisk};
+use gpuaas_agent::disk::method::{Method, Zero};
+use gpuaas_agent::disk::wipe::{
+    HostWiper, Note, Stage, WipeJob, WipeLog, WipePolicy, Wiped, Wiper as _,
+};
+use gpuaas_agent::disk::{ClaimedDisk, DiskIdentity, DiskProbe, Intent, ProvenDisk};
+use gpuaas_agent::error::HostResult;
 use gpuaas_agent::host::root::HostRoot;
+use gpuaas_agent::ids::SlotId;
 use gpuaas_agent::image::clone::clone_image;
-use gpuaas_agent::settings::LabDisk;
+use gpuaas_agent::settings::{LabDisk, Wipe};
 use gpuaas_agent::vm::Hypervisor;
 use gpuaas_dev::process::run;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -79,6 +86,164 @@ impl Drop for LoopDisk {
     }
 }
 
+/// What a wipe notes.
+#[derive(Default)]
+struct Log {
+    before: Option<Note>,
+    notes: Mutex<Vec<Note>>,
+}
+
+impl Log {
+    fn notes(&self) -> Vec<Note> {
+        self.notes.lock().expect("notes").clone()
+    }
+}
+
+impl WipeLog for Log {
+    fn noted(&self) -> Option<Note> {
+        self.before
+    }
+
+    fn note(&self, note: Note) -> HostResult<()> {
+        self.notes.lock().expect("notes").push(note);
+        Ok(())
+    }
+
+    fn progress(&self, percent: u32, _: &str) {
+        assert!(percent <= 100);
+    }
+}
+
+async fn wipe(
+    disk: &ClaimedDisk,
+    policy: WipePolicy,
+    settings: Wipe,
+    log: &Log,
+) -> HostResult<Wiped> {
+    let job = WipeJob {
+        disk,
+        slot: SlotId(Uuid::nil()),
+        policy,
+        limit: MINUTE,
+        log,
+    };
+    HostWiper::new(settings).wipe(job).await
+}
+
+/// A program of the site's.
+fn site_command(disk: &LoopDisk, script: &str) -> Wipe {
+    let site_command = disk.image.with_file_name("erase");
+    std::fs::write(&site_command, format!("#!/bin/sh\n{script}\n")).expect("a script");
+    let mode = std::fs::Permissions::from_mode(0o700);
+    std::fs::set_permissions(&site_command, mode).expect("its mode");
+    Wipe {
+        site_command,
+        site_limit_s: 20,
+        ..Wipe::default()
+    }
+}
+
+/// D-75: what the site's program is told, and that its end is what counts.
+#[tokio::test]
+async fn d_75_the_sites_program_erases_and_its_status_counts() {
+    let disk = LoopDisk::attach();
+    std::fs::write(&disk.device, vec![7_u8; 1 << 20]).expect("a device");
+    let proven = disk.prove(Intent::Wipe { touched: true }).await;
+    let claimed = disk.probe.claim(proven).await.expect("claimed");
+    let run = |script: &'static str| {
+        let (settings, claimed) = (site_command(&disk, script), &claimed);
+        async move {
+            let log = Log::default();
+            wipe(claimed, WipePolicy::SiteErase, settings, &log).await
+        }
+    };
+    let refused = run("echo first; echo no erase today >&2; exit 3").await;
+    let refused = refused.expect_err("its status");
+    assert_eq!(refused.reason, ErrorReason::WipeNotProven);
+    for part in ["status 3", "no erase today"] {
+        assert!(refused.message.contains(part), "{}", refused.message);
+    }
+    let first_byte = || std::fs::read(&disk.device).expect("device")[0];
+    assert_eq!(first_byte(), 7, "nothing else was done");
+    let wiped = run("env").await.expect("wiped");
+    assert_eq!(wiped.method, "site_erase");
+    let told = [
+        format!("GPUAAS_DISK={}", disk.device),
+        format!("GPUAAS_DISK_BYTES={LOOP_BYTES}"),
+        format!("GPUAAS_SLOT_ID={}", Uuid::nil()),
+    ];
+    for part in &told {
+        assert!(wiped.how.contains(part), "{}", wiped.how);
+    }
+    assert!(!wiped.how.contains("CARGO"), "{}", wiped.how);
+    assert_eq!(first_byte(), 0, "what the program left reads as zero");
+    let log = Log::default();
+    let refused = wipe(&claimed, WipePolicy::SiteErase, Wipe::default(), &log).await;
+    let refused = refused.expect_err("there is no program");
+    assert!(
+        refused.message.contains("agent.wipe.site_command"),
+        "{}",
+        refused.message
+    );
+    let refused = wipe(&claimed, WipePolicy::NvmeFormat, Wipe::default(), &log).await;
+    let refused = refused.expect_err("no NVMe disk");
+    assert_eq!(refused.reason, ErrorReason::WipeNotProven);
+    assert!(log.notes().is_empty(), "nothing was begun");
+}
+
+/// A site's erase that was through when the agent died is not begun again; one that was not is.
+#[tokio::test]
+async fn p5_what_was_noted_of_an_erase_decides_whether_it_runs_again() {
+    let disk = LoopDisk::attach();
+    let proven = disk.prove(Intent::Wipe { touched: true }).await;
+    let claimed = disk.probe.claim(proven).await.expect("claimed");
+    let ran = disk.image.with_file_name("ran");
+    let settings = site_command(
+        &disk,
+        &format!("echo \"$GPUAAS_DISK\" >> {}", ran.display()),
+    );
+    let first = Log::default();
+    wipe(&claimed, WipePolicy::SiteErase, settings.clone(), &first)
+        .await
+        .expect("wiped");
+    let notes = first.notes();
+    let stages: Vec<Stage> = notes.iter().map(|note| note.stage).collect();
+    assert_eq!(stages, [Stage::Erasing, Stage::Zeroing(0)]);
+    let runs = || {
+        std::fs::read_to_string(&ran)
+            .expect("a file")
+            .lines()
+            .count()
+    };
+    assert_eq!(runs(), 1);
+    for (before, expected) in [(notes[1], 1), (notes[0], 2)] {
+        let log = Log {
+            before: Some(before),
+            ..Log::default()
+        };
+        wipe(&claimed, WipePolicy::SiteErase, settings.clone(), &log)
+            .await
+            .expect("wiped");
+        assert_eq!(runs(), expected, "{before:?}");
+    }
+    // a note of another method counts for nothing
+    let other = Method {
+        erase: None,
+        zero: Zero::Overwrite,
+    };
+    let log = Log {
+        before: Some(Note {
+            method: other,
+            stage: Stage::Zeroing(LOOP_BYTES),
+        }),
+        ..Log::default()
+    };
+    wipe(&claimed, WipePolicy::SiteErase, settings, &log)
+        .await
+        .expect("wiped");
+    assert_eq!(runs(), 3);
+}
+
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Between the proof and the end of a clone or a wipe nobody can begin to use the disk.
@@ -106,10 +271,13 @@ async fn inc_12_a_disk_is_claimed_while_it_is_cloned_to_and_wiped() {
     );
     let first_byte = || std::fs::read(&disk.device).expect("device")[0];
     assert_eq!(first_byte(), 7);
-    HostWiper
-        .wipe(&claimed, WipePolicy::Blkdiscard, MINUTE)
-        .await
-        .expect("wiped under the claim");
+    let log = Log::default();
+    let wiped = wipe(&claimed, WipePolicy::Blkdiscard, Wipe::default(), &log).await;
+    assert_eq!(
+        wiped.expect("wiped under the claim").method,
+        "blkdiscard",
+        "a lab disk"
+    );
     assert!(disk.is_claimed());
     drop(claimed);
     assert!(!disk.is_claimed(), "the claim ends with its value");

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    admin, api_keys, catalog, context, copy, explain, hosts, launch, list, login, members, network,
-    organisations, port_forward, power, projects, quotas, raw, release, rename, reservations,
-    service_accounts, show, ssh, ssh_keys, terminal, update, usage, watch,
+    admin, api_keys, catalog, certificate, context, copy, explain, hosts, launch, list, login,
+    members, network, organisations, port_forward, power, projects, quotas, raw, release, rename,
+    reservations, service_accounts, show, ssh, ssh_keys, terminal, update, usage, watch,
 };
 use crate::formats::Format;
 
@@ -90,6 +90,8 @@ pub enum Command {
     Rename(rename::Flags),
     /// Protect an allocation from release, or have it released at a time.
     Update(update::Flags),
+    /// Show the certificates of the wipes that ended an allocation, and save them.
+    Certificate(certificate::Flags),
     /// SSH keys that the platform keeps by name.
     #[command(subcommand)]
     SshKey(ssh_keys::Command),

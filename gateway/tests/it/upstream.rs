@@ -11,9 +11,10 @@ use gpuaas_proto::gpuaas::allocation::v1::{
     Allocation, AllocationConfig, AllocationState, AllocationStatus, BatchCreateAllocationsRequest,
     BatchCreateAllocationsResponse, CreateAllocationRequest, GetAllocationRequest,
     ListAllocationsRequest, ListAllocationsResponse, ListTimelineRequest, ListTimelineResponse,
-    RebootAllocationRequest, ReleaseAllocationRequest, StartAllocationRequest,
-    StopAllocationRequest, UpdateAllocationRequest, WatchAllocationRequest,
-    WatchAllocationResponse, WatchAllocationsRequest, WatchAllocationsResponse,
+    ListWipeCertificatesRequest, ListWipeCertificatesResponse, RebootAllocationRequest,
+    ReleaseAllocationRequest, StartAllocationRequest, StopAllocationRequest,
+    UpdateAllocationRequest, WatchAllocationRequest, WatchAllocationResponse,
+    WatchAllocationsRequest, WatchAllocationsResponse,
 };
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use tokio::sync::Notify;
@@ -365,5 +366,13 @@ impl AllocationService for Allocations {
     ) -> Result<Response<ListTimelineResponse>, Status> {
         self.see("timeline", &request)?;
         Ok(Response::new(ListTimelineResponse::default()))
+    }
+
+    async fn list_wipe_certificates(
+        &self,
+        request: Request<ListWipeCertificatesRequest>,
+    ) -> Result<Response<ListWipeCertificatesResponse>, Status> {
+        self.see("wipe_certificates", &request)?;
+        Ok(Response::new(ListWipeCertificatesResponse::default()))
     }
 }

@@ -45,6 +45,11 @@ pub async fn run(
     config: Config,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
+    let host_authority = match &context.settings.tls.host_ca_file {
+        Some(file) => gpuaas_common::config::read("tls.host_ca_file", file)?,
+        // without it no host is called at all
+        None => String::new(),
+    };
     let deps = Arc::new(workflow::Deps {
         pool: context.database()?,
         peers: context.peers.clone(),
@@ -52,6 +57,7 @@ pub async fn run(
         config,
         metrics: metrics::Metrics::new(&context.meter),
         edges: Arc::new(workflow::edges::KillFile),
+        host_authority,
     });
     // names the replica in `workflows.lease_owner`, for operators; the epoch is what fences
     let owner = format!("allocation-{}", context.ids.next());

@@ -69,6 +69,8 @@
 //!     Begun { slot, workflow_id, allocation_id: Option<Uuid>, started: bool }   enqueues the repair itself
 //! repair::complete(conn, Fence, slot_id, &SlotEvidence) -> Result<Outcome>
 //! repair::fail(conn, Fence, slot_id, health_detail) -> Result<Outcome>
+//! wipes::of_allocation(conn, id) -> Result<Vec<Wipe>>                   proven wipes, with what their hosts signed
+//! wipes::of_slot(conn, slot_id, before, limit) -> Result<Vec<Wipe>>      newest first
 //! events::read(conn, after, limit) -> Result<(Vec<Event>, head)>
 //! stamper::run_once(&PgPool) -> Result<u64>                              positions assigned; wake event readers when > 0
 //! ```
@@ -112,6 +114,7 @@ pub mod stamper;
 pub mod sweep;
 pub mod tenants;
 pub mod timeline;
+pub mod wipes;
 pub mod wire;
 pub mod workflows;
 

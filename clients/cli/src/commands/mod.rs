@@ -2,6 +2,7 @@
 pub mod admin;
 pub mod api_keys;
 pub mod catalog;
+pub mod certificate;
 pub mod completion;
 pub mod context;
 pub mod copy;
@@ -81,6 +82,9 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Login(flags) => return login::login(&cli.global, &flags).await,
         Command::Logout => return login::logout(&cli.global).await,
         Command::Context(command) => return context::run(&cli.global, command),
+        Command::Admin(admin::Command::Certificate(admin::certificate::Command::Verify(flags))) => {
+            return admin::certificate::verify_file(&flags);
+        }
         command => command,
     };
     let target = profile::target(&cli.global, command.is_admin())?;
@@ -101,6 +105,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Start(flags) => power::run(&session, &flags, power::Verb::Start).await,
         Command::Reboot(flags) => power::run(&session, &flags, power::Verb::Reboot).await,
         Command::Release(flags) => release::run(&session, &flags).await,
+        Command::Certificate(flags) => certificate::run(&session, &flags).await,
         Command::Usage(flags) => usage::run(&session, flags).await,
         Command::Quota(flags) => quotas::run(&session, flags).await,
         Command::Network(flags) => network::run(&session, flags).await,

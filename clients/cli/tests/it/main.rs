@@ -2,6 +2,7 @@
 mod accounts;
 mod allocations;
 mod audit;
+mod certificate;
 mod copying;
 mod explain;
 mod formats;

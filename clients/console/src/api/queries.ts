@@ -56,6 +56,16 @@ export function useAllocation(allocation_id: string) {
   });
 }
 
+/** The certificates of the wipes that ended an allocation; while `wanted`. */
+export function useWipeCertificates(allocation_id: string, wanted: boolean) {
+  return useQuery({
+    queryKey: ["wipe-certificates", allocation_id],
+    enabled: wanted,
+    queryFn: () =>
+      unwrap(client.GET("/api/v1/allocations/{allocation_id}/wipe-certificates", { params: { path: { allocation_id } } })).then(({ certificates = [] }) => certificates),
+  });
+}
+
 /** What limits the project, and how much of it is in use; while `wanted`. */
 export function useQuotas(wanted = true) {
   const project_id = useProject();

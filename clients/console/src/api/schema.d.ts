@@ -838,6 +838,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/admin/nodes/{node_id}/resource-slots/{slot_id}/wipe-certificates": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListSlotWipeCertificates lists the certificates of the wipes of a slot's disk, newest first
+         * @description ListSlotWipeCertificates lists the certificates of the wipes of a slot's disk, newest first.
+         *
+         *     All platform roles; action `slot.get` on `slot`.
+         */
+        get: operations["AllocationAdminService_ListSlotWipeCertificates"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/admin/nodes/{node_id}/resource-slots/{slot_id}:disable": {
         parameters: {
             query?: never;
@@ -1676,6 +1698,28 @@ export interface paths {
          *     Owners, members and viewers of the project; action `allocation.get` on `allocation`.
          */
         get: operations["AllocationService_ListTimeline"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/allocations/{allocation_id}/wipe-certificates": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListWipeCertificates lists the certificates of the wipes that ended an allocation, one per slot in order of the slots' index; none while its disks are not wiped yet, and none of bare metal
+         * @description ListWipeCertificates lists the certificates of the wipes that ended an allocation, one per slot in order of the slots' index; none while its disks are not wiped yet, and none of bare metal.
+         *
+         *     Owners, members and viewers of the project; action `allocation.get` on `allocation`.
+         */
+        get: operations["AllocationService_ListWipeCertificates"];
         put?: never;
         post?: never;
         delete?: never;
@@ -3089,9 +3133,16 @@ export interface components {
             allocations?: components["schemas"]["allocation.Allocation"][];
             next_page_token?: string;
         };
+        "allocation.ListSlotWipeCertificatesResponse": {
+            certificates?: components["schemas"]["allocation.WipeCertificate"][];
+            next_page_token?: string;
+        };
         "allocation.ListTimelineResponse": {
             entries?: components["schemas"]["allocation.TimelineEntry"][];
             next_page_token?: string;
+        };
+        "allocation.ListWipeCertificatesResponse": {
+            certificates?: components["schemas"]["allocation.WipeCertificate"][];
         };
         /** @description NodeTask is the durable record of one call to a host (C-22..C-27, C-33). */
         "allocation.NodeTask": {
@@ -3235,6 +3286,26 @@ export interface components {
             heartbeat?: components["schemas"]["common.WatchHeartbeat"];
             /** @description Goes on after this message. Empty until the first state is complete. */
             resume_token?: string;
+        };
+        /** @description WipeCertificate is the record of one wipe of a slot's disk that was proven, with what its host signed (P2). */
+        "allocation.WipeCertificate": {
+            slot_id?: string;
+            /**
+             * Format: int64
+             * @description Of the slot, while the wipe was its proof.
+             */
+            slot_generation?: string;
+            /** @description Wipe policy of the slot, which names the least that was done: "blkdiscard", "nvme_format" or "site_erase". */
+            policy?: string;
+            /** @description How it was wiped: "sanitize_crypto_erase", "sanitize_block_erase", "format_crypto_erase", "format_user_data_erase", "site_erase", "blkdiscard", "write_zeroes" or "overwrite"; empty when the host did not tell. */
+            erase_method?: string;
+            /**
+             * Format: date-time
+             * @description When the platform accepted the proof.
+             */
+            accept_time?: string;
+            /** @description JSON document that the host signed: device, method, times and verification. `gpuaas admin certificate verify` verifies it without the platform. Empty when the host signed none. */
+            document?: string;
         };
         /** @description AuditChain is the state of the hash chain of one source. */
         "audit.AuditChain": {
@@ -6572,6 +6643,35 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
+    AllocationAdminService_ListSlotWipeCertificates: {
+        parameters: {
+            query?: {
+                /** @description Default 50, at most 500. */
+                page_size?: number;
+                page_token?: string;
+            };
+            header?: never;
+            path: {
+                node_id: string;
+                slot_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["allocation.ListSlotWipeCertificatesResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
     NodeAdminService_DisableResourceSlot: {
         parameters: {
             query?: never;
@@ -8043,6 +8143,30 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["allocation.ListTimelineResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    AllocationService_ListWipeCertificates: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                allocation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["allocation.ListWipeCertificatesResponse"];
                 };
             };
             default: components["responses"]["Error"];

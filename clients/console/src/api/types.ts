@@ -7,6 +7,7 @@ export type Allocation = Schemas["allocation.Allocation"];
 export type AllocationState = Schemas["allocation.AllocationState"];
 export type PowerState = Schemas["allocation.PowerState"];
 export type VmResources = Schemas["allocation.VmResources"];
+export type WipeCertificate = Schemas["allocation.WipeCertificate"];
 export type TimelineEntry = Schemas["allocation.TimelineEntry"];
 export type Access = Schemas["allocation.Access"];
 export type Money = Schemas["google.type.Money"];

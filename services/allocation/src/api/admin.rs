@@ -14,7 +14,7 @@ use tonic::{Code, Request, Response, Status};
 use uuid::Uuid;
 
 use super::tenants::Doing;
-use super::{convert, worth_repeating};
+use super::{certificates, convert, worth_repeating};
 use crate::store::read;
 use crate::workflow::Deps;
 
@@ -230,5 +230,16 @@ impl AllocationAdminService for AdminApi {
         let node_id = id::parse("node_id", &request.get_ref().node_id)?;
         let slot_id = id::parse("slot_id", &request.get_ref().slot_id)?;
         Ok(Response::new(self.latest(node_id, slot_id).await?))
+    }
+
+    async fn list_slot_wipe_certificates(
+        &self,
+        request: Request<pb::ListSlotWipeCertificatesRequest>,
+    ) -> Result<Response<pb::ListSlotWipeCertificatesResponse>, Status> {
+        let request = request.into_inner();
+        let node_id = id::parse("node_id", &request.node_id)?;
+        let slot_id = id::parse("slot_id", &request.slot_id)?;
+        let listed = certificates::of_slot(&self.deps, node_id, slot_id, &request).await?;
+        Ok(Response::new(listed))
     }
 }

@@ -13,6 +13,7 @@ use serde_json::json;
 use tonic::{Request, Response, Status};
 use uuid::Uuid;
 
+use super::certificates;
 use super::create::{Created, create, create_all};
 use super::owned::owned;
 use super::power;
@@ -318,5 +319,15 @@ impl AllocationService for AllocationApi {
             entries,
             next_page_token,
         }))
+    }
+
+    async fn list_wipe_certificates(
+        &self,
+        request: Request<pb::ListWipeCertificatesRequest>,
+    ) -> Result<Response<pb::ListWipeCertificatesResponse>, Status> {
+        let caller = Caller::of(&request)?;
+        let allocation_id = id::parse("allocation_id", &request.get_ref().allocation_id)?;
+        let listed = certificates::of_allocation(&self.deps, &caller, allocation_id).await?;
+        Ok(Response::new(listed))
     }
 }

@@ -3,6 +3,7 @@
 mod access;
 mod admin;
 mod allocations;
+mod certificates;
 mod comparison;
 pub(crate) mod convert;
 mod create;

@@ -2,10 +2,14 @@
 //! when both agree (P2, C-10, C-11).
 
 use gpuaas_proto::gpuaas::agent::v1::WipeEvidence;
+use gpuaas_wipe_certificate::{Statement, verify};
 
 /// The control plane's record of a slot that should have been wiped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExpectedWipe {
+    pub node_id: String,
+    /// Host instance that was told to wipe.
+    pub instance_id: String,
     pub slot_id: String,
     /// Generation of the claim or repair.
     pub generation: u64,
@@ -88,7 +92,73 @@ pub fn judge<'a>(
     if !proof.no_signatures {
         return Err("a signature or a partition table is left on the disk".into());
     }
+    if !meets(&proof.erase_method, &expected.policy) {
+        return Err(format!(
+            "wiped by {:?}, which is less than the policy {:?}",
+            proof.erase_method, expected.policy
+        ));
+    }
     Ok(proof)
+}
+
+/// Whether a method is at least what the policy names. An agent of before it told of methods did what the policy names.
+fn meets(method: &str, policy: &str) -> bool {
+    match method {
+        "" => true,
+        "sanitize_crypto_erase"
+        | "sanitize_block_erase"
+        | "format_crypto_erase"
+        | "format_user_data_erase" => matches!(policy, "blkdiscard" | "nvme_format"),
+        "blkdiscard" | "write_zeroes" | "overwrite" => policy == "blkdiscard",
+        "site_erase" => policy == "site_erase",
+        _ => false,
+    }
+}
+
+/// Verifies what the host signed of a wipe whose proof is judged: for others, who see the certificate alone, it must say the
+/// same. A host of before there were certificates signs none.
+///
+/// # Errors
+/// Why the certificate is not one of this wipe, for operators.
+pub fn check_certificate(
+    expected: &ExpectedWipe,
+    proof: &WipeEvidence,
+    host_authority: &str,
+) -> Result<(), String> {
+    if proof.certificate.is_empty() {
+        return Ok(());
+    }
+    let said: Statement = verify(&proof.certificate, host_authority)
+        .map_err(|refusal| format!("the host's wipe certificate: {refusal}"))?;
+    for (member, said, known) in [
+        ("node", &said.node_id, &expected.node_id),
+        ("host instance", &said.instance_id, &expected.instance_id),
+        ("slot", &said.slot_id, &expected.slot_id),
+        ("disk", &said.device.identity, &expected.disk_identity),
+        ("policy", &said.policy, &expected.policy),
+        ("method", &said.method, &proof.erase_method),
+    ] {
+        if said != known {
+            return Err(format!(
+                "the host's wipe certificate is of another {member}"
+            ));
+        }
+    }
+    let numbers = [
+        ("generation", said.generation, expected.generation),
+        ("disk size", said.device.bytes, proof.disk_bytes),
+        (
+            "verification",
+            said.verification.verified_bytes,
+            proof.verified_bytes,
+        ),
+    ];
+    match numbers.iter().find(|(_, said, known)| said != known) {
+        Some((member, ..)) => Err(format!(
+            "the host's wipe certificate is of another {member}"
+        )),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -120,6 +190,8 @@ mod tests {
 
     fn expected() -> ExpectedWipe {
         ExpectedWipe {
+            node_id: "n".into(),
+            instance_id: "i".into(),
             slot_id: "s".into(),
             generation: 3,
             policy: "blkdiscard".into(),
@@ -143,6 +215,66 @@ mod tests {
             no_signatures: true,
             ..WipeEvidence::default()
         }
+    }
+
+    #[test]
+    fn d_75_a_wipe_by_less_than_the_policy_proves_nothing() {
+        for (policy, good, bad) in [
+            (
+                "blkdiscard",
+                vec![
+                    "",
+                    "blkdiscard",
+                    "write_zeroes",
+                    "overwrite",
+                    "sanitize_crypto_erase",
+                    "format_user_data_erase",
+                ],
+                vec!["site_erase", "hammer"],
+            ),
+            (
+                "nvme_format",
+                vec![
+                    "",
+                    "sanitize_crypto_erase",
+                    "sanitize_block_erase",
+                    "format_crypto_erase",
+                    "format_user_data_erase",
+                ],
+                vec!["blkdiscard", "write_zeroes", "overwrite", "site_erase"],
+            ),
+            (
+                "site_erase",
+                vec!["", "site_erase"],
+                vec!["blkdiscard", "sanitize_crypto_erase"],
+            ),
+        ] {
+            let expected = ExpectedWipe {
+                policy: policy.into(),
+                ..expected()
+            };
+            let judged = |erase_method: &str| {
+                let proof = WipeEvidence {
+                    method: policy.into(),
+                    erase_method: erase_method.into(),
+                    ..proof()
+                };
+                judge(&expected, ALL, &[proof]).is_ok()
+            };
+            assert!(good.iter().all(|method| judged(method)), "{policy}");
+            assert!(!bad.iter().any(|method| judged(method)), "{policy}");
+        }
+    }
+
+    #[test]
+    fn a_certificate_is_verified_where_there_is_one() {
+        assert_eq!(check_certificate(&expected(), &proof(), ""), Ok(()));
+        let forged = WipeEvidence {
+            certificate: "{}".into(),
+            ..proof()
+        };
+        let refused = check_certificate(&expected(), &forged, "").expect_err("no certificate");
+        assert!(refused.contains("wipe certificate"), "{refused}");
     }
 
     #[test]

@@ -22,14 +22,20 @@ pub fn proven(
 ) -> Result<Vec<Value>, StepError> {
     let thoroughness = work.deps.config.thoroughness();
     let judged = |expected: &wipe::ExpectedWipe| -> Result<Value, StepError> {
-        let proof: &WipeEvidence = wipe::judge(expected, thoroughness, &operation.wipe_evidence)
-            .map_err(|why| {
-                let message = format!("slot {}: {why}", expected.slot_id);
-                StepError::fail(ErrorReason::WipeNotProven, message, FailureClass::Device)
-            })?;
+        let refuse = |why: String| {
+            let message = format!("slot {}: {why}", expected.slot_id);
+            StepError::fail(ErrorReason::WipeNotProven, message, FailureClass::Device)
+        };
+        let proof: &WipeEvidence =
+            wipe::judge(expected, thoroughness, &operation.wipe_evidence).map_err(refuse)?;
+        wipe::check_certificate(expected, proof, &work.deps.host_authority).map_err(refuse)?;
+        let mut detail = evidence(proof);
+        if !proof.certificate.is_empty() {
+            detail["certificate"] = proof.certificate.as_str().into();
+        }
         Ok(json!({
             "slot_id": expected.slot_id, "generation": expected.generation, "method": proof.method,
-            "detail": evidence(proof),
+            "detail": detail,
         }))
     };
     subject.expected_wipes().iter().map(judged).collect()

@@ -42,6 +42,8 @@ impl Subject {
         let expected = |grant: &SlotGrant| {
             let bindings = grant.bindings.clone().unwrap_or_default();
             ExpectedWipe {
+                node_id: self.node_id.to_string(),
+                instance_id: self.instance_id.to_string(),
                 slot_id: grant.slot_id.clone(),
                 generation: grant
                     .token

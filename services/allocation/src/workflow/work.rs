@@ -33,6 +33,8 @@ pub struct Deps {
     pub metrics: Metrics,
     /// Who stands at the edges of steps.
     pub edges: Arc<dyn Edges>,
+    /// Certificates (PEM) of the authority of hosts, by which what hosts sign is verified.
+    pub host_authority: String,
 }
 
 /// One run of one step.

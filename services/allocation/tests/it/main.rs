@@ -10,6 +10,7 @@ mod api_tenants;
 mod api_wait;
 mod board;
 mod catalog;
+mod certificates;
 mod crashes;
 mod expect;
 mod failures;

@@ -66,6 +66,8 @@ impl World {
             config,
             metrics: Metrics::new(&context.meter),
             edges,
+            host_authority: std::fs::read_to_string(self.authority.host_root())
+                .expect("the authority of hosts"),
         })
     }
 

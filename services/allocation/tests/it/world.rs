@@ -101,7 +101,8 @@ impl World {
 
     /// Starts the host's agent, which goes on with what its journal says.
     pub async fn host_up(&self) {
-        self.host.up(|| self.host_context());
+        self.host
+            .up(self.node_id, self.instance_id, || self.host_context());
         answers(self.host_address).await;
     }
 

@@ -4,6 +4,7 @@ mod audit;
 mod capacity;
 pub mod care;
 mod catalog;
+pub mod certificate;
 mod comparison;
 mod describe;
 mod devices;
@@ -65,6 +66,9 @@ pub enum Command {
     /// Capacity reservations of all projects.
     #[command(subcommand)]
     Reservations(reservations::Command),
+    /// Wipe certificates of slots' disks.
+    #[command(subcommand)]
+    Certificate(certificate::Command),
     /// The audit trail, and audits of the ledger.
     #[command(subcommand)]
     Audit(audit::Command),
@@ -90,6 +94,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Allocation(command) => allocation::run(session, command).await,
         Command::Queue(command) => queue::run(session, command).await,
         Command::Reservations(command) => reservations::run(session, command).await,
+        Command::Certificate(command) => certificate::run(session, command).await,
         Command::Audit(command) => audit::run(session, command).await,
     }
 }

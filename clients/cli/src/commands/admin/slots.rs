@@ -91,7 +91,11 @@ impl SlotRef {
         format!("{} of {}", self.slot, self.node)
     }
 
-    async fn resolve(&self, session: &Session) -> Result<(String, String), Failure> {
+    /// Ids of the node and of the slot.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    pub async fn resolve(&self, session: &Session) -> Result<(String, String), Failure> {
         let node = node::resolve(&session.api, &self.node).await?;
         let slot = node::resolve_slot(&session.api, &node, &self.slot).await?;
         Ok((node, slot))

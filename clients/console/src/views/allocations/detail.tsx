@@ -17,6 +17,7 @@ import { useSession } from "../../session/session";
 import { useQuerySwitch } from "../../ui/use-query-state";
 import { LiveMark, WatchProblem } from "../../watch/live";
 import { Actions } from "./actions";
+import { WipeCertificates } from "./certificates";
 import { Conditions } from "./conditions";
 import { constraintsText } from "./constraints";
 import { actorOf, observedIn } from "./operations";
@@ -294,6 +295,7 @@ export default function AllocationView({ id }: { id: string }) {
         <div>
           <Cost id={id} open={open} />
           <Details allocation={allocation} />
+          <WipeCertificates allocation={allocation} />
           <Suspense fallback={null}>
             <Sessions id={id} />
           </Suspense>

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use gpuaas_agent::api;
 use gpuaas_agent::disk::DiskProbe;
+use gpuaas_agent::enrol::Signer;
 use gpuaas_agent::host::root::HostRoot;
 use gpuaas_agent::ids::{SlotId, Token};
 use gpuaas_agent::journal::Journal;
@@ -151,9 +152,13 @@ impl Host {
     }
 
     /// Starts the agent.
-    pub fn up(&self, context: impl FnOnce() -> Context) {
+    pub fn up(&self, node_id: Uuid, instance_id: Uuid, context: impl FnOnce() -> Context) {
         let settings = self.settings();
+        let context = context();
         let mut node = Node::open(settings, b"").expect("a node");
+        // it has enrolled: its key and certificate are those it is reached by
+        self.write_identity(node_id, instance_id);
+        node.signer = Some(Signer::of(&node, &context.settings));
         // disks are those of this machine; all else that is read of the host lies in the host's own folder
         node.probe = DiskProbe::new(
             HostRoot::new("/"),
@@ -177,7 +182,6 @@ impl Host {
             .enable_all()
             .build()
             .expect("a runtime");
-        let context = context();
         // on a thread of its own: the test's runtime has one thread, which must not be held up for the agent's
         std::thread::scope(|scope| {
             let start = || {
@@ -194,6 +198,20 @@ impl Host {
         });
         let before = lock(&self.agent).replace(runtime);
         assert!(before.is_none(), "one agent at a time");
+    }
+
+    fn write_identity(&self, node_id: Uuid, instance_id: Uuid) {
+        let identity = json!({ "node_id": node_id, "instance_id": instance_id });
+        let enrolled = std::fs::write(self.path("state/identity.json"), identity.to_string());
+        enrolled.expect("an identity");
+    }
+
+    /// Which instance the agent says that it is, when it signs from now on.
+    pub fn sign_as(&self, instance_id: Uuid) {
+        let text = std::fs::read_to_string(self.path("state/identity.json")).expect("an identity");
+        let identity: serde_json::Value = serde_json::from_str(&text).expect("json");
+        let node_id = identity["node_id"].as_str().and_then(|id| id.parse().ok());
+        self.write_identity(node_id.expect("a node"), instance_id);
     }
 
     /// Ends the agent as SIGKILL would: nothing of it runs any more, nothing is finished.

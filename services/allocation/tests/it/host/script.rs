@@ -1,11 +1,9 @@
 //! What a host is told to do wrong, at the agent's own seams: the edges of its steps, its wiper.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use async_trait::async_trait;
-use gpuaas_agent::disk::ClaimedDisk;
-use gpuaas_agent::disk::wipe::{HostWiper, WipePolicy, Wiper};
+use gpuaas_agent::disk::wipe::{HostWiper, Note, WipeJob, WipeLog, Wiped, Wiper};
 use gpuaas_agent::error::{HostError, HostResult};
 use gpuaas_agent::faults::{Edge, Edges, Place};
 use gpuaas_proto::gpuaas::agent::v1::FailureClass;
@@ -25,6 +23,10 @@ pub struct Script {
     pub kill: Option<Kill>,
     /// Say that a disk was wiped and leave it as it is.
     pub lie: bool,
+    /// Die when a wipe notes how far it is, once.
+    pub die_at_note: bool,
+    /// What every wipe found noted of an earlier run of it, oldest first.
+    pub noted: Vec<Option<Note>>,
     /// Guests let nobody in.
     pub no_login: bool,
     /// Somebody else answers at the guests' addresses.
@@ -128,15 +130,52 @@ impl Edges for Director {
 
 #[async_trait]
 impl Wiper for Director {
-    async fn wipe(
-        &self,
-        disk: &ClaimedDisk,
-        policy: WipePolicy,
-        limit: Duration,
-    ) -> HostResult<String> {
+    async fn wipe(&self, job: WipeJob<'_>) -> HostResult<Wiped> {
         if self.read(|script| script.lie) {
-            return Ok("nothing was done".to_owned());
+            return Ok(Wiped {
+                method: "blkdiscard",
+                how: "nothing was done".to_owned(),
+            });
         }
-        HostWiper.wipe(disk, policy, limit).await
+        let noted = job.log.noted();
+        lock(&self.0.script).noted.push(noted);
+        let log = Watched {
+            log: job.log,
+            director: self,
+        };
+        let done = HostWiper::default()
+            .wipe(WipeJob { log: &log, ..job })
+            .await;
+        if self.was_hit() {
+            // whoever gave the order ends everything of this agent; nothing goes on past here
+            std::future::pending::<()>().await;
+        }
+        done
+    }
+}
+
+/// A wipe's log at which the agent may die.
+struct Watched<'a> {
+    log: &'a dyn WipeLog,
+    director: &'a Director,
+}
+
+impl WipeLog for Watched<'_> {
+    fn noted(&self) -> Option<Note> {
+        self.log.noted()
+    }
+
+    fn note(&self, note: Note) -> HostResult<()> {
+        self.log.note(note)?;
+        let dies = std::mem::take(&mut lock(&self.director.0.script).die_at_note);
+        if dies {
+            *lock(&self.director.0.hit) = true;
+            return Err(HostError::internal("the agent dies here"));
+        }
+        Ok(())
+    }
+
+    fn progress(&self, percent: u32, message: &str) {
+        self.log.progress(percent, message);
     }
 }

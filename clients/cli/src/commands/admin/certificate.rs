@@ -1,0 +1,110 @@
+//! Wipe certificates: those of a slot, and the verification of one without the platform.
+use std::path::{Path, PathBuf};
+
+use gpuaas_wipe_certificate::{Statement, verify};
+use serde_json::json;
+
+use super::Session;
+use super::slots::SlotRef;
+use crate::commands::certificate::{Save, show};
+use crate::failure::Failure;
+use crate::formats;
+use crate::output::{bytes, print_json, print_line, time};
+
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    /// List the wipe certificates of a slot, newest first.
+    List {
+        #[command(flatten)]
+        slot: SlotRef,
+        #[command(flatten)]
+        save: Save,
+    },
+    /// Verify a wipe certificate without the platform. Exits with 1 if it was changed, is of another authority, or was signed
+    /// while the host's certificate did not count.
+    Verify(VerifyFlags),
+}
+
+#[derive(Debug, clap::Args)]
+pub struct VerifyFlags {
+    /// File with the certificate, as `gpuaas certificate` saves it.
+    file: PathBuf,
+    /// File with the certificate of the hosts' authority, in PEM.
+    #[arg(long, value_name = "FILE")]
+    ca: PathBuf,
+}
+
+pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
+    match command {
+        Command::List { slot, save } => list(session, &slot, &save).await,
+        Command::Verify(flags) => verify_file(&flags),
+    }
+}
+
+async fn list(session: &Session, slot: &SlotRef, save: &Save) -> Result<(), Failure> {
+    let (node, slot) = slot.resolve(session).await?;
+    let path = [
+        "admin",
+        "nodes",
+        &node,
+        "resource-slots",
+        &slot,
+        "wipe-certificates",
+    ];
+    let listed = session.api.list(&path, &[], "certificates").await?;
+    show(session, &listed, save, "No wipe of this slot is proven.")
+}
+
+/// Verifies a file. Asks nobody.
+///
+/// # Errors
+/// A file that cannot be read; a certificate that proves nothing, with the reason.
+pub fn verify_file(flags: &VerifyFlags) -> Result<(), Failure> {
+    let (document, authority) = (read(&flags.file)?, read(&flags.ca)?);
+    let said = verify(&document, &authority).map_err(|refusal| {
+        Failure::Local(format!(
+            "{} proves nothing: {refusal}",
+            flags.file.display()
+        ))
+    })?;
+    if formats::chosen().is_data() {
+        print_json(&json!({ "valid": true, "statement": said }));
+    } else {
+        print(&said);
+    }
+    Ok(())
+}
+
+fn read(file: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(file)
+        .map_err(|error| Failure::Usage(format!("cannot read {}: {error}", file.display())))
+}
+
+fn print(said: &Statement) {
+    let (device, proof) = (&said.device, &said.verification);
+    say!("The certificate is valid. The host stated:");
+    print_line("Result", &said.result);
+    print_line("Method", &said.method);
+    print_line("Policy", &said.policy);
+    print_line("Disk", &device.identity);
+    print_line("Model", &device.model);
+    print_line("Serial", &device.serial);
+    print_line("WWID", &device.wwid);
+    let size = |size: u64| bytes(i64::try_from(size).unwrap_or(i64::MAX));
+    print_line("Size", &size(device.bytes));
+    let read_back = format!(
+        "{} read back as zero ({})",
+        size(proof.verified_bytes),
+        proof.scope
+    );
+    print_line("Proof", &read_back);
+    print_line("Began", &time(Some(said.start_time)));
+    print_line("Ended", &time(Some(said.end_time)));
+    print_line("Signed", &time(Some(said.sign_time)));
+    let slot = format!("{}, generation {}", said.slot_id, said.generation);
+    print_line("Slot", &slot);
+    print_line("Allocation", &said.allocation_id);
+    print_line("Node", &said.node_id);
+    print_line("Instance", &said.instance_id);
+    print_line("Key", &said.key_id);
+}
