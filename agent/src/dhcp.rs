@@ -48,6 +48,9 @@ pub struct Reservation {
     pub group: Option<NetworkGroup>,
 }
 
+/// The versions of network groups, while nobody else of this process changes a reservation.
+type Versions<'a> = MutexGuard<'a, BTreeMap<VmName, u64>>;
+
 /// Of the tag that names the group.
 const GROUP_TAG: &str = "set:group-";
 
@@ -114,7 +117,7 @@ impl Dhcp {
 
     /// Nobody on this host changes reservations beside the holder of what this returns: no other call, and no other process
     /// of ours, which an operator's check is. The lock is on the folder itself, and ends with its process.
-    fn alone(&self) -> HostResult<(MutexGuard<'_, BTreeMap<VmName, u64>>, Option<File>)> {
+    fn alone(&self) -> HostResult<(Versions<'_>, Option<File>)> {
         let versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
         let failed = || io_error("cannot lock the reservations");
         let folder = match File::open(&self.settings.hosts_dir) {
@@ -404,7 +407,6 @@ mod tests {
             hosts_dir: folder.to_owned(),
             leases_file: folder.join("leases"),
             pid_file,
-            ..settings::Dhcp::default()
         })
     }
 

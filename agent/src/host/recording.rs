@@ -135,9 +135,14 @@ fn blank(value: &mut Value) -> bool {
             }
             blank(value) || found
         }),
-        Value::Array(items) => items
-            .iter_mut()
-            .fold(false, |found, item| blank(item) || found),
+        Value::Array(items) => {
+            let mut found = false;
+            // each of them, also after the first that had any
+            for item in items {
+                found |= blank(item);
+            }
+            found
+        }
         _ => false,
     }
 }

@@ -280,7 +280,7 @@ fn d_96_d_97_a_gpu_that_a_process_has_open_keeps_its_driver() {
         .iter()
         .map(|one| one.address.to_string())
         .collect();
-    assert_eq!(bound, [function.clone()], "the function is not the GPU");
+    assert_eq!(bound, [function.as_str()], "the function is not the GPU");
     let refusals = work.plan().refusals;
     assert_eq!(
         refusals,

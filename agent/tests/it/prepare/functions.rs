@@ -239,7 +239,7 @@ async fn j_25_a_card_whose_kernel_refuses_ends_its_own_plan_alone() {
     assert_eq!((work.cards.len(), work.refused()), (2, BTreeSet::new()));
     let mut errors = 0;
     let failed = apply(&machine, &work, |_, done| {
-        errors += usize::from(done.is_err())
+        errors += usize::from(done.is_err());
     })
     .await;
     assert_eq!(
