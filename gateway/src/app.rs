@@ -50,6 +50,8 @@ pub struct App {
     pub streams: Streams,
     /// WebSockets of terminals.
     pub terminals: Terminals,
+    /// Projects that an organisation may have; 0 is no limit.
+    pub max_projects: usize,
     /// Region of this gateway, for audit records.
     pub region: String,
     /// `/api/openapi.json`.

@@ -113,6 +113,9 @@ pub struct Config {
     pub max_streams_per_peer: usize,
     /// Seconds between two checks that the reader of a stream may still read it.
     pub stream_access_seconds: f64,
+    /// Projects that are not closed that an organisation may have, since quotas are by project; its owners are refused one more,
+    /// administrators of the platform are not. 0 is no limit.
+    pub max_projects_per_organisation: usize,
     /// Terminals.
     pub terminal: TerminalSettings,
 }
@@ -141,6 +144,7 @@ impl Default for Config {
             max_streams_per_principal: 256,
             max_streams_per_peer: 1024,
             stream_access_seconds: 15.0,
+            max_projects_per_organisation: 100,
             terminal: TerminalSettings::default(),
         }
     }
@@ -232,6 +236,7 @@ pub fn app(context: &Context, config: &Config, shutdown: CancellationToken) -> a
                 "http"
             },
         ),
+        max_projects: config.max_projects_per_organisation,
         region: config.region.clone(),
         openapi: openapi::document(gpuaas_proto::pool(), &routes).to_text(),
         key_set: dev

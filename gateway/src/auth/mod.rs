@@ -1,6 +1,7 @@
 //! Who calls: bearer tokens of configured issuers, checked with algorithm, issuer and audience pinned; where to sign in,
 //! and who has signed out.
 pub mod api_keys;
+mod changes;
 pub mod configuration;
 pub mod dev_issuer;
 mod form;

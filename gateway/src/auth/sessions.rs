@@ -1,8 +1,8 @@
 //! Remembers for seconds who a token's bearer is, so that not every call verifies a signature and reads the database.
 //!
 //! A session is what [`Verifier`](super::verify::Verifier) and the tables of schema `edge` said of one token. It is
-//! kept for [`LIFE`] at most, and only while this process hears of changes: triggers on principals, memberships,
-//! projects and organisations notify [`CHANNEL`], and a notification empties the cache. Without a connection that listens nothing is kept, and
+//! kept for [`LIFE`] at most, and only while this process hears of changes: triggers on principals, memberships, keys,
+//! projects and organisations notify [`CHANNEL`], and a notification drops the sessions that it concerns. Without a connection that listens nothing is kept, and
 //! each call asks the database. So a principal that is disabled is refused as soon as the notification arrives, and
 //! after [`LIFE`] even if the network loses it.
 use std::collections::HashMap;
@@ -19,6 +19,7 @@ use sqlx::postgres::PgListener;
 use tokio::sync::broadcast;
 use uuid::Uuid;
 
+pub use super::changes::{Change, Changes};
 use super::verify::Identity;
 use crate::contract::route::Route;
 use crate::policy::{Grant, Policies, Refusal};
@@ -30,6 +31,10 @@ const LIFE: Duration = Duration::from_secs(5);
 const MAX_SESSIONS: u64 = 10_000;
 /// The channel on which the database tells of changes to who may call.
 const CHANNEL: &str = "edge_access";
+/// Projects that an internal token names at most: with more it would not fit into the 16 KiB of headers that a service takes.
+pub const MAX_PROJECTS: usize = 200;
+/// Changes that are looked up one by one in what is kept; when more have come at once, all is dropped.
+const MAX_CHANGES: usize = 64;
 /// Time between two attempts to listen.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -42,9 +47,12 @@ pub struct Session {
     pub principal: Principal,
     /// What policies have said of it, by action.
     grants: Mutex<HashMap<String, Arc<Grant>>>,
-    /// Internal tokens that were made for it, by service and action.
-    internal: Mutex<HashMap<(&'static str, String), String>>,
+    /// Internal tokens that were made for it.
+    internal: Mutex<HashMap<TokenOf, String>>,
 }
+
+/// What an internal token is for: service and action, and its projects by their first and their number.
+type TokenOf = (&'static str, String, Option<Uuid>, usize);
 
 impl Session {
     /// A session that was just proven.
@@ -89,8 +97,8 @@ impl Session {
         Ok(grant)
     }
 
-    /// An internal token for the route's service and action, good in these projects, made at the first call; `now` is in
-    /// seconds since 1970.
+    /// An internal token for the route's service and action, good in these projects (one, or a part of those in which the action
+    /// is allowed), made at the first call; `now` is in seconds since 1970.
     ///
     /// # Errors
     /// Signing failed.
@@ -98,15 +106,16 @@ impl Session {
         &self,
         minter: &TokenMinter,
         route: &Route,
-        grant: &Grant,
+        projects: &[Uuid],
         now: i64,
     ) -> Result<String, jsonwebtoken::errors::Error> {
         let mut made = self.internal.lock().unwrap_or_else(PoisonError::into_inner);
-        let of = (route.service, route.action.clone());
+        let first = projects.first().copied();
+        let of = (route.service, route.action.clone(), first, projects.len());
         if let Some(token) = made.get(&of) {
             return Ok(token.clone());
         }
-        let bearer = self.bearer(route, &grant.projects);
+        let bearer = self.bearer(route, projects);
         let token = minter.mint_for(route.service, &bearer, now)?;
         made.insert(of, token.clone());
         Ok(token)
@@ -123,24 +132,6 @@ impl Session {
     }
 }
 
-/// Changes of access, as they are heard of.
-#[derive(Debug)]
-pub struct Changes(broadcast::Receiver<Option<Uuid>>);
-
-impl Changes {
-    /// Returns when the access of this principal may have changed.
-    pub async fn of(&mut self, principal: Uuid) {
-        loop {
-            match self.0.recv().await {
-                Ok(Some(changed)) if changed != principal => {}
-                Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => return,
-                // the process ends
-                Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
-            }
-        }
-    }
-}
-
 /// A place in the order of changes: what was read before a change is not kept after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark(u64);
@@ -151,8 +142,8 @@ pub struct Sessions {
     cache: Cache<[u8; 32], Arc<Session>>,
     /// Odd while a connection listens; raised at every change and whenever the connection comes or goes.
     epoch: AtomicU64,
-    /// Principals whose access has changed; nobody in particular: everybody's may have.
-    changes: broadcast::Sender<Option<Uuid>>,
+    /// What has changed.
+    changes: broadcast::Sender<Change>,
 }
 
 /// Changes that a reader may be behind before it takes all to have changed.
@@ -207,7 +198,7 @@ impl Sessions {
     pub async fn listen(&self, pool: PgPool, shutdown: CancellationToken) {
         loop {
             let heard = shutdown.run_until_cancelled(self.hear(&pool)).await;
-            self.forget(false);
+            self.forget(false, &[Change::Everybody]);
             let Some(heard) = heard else { return };
             if let Err(error) = heard {
                 tracing::warn!("listen for changes of access again: {error}");
@@ -223,27 +214,40 @@ impl Sessions {
     async fn hear(&self, pool: &PgPool) -> sqlx::Result<()> {
         let mut listener = PgListener::connect_with(pool).await?;
         listener.listen(CHANNEL).await?;
-        self.forget(true);
+        self.forget(true, &[Change::Everybody]);
         // what happened while nobody listened
-        self.tell(None);
-        while let Some(change) = listener.try_recv().await? {
-            self.forget(true);
-            self.tell(change.payload().parse().ok());
+        self.tell(Change::Everybody);
+        while let Some(first) = listener.try_recv().await? {
+            let mut changes = vec![Change::read(first.payload())];
+            // what has come with it is looked up at once
+            while changes.len() < MAX_CHANGES
+                && let Some(next) = listener.next_buffered()
+            {
+                changes.push(Change::read(next.payload()));
+            }
+            if changes.len() == MAX_CHANGES {
+                changes = vec![Change::Everybody];
+            }
+            self.forget(true, &changes);
+            for change in changes {
+                self.tell(change);
+            }
         }
         Ok(())
     }
 
     /// Changes from now on.
     pub fn changes(&self) -> Changes {
-        Changes(self.changes.subscribe())
+        Changes::new(self.changes.subscribe())
     }
 
-    fn tell(&self, principal: Option<Uuid>) {
+    fn tell(&self, change: Change) {
         // nobody may be waiting
-        let _ = self.changes.send(principal);
+        let _ = self.changes.send(change);
     }
 
-    fn forget(&self, listening: bool) {
+    /// Drops the sessions that changes concern. What is being read meanwhile is not kept, whomever it is of.
+    fn forget(&self, listening: bool, changes: &[Change]) {
         let next = |epoch: u64| {
             let next = epoch + 1;
             Some(next + u64::from(is_listening(next) != listening))
@@ -251,7 +255,15 @@ impl Sessions {
         let _always_some = self
             .epoch
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, next);
-        self.cache.invalidate_all();
+        if changes.contains(&Change::Everybody) {
+            self.cache.invalidate_all();
+            return;
+        }
+        for (key, session) in &self.cache {
+            if changes.iter().any(|one| one.concerns(&session.principal)) {
+                self.cache.invalidate(&*key);
+            }
+        }
     }
 }
 
@@ -290,21 +302,22 @@ mod tests {
         let sessions = Sessions::default();
         sessions.keep("t", sessions.mark(), &session(100));
         assert!(sessions.get("t", 0).is_none(), "nobody listens");
-        sessions.forget(true);
+        sessions.forget(true, &[Change::Everybody]);
         sessions.keep("t", sessions.mark(), &session(100));
         assert!(sessions.get("t", 0).is_some());
         assert!(sessions.get("other", 0).is_none());
-        sessions.forget(false);
+        sessions.forget(false, &[Change::Everybody]);
         assert!(sessions.get("t", 0).is_none(), "the connection is lost");
     }
 
     #[test]
     fn what_was_read_before_a_change_is_not_kept_after_it() {
         let sessions = Sessions::default();
-        sessions.forget(true);
-        for change in [Sessions::forget_all, |sessions: &Sessions| {
-            sessions.forget(true)
-        }] {
+        sessions.forget(true, &[Change::Everybody]);
+        let somebody: fn(&Sessions) =
+            |sessions| sessions.forget(true, &[Change::Principal(Uuid::from_u128(9))]);
+        let everybody: fn(&Sessions) = |sessions| sessions.forget(true, &[Change::Everybody]);
+        for change in [Sessions::forget_all, somebody, everybody] {
             let before = sessions.mark();
             change(&sessions);
             sessions.keep("t", before, &session(100));
@@ -317,9 +330,55 @@ mod tests {
     }
 
     #[test]
+    fn a_change_drops_the_sessions_that_it_concerns_and_no_others() {
+        use crate::store::Role;
+        let id = Uuid::from_u128;
+        let sessions = Sessions::default();
+        sessions.forget(true, &[Change::Everybody]);
+        let of = |principal: Principal| {
+            let identity = Identity {
+                expires: 100,
+                ..Identity::default()
+            };
+            Arc::new(Session::new(identity, principal))
+        };
+        let alice = Principal {
+            id: id(1),
+            roles: vec![(id(11), Role::Member)],
+            owners: vec![id(21)],
+            ..Principal::default()
+        };
+        let olga = Principal {
+            id: id(2),
+            organisations: vec![(id(22), Role::Owner)],
+            ..Principal::default()
+        };
+        for (payload, alice_goes, olga_goes) in [
+            (id(1).to_string(), true, false),
+            (id(2).to_string(), false, true),
+            (id(3).to_string(), false, false),
+            (format!("organisation:{}", id(21)), true, false),
+            (format!("organisation:{}", id(22)), false, true),
+            (format!("organisation:{}", id(23)), false, false),
+            (String::new(), true, true),
+            ("planet:earth".to_owned(), true, true),
+        ] {
+            sessions.keep("alice", sessions.mark(), &of(alice.clone()));
+            sessions.keep("olga", sessions.mark(), &of(olga.clone()));
+            sessions.forget(true, &[Change::read(&payload)]);
+            let gone = |token| sessions.get(token, 0).is_none();
+            assert_eq!(
+                (gone("alice"), gone("olga")),
+                (alice_goes, olga_goes),
+                "{payload:?}"
+            );
+        }
+    }
+
+    #[test]
     fn a_session_ends_with_its_token() {
         let sessions = Sessions::default();
-        sessions.forget(true);
+        sessions.forget(true, &[Change::Everybody]);
         sessions.keep("t", sessions.mark(), &session(100));
         assert!(sessions.get("t", 99).is_some());
         assert!(sessions.get("t", 100).is_none());
@@ -338,7 +397,7 @@ mod tests {
                 panic!("{path} is a route");
             };
             let grant = session.grant(&policies, route).expect("allowed");
-            let token = session.internal_token(&minter, route, &grant, now);
+            let token = session.internal_token(&minter, route, &grant.projects, now);
             token.expect("made")
         };
         assert_eq!(token("/api/v1/usage", 1), token("/api/v1/usage", 2));

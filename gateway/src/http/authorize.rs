@@ -73,6 +73,12 @@ pub async fn refuse(
     refusal.into_error()
 }
 
+/// Puts a refusal on record that the answer itself led to.
+pub async fn record_refusal(app: &App, session: &Session, access: &Access, request_id: &str) {
+    let name = session.is_registered().then_some(&*session.principal.name);
+    record_denial(&app.pool, name, &session.identity, access, request_id).await;
+}
+
 /// Who the bearer of the credential is; no session for somebody who is not registered.
 async fn identify(
     app: &App,

@@ -13,18 +13,21 @@ use tonic::Code;
 
 use super::admission::Place;
 use super::answer::keep;
-use super::authorize::{authorize, refuse};
+use super::authorize::{authorize, record_refusal, refuse};
 use super::headers;
 use super::peer::Peer;
+use super::reach::{Outgoing, reach};
 use super::shares::Share;
 use super::stream::{Subscriber, respond, resume};
 use crate::app::App;
-use crate::auth::sessions::Session;
+use crate::auth::sessions::{MAX_PROJECTS, Session};
 use crate::contract::route::{Lookup, Route};
 use crate::contract::template::PathVariables;
 use crate::error::ApiError;
 use crate::identity;
+use crate::identity::launch;
 use crate::policy::Grant;
+use crate::terminal::credential;
 use crate::transcode::request::{bind, validate_only};
 use crate::transcode::write::{Defaults, write_message};
 use crate::upstream::{self, Envelope};
@@ -114,28 +117,30 @@ async fn try_serve(
         request_id,
     };
     if route.service == identity::SERVICE {
-        let answer = identity::answer(&call, &message).await?;
-        return Ok(written(&answer));
+        let answer = identity::answer(&call, &message).await;
+        if answer.as_ref().is_err_and(is_denial) {
+            record_refusal(app, &session, &route.access, request_id).await;
+        }
+        return Ok(written(&answer?));
     }
-    identity::launch::prepare(&call, &mut message).await?;
-    let now = jiff::Timestamp::now().as_second();
-    let token = session
-        .internal_token(&app.minter, route, &grant, now)
-        .map_err(|error| {
-            tracing::error!("mint internal token: {error}");
-            ApiError::internal()
-        })?;
-    let envelope = Envelope {
-        token,
-        request_id: request_id.to_owned(),
-        idempotency_key,
-        origin: headers::origin(&parts.headers),
-        timeout: app.request_timeout,
+    launch::prepare(&call, &mut message).await?;
+    let outgoing = Outgoing {
+        app,
+        route,
+        session: &session,
+        reach: reach(route, &grant, &message),
+        envelope: Envelope {
+            token: String::new(),
+            request_id: request_id.to_owned(),
+            idempotency_key: idempotency_key.clone(),
+            origin: headers::origin(&parts.headers),
+            timeout: app.request_timeout,
+        },
     };
     if streams {
         resume(&mut message, &parts.headers);
         let place = app.admission.stream(&peer, &session.principal.name)?;
-        let opened = upstream::open(&app.peers, route, &message, envelope).await;
+        let opened = outgoing.open(&message).await;
         let messages = match opened {
             Ok(messages) => messages,
             Err(error) => {
@@ -160,7 +165,15 @@ async fn try_serve(
         );
         return Ok(respond(&app.streams, place, messages, subscriber, around));
     }
-    let called = upstream::call(&app.peers, route, &message, envelope).await;
+    let launch = launch::begin(&call, &grant, &message).await?;
+    let called = outgoing.call(&message).await;
+    // a service that did not answer may be at it still
+    let is_over = !called
+        .as_ref()
+        .is_err_and(|error| error.http_status().is_server_error());
+    if let Some(launch) = launch.filter(|_| is_over) {
+        launch::end(app, launch).await;
+    }
     let mut answer = match called {
         Ok(answer) => answer,
         Err(error) => {
@@ -168,8 +181,13 @@ async fn try_serve(
             return Err(own_or_absent(app, asked, request_id, error).await);
         }
     };
+    credential::note(app, route, &session, &answer).await?;
     identity::name_projects(app, route, &mut answer).await?;
     Ok(written(&answer))
+}
+
+fn is_denial(error: &ApiError) -> bool {
+    error.reason() == crate::error::reason_name(ErrorReason::PermissionDenied)
 }
 
 /// What a service does not find for the projects in which the action is allowed may be in another one of the caller's: then
@@ -194,24 +212,26 @@ async fn own_or_absent(
     let Ok(message) = bind(reader, &known, None, &[]) else {
         return error;
     };
-    let projects = session.principal.projects();
-    let bearer = session.bearer(reader, &projects);
     let now = jiff::Timestamp::now().as_second();
-    let Ok(token) = app.minter.mint_for(reader.service, &bearer, now) else {
-        return error;
-    };
-    let envelope = Envelope {
-        token,
-        request_id: request_id.to_owned(),
-        idempotency_key: None,
-        origin: None,
-        timeout: app.request_timeout,
-    };
-    // only whether it is there: nothing of the answer goes on
-    match upstream::call(&app.peers, reader, &message, envelope).await {
-        Ok(_) => refuse(app, session, &route.access, request_id, refusal).await,
-        Err(_) => error,
+    for projects in session.principal.projects().chunks(MAX_PROJECTS) {
+        let bearer = session.bearer(reader, projects);
+        let Ok(token) = app.minter.mint_for(reader.service, &bearer, now) else {
+            return error;
+        };
+        let envelope = Envelope {
+            token,
+            request_id: request_id.to_owned(),
+            idempotency_key: None,
+            origin: None,
+            timeout: app.request_timeout,
+        };
+        // only whether it is there: nothing of the answer goes on
+        let found = upstream::call(&app.peers, reader, &message, envelope).await;
+        if found.is_ok() {
+            return refuse(app, session, &route.access, request_id, refusal).await;
+        }
     }
+    error
 }
 
 fn written(answer: &DynamicMessage) -> Response {

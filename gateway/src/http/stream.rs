@@ -265,14 +265,14 @@ async fn lost(ending: &mut watch::Receiver<Option<Ending>>) -> Ending {
 impl CallerCheck {
     /// Returns when the stream may not go on.
     async fn ending(mut self) -> Ending {
-        let principal = self.subscriber.session.principal.id;
+        let session = self.subscriber.session.clone();
         let mut checks = tokio::time::interval_at(Instant::now() + self.every, self.every);
         checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 biased;
                 () = tokio::time::sleep_until(self.expires) => return Ending::Expired,
-                () = self.subscriber.changes.of(principal) => {}
+                () = self.subscriber.changes.of(&session.principal) => {}
                 _ = checks.tick() => {}
             }
             if self.has_lost_access().await {

@@ -40,7 +40,9 @@ pub(super) async fn create(
         // shown once: who has lost it makes another
         Begun::Replay(made) => (made, None),
         Begun::Fresh(mut tx) => {
-            let Owned { group, name: owner } = call.owned(&mut tx, of).await?;
+            let Owned {
+                group, name: owner, ..
+            } = call.owned(&mut tx, of).await?;
             no_more_than_own(call, &scopes)?;
             let of_account = found_account(&mut tx, group.id(), account).await?;
             let key = new_key(call, id)?;
@@ -106,7 +108,9 @@ pub(super) async fn rotate(
         Begun::Replay(made) => (made, None),
         Begun::Fresh(mut tx) => {
             // the lock on the project makes two rotations of one key one after the other
-            let Owned { group, name: owner } = call.owned(&mut tx, of).await?;
+            let Owned {
+                group, name: owner, ..
+            } = call.owned(&mut tx, of).await?;
             let of_account = found_account(&mut tx, group.id(), account).await?;
             let row = found(&mut tx, account, old).await?;
             let expired = row.expire_time.is_some_and(|at| at.to_jiff() <= now);
@@ -155,7 +159,9 @@ pub(super) async fn disable(
     let id = known_id(&request.api_key_id, key_unknown)?;
     let of = Of::Project(&request.project_id);
     if let Begun::Fresh(mut tx) = call.begin(&request, id).await? {
-        let Owned { group, name: owner } = call.owned(&mut tx, of).await?;
+        let Owned {
+            group, name: owner, ..
+        } = call.owned(&mut tx, of).await?;
         let of_account = found_account(&mut tx, group.id(), account).await?;
         found(&mut tx, account, id).await?;
         store::disable_api_key(&mut tx, id).await?;

@@ -1,5 +1,6 @@
 //! One call of a method that the gateway answers itself: who calls, what that one may see and change, and a change as one
 //! transaction with its idempotency key and its audit row (P4, P10).
+use gpuaas_common::access::Group as ActionGroup;
 use gpuaas_common::id::IdGen;
 use gpuaas_common::idempotency::{self, Lookup, Scope};
 use gpuaas_common::{Error, Result, audit, id};
@@ -12,10 +13,16 @@ use uuid::Uuid;
 use crate::app::App;
 use crate::auth::sessions::Session;
 use crate::contract::route::Route;
+use crate::policy::{Refusal, Resource, who};
 use crate::store::{
     self, Group, OrganisationRow, Principal, ProjectRow, Role, TenantState, find_organisation,
     find_project,
 };
+
+/// The action of who invites into an organisation.
+pub(super) const INVITE_TO_ORGANISATION: &str = "organisation_invitation.create";
+/// The action of who invites into a project.
+pub(super) const INVITE_TO_PROJECT: &str = "invitation.create";
 
 /// One call.
 pub struct Call<'a> {
@@ -46,6 +53,12 @@ impl<'a> Call<'a> {
 
     pub(super) fn me(&self) -> Uuid {
         self.principal().id
+    }
+
+    /// Acts as an administrator of the platform. What one may do more than others takes the second factor that the settings
+    /// ask for.
+    pub(super) fn administers(&self) -> bool {
+        self.principal().is_admin() && self.session.identity.second_factor
     }
 
     /// Every platform role reads what is anybody's.
@@ -126,25 +139,81 @@ impl<'a> Call<'a> {
     ) -> Result<OrganisationRow> {
         let id = known_id(given, organisation_unknown)?;
         let found = find_organisation(conn, id, self.me()).await?;
-        found
+        let row = found
             .filter(|row| row.role.is_some() || row.has_project || self.sees_all())
-            .ok_or_else(organisation_unknown)
+            .ok_or_else(organisation_unknown)?;
+        self.decide(Resource::Organisation { id, role: row.role })?;
+        Ok(row)
     }
 
     /// A project that the caller may see; to others there is none.
     pub(super) async fn project(&self, conn: &mut PgConnection, given: &str) -> Result<ProjectRow> {
         let id = known_id(given, project_unknown)?;
         let found = find_project(conn, id, self.me()).await?;
-        found
+        let row = found
             .filter(|row| row.role.is_some() || self.sees_all())
-            .ok_or_else(project_unknown)
+            .ok_or_else(project_unknown)?;
+        self.decide(Resource::Project {
+            id,
+            organisation: row.organisation_id,
+            role: row.role,
+        })?;
+        Ok(row)
+    }
+
+    /// Asks the policies about what was found, with the role that the caller has there now: guardrails of an organisation bind
+    /// who has a role on the platform and is no member, too.
+    fn decide(&self, resource: Resource) -> Result<()> {
+        let of_organisation = matches!(resource, Resource::Organisation { .. });
+        let route = match self.route.group {
+            group if group.is_of_a_project() && of_organisation => {
+                // of an organisation's invitations decides who may make them
+                let mut routes = self.app.routes.routes().iter();
+                let inviting = routes.find(|route| route.access.action == INVITE_TO_ORGANISATION);
+                inviting.ok_or_else(|| Error::internal("no route invites into an organisation"))?
+            }
+            group if group.is_of_a_project() => self.route,
+            ActionGroup::OrganisationRead | ActionGroup::OrganisationManage if of_organisation => {
+                self.route
+            }
+            // what is the platform's was decided before it was looked for
+            _ => return Ok(()),
+        };
+        let decided = self.app.policies.on(who(self.principal()), route, resource);
+        decided.map_err(Refusal::into_own_error)
+    }
+
+    /// Refuses to give a role that is stronger than the caller's own, or that takes scopes which the caller's key lacks.
+    pub(super) fn may_give(&self, owned: &Owned, role: Role) -> Result<()> {
+        let refused = |message: String, rule: &str| {
+            Error::new(
+                Code::PermissionDenied,
+                ErrorReason::PermissionDenied,
+                message,
+            )
+            .field("role", rule)
+            .meta("action", self.route.access.action.clone())
+        };
+        if !self.administers() && owned.role.is_none_or(|own| own < role) {
+            let message = format!("Only an owner gives the role {}.", role.as_str());
+            return Err(refused(message, "must not be stronger than your own"));
+        }
+        match who(self.principal()).lacks_of(role) {
+            None => Ok(()),
+            Some(scope) => {
+                let message = format!(
+                    "The API key lacks the scope {}, and so gives nobody the role {}.",
+                    scope.name(),
+                    role.as_str()
+                );
+                Err(refused(message, "must need no scope that the key lacks"))
+            }
+        }
     }
 
     /// Refuses who has neither this role, or a stronger one, nor administers the platform.
     pub(super) fn needs(&self, role: Option<Role>, least: Role) -> Result<()> {
-        // what an administrator may do more than others takes the second factor that the settings ask for
-        let administers = self.principal().is_admin() && self.session.identity.second_factor;
-        if administers || role.is_some_and(|role| role >= least) {
+        if self.administers() || role.is_some_and(|role| role >= least) {
             return Ok(());
         }
         let who = match least {
@@ -170,6 +239,7 @@ impl<'a> Call<'a> {
                 Ok(Owned {
                     group: Group::Organisation(id),
                     name: row.slug,
+                    role: row.role,
                 })
             }
             Of::Project(given) => {
@@ -181,6 +251,7 @@ impl<'a> Call<'a> {
                 Ok(Owned {
                     group: Group::Project(id),
                     name: format!("{}/{}", row.organisation, row.slug),
+                    role: row.role,
                 })
             }
         }
@@ -217,6 +288,8 @@ pub(super) struct Owned {
     pub group: Group,
     /// Its slugs.
     pub name: String,
+    /// The caller's role there; an administrator of the platform may have none.
+    pub role: Option<Role>,
 }
 
 /// An id of a path. A text that is no id names nothing that there is.

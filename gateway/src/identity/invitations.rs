@@ -12,11 +12,14 @@ use sqlx::PgConnection;
 use tonic::Code;
 use uuid::Uuid;
 
-use super::call::{Begun, Call, Of, Owned, known_id, unknown};
+use super::call::{
+    Begun, Call, INVITE_TO_ORGANISATION, INVITE_TO_PROJECT, Of, Owned, known_id, unknown,
+};
 use super::{parse, wire};
 use crate::auth::verify::Identity;
+use crate::policy::{Resource, who};
 use crate::store::{
-    self, Group, InvitationRow, InvitationState, NewInvitation, NewUser, TenantState,
+    self, Group, InvitationRow, InvitationState, NewInvitation, NewUser, Role, TenantState,
 };
 
 /// What every token begins with, so that scanners of secrets know one.
@@ -64,7 +67,9 @@ async fn create(
         // the token is shown once: who has lost it revokes the invitation, and makes another
         Begun::Replay(made) => (made, String::new()),
         Begun::Fresh(mut tx) => {
-            let Owned { group, name } = call.owned(&mut tx, of).await?;
+            let owned = call.owned(&mut tx, of).await?;
+            call.may_give(&owned, role)?;
+            let Owned { group, name, .. } = owned;
             let token = new_token()?;
             let new = NewInvitation {
                 id,
@@ -203,6 +208,53 @@ fn invalid() -> Error {
     .field("token", "must be that of a pending invitation for you")
 }
 
+/// Whoever has the token and the address may know why it is of no use.
+fn void() -> Error {
+    Error::new(
+        Code::FailedPrecondition,
+        ErrorReason::InvitationInvalid,
+        "The invitation is void: who sent it may no longer give this role. Ask an owner for a new one.",
+    )
+    .field("token", "must be that of somebody who may still give the role")
+}
+
+/// Whether who invited may still give the role: as a member and with the keys of now, under the policies of now.
+async fn inviter_may(
+    call: &Call<'_>,
+    conn: &mut PgConnection,
+    row: &InvitationRow,
+) -> Result<bool> {
+    let Some(inviter) = store::principal_of_name(&mut *conn, &row.inviter).await? else {
+        return Ok(false);
+    };
+    let (resource, role, action) = match row.group {
+        Group::Organisation(id) => {
+            let found = store::find_organisation(conn, id, inviter.id).await?;
+            let role = found.and_then(|found| found.role);
+            let resource = Resource::Organisation { id, role };
+            (resource, role, INVITE_TO_ORGANISATION)
+        }
+        Group::Project(id) => {
+            let Some(found) = store::find_project(conn, id, inviter.id).await? else {
+                return Ok(false);
+            };
+            let resource = Resource::Project {
+                id,
+                organisation: found.organisation_id,
+                role: found.role,
+            };
+            (resource, found.role, INVITE_TO_PROJECT)
+        }
+    };
+    let owns = role.is_some_and(|role| role >= Role::Owner && role >= row.role);
+    let who = who(&inviter);
+    let mut routes = call.app.routes.routes().iter();
+    let allowed = routes
+        .find(|route| route.access.action == action)
+        .is_some_and(|route| call.app.policies.on(who, route, resource).is_ok());
+    Ok((owns || inviter.is_admin()) && allowed && who.lacks_of(row.role).is_none())
+}
+
 pub(super) async fn accept(
     call: &Call<'_>,
     request: pb::AcceptInvitationRequest,
@@ -213,7 +265,14 @@ pub(super) async fn accept(
         return Err(invalid());
     }
     let mut tx = call.app.pool.begin().await?;
-    let row = store::lock_invitation(&mut tx, &hash(&request.token)).await?;
+    let found = store::invitation_of_token(&mut tx, &hash(&request.token)).await?;
+    let found = found.ok_or_else(invalid)?;
+    // what it is for comes first, as for who revokes it; who invited is an owner, or is none, until the end
+    match found.group {
+        Group::Organisation(id) => store::lock_organisation(&mut tx, id).await?,
+        Group::Project(id) => store::lock_project(&mut tx, id).await?,
+    }
+    let row = store::lock_invitation(&mut tx, found.id).await?;
     let row = row.ok_or_else(invalid)?;
     // who has accepted it, and repeats that, has
     if let Some((by, _)) = &row.accepted_by {
@@ -233,6 +292,9 @@ pub(super) async fn accept(
     {
         return Err(invalid());
     }
+    if !inviter_may(call, &mut tx, &row).await? {
+        return Err(void());
+    }
     let principal = if call.session.is_registered() {
         call.me()
     } else {
@@ -247,10 +309,6 @@ pub(super) async fn accept(
 
 /// Makes the principal a member, or a stronger one; never a weaker one.
 async fn join(conn: &mut PgConnection, row: &InvitationRow, principal: Uuid) -> Result<()> {
-    match row.group {
-        Group::Organisation(id) => store::lock_organisation(conn, id).await?,
-        Group::Project(id) => store::lock_project(conn, id).await?,
-    }
     if store::insert_member(conn, row.group, principal, row.role).await? {
         return Ok(());
     }

@@ -12,11 +12,15 @@ use tonic::Code;
 use uuid::Uuid;
 
 use super::call::Call;
-use super::projects::suspended;
+use super::projects::{closing, suspended};
 use super::{parse, replace, running, ssh_keys};
+use crate::app::App;
+use crate::auth::sessions::MAX_PROJECTS;
 use crate::contract::access::Audience;
 use crate::error::ApiError;
-use crate::store::Principal;
+use crate::policy::{self, Grant};
+use crate::store::{self, Begun, Principal};
+use crate::transcode::request::validate_only;
 
 /// Changes that are allowed in a suspended project: they end something, or lift the protection from that.
 const ENDING: [&str; 4] = [
@@ -25,6 +29,67 @@ const ENDING: [&str; 4] = [
     "allocation.update",
     "reservation.cancel",
 ];
+
+/// What begins something that keeps a project from being closed.
+const LAUNCHING: [&str; 2] = ["allocation.create", "reservation.create"];
+/// A service has ended a call that it no longer answers so many seconds after the gateway stopped to wait.
+const MARGIN_SECONDS: f64 = 30.0;
+
+/// A launch that is noted as under way.
+#[derive(Clone, Copy, Debug)]
+pub struct Launch(Uuid);
+
+/// Notes a launch with the project that it is for, until a service has answered it. The project is asked as it is now, not as
+/// it was when the caller was last looked up.
+///
+/// # Errors
+/// `PROJECT_SUSPENDED`, `PROJECT_CLOSED`; a database that does not answer.
+pub async fn begin(
+    call: &Call<'_>,
+    grant: &Grant,
+    message: &DynamicMessage,
+) -> Result<Option<Launch>, ApiError> {
+    let access = &call.route.access;
+    if !LAUNCHING.contains(&access.action.as_str())
+        || call.route.http_method == Method::GET
+        || validate_only(message)
+    {
+        return Ok(None);
+    }
+    let of_user = access.audience == Audience::User;
+    let named = match (policy::named_project(message), grant.projects.as_slice()) {
+        (Some(named), _) => named.ok(),
+        // as the service takes it
+        (None, [only]) => Some(*only),
+        (None, _) => None,
+    };
+    // of what is not the caller's the service says that there is none
+    let Some(project) = named.filter(|id| !of_user || grant.projects.contains(id)) else {
+        return Ok(None);
+    };
+    let launch = call.new_id();
+    let seconds = call.app.request_timeout.as_secs_f64() + MARGIN_SECONDS;
+    let begun = store::begin_launch(&call.app.pool, launch, project, seconds, !of_user).await;
+    let refusal = match begun.map_err(Error::from) {
+        Ok(Begun::Noted) => return Ok(Some(Launch(launch))),
+        Ok(Begun::Unknown) => return Ok(None),
+        Ok(Begun::Suspended) => suspended(),
+        Ok(Begun::Closing | Begun::Closed) => closing(),
+        Err(error) => {
+            tracing::error!("note a launch: {}", error.chain());
+            error
+        }
+    };
+    Err(ApiError::from_status(&refusal.into()))
+}
+
+/// Forgets a launch that has been answered.
+pub async fn end(app: &App, launch: Launch) {
+    // it is over by itself after its time
+    if let Err(error) = store::end_launch(&app.pool, launch.0).await {
+        tracing::warn!(launch = %launch.0, "forget a launch: {error}");
+    }
+}
 
 /// Checks the project of a call, and puts the keys that a launch names into it.
 ///
@@ -63,13 +128,9 @@ async fn refuse_suspended(call: &Call<'_>, message: &DynamicMessage) -> Result<(
 
 /// The project that a request names, or the caller's only one, as the services take it.
 fn named_project(principal: &Principal, message: &DynamicMessage) -> Option<Uuid> {
-    let of_config = || {
-        let config = message.get_field_by_name("config")?;
-        text(config.as_message()?, "project_id")
-    };
-    match text(message, "project_id").or_else(of_config) {
-        Some(given) if !given.is_empty() => given.parse().ok(),
-        _ => only_project(principal),
+    match policy::named_project(message) {
+        Some(named) => named.ok(),
+        None => only_project(principal),
     }
 }
 
@@ -88,19 +149,22 @@ fn text(message: &DynamicMessage, field: &str) -> Option<String> {
 /// The project of an allocation of the caller; none when it has no such allocation, which the service says then.
 async fn project_of(call: &Call<'_>, allocation: &str) -> Result<Option<Uuid>> {
     let mut client = AllocationServiceClient::new(call.app.peers.channel("allocation")?);
-    let request = GetAllocationRequest {
-        allocation_id: allocation.to_owned(),
-    };
-    let projects = call.principal().projects();
-    let request = running::signed(call, "allocation", &projects, request)?;
-    let found = match client.get_allocation(request).await {
-        Ok(found) => found.into_inner(),
-        Err(status) if status.code() == Code::NotFound => return Ok(None),
-        // whether its project is suspended is not known: nothing starts on a guess
-        Err(status) => return Err(Error::from(status)),
-    };
-    let config = found.config;
-    Ok(config.and_then(|config| config.project_id.parse().ok()))
+    for projects in call.principal().projects().chunks(MAX_PROJECTS) {
+        let request = GetAllocationRequest {
+            allocation_id: allocation.to_owned(),
+        };
+        let request = running::signed(call, "allocation", projects, request)?;
+        match client.get_allocation(request).await {
+            Ok(found) => {
+                let config = found.into_inner().config;
+                return Ok(config.and_then(|config| config.project_id.parse().ok()));
+            }
+            Err(status) if status.code() == Code::NotFound => {}
+            // whether its project is suspended is not known: nothing starts on a guess
+            Err(status) => return Err(Error::from(status)),
+        }
+    }
+    Ok(None)
 }
 
 /// Puts the keys that a launch names behind those that it has.

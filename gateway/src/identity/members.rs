@@ -109,16 +109,18 @@ async fn add(
         // who may see it is looked at first: to others the answer is the same whoever is named
         let mut conn = call.conn().await?;
         let group = call.seen(&mut conn, of).await?;
-        match registered(&mut conn, "principal", principal).await {
+        match addable(call, &mut conn, group, principal).await {
             Ok(member) => (member, group),
-            Err(unregistered) => {
+            Err(refused) => {
                 call.owned(&mut conn, of).await?;
-                return Err(unregistered);
+                return Err(refused);
             }
         }
     };
     if let Begun::Fresh(mut tx) = call.begin(request, member).await? {
-        let Owned { group, name } = call.owned(&mut tx, of).await?;
+        let owned = call.owned(&mut tx, of).await?;
+        call.may_give(&owned, role)?;
+        let Owned { group, name, .. } = owned;
         if !store::insert_member(&mut tx, group, member, role).await? {
             return Err(taken(
                 "principal",
@@ -129,6 +131,28 @@ async fn add(
         call.commit(tx, group.id(), detail).await?;
     }
     shown(call, group, member).await
+}
+
+/// A principal that may be made a member without being asked. Who is in the organisation has agreed to that; everybody else is
+/// invited, whether registered or not, which the refusal does not tell apart. The platform's administrators add whom they like.
+async fn addable(
+    call: &Call<'_>,
+    conn: &mut PgConnection,
+    group: Group,
+    name: &str,
+) -> Result<Uuid> {
+    const FIELD: &str = "principal";
+    if call.administers() {
+        return registered(conn, FIELD, name).await;
+    }
+    let found = store::principal_by_name(conn, name).await?;
+    if let Some(row) = found
+        && store::is_in_organisation(conn, group, row.id).await?
+    {
+        return Ok(row.id);
+    }
+    let rule = "must be the name of somebody who is in the organisation; invite others";
+    Err(Error::invalid(FIELD, rule))
 }
 
 pub(super) async fn update_of_organisation(
@@ -170,7 +194,9 @@ async fn update(
         call.seen(&mut conn, of).await?
     };
     if let Begun::Fresh(mut tx) = call.begin(request, member).await? {
-        let Owned { group, name } = call.owned(&mut tx, of).await?;
+        let owned = call.owned(&mut tx, of).await?;
+        call.may_give(&owned, role)?;
+        let Owned { group, name, .. } = owned;
         let row = found(&mut tx, group, member).await?;
         etag::check(etag, &row.version.to_string())?;
         if row.role == Role::Owner && role != Role::Owner {
@@ -209,7 +235,7 @@ async fn remove(
 ) -> Result<()> {
     let member = known_id(given, member_unknown)?;
     if let Begun::Fresh(mut tx) = call.begin(request, member).await? {
-        let Owned { group, name } = call.owned(&mut tx, of).await?;
+        let Owned { group, name, .. } = call.owned(&mut tx, of).await?;
         let row = found(&mut tx, group, member).await?;
         etag::check(etag, &row.version.to_string())?;
         if row.role == Role::Owner {

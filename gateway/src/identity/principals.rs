@@ -9,7 +9,9 @@ use uuid::Uuid;
 
 use super::call::{Begun, Call, known_id, taken, unknown};
 use super::{parse, wire};
-use crate::store::{self, NewUser, PlatformRole, PrincipalFilter, PrincipalKind, PrincipalRow};
+use crate::store::{
+    self, Disabled, NewUser, PlatformRole, PrincipalFilter, PrincipalKind, PrincipalRow,
+};
 
 fn principal_unknown() -> Error {
     unknown("principal_id", "principal")
@@ -100,9 +102,8 @@ pub(super) async fn disable(
         if id == call.me() {
             return Err(Error::invalid("principal_id", "must not be your own"));
         }
-        if row.disable_time.is_none() {
-            store::set_disabled(&mut tx, id, true).await?;
-        }
+        // also what the owners of its project disabled: from now on only the platform enables it
+        store::set_disabled(&mut tx, id, Disabled::ByPlatform).await?;
         let detail = json!({ "principal": row.name, "reason": reason });
         call.commit(tx, id, detail).await?;
     }
@@ -117,7 +118,7 @@ pub(super) async fn enable(
     if let Begun::Fresh(mut tx) = call.begin(&request, id).await? {
         let row = changed(call, &mut tx, id, &request.etag).await?;
         if row.disable_time.is_some() {
-            store::set_disabled(&mut tx, id, false).await?;
+            store::set_disabled(&mut tx, id, Disabled::No).await?;
         }
         call.commit(tx, id, json!({ "principal": row.name }))
             .await?;

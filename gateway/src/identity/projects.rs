@@ -3,6 +3,7 @@ use gpuaas_common::{Error, Result, etag, page};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::identity::v1 as pb;
 use serde_json::json;
+use sqlx::PgConnection;
 use tonic::Code;
 use uuid::Uuid;
 
@@ -87,6 +88,7 @@ pub(super) async fn create(
             if row.state == TenantState::Suspended {
                 return Err(suspended());
             }
+            refuse_more(call, &mut tx, organisation).await?;
             if !store::insert_project(&mut tx, id, organisation, slug.as_str(), &display_name)
                 .await?
             {
@@ -106,6 +108,28 @@ pub(super) async fn create(
         }
     };
     shown(call, id).await
+}
+
+/// Refuses a project more than an organisation may have: quotas are by project, and would bound nothing. The organisation is
+/// locked, so of two that are created at once one is counted.
+async fn refuse_more(call: &Call<'_>, conn: &mut PgConnection, organisation: Uuid) -> Result<()> {
+    let most = call.app.max_projects;
+    if most == 0 || call.administers() {
+        return Ok(());
+    }
+    let open = store::count_open_projects(conn, organisation).await?;
+    if usize::try_from(open).unwrap_or(usize::MAX) < most {
+        return Ok(());
+    }
+    Err(Error::new(
+        Code::ResourceExhausted,
+        ErrorReason::Quota,
+        format!(
+            "The organisation has {open} projects that are not closed, and may have {most}. Close one, or ask an administrator."
+        ),
+    )
+    .field("organisation_id", format!("must have fewer than {most} projects that are not closed"))
+    .meta("max_projects", most.to_string()))
 }
 
 pub(super) async fn update(
@@ -157,7 +181,7 @@ async fn change_state(
         call.needs(row.role, Role::Owner)?;
         not_closed(row.state())?;
         etag::check(etag, &row.version.to_string())?;
-        let admin = call.principal().is_admin();
+        let admin = call.administers();
         if row.suspended_by_platform && !admin {
             return Err(Error::new(
                 Code::PermissionDenied,
@@ -174,8 +198,9 @@ async fn change_state(
     shown(call, id).await
 }
 
-/// Closes a project in which nothing runs. It is suspended before the last look, so that nothing begins between that look and
-/// its end; what a refusal then finds makes it again what it was.
+/// Closes a project in which nothing runs. Nothing begins in it from the last look until its end: a launch that a gateway has
+/// taken before keeps it open, and one that comes later is refused. Its state is touched by nothing but the end, so that a
+/// refusal leaves it as it was, suspended or not.
 pub(super) async fn close(
     call: &Call<'_>,
     request: pb::CloseProjectRequest,
@@ -187,31 +212,83 @@ pub(super) async fn close(
         call.project(&mut conn, &request.project_id).await?
     };
     call.needs(before.role, Role::Owner)?;
-    // what the caller decides on is what it has read, but for the suspension below
-    let mut version = before.version;
-    if before.own_state != TenantState::Closed {
-        etag::check(&request.etag, &version.to_string())?;
-        refuse_running(call, id).await?;
-        if before.own_state == TenantState::Active {
-            version = hold(call, id, (TenantState::Active, TenantState::Suspended)).await?;
-            if let Err(running) = refuse_running(call, id).await {
-                hold(call, id, (TenantState::Suspended, TenantState::Active)).await?;
-                return Err(running);
-            }
+    if before.own_state == TenantState::Closed {
+        // the same call again, or one more
+        if let Begun::Fresh(_) = call.begin(&request, id).await? {
+            not_closed(before.own_state)?;
+        }
+        return shown(call, id).await;
+    }
+    etag::check(&request.etag, &before.version.to_string())?;
+    refuse_running(call, id).await?;
+    let closing = call.new_id();
+    let version = begin_closing(call, &request, closing).await?;
+    let closed = end_if_empty(call, &request, (id, closing, version), &reason).await;
+    if closed.is_err() {
+        // the state is what it was; without this the project takes launches again when the time of the call is over
+        let ended = async {
+            let mut conn = call.conn().await?;
+            Ok::<_, Error>(store::end_closing(&mut conn, closing).await?)
+        };
+        if let Err(error) = ended.await {
+            tracing::warn!(project = %id, "end the closing of a project: {}", error.chain());
         }
     }
-    if let Begun::Fresh(mut tx) = call.begin(&request, id).await? {
+    closed?;
+    shown(call, id).await
+}
+
+/// From now on nothing begins in the project. Answers its version.
+async fn begin_closing(
+    call: &Call<'_>,
+    request: &pb::CloseProjectRequest,
+    closing: Uuid,
+) -> Result<i64> {
+    let id = known_id(&request.project_id, project_unknown)?;
+    let mut tx = call.app.pool.begin().await?;
+    store::lock_project(&mut tx, id).await?;
+    let row = call.project(&mut tx, &request.project_id).await?;
+    call.needs(row.role, Role::Owner)?;
+    not_closed(row.own_state)?;
+    etag::check(&request.etag, &row.version.to_string())?;
+    // longer than the look at two services takes
+    let seconds = call.app.request_timeout.as_secs_f64() * 4.0 + 30.0;
+    store::begin_closing(&mut tx, closing, id, seconds).await?;
+    tx.commit().await?;
+    Ok(row.version)
+}
+
+async fn end_if_empty(
+    call: &Call<'_>,
+    request: &pb::CloseProjectRequest,
+    (id, closing, version): (Uuid, Uuid, i64),
+    reason: &str,
+) -> Result<()> {
+    if store::launches_under_way(&mut *call.conn().await?, id).await? > 0 {
+        let launch = "a launch that is under way".to_owned();
+        return Err(in_use("launches", &[launch]));
+    }
+    refuse_running(call, id).await?;
+    if let Begun::Fresh(mut tx) = call.begin(request, id).await? {
         store::lock_project(&mut tx, id).await?;
         let row = call.project(&mut tx, &request.project_id).await?;
         call.needs(row.role, Role::Owner)?;
         not_closed(row.own_state)?;
         etag::check(&version.to_string(), &row.version.to_string())?;
-        store::set_project_state(&mut tx, id, TenantState::Closed, &reason, false).await?;
+        if !store::end_closing(&mut tx, closing).await? {
+            return Err(Error::new(
+                Code::Aborted,
+                ErrorReason::StateConflict,
+                "It took too long to see what runs in the project. Close it again.",
+            ));
+        }
+        let state = TenantState::Closed;
+        store::set_project_state(&mut tx, id, state, reason, row.suspended_by_platform).await?;
         let detail =
-            json!({ "state": "closed", "before": before.own_state.as_str(), "reason": reason });
+            json!({ "state": "closed", "before": row.own_state.as_str(), "reason": reason });
         call.commit(tx, id, detail).await?;
     }
-    shown(call, id).await
+    Ok(())
 }
 
 async fn refuse_running(call: &Call<'_>, project: Uuid) -> Result<()> {
@@ -222,28 +299,21 @@ async fn refuse_running(call: &Call<'_>, project: Uuid) -> Result<()> {
     Err(in_use("allocations or capacity reservations", &left))
 }
 
-/// Changes the state when it is the one expected, and answers the version of the project.
-async fn hold(call: &Call<'_>, id: Uuid, (from, to): (TenantState, TenantState)) -> Result<i64> {
-    let mut tx = call.app.pool.begin().await?;
-    store::lock_project(&mut tx, id).await?;
-    let row = store::find_project(&mut tx, id, call.me()).await?;
-    let row = row.ok_or_else(project_unknown)?;
-    if row.own_state != from {
-        return Ok(row.version);
-    }
-    store::set_project_state(&mut tx, id, to, "", false).await?;
-    let detail = json!({ "state": to.as_str(), "before": from.as_str() });
-    call.record(&mut tx, id, detail).await?;
-    tx.commit().await?;
-    Ok(row.version + 1)
-}
-
 /// Nothing new in a suspended project or organisation.
 pub(super) fn suspended() -> Error {
     Error::new(
         Code::FailedPrecondition,
         ErrorReason::ProjectSuspended,
         "It is suspended: what runs can be read, stopped and released.",
+    )
+}
+
+/// Nothing new in a project that is, or is being, closed.
+pub(super) fn closing() -> Error {
+    Error::new(
+        Code::FailedPrecondition,
+        ErrorReason::ProjectClosed,
+        "The project is being closed: nothing begins in it.",
     )
 }
 

@@ -1,14 +1,16 @@
 //! `ServiceAccountService`: programs of a project that call the API.
 use gpuaas_common::{Error, Result, page};
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::identity::v1 as pb;
 use serde_json::json;
 use sqlx::PgConnection;
+use tonic::Code;
 use uuid::Uuid;
 
 use super::call::{Begun, Call, Of, Owned, known_id, taken, unknown};
 use super::{parse, wire};
 use crate::auth::short_tokens::issuer_of;
-use crate::store::{self, NewServiceAccount, ServiceAccountRow};
+use crate::store::{self, Disabled, NewServiceAccount, ServiceAccountRow};
 
 /// Most characters of a description.
 const MAX_DESCRIPTION: usize = 500;
@@ -26,7 +28,11 @@ pub(super) async fn create(
     let id = match call.begin(&request, id).await? {
         Begun::Replay(made) => made,
         Begun::Fresh(mut tx) => {
-            let Owned { group, name: owner } = call.owned(&mut tx, of).await?;
+            let owned = call.owned(&mut tx, of).await?;
+            call.may_give(&owned, role)?;
+            let Owned {
+                group, name: owner, ..
+            } = owned;
             // the last part is random: two accounts of one slug are told apart in the audit trail
             let hex = id.simple().to_string();
             let name = format!("service:{slug}.{}", &hex[hex.len() - 12..]);
@@ -104,12 +110,30 @@ async fn set_disabled(
 ) -> Result<pb::ServiceAccount> {
     let id = known_id(account, account_unknown)?;
     if let Begun::Fresh(mut tx) = call.begin(request, id).await? {
-        let Owned { group, name: owner } = call.owned(&mut tx, Of::Project(project)).await?;
+        let Owned {
+            group, name: owner, ..
+        } = call.owned(&mut tx, Of::Project(project)).await?;
         let row = found(&mut tx, group.id(), id).await?;
-        if row.disable_time.is_some() != disabled {
-            store::set_disabled(&mut tx, id, disabled).await?;
+        let by_platform = call.administers();
+        if row.disabled_by_platform && !by_platform && !disabled {
+            return Err(Error::new(
+                Code::PermissionDenied,
+                ErrorReason::PermissionDenied,
+                "An administrator of the platform disabled it, and only one can enable it again.",
+            )
+            .field("service_account_id", "must not be disabled by the platform")
+            .meta("action", call.route.access.action.clone())
+            .meta("disabled_by", "platform"));
         }
-        let detail = json!({ "service_account": row.name, "of": owner });
+        let to = match disabled {
+            false => Disabled::No,
+            // an owner takes nothing back from the platform
+            true if by_platform || row.disabled_by_platform => Disabled::ByPlatform,
+            true => Disabled::ByProject,
+        };
+        store::set_disabled(&mut tx, id, to).await?;
+        let detail =
+            json!({ "service_account": row.name, "of": owner, "by_platform": by_platform });
         call.commit(tx, group.id(), detail).await?;
     }
     let project = known_id(project, super::call::project_unknown)?;
@@ -123,7 +147,9 @@ pub(super) async fn delete(
     let id = known_id(&request.service_account_id, account_unknown)?;
     let of = Of::Project(&request.project_id);
     if let Begun::Fresh(mut tx) = call.begin(&request, id).await? {
-        let Owned { group, name: owner } = call.owned(&mut tx, of).await?;
+        let Owned {
+            group, name: owner, ..
+        } = call.owned(&mut tx, of).await?;
         let row = found(&mut tx, group.id(), id).await?;
         store::delete_service_account(&mut tx, id).await?;
         let detail = json!({ "service_account": row.name, "of": owner });

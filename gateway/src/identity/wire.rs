@@ -172,6 +172,7 @@ pub(super) fn service_account(row: ServiceAccountRow) -> pb::ServiceAccount {
         creator: row.creator,
         create_time: time(row.create_time),
         disable_time: row.disable_time.and_then(time),
+        disabled_by_platform: row.disabled_by_platform,
     }
 }
 

@@ -1,4 +1,5 @@
 //! What one caller may do of one action: in which of its projects, and what it lacks in the others.
+use gpuaas_common::Error;
 use gpuaas_common::access::Group;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use prost_reflect::{DynamicMessage, MessageDescriptor};
@@ -11,8 +12,9 @@ use crate::error::ApiError;
 use crate::identity::SERVICE;
 use crate::store::{Principal, PrincipalKind, Role, platform_role_name};
 
+const PROJECT: &str = "project_id";
 /// The fields by which a request says what it is about.
-const NAMED_BY: [&str; 2] = ["project_id", "organisation_id"];
+const NAMED_BY: [&str; 2] = [PROJECT, "organisation_id"];
 /// Where a resource that is created may say it.
 const CONFIG: &str = "config";
 const ROLES: [Role; 4] = [Role::Owner, Role::Member, Role::Viewer, Role::Billing];
@@ -53,9 +55,32 @@ impl Refusal {
         }
         error.meta("roles", self.roles.join(","))
     }
+
+    /// The same where the gateway answers itself.
+    pub fn into_own_error(self) -> Error {
+        let error = Error::new(
+            Code::PermissionDenied,
+            ErrorReason::PermissionDenied,
+            self.message,
+        )
+        .meta("action", self.action);
+        if self.roles.is_empty() {
+            return error;
+        }
+        error.meta("roles", self.roles.join(","))
+    }
 }
 
 impl Grant {
+    /// What is allowed in these projects and withheld nowhere.
+    #[cfg(test)]
+    pub fn of(projects: Vec<Uuid>) -> Self {
+        Self {
+            projects,
+            withheld: Vec::new(),
+        }
+    }
+
     /// Whether it lacks something that the caller has.
     pub fn is_partial(&self) -> bool {
         !self.withheld.is_empty()
@@ -81,12 +106,7 @@ impl Grant {
     /// # Errors
     /// The refusal.
     pub fn check(&self, message: &DynamicMessage) -> Result<(), Refusal> {
-        let of_config = || {
-            let config = message.get_field_by_name(CONFIG)?;
-            named_in(config.as_message()?)
-        };
-        let named = named_in(message).or_else(of_config);
-        let refusal = match named {
+        let refusal = match named(message, &NAMED_BY) {
             Some(Ok(id)) => self.refusal_for(id),
             // the service says what is wrong with it
             Some(Err(_)) => None,
@@ -133,7 +153,8 @@ impl Policies {
             group if group.is_of_a_project() => {
                 let grant = self.in_projects(who, principal, route);
                 let named = named_by(route);
-                // who has a role on the platform may read and manage projects without being a member
+                // who has a role on the platform may read and manage projects without being a member: what is decided then
+                // is decided on the project that is found
                 let by_platform = route.service == SERVICE && who.platform_role.is_some();
                 match grant.refusal_everywhere() {
                     Some(refusal) if !named && !by_platform => Err(refusal),
@@ -293,21 +314,43 @@ impl Policies {
 
 /// Whether requests of the route may say which project or organisation they are about.
 fn named_by(route: &Route) -> bool {
+    has(route, &NAMED_BY)
+}
+
+fn has(route: &Route, fields: &[&str]) -> bool {
     let input = route.method.input();
     let config = input
         .get_field_by_name(CONFIG)
         .and_then(|field| field.kind().as_message().cloned());
     let names = |message: &MessageDescriptor| {
-        NAMED_BY
+        fields
             .iter()
             .any(|field| message.get_field_by_name(field).is_some())
     };
     names(&input) || config.is_some_and(|config| names(&config))
 }
 
+/// Whether requests of the route may say which project they are about.
+pub fn names_a_project(route: &Route) -> bool {
+    has(route, &[PROJECT])
+}
+
+/// The project that a request says that it is about; an error for what is no id.
+pub fn named_project(message: &DynamicMessage) -> Option<Result<Uuid, uuid::Error>> {
+    named(message, &[PROJECT])
+}
+
 /// What a message says that it is about.
-fn named_in(message: &DynamicMessage) -> Option<Result<Uuid, uuid::Error>> {
-    NAMED_BY.iter().find_map(|field| {
+fn named(message: &DynamicMessage, by: &[&str]) -> Option<Result<Uuid, uuid::Error>> {
+    let of_config = || {
+        let config = message.get_field_by_name(CONFIG)?;
+        named_in(config.as_message()?, by)
+    };
+    named_in(message, by).or_else(of_config)
+}
+
+fn named_in(message: &DynamicMessage, by: &[&str]) -> Option<Result<Uuid, uuid::Error>> {
+    by.iter().find_map(|field| {
         let value = message.get_field_by_name(field)?;
         let text = value.as_str()?;
         (!text.is_empty()).then(|| text.parse())

@@ -21,7 +21,7 @@ use uuid::Uuid;
 use crate::contract::route::RouteTable;
 use crate::store::{Role, platform_role_name};
 
-pub use grant::{Grant, Refusal, who};
+pub use grant::{Grant, Refusal, named_project, names_a_project, who};
 pub use load::Source;
 
 /// Why the policies are not usable.
@@ -75,6 +75,16 @@ impl Scope {
         Self::Manage,
     ];
 
+    /// What a role may do in a project: who gives the role gives these.
+    pub fn of_role(role: Role) -> &'static [Self] {
+        match role {
+            Role::Owner => &Self::ALL,
+            Role::Member => &[Self::Read, Self::Billing, Self::Write, Self::Terminal],
+            Role::Viewer => &[Self::Read, Self::Billing],
+            Role::Billing => &[Self::Billing],
+        }
+    }
+
     /// Its name in policies and in the database.
     pub fn name(self) -> &'static str {
         match self {
@@ -101,6 +111,15 @@ pub struct Who<'a> {
     pub platform_role: Option<PlatformRole>,
     /// The scopes of the key it came with; `None` for a person.
     pub scopes: Option<&'a [Scope]>,
+}
+
+impl Who<'_> {
+    /// A scope of a role that the key lacks, so that it gives nobody the role; none for a person.
+    pub fn lacks_of(&self, role: Role) -> Option<Scope> {
+        let own = self.scopes?;
+        let mut needed = Scope::of_role(role).iter().copied();
+        needed.find(|scope| !own.contains(scope))
+    }
 }
 
 /// What an action is on.

@@ -1,5 +1,5 @@
 //! Who calls: a principal with all that decides what it may do.
-use sqlx::PgPool;
+use sqlx::{PgExecutor, PgPool};
 use uuid::Uuid;
 
 use super::principal::{self, Principal};
@@ -59,12 +59,15 @@ pub async fn find_principal(pool: &PgPool, identity: &Identity) -> sqlx::Result<
 ///
 /// # Errors
 /// Database errors.
-pub async fn principal_of_name(pool: &PgPool, name: &str) -> sqlx::Result<Option<Principal>> {
+pub async fn principal_of_name(
+    conn: impl PgExecutor<'_>,
+    name: &str,
+) -> sqlx::Result<Option<Principal>> {
     let row = sqlx::query(select!("p.name = $1 AND $2::text IS NULL"))
         .bind(name)
         .bind(None::<&str>)
         .bind(None::<Uuid>)
-        .fetch_optional(pool)
+        .fetch_optional(conn)
         .await?;
     row.map(|row| principal::read(&row)).transpose()
 }

@@ -138,17 +138,34 @@ pub async fn find_invitation(
     row.as_ref().map(read).transpose()
 }
 
-/// The invitation of a token, locked until the end of the transaction: of two who accept it one comes second.
+/// The invitation of a token.
+///
+/// # Errors
+/// Database errors.
+pub async fn invitation_of_token(
+    conn: &mut PgConnection,
+    token_hash: &[u8],
+) -> sqlx::Result<Option<InvitationRow>> {
+    let sql = format!("{SELECT} WHERE i.token_hash = $1");
+    let row = sqlx::query(AssertSqlSafe(sql))
+        .bind(token_hash)
+        .fetch_optional(conn)
+        .await?;
+    row.as_ref().map(read).transpose()
+}
+
+/// An invitation, locked until the end of the transaction: of two who accept it one comes second. What it is for is locked
+/// before, by everybody, so that nobody waits for who waits.
 ///
 /// # Errors
 /// Database errors.
 pub async fn lock_invitation(
     conn: &mut PgConnection,
-    token_hash: &[u8],
+    id: Uuid,
 ) -> sqlx::Result<Option<InvitationRow>> {
-    let sql = format!("{SELECT} WHERE i.token_hash = $1 FOR UPDATE OF i");
+    let sql = format!("{SELECT} WHERE i.id = $1 FOR UPDATE OF i");
     let row = sqlx::query(AssertSqlSafe(sql))
-        .bind(token_hash)
+        .bind(id)
         .fetch_optional(conn)
         .await?;
     row.as_ref().map(read).transpose()

@@ -203,6 +203,32 @@ pub async fn delete_member(
     Ok(())
 }
 
+/// Whether a principal is in the organisation, by itself or by one of its projects; of a project: in its organisation.
+///
+/// # Errors
+/// Database errors.
+pub async fn is_in_organisation(
+    conn: &mut PgConnection,
+    group: Group,
+    principal: Uuid,
+) -> sqlx::Result<bool> {
+    let sql = group.sql(
+        "SELECT EXISTS (SELECT FROM organisation_memberships WHERE principal_id = $2 AND organisation_id = $1)
+             OR EXISTS (SELECT FROM memberships m JOIN projects j ON j.id = m.project_id
+                         WHERE m.principal_id = $2 AND j.organisation_id = $1)",
+        "SELECT EXISTS (SELECT FROM organisation_memberships m JOIN projects j USING (organisation_id)
+                         WHERE m.principal_id = $2 AND j.id = $1)
+             OR EXISTS (SELECT FROM memberships m JOIN projects j ON j.id = m.project_id
+                          JOIN projects o USING (organisation_id)
+                         WHERE m.principal_id = $2 AND o.id = $1)",
+    );
+    sqlx::query_scalar(sql)
+        .bind(group.id())
+        .bind(principal)
+        .fetch_one(conn)
+        .await
+}
+
 /// Whether somebody else who is not disabled owns it; a project is owned by the owners of its organisation, too.
 ///
 /// # Errors

@@ -3,6 +3,7 @@ mod access;
 mod api_keys;
 mod bootstrap;
 mod invitations;
+mod launches;
 mod logouts;
 mod members;
 mod organisations;
@@ -12,6 +13,7 @@ mod projects;
 mod service_accounts;
 mod ssh_keys;
 mod tenant;
+mod terminals;
 
 use sqlx::{PgPool, Row as _};
 use uuid::Uuid;
@@ -26,22 +28,26 @@ pub use api_keys::{
 pub use bootstrap::{NewPrincipal, Seeded, own_organisation, seed};
 pub use invitations::{
     InvitationRow, InvitationState, NewInvitation, accept_invitation, find_invitation,
-    insert_invitation, list_invitations, lock_invitation, revoke_invitation,
+    insert_invitation, invitation_of_token, list_invitations, lock_invitation, revoke_invitation,
+};
+pub use launches::{
+    Begun, begin_closing, begin_launch, end_closing, end_launch, launches_under_way,
 };
 pub use logouts::{Logout, end_sign_in, has_signed_out, signed_out_within};
 pub use members::{
-    Group, MemberRow, delete_member, find_member, has_other_owner, insert_member, list_members,
-    set_member_role,
+    Group, MemberRow, delete_member, find_member, has_other_owner, insert_member,
+    is_in_organisation, list_members, set_member_role,
 };
 pub use organisations::{
-    OrganisationRow, find_organisation, insert_organisation, list_organisations, lock_organisation,
-    open_projects, rename_organisation, set_organisation_state,
+    OrganisationRow, count_open_projects, find_organisation, insert_organisation,
+    list_organisations, lock_organisation, open_projects, rename_organisation,
+    set_organisation_state,
 };
 pub use principal::{
     PlatformRole, Principal, PrincipalKind, Role, parse_platform_role, platform_role_name,
 };
 pub use principals::{
-    NewUser, PrincipalFilter, PrincipalRow, all_principals, get_principal, insert_user,
+    Disabled, NewUser, PrincipalFilter, PrincipalRow, all_principals, get_principal, insert_user,
     lock_other_admins, lock_principal, principal_by_identity, principal_by_name, set_disabled,
     set_platform_role,
 };
@@ -58,6 +64,7 @@ pub use ssh_keys::{
     list_ssh_keys, named_ssh_keys,
 };
 pub use tenant::TenantState;
+pub use terminals::{note_terminal, terminal_opener};
 
 /// Whether an identity is registered, disabled or not.
 ///

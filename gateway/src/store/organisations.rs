@@ -170,6 +170,19 @@ pub async fn set_organisation_state(
     Ok(())
 }
 
+/// How many projects of an organisation are not closed.
+///
+/// # Errors
+/// Database errors.
+pub async fn count_open_projects(conn: &mut PgConnection, organisation: Uuid) -> sqlx::Result<i64> {
+    sqlx::query_scalar(
+        "SELECT count(*) FROM projects WHERE organisation_id = $1 AND state <> 'closed'",
+    )
+    .bind(organisation)
+    .fetch_one(conn)
+    .await
+}
+
 /// Slugs of projects of an organisation that are not closed, at most so many.
 ///
 /// # Errors

@@ -204,16 +204,35 @@ pub async fn lock_principal(conn: &mut PgConnection, id: Uuid) -> sqlx::Result<(
     Ok(())
 }
 
-/// Refuses a principal from now on, or lets it in again.
+/// Whether a principal can do nothing, and who said so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disabled {
+    /// It may call.
+    No,
+    /// The owners of its project, who may change their mind.
+    ByProject,
+    /// An administrator of the platform: only one enables it again.
+    ByPlatform,
+}
+
+/// Refuses a principal from now on, or lets it in again. The time of the first refusal stays.
 ///
 /// # Errors
 /// Database errors.
-pub async fn set_disabled(conn: &mut PgConnection, id: Uuid, disabled: bool) -> sqlx::Result<()> {
-    sqlx::query("UPDATE principals SET disable_time = CASE WHEN $2 THEN clock_timestamp() END WHERE id = $1")
-        .bind(id)
-        .bind(disabled)
-        .execute(conn)
-        .await?;
+pub async fn set_disabled(
+    conn: &mut PgConnection,
+    id: Uuid,
+    disabled: Disabled,
+) -> sqlx::Result<()> {
+    sqlx::query(
+        "UPDATE principals SET disable_time = CASE WHEN $2 THEN coalesce(disable_time, clock_timestamp()) END,
+                disabled_by_platform = $3 WHERE id = $1",
+    )
+    .bind(id)
+    .bind(disabled != Disabled::No)
+    .bind(disabled == Disabled::ByPlatform)
+    .execute(conn)
+    .await?;
     Ok(())
 }
 

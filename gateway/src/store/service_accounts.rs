@@ -27,6 +27,8 @@ pub struct ServiceAccountRow {
     pub create_time: Timestamp,
     /// Since when it can do nothing.
     pub disable_time: Option<Timestamp>,
+    /// Only an administrator of the platform enables it.
+    pub disabled_by_platform: bool,
 }
 
 fn read(row: &PgRow) -> sqlx::Result<ServiceAccountRow> {
@@ -40,6 +42,7 @@ fn read(row: &PgRow) -> sqlx::Result<ServiceAccountRow> {
         creator: row.try_get("creator")?,
         create_time: row.try_get("create_time")?,
         disable_time: row.try_get("disable_time")?,
+        disabled_by_platform: row.try_get("disabled_by_platform")?,
     })
 }
 
@@ -115,7 +118,8 @@ pub async fn find_service_account(
     id: Uuid,
 ) -> sqlx::Result<Option<ServiceAccountRow>> {
     let row = sqlx::query(
-        "SELECT p.id, a.project_id, a.slug, p.name, a.description, m.role, a.creator, a.create_time, p.disable_time
+        "SELECT p.id, a.project_id, a.slug, p.name, a.description, m.role, a.creator, a.create_time, p.disable_time,
+                p.disabled_by_platform
            FROM service_accounts a JOIN principals p ON p.id = a.principal_id
            LEFT JOIN memberships m ON m.principal_id = p.id AND m.project_id = a.project_id
           WHERE a.project_id = $1 AND a.principal_id = $2 AND a.delete_time IS NULL",
@@ -138,7 +142,8 @@ pub async fn list_service_accounts(
     limit: i64,
 ) -> sqlx::Result<Vec<ServiceAccountRow>> {
     let rows = sqlx::query(
-        "SELECT p.id, a.project_id, a.slug, p.name, a.description, m.role, a.creator, a.create_time, p.disable_time
+        "SELECT p.id, a.project_id, a.slug, p.name, a.description, m.role, a.creator, a.create_time, p.disable_time,
+                p.disabled_by_platform
            FROM service_accounts a JOIN principals p ON p.id = a.principal_id
            LEFT JOIN memberships m ON m.principal_id = p.id AND m.project_id = a.project_id
           WHERE a.project_id = $1 AND a.principal_id > $2 AND a.delete_time IS NULL

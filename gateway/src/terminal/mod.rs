@@ -2,6 +2,7 @@
 //!
 //! What is decided here: the origin is on the list, exactly; the connection answers pings; the user may still use
 //! the project. Nothing secret is in the address, so nothing secret is in an access log.
+pub mod credential;
 pub mod policy;
 mod relay;
 

@@ -15,8 +15,9 @@ use tonic::{Status, Streaming};
 use uuid::Uuid;
 
 use crate::app::App;
+use crate::auth::verify::Identity;
 use crate::policy::{Resource, who};
-use crate::store;
+use crate::store::{self, Principal};
 use crate::terminal::policy::Terminals;
 
 pub(super) use pb::Hello;
@@ -36,6 +37,15 @@ const OPEN: &str = "terminal.create";
 const TOO_MANY: u16 = 4409;
 
 type Requests = mpsc::Sender<pb::RelayRequest>;
+
+/// Whose session a WebSocket is attached to.
+#[derive(Clone, Debug)]
+struct Attached {
+    /// Of the terminal gateway; none when it names none.
+    session: Option<Uuid>,
+    principal: String,
+    project: Uuid,
+}
 
 fn request(message: Request) -> pb::RelayRequest {
     pb::RelayRequest {
@@ -124,7 +134,7 @@ async fn to_client(
     terminals: &Terminals,
     sink: &mut SplitSink<WebSocket, Message>,
     mut answers: Streaming<pb::RelayResponse>,
-    attached: &watch::Sender<Option<(String, Uuid)>>,
+    attached: &watch::Sender<Option<Attached>>,
 ) -> Option<CloseFrame> {
     let mut pings = tokio::time::interval(terminals.ping());
     pings.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -144,7 +154,11 @@ async fn to_client(
                         let reason = Utf8Bytes::from_static("too_many_sessions");
                         return Some(CloseFrame { code: TOO_MANY, reason });
                     }
-                    attached.send_replace(Some((session.principal, session.project_id.parse().ok()?)));
+                    attached.send_replace(Some(Attached {
+                        session: session.session_id.parse().ok(),
+                        project: session.project_id.parse().ok()?,
+                        principal: session.principal,
+                    }));
                     continue;
                 }
                 Answer::Close(close) => {
@@ -161,13 +175,13 @@ async fn to_client(
 /// Checks at once and again and again that the user may use the project; says so when not. Never returns.
 async fn keep_access(
     app: &App,
-    mut attached: watch::Receiver<Option<(String, Uuid)>>,
+    mut attached: watch::Receiver<Option<Attached>>,
     requests: &Requests,
 ) {
     let mut checks = tokio::time::interval(app.terminals.access());
     checks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut warned = false;
-    // when it was first seen attached: who has signed out after that has no terminal any more
+    // when it was first seen attached
     let mut since = None;
     loop {
         tokio::select! {
@@ -179,17 +193,11 @@ async fn keep_access(
             }
             _ = checks.tick() => {}
         }
-        let Some((principal, project_id)) = attached.borrow_and_update().clone() else {
+        let Some(now) = attached.borrow_and_update().clone() else {
             continue;
         };
         let since = *since.get_or_insert_with(Instant::now);
-        let may = async {
-            Ok::<_, sqlx::Error>(
-                may_use(app, &principal, project_id).await?
-                    && !store::signed_out_within(&app.pool, &principal, since.elapsed()).await?,
-            )
-        };
-        match may.await {
+        match may_go_on(app, &now, since.elapsed()).await {
             Ok(true) => {}
             Ok(false) if warned => {}
             Ok(false) => {
@@ -206,22 +214,49 @@ async fn keep_access(
     std::future::pending::<()>().await;
 }
 
-/// Whether a principal may still open terminals in a project.
-async fn may_use(app: &App, principal: &str, project: Uuid) -> sqlx::Result<bool> {
-    let Some(principal) = store::principal_of_name(&app.pool, principal).await? else {
-        return Ok(false);
+/// Whether a terminal may go on that has been attached for so long.
+async fn may_go_on(app: &App, attached: &Attached, attached_for: Duration) -> sqlx::Result<bool> {
+    let opener = match attached.session {
+        Some(session) => store::terminal_opener(&app.pool, session).await?,
+        None => None,
     };
-    let projects = principal.roles.iter().zip(&principal.owners);
+    let principal = match opener {
+        Some(identity) => of_credential(app, &identity).await?,
+        // a gateway of the release before gave out its ticket: by any sign-in or key of the principal
+        None => of_name(app, &attached.principal, attached_for).await?,
+    };
+    let own = principal.filter(|principal| principal.name == attached.principal);
+    Ok(own.is_some_and(|principal| may_use(app, &principal, attached.project)))
+}
+
+/// The principal by the very sign-in or key that a terminal was opened by, while that is good.
+async fn of_credential(app: &App, identity: &Identity) -> sqlx::Result<Option<Principal>> {
+    if store::has_signed_out(&app.pool, identity).await? {
+        return Ok(None);
+    }
+    store::find_principal(&app.pool, identity).await
+}
+
+/// The principal of a name that has not signed out since.
+async fn of_name(app: &App, name: &str, within: Duration) -> sqlx::Result<Option<Principal>> {
+    if store::signed_out_within(&app.pool, name, within).await? {
+        return Ok(None);
+    }
+    store::principal_of_name(&app.pool, name).await
+}
+
+/// Whether a principal may still open terminals in a project.
+fn may_use(app: &App, principal: &Principal, project: Uuid) -> bool {
+    let mut projects = principal.roles.iter().zip(&principal.owners);
     let found = projects
-        .into_iter()
         .find(|((of, _), _)| *of == project)
         .map(|((id, role), owner)| Resource::Project {
             id: *id,
             organisation: *owner,
             role: Some(*role),
         });
-    Ok(found.is_some_and(|resource| {
-        let verdict = app.policies.decide(who(&principal), OPEN, resource);
+    found.is_some_and(|resource| {
+        let verdict = app.policies.decide(who(principal), OPEN, resource);
         verdict.is_allowed()
-    }))
+    })
 }

@@ -94,7 +94,7 @@ pub async fn join(pool: &PgPool, principal: Uuid, project: Uuid, role: Role) {
 /// A key of a new service account.
 pub async fn key(pool: &PgPool, project: Uuid, role: Role, scopes: &[Scope]) -> ApiKey {
     let ids = IdGen::new(CELL);
-    let (account, id) = (ids.next(), ids.next());
+    let account = ids.next();
     let slug = format!("a{}", account.simple());
     let mut conn = pool.acquire().await.expect("connection");
     let new = NewServiceAccount {
@@ -109,6 +109,14 @@ pub async fn key(pool: &PgPool, project: Uuid, role: Role, scopes: &[Scope]) -> 
     };
     let made = store::insert_service_account(&mut conn, &new).await;
     assert!(made.expect("inserted"));
+    drop(conn);
+    another_key(pool, account, scopes).await
+}
+
+/// One more key of a service account.
+pub async fn another_key(pool: &PgPool, account: Uuid, scopes: &[Scope]) -> ApiKey {
+    let id = IdGen::new(CELL).next();
+    let mut conn = pool.acquire().await.expect("connection");
     let mut random = [0; 32];
     random[..16].copy_from_slice(Uuid::new_v4().as_bytes());
     let key = ApiKey::new(CELL, id, &random);

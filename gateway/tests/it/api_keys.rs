@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, PgPool};
 use uuid::Uuid;
 
-use crate::access::key;
+use crate::access::{another_key, key};
+use crate::terminals::{answers, ended, opened_by};
 use crate::world::{CELL, World, answer, reason};
 
 const PATH: &str = "/api/v1/allocations";
@@ -83,6 +84,13 @@ async fn keys_that_are_refused() {
     let expired = key(&pool, project, Role::Member, &[Scope::Read]).await;
     let end = "UPDATE api_keys SET expire_time = now() - interval '1 second'";
     run(&pool, format!("{end} WHERE id = '{}'", expired.id)).await;
+    let disabled = key(&pool, project, Role::Member, &[Scope::Read]).await;
+    let end = "UPDATE api_keys SET disable_time = now() - interval '1 second'";
+    run(&pool, format!("{end} WHERE id = '{}'", disabled.id)).await;
+    let orphan = key(&pool, project, Role::Member, &[Scope::Read]).await;
+    let end =
+        "UPDATE principals SET disable_time = now() WHERE id = (SELECT principal_id FROM api_keys";
+    run(&pool, format!("{end} WHERE id = '{}')", orphan.id)).await;
     let text = good.reveal();
     let unknown = ApiKey::new(CELL, Uuid::now_v7(), &[7; 32]);
     let guessed = ApiKey::new(CELL, good.id, &[7; 32]);
@@ -111,6 +119,18 @@ async fn keys_that_are_refused() {
             guessed.reveal(),
             "CREDENTIAL_INVALID",
             "no such key",
+        ),
+        (
+            "disabled a second ago",
+            disabled.reveal(),
+            "CREDENTIAL_INVALID",
+            "it is disabled",
+        ),
+        (
+            "of an account that is disabled",
+            orphan.reveal(),
+            "CREDENTIAL_INVALID",
+            "it is disabled",
         ),
         (
             "another cell",
@@ -183,4 +203,46 @@ async fn a_key_that_is_disabled_is_worth_nothing_at_once() {
     let again =
         sqlx::query("UPDATE api_keys SET disable_time = NULL WHERE disable_time IS NOT NULL");
     assert!(again.execute(&pool).await.is_err());
+}
+
+/// What was opened by one key of an account ends with that key, though another one is good.
+#[tokio::test]
+async fn a_key_takes_its_streams_and_terminals_with_it_and_no_others() {
+    let world = World::start_with(|config, _| {
+        config.stream_access_seconds = 0.1;
+        config.terminal.access_seconds = 0.1;
+    })
+    .await;
+    let pool = world.pool().await;
+    let scopes = [Scope::Read, Scope::Terminal];
+    let first = key(&pool, world.seeded.project_id, Role::Member, &scopes).await;
+    let account: Uuid = sqlx::query_scalar("SELECT principal_id FROM api_keys WHERE id = $1")
+        .bind(first.id)
+        .fetch_one(&pool)
+        .await
+        .expect("row");
+    let second = another_key(&pool, account, &scopes).await;
+    let (_, who) = call(&world, Method::GET, "/api/v1/whoami", first.reveal()).await;
+    let name = who["principal"].as_str().expect("a name").to_owned();
+    let open = async |key: &ApiKey| {
+        let url = world.url("/api/v1/allocations/silent:watch");
+        let request = world.http.get(url).bearer_auth(key.reveal());
+        let mut stream = request.send().await.expect("answer");
+        stream.chunk().await.expect("open").expect("a message");
+        stream
+    };
+    let (stream, _going_on) = (open(&first).await, open(&second).await);
+    let (mut ending, _) = opened_by(&world, &name, first.reveal()).await;
+    let (mut staying, whose) = opened_by(&world, &name, second.reveal()).await;
+    let disable = format!(
+        "UPDATE api_keys SET disable_time = now() WHERE id = '{}'",
+        first.id
+    );
+    run(&pool, disable).await;
+    let rest = stream.text().await.expect("it ends");
+    assert!(rest.contains("PERMISSION_DENIED"), "{rest}");
+    ended(&mut ending).await;
+    answers(&mut staying, &whose).await;
+    // the other stream goes on
+    world.record.until_open(1).await;
 }

@@ -267,9 +267,13 @@ async fn a_running_request_ends_well_at_shutdown() {
         .header("x-idempotency-key", "k")
         .json(&launch("held"));
     let held = tokio::spawn(held.send());
-    while world.record.all().is_empty() {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    let taken = async {
+        while world.record.all().is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let taken = tokio::time::timeout(Duration::from_secs(30), taken).await;
+    taken.expect("the service gets the call");
     world.shutdown.cancel();
     world.record.release.notify_one();
     let answered = held.await.expect("no panic");

@@ -10,7 +10,7 @@ use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde_json::json;
 use tokio::sync::watch;
 
-use crate::world::{World, answer, reason};
+use crate::world::{AUDIENCE, ISSUER, World, answer, reason};
 
 pub const IDP: &str = "https://idp.test/realm";
 
@@ -87,6 +87,62 @@ async fn keys_of_a_file_are_trusted_for_their_issuer_only() {
     assert_eq!(send(token(&key, "k2")).await.0, 401, "unknown key id");
     // a subject of one issuer is nobody at another
     assert_eq!(send(world.token("4711")).await.0, 403);
+}
+
+/// Two issuers are trusted, and neither signs for the other, whichever key id and audience a token claims.
+#[tokio::test]
+async fn no_issuer_signs_for_another() {
+    let (idp, keys) = es256("k1");
+    let world = World::start_with(|config, folder| {
+        let file = folder.join("jwks.json");
+        std::fs::write(&file, serde_json::to_string(&keys).expect("JSON")).expect("write");
+        config.issuers.push(IssuerSettings {
+            jwks_file: Some(file),
+            ..settings()
+        });
+    })
+    .await;
+    register(&world).await;
+    let pem = std::fs::read(world.folder.path().join("dev.key")).expect("key");
+    let dev = EncodingKey::from_ed_pem(&pem).expect("key");
+    let own = world.dev.key_set().keys[0].common.key_id.clone();
+    let own = own.expect("id");
+    let of_idp = (Algorithm::ES256, &idp);
+    let of_dev = (Algorithm::EdDSA, &dev);
+    let sign = |(algorithm, key): (Algorithm, &EncodingKey), kid: &str, iss: &str, aud: &str| {
+        let header = Header {
+            kid: Some(kid.to_owned()),
+            ..Header::new(algorithm)
+        };
+        let subject = if iss == IDP { "4711" } else { "demo" };
+        let end = Timestamp::now().as_second() + 60;
+        let claims = json!({ "iss": iss, "aud": aud, "sub": subject, "exp": end });
+        jsonwebtoken::encode(&header, &claims, key).expect("signed")
+    };
+    let send = async |token: String| {
+        let request = world.http.get(world.url("/api/v1/whoami"));
+        answer(request.bearer_auth(token).send().await.expect("answer")).await
+    };
+    for (name, token) in [
+        (
+            "as the embedded issuer",
+            sign(of_idp, "k1", ISSUER, AUDIENCE),
+        ),
+        ("under its key id", sign(of_idp, &own, ISSUER, AUDIENCE)),
+        ("as the provider", sign(of_dev, &own, IDP, "api")),
+        ("under its key id", sign(of_dev, "k1", IDP, "api")),
+        ("the other's audience", sign(of_idp, "k1", IDP, AUDIENCE)),
+        ("the other's audience", sign(of_dev, &own, ISSUER, "api")),
+    ] {
+        let (status, body) = send(token).await;
+        assert_eq!(
+            (status, reason(&body)),
+            (401, "CREDENTIAL_INVALID"),
+            "{name}: {body}"
+        );
+    }
+    assert_eq!(send(sign(of_idp, "k1", IDP, "api")).await.0, 200);
+    assert_eq!(send(sign(of_dev, &own, ISSUER, AUDIENCE)).await.0, 200);
 }
 
 /// An issuer that answers its first request for keys and none after it.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::io::AsyncReadExt as _;
 
 use crate::issuers::{IDP, es256, register, settings};
-use crate::terminals::opened;
+use crate::terminals::{answers, ended, opened, opened_by};
 use crate::world::{World, answer, reason};
 
 const CLIENT: &str = "console-at-idp";
@@ -225,4 +225,37 @@ async fn a_logout_ends_open_streams_and_terminals() {
     let mut said = Vec::new();
     terminal.read_to_end(&mut said).await.expect("it ends");
     assert!(said.ends_with(b"access_lost"), "{said:?}");
+}
+
+/// One sign-in of two ends; its subject is not named.
+#[tokio::test]
+async fn a_logout_of_one_sign_in_ends_its_stream_and_terminal_and_no_other() {
+    let idp = Idp::start().await;
+    let [first, second] = ["s1", "s2"].map(|sid| idp.access(Some(sid), 5));
+    let open = async |token: &str| {
+        let url = idp.world.url("/api/v1/allocations/silent:watch");
+        let request = idp.world.http.get(url).bearer_auth(token);
+        let mut stream = request.send().await.expect("answer");
+        stream.chunk().await.expect("open").expect("a message");
+        stream
+    };
+    let (one, other) = (open(&first).await, open(&second).await);
+    let (mut ending, _) = opened_by(&idp.world, "user:idp", &first).await;
+    let (mut staying, whose) = opened_by(&idp.world, "user:idp", &second).await;
+    idp.end(|_| {}).await;
+    let last = async |stream: reqwest::Response| {
+        let rest = stream.text().await.expect("it ends");
+        let last = rest.lines().last().expect("a last message").to_owned();
+        serde_json::from_str::<Value>(&last).expect("JSON")
+    };
+    assert_eq!(reason(&last(one).await), "PERMISSION_DENIED");
+    ended(&mut ending).await;
+    assert_eq!(idp.call(&second).await, 200);
+    answers(&mut staying, &whose).await;
+    // the other stream goes on
+    idp.world.record.until_open(1).await;
+    // and ends with its own
+    idp.end(|claims| claims["sid"] = "s2".into()).await;
+    assert_eq!(reason(&last(other).await), "PERMISSION_DENIED");
+    ended(&mut staying).await;
 }

@@ -271,3 +271,69 @@ async fn an_account_is_disabled_enabled_and_deleted_with_its_keys() {
     // its slug is free again
     assert_ne!(owner.account("ci", "member").await, account);
 }
+
+/// Who disabled an account decides who may enable it again.
+#[tokio::test]
+async fn an_account_that_the_platform_disabled_is_not_enabled_by_its_owners() {
+    let world = World::start().await;
+    let owner = Owner::of(&world);
+    let account = owner.account("ci", "member").await;
+    let admin = world.token("admin");
+    let by_platform = async |verb: &str| {
+        let path = format!("/api/v1/admin/principals/{account}:{verb}");
+        let (status, body) = by(&world, Method::POST, &path, &admin).await;
+        assert_eq!(status, 200, "{body}");
+    };
+    let in_project = format!("{}/{account}:disable", owner.base);
+    let own = async |verb: &str| {
+        let path = format!("/{account}:{verb}");
+        owner.send(Method::POST, &path, json!({})).await
+    };
+    for before in ["enable", "disable"] {
+        // also what its owners have disabled already
+        let (status, shown) = own(before).await;
+        assert_eq!(
+            (status, &shown["disabled_by_platform"]),
+            (200, &json!(false))
+        );
+        by_platform("disable").await;
+        let (status, body) = own("enable").await;
+        assert_eq!(
+            (status, reason(&body), field(&body)),
+            (403, "PERMISSION_DENIED", "service_account_id"),
+            "{body}"
+        );
+        // to disable it once more takes nothing from the platform
+        let (status, shown) = own("disable").await;
+        assert_eq!(
+            (status, &shown["disabled_by_platform"]),
+            (200, &json!(true)),
+            "{shown}"
+        );
+        assert_eq!(own("enable").await.0, 403);
+        by_platform("enable").await;
+        let (_, listed) = owner.send(Method::GET, "", Value::Null).await;
+        assert!(
+            listed["service_accounts"][0]["disable_time"].is_null(),
+            "{listed}"
+        );
+    }
+    // an administrator who takes the way of owners is the platform still
+    assert_eq!(by(&world, Method::POST, &in_project, &admin).await.0, 200);
+    assert_eq!(own("enable").await.0, 403);
+    let way_back = in_project.replace(":disable", ":enable");
+    assert_eq!(by(&world, Method::POST, &way_back, &admin).await.0, 200);
+    for verb in ["disable", "enable"] {
+        assert_eq!(own(verb).await.0, 200, "{verb}");
+    }
+    // a gateway of the release before knows nothing of who disabled it: the database forgets with it
+    by_platform("disable").await;
+    let pool = world.pool().await;
+    sqlx::query("UPDATE principals SET disable_time = NULL WHERE id = $1::uuid")
+        .bind(&account)
+        .execute(&pool)
+        .await
+        .expect("enabled");
+    let (_, shown) = own("disable").await;
+    assert_eq!(shown["disabled_by_platform"], json!(false));
+}

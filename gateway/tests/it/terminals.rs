@@ -2,6 +2,8 @@
 use gpuaas_proto::gpuaas::internal::terminal::v1 as pb;
 use gpuaas_proto::gpuaas::internal::terminal::v1::relay_response::Message;
 use gpuaas_proto::gpuaas::internal::terminal::v1::terminal_relay_service_server::TerminalRelayService;
+use gpuaas_proto::gpuaas::terminal::v1 as sessions;
+use gpuaas_proto::gpuaas::terminal::v1::terminal_session_service_server::TerminalSessionService;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_stream::StreamExt as _;
@@ -11,7 +13,7 @@ use crate::silence::silent;
 use crate::world::World;
 
 /// A terminal gateway that takes each connection for a session of the principal that its first text names, and answers with
-/// that text. One that names a project besides is closed when its user has lost access.
+/// that text. One that names a project besides, and perhaps a session, is closed when its user has lost access.
 pub struct Relay;
 
 type Answers = std::pin::Pin<
@@ -35,10 +37,12 @@ impl TerminalRelayService for Relay {
                 _ => return None,
             };
             let nil = uuid::Uuid::nil().to_string();
-            let (principal, project) = text.split_once(' ').unwrap_or((&text, &nil));
+            let mut words = text.split(' ');
+            let principal = words.next().unwrap_or_default();
+            let project = words.next().unwrap_or(&nil);
             is_of_project = *project != nil;
             let attached = pb::Attached {
-                session_id: String::new(),
+                session_id: words.next().unwrap_or_default().to_owned(),
                 principal: principal.to_owned(),
                 project_id: project.to_owned(),
             };
@@ -48,6 +52,71 @@ impl TerminalRelayService for Relay {
             answers,
         ))))
     }
+}
+
+/// Gives out a ticket for every allocation; the session has its id.
+#[derive(Clone, Copy, Debug)]
+pub struct Tickets;
+
+#[tonic::async_trait]
+impl TerminalSessionService for Tickets {
+    async fn create_terminal_session(
+        &self,
+        request: Request<sessions::CreateTerminalSessionRequest>,
+    ) -> Result<Response<sessions::CreateTerminalSessionResponse>, Status> {
+        Ok(Response::new(sessions::CreateTerminalSessionResponse {
+            session_id: request.into_inner().allocation_id,
+            ticket: "once".to_owned(),
+            ..Default::default()
+        }))
+    }
+
+    async fn list_allocation_terminal_sessions(
+        &self,
+        _: Request<sessions::ListAllocationTerminalSessionsRequest>,
+    ) -> Result<Response<sessions::ListAllocationTerminalSessionsResponse>, Status> {
+        Ok(Response::new(Default::default()))
+    }
+
+    async fn get_terminal_recording(
+        &self,
+        _: Request<sessions::GetTerminalRecordingRequest>,
+    ) -> Result<Response<sessions::GetTerminalRecordingResponse>, Status> {
+        Ok(Response::new(Default::default()))
+    }
+}
+
+/// Opens a terminal of a principal with a credential, up to its WebSocket. Returns that, and the text that says whose it is.
+pub async fn opened_by(world: &World, principal: &str, credential: &str) -> (TcpStream, String) {
+    let session = uuid::Uuid::now_v7();
+    let target = format!("/api/v1/allocations/{session}/terminal-sessions");
+    let request = world.http.post(world.url(&target)).bearer_auth(credential);
+    let request = request
+        .header("x-idempotency-key", session.to_string())
+        .json(&serde_json::json!({}));
+    let (status, made) = crate::world::answer(request.send().await.expect("answer")).await;
+    assert_eq!(status, 200, "{made}");
+    assert_eq!(made["session_id"], session.to_string());
+    let whose = format!("{principal} {} {session}", world.seeded.project_id);
+    let (stream, kind, _) = opened(world, [127, 0, 0, 1], &whose).await;
+    assert_eq!(kind, TEXT);
+    (stream, whose)
+}
+
+/// Returns when the terminal has been ended for want of access.
+pub async fn ended(terminal: &mut TcpStream) {
+    let mut said = Vec::new();
+    let all = terminal.read_to_end(&mut said);
+    let all = tokio::time::timeout(std::time::Duration::from_secs(20), all).await;
+    all.expect("it ends").expect("read");
+    assert!(said.ends_with(b"access_lost"), "{said:?}");
+}
+
+/// The terminal takes a text and answers it.
+pub async fn answers(terminal: &mut TcpStream, text: &str) {
+    say(terminal, text).await;
+    let (kind, payload) = heard(terminal).await;
+    assert_eq!((kind, payload.as_slice()), (TEXT, text.as_bytes()));
 }
 
 type Said = tokio_stream::Iter<std::vec::IntoIter<Result<pb::RelayResponse, Status>>>;
@@ -84,18 +153,29 @@ pub async fn opened(world: &World, from: [u8; 4], principal: &str) -> (TcpStream
         head.push(stream.read_u8().await.expect("a head"));
     }
     assert!(head.starts_with(b"HTTP/1.1 101 "), "{head:?}");
-    let length = u8::try_from(principal.len()).expect("short");
+    say(&mut stream, principal).await;
+    let (kind, payload) = heard(&mut stream).await;
+    (stream, kind, payload)
+}
+
+async fn say(stream: &mut TcpStream, text: &str) {
+    let length = u8::try_from(text.len()).expect("short");
+    assert!(length <= 125, "a length of one byte");
     // a client masks, here with zeros
     let mut frame = vec![0x80 | TEXT, 0x80 | length, 0, 0, 0, 0];
-    frame.extend(principal.as_bytes());
+    frame.extend(text.as_bytes());
     stream.write_all(&frame).await.expect("sent");
+}
+
+/// The next frame that is no ping.
+async fn heard(stream: &mut TcpStream) -> (u8, Vec<u8>) {
     loop {
         let kind = stream.read_u8().await.expect("a frame") & 0x0f;
         let length = stream.read_u8().await.expect("a length");
         let mut payload = vec![0; usize::from(length)];
         stream.read_exact(&mut payload).await.expect("a payload");
         if kind != PING {
-            return (stream, kind, payload);
+            return (kind, payload);
         }
     }
 }

@@ -46,7 +46,9 @@ pub struct Record {
     sent: Arc<AtomicUsize>,
     held_up: Arc<AtomicBool>,
     running: Arc<Mutex<Running>>,
-    /// What calls named "held" wait for.
+    /// Lists of allocations until one is held.
+    lists: Arc<AtomicUsize>,
+    /// What calls named "held", and a list that is held, wait for.
     pub release: Arc<Notify>,
 }
 
@@ -83,6 +85,19 @@ impl Record {
         self.running.lock().expect("lock").later = later.collect();
     }
 
+    /// The list of allocations of this number, from now on, waits to be released and then tells what runs by then.
+    pub fn hold_list(&self, number: usize) {
+        self.lists.store(number, Ordering::SeqCst);
+    }
+
+    fn is_held(&self) -> bool {
+        let next = |left: usize| left.checked_sub(1);
+        let before = self
+            .lists
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, next);
+        before == Ok(1)
+    }
+
     /// Names of the capacity reservations that run.
     pub fn reservations(&self) -> Vec<String> {
         self.running.lock().expect("lock").reservations.clone()
@@ -108,6 +123,19 @@ impl Record {
     /// Streams that are open.
     pub fn open(&self) -> usize {
         self.open.load(Ordering::SeqCst)
+    }
+
+    /// Returns when so many streams are open.
+    pub async fn until_open(&self, expected: usize) {
+        let deadline = std::time::Instant::now() + Duration::from_secs(20);
+        while self.open() != expected {
+            assert!(
+                std::time::Instant::now() < deadline,
+                "{} are open",
+                self.open()
+            );
+            tokio::task::yield_now().await;
+        }
     }
 
     /// Messages of streams that were handed over to be sent.
@@ -296,6 +324,9 @@ impl AllocationService for Allocations {
         request: Request<ListAllocationsRequest>,
     ) -> Result<Response<ListAllocationsResponse>, Status> {
         self.see("list", &request)?;
+        if self.0.is_held() {
+            self.0.release.notified().await;
+        }
         let running = self.0.allocations();
         Ok(Response::new(ListAllocationsResponse {
             allocations: running.iter().map(|name| allocation(name, name)).collect(),

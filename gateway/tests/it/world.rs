@@ -17,6 +17,7 @@ use gpuaas_gateway::store::{NewPrincipal, Seeded, seed};
 use gpuaas_proto::gpuaas::allocation::v1::allocation_service_server::AllocationServiceServer;
 use gpuaas_proto::gpuaas::internal::terminal::v1::terminal_relay_service_server::TerminalRelayServiceServer;
 use gpuaas_proto::gpuaas::scheduler::v1::capacity_reservation_service_server::CapacityReservationServiceServer;
+use gpuaas_proto::gpuaas::terminal::v1::terminal_session_service_server::TerminalSessionServiceServer;
 use jiff::Timestamp;
 use reqwest::{Method, Response};
 use serde_json::Value;
@@ -26,7 +27,7 @@ use tokio::task::JoinSet;
 
 use crate::reservations::Reservations;
 use crate::stand_in::StandIn;
-use crate::terminals::Relay;
+use crate::terminals::{Relay, Tickets};
 use crate::upstream::{Allocations, Record};
 
 pub const CELL: u16 = 1;
@@ -156,9 +157,14 @@ impl World {
         );
         let relay_port = ports::free().expect("port");
         let identity = ca.service("terminal-gateway", &[]).expect("identity");
-        let relay = settings(&identity, &ca, relay_port);
+        let mut relay = settings(&identity, &ca, relay_port);
+        relay.token = TokenSettings {
+            public_key_file: Some(keys.public.clone()),
+        };
         let context = Context::new("terminal-gateway", relay).expect("context");
-        let relay = Server::new(&context).add(TerminalRelayServiceServer::new(Relay));
+        let relay = Server::new(&context)
+            .add(TerminalRelayServiceServer::new(Relay))
+            .add(TerminalSessionServiceServer::new(Tickets));
         running.spawn(relay.run(shutdown.clone()));
 
         // a service with a database shows its audit records

@@ -108,7 +108,7 @@ const KEEP: &str = "DROP SCHEMA IF EXISTS kept CASCADE; CREATE SCHEMA kept;
     END $$";
 
 /// The scripts of a folder in their order, with their versions.
-fn scripts(folder: &str) -> Vec<(u32, PathBuf)> {
+pub(super) fn scripts(folder: &str) -> Vec<(u32, PathBuf)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let files = fs::read_dir(folder).expect("the scripts");
     let mut found: Vec<(u32, PathBuf)> = files
@@ -127,7 +127,7 @@ fn scripts(folder: &str) -> Vec<(u32, PathBuf)> {
     found
 }
 
-async fn run(conn: &mut PgConnection, sql: &str, what: &str) {
+pub(super) async fn run(conn: &mut PgConnection, sql: &str, what: &str) {
     let done = conn.execute(AssertSqlSafe(sql.to_owned())).await;
     done.unwrap_or_else(|error| panic!("{what}: {error}"));
 }

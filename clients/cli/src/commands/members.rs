@@ -14,7 +14,7 @@ pub const ROLES: [&str; 4] = ["owner", "member", "viewer", "billing"];
 pub enum Command {
     /// List the members with their roles.
     List(Of),
-    /// Add somebody who is registered.
+    /// Add somebody who is in the organisation; invite others.
     Add {
         /// Principal, for example user:alice.
         principal: String,

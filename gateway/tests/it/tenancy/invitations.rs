@@ -215,7 +215,7 @@ async fn an_invitation_for_another_address_is_refused() {
 #[tokio::test]
 async fn an_invitation_makes_nobody_weaker() {
     let (world, project) = start().await;
-    world.member(&project, "olga", "mia", "member").await;
+    world.member(&project, "mia", "member").await;
     for (role, then) in [("billing", "member"), ("owner", "owner")] {
         let mail = json!({ "email": "mia@example.com", "role": role });
         let (_, token) = invite(&world, &project, mail).await;

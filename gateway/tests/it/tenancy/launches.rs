@@ -120,8 +120,8 @@ async fn a_removed_member_loses_its_open_stream_at_once() {
     let world = World::start_with(|config, _| config.stream_access_seconds = 3600.0).await;
     world.users(&["mia", "paul"]).await;
     let project = world.seeded.project_id.to_string();
-    let mia = world.member(&project, "demo", "mia", "member").await;
-    let paul = world.member(&project, "demo", "paul", "member").await;
+    let mia = world.member(&project, "mia", "member").await;
+    let paul = world.member(&project, "paul", "member").await;
     let open = async || {
         let request = world
             .http
@@ -157,7 +157,7 @@ async fn a_removed_member_loses_its_open_stream_at_once() {
     assert_eq!(reason(&last), "PERMISSION_DENIED", "{text}");
 
     // the same when the principal is disabled
-    world.member(&project, "demo", "mia", "member").await;
+    world.member(&project, "mia", "member").await;
     world.becomes("mia", "/api/v1/allocations", 200).await;
     let mut stream = open().await;
     assert_eq!(stream.status(), 200);

@@ -24,11 +24,15 @@ async fn h_26_only_owners_manage_members() {
         .await;
     let organisation = world.organisation("acme", "org-owner").await;
     let project = world.project(&organisation, "training", "org-owner").await;
-    world.member(&project, "org-owner", "olga", "owner").await;
-    let other = world.member(&project, "org-owner", "other", "member").await;
+    world.member(&project, "olga", "owner").await;
+    let other = world.member(&project, "other", "member").await;
     for (who, role) in [("mia", "member"), ("vera", "viewer"), ("bill", "billing")] {
-        world.member(&project, "olga", who, role).await;
+        world.member(&project, who, role).await;
     }
+    // somebody of the organisation, whom owners add without asking
+    let of_organisation = format!("/api/v1/organisations/{organisation}/members");
+    let known = json!({ "principal": "user:new", "role": "billing" });
+    world.made("admin", &of_organisation, known).await;
     let members = format!("/api/v1/projects/{project}/members");
     let one = format!("{members}/{other}");
     let add = json!({ "principal": "user:new", "role": "viewer" });
@@ -230,7 +234,7 @@ async fn the_last_owner_neither_goes_nor_becomes_less() {
     }
     // a disabled owner is none
     let paul = json!({ "principal": "user:paul", "role": "owner" });
-    world.made("olga", &of_organisation, paul).await;
+    world.made("admin", &of_organisation, paul).await;
     let pool = world.pool().await;
     let disable = "UPDATE principals SET disable_time = now() WHERE name = 'user:paul'";
     sqlx::query(disable).execute(&pool).await.expect("disabled");
@@ -289,7 +293,7 @@ async fn an_owner_is_left_whoever_races() {
         let members = format!("/api/v1/organisations/{organisation}/members");
         world
             .made(
-                "olga",
+                "admin",
                 &members,
                 json!({ "principal": "user:paul", "role": "owner" }),
             )
@@ -330,7 +334,7 @@ async fn of_two_who_decide_on_the_same_version_one_is_told_to_read_again() {
     world.users(&["olga", "paul"]).await;
     let organisation = world.organisation("acme", "olga").await;
     let project = world.project(&organisation, "training", "olga").await;
-    let paul = world.member(&project, "olga", "paul", "viewer").await;
+    let paul = world.member(&project, "paul", "viewer").await;
     for (target, bodies) in [
         (
             format!("/api/v1/projects/{project}/members/{paul}"),
@@ -374,13 +378,13 @@ async fn a_role_in_the_organisation_counts_in_its_projects_and_the_stronger_one_
     assert_eq!(world.get("mia", &seen).await.0, 404);
     world
         .made(
-            "olga",
+            "admin",
             &of_organisation,
             json!({ "principal": "user:mia", "role": "viewer" }),
         )
         .await;
     assert_eq!(world.get("mia", &seen).await.1["role"], "viewer");
-    let mia = world.member(&project, "olga", "mia", "member").await;
+    let mia = world.member(&project, "mia", "member").await;
     assert_eq!(world.get("mia", &seen).await.1["role"], "member");
     let (_, me) = world.get("mia", "/api/v1/whoami").await;
     assert_eq!(
@@ -406,6 +410,8 @@ async fn adding_a_member_has_one_effect_however_often_it_is_tried() {
     let world = World::start().await;
     world.users(&["olga", "mia"]).await;
     let organisation = world.organisation("acme", "olga").await;
+    let project = world.project(&organisation, "training", "olga").await;
+    world.member(&project, "mia", "viewer").await;
     let members = format!("/api/v1/organisations/{organisation}/members");
     let add = json!({ "principal": "user:mia", "role": "viewer" });
     let first = world

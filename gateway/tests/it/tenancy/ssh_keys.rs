@@ -148,8 +148,8 @@ async fn a_projects_keys_are_its_members_to_read_and_its_workers_to_change() {
     world.users(&["olga", "mia", "vera", "stranger"]).await;
     let organisation = world.organisation("acme", "olga").await;
     let project = world.project(&organisation, "training", "olga").await;
-    world.member(&project, "olga", "mia", "member").await;
-    world.member(&project, "olga", "vera", "viewer").await;
+    world.member(&project, "mia", "member").await;
+    world.member(&project, "vera", "viewer").await;
     let keys = format!("/api/v1/projects/{project}/ssh-keys");
     for (who, reads, changes) in [
         ("olga", 200, 200),

@@ -268,7 +268,7 @@ async fn a_project_is_closed_only_when_nothing_runs_and_the_refusal_names_what_d
     assert_eq!((status, reason(&body)), (400, "PROJECT_IN_USE"), "{body}");
     assert_eq!(world.get("demo", &project).await.1["state"], "active");
     world.record.runs(&[], &[]);
-    let (status, body) = world.post_by("demo", &close, json!({ "etag": "1" })).await;
+    let (status, body) = world.post_by("demo", &close, json!({ "etag": "0" })).await;
     assert_eq!((status, reason(&body)), (409, "ETAG_STALE"), "{body}");
     let organisation = format!(
         "/api/v1/admin/organisations/{}",

@@ -31,7 +31,7 @@ function AddMember({ tenant }: { tenant: Tenant }) {
       ready={principal.trim() !== ""}
       run={run}
     >
-      <p>For somebody who is registered. Invite everybody else by email.</p>
+      <p>For somebody who is in the organisation. Invite everybody else by email.</p>
       <TextField label="Principal" mono value={principal} onChange={setPrincipal} placeholder="user:alice" />
       <RoleField value={role} onChange={setRole} />
     </Confirm>
