@@ -4,6 +4,28 @@
  */
 
 export interface paths {
+    "/api/v1/admin/allocations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListAllAllocations lists the allocations of all projects, newest first
+         * @description ListAllAllocations lists the allocations of all projects, newest first.
+         *
+         *     All platform roles; action `allocation.list` on `platform`.
+         */
+        get: operations["AllocationAdminService_ListAllAllocations"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/admin/allocations/{allocation_id}": {
         parameters: {
             query?: never;
@@ -42,6 +64,50 @@ export interface paths {
          *     Platform administrators and operators; action `allocation.force_release` on `allocation`.
          */
         post: operations["AllocationAdminService_ForceReleaseAllocation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/allocations/{allocation_id}:release": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * ReleaseTenantAllocation ends an allocation of any project like a release by its members, who see the reason: billing stops, the VM is deleted, the disk is wiped and verified empty
+         * @description ReleaseTenantAllocation ends an allocation of any project like a release by its members, who see the reason: billing stops, the VM is deleted, the disk is wiped and verified empty. It cannot be undone.
+         *
+         *     Platform administrators and operators; action `allocation.operator_release` on `allocation`.
+         */
+        post: operations["AllocationAdminService_ReleaseTenantAllocation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/allocations/{allocation_id}:stop": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * StopTenantAllocation shuts the VM of a running allocation of any project down
+         * @description StopTenantAllocation shuts the VM of a running allocation of any project down. Its members see the reason, and can start it again.
+         *
+         *     Platform administrators and operators; action `allocation.operator_stop` on `allocation`.
+         */
+        post: operations["AllocationAdminService_StopTenantAllocation"];
         delete?: never;
         options?: never;
         head?: never;
@@ -568,6 +634,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/admin/nodes/{node_id}/comparison": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * CompareNode reads what the ledger claims on a node, what the journal of its host holds and which domains its hypervisor has, and shows them side by side: a row for each allocation that one of the three has something of
+         * @description CompareNode reads what the ledger claims on a node, what the journal of its host holds and which domains its hypervisor has, and shows them side by side: a row for each allocation that one of the three has something of. It changes nothing. Refused with HOST_UNREACHABLE while the host does not answer.
+         *
+         *     All platform roles; action `node.get` on `node`.
+         */
+        get: operations["AllocationAdminService_CompareNode"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/admin/nodes/{node_id}/enrolment-tokens": {
         parameters: {
             query?: never;
@@ -764,6 +852,28 @@ export interface paths {
          *     All platform roles; action `slot.get` on `slot`.
          */
         get: operations["AllocationAdminService_GetSlotRepair"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/nodes/{node_id}/resource-slots/{slot_id}/wipe-certificates": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListSlotWipeCertificates lists the certificates of the wipes of a slot's disk, newest first
+         * @description ListSlotWipeCertificates lists the certificates of the wipes of a slot's disk, newest first.
+         *
+         *     All platform roles; action `slot.get` on `slot`.
+         */
+        get: operations["AllocationAdminService_ListSlotWipeCertificates"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1559,7 +1669,13 @@ export interface paths {
         delete?: never;
         options?: never;
         head?: never;
-        patch?: never;
+        /**
+         * UpdateAllocation changes the display name, the protection from release, and the time of release
+         * @description UpdateAllocation changes the display name, the protection from release, and the time of release. Its name stays, which is the VM's host name.
+         *
+         *     Owners and members of the project; action `allocation.update` on `allocation`.
+         */
+        patch: operations["AllocationService_UpdateAllocation"];
         trace?: never;
     };
     "/api/v1/allocations/{allocation_id}/terminal-sessions": {
@@ -1612,6 +1728,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/allocations/{allocation_id}/wipe-certificates": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListWipeCertificates lists the certificates of the wipes that ended an allocation, one per slot in order of the slots' index; none while its disks are not wiped yet, and none of bare metal
+         * @description ListWipeCertificates lists the certificates of the wipes that ended an allocation, one per slot in order of the slots' index; none while its disks are not wiped yet, and none of bare metal.
+         *
+         *     Owners, members and viewers of the project; action `allocation.get` on `allocation`.
+         */
+        get: operations["AllocationService_ListWipeCertificates"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/allocations/{allocation_id}:reboot": {
         parameters: {
             query?: never;
@@ -1645,7 +1783,7 @@ export interface paths {
         put?: never;
         /**
          * ReleaseAllocation ends an allocation: billing stops, the VM is deleted, the disk is wiped and verified empty
-         * @description ReleaseAllocation ends an allocation: billing stops, the VM is deleted, the disk is wiped and verified empty. A queued one leaves the queue and is released at once.
+         * @description ReleaseAllocation ends an allocation: billing stops, the VM is deleted, the disk is wiped and verified empty. A queued one leaves the queue and is released at once. Refused with TERMINATION_PROTECTED while it is protected.
          *
          *     Owners and members of the project; action `allocation.release` on `allocation`.
          */
@@ -2254,8 +2392,8 @@ export interface paths {
         get: operations["MemberService_ListProjectMembers"];
         put?: never;
         /**
-         * AddProjectMember makes a registered principal a member
-         * @description AddProjectMember makes a registered principal a member.
+         * AddProjectMember makes somebody of the organisation a member; others are invited
+         * @description AddProjectMember makes somebody of the organisation a member; others are invited. Administrators of the platform add any registered principal.
          *
          *     Owners of the project; action `project_member.add` on `project`.
          */
@@ -2771,7 +2909,7 @@ export interface components {
                 status: string;
                 /** @description A sentence for people. */
                 message: string;
-                /** @description Always a google.rpc.ErrorInfo and a google.rpc.RequestInfo; a google.rpc.BadRequest when fields are wrong. Reasons: `FIELD_INVALID`, `FIELD_REQUIRED`, `FIELD_UNKNOWN`, `BODY_MALFORMED`, `BODY_TOO_LARGE`, `PAGE_TOKEN_INVALID`, `ROUTE_UNKNOWN`, `RESUME_TOKEN_INVALID`, `RESUME_TOKEN_EXPIRED`, `IDEMPOTENCY_KEY_MISSING`, `IDEMPOTENCY_KEY_REUSED`, `CREDENTIAL_MISSING`, `CREDENTIAL_INVALID`, `CREDENTIAL_EXPIRED`, `PERMISSION_DENIED`, `PEER_NOT_ALLOWED`, `ENROLMENT_TOKEN_INVALID`, `INVITATION_INVALID`, `SECOND_FACTOR_REQUIRED`, `ALLOCATION_NOT_FOUND`, `NODE_NOT_FOUND`, `SLOT_NOT_FOUND`, `SKU_UNKNOWN`, `IMAGE_UNKNOWN`, `REGION_UNKNOWN`, `PROJECT_UNKNOWN`, `DISCOVERY_NOT_FOUND`, `NOT_FOUND`, `GPU_COUNT_NOT_ALLOWED`, `IMAGE_NOT_ACTIVE`, `IMAGE_NOT_COMPATIBLE`, `REGION_DISABLED`, `QUOTA`, `STATE_CONFLICT`, `CANDIDATE_INCOMPLETE`, `CANDIDATE_BLOCKED`, `DISCOVERY_STALE`, `ALREADY_EXISTS`, `ETAG_STALE`, `PROJECT_SUSPENDED`, `PROJECT_CLOSED`, `PROJECT_IN_USE`, `LAST_OWNER`, `REPORT_STALE`, `NO_CAPACITY`, `FRAGMENTED`, `FABRIC_HELD`, `INCOMPLETE_SLOT`, `CLEANUP_BLOCKED`, `HUGEPAGES_MISSING`, `NODE_DRAINING`, `SLOT_UNHEALTHY`, `SLOTS_IN_USE`, `AFFINITY`, `WAITING_AHEAD`, `WAIT_EXPIRED`, `CAPACITY_RESERVED`, `IMAGE_NOT_CACHED`, `NODE_VM_LIMIT`, `DISKS_BEING_WIPED`, `HOST_NOT_READY`, `LEASE_HELD`, `LEASE_REQUIRED`, `LEASE_EXPIRED`, `FENCED`, `DISK_UNSAFE`, `DEVICE_MISSING`, `IMAGE_DIGEST_MISMATCH`, `IMAGE_PULL_FAILED`, `HYPERVISOR_FAILED`, `GUEST_NO_ADDRESS`, `GUEST_NO_LOGIN`, `WIPE_NOT_PROVEN`, `OPERATION_NOT_FOUND`, `OPERATION_CONFLICT`, `HOST_UNREACHABLE`, `HOST_REPLACED`, `HOST_KEY_MISMATCH`, `DEADLINE_EXCEEDED`, `OVERLOADED`, `DEPENDENCY_UNAVAILABLE`, `INTERNAL`, `RATE_LIMITED`. */
+                /** @description Always a google.rpc.ErrorInfo and a google.rpc.RequestInfo; a google.rpc.BadRequest when fields are wrong. Reasons: `FIELD_INVALID`, `FIELD_REQUIRED`, `FIELD_UNKNOWN`, `BODY_MALFORMED`, `BODY_TOO_LARGE`, `PAGE_TOKEN_INVALID`, `ROUTE_UNKNOWN`, `RESUME_TOKEN_INVALID`, `RESUME_TOKEN_EXPIRED`, `IDEMPOTENCY_KEY_MISSING`, `IDEMPOTENCY_KEY_REUSED`, `CREDENTIAL_MISSING`, `CREDENTIAL_INVALID`, `CREDENTIAL_EXPIRED`, `PERMISSION_DENIED`, `PEER_NOT_ALLOWED`, `ENROLMENT_TOKEN_INVALID`, `INVITATION_INVALID`, `SECOND_FACTOR_REQUIRED`, `ALLOCATION_NOT_FOUND`, `NODE_NOT_FOUND`, `SLOT_NOT_FOUND`, `SKU_UNKNOWN`, `IMAGE_UNKNOWN`, `REGION_UNKNOWN`, `PROJECT_UNKNOWN`, `DISCOVERY_NOT_FOUND`, `NOT_FOUND`, `GPU_COUNT_NOT_ALLOWED`, `IMAGE_NOT_ACTIVE`, `IMAGE_NOT_COMPATIBLE`, `REGION_DISABLED`, `QUOTA`, `STATE_CONFLICT`, `CANDIDATE_INCOMPLETE`, `CANDIDATE_BLOCKED`, `DISCOVERY_STALE`, `ALREADY_EXISTS`, `ETAG_STALE`, `PROJECT_SUSPENDED`, `PROJECT_CLOSED`, `PROJECT_IN_USE`, `LAST_OWNER`, `REPORT_STALE`, `TERMINATION_PROTECTED`, `NO_CAPACITY`, `FRAGMENTED`, `FABRIC_HELD`, `INCOMPLETE_SLOT`, `CLEANUP_BLOCKED`, `HUGEPAGES_MISSING`, `NODE_DRAINING`, `SLOT_UNHEALTHY`, `SLOTS_IN_USE`, `AFFINITY`, `WAITING_AHEAD`, `WAIT_EXPIRED`, `CAPACITY_RESERVED`, `IMAGE_NOT_CACHED`, `NODE_VM_LIMIT`, `DISKS_BEING_WIPED`, `HOST_NOT_READY`, `LEASE_HELD`, `LEASE_REQUIRED`, `LEASE_EXPIRED`, `FENCED`, `DISK_UNSAFE`, `DEVICE_MISSING`, `IMAGE_DIGEST_MISMATCH`, `IMAGE_PULL_FAILED`, `HYPERVISOR_FAILED`, `GUEST_NO_ADDRESS`, `GUEST_NO_LOGIN`, `WIPE_NOT_PROVEN`, `OPERATION_NOT_FOUND`, `OPERATION_CONFLICT`, `HOST_UNREACHABLE`, `HOST_REPLACED`, `HOST_KEY_MISMATCH`, `DEADLINE_EXCEEDED`, `OVERLOADED`, `DEPENDENCY_UNAVAILABLE`, `INTERNAL`, `RATE_LIMITED`. */
                 details: {
                     "@type": string;
                     reason?: string;
@@ -2814,6 +2952,17 @@ export interface components {
             metadata?: components["schemas"]["common.ResourceMetadata"];
             /** @description In the answer to a dry run (validate_only): where it fits, and the unschedulable reasons of the other nodes. */
             placement?: components["schemas"]["scheduler.PlacementExplanation"];
+            /** @description Name for people; empty: the name of its config. */
+            display_name?: string;
+            /** @description Principal who launched it. */
+            creator?: string;
+            /** @description A release by the project is refused while it is set; an operator's is not. */
+            termination_protection?: boolean;
+            /**
+             * Format: date-time
+             * @description When the platform releases it; absent: never.
+             */
+            auto_release_time?: string;
         };
         /** @description AllocationChange is an allocation as it is now. */
         "allocation.AllocationChange": {
@@ -2822,7 +2971,7 @@ export interface components {
         };
         /** @description AllocationCondition is something unusual that the allocation is in. */
         "allocation.AllocationCondition": {
-            /** @description "host_lost": its host does not answer, or was installed anew. "device_drift": a device or address of it is not as it was approved. */
+            /** @description "host_lost": its host does not answer, or was installed anew. "device_drift": a device or address of it is not as it was approved. "stopped_by_operator" and "released_by_operator": the message has the reason. */
             type?: string;
             /** @description A sentence for the user. */
             message?: string;
@@ -2913,6 +3062,8 @@ export interface components {
             queue?: components["schemas"]["allocation.QueueStatus"];
             /** @description What is unusual about it now; empty when nothing is. */
             conditions?: components["schemas"]["allocation.AllocationCondition"][];
+            /** @description What its VM has, as it was when its slots were claimed. Absent before that, and for bare metal. */
+            resources?: components["schemas"]["allocation.VmResources"];
         };
         "allocation.BatchCreateAllocationsResponse": {
             /** @description In the order of the request; empty with validate_only. */
@@ -2934,6 +3085,16 @@ export interface components {
             /** Format: date-time */
             create_time?: string;
         };
+        /**
+         * @description ComparisonVerdict is what follows from a comparison.
+         *     - `agrees`: All three have the same.
+         *     - `adopt`: The ledger takes over what is there.
+         *     - `finish`: A workflow brings it to its end, or is about to.
+         *     - `undo`: The platform removes what is there.
+         *     - `report`: The platform leaves it alone: an operator decides.
+         * @enum {string}
+         */
+        "allocation.ComparisonVerdict": "unspecified" | "agrees" | "adopt" | "finish" | "undo" | "report";
         "allocation.CreateAllocationRequest": {
             /** @description Project that is billed; optional when the caller belongs to exactly one. */
             project_id?: string;
@@ -2996,13 +3157,48 @@ export interface components {
          * @enum {string}
          */
         "allocation.HostFate": "unspecified" | "powered_off" | "disks_destroyed" | "reinstalled" | "written_off";
+        "allocation.ListAllAllocationsResponse": {
+            allocations?: components["schemas"]["allocation.TenantAllocation"][];
+            next_page_token?: string;
+        };
         "allocation.ListAllocationsResponse": {
             allocations?: components["schemas"]["allocation.Allocation"][];
+            next_page_token?: string;
+        };
+        "allocation.ListSlotWipeCertificatesResponse": {
+            certificates?: components["schemas"]["allocation.WipeCertificate"][];
             next_page_token?: string;
         };
         "allocation.ListTimelineResponse": {
             entries?: components["schemas"]["allocation.TimelineEntry"][];
             next_page_token?: string;
+        };
+        "allocation.ListWipeCertificatesResponse": {
+            certificates?: components["schemas"]["allocation.WipeCertificate"][];
+        };
+        /** @description NodeComparison has ledger, host and hypervisor of a node side by side. */
+        "allocation.NodeComparison": {
+            node_id?: string;
+            /** @description By allocation. */
+            rows?: components["schemas"]["allocation.NodeComparisonRow"][];
+        };
+        /** @description NodeComparisonRow is one allocation as each of the three has it. */
+        "allocation.NodeComparisonRow": {
+            allocation_id?: string;
+            /** @description State in the ledger; empty: the ledger has no such allocation on the node, or none that ended within a week. */
+            ledger_state?: string;
+            /** @description It has a claim that is not released. */
+            has_claims?: boolean;
+            /** @description Slots that the journal of the host holds for it. */
+            held_slot_ids?: string[];
+            /** @description The host reserves an address for its VM. */
+            has_reservation?: boolean;
+            /** @description State of its domain: "running", "shut off" or "paused"; empty: the hypervisor has none. */
+            domain_state?: string;
+            /** @description What follows. */
+            verdict?: components["schemas"]["allocation.ComparisonVerdict"];
+            /** @description Why, for operators; empty where all agree. */
+            detail?: string;
         };
         /** @description NodeTask is the durable record of one call to a host (C-22..C-27, C-33). */
         "allocation.NodeTask": {
@@ -3073,6 +3269,12 @@ export interface components {
             /** Format: date-time */
             end_time?: string;
         };
+        /** @description TenantAllocation is an allocation and where it is. */
+        "allocation.TenantAllocation": {
+            allocation?: components["schemas"]["allocation.Allocation"];
+            /** @description Empty while it is queued, and where it was never placed. */
+            node_id?: string;
+        };
         /** @description TimelineEntry is one event of an allocation (C-37..C-40). */
         "allocation.TimelineEntry": {
             /**
@@ -3093,12 +3295,29 @@ export interface components {
             end_time?: string;
             /** @description Set when the step failed. */
             error?: components["schemas"]["google.rpc.Status"];
+            /** @description Principal at whose request it happened; "operator": an operator of the platform; empty: the platform itself. */
+            actor?: string;
+            /** @description The reason that an operator gave. */
+            reason?: string;
         };
         /**
          * @description TimelineState of one entry.
          * @enum {string}
          */
         "allocation.TimelineState": "unspecified" | "running" | "done" | "failed";
+        /** @description VmResources is what a VM has. */
+        "allocation.VmResources": {
+            vcpus?: number;
+            /** Format: uint64 */
+            memory_mib?: string;
+            /** @description One per GPU, each used by this VM alone. */
+            disks?: number;
+            /**
+             * Format: uint64
+             * @description Bytes of all disks together.
+             */
+            disk_bytes?: string;
+        };
         /** @description Wait is how long a launch can stay queued. */
         "allocation.Wait": {
             /**
@@ -3123,6 +3342,26 @@ export interface components {
             heartbeat?: components["schemas"]["common.WatchHeartbeat"];
             /** @description Goes on after this message. Empty until the first state is complete. */
             resume_token?: string;
+        };
+        /** @description WipeCertificate is the record of one wipe of a slot's disk that was proven, with what its host signed (P2). */
+        "allocation.WipeCertificate": {
+            slot_id?: string;
+            /**
+             * Format: int64
+             * @description Of the slot, while the wipe was its proof.
+             */
+            slot_generation?: string;
+            /** @description Wipe policy of the slot, which names the least that was done: "blkdiscard", "nvme_format" or "site_erase". */
+            policy?: string;
+            /** @description How it was wiped: "sanitize_crypto_erase", "sanitize_block_erase", "format_crypto_erase", "format_user_data_erase", "site_erase", "blkdiscard", "write_zeroes" or "overwrite"; empty when the host did not tell. */
+            erase_method?: string;
+            /**
+             * Format: date-time
+             * @description When the platform accepted the proof.
+             */
+            accept_time?: string;
+            /** @description JSON document that the host signed: device, method, times and verification. `gpuaas admin certificate verify` verifies it without the platform. Empty when the host signed none. */
+            document?: string;
         };
         /** @description AuditChain is the state of the hash chain of one source. */
         "audit.AuditChain": {
@@ -3680,6 +3919,7 @@ export interface components {
          *     - `project_in_use`: The project still has allocations or capacity reservations, or the organisation still has projects.
          *     - `last_owner`: Nobody would own it, or administer the platform, any more.
          *     - `report_stale`: A host's report is older than the last one that was taken in.
+         *     - `termination_protected`: The allocation is protected from release.
          *     - `no_capacity`: Unschedulable reasons (B-57, B-58).
          *     - `waiting_ahead`: Free, and goes to requests ahead in the queue.
          *     - `wait_expired`: A queued request reached its deadline.
@@ -3694,7 +3934,7 @@ export interface components {
          *     - `rate_limited`: Too many requests or streams of one caller are open at once: try again after the time in Retry-After.
          * @enum {string}
          */
-        "errors.ErrorReason": "unspecified" | "field_invalid" | "field_required" | "field_unknown" | "body_malformed" | "body_too_large" | "page_token_invalid" | "route_unknown" | "resume_token_invalid" | "resume_token_expired" | "idempotency_key_missing" | "idempotency_key_reused" | "credential_missing" | "credential_invalid" | "credential_expired" | "permission_denied" | "peer_not_allowed" | "enrolment_token_invalid" | "invitation_invalid" | "second_factor_required" | "allocation_not_found" | "node_not_found" | "slot_not_found" | "sku_unknown" | "image_unknown" | "region_unknown" | "project_unknown" | "discovery_not_found" | "not_found" | "gpu_count_not_allowed" | "image_not_active" | "image_not_compatible" | "region_disabled" | "quota" | "state_conflict" | "candidate_incomplete" | "candidate_blocked" | "discovery_stale" | "already_exists" | "etag_stale" | "project_suspended" | "project_closed" | "project_in_use" | "last_owner" | "report_stale" | "no_capacity" | "fragmented" | "fabric_held" | "incomplete_slot" | "cleanup_blocked" | "hugepages_missing" | "node_draining" | "slot_unhealthy" | "slots_in_use" | "affinity" | "waiting_ahead" | "wait_expired" | "capacity_reserved" | "image_not_cached" | "node_vm_limit" | "disks_being_wiped" | "host_not_ready" | "lease_held" | "lease_required" | "lease_expired" | "fenced" | "disk_unsafe" | "device_missing" | "image_digest_mismatch" | "image_pull_failed" | "hypervisor_failed" | "guest_no_address" | "guest_no_login" | "wipe_not_proven" | "operation_not_found" | "operation_conflict" | "host_unreachable" | "host_replaced" | "host_key_mismatch" | "deadline_exceeded" | "overloaded" | "dependency_unavailable" | "internal" | "rate_limited";
+        "errors.ErrorReason": "unspecified" | "field_invalid" | "field_required" | "field_unknown" | "body_malformed" | "body_too_large" | "page_token_invalid" | "route_unknown" | "resume_token_invalid" | "resume_token_expired" | "idempotency_key_missing" | "idempotency_key_reused" | "credential_missing" | "credential_invalid" | "credential_expired" | "permission_denied" | "peer_not_allowed" | "enrolment_token_invalid" | "invitation_invalid" | "second_factor_required" | "allocation_not_found" | "node_not_found" | "slot_not_found" | "sku_unknown" | "image_unknown" | "region_unknown" | "project_unknown" | "discovery_not_found" | "not_found" | "gpu_count_not_allowed" | "image_not_active" | "image_not_compatible" | "region_disabled" | "quota" | "state_conflict" | "candidate_incomplete" | "candidate_blocked" | "discovery_stale" | "already_exists" | "etag_stale" | "project_suspended" | "project_closed" | "project_in_use" | "last_owner" | "report_stale" | "termination_protected" | "no_capacity" | "fragmented" | "fabric_held" | "incomplete_slot" | "cleanup_blocked" | "hugepages_missing" | "node_draining" | "slot_unhealthy" | "slots_in_use" | "affinity" | "waiting_ahead" | "wait_expired" | "capacity_reserved" | "image_not_cached" | "node_vm_limit" | "disks_being_wiped" | "host_not_ready" | "lease_held" | "lease_required" | "lease_expired" | "fenced" | "disk_unsafe" | "device_missing" | "image_digest_mismatch" | "image_pull_failed" | "hypervisor_failed" | "guest_no_address" | "guest_no_login" | "wipe_not_proven" | "operation_not_found" | "operation_conflict" | "host_unreachable" | "host_replaced" | "host_key_mismatch" | "deadline_exceeded" | "overloaded" | "dependency_unavailable" | "internal" | "rate_limited";
         /** @description The `Status` type defines a logical error model that is suitable for different programming environments, including REST APIs and RPC APIs. It is used by [gRPC](https://github.com/grpc). Each `Status` message contains three pieces of data: error code, error message, and error details. You can find out more about this error model and how to work with it in the [API Design Guide](https://cloud.google.com/apis/design/errors). */
         "google.rpc.Status": {
             /**
@@ -4029,6 +4269,8 @@ export interface components {
              * @description Absent while it is enabled.
              */
             disable_time?: string;
+            /** @description An administrator of the platform disabled it: only one enables it again. */
+            disabled_by_platform?: boolean;
         };
         /** @description SshKey is an SSH public key with a name. */
         "identity.SshKey": {
@@ -5116,6 +5358,40 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
+    AllocationAdminService_ListAllAllocations: {
+        parameters: {
+            query?: {
+                /** @description Only those of this project. */
+                project_id?: string;
+                /** @description Only those on this node. */
+                node_id?: string;
+                /** @description Only those in this state; unspecified: all that include_ended leaves. */
+                state?: components["schemas"]["allocation.AllocationState"];
+                /** @description Include released and failed ones. */
+                include_ended?: boolean;
+                /** @description Default 50, at most 500. */
+                page_size?: number;
+                page_token?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["allocation.ListAllAllocationsResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
     AllocationAdminService_GetAllocationDetail: {
         parameters: {
             query?: never;
@@ -5178,6 +5454,74 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["allocation.ForceRelease"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    AllocationAdminService_ReleaseTenantAllocation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                allocation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description Shown to the members of the project; one line of at most 500 characters. */
+                    reason: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["allocation.Allocation"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    AllocationAdminService_StopTenantAllocation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                allocation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description Shown to the members of the project; one line of at most 500 characters. */
+                    reason: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["allocation.Allocation"];
                 };
             };
             default: components["responses"]["Error"];
@@ -6065,6 +6409,30 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
+    AllocationAdminService_CompareNode: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                node_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["allocation.NodeComparison"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
     NodeAdminService_CreateEnrolmentToken: {
         parameters: {
             query?: never;
@@ -6352,6 +6720,35 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["allocation.SlotRepair"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    AllocationAdminService_ListSlotWipeCertificates: {
+        parameters: {
+            query?: {
+                /** @description Default 50, at most 500. */
+                page_size?: number;
+                page_token?: string;
+            };
+            header?: never;
+            path: {
+                node_id: string;
+                slot_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["allocation.ListSlotWipeCertificatesResponse"];
                 };
             };
             default: components["responses"]["Error"];
@@ -7705,6 +8102,49 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
+    AllocationService_UpdateAllocation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                allocation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /** @description One line of at most 200 characters; empty: the name is shown again. */
+                    display_name?: string;
+                    /** @description Refuse a release by the project. Not together with a release time. */
+                    termination_protection?: boolean;
+                    /**
+                     * Format: date-time
+                     * @description Release it then; in the future.
+                     */
+                    auto_release_time?: string;
+                    /** @description Do not release it by itself any more. */
+                    no_auto_release?: boolean;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["allocation.Allocation"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
     TerminalSessionService_ListAllocationTerminalSessions: {
         parameters: {
             query?: {
@@ -7785,6 +8225,30 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["allocation.ListTimelineResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    AllocationService_ListWipeCertificates: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                allocation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["allocation.ListWipeCertificatesResponse"];
                 };
             };
             default: components["responses"]["Error"];

@@ -634,6 +634,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/admin/nodes/{node_id}/comparison": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * CompareNode reads what the ledger claims on a node, what the journal of its host holds and which domains its hypervisor has, and shows them side by side: a row for each allocation that one of the three has something of
+         * @description CompareNode reads what the ledger claims on a node, what the journal of its host holds and which domains its hypervisor has, and shows them side by side: a row for each allocation that one of the three has something of. It changes nothing. Refused with HOST_UNREACHABLE while the host does not answer.
+         *
+         *     All platform roles; action `node.get` on `node`.
+         */
+        get: operations["AllocationAdminService_CompareNode"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/admin/nodes/{node_id}/enrolment-tokens": {
         parameters: {
             query?: never;
@@ -2370,8 +2392,8 @@ export interface paths {
         get: operations["MemberService_ListProjectMembers"];
         put?: never;
         /**
-         * AddProjectMember makes a registered principal a member
-         * @description AddProjectMember makes a registered principal a member.
+         * AddProjectMember makes somebody of the organisation a member; others are invited
+         * @description AddProjectMember makes somebody of the organisation a member; others are invited. Administrators of the platform add any registered principal.
          *
          *     Owners of the project; action `project_member.add` on `project`.
          */
@@ -3063,6 +3085,16 @@ export interface components {
             /** Format: date-time */
             create_time?: string;
         };
+        /**
+         * @description ComparisonVerdict is what follows from a comparison.
+         *     - `agrees`: All three have the same.
+         *     - `adopt`: The ledger takes over what is there.
+         *     - `finish`: A workflow brings it to its end, or is about to.
+         *     - `undo`: The platform removes what is there.
+         *     - `report`: The platform leaves it alone: an operator decides.
+         * @enum {string}
+         */
+        "allocation.ComparisonVerdict": "unspecified" | "agrees" | "adopt" | "finish" | "undo" | "report";
         "allocation.CreateAllocationRequest": {
             /** @description Project that is billed; optional when the caller belongs to exactly one. */
             project_id?: string;
@@ -3143,6 +3175,30 @@ export interface components {
         };
         "allocation.ListWipeCertificatesResponse": {
             certificates?: components["schemas"]["allocation.WipeCertificate"][];
+        };
+        /** @description NodeComparison has ledger, host and hypervisor of a node side by side. */
+        "allocation.NodeComparison": {
+            node_id?: string;
+            /** @description By allocation. */
+            rows?: components["schemas"]["allocation.NodeComparisonRow"][];
+        };
+        /** @description NodeComparisonRow is one allocation as each of the three has it. */
+        "allocation.NodeComparisonRow": {
+            allocation_id?: string;
+            /** @description State in the ledger; empty: the ledger has no such allocation on the node, or none that ended within a week. */
+            ledger_state?: string;
+            /** @description It has a claim that is not released. */
+            has_claims?: boolean;
+            /** @description Slots that the journal of the host holds for it. */
+            held_slot_ids?: string[];
+            /** @description The host reserves an address for its VM. */
+            has_reservation?: boolean;
+            /** @description State of its domain: "running", "shut off" or "paused"; empty: the hypervisor has none. */
+            domain_state?: string;
+            /** @description What follows. */
+            verdict?: components["schemas"]["allocation.ComparisonVerdict"];
+            /** @description Why, for operators; empty where all agree. */
+            detail?: string;
         };
         /** @description NodeTask is the durable record of one call to a host (C-22..C-27, C-33). */
         "allocation.NodeTask": {
@@ -4213,6 +4269,8 @@ export interface components {
              * @description Absent while it is enabled.
              */
             disable_time?: string;
+            /** @description An administrator of the platform disabled it: only one enables it again. */
+            disabled_by_platform?: boolean;
         };
         /** @description SshKey is an SSH public key with a name. */
         "identity.SshKey": {
@@ -6346,6 +6404,30 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["scheduler.BreakFix"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    AllocationAdminService_CompareNode: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                node_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["allocation.NodeComparison"];
                 };
             };
             default: components["responses"]["Error"];

@@ -78,7 +78,8 @@ class Operations(Caller):
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> m.Member:
-        """AddProjectMember makes a registered principal a member.
+        """AddProjectMember makes somebody of the organisation a member; others are invited. Administrators of the
+        platform add any registered principal.
 
         Owners of the project; action `project_member.add` on `project`.
 
@@ -258,6 +259,20 @@ class Operations(Caller):
         reason: Shown to its members; at most 500 characters.
         """
         return self._call(t.CLOSE_PROJECT, {"project_id": project_id}, {}, {"etag": etag, "reason": reason}, idempotency_key, timeout)
+
+    def compare_node(
+        self,
+        node_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> m.NodeComparison:
+        """CompareNode reads what the ledger claims on a node, what the journal of its host holds and which domains its
+        hypervisor has, and shows them side by side: a row for each allocation that one of the three has something
+        of. It changes nothing. Refused with HOST_UNREACHABLE while the host does not answer.
+
+        All platform roles; action `node.get` on `node`.
+        """
+        return self._call(t.COMPARE_NODE, {"node_id": node_id}, {}, None, None, timeout)
 
     def cordon_node(
         self,
@@ -1195,6 +1210,49 @@ class Operations(Caller):
         All platform roles; action `node.get` on `node`.
         """
         return self._call(t.GET_TOPOLOGY_DISCOVERY, {"node_id": node_id}, {}, None, None, timeout)
+
+    def list_all_allocations(
+        self,
+        *,
+        project_id: str | None = None,
+        node_id: str | None = None,
+        state: m.AllocationState | None = None,
+        include_ended: bool | None = None,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ListAllAllocationsResponse:
+        """ListAllAllocations lists the allocations of all projects, newest first.
+
+        All platform roles; action `allocation.list` on `platform`.
+
+        project_id: Only those of this project.
+        node_id: Only those on this node.
+        state: Only those in this state; unspecified: all that include_ended leaves.
+        include_ended: Include released and failed ones.
+        page_size: Default 50, at most 500.
+        """
+        return self._call(t.LIST_ALL_ALLOCATIONS, {}, {"project_id": project_id, "node_id": node_id, "state": state, "include_ended": include_ended, "page_size": page_size, "page_token": page_token}, None, None, timeout)
+
+    def iter_all_allocations(
+        self,
+        *,
+        project_id: str | None = None,
+        node_id: str | None = None,
+        state: m.AllocationState | None = None,
+        include_ended: bool | None = None,
+        page_size: int | None = None,
+        timeout: float | None = None,
+    ) -> Iterator[m.TenantAllocation]:
+        """The items of all pages of `list_all_allocations`.
+
+        project_id: Only those of this project.
+        node_id: Only those on this node.
+        state: Only those in this state; unspecified: all that include_ended leaves.
+        include_ended: Include released and failed ones.
+        page_size: Default 50, at most 500.
+        """
+        return self._pages(t.LIST_ALL_ALLOCATIONS, {}, {"project_id": project_id, "node_id": node_id, "state": state, "include_ended": include_ended, "page_size": page_size}, "allocations", timeout)
 
     def list_all_images(
         self,
@@ -2223,6 +2281,37 @@ class Operations(Caller):
         """The items of all pages of `list_skus`."""
         return self._pages(t.LIST_SKUS, {}, {"page_size": page_size}, "skus", timeout)
 
+    def list_slot_wipe_certificates(
+        self,
+        node_id: str,
+        slot_id: str,
+        *,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ListSlotWipeCertificatesResponse:
+        """ListSlotWipeCertificates lists the certificates of the wipes of a slot's disk, newest first.
+
+        All platform roles; action `slot.get` on `slot`.
+
+        page_size: Default 50, at most 500.
+        """
+        return self._call(t.LIST_SLOT_WIPE_CERTIFICATES, {"node_id": node_id, "slot_id": slot_id}, {"page_size": page_size, "page_token": page_token}, None, None, timeout)
+
+    def iter_slot_wipe_certificates(
+        self,
+        node_id: str,
+        slot_id: str,
+        *,
+        page_size: int | None = None,
+        timeout: float | None = None,
+    ) -> Iterator[m.WipeCertificate]:
+        """The items of all pages of `list_slot_wipe_certificates`.
+
+        page_size: Default 50, at most 500.
+        """
+        return self._pages(t.LIST_SLOT_WIPE_CERTIFICATES, {"node_id": node_id, "slot_id": slot_id}, {"page_size": page_size}, "certificates", timeout)
+
     def list_ssh_keys(
         self,
         *,
@@ -2333,6 +2422,19 @@ class Operations(Caller):
         allocation_id: Only this allocation.
         """
         return self._pages(t.LIST_USAGE, {}, {"project_id": project_id, "allocation_id": allocation_id, "page_size": page_size}, "intervals", timeout)
+
+    def list_wipe_certificates(
+        self,
+        allocation_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> m.ListWipeCertificatesResponse:
+        """ListWipeCertificates lists the certificates of the wipes that ended an allocation, one per slot in order of
+        the slots' index; none while its disks are not wiped yet, and none of bare metal.
+
+        Owners, members and viewers of the project; action `allocation.get` on `allocation`.
+        """
+        return self._call(t.LIST_WIPE_CERTIFICATES, {"allocation_id": allocation_id}, {}, None, None, timeout)
 
     def open_break_fix(
         self,
@@ -2504,11 +2606,29 @@ class Operations(Caller):
         timeout: float | None = None,
     ) -> m.Allocation:
         """ReleaseAllocation ends an allocation: billing stops, the VM is deleted, the disk is wiped and verified
-        empty. A queued one leaves the queue and is released at once.
+        empty. A queued one leaves the queue and is released at once. Refused with TERMINATION_PROTECTED while it is
+        protected.
 
         Owners and members of the project; action `allocation.release` on `allocation`.
         """
         return self._call(t.RELEASE_ALLOCATION, {"allocation_id": allocation_id}, {}, {}, idempotency_key, timeout)
+
+    def release_tenant_allocation(
+        self,
+        allocation_id: str,
+        *,
+        reason: str,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Allocation:
+        """ReleaseTenantAllocation ends an allocation of any project like a release by its members, who see the reason:
+        billing stops, the VM is deleted, the disk is wiped and verified empty. It cannot be undone.
+
+        Platform administrators and operators; action `allocation.operator_release` on `allocation`.
+
+        reason: Shown to the members of the project; one line of at most 500 characters.
+        """
+        return self._call(t.RELEASE_TENANT_ALLOCATION, {"allocation_id": allocation_id}, {}, {"reason": reason}, idempotency_key, timeout)
 
     def remove_organisation_member(
         self,
@@ -2791,6 +2911,23 @@ class Operations(Caller):
         """
         return self._call(t.STOP_ALLOCATION, {"allocation_id": allocation_id}, {}, {}, idempotency_key, timeout)
 
+    def stop_tenant_allocation(
+        self,
+        allocation_id: str,
+        *,
+        reason: str,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Allocation:
+        """StopTenantAllocation shuts the VM of a running allocation of any project down. Its members see the reason,
+        and can start it again.
+
+        Platform administrators and operators; action `allocation.operator_stop` on `allocation`.
+
+        reason: Shown to the members of the project; one line of at most 500 characters.
+        """
+        return self._call(t.STOP_TENANT_ALLOCATION, {"allocation_id": allocation_id}, {}, {"reason": reason}, idempotency_key, timeout)
+
     def suggest_defragmentation(
         self,
         *,
@@ -2864,6 +3001,29 @@ class Operations(Caller):
         etag: Of the placement that was read; another one makes the call fail with ABORTED. Empty: not checked.
         """
         return self._call(t.UNCORDON_NODE, {"node_id": node_id}, {}, {"reason": reason, "etag": etag}, idempotency_key, timeout)
+
+    def update_allocation(
+        self,
+        allocation_id: str,
+        *,
+        display_name: str | None = None,
+        termination_protection: bool | None = None,
+        auto_release_time: datetime | None = None,
+        no_auto_release: bool | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Allocation:
+        """UpdateAllocation changes the display name, the protection from release, and the time of release. Its name
+        stays, which is the VM's host name.
+
+        Owners and members of the project; action `allocation.update` on `allocation`.
+
+        display_name: One line of at most 200 characters; empty: the name is shown again.
+        termination_protection: Refuse a release by the project. Not together with a release time.
+        auto_release_time: Release it then; in the future.
+        no_auto_release: Do not release it by itself any more.
+        """
+        return self._call(t.UPDATE_ALLOCATION, {"allocation_id": allocation_id}, {}, {"display_name": display_name, "termination_protection": termination_protection, "auto_release_time": auto_release_time, "no_auto_release": no_auto_release}, idempotency_key, timeout)
 
     def update_node(
         self,

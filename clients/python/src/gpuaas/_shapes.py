@@ -21,6 +21,10 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("status", "status", "AllocationStatus"),
         ("metadata", "metadata", "ResourceMetadata"),
         ("placement", "placement", "PlacementExplanation"),
+        ("display_name", "display_name", "str"),
+        ("creator", "creator", "str"),
+        ("termination_protection", "termination_protection", "bool"),
+        ("auto_release_time", "auto_release_time", "time"),
     ),
     "AllocationChange": (
         ("kind", "kind", "str"),
@@ -74,6 +78,7 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("billing", "billing", "str"),
         ("queue", "queue", "QueueStatus"),
         ("conditions", "conditions", "[AllocationCondition]"),
+        ("resources", "resources", "VmResources"),
     ),
     "ApiKey": (
         ("id", "id", "str"),
@@ -542,6 +547,10 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("port_id", "port_id", "str"),
         ("port_description", "port_description", "str"),
     ),
+    "ListAllAllocationsResponse": (
+        ("allocations", "allocations", "[TenantAllocation]"),
+        ("next_page_token", "next_page_token", "str"),
+    ),
     "ListAllOrganisationsResponse": (
         ("organisations", "organisations", "[Organisation]"),
         ("next_page_token", "next_page_token", "str"),
@@ -675,6 +684,10 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("skus", "skus", "[Sku]"),
         ("next_page_token", "next_page_token", "str"),
     ),
+    "ListSlotWipeCertificatesResponse": (
+        ("certificates", "certificates", "[WipeCertificate]"),
+        ("next_page_token", "next_page_token", "str"),
+    ),
     "ListSshKeysResponse": (
         ("ssh_keys", "ssh_keys", "[SshKey]"),
         ("next_page_token", "next_page_token", "str"),
@@ -691,6 +704,9 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("intervals", "intervals", "[UsageInterval]"),
         ("next_page_token", "next_page_token", "str"),
         ("totals", "totals", "[UsageTotal]"),
+    ),
+    "ListWipeCertificatesResponse": (
+        ("certificates", "certificates", "[WipeCertificate]"),
     ),
     "Machine": (
         ("vendor", "vendor", "str"),
@@ -737,6 +753,20 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "NodeChange": (
         ("kind", "kind", "str"),
         ("node", "node", "Node"),
+    ),
+    "NodeComparison": (
+        ("node_id", "node_id", "str"),
+        ("rows", "rows", "[NodeComparisonRow]"),
+    ),
+    "NodeComparisonRow": (
+        ("allocation_id", "allocation_id", "str"),
+        ("ledger_state", "ledger_state", "str"),
+        ("has_claims", "has_claims", "bool"),
+        ("held_slot_ids", "held_slot_ids", "[str]"),
+        ("has_reservation", "has_reservation", "bool"),
+        ("domain_state", "domain_state", "str"),
+        ("verdict", "verdict", "str"),
+        ("detail", "detail", "str"),
     ),
     "NodeConfig": (
         ("hostname", "hostname", "str"),
@@ -1108,6 +1138,7 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("creator", "creator", "str"),
         ("create_time", "create_time", "time"),
         ("disable_time", "disable_time", "time"),
+        ("disabled_by_platform", "disabled_by_platform", "bool"),
     ),
     "Sku": (
         ("code", "code", "str"),
@@ -1187,6 +1218,10 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("create_time", "create_time", "time"),
         ("project_id", "project_id", "str"),
     ),
+    "TenantAllocation": (
+        ("allocation", "allocation", "Allocation"),
+        ("node_id", "node_id", "str"),
+    ),
     "TerminalSession": (
         ("id", "id", "str"),
         ("allocation_id", "allocation_id", "str"),
@@ -1207,6 +1242,8 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("message", "message", "str"),
         ("end_time", "end_time", "time"),
         ("error", "error", "json"),
+        ("actor", "actor", "str"),
+        ("reason", "reason", "str"),
     ),
     "TopologyDiscovery": (
         ("id", "id", "str"),
@@ -1257,6 +1294,12 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("port_guid", "port_guid", "str"),
         ("link_policy", "link_policy", "str"),
     ),
+    "VmResources": (
+        ("vcpus", "vcpus", "int"),
+        ("memory_mib", "memory_mib", "int64"),
+        ("disks", "disks", "int"),
+        ("disk_bytes", "disk_bytes", "int64"),
+    ),
     "Wait": (
         ("deadline", "deadline", "time"),
     ),
@@ -1286,5 +1329,13 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("resume_token", "resume_token", "str"),
     ),
     "WatchSynced": (
+    ),
+    "WipeCertificate": (
+        ("slot_id", "slot_id", "str"),
+        ("slot_generation", "slot_generation", "int64"),
+        ("policy", "policy", "str"),
+        ("erase_method", "erase_method", "str"),
+        ("accept_time", "accept_time", "time"),
+        ("document", "document", "str"),
     ),
 }

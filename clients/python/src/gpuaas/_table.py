@@ -49,6 +49,9 @@ CLOSE_ORGANISATION: Operation[m.Organisation] = Operation(
 CLOSE_PROJECT: Operation[m.Project] = Operation(
     "POST", "/api/v1/projects/{project_id}:close", m.Project, keyed=True
 )
+COMPARE_NODE: Operation[m.NodeComparison] = Operation(
+    "GET", "/api/v1/admin/nodes/{node_id}/comparison", m.NodeComparison
+)
 CORDON_NODE: Operation[m.NodePlacement] = Operation(
     "POST", "/api/v1/admin/nodes/{node_id}:cordon", m.NodePlacement, keyed=True
 )
@@ -217,6 +220,9 @@ GET_TERMINAL_RECORDING: Operation[m.GetTerminalRecordingResponse] = Operation(
 GET_TOPOLOGY_DISCOVERY: Operation[m.TopologyDiscovery] = Operation(
     "GET", "/api/v1/admin/nodes/{node_id}/slice-topology/discovery", m.TopologyDiscovery
 )
+LIST_ALL_ALLOCATIONS: Operation[m.ListAllAllocationsResponse] = Operation(
+    "GET", "/api/v1/admin/allocations", m.ListAllAllocationsResponse
+)
 LIST_ALL_IMAGES: Operation[m.ListImagesResponse] = Operation(
     "GET", "/api/v1/admin/images", m.ListImagesResponse
 )
@@ -322,6 +328,9 @@ LIST_SERVICE_ACCOUNTS: Operation[m.ListServiceAccountsResponse] = Operation(
 LIST_SKUS: Operation[m.ListSkusResponse] = Operation(
     "GET", "/api/v1/skus", m.ListSkusResponse
 )
+LIST_SLOT_WIPE_CERTIFICATES: Operation[m.ListSlotWipeCertificatesResponse] = Operation(
+    "GET", "/api/v1/admin/nodes/{node_id}/resource-slots/{slot_id}/wipe-certificates", m.ListSlotWipeCertificatesResponse
+)
 LIST_SSH_KEYS: Operation[m.ListSshKeysResponse] = Operation(
     "GET", "/api/v1/ssh-keys", m.ListSshKeysResponse
 )
@@ -333,6 +342,9 @@ LIST_TIMELINE: Operation[m.ListTimelineResponse] = Operation(
 )
 LIST_USAGE: Operation[m.ListUsageResponse] = Operation(
     "GET", "/api/v1/usage", m.ListUsageResponse
+)
+LIST_WIPE_CERTIFICATES: Operation[m.ListWipeCertificatesResponse] = Operation(
+    "GET", "/api/v1/allocations/{allocation_id}/wipe-certificates", m.ListWipeCertificatesResponse
 )
 OPEN_BREAK_FIX: Operation[m.BreakFix] = Operation(
     "POST", "/api/v1/admin/nodes/{node_id}/break-fixes", m.BreakFix, keyed=True
@@ -366,6 +378,9 @@ REBOOT_ALLOCATION: Operation[m.Allocation] = Operation(
 )
 RELEASE_ALLOCATION: Operation[m.Allocation] = Operation(
     "POST", "/api/v1/allocations/{allocation_id}:release", m.Allocation, keyed=True
+)
+RELEASE_TENANT_ALLOCATION: Operation[m.Allocation] = Operation(
+    "POST", "/api/v1/admin/allocations/{allocation_id}:release", m.Allocation, keyed=True
 )
 REMOVE_ORGANISATION_MEMBER: Operation[m.RemoveOrganisationMemberResponse] = Operation(
     "DELETE", "/api/v1/organisations/{organisation_id}/members/{member_id}", m.RemoveOrganisationMemberResponse, keyed=True
@@ -415,6 +430,9 @@ START_NODE_MAINTENANCE: Operation[m.NodePlacement] = Operation(
 STOP_ALLOCATION: Operation[m.Allocation] = Operation(
     "POST", "/api/v1/allocations/{allocation_id}:stop", m.Allocation, keyed=True
 )
+STOP_TENANT_ALLOCATION: Operation[m.Allocation] = Operation(
+    "POST", "/api/v1/admin/allocations/{allocation_id}:stop", m.Allocation, keyed=True
+)
 SUGGEST_DEFRAGMENTATION: Operation[m.DefragmentationSuggestion] = Operation(
     "GET", "/api/v1/admin/capacity:defragmentation", m.DefragmentationSuggestion
 )
@@ -426,6 +444,9 @@ SUSPEND_PROJECT: Operation[m.Project] = Operation(
 )
 UNCORDON_NODE: Operation[m.NodePlacement] = Operation(
     "POST", "/api/v1/admin/nodes/{node_id}:uncordon", m.NodePlacement, keyed=True
+)
+UPDATE_ALLOCATION: Operation[m.Allocation] = Operation(
+    "PATCH", "/api/v1/allocations/{allocation_id}", m.Allocation, keyed=True
 )
 UPDATE_NODE: Operation[m.Node] = Operation(
     "PATCH", "/api/v1/admin/nodes/{node_id}", m.Node, keyed=True

@@ -47,6 +47,7 @@ __all__ = [
     "CheckSeverity",
     "Claim",
     "ComparisonState",
+    "ComparisonVerdict",
     "CreateAllocationRequest",
     "CreateTerminalSessionResponse",
     "DefragmentationStep",
@@ -97,6 +98,7 @@ __all__ = [
     "LaunchCapacity",
     "LedgerInvariant",
     "LinkNeighbor",
+    "ListAllAllocationsResponse",
     "ListAllOrganisationsResponse",
     "ListAllReservationsResponse",
     "ListAllocationTerminalSessionsResponse",
@@ -131,10 +133,12 @@ __all__ = [
     "ListResourceSlotsResponse",
     "ListServiceAccountsResponse",
     "ListSkusResponse",
+    "ListSlotWipeCertificatesResponse",
     "ListSshKeysResponse",
     "ListTerminalSessionsResponse",
     "ListTimelineResponse",
     "ListUsageResponse",
+    "ListWipeCertificatesResponse",
     "Machine",
     "Member",
     "MemberRole",
@@ -143,6 +147,8 @@ __all__ = [
     "NetworkAddressKind",
     "Node",
     "NodeChange",
+    "NodeComparison",
+    "NodeComparisonRow",
     "NodeConfig",
     "NodeFinding",
     "NodeHistoryEntry",
@@ -206,6 +212,7 @@ __all__ = [
     "SlotRepair",
     "SlotStatus",
     "SshKey",
+    "TenantAllocation",
     "TenantState",
     "TerminalSession",
     "TimelineEntry",
@@ -215,6 +222,7 @@ __all__ = [
     "UsageInterval",
     "UsageTotal",
     "VirtualFunction",
+    "VmResources",
     "Wait",
     "WatchAllocationResponse",
     "WatchAllocationsResponse",
@@ -222,6 +230,7 @@ __all__ = [
     "WatchHeartbeat",
     "WatchNodesResponse",
     "WatchSynced",
+    "WipeCertificate",
 ]
 
 AllocationState = Literal[
@@ -288,6 +297,15 @@ ComparisonState = Literal["unspecified", "new", "same", "different", "not_found"
 - `new`: A candidate that is no slot yet.
 - `same`: The candidate has what was approved.
 - `not_found`: The discovery has no candidate for the slot.
+"""
+
+ComparisonVerdict = Literal["unspecified", "agrees", "adopt", "finish", "undo", "report"]
+"""ComparisonVerdict is what follows from a comparison.
+- `agrees`: All three have the same.
+- `adopt`: The ledger takes over what is there.
+- `finish`: A workflow brings it to its end, or is about to.
+- `undo`: The platform removes what is there.
+- `report`: The platform leaves it alone: an operator decides.
 """
 
 DiscoveryState = Literal["unspecified", "queued", "running", "completed", "failed"]
@@ -366,6 +384,7 @@ ErrorReason = Literal[
     "project_in_use",
     "last_owner",
     "report_stale",
+    "termination_protected",
     "no_capacity",
     "fragmented",
     "fabric_held",
@@ -423,6 +442,7 @@ ErrorReason = Literal[
 projects.
 - `last_owner`: Nobody would own it, or administer the platform, any more.
 - `report_stale`: A host's report is older than the last one that was taken in.
+- `termination_protected`: The allocation is protected from release.
 - `no_capacity`: Unschedulable reasons (B-57, B-58).
 - `waiting_ahead`: Free, and goes to requests ahead in the queue.
 - `wait_expired`: A queued request reached its deadline.
@@ -606,6 +626,14 @@ class Allocation:
     placement: PlacementExplanation | None = None
     """In the answer to a dry run (validate_only): where it fits, and the unschedulable reasons of the other nodes.
     """
+    display_name: str = ""
+    """Name for people; empty: the name of its config."""
+    creator: str = ""
+    """Principal who launched it."""
+    termination_protection: bool = False
+    """A release by the project is refused while it is set; an operator's is not."""
+    auto_release_time: datetime | None = None
+    """When the platform releases it; absent: never."""
 
 
 
@@ -622,7 +650,7 @@ class AllocationCondition:
     """AllocationCondition is something unusual that the allocation is in."""
     type: str = ""
     """"host_lost": its host does not answer, or was installed anew. "device_drift": a device or address of it is not
-    as it was approved.
+    as it was approved. "stopped_by_operator" and "released_by_operator": the message has the reason.
     """
     message: str = ""
     """A sentence for the user."""
@@ -719,6 +747,8 @@ class AllocationStatus:
     """Its position in the queue; set in state REQUESTED only."""
     conditions: list[AllocationCondition] = dataclasses.field(default_factory=list)
     """What is unusual about it now; empty when nothing is."""
+    resources: VmResources | None = None
+    """What its VM has, as it was when its slots were claimed. Absent before that, and for bare metal."""
 
 
 
@@ -1624,6 +1654,14 @@ class LinkNeighbor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ListAllAllocationsResponse:
+    """ListAllAllocationsResponse."""
+    allocations: list[TenantAllocation] = dataclasses.field(default_factory=list)
+    next_page_token: str = ""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ListAllOrganisationsResponse:
     """ListAllOrganisationsResponse."""
     organisations: list[Organisation] = dataclasses.field(default_factory=list)
@@ -1900,6 +1938,14 @@ class ListSkusResponse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ListSlotWipeCertificatesResponse:
+    """ListSlotWipeCertificatesResponse."""
+    certificates: list[WipeCertificate] = dataclasses.field(default_factory=list)
+    next_page_token: str = ""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ListSshKeysResponse:
     """ListSshKeysResponse."""
     ssh_keys: list[SshKey] = dataclasses.field(default_factory=list)
@@ -1930,6 +1976,13 @@ class ListUsageResponse:
     next_page_token: str = ""
     totals: list[UsageTotal] = dataclasses.field(default_factory=list)
     """Sum over all matching intervals, not only this page, per currency."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListWipeCertificatesResponse:
+    """ListWipeCertificatesResponse."""
+    certificates: list[WipeCertificate] = dataclasses.field(default_factory=list)
 
 
 
@@ -2015,6 +2068,37 @@ class NodeChange:
     """NodeChange is the current state of a node; one that is retired or deleted has ended."""
     kind: ChangeKind = "unspecified"
     node: Node | None = None
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeComparison:
+    """NodeComparison has ledger, host and hypervisor of a node side by side."""
+    node_id: str = ""
+    rows: list[NodeComparisonRow] = dataclasses.field(default_factory=list)
+    """By allocation."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeComparisonRow:
+    """NodeComparisonRow is one allocation as each of the three has it."""
+    allocation_id: str = ""
+    ledger_state: str = ""
+    """State in the ledger; empty: the ledger has no such allocation on the node, or none that ended within a week.
+    """
+    has_claims: bool = False
+    """It has a claim that is not released."""
+    held_slot_ids: list[str] = dataclasses.field(default_factory=list)
+    """Slots that the journal of the host holds for it."""
+    has_reservation: bool = False
+    """The host reserves an address for its VM."""
+    domain_state: str = ""
+    """State of its domain: "running", "shut off" or "paused"; empty: the hypervisor has none."""
+    verdict: ComparisonVerdict = "unspecified"
+    """What follows."""
+    detail: str = ""
+    """Why, for operators; empty where all agree."""
 
 
 
@@ -2716,6 +2800,8 @@ class ServiceAccount:
     create_time: datetime | None = None
     disable_time: datetime | None = None
     """Absent while it is enabled."""
+    disabled_by_platform: bool = False
+    """An administrator of the platform disabled it: only one enables it again."""
 
 
 
@@ -2866,6 +2952,15 @@ class SshKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TenantAllocation:
+    """TenantAllocation is an allocation and where it is."""
+    allocation: Allocation | None = None
+    node_id: str = ""
+    """Empty while it is queued, and where it was never placed."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TerminalSession:
     """TerminalSession is one terminal into one allocation."""
     id: str = ""
@@ -2898,6 +2993,11 @@ class TimelineEntry:
     end_time: datetime | None = None
     error: dict[str, Any] | None = None
     """Set when the step failed."""
+    actor: str = ""
+    """Principal at whose request it happened; "operator": an operator of the platform; empty: the platform itself.
+    """
+    reason: str = ""
+    """The reason that an operator gave."""
 
 
 
@@ -2987,6 +3087,18 @@ class VirtualFunction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VmResources:
+    """VmResources is what a VM has."""
+    vcpus: int = 0
+    memory_mib: int = 0
+    disks: int = 0
+    """One per GPU, each used by this VM alone."""
+    disk_bytes: int = 0
+    """Bytes of all disks together."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
     """Wait is how long a launch can stay queued."""
     deadline: datetime | None = None
@@ -3046,3 +3158,26 @@ class WatchNodesResponse:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchSynced:
     """WatchSynced: everything before the watch started, or since its token, has been sent."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WipeCertificate:
+    """WipeCertificate is the record of one wipe of a slot's disk that was proven, with what its host signed (P2).
+    """
+    slot_id: str = ""
+    slot_generation: int = 0
+    """Of the slot, while the wipe was its proof."""
+    policy: str = ""
+    """Wipe policy of the slot, which names the least that was done: "blkdiscard", "nvme_format" or "site_erase"."""
+    erase_method: str = ""
+    """How it was wiped: "sanitize_crypto_erase", "sanitize_block_erase", "format_crypto_erase",
+    "format_user_data_erase", "site_erase", "blkdiscard", "write_zeroes" or "overwrite"; empty when the host did not
+    tell.
+    """
+    accept_time: datetime | None = None
+    """When the platform accepted the proof."""
+    document: str = ""
+    """JSON document that the host signed: device, method, times and verification. `gpuaas admin certificate verify`
+    verifies it without the platform. Empty when the host signed none.
+    """
