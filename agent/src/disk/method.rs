@@ -73,6 +73,8 @@ pub struct WipeFacts {
     pub nvme: Result<NvmeFacts, String>,
     /// The device discards blocks, and such blocks read as zero.
     pub discards_to_zero: bool,
+    /// A discard is a command and no hint, as of a loop device, whose file gets a hole.
+    pub discards_all: bool,
     /// The device writes zeroes by itself (`queue/write_zeroes_max_bytes`).
     pub writes_zeroes: bool,
     /// The host's settings name a command of the site.
@@ -104,13 +106,6 @@ pub enum NoMethod {
 /// # Errors
 /// [`NoMethod`] when that is less than the policy.
 pub fn choose(policy: WipePolicy, facts: &WipeFacts) -> Result<Method, NoMethod> {
-    let zero = if facts.discards_to_zero {
-        Zero::Discard
-    } else if facts.writes_zeroes {
-        Zero::WriteZeroes
-    } else {
-        Zero::Overwrite
-    };
     let erase = match (policy, &facts.nvme) {
         (WipePolicy::SiteErase, _) if facts.has_site_command => Some(Erase::Site),
         (WipePolicy::SiteErase, _) => return Err(NoMethod::NoSiteCommand),
@@ -121,7 +116,28 @@ pub fn choose(policy: WipePolicy, facts: &WipeFacts) -> Result<Method, NoMethod>
             nvme.and_then(|nvme| erase_of(nvme).ok())
         }
     };
+    let zero = zero_of(facts, erase.is_some());
     Ok(Method { erase, zero })
+}
+
+/// What is left where an erase failed that the policy does not demand.
+pub fn without_erase(facts: &WipeFacts) -> Method {
+    Method {
+        erase: None,
+        zero: zero_of(facts, false),
+    }
+}
+
+/// A controller may leave discarded blocks as they are: after an erase nothing is left in them, and without one it is asked
+/// for zeroes where it can write them.
+fn zero_of(facts: &WipeFacts, is_erased: bool) -> Zero {
+    if facts.discards_to_zero && (is_erased || facts.discards_all || !facts.writes_zeroes) {
+        Zero::Discard
+    } else if facts.writes_zeroes {
+        Zero::WriteZeroes
+    } else {
+        Zero::Overwrite
+    }
 }
 
 /// The strongest erase that reaches this namespace alone.

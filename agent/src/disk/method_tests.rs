@@ -29,6 +29,7 @@ fn nvme(id_ctrl: &str, namespaces: Option<&[u32]>) -> WipeFacts {
             namespaces: namespaces.map(<[u32]>::to_vec),
         }),
         discards_to_zero: true,
+        discards_all: false,
         writes_zeroes: true,
         has_site_command: false,
     }
@@ -119,6 +120,7 @@ fn d_75_the_strongest_method_that_reaches_no_other_namespace_is_taken() {
 fn d_75_a_policy_that_cannot_be_met_is_refused_with_the_reason() {
     let loop_device = WipeFacts {
         nvme: Err("it is no NVMe namespace".into()),
+        discards_all: true,
         ..nvme(QEMU, None)
     };
     assert_eq!(
@@ -145,7 +147,8 @@ fn d_75_a_policy_that_cannot_be_met_is_refused_with_the_reason() {
 #[test]
 fn d_75_blocks_are_discarded_only_where_they_read_as_zero_afterwards() {
     for (discards_to_zero, writes_zeroes, expected, zero) in [
-        (true, true, "blkdiscard", Zero::Discard),
+        // a discard is a hint to a controller: without an erase it is asked for zeroes
+        (true, true, "write_zeroes", Zero::Discard),
         (true, false, "blkdiscard", Zero::Discard),
         (false, true, "write_zeroes", Zero::WriteZeroes),
         (false, false, "overwrite", Zero::Overwrite),
@@ -163,6 +166,8 @@ fn d_75_blocks_are_discarded_only_where_they_read_as_zero_afterwards() {
         };
         let method = choose(WipePolicy::NvmeFormat, &facts).unwrap();
         assert_eq!(method.zero, zero);
+        // as good as if there had been no erase to choose
+        assert_eq!(without_erase(&facts).name(), expected);
     }
     for (dlfeat, expected) in [(0, false), (1, true), (9, true), (2, false), (10, false)] {
         assert_eq!(Namespace { dlfeat }.deallocates_to_zero(), expected);

@@ -57,7 +57,7 @@ pub async fn sanitize(
         return Ok(());
     }
     let path = device.as_os_str();
-    // a sanitize that fails leaves the disk usable, so that an operator can repair it
+    // after one that fails the controller may be told to take commands again
     let arguments = [
         "sanitize".as_ref(),
         path,
@@ -70,10 +70,21 @@ pub async fn sanitize(
         .map_err(|error| failed(error.message))?;
     match wait(device, log).await?.state {
         SanitizeState::Completed => Ok(()),
-        state => Err(failed(format!(
-            "the controller ended the sanitize as {state:?}; see nvme sanitize-log"
-        ))),
+        state => {
+            let left = leave_failure(path).await;
+            let left = left.map_or_else(|error| format!("; {}", error.message), |()| String::new());
+            Err(failed(format!(
+                "the controller ended the sanitize as {state:?}; see nvme sanitize-log{left}"
+            )))
+        }
     }
+}
+
+/// Until then a controller refuses to read and write.
+async fn leave_failure(device: &std::ffi::OsStr) -> HostResult<()> {
+    let arguments = ["sanitize".as_ref(), device, "--sanact=1".as_ref()];
+    let done = exec::run_bound("nvme", &arguments, BEGIN_LIMIT).await?;
+    done.success("nvme sanitize").map(drop)
 }
 
 /// Waits until no sanitize runs; the step's own limit ends it.

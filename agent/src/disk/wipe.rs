@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::claim::ClaimedDisk;
 use super::identity::DiskIdentity;
-use super::method::{Erase, Method, NvmeFacts, WipeFacts, Zero, choose};
+use super::method::{Erase, Method, NvmeFacts, WipeFacts, Zero, choose, without_erase};
 use super::overwrite::overwrite;
 use super::{nvme, sanitize};
 use crate::error::{HostError, HostResult};
@@ -151,6 +151,7 @@ impl HostWiper {
         WipeFacts {
             nvme: nvme_facts(name, &device).await,
             discards_to_zero: discards && to_zero,
+            discards_all: matches!(disk.identity(), DiskIdentity::Lab(_)),
             writes_zeroes: queue("write_zeroes_max_bytes") > 0,
             has_site_command: !self.settings.site_command.as_os_str().is_empty(),
         }
@@ -194,7 +195,7 @@ impl Wiper for HostWiper {
         let (disk, log) = (job.disk, job.log);
         let refuse = |why: String| failed(format!("disk {}: {why}", disk.identity()));
         let facts = self.facts(disk).await;
-        let method = choose(job.policy, &facts).map_err(|error| refuse(error.to_string()))?;
+        let mut method = choose(job.policy, &facts).map_err(|error| refuse(error.to_string()))?;
         // what was begun by another method counts for nothing
         let noted = log.noted().filter(|noted| noted.method == method);
         let mut said = String::new();
@@ -208,7 +209,14 @@ impl Wiper for HostWiper {
                     stage: Stage::Erasing,
                 };
                 log.note(note)?;
-                said = self.erase(&job, erase, begun).await?;
+                said = match self.erase(&job, erase, begun).await {
+                    // the policy asks for zeroes alone: an erase that the firmware forbids does not block the slot for good
+                    Err(error) if job.policy == WipePolicy::Blkdiscard => {
+                        method = without_erase(&facts);
+                        format!("after an erase that failed: {}", error.message)
+                    }
+                    done => done?,
+                };
                 0
             }
         };

@@ -147,7 +147,7 @@ async fn one_service_name(machine: &Machine, plan: &mut Plan, stamp: &str) -> Ho
         if machine.root.exists(path) {
             let action = Action::RemoveFile {
                 path: path.into(),
-                backup: Some(format!("{path}.gpuaas-backup-{stamp}").into()),
+                backup: Some(machine.free_path(&format!("{path}.gpuaas-backup-{stamp}"))),
             };
             plan.step(action, "the former name of the network baseline");
         }

@@ -61,7 +61,7 @@ pub fn plan(
     let edited = with_arguments(&text, wanted).map_err(|what| refused(format!("{FILE} {what}")))?;
     let mut changed = false;
     if let Some(edited) = edited {
-        let backup = format!("{FILE}.gpuaas-backup-{stamp}").into();
+        let backup = machine.free_path(&format!("{FILE}.gpuaas-backup-{stamp}"));
         changed |= plan.file(
             machine,
             FILE,

@@ -86,6 +86,18 @@ impl Machine {
         output.success(program)
     }
 
+    /// `path`, or with `.1`, `.2` and so on behind it the first that is free: a backup is never written over, also when two
+    /// runs fall into one second.
+    pub fn free_path(&self, path: &str) -> PathBuf {
+        let mut number = 0;
+        let mut free = PathBuf::from(path);
+        while self.root.exists(&free) {
+            number += 1;
+            free = format!("{path}.{number}").into();
+        }
+        free
+    }
+
     /// Writes an attribute of the kernel.
     ///
     /// # Errors

@@ -116,12 +116,12 @@ impl Chain {
         let id = text(record, "id");
         let stored = text(record, "digest");
         let Some(position) = position(record).filter(|_| is_digest(stored)) else {
-            self.find(format!("record {id} has no position or no digest"));
+            self.find(&format!("record {id} has no position or no digest"));
             return;
         };
         let next = self.head.position + 1;
         if position < next {
-            self.find(format!(
+            self.find(&format!(
                 "record {id} at position {position} is out of order: position {next} was to come"
             ));
             return;
@@ -133,9 +133,9 @@ impl Chain {
             } else {
                 format!("the records at positions {next} to {last} are missing")
             };
-            self.find(format!("{missing}; the next one is {id}"));
+            self.find(&format!("{missing}; the next one is {id}"));
         } else if digest(&self.head.digest, record).as_deref() != Some(stored) {
-            self.find(format!(
+            self.find(&format!(
                 "record {id} at position {position} does not match its digest: it was changed, or is not the one that was \
                  sealed here"
             ));
@@ -152,7 +152,7 @@ impl Chain {
     pub fn continue_from(&mut self, place: &Place) {
         if *place != self.head {
             let (at, head) = (place.position, self.head.position);
-            self.find(format!(
+            self.find(&format!(
                 "the export goes on after position {at}, and its records before end at position {head} or differ there"
             ));
             self.head = place.clone();
@@ -170,13 +170,13 @@ impl Chain {
             }
         }
         for position in differs {
-            self.find(format!(
+            self.find(&format!(
                 "the digest at position {position} is not the expected one: the chain was written anew"
             ));
         }
     }
 
-    fn find(&mut self, what: String) {
+    fn find(&mut self, what: &str) {
         self.findings.push(format!("{}: {what}", self.source));
     }
 
@@ -191,11 +191,11 @@ impl Chain {
         for position in missed {
             let head = self.head.position;
             if position > head {
-                self.find(format!(
+                self.find(&format!(
                     "the chain ends at position {head}, and position {position} is expected: its end was cut off"
                 ));
             } else if position < self.start.position {
-                self.find(format!(
+                self.find(&format!(
                     "the expected position {position} is not kept any more; verify it with an export that has it"
                 ));
             }

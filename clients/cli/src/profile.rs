@@ -110,12 +110,15 @@ pub fn address(global: &Global, known: &Contexts) -> Result<Url, Failure> {
     }
 }
 
+/// A context by its name.
+type Named<'a> = (&'a str, &'a Context);
+
 /// The API, and the context whose token it gets unless another is given.
 fn choose<'a>(
     global: &Global,
     profile: &Profile,
     known: &'a Contexts,
-) -> Result<(Url, Option<(&'a str, &'a Context)>), Failure> {
+) -> Result<(Url, Option<Named<'a>>), Failure> {
     let named = match &global.context {
         Some(name) => {
             let context = known.find(name)?;

@@ -133,7 +133,7 @@ fn reads_are_get_and_everything_else_is_a_mutation() {
     for route in routes().expect("served").routes() {
         let name = route.method.name();
         let reads = [
-            "Get", "List", "Watch", "Explain", "Audit", "Plan", "Suggest", "Export",
+            "Get", "List", "Watch", "Explain", "Audit", "Plan", "Suggest", "Export", "Compare",
         ]
         .iter()
         .any(|verb| name.starts_with(verb));

@@ -179,9 +179,9 @@ async fn set(
          UPDATE allocations
             SET power = $2, boot_id = CASE WHEN $3 THEN boot_id ELSE $4 END,
                 revision = revision + 1, updated_at = clock.t, deadline_at = clock.t + make_interval(secs => $5),
-                operator_action = CASE WHEN $2 <> 'starting' THEN operator_action END,
-                operator_reason = CASE WHEN $2 <> 'starting' THEN operator_reason ELSE '' END,
-                operator_at = CASE WHEN $2 <> 'starting' THEN operator_at END
+                operator_action = CASE WHEN $2 NOT IN ('starting', 'running') OR operator_action = 'release' THEN operator_action END,
+                operator_reason = CASE WHEN $2 NOT IN ('starting', 'running') OR operator_action = 'release' THEN operator_reason ELSE '' END,
+                operator_at = CASE WHEN $2 NOT IN ('starting', 'running') OR operator_action = 'release' THEN operator_at END
            FROM clock WHERE id = $1",
     )
     .bind(id)

@@ -80,6 +80,7 @@ pub struct Verification {
 
 /// A certificate as it is written.
 #[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Document {
     statement: Value,
     jws: String,

@@ -147,6 +147,17 @@ fn p2_a_changed_member_is_named() {
     more["statement"]["approved_by"] = "nobody".into();
     let refused = verify(&more.to_string(), &root.pem).unwrap_err();
     assert_eq!(refused, Refusal::Changed("approved_by".into()));
+    // what people read first is not what was signed, although a parser keeps the last
+    let twice = document.replacen("\"serial\":", "\"serial\": \"OTHER\", \"serial\":", 1);
+    assert_ne!(twice, document);
+    assert!(matches!(
+        verify(&twice, &root.pem),
+        Err(Refusal::Malformed(_))
+    ));
+    let mut beside: Value = serde_json::from_str(&document).unwrap();
+    beside["note"] = "covers all disks".into();
+    let refused = verify(&beside.to_string(), &root.pem);
+    assert!(matches!(refused, Err(Refusal::Malformed(_))));
 }
 
 #[test]

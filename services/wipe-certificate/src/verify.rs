@@ -4,6 +4,7 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use jsonwebtoken::{Validation, decode, decode_header};
 use rustls::pki_types::CertificateDer;
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::chain::{self, HostKey};
@@ -81,6 +82,9 @@ pub fn verify(document: &str, authority_pem: &str) -> Result<Statement, Refusal>
     }
     let statement: Statement = serde_json::from_value(signed)
         .map_err(|_| Refusal::Malformed("its statement lacks members"))?;
+    // a member that stands twice shows people another value than programs
+    serde_json::from_str::<Shown>(document)
+        .map_err(|_| Refusal::Malformed("a member of its statement stands twice"))?;
     chain::check(&chain, authority_pem, statement.sign_time)?;
     let named = (statement.node_id.clone(), statement.instance_id.clone());
     if host.host != Some(named) || host.id != statement.key_id {
@@ -88,6 +92,13 @@ pub fn verify(document: &str, authority_pem: &str) -> Result<Statement, Refusal>
     }
     consistent(&statement)?;
     Ok(statement)
+}
+
+/// The document with every member read by its name, which is refused where one stands twice.
+#[derive(Deserialize)]
+struct Shown {
+    #[serde(rename = "statement")]
+    _statement: Statement,
 }
 
 /// The first member in which two objects differ.

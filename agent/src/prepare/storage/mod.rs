@@ -233,10 +233,8 @@ fn release(
         plan.run("umount", &[at], "the profile gives this mount up");
     }
     if let Some(text) = &edited.text {
-        let backup = PathBuf::from(format!(
-            "{}.gpuaas-slice-storage-backup-{stamp}",
-            fstab::FILE
-        ));
+        let backup = format!("{}.gpuaas-slice-storage-backup-{stamp}", fstab::FILE);
+        let backup = machine.free_path(&backup);
         let reason = "the disks are not mounted at the next start";
         plan.file(machine, fstab::FILE, (text, 0o644), Some(backup), reason)?;
     }

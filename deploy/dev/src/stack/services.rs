@@ -241,7 +241,7 @@ impl Setting<'_> {
                             // the same for every replica: each takes the others' tokens
                             (
                                 "url",
-                                text(&format!("http://{}", GATEWAY.address(self.instance, 1))),
+                                text(format!("http://{}", GATEWAY.address(self.instance, 1))),
                             ),
                         ]),
                     ),

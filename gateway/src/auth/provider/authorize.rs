@@ -96,6 +96,10 @@ pub(super) async fn decide(
 }
 
 /// What the client asks for. What is wrong with who asks, or where the answer goes, is told to the person alone.
+#[allow(
+    clippy::result_large_err,
+    reason = "the refusal is the whole answer, made once for a page"
+)]
 fn check(provider: &Provider, form: &Form) -> Result<Request, Response> {
     let client = Client::find(form.get("client_id"))
         .ok_or_else(|| wrong("client_id names no client of this issuer."))?;

@@ -8,7 +8,7 @@ use crate::world::{World, answer, field, reason};
 const ED2: &str =
     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEXhDfdPuDb0l/3O6T0SgTTFj0h+iPyq+bfYcGYnAcMz";
 
-fn launch(change: Value) -> Value {
+fn launch(change: &Value) -> Value {
     let mut body =
         json!({ "name": "a", "region_code": "lab", "sku": "lab", "gpu_count": 1, "image": "i" });
     for (key, value) in change.as_object().expect("fields") {
@@ -49,7 +49,7 @@ async fn a_launch_names_keys_and_the_service_gets_them() {
     ] {
         world.record.clear();
         let mut body =
-            launch(json!({ "ssh_key_names": ["team", "laptop"], "ssh_public_keys": ["given"] }));
+            launch(&json!({ "ssh_key_names": ["team", "laptop"], "ssh_public_keys": ["given"] }));
         for (key, value) in extra.as_object().expect("fields") {
             body[key] = value.clone();
         }
@@ -63,7 +63,7 @@ async fn a_launch_names_keys_and_the_service_gets_them() {
             "{seen}"
         );
     }
-    let batch = json!({ "allocations": [launch(json!({ "ssh_key_names": ["team"] }))] });
+    let batch = json!({ "allocations": [launch(&json!({ "ssh_key_names": ["team"] }))] });
     assert_eq!(
         world
             .post_by("demo", "/api/v1/allocations:batchCreate", batch)
@@ -83,12 +83,12 @@ async fn a_launch_names_keys_and_the_service_gets_them() {
         (json!([long]), "ssh_key_names[0]"),
     ] {
         for dry in [false, true] {
-            let body = launch(json!({ "ssh_key_names": names, "validate_only": dry }));
+            let body = launch(&json!({ "ssh_key_names": names, "validate_only": dry }));
             let (status, answer) = world.post_by("demo", "/api/v1/allocations", body).await;
             assert_eq!((status, field(&answer)), (400, wrong), "{answer}");
         }
     }
-    let batch = json!({ "allocations": [launch(json!({})), launch(json!({ "ssh_key_names": ["nothing"] }))] });
+    let batch = json!({ "allocations": [launch(&json!({})), launch(&json!({ "ssh_key_names": ["nothing"] }))] });
     let (_, body) = world
         .post_by("demo", "/api/v1/allocations:batchCreate", batch)
         .await;
@@ -106,7 +106,7 @@ async fn a_launch_names_keys_and_the_service_gets_them() {
             json!({ "name": "private", "public_key": ED }),
         )
         .await;
-    let body = launch(json!({ "ssh_key_names": ["private"] }));
+    let body = launch(&json!({ "ssh_key_names": ["private"] }));
     assert_eq!(
         field(&world.post_by("demo", "/api/v1/allocations", body).await.1),
         "ssh_key_names[0]"

@@ -16,6 +16,7 @@ use super::owned::owned;
 use crate::workflow::Deps;
 
 const UPDATE: &str = "UpdateAllocation";
+const TIME: &str = "auto_release_time";
 /// Most characters of a name for people.
 const MOST: usize = 200;
 
@@ -41,6 +42,12 @@ pub async fn update(
     let (before, project) = owned(&mut tx, caller, allocation_id).await?;
     if idempotency::lookup(&mut tx, scope, &hash).await? != idempotency::Lookup::Fresh {
         return Ok(allocation_id);
+    }
+    // a repeat, which may come after that time, was answered above
+    if let Some(AutoRelease::At(time)) = change.auto_release
+        && time.to_jiff() <= Timestamp::now()
+    {
+        return Err(Error::invalid(TIME, "must be in the future"));
     }
     let ledger_scope = Scope::Project(project.id());
     allocations::update(&mut tx, ledger_scope, allocation_id, change).await?;
@@ -71,7 +78,6 @@ fn shown(row: &Allocation) -> serde_json::Value {
 }
 
 fn parse(request: &pb::UpdateAllocationRequest) -> Result<Update<'_>, Error> {
-    const TIME: &str = "auto_release_time";
     let auto_release = match (&request.auto_release_time, request.no_auto_release) {
         (None, false) => None,
         (None, true) => Some(AutoRelease::Never),
@@ -84,9 +90,6 @@ fn parse(request: &pb::UpdateAllocationRequest) -> Result<Update<'_>, Error> {
         (Some(time), false) => {
             let time =
                 from_proto_time(time).ok_or_else(|| Error::invalid(TIME, "must be a time"))?;
-            if time <= Timestamp::now() {
-                return Err(Error::invalid(TIME, "must be in the future"));
-            }
             Some(AutoRelease::At(time.to_sqlx()))
         }
     };

@@ -60,6 +60,8 @@ pub async fn seal(pool: &PgPool, most: i64) -> Result<u64> {
         digests.push(digest.to_vec());
     }
     if seqs.is_empty() {
+        // not by leaving it: the lock would be held until the pool gets to the connection
+        tx.rollback().await?;
         return Ok(0);
     }
     let sealed = sqlx::query(
