@@ -71,14 +71,14 @@ fn d_75_the_strongest_method_that_reaches_no_other_namespace_is_taken() {
             "sanitize_crypto_erase",
             Ok("sanitize_crypto_erase"),
         ),
-        (SAMSUNG_PM9A3, two, "blkdiscard", refused),
+        (SAMSUNG_PM9A3, two, "write_zeroes", refused),
         (
             KIOXIA_CM6,
             own,
             "sanitize_block_erase",
             Ok("sanitize_block_erase"),
         ),
-        (KIOXIA_CM6, two, "blkdiscard", refused),
+        (KIOXIA_CM6, two, "write_zeroes", refused),
         (
             INTEL_P3600,
             None,
@@ -97,7 +97,7 @@ fn d_75_the_strongest_method_that_reaches_no_other_namespace_is_taken() {
             "format_user_data_erase",
             Ok("format_user_data_erase"),
         ),
-        (AMAZON_EBS, own, "blkdiscard", refused),
+        (AMAZON_EBS, own, "write_zeroes", refused),
     ] {
         let facts = nvme(id_ctrl, namespaces);
         assert_eq!(

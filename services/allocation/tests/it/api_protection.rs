@@ -149,12 +149,15 @@ async fn an_allocation_is_released_when_its_time_has_come_and_says_so() {
     };
     let never = platform.update(&id, "key-3", never).await.expect("never");
     assert!(never.auto_release_time.is_none());
+    let soon = end_at(in_seconds(2));
     platform
-        .update(&id, "key-4", end_at(in_seconds(2)))
+        .update(&id, "key-4", soon.clone())
         .await
         .expect("soon");
     platform.world.until_state(uuid(&id), "released").await;
     platform.world.until_idle(uuid(&id)).await;
+    // who lost the answer gets it, although the time is over
+    platform.update(&id, "key-4", soon).await.expect("a repeat");
     let told: Vec<String> = sqlx::query_scalar(
         "SELECT message FROM placement.timeline WHERE allocation_id = $1 AND step = 'releasing'",
     )

@@ -2,6 +2,7 @@
 
 use gpuaas_common::Error;
 use gpuaas_placement::audit;
+use gpuaas_proto::gpuaas::agent::v1::FailureClass;
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use tonic::Code;
@@ -366,6 +367,30 @@ async fn an_operators_stop_tells_the_members_why_and_they_start_it_again() {
         "the stop is over: {:?}",
         status.conditions
     );
+}
+
+/// The condition stayed on a VM that runs on, and its members could not end it.
+#[tokio::test]
+async fn a_stop_by_an_operator_that_fails_leaves_no_condition() {
+    let platform = Platform::start().await;
+    let id = platform.launched("web", "key-1").await;
+    platform.world.host.script(|script| {
+        // not one that is tried again
+        let (reason, class) = (ErrorReason::DiskUnsafe, FailureClass::Device);
+        script.fail = Some(("stop", "stop", reason, class));
+    });
+    platform
+        .operator_stop(&id, REASON, "key-2")
+        .await
+        .expect("accepted");
+    let power = "SELECT power = 'running' FROM allocations WHERE id = $1";
+    platform
+        .world
+        .until("running again", power, uuid(&id))
+        .await;
+    platform.world.until_idle(uuid(&id)).await;
+    let shown = platform.get(&id).await.status.expect("a status");
+    assert!(shown.conditions.is_empty(), "{:?}", shown.conditions);
 }
 
 #[tokio::test]

@@ -78,8 +78,10 @@ async fn a_report_that_says_what_is_known_writes_one_small_row() {
         world.status(&node.id).await.schedulable
     })
     .await;
-    until("nothing is left to push", || async {
-        let left = "SELECT count(*) FROM inventory.ledger_sync WHERE pushed_version < version OR lease_until IS NOT NULL";
+    // what made the node is not of the report
+    until("nothing is left to push or to seal", || async {
+        let left = "SELECT (SELECT count(*) FROM inventory.ledger_sync WHERE pushed_version < version OR lease_until IS NOT NULL)
+                         + (SELECT count(*) FROM inventory.audit WHERE position IS NULL)";
         let left: i64 = sqlx::query_scalar(left).fetch_one(&world.owner().await).await.expect("rows");
         left == 0
     })
