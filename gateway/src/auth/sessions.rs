@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use aws_lc_rs::digest;
 use gpuaas_common::CancellationToken;
@@ -33,8 +33,11 @@ const MAX_SESSIONS: u64 = 10_000;
 const CHANNEL: &str = "edge_access";
 /// Projects that an internal token names at most: with more it would not fit into the 16 KiB of headers that a service takes.
 pub const MAX_PROJECTS: usize = 200;
-/// Changes that are looked up one by one in what is kept; when more have come at once, all is dropped.
+/// Changes that are looked up one by one in what is kept; at more than these within [`BURST`] all is dropped each time,
+/// which costs less.
 const MAX_CHANGES: usize = 64;
+/// See [`MAX_CHANGES`].
+const BURST: Duration = Duration::from_secs(1);
 /// Time between two attempts to listen.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -217,21 +220,19 @@ impl Sessions {
         self.forget(true, &[Change::Everybody]);
         // what happened while nobody listened
         self.tell(Change::Everybody);
-        while let Some(first) = listener.try_recv().await? {
-            let mut changes = vec![Change::read(first.payload())];
-            // what has come with it is looked up at once
-            while changes.len() < MAX_CHANGES
-                && let Some(next) = listener.next_buffered()
-            {
-                changes.push(Change::read(next.payload()));
+        let (mut since, mut count) = (Instant::now(), 0);
+        while let Some(heard) = listener.try_recv().await? {
+            let change = Change::read(heard.payload());
+            if since.elapsed() > BURST {
+                (since, count) = (Instant::now(), 0);
             }
-            if changes.len() == MAX_CHANGES {
-                changes = vec![Change::Everybody];
+            count += 1;
+            if count > MAX_CHANGES {
+                self.forget(true, &[Change::Everybody]);
+            } else {
+                self.forget(true, std::slice::from_ref(&change));
             }
-            self.forget(true, &changes);
-            for change in changes {
-                self.tell(change);
-            }
+            self.tell(change);
         }
         Ok(())
     }
