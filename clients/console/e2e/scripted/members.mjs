@@ -39,7 +39,7 @@ export async function members({ assert, page, server, test, look, go, signIn, ta
   await test("an allocation says what its VM has, who launched it and who did what to it", async () => {
     await go(`/allocations/${allocationId(1)}`, "train-large");
     await page.getByText("256 GiB").waitFor();
-    await page.getByText("4.0 TiB, 4 dedicated disks").waitFor();
+    await page.getByText("4 TiB, 4 dedicated disks").waitFor();
     await page.getByText("user:alice").first().waitFor();
     await page.getByText("By an operator: new firmware").waitFor();
     await look("allocation");

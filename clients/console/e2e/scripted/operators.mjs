@@ -29,14 +29,14 @@ export async function operators({ assert, page, server, test, look, go, signIn }
 
   await test("operators find allocations by state, project and node, and release one with a reason", async () => {
     const all = table("All allocations");
-    await page.getByLabel("State").selectOption("provisioning");
+    await page.getByLabel("State", { exact: true }).selectOption("provisioning");
     await page.getByText("1 allocation", { exact: true }).waitFor();
-    await page.getByLabel("State").selectOption("");
-    await page.getByLabel("Project").selectOption(SPEECH);
+    await page.getByLabel("State", { exact: true }).selectOption("");
+    await page.getByLabel("Project", { exact: true }).selectOption(SPEECH);
     await all.getByText("train-large").waitFor({ state: "detached" });
     await all.getByText("speech-train").waitFor();
-    await page.getByLabel("Project").selectOption("");
-    await page.getByLabel("Node").selectOption(nodeId(1));
+    await page.getByLabel("Project", { exact: true }).selectOption("");
+    await page.getByLabel("Node", { exact: true }).selectOption(nodeId(1));
     await all.getByText("speech-train").waitFor({ state: "detached" });
     await all.getByRole("button", { name: "Release train-large" }).click();
     assert.ok(await dialog.getByRole("button", { name: "Release" }).isDisabled(), "a reason is needed");
