@@ -158,9 +158,11 @@ async fn run(
         std::future::pending::<()>().await;
     };
     tokio::select! {
+        // a size that was set before keys were typed reaches the guest before them
+        biased;
         () = reading => {}
-        () = writing => {}
         () = resizing => {}
+        () = writing => {}
     }
     // the guest is free to ignore our goodbye
     let _ = session

@@ -81,6 +81,8 @@ async fn run(mut child: Child, from_shell: OwnedReadPty, mut to_shell: OwnedWrit
         let mut rest = Bytes::new();
         loop {
             tokio::select! {
+                // a size that was set before keys were typed is the size they are read at
+                biased;
                 changed = size.changed() => {
                     if changed.is_err() {
                         break;
