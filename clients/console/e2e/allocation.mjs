@@ -185,8 +185,7 @@ async function focused(after) {
 /** Without a mouse: signed in, launched, released. */
 export async function byKeyboard() {
   await test("sign in, launch and release by keyboard alone", async () => {
-    await page.getByRole("button", { name: "Sign out" }).focus();
-    await page.keyboard.press("Enter");
+    await signOut((button) => button.press("Enter"));
     const issuer = page.getByRole("button", { name: "Development sign-in" });
     await issuer.waitFor();
     await tabTo(issuer);

@@ -70,10 +70,10 @@ export async function signIn(principal) {
 }
 
 /** Signing out of a sign-in goes by way of the issuer; a pasted token has none. */
-export async function signOut() {
+export async function signOut(press = (button) => button.click()) {
   const stored = await page.evaluate(() => sessionStorage.getItem("gpuaas.session"));
   const back = JSON.parse(stored).source && page.waitForResponse((answer) => new URL(answer.url()).pathname === "/dev/end-session");
-  await page.getByRole("button", { name: "Sign out" }).click();
+  await press(page.getByRole("button", { name: "Sign out" }));
   await back;
   await page.waitForURL(`${BASE}/`);
   await page.getByRole("heading", { name: "Sign in" }).waitFor();

@@ -7,10 +7,10 @@ export function SizeButtons({ change, full, setFull }: { change: (by: number) =>
   const word = full ? "Leave full screen" : "Full screen";
   return (
     <>
-      <Button small kind="quiet" aria-label="Smaller letters" title="Smaller letters" onClick={() => change(-1)}>
+      <Button small kind="quiet" aria-label="A−, smaller letters" title="Smaller letters" onClick={() => change(-1)}>
         A−
       </Button>
-      <Button small kind="quiet" aria-label="Larger letters" title="Larger letters" onClick={() => change(1)}>
+      <Button small kind="quiet" aria-label="A+, larger letters" title="Larger letters" onClick={() => change(1)}>
         A+
       </Button>
       <Button small kind="quiet" className="icon-only" aria-label={word} title={word} onClick={() => setFull(!full)}>
