@@ -60,7 +60,7 @@ function Spend({ intervals, currency, range }: { intervals: UsageInterval[]; cur
   const data = useMemo(() => buckets(intervals, currency, size, from, to), [intervals, currency, size, from, to]);
   const total = data.reduce((sum, bucket) => sum + bucket.nanos, 0n);
   return (
-    <Card title={`Cost by ${size}`} aside={<strong>{exact({ currency, nanos: total })}</strong>}>
+    <Card title={`Cost by ${size}`} aside={<strong><MoneyText amount={{ currency, nanos: total }} /></strong>}>
       <Suspense fallback={<Skeleton lines={5} label="Loading the chart" />}>
         <Chart data={data} size={size} currency={currency} label={`Cost by ${size}, ${exact({ currency, nanos: total })} in total. The table below has the values.`} />
       </Suspense>
