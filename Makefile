@@ -50,7 +50,7 @@ check: build ## all of lint but clippy: cheap once everything is built
 	buf lint proto
 	proto/breaking.sh
 	shellcheck $(SCRIPTS)
-	shellcheck -s dash deploy/lab/guest/init deploy/deb/postinst deploy/deb/prerm
+	shellcheck -s dash deploy/lab/guest/init deploy/deb/postinst deploy/deb/prerm deploy/deb/update.sh
 	deploy/build-console.sh libraries
 	cd clients/console && npm run --silent check
 	deploy/sdk.sh check
@@ -58,6 +58,7 @@ check: build ## all of lint but clippy: cheap once everything is built
 	target/debug/gpuaas-docs reference --check
 	target/debug/gpuaas-docs links --check
 	target/debug/gpuaas-gateway openapi | diff -u docs/reference/openapi.json -
+	target/debug/gpuaas-gateway asyncapi | diff -u docs/reference/asyncapi.json -
 
 clippy: build ## clippy on everything
 	cargo clippy --quiet --workspace --all-targets -- -D warnings
@@ -107,6 +108,7 @@ docs: build ## write the generated pages anew
 	@target/debug/gpuaas-docs traceability
 	@target/debug/gpuaas-docs reference
 	@target/debug/gpuaas-gateway openapi > docs/reference/openapi.json
+	@target/debug/gpuaas-gateway asyncapi > docs/reference/asyncapi.json
 
 sdk: ## write the generated files of the SDKs anew, from docs/reference/openapi.json
 	@deploy/sdk.sh generate

@@ -47,6 +47,8 @@ quick)
 host)
     part "tests on real VMs" program host
     part "sign-in with canaille" nextest 'package(gpuaas-gateway) & test(with_canaille)'
+    part "SCIM by the checks of scim2-tester" nextest 'package(gpuaas-gateway) & test(with_scim2_tester)'
+    part "the API by schemathesis" nextest 'package(gpuaas-gateway) & test(with_schemathesis)'
     echo "left out: what make test runs; kills at every step, long random runs and the release build (make test-chaos)"
     ;;
 chaos)
@@ -56,6 +58,10 @@ chaos)
         nextest 'package(gpuaas-placement) & (test(random_work) | test(every_cut))' --profile chaos --no-capture
     GPUAAS_BAD_INPUTS=${GPUAAS_BAD_INPUTS:-400000} part "texts of a host that no program would write" \
         nextest 'package(gpuaas-agent) & (test(no_text_of_a_host) | test(recorded::facts))' --profile chaos --no-capture
+    GPUAAS_SCHEMATHESIS_EXAMPLES=${GPUAAS_SCHEMATHESIS_EXAMPLES:-200} \
+        GPUAAS_SCHEMATHESIS_PHASES=examples,coverage,fuzzing,stateful \
+        GPUAAS_SCHEMATHESIS_SEED=${GPUAAS_SCHEMATHESIS_SEED:-$RANDOM} part "the API by long runs of schemathesis" \
+        nextest 'package(gpuaas-gateway) & test(with_schemathesis)' --profile chaos --no-capture
     part "kills at every step" program chaos
     echo "left out: what make test and make test-host run"
     ;;

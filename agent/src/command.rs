@@ -14,6 +14,7 @@ use crate::api::{discover, server};
 use crate::build;
 use crate::enrol::{self, Signer};
 use crate::host::recording::Recording;
+use crate::journal::Journal;
 use crate::leftovers;
 use crate::node::Node;
 use crate::operation::Runner;
@@ -23,6 +24,7 @@ use crate::recorded::{self, Recorded};
 use crate::retention;
 use crate::settings::Settings;
 use crate::topology::readiness;
+use crate::update;
 use crate::validate;
 use crate::wire;
 
@@ -67,6 +69,12 @@ enum Command {
         /// Write the report as JSON to this file too; it must not be there.
         #[arg(long, value_name = "FILE")]
         report: Option<PathBuf>,
+    },
+    /// Print the version of a journal; 0 when there is none. The updater asks whether the agent before can read it.
+    JournalVersion {
+        /// The journal's file.
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
     },
     #[command(flatten)]
     Host(HostCommand),
@@ -151,6 +159,10 @@ async fn run(flags: Flags) -> anyhow::Result<ExitCode> {
             let (common, own) = load()?;
             let node = open(&common, own)?;
             hand_over(&Box::pin(validate::report(&node)).await, report.as_deref())
+        }
+        Command::JournalVersion { file } => {
+            println!("{}", Journal::version(&file)?);
+            Ok(ExitCode::SUCCESS)
         }
         Command::Host(host) => {
             let config = files(&flags.config, &host.common().root);
@@ -248,7 +260,8 @@ async fn serve(common: CommonSettings, own: Settings) -> anyhow::Result<()> {
         shutdown.clone(),
     );
     let leftovers = leftovers::run(&node, leftovers::INTERVAL, shutdown.clone());
-    let (served, beaten, kept, (), (), ()) = tokio::join!(
+    let updates = update::run(&node.updates, &node.journal, shutdown.clone());
+    let (served, beaten, kept, (), (), (), ()) = tokio::join!(
         async {
             let outcome = server.await;
             shutdown.cancel();
@@ -263,7 +276,8 @@ async fn serve(common: CommonSettings, own: Settings) -> anyhow::Result<()> {
         },
         retention,
         rules,
-        leftovers
+        leftovers,
+        updates
     );
     tracing::info!("stop");
     served.and(beaten).and(kept)

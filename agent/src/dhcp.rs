@@ -1,4 +1,4 @@
-//! Reservations of dnsmasq (D-62..D-65): one file per VM, `gpuaas-<vm name>.conf`, in its hosts directory.
+//! Reservations of dnsmasq (D-62, D-64): one file per VM, `gpuaas-<vm name>.conf`, in its hosts directory.
 //!
 //! dnsmasq reads a new file by itself; a removed one only at SIGHUP, which preserves every lease. So both ways end
 //! with a SIGHUP, and no other guest notices. That one is owed is noted in a file before the change and until it was
@@ -380,6 +380,7 @@ mod tests {
         text.parse().unwrap()
     }
 
+    /// What is reported of a lease (J-11, J-12).
     #[test]
     fn d_65_the_lease_of_an_earlier_guest_does_not_count() {
         let ip = Ipv4Addr::new(10, 100, 0, 10);
@@ -518,6 +519,7 @@ mod tests {
         assert!(parse_reservation(vm, "nonsense").is_none());
     }
 
+    /// D-62
     #[test]
     fn d_63_the_file_is_named_after_the_vm() {
         let dir = tempfile::tempdir().unwrap();
@@ -536,6 +538,7 @@ mod tests {
     }
 
     /// The removal of a reservation breaks off before dnsmasq is notified; the next try finds the file gone.
+    /// D-64
     #[test]
     fn inc_20_a_signal_to_dnsmasq_that_was_lost_is_sent_by_the_next_try() {
         use std::os::unix::process::ExitStatusExt;

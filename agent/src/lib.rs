@@ -33,6 +33,7 @@ pub mod retention;
 pub mod settings;
 pub mod terminal;
 pub mod topology;
+pub mod update;
 pub mod validate;
 pub mod vm;
 pub mod wire;

@@ -21,6 +21,7 @@ use crate::settings::Settings;
 use crate::topology::in_use::Observed;
 use crate::topology::packet::Packets;
 use crate::topology::readiness::KvmProof;
+use crate::update::Updates;
 use crate::vm::Hypervisor;
 use crate::wire::Wire;
 
@@ -48,6 +49,8 @@ pub struct Node {
     pub kvm: KvmProof,
     /// What the platform offers this node as.
     pub told_mode: ToldMode,
+    /// Updates of this agent.
+    pub updates: Updates,
     /// Key into the guests.
     pub relay: RelayKey,
     pub wiper: Box<dyn Wiper>,
@@ -88,6 +91,11 @@ impl Node {
             Arc::clone(&journal),
             settings.limits.max_image_bytes,
         )?;
+        let updates = Updates::open(
+            &settings.state_dir,
+            &settings.update.source,
+            Registry::new(&registry_ca),
+        );
         let relay = RelayKey::load_or_create(&settings.relay.key_file)?;
         let wire = Wire::new(&settings, root.is_live());
         let told_mode = ToldMode::open(&settings.state_dir);
@@ -103,6 +111,7 @@ impl Node {
             packets: Packets::default(),
             kvm: KvmProof::default(),
             told_mode,
+            updates,
             relay,
             wiper: host_wiper(settings.wipe.clone()),
             signer: None,

@@ -1,4 +1,4 @@
-//! The bundle plan (D-05): what the host will use for an allocation, resolved now.
+//! The bundle plan (D-05): what the host will use for an allocation, resolved now from its live state (D-03, D-20, D-21).
 use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_proto::gpuaas::common::v1::SlotBindings;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -178,6 +178,8 @@ async fn disk(
 mod tests {
     use super::*;
 
+    /// A-149
+    /// D-03, D-20: a bridge that is not there is a blocker as every other check is.
     #[test]
     fn d_11_a_lease_asks_for_what_readiness_found() {
         let slot = |disk: &str| pb::SlotGrant {
@@ -203,5 +205,89 @@ mod tests {
         assert_eq!(fit(&device, &[slot("one")]), Ok(()), "another slot's disk");
         let error = fit(&device, &[slot("one"), slot("two")]).unwrap_err();
         assert_eq!(error.reason, ErrorReason::DeviceMissing);
+    }
+
+    fn lab_node(folder: &std::path::Path, hugepages: bool) -> Node {
+        let kernel = folder.join("proc/sys/kernel/random");
+        std::fs::create_dir_all(&kernel).unwrap();
+        std::fs::write(kernel.join("boot_id"), uuid::Uuid::now_v7().to_string()).unwrap();
+        let text = format!(
+            "state_dir = {folder:?}\nroot = {folder:?}\nlibvirt_uri = \"test:///default\"\n\
+             [profile]\nname = \"lab\"\nlab = true\nhypervisor = \"qemu\"\ncpu_model = \"qemu64\"\nhugepages = {hugepages}\n\
+             [images]\ncache_dir = {cache:?}\n[relay]\nkey_file = {key:?}\n[dhcp]\nhosts_dir = {folder:?}\n\
+             leases_file = {key:?}\npid_file = {key:?}\n[network]\nbridge_kind = \"linux\"\nmode = \"routed\"\n",
+            cache = folder.join("cache"),
+            key = folder.join("id"),
+        );
+        Node::open(toml::from_str(&text).unwrap(), b"").unwrap()
+    }
+
+    #[tokio::test]
+    async fn d_21_a_profile_that_needs_hugepages_fails_at_once_where_too_few_are_free() {
+        let dir = tempfile::tempdir().unwrap();
+        let pages = dir
+            .path()
+            .join("sys/kernel/mm/hugepages/hugepages-1048576kB");
+        std::fs::create_dir_all(&pages).unwrap();
+        let shape = |hugepages| pb::VmShape {
+            vcpus: 2,
+            memory_mib: 3 << 10,
+            hugepages,
+        };
+        let node = lab_node(dir.path(), true);
+        for (free, fits) in [("0", false), ("2", false), ("3", true)] {
+            std::fs::write(pages.join("free_hugepages"), free).unwrap();
+            let checked = check_shape(&node, &shape(true)).map_err(|error| error.reason);
+            let expected = match fits {
+                true => Ok(()),
+                false => Err(ErrorReason::HugepagesMissing),
+            };
+            assert_eq!(checked, expected, "{free} free");
+            assert_eq!(check_shape(&node, &shape(false)), Ok(()), "asks for none");
+        }
+        let other = tempfile::tempdir().unwrap();
+        let without = lab_node(other.path(), false);
+        let refused = check_shape(&without, &shape(true)).unwrap_err();
+        assert_eq!(refused.reason, ErrorReason::HugepagesMissing);
+    }
+
+    #[tokio::test]
+    async fn d_70_a_vm_of_many_slots_has_the_address_of_its_boot_slot() {
+        let dir = tempfile::tempdir().unwrap();
+        let node = lab_node(dir.path(), false);
+        let slot = |index: u32| pb::SlotGrant {
+            slot_id: uuid::Uuid::from_u128(u128::from(index) + 1).to_string(),
+            bindings: Some(SlotBindings {
+                nvme_device: format!("lab-disk:{}", uuid::Uuid::from_u128(u128::from(index) + 9)),
+                nvme_bytes: 1 << 30,
+                management_mac: format!("52:54:00:10:00:1{index}"),
+                private_ip: format!("10.100.0.1{index}"),
+                destructive_wipe_policy: "blkdiscard".into(),
+                ..SlotBindings::default()
+            }),
+            ..pb::SlotGrant::default()
+        };
+        let request = pb::AcquireLeaseRequest {
+            slots: vec![slot(4), slot(2), slot(7)],
+            ..pb::AcquireLeaseRequest::default()
+        };
+        let allocation = AllocationId(uuid::Uuid::now_v7());
+        let planned = plan(&node, allocation, &request, Purpose::Release, false).await;
+        let planned = planned.unwrap();
+        assert_eq!(
+            (planned.mac.as_str(), planned.private_ip.as_str()),
+            ("52:54:00:10:00:14", "10.100.0.14")
+        );
+        let disks: Vec<&str> = planned
+            .disks
+            .iter()
+            .map(|one| one.slot_id.as_str())
+            .collect();
+        let asked: Vec<&str> = request
+            .slots
+            .iter()
+            .map(|one| one.slot_id.as_str())
+            .collect();
+        assert_eq!(disks, asked, "a disk of each slot");
     }
 }

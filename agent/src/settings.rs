@@ -72,6 +72,9 @@
 //! cache_dir = "/srv/lab/image-cache"
 //! registry_ca_file = "/srv/lab/ca.pem"         # CA of the OCI registry; empty: [tls] ca_file
 //!
+//! [agent.update]
+//! source = "oci://registry.site/gpuaas/node-agent"  # packages of the agent; empty: no updates by rollouts
+//!
 //! [agent.relay]
 //! key_file = "/srv/lab/terminal/id_ed25519"    # made if missing, never overwritten
 //!
@@ -106,6 +109,7 @@ use uuid::Uuid;
 
 use crate::checks::NodeMode;
 use crate::disk::wipe::WipePolicy;
+use crate::journal::Kind;
 use crate::wire::Ipv4Net;
 
 /// The section `[agent]`.
@@ -172,6 +176,9 @@ pub struct Settings {
     /// What the journal retains.
     #[serde(default)]
     pub journal: JournalSettings,
+    /// Updates of the agent by rollouts.
+    #[serde(default)]
+    pub update: Update,
 }
 
 /// Kind of hypervisor. Explicit, since `/dev/kvm` existing proves nothing.
@@ -365,6 +372,8 @@ pub struct Bootstrap {
     /// The validation record of slice hosts, which must say `kvm=present`, `iommu_groups=` more than 0 and
     /// `libvirtd=active`; empty: none.
     pub slice_validation: String,
+    /// The user that the site deploys with; a check looks whether a key leads to it (INC-35). Empty: nobody is looked for.
+    pub deploy_user: String,
 }
 
 impl Default for Bootstrap {
@@ -374,6 +383,7 @@ impl Default for Bootstrap {
             markers: vec!["h200-ib.done".into()],
             slice_markers: vec!["h200-slice-vm.done".into()],
             slice_validation: "h200-slice-vm.validation".into(),
+            deploy_user: String::new(),
         }
     }
 }
@@ -418,6 +428,15 @@ impl Default for Images {
             registry_ca_file: PathBuf::new(),
         }
     }
+}
+
+/// Updates of the agent by rollouts of the platform.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Update {
+    /// Repository of the agent's packages in an OCI registry, as "oci://host/namespace/name", without a tag or digest; its
+    /// certificate is checked as that of images is. Empty: this host takes no updates.
+    pub source: String,
 }
 
 /// Key by which this host logs into its guests (D-86).
@@ -486,6 +505,9 @@ pub struct Limits {
     pub boot_timeout_s: u64,
     /// Budget of an operation when the caller gives none: 20 minutes (INC-22).
     pub budget_s: u64,
+    /// Longest time of a release or of a repair of a slot, in seconds: both wipe disks, which takes as long as the disk needs.
+    /// The caller may give less (`allocation.wipe_seconds`).
+    pub wipe_budget_s: u64,
     /// Disks up to this size are read back completely after a wipe; larger ones at both ends and in samples.
     pub full_verify_bytes: u64,
     /// Bytes read back of a larger disk.
@@ -502,10 +524,21 @@ impl Default for Limits {
             max_lease_s: 3600,
             boot_timeout_s: 300,
             budget_s: 1200,
+            wipe_budget_s: 6 * 3600,
             full_verify_bytes: 16 * GIB,
             sample_verify_bytes: 4 * GIB,
             max_image_bytes: 256 * GIB,
         }
+    }
+}
+
+impl Limits {
+    /// Longest time of an operation of a kind.
+    pub fn budget(&self, kind: Kind) -> Duration {
+        Duration::from_secs(match kind {
+            Kind::Release | Kind::RepairSlot => self.wipe_budget_s,
+            _ => self.budget_s,
+        })
     }
 }
 
@@ -523,7 +556,7 @@ pub struct Wipe {
     /// `/dev/disk/by-id`) and `GPUAAS_DISK_BYTES`; status 0 says that the disk is erased. Empty: none, and such a slot is not
     /// wiped.
     pub site_command: PathBuf,
-    /// Longest time of the site's program, in seconds.
+    /// Longest time of the site's program, in seconds; never longer than what is left of `agent.limits.wipe_budget_s`.
     pub site_limit_s: u64,
     /// How much of a disk is read back after its wipe.
     pub verify: WipeVerification,
@@ -630,5 +663,21 @@ mod defaults {
     }
     pub fn emulator() -> PathBuf {
         "/usr/bin/qemu-system-x86_64".into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn d_75_a_wipe_has_the_time_that_the_sites_program_may_take() {
+        let limits = Limits::default();
+        let site = Duration::from_secs(Wipe::default().site_limit_s);
+        for kind in [Kind::Release, Kind::RepairSlot] {
+            assert!(limits.budget(kind) > site, "{kind:?}");
+        }
+        // INC-22
+        assert_eq!(limits.budget(Kind::Provision), Duration::from_secs(1200));
     }
 }

@@ -1,6 +1,6 @@
 //! What an operator runs on the first real host, and after every change of it: all checks of the registry, the versions of
 //! what VMs are made of, the units and files of the documented baseline, and a list of what only real hardware shows, to be
-//! done by hand. The report is a text, and a JSON file that is attached to the node (I-218, I-219, A-141..A-157).
+//! done by hand. The report is a text, and a JSON file that is attached to the node (I-218, I-219, A-154, D-13, D-22).
 use std::collections::BTreeMap;
 
 use gpuaas_proto::gpuaas::agent::v1::ReadinessReport;
@@ -44,6 +44,8 @@ const PROGRAMS: [(&str, &[&str]); 10] = [
 ];
 
 /// What no program of a host without tenants can show.
+///
+/// partly J-27: from a VM it is tried by hand; the agent's own packet leaves from a namespace on the bridge
 const BY_HAND: [ByHand; 10] = [
     ByHand::new(
         "first_slice",

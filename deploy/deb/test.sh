@@ -21,6 +21,7 @@ commit=$(git rev-parse --short=8 HEAD)
 listed=$(dpkg-deb -c "$package" | awk '{ print $1, $2, $6 $7 $8 }' | grep -v '/$')
 same "the files are others" "$(cat << FILES
 -rw-r--r-- root/root ./etc/default/$name
+-rw-r--r-- root/root ./lib/systemd/system/$name-update.service
 -rw-r--r-- root/root ./lib/systemd/system/$name.service
 -rw-r--r-- root/root ./lib/systemd/system/gpuaas-slice-fabric-vfs.service
 -rw-r--r-- root/root ./lib/systemd/system/gpuaas-slice-network-baseline.service
@@ -33,6 +34,7 @@ lrwxrwxrwx root/root ./usr/bin/$name->../../opt/gpuaas/node-agent/$name
 -rw-r--r-- root/root ./usr/share/doc/$name/examples/node-agent.toml
 -rw-r--r-- root/root ./usr/share/doc/$name/examples/slice-storage.toml
 -rwxr-xr-x root/root ./usr/share/gpuaas-node-agent/gpuaas_h200_host_image_validate.sh
+-rwxr-xr-x root/root ./usr/share/gpuaas-node-agent/gpuaas_node_agent_update.sh
 -rwxr-xr-x root/root ./usr/share/gpuaas-node-agent/gpuaas_slice_host_deploy_bootstrap.sh
 -rwxr-xr-x root/root ./usr/share/gpuaas-node-agent/gpuaas_slice_host_net_baseline.sh
 -rwxr-xr-x root/root ./usr/share/gpuaas-node-agent/gpuaas_slice_host_parity_check.sh
@@ -75,7 +77,7 @@ if command -v systemd-analyze > /dev/null; then
     # a path that only the host has
     units=()
     for unit in "$root"/lib/systemd/system/*.service; do
-        sed "s|/opt/gpuaas|$root/opt/gpuaas|" "$unit" > "$work/${unit##*/}"
+        sed "s|/opt/gpuaas|$root/opt/gpuaas|; s|/usr/share/gpuaas|$root/usr/share/gpuaas|" "$unit" > "$work/${unit##*/}"
         units+=("$work/${unit##*/}")
     done
     systemd-analyze verify --man=no --recursive-errors=no "${units[@]}" || fail "a unit is wrong"
@@ -96,4 +98,5 @@ host --remove $name
 host --purge $name
 same "what is left after a purge" "./etc/gpuaas/node-agent.toml
 ./var/lib/gpuaas/journal.sqlite" "$(present)"
+deploy/deb/test-update.sh "$package"
 echo "test-deb: $(basename "$package") is whole, and changes nothing of a host ($(stat -c %s "$package") bytes)"

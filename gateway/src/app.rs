@@ -14,9 +14,11 @@ use crate::auth::verify::Verifier;
 use crate::contract::route::RouteTable;
 use crate::http::admission::Admission;
 use crate::http::metrics::Metrics;
+use crate::http::rates::Rates;
 use crate::http::stream::Streams;
 use crate::policy::Policies;
 use crate::terminal::policy::Terminals;
+use crate::webhooks::Webhooks;
 
 /// Everything a request needs.
 pub struct App {
@@ -32,6 +34,8 @@ pub struct App {
     pub short_tokens: ShortTokens,
     /// The number of this cell.
     pub cell: u16,
+    /// Of the addresses by which clients reach it.
+    pub scheme: &'static str,
     /// Makes internal tokens.
     pub minter: TokenMinter,
     /// Schema `edge`.
@@ -42,6 +46,8 @@ pub struct App {
     pub metrics: Metrics,
     /// Which requests and streams are taken.
     pub admission: Admission,
+    /// How much a caller may ask for.
+    pub rates: Rates,
     /// Longest time of a body on its way.
     pub body_timeout: Duration,
     /// Longest time a service may take.
@@ -50,12 +56,16 @@ pub struct App {
     pub streams: Streams,
     /// WebSockets of terminals.
     pub terminals: Terminals,
+    /// Webhooks.
+    pub webhooks: Arc<Webhooks>,
     /// Projects that an organisation may have; 0 is no limit.
     pub max_projects: usize,
     /// Region of this gateway, for audit records.
     pub region: String,
     /// `/api/openapi.json`.
     pub openapi: String,
+    /// `/api/asyncapi.json`.
+    pub asyncapi: String,
     /// `/.well-known/jwks.json`, when the embedded issuer is on.
     pub key_set: Option<String>,
     /// The embedded issuer, when it is on.

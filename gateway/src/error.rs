@@ -2,7 +2,7 @@
 use axum::body::Body;
 use axum::response::Response;
 use gpuaas_proto::google::rpc::{
-    BadRequest, ErrorInfo, RequestInfo, Status, bad_request::FieldViolation,
+    BadRequest, ErrorInfo, RequestInfo, RetryInfo, Status, bad_request::FieldViolation,
 };
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use http::{HeaderValue, StatusCode, header};
@@ -181,6 +181,13 @@ impl ApiError {
         }
     }
 
+    /// The header `Retry-After`, in seconds.
+    fn retry_after(&self) -> Option<i64> {
+        let mut headers = self.0.headers.iter();
+        let (_, value) = headers.find(|(name, _)| *name == header::RETRY_AFTER)?;
+        value.to_str().ok()?.parse().ok()
+    }
+
     /// The JSON body.
     pub fn body(&self, request_id: &str) -> Json {
         let mut details = vec![pack(
@@ -206,6 +213,10 @@ impl ApiError {
                 "google.rpc.BadRequest",
                 &BadRequest { field_violations },
             ));
+        }
+        if let Some(seconds) = self.retry_after() {
+            let retry_delay = Some(prost_types::Duration { seconds, nanos: 0 });
+            details.push(pack("google.rpc.RetryInfo", &RetryInfo { retry_delay }));
         }
         details.extend(self.0.others.iter().cloned());
         details.push(pack(

@@ -10,9 +10,14 @@ mod parse;
 mod principals;
 mod projects;
 mod running;
+mod scim;
 mod service_accounts;
 mod ssh_keys;
+mod webhooks;
 mod wire;
+
+pub(crate) use invitations::names;
+pub(crate) use parse::{display_name, email};
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -90,6 +95,11 @@ pub async fn answer(call: &Call<'_>, message: &DynamicMessage) -> Result<Dynamic
         "SshKeyService.CreateProjectSshKey" => ssh_keys::create_for_project,
         "SshKeyService.ListProjectSshKeys" => ssh_keys::list_of_project,
         "SshKeyService.DeleteProjectSshKey" => ssh_keys::delete_of_project,
+        "ScimService.GetScimSettings" => scim::get,
+        "ScimService.ListScimGroups" => scim::list,
+        "ScimService.CreateScimGroupMapping" => scim::create,
+        "ScimService.DeleteScimGroupMapping" => scim::delete,
+        "ScimAdminService.PutScimSettings" => scim::put,
         "ServiceAccountService.CreateServiceAccount" => service_accounts::create,
         "ServiceAccountService.ListServiceAccounts" => service_accounts::list,
         "ServiceAccountService.DisableServiceAccount" => service_accounts::disable,
@@ -100,6 +110,17 @@ pub async fn answer(call: &Call<'_>, message: &DynamicMessage) -> Result<Dynamic
         "ApiKeyService.RotateApiKey" => api_keys::rotate,
         "ApiKeyService.DisableApiKey" => api_keys::disable,
         "TokenService.ExchangeApiKey" => api_keys::exchange,
+        "WebhookService.CreateProjectWebhook" => webhooks::create_for_project,
+        "WebhookService.ListProjectWebhooks" => webhooks::list_of_project,
+        "WebhookService.CreateOrganisationWebhook" => webhooks::create_for_organisation,
+        "WebhookService.ListOrganisationWebhooks" => webhooks::list_of_organisation,
+        "WebhookService.GetWebhook" => webhooks::get,
+        "WebhookService.UpdateWebhook" => webhooks::update,
+        "WebhookService.DeleteWebhook" => webhooks::delete,
+        "WebhookService.RotateWebhookSecret" => webhooks::rotate_secret,
+        "WebhookService.PingWebhook" => webhooks::ping,
+        "WebhookService.ListWebhookDeliveries" => webhooks::list_deliveries,
+        "WebhookService.RedeliverWebhookDelivery" => webhooks::redeliver,
         "PrincipalAdminService.CreatePrincipal" => principals::create,
         "PrincipalAdminService.GetPrincipal" => principals::get,
         "PrincipalAdminService.ListPrincipals" => principals::list,

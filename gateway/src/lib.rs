@@ -1,9 +1,10 @@
 //! The edge: JSON over HTTP outside, gRPC inside.
 //!
-//! It owns schema `edge` (organisations, projects, principals, memberships, invitations, SSH keys, denials) and nothing
+//! It owns schema `edge` (organisations, projects, principals, memberships, invitations, SSH keys, webhooks, denials) and nothing
 //! else, and answers the methods on them itself ([`identity`]). Routes,
 //! bindings and the OpenAPI document come from the contract's descriptors alone ([`contract`], [`transcode`],
 //! [`openapi`]); a method of the contract without HTTP options, or for services and hosts, is not reachable.
+//! Identity providers keep people and groups by SCIM ([`scim`]), which is not of the contract.
 //! Callers are people with a token of a configured issuer ([`auth`]); each call goes on with an internal token
 //! of a minute for exactly one service. Services check ownership again: the edge decides who is calling,
 //! and by its policies ([`policy`]) which actions such a caller may do in which of its projects.
@@ -21,11 +22,13 @@ pub mod identity;
 pub mod openapi;
 pub mod policy;
 pub mod router;
+pub mod scim;
 pub mod secret_file;
 pub mod store;
 pub mod terminal;
 pub mod transcode;
 pub mod upstream;
+pub mod webhooks;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -51,11 +54,13 @@ use crate::http::admission::Admission;
 use crate::http::listener;
 use crate::http::metrics::Metrics;
 use crate::http::peer::{Network, Proxies};
+use crate::http::rates::{RateSettings, Rates};
 use crate::http::stream::Streams;
 use crate::http::tls::{Tls, TlsFiles};
 use crate::policy::Policies;
 use crate::router::router;
 use crate::terminal::policy::{TerminalSettings, Terminals};
+use crate::webhooks::{WebhookSettings, Webhooks};
 
 /// Section `[gateway]`. The API listens on `server.listen`.
 #[derive(Clone, Debug, Deserialize)]
@@ -118,6 +123,10 @@ pub struct Config {
     pub max_projects_per_organisation: usize,
     /// Terminals.
     pub terminal: TerminalSettings,
+    /// Webhooks.
+    pub webhooks: WebhookSettings,
+    /// Rates of requests, which all gateways of a cell count together in Redis.
+    pub rates: RateSettings,
 }
 
 impl Default for Config {
@@ -146,6 +155,8 @@ impl Default for Config {
             stream_access_seconds: 15.0,
             max_projects_per_organisation: 100,
             terminal: TerminalSettings::default(),
+            webhooks: WebhookSettings::default(),
+            rates: RateSettings::default(),
         }
     }
 }
@@ -182,6 +193,14 @@ pub fn openapi_text() -> anyhow::Result<String> {
     Ok(serde_json::to_string_pretty(&document)?)
 }
 
+/// The AsyncAPI document of what webhooks deliver, indented.
+///
+/// # Errors
+/// It cannot be written.
+pub fn asyncapi_text() -> anyhow::Result<String> {
+    Ok(serde_json::to_string_pretty(&openapi::asyncapi::document())?)
+}
+
 /// What requests need, from the context and the settings; streams end at `shutdown`.
 ///
 /// # Errors
@@ -211,11 +230,17 @@ pub fn app(context: &Context, config: &Config, shutdown: CancellationToken) -> a
         policies: Arc::new(Policies::open(config.policies.as_deref(), &routes)?),
         short_tokens,
         cell,
+        scheme: if config.tls.is_some() || !config.proxies.is_empty() {
+            "https"
+        } else {
+            "http"
+        },
         minter: TokenMinter::from_pem(&key).context("setting gateway.internal_key_file")?,
         pool: context.database()?,
         peers: context.peers.clone(),
         metrics: Metrics::new(context),
         admission: Admission::new(config, &context.meter),
+        rates: Rates::new(&config.rates, context.limiter()?, &context.meter),
         body_timeout: Duration::from_secs(config.body_timeout_seconds),
         request_timeout: Duration::from_secs(config.request_timeout_seconds),
         streams: Streams::new(
@@ -236,9 +261,11 @@ pub fn app(context: &Context, config: &Config, shutdown: CancellationToken) -> a
                 "http"
             },
         ),
+        webhooks: Arc::new(Webhooks::new(&config.webhooks, &key)?),
         max_projects: config.max_projects_per_organisation,
         region: config.region.clone(),
         openapi: openapi::document(gpuaas_proto::pool(), &routes).to_text(),
+        asyncapi: openapi::asyncapi::document().to_text(),
         key_set: dev
             .as_ref()
             .map(|dev| serde_json::to_string(&dev.key_set()))
@@ -312,6 +339,12 @@ pub async fn run(
         context.meter.clone(),
         shutdown.clone(),
     ));
+    let delivering = tokio::spawn(webhooks::run(
+        context.clone(),
+        config.webhooks.clone(),
+        app.webhooks.clone(),
+        shutdown.clone(),
+    ));
     let sweeping = tokio::spawn(server::sweep(context.clone(), shutdown.clone()));
     let metrics = tokio::spawn(server::serve_metrics(
         settings.metrics_listen,
@@ -333,6 +366,7 @@ pub async fn run(
     }
     listening.await.context("listener of changes of access")?;
     sealing.await.context("sealer of audit rows")?;
+    delivering.await.context("webhooks")??;
     sweeping.await.context("sweep task")?;
     if let Some(renewing) = renewing {
         renewing.await.context("reader of certificate files")?;

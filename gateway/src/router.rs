@@ -19,7 +19,7 @@ use crate::error::ApiError;
 use crate::http::call::{self, Served};
 use crate::http::headers;
 use crate::http::peer::ClientAddress;
-use crate::{console, store, terminal};
+use crate::{console, scim, store, terminal};
 
 /// The router.
 pub fn router(app: Arc<App>) -> Router {
@@ -27,9 +27,11 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
         .route("/api/openapi.json", get(openapi))
+        .route("/api/asyncapi.json", get(asyncapi))
         .route(terminal::PATH, get(terminal::upgrade))
         .route(configuration::PATH, get(sign_in_configuration))
-        .merge(logout::router());
+        .merge(logout::router())
+        .merge(scim::router());
     if app.key_set.is_some() {
         router = router
             .route("/.well-known/jwks.json", get(key_set))
@@ -77,6 +79,7 @@ async fn api(State(app): State<Arc<App>>, request: Request) -> Response {
             route,
             principal,
             reason,
+            standing: _,
         } = served;
         tracing::Span::current().record("otel.name", format!("{} {route}", parts.method));
         let took = started.elapsed();
@@ -113,6 +116,10 @@ async fn ready(State(app): State<Arc<App>>, request: Request) -> Response {
 
 async fn openapi(State(app): State<Arc<App>>) -> Response {
     document(app.openapi.clone())
+}
+
+async fn asyncapi(State(app): State<Arc<App>>) -> Response {
+    document(app.asyncapi.clone())
 }
 
 async fn sign_in_configuration(State(app): State<Arc<App>>) -> Response {

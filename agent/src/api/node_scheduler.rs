@@ -1,4 +1,4 @@
-//! `NodeScheduler`: leases, holds, and what is left over.
+//! `NodeScheduler`: leases of approved slots (D-01, D-02), holds, and what is left over.
 use std::time::Duration;
 
 use gpuaas_proto::gpuaas::agent::v1 as pb;

@@ -75,7 +75,7 @@ impl VirtualMachinesApi {
                     allocation,
                     request: common.message,
                     request_hash: common.hash,
-                    deadline: now.plus(self.budget(common.budget)),
+                    deadline: now.plus(self.budget(kind, common.budget)),
                     lease: Some((common.lease_id.parse()?, now)),
                     lease_request: pb::AcquireLeaseRequest::default(),
                     plan: pb::BundlePlan::default(),
@@ -88,8 +88,8 @@ impl VirtualMachinesApi {
         self.get(id)
     }
 
-    fn budget(&self, requested: Option<prost_types::Duration>) -> Duration {
-        let most = Duration::from_secs(self.0.node.settings.limits.budget_s);
+    fn budget(&self, kind: Kind, requested: Option<prost_types::Duration>) -> Duration {
+        let most = self.0.node.settings.limits.budget(kind);
         requested
             .and_then(|requested| Duration::try_from(requested).ok())
             .filter(|requested| !requested.is_zero())

@@ -126,6 +126,25 @@ pub const GPU_SERVICES: Check = Check {
     by: Observer::Agent,
 };
 
+/// The driver of a bare-metal host answers for its GPUs.
+pub const GPU_DRIVER: Check = Check {
+    id: "gpu_driver",
+    proves: "The tenant of a whole node finds every GPU: the driver of the host answers for each of them.",
+    observed: "The GPU tool of the driver lists as many GPUs as there are on the bus. It is asked on a bare-metal host alone (INC-37).",
+    remedy: "Load the driver of the GPUs, and look for one that fell off the bus.",
+    steps: &[
+        "`nvidia-smi --list-gpus` and `lspci -d 10de:` name the GPU that one of them lacks.",
+        "`dmesg | grep -i -e NVRM -e Xid` says why it does not answer.",
+    ],
+    severity: Severities {
+        slice: None,
+        lab: None,
+        bare_metal: Some(Severity::Warn),
+    },
+    scope: Scope::Host,
+    by: Observer::Agent,
+};
+
 /// 1 GiB hugepages (D-54, D-55).
 pub const HUGEPAGES: Check = Check {
     id: "hugepages",
@@ -238,6 +257,36 @@ pub const VMS_AFTER_RESTART: Check = Check {
     remedy: "Start the allocations of these VMs again.",
     steps: &["The detail names the VMs; start their allocations, or ask their owners."],
     severity: Severities::VMS.warn(),
+    scope: Scope::Host,
+    by: Observer::Agent,
+};
+
+/// The way in for the site's own people (A-52, INC-35).
+pub const DEPLOY_USER: Check = Check {
+    id: "deploy_user",
+    proves: "The user that the site deploys with can log in by a key: the installer may have given its key to the image's own user alone.",
+    observed: "`.ssh/authorized_keys` in the home folder of the setting `agent.bootstrap.deploy_user` has a key. Skipped where the setting is empty.",
+    remedy: "Give the deploy user the site's key; until then log in as the image's own user.",
+    steps: &[
+        "`getent passwd USER`, and `sudo cat ~USER/.ssh/authorized_keys`.",
+        "Log in as the image's own user (`ubuntu`) and add the site's key there, or correct the user data of the site's profile.",
+    ],
+    severity: Severities::all(Severity::Warn),
+    scope: Scope::Host,
+    by: Observer::Agent,
+};
+
+/// Host telemetry is behind its own proxy (A-19, I-207, INC-36, CON-09).
+pub const NETDATA: Check = Check {
+    id: "netdata",
+    proves: "Netdata of the host is reached by the host's own proxy alone.",
+    observed: "The listening sockets of the kernel: Netdata's own are on loopback, one of them 127.0.0.1:19998. Skipped where it is not installed. It never takes a host out of sale.",
+    remedy: "Bind Netdata to 127.0.0.1:19998, and let nginx listen on port 19999.",
+    steps: &[
+        "`ss -ltnp | grep -E ':1999[89]'` shows who listens where.",
+        "Netdata on `0.0.0.0:19999` means that the site's bootstrap did not come to its end: run it again, or set `bind to = 127.0.0.1:19998` in `/etc/netdata/netdata.conf` and look at the site `gpuaas-netdata-edge` of nginx.",
+    ],
+    severity: Severities::GPUS.warn(),
     scope: Scope::Host,
     by: Observer::Agent,
 };

@@ -89,7 +89,9 @@ pub const DNSMASQ: Check = Check {
     by: Observer::Agent,
 };
 
-/// The fabric's netplan file (A-145, INC-06).
+/// The fabric's netplan file (A-145, I-223, INC-06).
+///
+/// partly I-223: no program of the product renders the file, the site's bootstrap does
 pub const IPOIB_NETPLAN: Check = Check {
     id: "ipoib_netplan",
     proves: "The site's bootstrap rendered the network of the fabric.",

@@ -1,4 +1,5 @@
-//! The decision whether a disk may be written to or wiped, a pure function over facts.
+//! The decision whether a disk may be written to or wiped, a pure function over facts. What is mounted at any height of it
+//! refuses it before anything begins, whatever its parent shows (D-30, D-31, D-32, D-77).
 use std::fmt;
 use std::path::PathBuf;
 

@@ -47,6 +47,7 @@ fn d_29_a_raw_unused_disk_is_proven_for_every_intent() {
     }
 }
 
+/// D-30, D-31, D-32, D-77: the parent is not mounted; every intent is refused before it begins.
 #[test]
 fn inc_12_mounted_child_partition_refused() {
     let mut facts = raw();

@@ -1,6 +1,6 @@
 //! Stable identity of a disk and its resolution to today's kernel name.
 //!
-//! Kernel names change across reboots (INC-15), so a slot's disk is known by its `/dev/disk/by-id/nvme-eui.…`
+//! Kernel names change across reboots (INC-15, D-33), so a slot's disk is known by its `/dev/disk/by-id/nvme-eui.…`
 //! link or, on a lab host, by the id of a configured backing file, which is found again by inode.
 use std::fmt;
 use std::fs::Metadata;
@@ -217,6 +217,7 @@ impl LoopDevice {
 mod tests {
     use super::*;
 
+    ///
     #[test]
     fn inc_17_only_whole_nvme_namespaces_are_disks() {
         for (name, expected) in [

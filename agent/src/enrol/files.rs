@@ -32,6 +32,18 @@ pub struct Validity {
     pub ends: Timestamp,
 }
 
+impl Validity {
+    /// Why a signature at a time would not count, by the clock of this host; `None` when it would.
+    pub fn refuses(&self, at: Timestamp) -> Option<String> {
+        let Self { begins, ends } = self;
+        (at < *begins || at > *ends).then(|| {
+            format!(
+                "the host's clock says {at}, and its certificate counts from {begins} to {ends}"
+            )
+        })
+    }
+}
+
 /// Where the parts of an enrolment lie.
 #[derive(Debug, Clone)]
 pub struct Files {
@@ -263,6 +275,22 @@ mod tests {
         assert_eq!(files.validity(&KeyPair::generate().unwrap()), None);
         let mode = std::fs::metadata(&files.certificate).unwrap();
         assert_eq!(mode.permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn p2_a_clock_outside_the_certificates_time_is_named() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let (begins, ends) = (at(1_000), at(2_000));
+        let validity = Validity { begins, ends };
+        assert_eq!(validity.refuses(begins), None);
+        assert_eq!(validity.refuses(ends), None);
+        for wrong in [at(999), at(2_001)] {
+            let why = validity.refuses(wrong).expect("it counts for nothing");
+            assert!(
+                why.contains("clock") && why.contains(&wrong.to_string()),
+                "{why}"
+            );
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use gpuaas_common::client::Peers;
+use gpuaas_common::time::proto_time;
 use gpuaas_common::{CancellationToken, Context};
 use gpuaas_proto::gpuaas::internal::inventory::v1 as pb;
 use gpuaas_proto::gpuaas::internal::inventory::v1::host_service_client::HostServiceClient;
@@ -36,12 +37,16 @@ impl Reports for &Node {
             agent_version: build::version().to_owned(),
             readiness: Some(readiness::report(self).await),
             agent_address: self.settings.advertised_address.clone(),
+            agent_built_time: build::built_at().map(proto_time),
+            agent_update: self.updates.report(),
         }
     }
 
     fn ended(&self, answer: &Result<Response<pb::HeartbeatResponse>, Status>) {
         if let Ok(response) = answer {
-            self.told_mode.tell(&response.get_ref().node_mode);
+            let told = response.get_ref();
+            self.told_mode.tell(&told.node_mode);
+            self.updates.answered(told.agent_update.as_ref());
         }
     }
 }

@@ -3,7 +3,7 @@ use anyhow::{Context as _, bail};
 use gpuaas_common::config::Settings as CommonSettings;
 use gpuaas_wipe_certificate::Statement;
 
-use super::files::Files;
+use super::files::{Files, Validity};
 use crate::node::Node;
 
 /// Signs for this host instance. Reads its files at every signature: the certificate is renewed while the agent serves.
@@ -14,6 +14,12 @@ impl Signer {
     /// With the files of the settings.
     pub fn of(node: &Node, common: &CommonSettings) -> Self {
         Self(Files::of(node, common))
+    }
+
+    /// When this host's certificate counts; `None` when it has none.
+    pub fn validity(&self) -> Option<Validity> {
+        let (_, key) = self.0.enrolled().ok()??;
+        self.0.validity(&key)
     }
 
     /// Certifies a wipe: fills in which node and instance this host is, and signs.

@@ -1,4 +1,4 @@
-//! The host's own key into its guests (D-86..D-88): made when missing, never overwritten.
+//! The host's own key into its guests (D-86, D-87): made when missing, never overwritten.
 use std::path::Path;
 use std::sync::Arc;
 

@@ -40,7 +40,13 @@ const DEVICES: [&str; 9] = [
     "/dev/infiniband",
 ];
 /// Programs that checks ask for by name.
-const PROGRAMS: [&str; 4] = ["dnsmasq", "libvirtd", "nvidia-persiste", "nv-fabricmanage"];
+const PROGRAMS: [&str; 5] = [
+    "dnsmasq",
+    "libvirtd",
+    "netdata",
+    "nvidia-persiste",
+    "nv-fabricmanage",
+];
 
 /// What was read.
 #[derive(Debug, Default)]

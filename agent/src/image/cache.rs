@@ -278,6 +278,7 @@ mod tests {
         ImageCache::new(folder, Registry::new(b""), journal, 1 << 30).unwrap()
     }
 
+    /// The same as `sha256sum` (E-34).
     #[tokio::test]
     async fn d_24_only_a_file_with_the_digest_is_an_image() {
         let dir = tempfile::tempdir().unwrap();
@@ -351,6 +352,7 @@ mod tests {
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 3);
     }
 
+    /// E-22.
     #[tokio::test]
     async fn e_05_e_06_only_files_that_are_as_they_were_verified_are_told_of() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The cloud-init seed (D-38..D-44): NoCloud `user-data` and `meta-data` on an ISO image.
+//! The cloud-init seed of an allocation (D-38, D-39): NoCloud `user-data` and `meta-data` on an ISO image.
 //!
 //! Every value that goes in is of a narrow type, so nothing a caller sends can add a line to the YAML.
 use std::io::Write;
@@ -66,13 +66,15 @@ pub struct Seed {
     pub user: GuestUser,
     /// The caller's keys and the host's relay key (D-40, D-88).
     pub keys: Vec<AuthorizedKey>,
-    /// How the guest gets its drivers.
+    /// How the guest gets its drivers: by the image, which may have them, or at its first boot (D-41, D-44, D-46).
     pub drivers: DriverStrategy,
     /// What the guest proves itself with (P11).
     pub host_key: HostKey,
 }
 
-/// Packages of the guest runtime (D-42).
+/// Packages of the guest runtime (D-42); the guest restarts after them (D-43).
+///
+/// partly E-29: no image with drivers is built by the product, and none has readiness checks of its drivers
 const DRIVER_PACKAGES: [&str; 5] = [
     "nvidia-driver-570-server",
     "nvidia-utils-570-server",
@@ -217,10 +219,34 @@ mod tests {
         );
     }
 
+    /// The base image (E-10) and the one with drivers (E-11) live beside each other (CON-08); a base without a
+    /// strategy gets no toolchain (E-30).
+    /// D-46
     #[test]
     fn d_41_d_44_drivers_are_installed_only_when_the_strategy_says_so() {
         assert!(user_data(DriverStrategy::CloudInit).contains("  - nvidia-driver-570-server\n"));
         assert!(!user_data(DriverStrategy::Preinstalled).contains("nvidia"));
+    }
+
+    #[test]
+    fn d_42_d_43_the_drivers_and_tools_are_installed_and_the_guest_starts_again() {
+        let text = user_data(DriverStrategy::CloudInit);
+        for package in [
+            "nvidia-driver-570-server",
+            "nvidia-utils-570-server",
+            "rdma-core",
+            "ibverbs-utils",
+            "infiniband-diags",
+        ] {
+            assert!(text.contains(&format!("\n  - {package}\n")), "{package}");
+        }
+        let of_kernel = "linux-headers-$(uname -r) linux-modules-extra-$(uname -r)";
+        assert!(text.contains(of_kernel), "{text}");
+        assert!(text.contains("\npower_state:\n  mode: reboot\n"), "{text}");
+        for other in [DriverStrategy::None, DriverStrategy::Preinstalled] {
+            let text = user_data(other);
+            assert!(!text.contains("packages") && !text.contains("reboot"));
+        }
     }
 
     #[test]

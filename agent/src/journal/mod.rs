@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 use tokio::sync::watch;
 
 pub use devices::DeviceRow;
@@ -81,6 +81,18 @@ impl Journal {
     /// A journal in memory, for tests of the rules.
     pub fn in_memory() -> HostResult<Self> {
         Self::from_connection(Connection::open_in_memory()?)
+    }
+
+    /// The version of a journal that may be in use; 0 when there is none. Nothing is changed.
+    ///
+    /// # Errors
+    /// A file that is no journal.
+    pub fn version(path: &Path) -> HostResult<i64> {
+        if !path.exists() {
+            return Ok(0);
+        }
+        let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        Ok(connection.pragma_query_value(None, "user_version", |row| row.get(0))?)
     }
 
     fn from_connection(connection: Connection) -> HostResult<Self> {
@@ -192,6 +204,8 @@ mod tests {
             .unwrap();
         drop(connection);
         let before = std::fs::read(&path).unwrap();
+        assert_eq!(Journal::version(&path).unwrap(), VERSION + 1);
+        assert_eq!(Journal::version(&dir.path().join("none")).unwrap(), 0);
         let error = Journal::open(&path).err().expect("refused");
         assert!(error.message.contains("older than the agent"), "{error}");
         assert_eq!(std::fs::read(&path).unwrap(), before);

@@ -1,4 +1,4 @@
-//! The decision on one spec for a lease, a pure function.
+//! The decision on one spec for a lease, a pure function (D-07, D-10).
 use std::collections::BTreeSet;
 
 use gpuaas_proto::gpuaas::agent::v1::LeasePurpose;

@@ -467,6 +467,7 @@ fn p5_only_a_hold_that_nothing_came_of_ends_without_a_release() {
 }
 
 /// The lease is checked in the transaction that records the operation.
+/// D-07
 #[test]
 fn d_10_an_operation_begins_under_a_lease_that_lives_then_or_not_at_all() {
     let mut host = Host::new();
@@ -652,6 +653,7 @@ proptest! {
 
     /// Any requests in any order: a hold never changes its owner without proof, the fence never
     /// falls, a refusal changes nothing, and a slot has at most one lease.
+    /// D-06
     #[test]
     fn d_10_no_order_of_asks_breaks_a_hold(acts in prop::collection::vec(act(), 1..40)) {
         let mut host = Host::new();

@@ -34,6 +34,7 @@ pub fn steps_of(kind: Kind) -> &'static [StepDef] {
 mod tests {
     use super::*;
 
+    /// D-23, D-25, D-74: an image is verified and a disk proven before a byte is cloned, and a release wipes and verifies.
     #[test]
     fn the_steps_are_those_of_the_contract() {
         let names = |kind| {
@@ -82,6 +83,29 @@ mod tests {
         assert_eq!(names(Kind::Reboot)[1..], start);
     }
 
+    /// What a disk is used for is the operator's to end: the only command that unmounts is the storage transition.
+    #[test]
+    fn d_35_no_operation_unmounts_anything() {
+        let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        let mut seen = 0;
+        for folder in ["operation", "disk", "image", "vm", "lease", "guest", "host"] {
+            for entry in std::fs::read_dir(source.join(folder)).unwrap() {
+                let path = entry.unwrap().path();
+                // this very file names the words
+                if path.is_dir() || path.ends_with("operation/mod.rs") {
+                    continue;
+                }
+                let text = std::fs::read_to_string(&path).unwrap();
+                for word in ["umount", "nix::mount", "MNT_DETACH"] {
+                    assert!(!text.contains(word), "{word}: {}", path.display());
+                }
+                seen += 1;
+            }
+        }
+        assert!(seen > 20, "{seen} files");
+    }
+
+    /// D-64
     #[test]
     fn inc_20_every_effect_of_a_provision_that_leaves_something_has_an_undo() {
         for step in steps_of(Kind::Provision) {

@@ -1,4 +1,5 @@
-//! Provision: from image to a login that works.
+//! Provision: from image to a login that works. The image is verified and the disk proven before a byte is cloned (D-23,
+//! D-25); the boot slot's address and a login are what ends it well (D-67, D-68).
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Release, clean-up and repair: from a VM to a clean disk.
+//! Release, clean-up and repair: from a VM to a clean disk, wiped and verified (D-74).
 use std::time::Duration;
 
 use futures::FutureExt;

@@ -1,5 +1,5 @@
 //! Removal of what a VM leaves on the host: domain, NVRAM, serial log, reservation, seed, port. Used by the undo of a
-//! provision, by clean-up and by release; every part may be gone already.
+//! provision, by clean-up and by release (D-64, D-73); every part may be gone already.
 use std::time::Duration;
 
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;

@@ -189,6 +189,7 @@ async fn d_08_a_late_provision_never_writes_under_the_lease_of_a_release() {
 }
 
 /// The start of a VM was given up and undone, and comes true all the same afterwards: nothing runs in the end.
+/// D-72, D-73: an undefine that leaves a domain is tried again, and a domain that is shut off keeps no disk.
 #[tokio::test]
 async fn inc_26_a_start_that_comes_after_its_undo_leaves_no_vm() {
     let dir = tempfile::tempdir().unwrap();

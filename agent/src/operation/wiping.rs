@@ -1,5 +1,6 @@
 //! Wipe and proof of the slots' disks, and the evidence and certificates that come of them (P2, D-74..D-78).
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -15,6 +16,9 @@ use crate::disk::{Intent, ProvenDisk};
 use crate::error::{HostError, HostResult};
 use crate::node::{now_ms, timestamp};
 use crate::settings::WipeVerification;
+
+/// How long a proven wipe waits for a clock by which it can be certified.
+const CLOCK_PATIENCE: Duration = Duration::from_secs(30 * 60);
 
 /// What the step `wipe` has noted of every slot, by its id. It lies where the step's output comes to lie.
 struct Notes<'a> {
@@ -134,6 +138,7 @@ pub async fn verify_wipe(work: &Work) -> HostResult<Done> {
     for (index, slot) in work.slots()?.into_iter().enumerate() {
         let disk = work.prove(&slot, Intent::Verify).await?;
         let verified = verify(work, &disk).await?;
+        until_clock_counts(work).await?;
         let at = now_ms();
         let record = WipeRecord::of(work, index)?;
         let certificate = certify(work, &slot, &disk, &record, verified, at);
@@ -145,6 +150,27 @@ pub async fn verify_wipe(work: &Work) -> HostResult<Done> {
         "the disk is proven empty",
         Value::Array(evidence),
     ))
+}
+
+/// Waits until what this host signs counts: a clock that stands outside the time of its certificate is a condition of the
+/// host, and most often one that its time service ends. A host without a certificate signs nothing and waits for nothing.
+async fn until_clock_counts(work: &Work) -> HostResult<()> {
+    let Some(signer) = &work.node.signer else {
+        return Ok(());
+    };
+    let clock = &work.node.clock;
+    let patience = clock.now().plus(CLOCK_PATIENCE.min(work.remaining() / 2));
+    while let Some(why) = signer
+        .validity()
+        .and_then(|validity| validity.refuses(Timestamp::now()))
+    {
+        if patience.remaining(&clock.now()).is_zero() {
+            return Err(HostError::host(ErrorReason::HostClockSkewed, why));
+        }
+        work.progress(100, &why);
+        tokio::time::sleep(work.node.settings.polling.undo()).await;
+    }
+    Ok(())
 }
 
 /// The certificate of a wipe that was proven. One that cannot be signed is no reason to withhold a clean disk: the proof

@@ -42,6 +42,7 @@ fn i_13_i_14_what_the_runbook_names_is_checked() {
     }
 }
 
+/// Without the API the last condition is a warning (I-19).
 #[test]
 fn i_09_i_10_the_whole_text_is_as_programs_read_it() {
     let lines = [
@@ -107,6 +108,7 @@ fn i_16_i_20_i_23_the_status_tells_a_fit_host_from_one_that_is_not() {
     }
 }
 
+/// I-04 and I-05 too; GAP-01: without flags it checks the host it runs on. The address is in the form of H-13.
 #[test]
 fn i_02_i_06_every_flag_is_read_and_none_is_half_given() {
     let node = "0192f0c1-aaaa-7bbb-8ccc-0123456789ab";
@@ -209,6 +211,7 @@ fn i_21_i_22_only_failures_count() {
     assert!(summary(&lines[..2]).ends_with("failures=0"));
 }
 
+///
 #[test]
 fn inc_07_a_bare_metal_host_is_not_blamed_for_slice_services_it_lacks() {
     let mut lines = ["kvm", "bridge", "node_agent"]

@@ -36,6 +36,13 @@ const STARTED: [&str; 2] = [
     "gpuaas-slice-network-baseline.service",
 ];
 
+/// A start waits for one network and never for long: a host has fabric ports that nobody connected (INC-33). Its
+/// name is read after that of the drop-in that netplan makes.
+const WAIT_ONLINE: (&str, &str) = (
+    "/etc/systemd/system/systemd-networkd-wait-online.service.d/90-gpuaas.conf",
+    "[Service]\nExecStart=\nExecStart=/usr/lib/systemd/systemd-networkd-wait-online --any --timeout=60\n",
+);
+
 /// Scripts under the names that the documents give (I-99, I-110, I-218).
 const SCRIPTS: [(&str, &str); 3] = [
     (
@@ -169,7 +176,9 @@ fn scripts(machine: &Machine, plan: &mut Plan) -> HostResult<()> {
 }
 
 async fn units(machine: &Machine, plan: &mut Plan) -> HostResult<()> {
-    let mut written = false;
+    let (path, text) = WAIT_ONLINE;
+    let reason = "no start waits for ports that nobody connected";
+    let mut written = plan.file(machine, path, (text, 0o644), None, reason)?;
     for (name, text) in UNITS {
         let folders = ["/lib/systemd/system", "/usr/lib/systemd/system"];
         let is_packaged = folders

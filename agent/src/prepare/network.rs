@@ -284,6 +284,7 @@ pub fn has_dnsmasq_file(root: &HostRoot) -> bool {
 mod tests {
     use super::*;
 
+    /// Of the subnet of J-03.
     #[test]
     fn i_222_dnsmasq_serves_reserved_addresses_on_the_bridge_alone() {
         let text = dnsmasq_text(&Network::default(), &Dhcp::default()).unwrap();

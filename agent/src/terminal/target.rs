@@ -162,6 +162,8 @@ mod tests {
         }
     }
 
+    /// D-85
+    // partly D-85: no `ssh` program runs; the agent itself speaks SSH to the user at the guest's address
     #[test]
     fn inc_25_d_83_a_slice_is_a_guest_and_no_unix_user() {
         let parsed = parse(start(CapacityShape::GpuSlice)).expect("good");

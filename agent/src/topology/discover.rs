@@ -1,4 +1,5 @@
-//! Discovery: a proposal of slots from what is there. Advisory until approved.
+//! Discovery: a proposal of slots from what is there. Advisory until approved. A slot's
+//! disk is proposed by its stable link.
 use std::collections::BTreeMap;
 
 use gpuaas_proto::gpuaas::agent::v1 as pb;

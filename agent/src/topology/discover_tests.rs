@@ -288,6 +288,7 @@ fn a_fault_of_a_disk_or_a_function_blocks_its_own_slot_alone() {
     assert_eq!(blockers, expected);
 }
 
+///
 #[test]
 fn d_76_every_slot_is_proposed_with_the_hosts_wipe_policy() {
     let mut report = report(

@@ -1,4 +1,4 @@
-//! InfiniBand, Ethernet and BlueField devices with all their virtual functions, from `/sys/class/infiniband` and PCI.
+//! InfiniBand, Ethernet and BlueField devices with all their virtual functions, from `/sys/class/infiniband` and PCI.
 use gpuaas_proto::gpuaas::common::v1 as common;
 
 use super::pci::{self, PciDevice, describe, folder};

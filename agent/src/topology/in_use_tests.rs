@@ -18,6 +18,7 @@ fn write(dir: &Path, path: &str, text: &str) {
     std::fs::write(path, text).unwrap();
 }
 
+/// D-81
 #[test]
 fn d_80_a_domain_is_known_while_its_allocation_holds_something_here() {
     let (here, gone) = (AllocationId(Uuid::now_v7()), AllocationId(Uuid::now_v7()));

@@ -1,4 +1,4 @@
-//! Machine, processors and memory of a host.
+//! Machine, processors and memory of a host.
 use std::collections::BTreeMap;
 
 use gpuaas_proto::gpuaas::common::v1 as common;

@@ -1,4 +1,4 @@
-//! The host's addresses, each with what it is for, and the switch and port at the other end of each link.
+//! The host's addresses, each with what it is for (A-04), and the switch and port at the other end of each link.
 use gpuaas_proto::gpuaas::common::v1 as common;
 use gpuaas_proto::gpuaas::common::v1::NetworkAddressKind as Kind;
 use serde::Deserialize;
@@ -121,6 +121,8 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
 mod tests {
     use super::*;
 
+    /// A-04
+    // partly A-04: the address of the BMC is not known, and an overlay's address has no kind of its own
     #[test]
     fn each_address_has_its_kind() {
         let links = r#"[{"ifname":"lo","addr_info":[{"local":"127.0.0.1","prefixlen":8,"scope":"host"}]},

@@ -1,4 +1,4 @@
-//! NVMe disks from sysfs and their stable links (A-62..A-65).
+//! NVMe disks from sysfs and their stable links.
 use super::pci;
 use crate::disk::facts::{DiskFacts, gather};
 use crate::disk::identity::{BY_ID, is_nvme_disk};

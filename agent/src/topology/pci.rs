@@ -1,4 +1,4 @@
-//! PCI functions from sysfs. Entries of `/sys/bus/pci/devices` are symlinks (INC-16).
+//! PCI functions from sysfs. Entries of `/sys/bus/pci/devices` are symlinks (A-60, A-61, INC-16).
 use std::collections::BTreeMap;
 use std::path::Path;
 

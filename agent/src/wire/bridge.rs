@@ -96,6 +96,7 @@ mod tests {
         }
     }
 
+    /// J-14.
     #[test]
     fn p11_on_a_linux_bridge_nothing_passes_from_guest_to_guest() {
         let text = document(&[]);

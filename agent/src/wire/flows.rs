@@ -136,6 +136,7 @@ mod tests {
         );
     }
 
+    /// J-14.
     #[test]
     fn p11_nothing_passes_from_guest_to_guest() {
         let text = flows(&both());

@@ -247,6 +247,7 @@ async fn p5_what_was_noted_of_an_erase_decides_whether_it_runs_again() {
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Between the proof and the end of a clone or a wipe nobody can begin to use the disk.
+/// D-25
 #[tokio::test]
 async fn inc_12_a_disk_is_claimed_while_it_is_cloned_to_and_wiped() {
     let disk = LoopDisk::attach();

@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::commands::{
     admin, api_keys, catalog, certificate, context, copy, explain, hosts, launch, list, login,
     members, network, organisations, port_forward, power, projects, quotas, raw, release, rename,
-    reservations, service_accounts, show, ssh, ssh_keys, terminal, update, usage, watch,
+    reservations, service_accounts, show, ssh, ssh_keys, terminal, update, usage, watch, webhooks,
 };
 use crate::formats::Format;
 
@@ -110,6 +110,9 @@ pub enum Command {
     /// API keys of service accounts.
     #[command(subcommand)]
     ApiKey(api_keys::Command),
+    /// Webhooks: endpoints that events are delivered to.
+    #[command(subcommand)]
+    Webhook(webhooks::Command),
     /// Show usage and cost.
     Usage(usage::Flags),
     /// Show the quotas of your project and their use.

@@ -84,6 +84,7 @@ pub struct OnboardingStep {
 pub struct HostInstance {
     pub boot_id: String,
     pub agent_version: String,
+    pub agent_built_time: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

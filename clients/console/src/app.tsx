@@ -14,6 +14,7 @@ import { Page, Shell } from "./ui/shell";
 const Overview = lazy(() => import("./views/overview/overview"));
 const OperatorHome = lazy(() => import("./views/operations/home"));
 const AllAllocations = lazy(() => import("./views/operations/allocations"));
+const OperatorAllocation = lazy(() => import("./views/operations/allocation"));
 const ProjectQuotas = lazy(() => import("./views/operations/quotas"));
 const SshKeys = lazy(() => import("./views/keys/keys"));
 const ApiKeys = lazy(() => import("./views/accounts/page"));
@@ -32,6 +33,8 @@ const Reserve = lazy(() => import("./views/reservations/create"));
 const ReservationView = lazy(() => import("./views/reservations/detail"));
 const Capacity = lazy(() => import("./views/capacity/capacity"));
 const NodeList = lazy(() => import("./views/nodes/list"));
+const RolloutList = lazy(() => import("./views/rollouts/list"));
+const RolloutView = lazy(() => import("./views/rollouts/detail"));
 const NodeView = lazy(() => import("./views/nodes/node"));
 
 keepInvitation();
@@ -103,12 +106,15 @@ function Views() {
             <Route path="/join" component={Join} />
             <Route path="/admin" component={OperatorHome} />
             <Route path="/admin/allocations" component={AllAllocations} />
+            <Route path="/admin/allocations/:id">{({ id }) => <OperatorAllocation key={id} id={id} />}</Route>
             <Route path="/admin/catalog" component={Catalog} />
             <Route path="/admin/quotas" component={ProjectQuotas} />
             <Route path="/admin/audit" component={AuditTrail} />
             <Route path="/admin/organisations" component={Tenants} />
             <Route path="/admin/nodes" component={NodeList} />
             <Route path="/admin/nodes/:id">{({ id }) => <NodeView key={id} id={id} />}</Route>
+            <Route path="/admin/agent-rollouts" component={RolloutList} />
+            <Route path="/admin/agent-rollouts/:id">{({ id }) => <RolloutView key={id} id={id} />}</Route>
             <Route path="/admin/capacity" component={Capacity} />
             <Route path="/admin/reservations"><ReservationList side="operator" /></Route>
             <Route path="/admin/reservations/new"><Reserve side="operator" /></Route>

@@ -3,6 +3,8 @@ import { readFile } from "node:fs/promises";
 import { Client, type ClientOptions } from "./client.js";
 import { UsageError } from "./errors.js";
 
+export { isGenuineWebhook, type WebhookCheck } from "./webhooks.js";
+
 /** A token that is read from the file for every call, so that a renewed one is used. */
 export function tokenFile(path: string): () => Promise<string> {
   return () =>

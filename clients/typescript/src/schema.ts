@@ -4,6 +4,144 @@
  */
 
 export interface paths {
+    "/api/v1/admin/agent-rollouts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListAgentRollouts lists rollouts without their waves, the newest first
+         * @description ListAgentRollouts lists rollouts without their waves, the newest first.
+         *
+         *     All platform roles; action `node.list` on `region`.
+         */
+        get: operations["AgentRolloutAdminService_ListAgentRollouts"];
+        put?: never;
+        /**
+         * CreateAgentRollout begins a rollout with its first wave
+         * @description CreateAgentRollout begins a rollout with its first wave. Refused while another one is not ended.
+         *
+         *     Platform administrators and operators; action `node.rollout` on `region`.
+         */
+        post: operations["AgentRolloutAdminService_CreateAgentRollout"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/agent-rollouts/{rollout_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * GetAgentRollout returns a rollout with the state of every node
+         * @description GetAgentRollout returns a rollout with the state of every node.
+         *
+         *     All platform roles; action `node.list` on `region`.
+         */
+        get: operations["AgentRolloutAdminService_GetAgentRollout"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/agent-rollouts/{rollout_id}:abort": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * AbortAgentRollout ends a rollout
+         * @description AbortAgentRollout ends a rollout. A node that has begun is brought to its end; nodes that have the version keep it.
+         *
+         *     Platform administrators and operators; action `node.rollout` on `region`.
+         */
+        post: operations["AgentRolloutAdminService_AbortAgentRollout"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/agent-rollouts/{rollout_id}:pause": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * PauseAgentRollout begins no further node
+         * @description PauseAgentRollout begins no further node. A node that has begun is brought to its end.
+         *
+         *     Platform administrators and operators; action `node.rollout` on `region`.
+         */
+        post: operations["AgentRolloutAdminService_PauseAgentRollout"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/agent-rollouts/{rollout_id}:resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * ResumeAgentRollout goes on with a paused rollout
+         * @description ResumeAgentRollout goes on with a paused rollout. Earlier failures no longer count against its limit.
+         *
+         *     Platform administrators and operators; action `node.rollout` on `region`.
+         */
+        post: operations["AgentRolloutAdminService_ResumeAgentRollout"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/agent-rollouts/{rollout_id}:rollback": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * RollbackAgentRollout begins a rollout that brings every node that this one has changed back to the version before, and ends this one
+         * @description RollbackAgentRollout begins a rollout that brings every node that this one has changed back to the version before, and ends this one. Refused while a node of it is being updated.
+         *
+         *     Platform administrators and operators; action `node.rollout` on `region`.
+         */
+        post: operations["AgentRolloutAdminService_RollbackAgentRollout"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/admin/allocations": {
         parameters: {
             query?: never;
@@ -1180,6 +1318,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/admin/organisations/{organisation_id}/scim": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * PutScimSettings says which issuer an organisation's people come from
+         * @description PutScimSettings says which issuer an organisation's people come from. The issuer stays while there are SCIM users.
+         *
+         *     Platform administrators; action `organisation_scim.put` on `organisation`.
+         */
+        put: operations["ScimAdminService_PutScimSettings"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/admin/organisations/{organisation_id}:close": {
         parameters: {
             query?: never;
@@ -2264,6 +2424,122 @@ export interface paths {
         patch: operations["MemberService_UpdateOrganisationMember"];
         trace?: never;
     };
+    "/api/v1/organisations/{organisation_id}/scim": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * GetScimSettings returns whether SCIM is set up for an organisation, and for which issuer
+         * @description GetScimSettings returns whether SCIM is set up for an organisation, and for which issuer.
+         *
+         *     Members of the organisation; action `organisation_scim.get` on `organisation`.
+         */
+        get: operations["ScimService_GetScimSettings"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/organisations/{organisation_id}/scim/groups": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListScimGroups lists the groups that the identity provider has sent, with what each is mapped on, in the order in which they came
+         * @description ListScimGroups lists the groups that the identity provider has sent, with what each is mapped on, in the order in which they came.
+         *
+         *     Members of the organisation; action `organisation_scim_group.list` on `organisation`.
+         */
+        get: operations["ScimService_ListScimGroups"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/organisations/{organisation_id}/scim/groups/{group_id}/mappings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * CreateScimGroupMapping gives the members of a group a role in a project, now and from now on
+         * @description CreateScimGroupMapping gives the members of a group a role in a project, now and from now on. Who has a role there by hand keeps that one.
+         *
+         *     Owners of the organisation; action `organisation_scim_mapping.create` on `organisation`.
+         */
+        post: operations["ScimService_CreateScimGroupMapping"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/organisations/{organisation_id}/scim/groups/{group_id}/mappings/{mapping_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * DeleteScimGroupMapping ends what a mapping gave: streams and terminals of who has no other role there end, too
+         * @description DeleteScimGroupMapping ends what a mapping gave: streams and terminals of who has no other role there end, too.
+         *
+         *     Owners of the organisation; action `organisation_scim_mapping.delete` on `organisation`.
+         */
+        delete: operations["ScimService_DeleteScimGroupMapping"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/organisations/{organisation_id}/webhooks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListOrganisationWebhooks lists the webhooks of an organisation, oldest first, those of its projects not
+         * @description ListOrganisationWebhooks lists the webhooks of an organisation, oldest first, those of its projects not.
+         *
+         *     Members of the organisation; action `organisation_webhook.list` on `organisation`.
+         */
+        get: operations["WebhookService_ListOrganisationWebhooks"];
+        put?: never;
+        /**
+         * CreateOrganisationWebhook makes a webhook for the events of all projects of an organisation, those of later ones too
+         * @description CreateOrganisationWebhook makes a webhook for the events of all projects of an organisation, those of later ones too. The secret is in this answer and nowhere else.
+         *
+         *     Owners of the organisation; action `organisation_webhook.create` on `organisation`.
+         */
+        post: operations["WebhookService_CreateOrganisationWebhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/project-network": {
         parameters: {
             query?: never;
@@ -2648,6 +2924,34 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/projects/{project_id}/webhooks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListProjectWebhooks lists the webhooks of a project, oldest first
+         * @description ListProjectWebhooks lists the webhooks of a project, oldest first.
+         *
+         *     Owners, members and viewers of the project; action `webhook.list` on `project`.
+         */
+        get: operations["WebhookService_ListProjectWebhooks"];
+        put?: never;
+        /**
+         * CreateProjectWebhook makes a webhook for the events of a project
+         * @description CreateProjectWebhook makes a webhook for the events of a project. The secret that signs its deliveries is in this answer and nowhere else: a repeated call answers the webhook without it.
+         *
+         *     Owners of the project; action `webhook.create` on `project`.
+         */
+        post: operations["WebhookService_CreateProjectWebhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/projects/{project_id}:close": {
         parameters: {
             query?: never;
@@ -2874,6 +3178,128 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/webhooks/{webhook_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * GetWebhook reads a webhook
+         * @description GetWebhook reads a webhook.
+         *
+         *     Owners, members and viewers of the project; action `webhook.get` on `webhook`.
+         */
+        get: operations["WebhookService_GetWebhook"];
+        put?: never;
+        post?: never;
+        /**
+         * DeleteWebhook ends a webhook with its deliveries
+         * @description DeleteWebhook ends a webhook with its deliveries.
+         *
+         *     Owners of the project; action `webhook.delete` on `webhook`.
+         */
+        delete: operations["WebhookService_DeleteWebhook"];
+        options?: never;
+        head?: never;
+        /**
+         * UpdateWebhook changes what is given
+         * @description UpdateWebhook changes what is given. Disabling a webhook ends its pending deliveries; enabling it again begins with the events from then on.
+         *
+         *     Owners of the project; action `webhook.update` on `webhook`.
+         */
+        patch: operations["WebhookService_UpdateWebhook"];
+        trace?: never;
+    };
+    "/api/v1/webhooks/{webhook_id}/deliveries": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListWebhookDeliveries lists the deliveries of a webhook of the last 30 days, newest first
+         * @description ListWebhookDeliveries lists the deliveries of a webhook of the last 30 days, newest first.
+         *
+         *     Owners, members and viewers of the project; action `webhook_delivery.list` on `webhook`.
+         */
+        get: operations["WebhookService_ListWebhookDeliveries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhooks/{webhook_id}/deliveries/{delivery_id}:redeliver": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * RedeliverWebhookDelivery queues a delivery again, with the same id and body, that has succeeded or failed
+         * @description RedeliverWebhookDelivery queues a delivery again, with the same id and body, that has succeeded or failed.
+         *
+         *     Owners of the project; action `webhook_delivery.redeliver` on `webhook`.
+         */
+        post: operations["WebhookService_RedeliverWebhookDelivery"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhooks/{webhook_id}:ping": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * PingWebhook queues a delivery of the type "webhook.ping", whatever event types the webhook takes
+         * @description PingWebhook queues a delivery of the type "webhook.ping", whatever event types the webhook takes.
+         *
+         *     Owners of the project; action `webhook.ping` on `webhook`.
+         */
+        post: operations["WebhookService_PingWebhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhooks/{webhook_id}:rotateSecret": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * RotateWebhookSecret makes a new secret
+         * @description RotateWebhookSecret makes a new secret. Until the overlap ends deliveries are signed with both. The new secret is in this answer and nowhere else.
+         *
+         *     Owners of the project; action `webhook.rotate_secret` on `webhook`.
+         */
+        post: operations["WebhookService_RotateWebhookSecret"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/whoami": {
         parameters: {
             query?: never;
@@ -2909,7 +3335,7 @@ export interface components {
                 status: string;
                 /** @description A sentence for people. */
                 message: string;
-                /** @description Always a google.rpc.ErrorInfo and a google.rpc.RequestInfo; a google.rpc.BadRequest when fields are wrong. Reasons: `FIELD_INVALID`, `FIELD_REQUIRED`, `FIELD_UNKNOWN`, `BODY_MALFORMED`, `BODY_TOO_LARGE`, `PAGE_TOKEN_INVALID`, `ROUTE_UNKNOWN`, `RESUME_TOKEN_INVALID`, `RESUME_TOKEN_EXPIRED`, `IDEMPOTENCY_KEY_MISSING`, `IDEMPOTENCY_KEY_REUSED`, `CREDENTIAL_MISSING`, `CREDENTIAL_INVALID`, `CREDENTIAL_EXPIRED`, `PERMISSION_DENIED`, `PEER_NOT_ALLOWED`, `ENROLMENT_TOKEN_INVALID`, `INVITATION_INVALID`, `SECOND_FACTOR_REQUIRED`, `ALLOCATION_NOT_FOUND`, `NODE_NOT_FOUND`, `SLOT_NOT_FOUND`, `SKU_UNKNOWN`, `IMAGE_UNKNOWN`, `REGION_UNKNOWN`, `PROJECT_UNKNOWN`, `DISCOVERY_NOT_FOUND`, `NOT_FOUND`, `GPU_COUNT_NOT_ALLOWED`, `IMAGE_NOT_ACTIVE`, `IMAGE_NOT_COMPATIBLE`, `REGION_DISABLED`, `QUOTA`, `STATE_CONFLICT`, `CANDIDATE_INCOMPLETE`, `CANDIDATE_BLOCKED`, `DISCOVERY_STALE`, `ALREADY_EXISTS`, `ETAG_STALE`, `PROJECT_SUSPENDED`, `PROJECT_CLOSED`, `PROJECT_IN_USE`, `LAST_OWNER`, `REPORT_STALE`, `TERMINATION_PROTECTED`, `NO_CAPACITY`, `FRAGMENTED`, `FABRIC_HELD`, `INCOMPLETE_SLOT`, `CLEANUP_BLOCKED`, `HUGEPAGES_MISSING`, `NODE_DRAINING`, `SLOT_UNHEALTHY`, `SLOTS_IN_USE`, `AFFINITY`, `WAITING_AHEAD`, `WAIT_EXPIRED`, `CAPACITY_RESERVED`, `IMAGE_NOT_CACHED`, `NODE_VM_LIMIT`, `DISKS_BEING_WIPED`, `HOST_NOT_READY`, `LEASE_HELD`, `LEASE_REQUIRED`, `LEASE_EXPIRED`, `FENCED`, `DISK_UNSAFE`, `DEVICE_MISSING`, `IMAGE_DIGEST_MISMATCH`, `IMAGE_PULL_FAILED`, `HYPERVISOR_FAILED`, `GUEST_NO_ADDRESS`, `GUEST_NO_LOGIN`, `WIPE_NOT_PROVEN`, `OPERATION_NOT_FOUND`, `OPERATION_CONFLICT`, `HOST_UNREACHABLE`, `HOST_REPLACED`, `HOST_KEY_MISMATCH`, `DEADLINE_EXCEEDED`, `OVERLOADED`, `DEPENDENCY_UNAVAILABLE`, `INTERNAL`, `RATE_LIMITED`. */
+                /** @description Always a google.rpc.ErrorInfo and a google.rpc.RequestInfo; a google.rpc.BadRequest when fields are wrong. Reasons: `FIELD_INVALID`, `FIELD_REQUIRED`, `FIELD_UNKNOWN`, `BODY_MALFORMED`, `BODY_TOO_LARGE`, `PAGE_TOKEN_INVALID`, `ROUTE_UNKNOWN`, `RESUME_TOKEN_INVALID`, `RESUME_TOKEN_EXPIRED`, `IDEMPOTENCY_KEY_MISSING`, `IDEMPOTENCY_KEY_REUSED`, `CREDENTIAL_MISSING`, `CREDENTIAL_INVALID`, `CREDENTIAL_EXPIRED`, `PERMISSION_DENIED`, `PEER_NOT_ALLOWED`, `ENROLMENT_TOKEN_INVALID`, `INVITATION_INVALID`, `SECOND_FACTOR_REQUIRED`, `ALLOCATION_NOT_FOUND`, `NODE_NOT_FOUND`, `SLOT_NOT_FOUND`, `SKU_UNKNOWN`, `IMAGE_UNKNOWN`, `REGION_UNKNOWN`, `PROJECT_UNKNOWN`, `DISCOVERY_NOT_FOUND`, `NOT_FOUND`, `GPU_COUNT_NOT_ALLOWED`, `IMAGE_NOT_ACTIVE`, `IMAGE_NOT_COMPATIBLE`, `REGION_DISABLED`, `QUOTA`, `STATE_CONFLICT`, `CANDIDATE_INCOMPLETE`, `CANDIDATE_BLOCKED`, `DISCOVERY_STALE`, `ALREADY_EXISTS`, `ETAG_STALE`, `PROJECT_SUSPENDED`, `PROJECT_CLOSED`, `PROJECT_IN_USE`, `LAST_OWNER`, `REPORT_STALE`, `PROJECT_CLOSING`, `TERMINATION_PROTECTED`, `NO_CAPACITY`, `FRAGMENTED`, `FABRIC_HELD`, `INCOMPLETE_SLOT`, `CLEANUP_BLOCKED`, `HUGEPAGES_MISSING`, `NODE_DRAINING`, `SLOT_UNHEALTHY`, `SLOTS_IN_USE`, `AFFINITY`, `WAITING_AHEAD`, `WAIT_EXPIRED`, `CAPACITY_RESERVED`, `IMAGE_NOT_CACHED`, `NODE_VM_LIMIT`, `DISKS_BEING_WIPED`, `HOST_NOT_READY`, `LEASE_HELD`, `LEASE_REQUIRED`, `LEASE_EXPIRED`, `FENCED`, `DISK_UNSAFE`, `DEVICE_MISSING`, `IMAGE_DIGEST_MISMATCH`, `IMAGE_PULL_FAILED`, `HYPERVISOR_FAILED`, `GUEST_NO_ADDRESS`, `GUEST_NO_LOGIN`, `WIPE_NOT_PROVEN`, `OPERATION_NOT_FOUND`, `OPERATION_CONFLICT`, `HOST_UNREACHABLE`, `HOST_REPLACED`, `HOST_KEY_MISMATCH`, `HOST_CLOCK_SKEWED`, `DEADLINE_EXCEEDED`, `OVERLOADED`, `DEPENDENCY_UNAVAILABLE`, `INTERNAL`, `RATE_LIMITED`. */
                 details: {
                     "@type": string;
                     reason?: string;
@@ -3004,6 +3430,8 @@ export interface components {
             node_id?: string;
             claims?: components["schemas"]["allocation.Claim"][];
             tasks?: components["schemas"]["allocation.NodeTask"][];
+            /** @description Oldest first; the latest 500. */
+            timeline?: components["schemas"]["allocation.TimelineEntry"][];
         };
         /** @description AllocationFailure of a failed allocation. */
         "allocation.AllocationFailure": {
@@ -3123,6 +3551,13 @@ export interface components {
             wait?: components["schemas"]["allocation.Wait"];
             /** @description Names of kept keys: the caller's own, otherwise the project's. */
             ssh_key_names?: string[];
+            /** @description Refuse a release by the project. Not together with a release time. */
+            termination_protection?: boolean;
+            /**
+             * Format: date-time
+             * @description Release it then, also while it is queued; in the future.
+             */
+            auto_release_time?: string;
         };
         /** @description ForceRelease is the end of an allocation whose host is lost. */
         "allocation.ForceRelease": {
@@ -3919,6 +4354,7 @@ export interface components {
          *     - `project_in_use`: The project still has allocations or capacity reservations, or the organisation still has projects.
          *     - `last_owner`: Nobody would own it, or administer the platform, any more.
          *     - `report_stale`: A host's report is older than the last one that was taken in.
+         *     - `project_closing`: The project is being closed: launch again in a while.
          *     - `termination_protected`: The allocation is protected from release.
          *     - `no_capacity`: Unschedulable reasons (B-57, B-58).
          *     - `waiting_ahead`: Free, and goes to requests ahead in the queue.
@@ -3930,11 +4366,105 @@ export interface components {
          *     - `host_not_ready`: Reported by a host.
          *     - `host_replaced`: The host was installed anew since the slots were claimed: nothing of the allocation is on it.
          *     - `host_key_mismatch`: At the guest's address another SSH host key answered than the one that was made for the guest.
+         *     - `host_clock_skewed`: The host's clock stands outside the time in which its certificate counts: nothing it signs can be verified.
          *     - `deadline_exceeded`: The system.
-         *     - `rate_limited`: Too many requests or streams of one caller are open at once: try again after the time in Retry-After.
+         *     - `rate_limited`: Too many requests or streams of one caller are open at once, or too many came in a minute: try again after the time in Retry-After.
          * @enum {string}
          */
-        "errors.ErrorReason": "unspecified" | "field_invalid" | "field_required" | "field_unknown" | "body_malformed" | "body_too_large" | "page_token_invalid" | "route_unknown" | "resume_token_invalid" | "resume_token_expired" | "idempotency_key_missing" | "idempotency_key_reused" | "credential_missing" | "credential_invalid" | "credential_expired" | "permission_denied" | "peer_not_allowed" | "enrolment_token_invalid" | "invitation_invalid" | "second_factor_required" | "allocation_not_found" | "node_not_found" | "slot_not_found" | "sku_unknown" | "image_unknown" | "region_unknown" | "project_unknown" | "discovery_not_found" | "not_found" | "gpu_count_not_allowed" | "image_not_active" | "image_not_compatible" | "region_disabled" | "quota" | "state_conflict" | "candidate_incomplete" | "candidate_blocked" | "discovery_stale" | "already_exists" | "etag_stale" | "project_suspended" | "project_closed" | "project_in_use" | "last_owner" | "report_stale" | "termination_protected" | "no_capacity" | "fragmented" | "fabric_held" | "incomplete_slot" | "cleanup_blocked" | "hugepages_missing" | "node_draining" | "slot_unhealthy" | "slots_in_use" | "affinity" | "waiting_ahead" | "wait_expired" | "capacity_reserved" | "image_not_cached" | "node_vm_limit" | "disks_being_wiped" | "host_not_ready" | "lease_held" | "lease_required" | "lease_expired" | "fenced" | "disk_unsafe" | "device_missing" | "image_digest_mismatch" | "image_pull_failed" | "hypervisor_failed" | "guest_no_address" | "guest_no_login" | "wipe_not_proven" | "operation_not_found" | "operation_conflict" | "host_unreachable" | "host_replaced" | "host_key_mismatch" | "deadline_exceeded" | "overloaded" | "dependency_unavailable" | "internal" | "rate_limited";
+        "errors.ErrorReason": "unspecified" | "field_invalid" | "field_required" | "field_unknown" | "body_malformed" | "body_too_large" | "page_token_invalid" | "route_unknown" | "resume_token_invalid" | "resume_token_expired" | "idempotency_key_missing" | "idempotency_key_reused" | "credential_missing" | "credential_invalid" | "credential_expired" | "permission_denied" | "peer_not_allowed" | "enrolment_token_invalid" | "invitation_invalid" | "second_factor_required" | "allocation_not_found" | "node_not_found" | "slot_not_found" | "sku_unknown" | "image_unknown" | "region_unknown" | "project_unknown" | "discovery_not_found" | "not_found" | "gpu_count_not_allowed" | "image_not_active" | "image_not_compatible" | "region_disabled" | "quota" | "state_conflict" | "candidate_incomplete" | "candidate_blocked" | "discovery_stale" | "already_exists" | "etag_stale" | "project_suspended" | "project_closed" | "project_in_use" | "last_owner" | "report_stale" | "project_closing" | "termination_protected" | "no_capacity" | "fragmented" | "fabric_held" | "incomplete_slot" | "cleanup_blocked" | "hugepages_missing" | "node_draining" | "slot_unhealthy" | "slots_in_use" | "affinity" | "waiting_ahead" | "wait_expired" | "capacity_reserved" | "image_not_cached" | "node_vm_limit" | "disks_being_wiped" | "host_not_ready" | "lease_held" | "lease_required" | "lease_expired" | "fenced" | "disk_unsafe" | "device_missing" | "image_digest_mismatch" | "image_pull_failed" | "hypervisor_failed" | "guest_no_address" | "guest_no_login" | "wipe_not_proven" | "operation_not_found" | "operation_conflict" | "host_unreachable" | "host_replaced" | "host_key_mismatch" | "host_clock_skewed" | "deadline_exceeded" | "overloaded" | "dependency_unavailable" | "internal" | "rate_limited";
+        "events.DeleteWebhookResponse": Record<string, never>;
+        "events.ListOrganisationWebhooksResponse": {
+            webhooks?: components["schemas"]["events.Webhook"][];
+            next_page_token?: string;
+        };
+        "events.ListProjectWebhooksResponse": {
+            webhooks?: components["schemas"]["events.Webhook"][];
+            next_page_token?: string;
+        };
+        "events.ListWebhookDeliveriesResponse": {
+            deliveries?: components["schemas"]["events.WebhookDelivery"][];
+            next_page_token?: string;
+        };
+        /** @description Webhook is an HTTPS endpoint that events are delivered to. */
+        "events.Webhook": {
+            id?: string;
+            /** @description Whose events it gets: either this project's, */
+            project_id?: string;
+            /** @description or those of all projects of this organisation. */
+            organisation_id?: string;
+            url?: string;
+            /** @description Sorted; empty: all. */
+            event_types?: string[];
+            description?: string;
+            state?: components["schemas"]["events.WebhookState"];
+            /** @description Why it is disabled; empty while it is not. */
+            disable_reason?: string;
+            /** Format: date-time */
+            disable_time?: string;
+            /**
+             * Format: date-time
+             * @description Since when no delivery has succeeded and one at least has failed; absent otherwise.
+             */
+            failing_time?: string;
+            /** @description Signs deliveries. Only in the answer that made it. */
+            secret?: string;
+            /**
+             * Format: date-time
+             * @description Until when deliveries are signed with the secret before as well; absent: it has none.
+             */
+            previous_secret_expire_time?: string;
+            /** @description Principal who made it. */
+            creator?: string;
+            /** Format: date-time */
+            create_time?: string;
+            /** Format: date-time */
+            update_time?: string;
+            /** @description Changes with every change of a caller. */
+            etag?: string;
+        };
+        /** @description WebhookDelivery is one event for one webhook. */
+        "events.WebhookDelivery": {
+            /** @description The header webhook-id of every attempt. */
+            id?: string;
+            webhook_id?: string;
+            event_type?: string;
+            /** @description What the event is about: an allocation; of a ping the webhook itself. */
+            object_id?: string;
+            state?: components["schemas"]["events.WebhookDeliveryState"];
+            attempts?: number;
+            /** @description HTTP status of the last answer; 0: there was none. */
+            response_status?: number;
+            /** @description Why the last attempt failed; empty when it did not. */
+            error?: string;
+            /** Format: date-time */
+            create_time?: string;
+            /**
+             * Format: date-time
+             * @description Absent: not attempted yet.
+             */
+            last_attempt_time?: string;
+            /**
+             * Format: date-time
+             * @description Absent: there will be none.
+             */
+            next_attempt_time?: string;
+            /**
+             * Format: date-time
+             * @description Absent: it has not succeeded.
+             */
+            deliver_time?: string;
+        };
+        /**
+         * @description WebhookDeliveryState is how far a delivery is.
+         *     - `pending`: It is attempted until it succeeds or is too old.
+         * @enum {string}
+         */
+        "events.WebhookDeliveryState": "unspecified" | "pending" | "delivered" | "failed";
+        /**
+         * @description WebhookState says whether a webhook gets events.
+         * @enum {string}
+         */
+        "events.WebhookState": "unspecified" | "enabled" | "disabled";
         /** @description The `Status` type defines a logical error model that is suitable for different programming environments, including REST APIs and RPC APIs. It is used by [gRPC](https://github.com/grpc). Each `Status` message contains three pieces of data: error code, error message, and error details. You can find out more about this error model and how to work with it in the [API Design Guide](https://cloud.google.com/apis/design/errors). */
         "google.rpc.Status": {
             /**
@@ -4003,9 +4533,10 @@ export interface components {
          *     - `write`: Changes: launch, power, release, reservations, networks.
          *     - `terminal`: Terminals and their recordings.
          *     - `manage`: The project itself, its members, service accounts and keys.
+         *     - `scim`: SCIM for the organisation that the project is of: its people and groups at /scim/v2. Only an owner of the organisation makes such a key.
          * @enum {string}
          */
-        "identity.ApiKeyScope": "unspecified" | "read" | "billing" | "write" | "terminal" | "manage";
+        "identity.ApiKeyScope": "unspecified" | "read" | "billing" | "write" | "terminal" | "manage" | "scim";
         /** @description Caller is a registered principal as its token proves it. */
         "identity.Caller": {
             /** @description Stable name in audit trails, for example "user:alice". Empty: the identity is not registered; an invitation can register it. */
@@ -4043,6 +4574,7 @@ export interface components {
             state?: components["schemas"]["identity.TenantState"];
         };
         "identity.DeleteProjectSshKeyResponse": Record<string, never>;
+        "identity.DeleteScimGroupMappingResponse": Record<string, never>;
         "identity.DeleteServiceAccountResponse": Record<string, never>;
         "identity.DeleteSshKeyResponse": Record<string, never>;
         "identity.ExchangeApiKeyResponse": {
@@ -4121,6 +4653,10 @@ export interface components {
             projects?: components["schemas"]["identity.Project"][];
             next_page_token?: string;
         };
+        "identity.ListScimGroupsResponse": {
+            groups?: components["schemas"]["identity.ScimGroup"][];
+            next_page_token?: string;
+        };
         "identity.ListServiceAccountsResponse": {
             service_accounts?: components["schemas"]["identity.ServiceAccount"][];
             next_page_token?: string;
@@ -4148,6 +4684,8 @@ export interface components {
             etag?: string;
             /** @description The principal is disabled: it can do nothing. */
             disabled?: boolean;
+            /** @description The membership comes from a group of the organisation's identity provider: it is changed there. */
+            scim?: boolean;
         };
         /**
          * @description MemberRole is a role in an organisation, where it counts in all of its projects, or in one project. Of two roles in a project the stronger one counts; the strongest is first.
@@ -4249,6 +4787,61 @@ export interface components {
          * @enum {string}
          */
         "identity.Role": "unspecified" | "platform_admin";
+        /** @description ScimGroup is a group that the identity provider has sent. */
+        "identity.ScimGroup": {
+            id?: string;
+            display_name?: string;
+            /** @description The identity provider's own id; empty: it sent none. */
+            external_id?: string;
+            /** Format: int64 */
+            member_count?: string;
+            /** @description Without one the group gives nothing. */
+            mappings?: components["schemas"]["identity.ScimGroupMapping"][];
+            /** Format: date-time */
+            create_time?: string;
+            /** Format: date-time */
+            update_time?: string;
+        };
+        /** @description ScimGroupMapping gives the members of a group a role in a project. */
+        "identity.ScimGroupMapping": {
+            id?: string;
+            group_id?: string;
+            project_id?: string;
+            /** @description Slug of the project. */
+            project?: string;
+            role?: components["schemas"]["identity.MemberRole"];
+            /** @description Principal who made it. */
+            creator?: string;
+            /** Format: date-time */
+            create_time?: string;
+        };
+        /** @description ScimSettings says how people that SCIM registers sign in. */
+        "identity.ScimSettings": {
+            organisation_id?: string;
+            /** @description Exactly as in the tokens; empty: SCIM is not set up. */
+            issuer?: string;
+            subject_attribute?: components["schemas"]["identity.ScimSubjectAttribute"];
+            /**
+             * Format: int64
+             * @description SCIM users, active or not.
+             */
+            user_count?: string;
+            /** Format: int64 */
+            group_count?: string;
+            /** Format: date-time */
+            create_time?: string;
+            /** Format: date-time */
+            update_time?: string;
+            /** @description Changes with every change of the settings. */
+            etag?: string;
+        };
+        /**
+         * @description ScimSubjectAttribute is the attribute of a SCIM user that is the subject in the tokens of the issuer.
+         *     - `user_name`: userName.
+         *     - `external_id`: externalId.
+         * @enum {string}
+         */
+        "identity.ScimSubjectAttribute": "unspecified" | "user_name" | "external_id";
         /** @description ServiceAccount is a program of a project. */
         "identity.ServiceAccount": {
             id?: string;
@@ -4333,6 +4926,84 @@ export interface components {
             /** Format: date-time */
             verified_time?: string;
         };
+        "inventory.AgentRollout": {
+            id?: string;
+            /** @description As agents report it; empty for a rollback, whose nodes each have the version before. */
+            version?: string;
+            /** @description Of the package, "sha256:…"; empty for a rollback. */
+            digest?: string;
+            /**
+             * Format: int64
+             * @description Size of the package in bytes; 0 for a rollback.
+             */
+            size_bytes?: string;
+            state?: components["schemas"]["inventory.AgentRolloutState"];
+            /** @description Why it is in this state. */
+            state_reason?: string;
+            /** @description The rollout that is rolled back; empty for an update. */
+            rollback_of?: string;
+            /** @description More failed nodes than these pause the rollout. */
+            max_failures?: number;
+            /** @description Nodes that are updated at once. */
+            max_parallel?: number;
+            /** @description Time for one node from its turn to green readiness, in seconds. */
+            node_timeout_seconds?: number;
+            /** @description Number of the wave whose turn it is. */
+            current_wave?: number;
+            /** @description Empty in a list. */
+            waves?: components["schemas"]["inventory.AgentRolloutWave"][];
+            total_nodes?: number;
+            succeeded_nodes?: number;
+            failed_nodes?: number;
+            principal?: string;
+            /** @description Of the operator who began it. */
+            reason?: string;
+            /** Format: date-time */
+            create_time?: string;
+            /**
+             * Format: date-time
+             * @description Absent while it is not ended.
+             */
+            end_time?: string;
+            etag?: string;
+        };
+        "inventory.AgentRolloutNode": {
+            node_id?: string;
+            hostname?: string;
+            rack?: string;
+            state?: components["schemas"]["inventory.AgentRolloutNodeState"];
+            /** @description Why it is in this state, and what its host last said. */
+            reason?: string;
+            /** @description Version that it is brought to. */
+            version?: string;
+            /** @description Version before; empty until its turn. */
+            from_version?: string;
+            /** @description Version that its agent reports now. */
+            agent_version?: string;
+            /** Format: date-time */
+            start_time?: string;
+            /** Format: date-time */
+            end_time?: string;
+        };
+        /**
+         * @description AgentRolloutNodeState of one node of a rollout.
+         *     - `succeeded`: Its heartbeat names the version, and its readiness is as before or better.
+         *     - `skipped`: Left as it was: its host did not report, it was retired, or the rollout was aborted.
+         * @enum {string}
+         */
+        "inventory.AgentRolloutNodeState": "unspecified" | "pending" | "updating" | "succeeded" | "failed" | "skipped";
+        /**
+         * @description AgentRolloutState of a rollout.
+         *     - `paused`: By an operator, or because more nodes failed than the limit: see state_reason.
+         *     - `completed`: Every wave has ended.
+         * @enum {string}
+         */
+        "inventory.AgentRolloutState": "unspecified" | "running" | "paused" | "completed" | "aborted";
+        "inventory.AgentRolloutWave": {
+            /** @description From 1. */
+            number?: number;
+            nodes?: components["schemas"]["inventory.AgentRolloutNode"][];
+        };
         /** @description BindingComparison is one field of the bindings on both sides. */
         "inventory.BindingComparison": {
             /** @description Name in SlotBindings. */
@@ -4385,6 +5056,10 @@ export interface components {
             agent_address?: string;
             /** Format: date-time */
             enrol_time?: string;
+        };
+        "inventory.ListAgentRolloutsResponse": {
+            rollouts?: components["schemas"]["inventory.AgentRollout"][];
+            next_page_token?: string;
         };
         "inventory.ListNodeHistoryResponse": {
             entries?: components["schemas"]["inventory.NodeHistoryEntry"][];
@@ -5358,6 +6033,253 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
+    AgentRolloutAdminService_ListAgentRollouts: {
+        parameters: {
+            query?: {
+                /** @description Default 50, at most 500. */
+                page_size?: number;
+                page_token?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["inventory.ListAgentRolloutsResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    AgentRolloutAdminService_CreateAgentRollout: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description As the agent of the package reports it (its short commit). */
+                    version: string;
+                    /** @description Of the package in the hosts' approved source, "sha256:…". */
+                    digest: string;
+                    /**
+                     * Format: int64
+                     * @description Size of the package in bytes.
+                     */
+                    size_bytes: string;
+                    /** @description Empty: every enrolled node in service. */
+                    node_ids?: string[];
+                    /** @description The one node of the first wave; empty: the first by hostname. The second wave is the rest of its rack, the third all others. */
+                    first_node_id?: string;
+                    /** @description More failed nodes than these pause the rollout. */
+                    max_failures?: number;
+                    /** @description Nodes that are updated at once; 0: 10. At most 500. */
+                    max_parallel?: number;
+                    /** @description Time for one node from its turn to green readiness, in seconds; 0: 900. From 60 to 86400. */
+                    node_timeout_seconds?: number;
+                    /** @description For the other operators; at most 500 characters. */
+                    reason?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["inventory.AgentRollout"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    AgentRolloutAdminService_GetAgentRollout: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                rollout_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["inventory.AgentRollout"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    AgentRolloutAdminService_AbortAgentRollout: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                rollout_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /** @description Of the rollout that was read; another one makes the call fail with ABORTED. Empty: not checked. */
+                    etag?: string;
+                    /** @description For the other operators; at most 500 characters. */
+                    reason?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["inventory.AgentRollout"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    AgentRolloutAdminService_PauseAgentRollout: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                rollout_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /** @description Of the rollout that was read; another one makes the call fail with ABORTED. Empty: not checked. */
+                    etag?: string;
+                    /** @description For the other operators; at most 500 characters. */
+                    reason?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["inventory.AgentRollout"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    AgentRolloutAdminService_ResumeAgentRollout: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                rollout_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /** @description Of the rollout that was read; another one makes the call fail with ABORTED. Empty: not checked. */
+                    etag?: string;
+                    /** @description For the other operators; at most 500 characters. */
+                    reason?: string;
+                    /** @description Failed nodes get another turn. Without it they stay as they are. */
+                    retry_failed?: boolean;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["inventory.AgentRollout"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    AgentRolloutAdminService_RollbackAgentRollout: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                rollout_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /** @description Of the rollout that was read; another one makes the call fail with ABORTED. Empty: not checked. */
+                    etag?: string;
+                    /** @description For the other operators; at most 500 characters. */
+                    reason?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["inventory.AgentRollout"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
     AllocationAdminService_ListAllAllocations: {
         parameters: {
             query?: {
@@ -7259,6 +8181,44 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
+    ScimAdminService_PutScimSettings: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                organisation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description Exactly as in the tokens; the gateway must trust it. */
+                    issuer: string;
+                    /** @description Unspecified: userName. */
+                    subject_attribute?: components["schemas"]["identity.ScimSubjectAttribute"];
+                    /** @description Refused when the settings have changed since; empty: not checked. */
+                    etag?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.ScimSettings"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
     OrganisationAdminService_CloseOrganisation: {
         parameters: {
             query?: never;
@@ -8061,6 +9021,13 @@ export interface operations {
                     wait?: components["schemas"]["allocation.Wait"];
                     /** @description Names of kept keys: the caller's own, otherwise the project's. */
                     ssh_key_names?: string[];
+                    /** @description Refuse a release by the project. Not together with a release time. */
+                    termination_protection?: boolean;
+                    /**
+                     * Format: date-time
+                     * @description Release it then, also while it is queued; in the future.
+                     */
+                    auto_release_time?: string;
                 };
             };
         };
@@ -9108,6 +10075,189 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
+    ScimService_GetScimSettings: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                organisation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.ScimSettings"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    ScimService_ListScimGroups: {
+        parameters: {
+            query?: {
+                /** @description Default 50, at most 500. */
+                page_size?: number;
+                page_token?: string;
+            };
+            header?: never;
+            path: {
+                organisation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.ListScimGroupsResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    ScimService_CreateScimGroupMapping: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                organisation_id: string;
+                group_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description A project of the organisation. */
+                    target_project_id: string;
+                    role: components["schemas"]["identity.MemberRole"];
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.ScimGroupMapping"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    ScimService_DeleteScimGroupMapping: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                organisation_id: string;
+                group_id: string;
+                mapping_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.DeleteScimGroupMappingResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    WebhookService_ListOrganisationWebhooks: {
+        parameters: {
+            query?: {
+                /** @description Default 50, at most 500. */
+                page_size?: number;
+                page_token?: string;
+            };
+            header?: never;
+            path: {
+                organisation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["events.ListOrganisationWebhooksResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    WebhookService_CreateOrganisationWebhook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                organisation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description Begins with https://, at most 2000 bytes, without user, password and fragment. It has to resolve to public addresses. */
+                    url: string;
+                    /** @description Left out, or "*": all. */
+                    event_types?: string[];
+                    /** @description At most 500 characters. */
+                    description?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["events.Webhook"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
     ProjectNetworkService_GetProjectNetwork: {
         parameters: {
             query?: {
@@ -9891,6 +11041,72 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
+    WebhookService_ListProjectWebhooks: {
+        parameters: {
+            query?: {
+                /** @description Default 50, at most 500. */
+                page_size?: number;
+                page_token?: string;
+            };
+            header?: never;
+            path: {
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["events.ListProjectWebhooksResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    WebhookService_CreateProjectWebhook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description Begins with https://, at most 2000 bytes, without user, password and fragment. It has to resolve to public addresses. */
+                    url: string;
+                    /** @description Left out, or "*": all. */
+                    event_types?: string[];
+                    /** @description At most 500 characters. */
+                    description?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["events.Webhook"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
     ProjectService_CloseProject: {
         parameters: {
             query?: never;
@@ -10208,6 +11424,229 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["billing.ListUsageResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    WebhookService_GetWebhook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["events.Webhook"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    WebhookService_DeleteWebhook: {
+        parameters: {
+            query?: {
+                /** @description Refused with ETAG_STALE when the webhook has another one by now. */
+                etag?: string;
+            };
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["events.DeleteWebhookResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    WebhookService_UpdateWebhook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /** @description As in CreateProjectWebhook. */
+                    url?: string;
+                    /** @description Left out: unchanged; "*": all. */
+                    event_types?: string[];
+                    /** @description At most 500 characters. */
+                    description?: string;
+                    /** @description True ends its deliveries, false begins anew with the next event. */
+                    disabled?: boolean;
+                    /** @description Refused with ETAG_STALE when the webhook has another one by now. */
+                    etag?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["events.Webhook"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    WebhookService_ListWebhookDeliveries: {
+        parameters: {
+            query?: {
+                /** @description Left out: all. */
+                state?: components["schemas"]["events.WebhookDeliveryState"];
+                /** @description Default 50, at most 500. */
+                page_size?: number;
+                page_token?: string;
+            };
+            header?: never;
+            path: {
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["events.ListWebhookDeliveriesResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    WebhookService_RedeliverWebhookDelivery: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                webhook_id: string;
+                delivery_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": Record<string, never>;
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["events.WebhookDelivery"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    WebhookService_PingWebhook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": Record<string, never>;
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["events.WebhookDelivery"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    WebhookService_RotateWebhookSecret: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /** @description How long deliveries are signed with the old secret as well, at most 7 days; left out: one day. */
+                    overlap?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["events.Webhook"];
                 };
             };
             default: components["responses"]["Error"];

@@ -129,7 +129,12 @@ impl Redis {
     }
 
     fn configure(&self) -> Result<()> {
-        let password = hex::encode(uuid::Uuid::new_v4().as_bytes());
+        // who has read the URL finds a server that was restarted
+        let password = self
+            .url()
+            .ok()
+            .and_then(|url| password_of(&url).map(str::to_owned))
+            .unwrap_or_else(|| hex::encode(uuid::Uuid::new_v4().as_bytes()));
         let settings = format!(
             "bind 127.0.0.1\nport {}\nprotected-mode yes\nrequirepass {password}\nsave \"\"\nappendonly no\n\
              daemonize no\nmaxmemory 256mb\nmaxmemory-policy allkeys-lru\n",
@@ -147,11 +152,7 @@ impl Redis {
 
     fn command(&self, arguments: &[&str]) -> Result<String> {
         let url = self.url()?;
-        let password = url
-            .trim_start_matches("redis://:")
-            .split('@')
-            .next()
-            .unwrap_or_default();
+        let password = password_of(&url).unwrap_or_default();
         process::output(
             Command::new("redis-cli")
                 // by environment: arguments are readable by every user of the machine
@@ -160,6 +161,11 @@ impl Redis {
                 .args(arguments),
         )
     }
+}
+
+fn password_of(url: &str) -> Option<&str> {
+    let (password, _) = url.strip_prefix("redis://:")?.split_once('@')?;
+    Some(password)
 }
 
 /// A Redis of its own for one test. Ended with the value.
@@ -226,10 +232,12 @@ mod tests {
         redis.server().flush().unwrap();
         assert_eq!(redis.server().command(&["DBSIZE"]).unwrap().trim(), "0");
         let first = redis.server().running().unwrap();
+        let url = redis.url();
         redis.server().stop();
         assert!(!first.alive());
         let second = redis.server().start().unwrap();
         assert_ne!(first, second);
+        assert_eq!(redis.url(), url);
         drop(redis);
         assert!(!second.alive());
     }

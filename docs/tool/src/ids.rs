@@ -91,10 +91,19 @@ pub fn mentioned(text: &str) -> Vec<Id> {
 
 /// What a comment says is missing of a requirement that is only partly there: `partly A-12: what is missing`.
 pub fn partly(comment: &str) -> Option<(Id, &str)> {
-    let rest = comment.trim_start().strip_prefix("partly ")?;
+    reason(comment, "partly ")
+}
+
+/// Why a page says that a requirement is deliberately not built: `not built A-12: why`.
+pub fn not_built(item: &str) -> Option<(Id, &str)> {
+    reason(item, "not built ")
+}
+
+fn reason<'a>(text: &'a str, mark: &str) -> Option<(Id, &'a str)> {
+    let rest = text.trim_start().strip_prefix(mark)?;
     let (id, length) = leading(rest)?;
-    let missing = rest[length..].strip_prefix(':')?.trim();
-    (!missing.is_empty()).then_some((id, missing))
+    let reason = rest[length..].strip_prefix(':')?.trim();
+    (!reason.is_empty()).then_some((id, reason))
 }
 
 /// The id that `text` starts with, and its length.
@@ -131,6 +140,9 @@ mod tests {
         ] {
             assert_eq!(known(other), None, "{other}");
         }
+        let not_built = not_built("not built L-12: nobody needs it");
+        assert_eq!(not_built.map(|(id, _)| id), Id::parse("L-12"));
+        assert_eq!(super::not_built("partly L-12: x"), None);
     }
 
     fn names(ids: &[Id]) -> String {

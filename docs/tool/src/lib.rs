@@ -2,7 +2,7 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`traceability`] | `docs/traceability.md`: requirement to tests and code, from [`requirements`] and [`scan`] |
+//! | [`traceability`] | `docs/traceability.md`: requirement to tests, code and pages, from [`requirements`], [`scan`] and [`pages`] |
 //! | [`reference`] | `docs/reference/`: APIs and error reasons from the contract, settings and data model from the sources |
 //! | [`links`] | relative links, anchors and the summary |
 //! | [`claims`] | files, tests and `make` targets that a page names |
@@ -15,6 +15,7 @@ pub mod ids;
 pub mod links;
 pub mod markdown;
 pub mod page;
+pub mod pages;
 pub mod reference;
 pub mod requirements;
 pub mod scan;

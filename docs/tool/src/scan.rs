@@ -120,10 +120,13 @@ enum Language {
 }
 
 fn language(path: &Path) -> Option<Language> {
+    if path.file_name()? == "Makefile" {
+        return Some(Language::Shell);
+    }
     match path.extension()?.to_str()? {
         "rs" => Some(Language::Rust),
         "sql" => Some(Language::Sql),
-        "sh" => Some(Language::Shell),
+        "sh" | "service" => Some(Language::Shell),
         "proto" => Some(Language::Proto),
         "ts" | "tsx" | "mjs" => Some(Language::TypeScript),
         _ => None,
@@ -472,6 +475,8 @@ pub fn code() {}
                 "// A-01\ntry {\n  await test(\"h_04_is_shown\", async () => {\n    page.on(); // A-02\n  });\n}\n",
                 "A-02 h_04_is_shown|H-04 h_04_is_shown",
             ),
+            ("d/x.service", "# A-01\n[Unit]\n", "A-01"),
+            ("Makefile", "# A-01\nup: a\n\ttrue\n", "A-01"),
             ("c/x.txt", "A-01", ""),
         ] {
             let separator = if expected.contains('|') { "|" } else { " " };

@@ -1,4 +1,4 @@
-//! `docs/traceability.md`: which test and which code stands behind each requirement.
+//! `docs/traceability.md`: which test, which code and which page stands behind each requirement.
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -7,6 +7,7 @@ use crate::Result;
 use crate::ids::Id;
 use crate::markdown::cell;
 use crate::page::Page;
+use crate::pages::{self, Named, NotBuilt};
 use crate::requirements::{self, Requirement};
 use crate::scan::{self, Found};
 
@@ -49,15 +50,29 @@ enum Cover {
     Test,
     Partly,
     CodeOnly,
+    PageOnly,
+    NotBuilt,
     Nothing,
 }
 
-/// What names one requirement: test names by file, and files of code.
+const COVERS: usize = 6;
+
+/// All that is said of requirements.
+#[derive(Default)]
+struct Said {
+    sources: Found,
+    named: Vec<Named>,
+    not_built: Vec<NotBuilt>,
+}
+
+/// What names one requirement: test names by file, files of code, pages.
 #[derive(Default)]
 struct Places<'a> {
     tests: BTreeMap<&'a str, Vec<&'a str>>,
     code: Vec<&'a str>,
+    pages: Vec<&'a str>,
     missing: Vec<&'a str>,
+    not_built: Vec<&'a str>,
 }
 
 impl Places<'_> {
@@ -65,10 +80,16 @@ impl Places<'_> {
         if !self.missing.is_empty() {
             return Cover::Partly;
         }
-        match (self.tests.is_empty(), self.code.is_empty()) {
-            (false, _) => Cover::Test,
-            (true, false) => Cover::CodeOnly,
-            (true, true) => Cover::Nothing,
+        if !self.tests.is_empty() {
+            Cover::Test
+        } else if !self.code.is_empty() {
+            Cover::CodeOnly
+        } else if !self.not_built.is_empty() {
+            Cover::NotBuilt
+        } else if !self.pages.is_empty() {
+            Cover::PageOnly
+        } else {
+            Cover::Nothing
         }
     }
 }
@@ -79,28 +100,39 @@ impl Places<'_> {
 /// An unreadable file or a malformed requirement list.
 pub fn page(root: &Path) -> Result<(Page, String)> {
     let requirements = requirements::parse(&crate::read(&root.join(requirements::PATH))?)?;
-    let found = scan::tree(root)?;
+    let (named, not_built) = pages::tree(root)?;
+    let said = Said {
+        sources: scan::tree(root)?,
+        named,
+        not_built,
+    };
     Ok((
         Page {
             path: PATH.to_owned(),
-            text: render(&requirements, &found),
+            text: render(&requirements, &said),
         },
-        summary(&requirements, &found),
+        summary(&requirements, &said),
     ))
 }
 
-fn places(found: &Found) -> BTreeMap<Id, Places<'_>> {
+fn places(said: &Said) -> BTreeMap<Id, Places<'_>> {
     let mut all: BTreeMap<Id, Places<'_>> = BTreeMap::new();
-    for mention in &found.mentions {
+    for mention in &said.sources.mentions {
         let places = all.entry(mention.id).or_default();
         match &mention.test {
             Some(test) => places.tests.entry(&mention.file).or_default().push(test),
             None => places.code.push(&mention.file),
         }
     }
-    for partly in &found.partly {
+    for partly in &said.sources.partly {
         let places = all.entry(partly.id).or_default();
         places.missing.push(&partly.missing);
+    }
+    for named in &said.named {
+        all.entry(named.id).or_default().pages.push(&named.page);
+    }
+    for one in &said.not_built {
+        all.entry(one.id).or_default().not_built.push(&one.why);
     }
     all
 }
@@ -108,8 +140,8 @@ fn places(found: &Found) -> BTreeMap<Id, Places<'_>> {
 fn count<'a>(
     requirements: impl Iterator<Item = &'a Requirement>,
     places: &BTreeMap<Id, Places<'_>>,
-) -> [usize; 4] {
-    let mut counts = [0; 4];
+) -> [usize; COVERS] {
+    let mut counts = [0; COVERS];
     for requirement in requirements {
         let cover = places
             .get(&requirement.id)
@@ -126,49 +158,48 @@ fn of_group<'a>(
     requirements.iter().filter(move |r| r.id.group() == group)
 }
 
-fn summary(requirements: &[Requirement], found: &Found) -> String {
-    let places = places(found);
+fn summary(requirements: &[Requirement], said: &Said) -> String {
+    let places = places(said);
     let others = requirements.iter().filter(|r| r.id.group() != "INC");
     let mut text = String::new();
-    for (name, [test, partly, code, nothing]) in [
+    for (name, [test, partly, code, page, not_built, nothing]) in [
         ("INC", count(of_group(requirements, "INC"), &places)),
         ("others", count(others, &places)),
     ] {
         let _ = writeln!(
             text,
-            "{name}: {test} with a test, {partly} partly, {code} code only, {nothing} nothing"
+            "{name}: {test} with a test, {partly} partly, {code} code only, {page} a page only, {not_built} not built by decision, {nothing} nothing"
         );
     }
     let known: Vec<Id> = requirements.iter().map(|r| r.id).collect();
-    for mention in found.mentions.iter().filter(|m| !known.contains(&m.id)) {
-        let _ = writeln!(
-            text,
-            "warning: {} names {}, which is not in the list",
-            mention.file, mention.id
-        );
+    let sources = said.sources.mentions.iter().map(|it| (&it.file, it.id));
+    let pages = said.named.iter().map(|it| (&it.page, it.id));
+    for (file, id) in sources.chain(pages).filter(|(_, id)| !known.contains(id)) {
+        let _ = writeln!(text, "warning: {file} names {id}, which is not in the list");
     }
     text
 }
 
-fn render(requirements: &[Requirement], found: &Found) -> String {
-    let places = places(found);
+fn render(requirements: &[Requirement], said: &Said) -> String {
+    let places = places(said);
     let mut page = String::from(
         "# Traceability\n\n\
          Generated by `gpuaas-docs traceability` from the sources; do not edit.\n\n\
          Each line of the [requirement list](requirements.md) with what stands behind it. *Tests* are tests whose \
          name starts with the id (`inc_12_…`) or whose comment names it; *code* are files with a comment that names \
-         it. Tests that `make test` leaves out stand with the command that runs them. A line without either is not \
-         there yet, or is there without saying so. Of a line that is *partly* there, whatever tests it has, a comment \
-         `partly A-12: …` says what is missing. Incidents come first.\n\n\
+         it. Tests that `make test` leaves out stand with the command that runs them. *Pages* are the hand-written pages \
+         that name the id: they describe or decide the line, and say themselves whether it is built. A line without any \
+         is not there yet, or is there without saying so. Of a line that is *partly* there, whatever tests it has, a \
+         comment `partly A-12: …` says what is missing; of a line that is deliberately *not built*, the item \
+         `not built A-12: …` of a page says why. Incidents come first.\n\n\
          ## Counts\n\n\
-         | group | lines | with a test | partly | code only | nothing |\n|---|--:|--:|--:|--:|--:|\n",
+         | group | lines | with a test | partly | code only | page only | not built | nothing |\n\
+         |---|--:|--:|--:|--:|--:|--:|--:|\n",
     );
-    let mut row = |name: &str, [test, partly, code, nothing]: [usize; 4]| {
-        let _ = writeln!(
-            page,
-            "| {name} | {} | {test} | {partly} | {code} | {nothing} |",
-            test + partly + code + nothing
-        );
+    let mut row = |name: &str, counts: [usize; COVERS]| {
+        let counted = counts.map(|count| count.to_string()).join(" | ");
+        let lines: usize = counts.iter().sum();
+        let _ = writeln!(page, "| {name} | {lines} | {counted} |");
     };
     for (group, title) in TITLES {
         row(
@@ -187,16 +218,24 @@ fn render(requirements: &[Requirement], found: &Found) -> String {
     for (group, title) in TITLES {
         let _ = write!(
             page,
-            "\n## {group}: {title}\n\n| id | requirement | tests | code | partly: missing is |\n|---|---|---|---|---|\n"
+            "\n## {group}: {title}\n\n| id | requirement | tests | code | pages | what is missing |\n|---|---|---|---|---|---|\n"
         );
         for requirement in of_group(requirements, group) {
-            let (tests, code, missing) = places
-                .get(&requirement.id)
-                .map(|places| (tests(places), code(places), missing(places)))
-                .unwrap_or_default();
+            let of_line = places.get(&requirement.id).map_or_else(
+                || " |  |  | ".to_owned(),
+                |places| {
+                    [
+                        tests(places),
+                        files(&places.code),
+                        files(&places.pages),
+                        missing(places),
+                    ]
+                    .join(" | ")
+                },
+            );
             let _ = writeln!(
                 page,
-                "| {} | {} | {tests} | {code} | {missing} |",
+                "| {} | {} | {of_line} |",
                 requirement.id,
                 cell(&requirements::short(&requirement.text, TEXT)),
             );
@@ -221,14 +260,16 @@ fn tests(places: &Places<'_>) -> String {
     files.collect::<Vec<_>>().join("<br>")
 }
 
-fn code(places: &Places<'_>) -> String {
-    let files = places.code.iter().map(|file| format!("`{file}`"));
+fn files(files: &[&str]) -> String {
+    let files = files.iter().map(|file| format!("`{file}`"));
     files.collect::<Vec<_>>().join("<br>")
 }
 
 fn missing(places: &Places<'_>) -> String {
     let missing = places.missing.iter().map(|text| cell(text));
-    missing.collect::<Vec<_>>().join("<br>")
+    let not_built = places.not_built.iter();
+    let not_built = not_built.map(|why| format!("not built: {}", cell(why)));
+    missing.chain(not_built).collect::<Vec<_>>().join("<br>")
 }
 
 #[cfg(test)]
@@ -238,14 +279,20 @@ mod tests {
 
     const LIST: &str = "- INC-01: (told) One. [000]\n- INC-02: (told) Two | three. [000]\n- A-01: Four. [000]\n- A-02: Five. [001]\n";
 
-    fn found() -> Found {
+    fn found() -> Said {
         let mut mentions = scan::source(
             "tests/tests/it/x.rs",
             "#[test]\nfn inc_01_one() {\n}\n#[test]\nfn inc_01_two() {\n}\n",
         );
         mentions.extend(scan::source("gateway/src/a.rs", "//! A-01 and A-99.\n"));
-        let partly = Vec::new();
-        Found { mentions, partly }
+        of_sources(mentions, Vec::new())
+    }
+
+    fn of_sources(mentions: Vec<scan::Mention>, partly: Vec<scan::Partly>) -> Said {
+        Said {
+            sources: Found { mentions, partly },
+            ..Said::default()
+        }
     }
 
     fn list() -> Vec<Requirement> {
@@ -261,12 +308,12 @@ mod tests {
     fn rows_show_tests_and_code() {
         let page = render(&list(), &found());
         for line in [
-            "| INC-01 | One. | `tests/tests/it/x.rs`: `inc_01_one`, `inc_01_two` |  |  |",
-            "| INC-02 | Two \\| three. |  |  |  |",
-            "| A-01 | Four. |  | `gateway/src/a.rs` |  |",
-            "| [INC](#inc-incidents) Incidents | 2 | 1 | 0 | 0 | 1 |",
-            "| all but INC | 2 | 0 | 0 | 1 | 1 |",
-            "| all | 4 | 1 | 0 | 1 | 2 |",
+            "| INC-01 | One. | `tests/tests/it/x.rs`: `inc_01_one`, `inc_01_two` |  |  |  |",
+            "| INC-02 | Two \\| three. |  |  |  |  |",
+            "| A-01 | Four. |  | `gateway/src/a.rs` |  |  |",
+            "| [INC](#inc-incidents) Incidents | 2 | 1 | 0 | 0 | 0 | 0 | 1 |",
+            "| all but INC | 2 | 0 | 0 | 1 | 0 | 0 | 1 |",
+            "| all | 4 | 1 | 0 | 1 | 0 | 0 | 2 |",
         ] {
             has(&page, line);
         }
@@ -277,16 +324,50 @@ mod tests {
     #[test]
     fn what_is_missing_makes_a_line_partly_there_whatever_tests_it() {
         let text = "/// partly A-01: no page\n#[test]\nfn it_half_holds() {\n}\n";
-        let found = Found {
-            mentions: scan::source("gateway/tests/it/x.rs", text),
-            partly: scan::partly("gateway/tests/it/x.rs", text),
-        };
-        let page = render(&list(), &found);
+        let said = of_sources(
+            scan::source("gateway/tests/it/x.rs", text),
+            scan::partly("gateway/tests/it/x.rs", text),
+        );
+        let page = render(&list(), &said);
         has(
             &page,
-            "| A-01 | Four. | `gateway/tests/it/x.rs`: `it_half_holds` |  | no page |",
+            "| A-01 | Four. | `gateway/tests/it/x.rs`: `it_half_holds` |  |  | no page |",
         );
-        has(&page, "| all but INC | 2 | 0 | 1 | 0 | 1 |");
+        has(&page, "| all but INC | 2 | 0 | 1 | 0 | 0 | 0 | 1 |");
+    }
+
+    #[test]
+    fn a_page_is_shown_and_what_is_not_built_says_why() {
+        let id = |text| Id::parse(text).expect("an id");
+        let page = "docs/decisions.md".to_owned();
+        let named = ["INC-01", "INC-02", "A-01", "A-02"].map(|text| Named {
+            id: id(text),
+            page: page.clone(),
+        });
+        let not_built = ["INC-01", "A-02"].map(|text| NotBuilt {
+            id: id(text),
+            why: "nobody needs it".to_owned(),
+        });
+        let said = Said {
+            named: named.into(),
+            not_built: not_built.into(),
+            ..found()
+        };
+        let page = render(&list(), &said);
+        let two = "`inc_01_one`, `inc_01_two`";
+        for line in [
+            // what a test holds is not taken back by a page
+            &format!(
+                "| INC-01 | One. | `tests/tests/it/x.rs`: {two} |  | `docs/decisions.md` | not built: nobody needs it |"
+            ),
+            "| INC-02 | Two \\| three. |  |  | `docs/decisions.md` |  |",
+            "| A-01 | Four. |  | `gateway/src/a.rs` | `docs/decisions.md` |  |",
+            "| A-02 | Five. |  |  | `docs/decisions.md` | not built: nobody needs it |",
+            "| [INC](#inc-incidents) Incidents | 2 | 1 | 0 | 0 | 1 | 0 | 0 |",
+            "| all but INC | 2 | 0 | 0 | 1 | 0 | 1 | 0 |",
+        ] {
+            has(&page, line);
+        }
     }
 
     #[test]
@@ -298,11 +379,10 @@ mod tests {
             ("tests/tests/it/x.rs", ""),
         ] {
             let mentions = scan::source(file, text);
-            let partly = Vec::new();
-            let page = render(&list(), &Found { mentions, partly });
+            let page = render(&list(), &of_sources(mentions, Vec::new()));
             has(
                 &page,
-                &format!("| A-01 | Four. | `{file}`{run_by}: `a_01_holds` |  |  |"),
+                &format!("| A-01 | Four. | `{file}`{run_by}: `a_01_holds` |  |  |  |"),
             );
         }
     }
@@ -311,7 +391,9 @@ mod tests {
     fn unknown_ids_are_warned_of() {
         assert_eq!(
             summary(&list(), &found()),
-            "INC: 1 with a test, 0 partly, 0 code only, 1 nothing\nothers: 0 with a test, 0 partly, 1 code only, 1 nothing\nwarning: gateway/src/a.rs names A-99, which is not in the list\n"
+            "INC: 1 with a test, 0 partly, 0 code only, 0 a page only, 0 not built by decision, 1 nothing\n\
+             others: 0 with a test, 0 partly, 1 code only, 0 a page only, 0 not built by decision, 1 nothing\n\
+             warning: gateway/src/a.rs names A-99, which is not in the list\n"
         );
     }
 

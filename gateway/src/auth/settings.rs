@@ -7,6 +7,17 @@ use url::Url;
 
 use super::keys::RefreshSettings;
 
+/// The claim by which an issuer names somebody for good. Claims that somebody else may get one day are not offered.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum SubjectClaim {
+    /// `sub`, as OpenID Connect has it.
+    #[default]
+    Sub,
+    /// `oid`, the object id of Entra ID, whose `sub` is another one for each client.
+    Oid,
+}
+
 /// One trusted issuer.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -17,6 +28,9 @@ pub struct IssuerSettings {
     pub audience: String,
     /// Accepted signature algorithms, for example `["RS256"]`. Symmetric ones are refused.
     pub algorithms: Vec<String>,
+    /// The claim that says who somebody is: `sub`, or `oid` for Entra ID, which is what its SCIM can send, too.
+    #[serde(default)]
+    pub subject_claim: SubjectClaim,
     /// Key set in a file.
     pub jwks_file: Option<PathBuf>,
     /// Address of the key set; https, or http on loopback.
@@ -73,6 +87,7 @@ impl Default for IssuerSettings {
             issuer: String::new(),
             audience: String::new(),
             algorithms: Vec::new(),
+            subject_claim: SubjectClaim::default(),
             jwks_file: None,
             jwks_url: None,
             jwks_refresh: RefreshSettings::default(),

@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::dev_issuer::DevIssuer;
 use super::keys::{Fetches, KeySource, KeysError};
-pub use super::settings::IssuerSettings;
+pub use super::settings::{IssuerSettings, SubjectClaim};
 use crate::error::ApiError;
 
 /// Clocks may differ by this much, in seconds.
@@ -74,6 +74,7 @@ pub(super) struct Issuer {
     /// What principals are registered with.
     pub(super) name: String,
     audience: String,
+    subject_claim: SubjectClaim,
     algorithms: Vec<Algorithm>,
     keys: KeySource,
     /// Who a logout token may be for.
@@ -123,6 +124,7 @@ struct Unverified {
 #[derive(Deserialize)]
 struct Verified {
     sub: String,
+    oid: Option<String>,
     exp: f64,
     #[serde(default)]
     iat: f64,
@@ -190,6 +192,7 @@ impl Verifier {
             let embedded = Issuer {
                 name: dev.issuer().to_owned(),
                 audience: dev.audience().to_owned(),
+                subject_claim: SubjectClaim::Sub,
                 algorithms: vec![Algorithm::EdDSA],
                 keys: KeySource::fixed(dev.key_set()),
                 clients: Vec::new(),
@@ -208,6 +211,11 @@ impl Verifier {
             }
         }
         Ok(Self { issuers })
+    }
+
+    /// Whether tokens of an issuer are accepted.
+    pub fn trusts(&self, issuer: &str) -> bool {
+        self.issuers.values().any(|known| known.name == issuer)
     }
 
     /// Checks a token.
@@ -239,7 +247,11 @@ impl Verifier {
                 _ => invalid("its signature or claims are wrong"),
             },
         )?;
-        let claims = verified.claims;
+        let mut claims = verified.claims;
+        if issuer.subject_claim == SubjectClaim::Oid {
+            let oid = claims.oid.take();
+            claims.sub = oid.ok_or_else(|| invalid("it lacks the claim oid"))?;
+        }
         if claims.sub.is_empty() {
             return Err(invalid("its subject is empty"));
         }
@@ -365,6 +377,7 @@ fn open(settings: &IssuerSettings, meter: &Meter) -> Result<Issuer, IssuerError>
     Ok(Issuer {
         name: settings.issuer.clone(),
         audience: settings.audience.clone(),
+        subject_claim: settings.subject_claim,
         algorithms,
         keys,
         clients: settings.clients().cloned().collect(),

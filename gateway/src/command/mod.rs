@@ -1,4 +1,4 @@
-//! The subcommands beside serving: print the document, seed the first rows, sign a development token.
+//! The subcommands beside serving: print the documents, seed the first rows, sign a development token.
 mod bootstrap;
 mod token;
 
@@ -41,6 +41,8 @@ impl ConfigFlags {
 enum Command {
     /// Print the OpenAPI document of the API.
     Openapi,
+    /// Print the AsyncAPI document of what webhooks deliver.
+    Asyncapi,
     /// Create organisation, project, an administrator and a user, and write their development tokens to files.
     /// Repeating it changes nothing.
     Bootstrap(bootstrap::Flags),
@@ -53,7 +55,8 @@ pub fn run() -> Option<ExitCode> {
     let cli = Cli::parse();
     let command = cli.command?;
     let outcome = match command {
-        Command::Openapi => openapi(),
+        Command::Openapi => print(crate::openapi_text()),
+        Command::Asyncapi => print(crate::asyncapi_text()),
         Command::Bootstrap(flags) => block_on(bootstrap::run(&cli.flags, &flags)),
         Command::Token(flags) => block_on(token::run(&cli.flags, &flags)),
     };
@@ -73,7 +76,7 @@ fn block_on(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()
         .block_on(work)
 }
 
-fn openapi() -> anyhow::Result<()> {
-    println!("{}", crate::openapi_text()?);
+fn print(document: anyhow::Result<String>) -> anyhow::Result<()> {
+    println!("{}", document?);
     Ok(())
 }

@@ -110,7 +110,7 @@ pub fn service_of(package: &str) -> Option<&'static str> {
         "gpuaas.images.v1" => "image-catalog",
         "gpuaas.terminal.v1" => "terminal-gateway",
         "gpuaas.billing.v1" => "billing",
-        "gpuaas.identity.v1" | "gpuaas.audit.v1" => crate::identity::SERVICE,
+        "gpuaas.identity.v1" | "gpuaas.audit.v1" | "gpuaas.events.v1" => crate::identity::SERVICE,
         _ => return None,
     })
 }

@@ -16,6 +16,7 @@ use super::answer::keep;
 use super::authorize::{authorize, record_refusal, refuse};
 use super::headers;
 use super::peer::Peer;
+use super::rates::{Standing, Tenant, class_of};
 use super::reach::{Outgoing, reach};
 use super::shares::Share;
 use super::stream::{Subscriber, respond, resume};
@@ -46,13 +47,25 @@ pub struct Served {
     pub principal: String,
     /// Reason of a refusal; empty on success.
     pub reason: String,
+    /// What is left of the caller's rates, once the request was counted.
+    pub standing: Option<Standing>,
 }
 
 /// What a request holds until its answer is taken, for until then the answer lies in memory.
 #[derive(Debug, Default)]
-struct Held {
-    of_peer: Option<Share<Peer>>,
-    place: Option<Place>,
+pub struct Held {
+    /// A part of its peer's share, from its head on.
+    pub of_peer: Option<Share<Peer>>,
+    /// Its own place, once its body is there.
+    pub place: Option<Place>,
+}
+
+impl Held {
+    /// The answer, which gives all of it back when it is taken, or nobody wants it any more.
+    #[must_use]
+    pub fn until_taken(self, response: Response) -> Response {
+        response.map(|body| keep(body, self))
+    }
 }
 
 /// Serves one request below `/api/`.
@@ -62,14 +75,18 @@ pub async fn serve(app: &App, parts: &request::Parts, body: Body, request_id: &s
         route: String::new(),
         principal: String::new(),
         reason: String::new(),
+        standing: None,
     };
     let mut held = Held::default();
     let answer = try_serve(app, parts, body, request_id, (&mut served, &mut held)).await;
-    let response = answer.unwrap_or_else(|error| {
+    let mut response = answer.unwrap_or_else(|error| {
         error.reason().clone_into(&mut served.reason);
         error.into_response(request_id)
     });
-    served.response = response.map(|body| keep(body, held));
+    if let Some(standing) = served.standing.take() {
+        standing.put(response.headers_mut());
+    }
+    served.response = held.until_taken(response);
     served
 }
 
@@ -108,6 +125,10 @@ async fn try_serve(
     if mutation && idempotency_key.is_none() && !validate_only(&message) {
         return Err(headers::idempotency_key_missing());
     }
+    let tenant = Tenant::of(&session.principal, &message);
+    let name = &session.principal.name;
+    let counted = app.rates.count(class_of(route, &message), name, tenant);
+    served.standing = counted.await?;
 
     let call = identity::call::Call {
         app,
@@ -123,7 +144,7 @@ async fn try_serve(
         }
         return Ok(written(&answer?));
     }
-    launch::prepare(&call, &mut message).await?;
+    launch::prepare(&call, &grant, &mut message).await?;
     let outgoing = Outgoing {
         app,
         route,
@@ -291,8 +312,22 @@ pub async fn read_body(
     body: Body,
     timeout: Duration,
 ) -> Result<Bytes, ApiError> {
-    let malformed =
-        |message: &str| ApiError::new(Code::InvalidArgument, ErrorReason::BodyMalformed, message);
+    let collected = collect(body, timeout).await?;
+    // a browser form cannot send this type without asking first, so a foreign page cannot post for a user
+    if !collected.is_empty() && !is_json(headers) {
+        return Err(
+            malformed("The body must be sent as Content-Type: application/json.")
+                .http(StatusCode::UNSUPPORTED_MEDIA_TYPE),
+        );
+    }
+    Ok(collected)
+}
+
+/// The whole body, of limited size.
+///
+/// # Errors
+/// `BODY_MALFORMED`, `BODY_TOO_LARGE`; not there within the time.
+pub async fn collect(body: Body, timeout: Duration) -> Result<Bytes, ApiError> {
     let collected = tokio::time::timeout(timeout, Limited::new(body, MAX_BODY_BYTES).collect())
         .await
         .map_err(|_| {
@@ -311,14 +346,11 @@ pub async fn read_body(
             }
         })?
         .to_bytes();
-    // a browser form cannot send this type without asking first, so a foreign page cannot post for a user
-    if !collected.is_empty() && !is_json(headers) {
-        return Err(
-            malformed("The body must be sent as Content-Type: application/json.")
-                .http(StatusCode::UNSUPPORTED_MEDIA_TYPE),
-        );
-    }
     Ok(collected)
+}
+
+fn malformed(message: &str) -> ApiError {
+    ApiError::new(Code::InvalidArgument, ErrorReason::BodyMalformed, message)
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

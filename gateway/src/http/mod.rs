@@ -8,6 +8,7 @@ pub mod listener;
 pub mod metrics;
 pub mod peer;
 mod piece;
+pub mod rates;
 mod reach;
 pub(crate) mod shares;
 pub mod stream;

@@ -17,7 +17,7 @@ use super::service_accounts::{account_unknown, found as found_account};
 use super::{parse, wire};
 use crate::auth::api_keys::{ApiKey, SECRET_BYTES};
 use crate::policy::Scope;
-use crate::store::{self, ApiKeyRow, NewApiKey};
+use crate::store::{self, ApiKeyRow, NewApiKey, Role};
 
 /// Most characters of a name.
 const MAX_NAME: usize = 200;
@@ -44,6 +44,7 @@ pub(super) async fn create(
                 group, name: owner, ..
             } = call.owned(&mut tx, of).await?;
             no_more_than_own(call, &scopes)?;
+            for_the_organisation(call, &mut tx, group.id(), &scopes).await?;
             let of_account = found_account(&mut tx, group.id(), account).await?;
             let key = new_key(call, id)?;
             let new = NewApiKey {
@@ -122,6 +123,7 @@ pub(super) async fn rotate(
                 ));
             }
             no_more_than_own(call, &row.scopes)?;
+            for_the_organisation(call, &mut tx, group.id(), &row.scopes).await?;
             // as long as the old one was meant to live
             let life = row
                 .expire_time
@@ -215,6 +217,34 @@ fn no_more_than_own(call: &Call<'_>, scopes: &[Scope]) -> Result<()> {
     }
 }
 
+/// The scope for SCIM is good for the whole organisation: an owner of a project alone does not give it.
+async fn for_the_organisation(
+    call: &Call<'_>,
+    conn: &mut PgConnection,
+    project: Uuid,
+    scopes: &[Scope],
+) -> Result<()> {
+    if !scopes.contains(&Scope::Scim) || call.administers() {
+        return Ok(());
+    }
+    let of = store::find_project(conn, project, call.me()).await?;
+    let organisation = of.map(|row| row.organisation_id).unwrap_or_default();
+    let found = store::find_organisation(conn, organisation, call.me()).await?;
+    if found.is_some_and(|row| row.role == Some(Role::Owner)) {
+        return Ok(());
+    }
+    Err(Error::new(
+        Code::PermissionDenied,
+        ErrorReason::PermissionDenied,
+        "Only an owner of the organisation makes or rotates a key with the scope scim.",
+    )
+    .field(
+        "scopes",
+        "must not have scim unless you own the organisation",
+    )
+    .meta("action", call.route.access.action.clone()))
+}
+
 fn new_key(call: &Call<'_>, id: Uuid) -> Result<ApiKey> {
     let mut random = [0; SECRET_BYTES];
     aws_lc_rs::rand::fill(&mut random).map_err(|_| Error::internal("no random bytes"))?;
@@ -231,8 +261,9 @@ fn scopes(numbers: &[i32]) -> Result<Vec<Scope>> {
             Ok(pb::ApiKeyScope::Write) => Scope::Write,
             Ok(pb::ApiKeyScope::Terminal) => Scope::Terminal,
             Ok(pb::ApiKeyScope::Manage) => Scope::Manage,
+            Ok(pb::ApiKeyScope::Scim) => Scope::Scim,
             Ok(pb::ApiKeyScope::Unspecified) | Err(_) => {
-                let rule = "must be read, billing, write, terminal or manage";
+                let rule = "must be read, billing, write, terminal, manage or scim";
                 return Err(Error::invalid(FIELD, rule));
             }
         });

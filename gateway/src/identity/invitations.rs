@@ -361,7 +361,7 @@ async fn register(
 
 /// Names for an identity, best first: its address, else its subject; and with a part that no other identity has. Characters
 /// that no name has are left out.
-fn names(identity: &Identity) -> [String; 2] {
+pub(crate) fn names(identity: &Identity) -> [String; 2] {
     let plain = identity.email.as_deref().unwrap_or(&identity.subject);
     let kept: String = plain
         .chars()

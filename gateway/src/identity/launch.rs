@@ -12,14 +12,14 @@ use tonic::Code;
 use uuid::Uuid;
 
 use super::call::Call;
-use super::projects::{closing, suspended};
+use super::projects::{closed, closing, suspended};
 use super::{parse, replace, running, ssh_keys};
 use crate::app::App;
 use crate::auth::sessions::MAX_PROJECTS;
 use crate::contract::access::Audience;
 use crate::error::ApiError;
 use crate::policy::{self, Grant};
-use crate::store::{self, Begun, Principal};
+use crate::store::{self, Begun};
 use crate::transcode::request::validate_only;
 
 /// Changes that are allowed in a suspended project: they end something, or lift the protection from that.
@@ -43,7 +43,7 @@ pub struct Launch(Uuid);
 /// it was when the caller was last looked up.
 ///
 /// # Errors
-/// `PROJECT_SUSPENDED`, `PROJECT_CLOSED`; a database that does not answer.
+/// `PROJECT_SUSPENDED`, `PROJECT_CLOSING`, `PROJECT_CLOSED`; a database that does not answer.
 pub async fn begin(
     call: &Call<'_>,
     grant: &Grant,
@@ -57,13 +57,8 @@ pub async fn begin(
         return Ok(None);
     }
     let of_user = access.audience == Audience::User;
-    let named = match (policy::named_project(message), grant.projects.as_slice()) {
-        (Some(named), _) => named.ok(),
-        // as the service takes it
-        (None, [only]) => Some(*only),
-        (None, _) => None,
-    };
     // of what is not the caller's the service says that there is none
+    let named = named_project(grant, message);
     let Some(project) = named.filter(|id| !of_user || grant.projects.contains(id)) else {
         return Ok(None);
     };
@@ -74,7 +69,8 @@ pub async fn begin(
         Ok(Begun::Noted) => return Ok(Some(Launch(launch))),
         Ok(Begun::Unknown) => return Ok(None),
         Ok(Begun::Suspended) => suspended(),
-        Ok(Begun::Closing | Begun::Closed) => closing(),
+        Ok(Begun::Closing) => closing(),
+        Ok(Begun::Closed) => closed(),
         Err(error) => {
             tracing::error!("note a launch: {}", error.chain());
             error
@@ -96,10 +92,14 @@ pub async fn end(app: &App, launch: Launch) {
 /// # Errors
 /// `PROJECT_SUSPENDED`; a name of a key that neither the caller nor the project has; a database or service that does not
 /// answer.
-pub async fn prepare(call: &Call<'_>, message: &mut DynamicMessage) -> Result<(), ApiError> {
+pub async fn prepare(
+    call: &Call<'_>,
+    grant: &Grant,
+    message: &mut DynamicMessage,
+) -> Result<(), ApiError> {
     let prepared = async {
-        refuse_suspended(call, message).await?;
-        name_keys(call, message).await
+        refuse_suspended(call, grant, message).await?;
+        name_keys(call, grant, message).await
     };
     prepared.await.map_err(|error: Error| {
         tracing::debug!("refuse before the service: {}", error.chain());
@@ -107,7 +107,7 @@ pub async fn prepare(call: &Call<'_>, message: &mut DynamicMessage) -> Result<()
     })
 }
 
-async fn refuse_suspended(call: &Call<'_>, message: &DynamicMessage) -> Result<()> {
+async fn refuse_suspended(call: &Call<'_>, grant: &Grant, message: &DynamicMessage) -> Result<()> {
     let principal = call.principal();
     let access = &call.route.access;
     let begins = call.route.http_method != Method::GET
@@ -118,7 +118,7 @@ async fn refuse_suspended(call: &Call<'_>, message: &DynamicMessage) -> Result<(
     }
     let project = match text(message, "allocation_id") {
         Some(allocation) => project_of(call, &allocation).await?,
-        None => named_project(principal, message),
+        None => named_project(grant, message),
     };
     if project.is_some_and(|project| principal.suspended.contains(&project)) {
         return Err(suspended());
@@ -126,17 +126,18 @@ async fn refuse_suspended(call: &Call<'_>, message: &DynamicMessage) -> Result<(
     Ok(())
 }
 
-/// The project that a request names, or the caller's only one, as the services take it.
-fn named_project(principal: &Principal, message: &DynamicMessage) -> Option<Uuid> {
+/// The project that a request names, or the only one in which the caller may do this: the services are told of no other, and
+/// take that one.
+fn named_project(grant: &Grant, message: &DynamicMessage) -> Option<Uuid> {
     match policy::named_project(message) {
         Some(named) => named.ok(),
-        None => only_project(principal),
+        None => only_project(grant),
     }
 }
 
-fn only_project(principal: &Principal) -> Option<Uuid> {
-    match principal.roles.as_slice() {
-        [(only, _)] => Some(*only),
+fn only_project(grant: &Grant) -> Option<Uuid> {
+    match grant.projects.as_slice() {
+        [only] => Some(*only),
         _ => None,
     }
 }
@@ -168,7 +169,7 @@ async fn project_of(call: &Call<'_>, allocation: &str) -> Result<Option<Uuid>> {
 }
 
 /// Puts the keys that a launch names behind those that it has.
-async fn name_keys(call: &Call<'_>, message: &mut DynamicMessage) -> Result<()> {
+async fn name_keys(call: &Call<'_>, grant: &Grant, message: &mut DynamicMessage) -> Result<()> {
     match call.route.method.name() {
         "CreateAllocation" => {
             let mut request: CreateAllocationRequest =
@@ -177,7 +178,7 @@ async fn name_keys(call: &Call<'_>, message: &mut DynamicMessage) -> Result<()> 
                 return Ok(());
             }
             let mut conn = call.conn().await?;
-            let project = project_for_keys(call.principal(), &request.project_id);
+            let project = project_for_keys(grant, &request.project_id);
             add_keys(call, &mut conn, project, ("ssh_key_names", &mut request)).await?;
             replace(message, &request).map_err(Error::internal)
         }
@@ -189,7 +190,7 @@ async fn name_keys(call: &Call<'_>, message: &mut DynamicMessage) -> Result<()> 
                 return Ok(());
             }
             let mut conn = call.conn().await?;
-            let project = project_for_keys(call.principal(), &request.project_id);
+            let project = project_for_keys(grant, &request.project_id);
             for (index, one) in request.allocations.iter_mut().enumerate() {
                 let field = format!("allocations[{index}].ssh_key_names");
                 add_keys(call, &mut conn, project, (&field, one)).await?;
@@ -201,12 +202,12 @@ async fn name_keys(call: &Call<'_>, message: &mut DynamicMessage) -> Result<()> 
 }
 
 /// A project of the caller. Without one the service refuses the launch, whatever its keys.
-fn project_for_keys(principal: &Principal, given: &str) -> Option<Uuid> {
+fn project_for_keys(grant: &Grant, given: &str) -> Option<Uuid> {
     if given.is_empty() {
-        return only_project(principal);
+        return only_project(grant);
     }
     let id = given.parse().ok()?;
-    principal.role_in(id).map(|_| id)
+    grant.projects.contains(&id).then_some(id)
 }
 
 async fn add_keys(

@@ -7,10 +7,10 @@ use sqlx::PgConnection;
 use tonic::Code;
 use uuid::Uuid;
 
-use super::call::{Begun, Call, Of, Owned, known_id, taken, unknown};
+use super::call::{Begun, Call, Of, Owned, known_id, project_unknown, taken, unknown};
 use super::organisations::registered;
 use super::{parse, wire};
-use crate::store::{self, Group, MemberRow, Role};
+use crate::store::{self, Group, MemberRow, PrincipalKind, Role};
 
 struct Listing<'a> {
     of: Of<'a>,
@@ -198,8 +198,10 @@ async fn update(
         call.may_give(&owned, role)?;
         let Owned { group, name, .. } = owned;
         let row = found(&mut tx, group, member).await?;
+        given_by_hand(&row)?;
         etag::check(etag, &row.version.to_string())?;
         if row.role == Role::Owner && role != Role::Owner {
+            may_take_owner(call)?;
             keep_an_owner(&mut tx, group, member).await?;
         }
         store::set_member_role(&mut tx, group, member, role).await?;
@@ -235,17 +237,44 @@ async fn remove(
 ) -> Result<()> {
     let member = known_id(given, member_unknown)?;
     if let Begun::Fresh(mut tx) = call.begin(request, member).await? {
+        if let Of::Project(given) = of {
+            // what a group gives may come in its place
+            store::lock_organisation_of(&mut tx, known_id(given, project_unknown)?).await?;
+        }
         let Owned { group, name, .. } = call.owned(&mut tx, of).await?;
         let row = found(&mut tx, group, member).await?;
+        given_by_hand(&row)?;
         etag::check(etag, &row.version.to_string())?;
         if row.role == Role::Owner {
+            may_take_owner(call)?;
             keep_an_owner(&mut tx, group, member).await?;
         }
         store::delete_member(&mut tx, group, member).await?;
-        let detail = json!({ "member": row.name, "before": row.role.as_str(), "of": name });
+        // what a group of the identity provider gives counts where no hand gave something else
+        let given = match group {
+            Group::Project(id) => store::sync_member(&mut tx, id, member).await?,
+            Group::Organisation(_) => Vec::new(),
+        };
+        let detail = json!({
+            "member": row.name, "before": row.role.as_str(), "of": name, "scim": store::changes_of(&given),
+        });
         call.commit(tx, group.id(), detail).await?;
     }
     Ok(())
+}
+
+/// Refuses to change by hand what the identity provider says: it would say it again.
+fn given_by_hand(row: &MemberRow) -> Result<()> {
+    if !row.scim {
+        return Ok(());
+    }
+    Err(Error::new(
+        Code::FailedPrecondition,
+        ErrorReason::StateConflict,
+        "The membership comes from a group of the organisation's identity provider: change the group there, or what it is mapped on.",
+    )
+    .field("member_id", "must not be a member by SCIM")
+    .meta("given_by", "scim"))
 }
 
 fn member_unknown() -> Error {
@@ -256,6 +285,21 @@ async fn found(conn: &mut PgConnection, group: Group, member: Uuid) -> Result<Me
     store::find_member(conn, group, member)
         .await?
         .ok_or_else(member_unknown)
+}
+
+/// Refuses to take an owner to everybody but a person: a key that leaked must not put the owners out. That the person is an
+/// owner, or administers the platform, is known here.
+fn may_take_owner(call: &Call<'_>) -> Result<()> {
+    if call.principal().kind == PrincipalKind::User {
+        return Ok(());
+    }
+    Err(Error::new(
+        Code::PermissionDenied,
+        ErrorReason::PermissionDenied,
+        "Only a person who is an owner removes an owner, or gives one a weaker role; an API key does not.",
+    )
+    .field("member_id", "must not be an owner")
+    .meta("action", call.route.access.action.clone()))
 }
 
 /// Refuses to take the last owner. The lock on what is owned makes two that go at once one after the other.

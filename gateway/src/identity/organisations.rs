@@ -196,6 +196,10 @@ async fn change_state(
             }
         }
         store::set_organisation_state(&mut tx, id, state, reason).await?;
+        if state == TenantState::Closed {
+            let whose = Group::Organisation(id);
+            store::disable_webhooks_of(&mut tx, whose, "The organisation was closed.").await?;
+        }
         let detail =
             json!({ "state": state.as_str(), "before": row.state.as_str(), "reason": reason });
         call.commit(tx, id, detail).await?;

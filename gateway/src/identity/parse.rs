@@ -25,7 +25,7 @@ fn is_deceptive(c: char) -> bool {
 }
 
 /// Text for people, in any script, without space around it.
-pub(super) fn display_name(text: &str) -> Result<String> {
+pub(crate) fn display_name(text: &str) -> Result<String> {
     const FIELD: &str = "display_name";
     let text = text.trim();
     if text.is_empty() {
@@ -99,7 +99,7 @@ pub(super) fn required_reason(text: &str) -> Result<String> {
 }
 
 /// An address, in lower case. Whether it is somebody's only a mail shows.
-pub(super) fn email(text: &str) -> Result<String> {
+pub(crate) fn email(text: &str) -> Result<String> {
     let text = text.trim().to_lowercase();
     let parts = text.split_once('@');
     let good = text.len() <= MAX_EMAIL

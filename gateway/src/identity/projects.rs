@@ -3,7 +3,7 @@ use gpuaas_common::{Error, Result, etag, page};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::identity::v1 as pb;
 use serde_json::json;
-use sqlx::PgConnection;
+use sqlx::{PgConnection, PgPool};
 use tonic::Code;
 use uuid::Uuid;
 
@@ -222,20 +222,45 @@ pub(super) async fn close(
     etag::check(&request.etag, &before.version.to_string())?;
     refuse_running(call, id).await?;
     let closing = call.new_id();
+    let under_way = Closing(Some((call.app.pool.clone(), closing)));
     let version = begin_closing(call, &request, closing).await?;
     let closed = end_if_empty(call, &request, (id, closing, version), &reason).await;
-    if closed.is_err() {
-        // the state is what it was; without this the project takes launches again when the time of the call is over
-        let ended = async {
-            let mut conn = call.conn().await?;
-            Ok::<_, Error>(store::end_closing(&mut conn, closing).await?)
-        };
-        if let Err(error) = ended.await {
-            tracing::warn!(project = %id, "end the closing of a project: {}", error.chain());
-        }
-    }
+    under_way.end().await;
     closed?;
     shown(call, id).await
+}
+
+/// A closing that is under way. However the call ends, also when its client goes away and nobody waits for it any more, the
+/// project takes launches again at once: its state is what it was, unless it was closed.
+struct Closing(Option<(PgPool, Uuid)>);
+
+impl Closing {
+    /// Ends it, and waits for that.
+    async fn end(mut self) {
+        if let Some((pool, closing)) = &self.0 {
+            end_closing(pool.clone(), *closing).await;
+        }
+        self.0 = None;
+    }
+}
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        if let Some((pool, closing)) = self.0.take() {
+            tokio::spawn(end_closing(pool, closing));
+        }
+    }
+}
+
+/// Without this the project takes launches again when the time of the call is over.
+async fn end_closing(pool: PgPool, closing: Uuid) {
+    let ended = async {
+        let mut conn = pool.acquire().await?;
+        store::end_closing(&mut conn, closing).await
+    };
+    if let Err(error) = ended.await {
+        tracing::warn!(%closing, "end the closing of a project: {error}");
+    }
 }
 
 /// From now on nothing begins in the project. Answers its version.
@@ -284,6 +309,8 @@ async fn end_if_empty(
         }
         let state = TenantState::Closed;
         store::set_project_state(&mut tx, id, state, reason, row.suspended_by_platform).await?;
+        let whose = Group::Project(id);
+        store::disable_webhooks_of(&mut tx, whose, "The project was closed.").await?;
         let detail =
             json!({ "state": "closed", "before": row.own_state.as_str(), "reason": reason });
         call.commit(tx, id, detail).await?;
@@ -308,12 +335,17 @@ pub(super) fn suspended() -> Error {
     )
 }
 
-/// Nothing new in a project that is, or is being, closed.
+/// Nothing new in a closed project.
+pub(super) fn closed() -> Error {
+    not_closed(TenantState::Closed).expect_err("closed")
+}
+
+/// Nothing new in a project while it is being closed, which may be refused yet: who tries again is answered by what it is then.
 pub(super) fn closing() -> Error {
     Error::new(
-        Code::FailedPrecondition,
-        ErrorReason::ProjectClosed,
-        "The project is being closed: nothing begins in it.",
+        Code::Unavailable,
+        ErrorReason::ProjectClosing,
+        "The project is being closed: nothing begins in it meanwhile. Try again with the same idempotency key.",
     )
 }
 

@@ -102,6 +102,7 @@ pub(super) fn member(row: MemberRow) -> pb::Member {
         update_time: time(row.update_time),
         etag: row.version.to_string(),
         disabled: row.disabled,
+        scim: row.scim,
     }
 }
 
@@ -184,6 +185,7 @@ pub(super) fn api_key(row: ApiKeyRow, cell: u16) -> pb::ApiKey {
         Scope::Write => pb::ApiKeyScope::Write,
         Scope::Terminal => pb::ApiKeyScope::Terminal,
         Scope::Manage => pb::ApiKeyScope::Manage,
+        Scope::Scim => pb::ApiKeyScope::Scim,
     };
     pb::ApiKey {
         id: row.id.to_string(),

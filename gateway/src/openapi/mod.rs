@@ -1,5 +1,6 @@
 //! OpenAPI 3.1 from the descriptors: the document cannot disagree with what is served, because both come
 //! from the same route table.
+pub mod asyncapi;
 mod operation;
 mod schema;
 
@@ -111,6 +112,7 @@ pub fn document(pool: &DescriptorPool, table: &RouteTable) -> Json {
 }
 
 const INTRODUCTION: &str = "Launch, use and release GPU capacity.\n\n\
-Fields keep their proto names. Enum values are lower-case. 64-bit integers are strings. Unknown fields and unknown query \
+Fields keep their proto names. Enum values are lower-case. 64-bit integers are strings; in a request they may be numbers, \
+too. In a request `null` is the same as leaving the field out. Unknown fields and unknown query \
 parameters are refused by name. Every call that changes something needs `X-Idempotency-Key`; the same key with the same \
 request answers with the same resource, with another request it is refused. Every answer carries `X-Request-Id`.";

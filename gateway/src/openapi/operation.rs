@@ -111,6 +111,7 @@ fn with_access(description: &str, route: &Route) -> String {
         Group::Own | Group::OwnWrite | Group::Catalog => "Every registered principal",
         Group::OrganisationRead => "Members of the organisation",
         Group::OrganisationManage => "Owners of the organisation",
+        Group::Scim => "Keys for SCIM of the organisation",
         Group::Read => "Owners, members and viewers of the project",
         Group::Billing => "All roles in the project",
         Group::Write | Group::Terminal => "Owners and members of the project",
@@ -203,7 +204,7 @@ fn parameter(
     field: &FieldDescriptor,
     schemas: &mut Schemas,
 ) -> Json {
-    let mut schema = schemas.field(field);
+    let mut schema = schemas.field_of_request(field);
     let mut description = None;
     if let Json::Object(entries) = &mut schema {
         entries.retain(|(key, value)| {
@@ -252,7 +253,7 @@ fn request_body(route: &Route, schemas: &mut Schemas) -> Option<Json> {
             }
             let properties = fields
                 .iter()
-                .map(|f| (f.name().to_owned(), schemas.field(f)))
+                .map(|f| (f.name().to_owned(), schemas.field_of_request(f)))
                 .collect();
             entries.push(("properties".to_owned(), Json::Object(properties)));
             entries.push(("additionalProperties".to_owned(), Json::Bool(false)));

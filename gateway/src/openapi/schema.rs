@@ -71,11 +71,37 @@ impl Schemas {
         schema
     }
 
+    /// The same in a request. A required field that is empty, or a required number that is 0, is refused as a missing one,
+    /// for the wire does not tell them apart.
+    pub fn field_of_request(&mut self, field: &FieldDescriptor) -> Json {
+        let mut schema = self.field(field);
+        let least = match field.kind() {
+            _ if !behavior_of(field).required || field.is_map() => None,
+            _ if field.is_list() => Some("minItems"),
+            _ if field.supports_presence() => None,
+            Kind::String | Kind::Bytes => Some("minLength"),
+            Kind::Uint32 | Kind::Fixed32 => Some("minimum"),
+            _ => None,
+        };
+        if let (Json::Object(entries), Some(least)) = (&mut schema, least) {
+            entries.retain(|(key, _)| key != least);
+            entries.push((least.to_owned(), Json::Number(1.into())));
+        }
+        schema
+    }
+
     fn kind(&mut self, kind: &Kind) -> Json {
         let typed = |name: &str, format: Option<&str>| {
             let mut entries = vec![("type".to_owned(), Json::from(name))];
             entries.extend(format.map(|f| ("format".to_owned(), Json::from(f))));
             Json::Object(entries)
+        };
+        let whole = |format: &str, pattern: &str| {
+            object([
+                ("type", "string".into()),
+                ("format", format.into()),
+                ("pattern", pattern.into()),
+            ])
         };
         match kind {
             Kind::Bool => typed("boolean", None),
@@ -83,14 +109,19 @@ impl Schemas {
             Kind::Bytes => typed("string", Some("byte")),
             Kind::Double => typed("number", Some("double")),
             Kind::Float => typed("number", Some("float")),
-            Kind::Int32 | Kind::Sint32 | Kind::Sfixed32 => typed("integer", Some("int32")),
+            Kind::Int32 | Kind::Sint32 | Kind::Sfixed32 => object([
+                ("type", "integer".into()),
+                ("format", "int32".into()),
+                ("minimum", Json::Number(i32::MIN.into())),
+                ("maximum", Json::Number(i32::MAX.into())),
+            ]),
             Kind::Uint32 | Kind::Fixed32 => object([
                 ("type", "integer".into()),
                 ("minimum", Json::Number(0.into())),
                 ("maximum", Json::Number(u32::MAX.into())),
             ]),
-            Kind::Int64 | Kind::Sint64 | Kind::Sfixed64 => typed("string", Some("int64")),
-            Kind::Uint64 | Kind::Fixed64 => typed("string", Some("uint64")),
+            Kind::Int64 | Kind::Sint64 | Kind::Sfixed64 => whole("int64", "^-?[0-9]+$"),
+            Kind::Uint64 | Kind::Fixed64 => whole("uint64", "^[0-9]+$"),
             Kind::Message(descriptor) => self.message(descriptor),
             Kind::Enum(descriptor) => {
                 let name = schema_name(descriptor.full_name());
@@ -105,6 +136,17 @@ impl Schemas {
         if let Some(status) = pool.get_message_by_name("google.rpc.Status") {
             self.message(&status);
         }
+        let mut written = self.written();
+        written.insert("Error".to_owned(), error_schema());
+        Json::Object(written.into_iter().collect())
+    }
+
+    /// All schemas of a document that has no errors.
+    pub fn alone(mut self) -> Json {
+        Json::Object(self.written().into_iter().collect())
+    }
+
+    fn written(&mut self) -> BTreeMap<String, Json> {
         let mut written: BTreeMap<String, Json> = BTreeMap::new();
         // writing one schema may refer to new ones
         while let Some((name, descriptor)) = self
@@ -119,8 +161,7 @@ impl Schemas {
         for (name, descriptor) in &self.enums {
             written.insert(name.clone(), enum_schema(descriptor));
         }
-        written.insert("Error".to_owned(), error_schema());
-        Json::Object(written.into_iter().collect())
+        written
     }
 
     fn message_schema(&mut self, descriptor: &MessageDescriptor) -> Json {
@@ -236,6 +277,8 @@ fn error_schema() -> Json {
                                 "code",
                                 object([
                                     ("type", "integer".into()),
+                                    ("minimum", Json::Number(400.into())),
+                                    ("maximum", Json::Number(599.into())),
                                     ("description", "The HTTP status.".into()),
                                 ]),
                             ),

@@ -13,8 +13,9 @@ use crate::identity::SERVICE;
 use crate::store::{Principal, PrincipalKind, Role, platform_role_name};
 
 const PROJECT: &str = "project_id";
+const ORGANISATION: &str = "organisation_id";
 /// The fields by which a request says what it is about.
-const NAMED_BY: [&str; 2] = [PROJECT, "organisation_id"];
+const NAMED_BY: [&str; 2] = [PROJECT, ORGANISATION];
 /// Where a resource that is created may say it.
 const CONFIG: &str = "config";
 const ROLES: [Role; 4] = [Role::Owner, Role::Member, Role::Viewer, Role::Billing];
@@ -338,6 +339,11 @@ pub fn names_a_project(route: &Route) -> bool {
 /// The project that a request says that it is about; an error for what is no id.
 pub fn named_project(message: &DynamicMessage) -> Option<Result<Uuid, uuid::Error>> {
     named(message, &[PROJECT])
+}
+
+/// The organisation that a request says that it is about; an error for what is no id.
+pub fn named_organisation(message: &DynamicMessage) -> Option<Result<Uuid, uuid::Error>> {
+    named(message, &[ORGANISATION])
 }
 
 /// What a message says that it is about.

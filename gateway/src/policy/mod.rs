@@ -21,7 +21,7 @@ use uuid::Uuid;
 use crate::contract::route::RouteTable;
 use crate::store::{Role, platform_role_name};
 
-pub use grant::{Grant, Refusal, named_project, names_a_project, who};
+pub use grant::{Grant, Refusal, named_organisation, named_project, names_a_project, who};
 pub use load::Source;
 
 /// Why the policies are not usable.
@@ -63,10 +63,12 @@ pub enum Scope {
     Terminal,
     /// The project, its members and keys.
     Manage,
+    /// The people and groups of the organisation, by SCIM.
+    Scim,
 }
 
 impl Scope {
-    /// All of them.
+    /// All that roles in projects have: [`Scope::Scim`] goes with none.
     pub const ALL: [Self; 5] = [
         Self::Read,
         Self::Billing,
@@ -93,12 +95,14 @@ impl Scope {
             Self::Write => "write",
             Self::Terminal => "terminal",
             Self::Manage => "manage",
+            Self::Scim => "scim",
         }
     }
 
     /// The scope of a name.
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|scope| scope.name() == name)
+        let mut known = Self::ALL.into_iter().chain([Self::Scim]);
+        known.find(|scope| scope.name() == name)
     }
 }
 

@@ -8,6 +8,7 @@ use gpuaas_common::access::Group;
 
 use super::PolicyError;
 use crate::contract::route::RouteTable;
+use crate::scim;
 
 /// The kinds.
 const KINDS: &str = include_str!("../../../deploy/policies/gpuaas.cedarschema");
@@ -15,12 +16,14 @@ const KINDS: &str = include_str!("../../../deploy/policies/gpuaas.cedarschema");
 /// Actions with their groups, by the names that policies have for them.
 pub type Actions = BTreeMap<String, Group>;
 
-/// The actions of all routes.
+/// The actions of all routes, and those of SCIM, which has no routes in the contract.
 pub fn actions(routes: &RouteTable) -> Actions {
+    let scim = [scim::READ, scim::WRITE].map(|action| (action.to_owned(), Group::Scim));
     routes
         .routes()
         .iter()
         .map(|route| (route.action.clone(), route.group))
+        .chain(scim)
         .collect()
 }
 
@@ -33,7 +36,7 @@ pub fn schema(actions: &Actions) -> Result<Schema, PolicyError> {
     for (action, group) in actions {
         let resource = match group {
             group if group.is_of_a_project() => "Project",
-            Group::OrganisationRead | Group::OrganisationManage => "Organisation",
+            Group::OrganisationRead | Group::OrganisationManage | Group::Scim => "Organisation",
             _ => "Platform",
         };
         let context = match resource {

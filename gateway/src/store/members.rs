@@ -55,6 +55,8 @@ pub struct MemberRow {
     pub update_time: Timestamp,
     /// Rises with every change.
     pub version: i64,
+    /// Groups of the organisation's identity provider give it.
+    pub scim: bool,
 }
 
 fn read(row: &PgRow) -> sqlx::Result<MemberRow> {
@@ -69,6 +71,7 @@ fn read(row: &PgRow) -> sqlx::Result<MemberRow> {
         create_time: row.try_get("create_time")?,
         update_time: row.try_get("update_time")?,
         version: row.try_get("version")?,
+        scim: row.try_get("scim")?,
     })
 }
 
@@ -86,13 +89,13 @@ pub async fn list_members(
 ) -> sqlx::Result<Vec<MemberRow>> {
     let sql = group.sql(
         "SELECT p.id, p.name, p.display_name, p.email, p.kind, p.disable_time IS NOT NULL AS disabled, m.role,
-                m.create_time, m.update_time, m.version
+                m.create_time, m.update_time, m.version, false AS scim
            FROM organisation_memberships m JOIN principals p ON p.id = m.principal_id
           WHERE m.organisation_id = $1 AND m.principal_id > $2 AND ($3 IS NULL OR m.role = $3)
             AND ($4 IS NULL OR m.principal_id = (SELECT id FROM principals WHERE name = $4))
           ORDER BY m.principal_id LIMIT $5",
         "SELECT p.id, p.name, p.display_name, p.email, p.kind, p.disable_time IS NOT NULL AS disabled, m.role,
-                m.create_time, m.update_time, m.version
+                m.create_time, m.update_time, m.version, m.scim
            FROM memberships m JOIN principals p ON p.id = m.principal_id
           WHERE m.project_id = $1 AND m.principal_id > $2 AND ($3 IS NULL OR m.role = $3)
             AND ($4 IS NULL OR m.principal_id = (SELECT id FROM principals WHERE name = $4))
@@ -120,11 +123,11 @@ pub async fn find_member(
 ) -> sqlx::Result<Option<MemberRow>> {
     let sql = group.sql(
         "SELECT p.id, p.name, p.display_name, p.email, p.kind, p.disable_time IS NOT NULL AS disabled, m.role,
-                m.create_time, m.update_time, m.version
+                m.create_time, m.update_time, m.version, false AS scim
            FROM organisation_memberships m JOIN principals p ON p.id = m.principal_id
           WHERE m.organisation_id = $1 AND m.principal_id = $2",
         "SELECT p.id, p.name, p.display_name, p.email, p.kind, p.disable_time IS NOT NULL AS disabled, m.role,
-                m.create_time, m.update_time, m.version
+                m.create_time, m.update_time, m.version, m.scim
            FROM memberships m JOIN principals p ON p.id = m.principal_id
           WHERE m.project_id = $1 AND m.principal_id = $2",
     );
@@ -159,7 +162,7 @@ pub async fn insert_member(
     Ok(done.rows_affected() == 1)
 }
 
-/// Changes a member's role.
+/// Changes a member's role; it is one given by hand from now on.
 ///
 /// # Errors
 /// Database errors.
@@ -171,7 +174,7 @@ pub async fn set_member_role(
 ) -> sqlx::Result<()> {
     let sql = group.sql(
         "UPDATE organisation_memberships SET role = $3 WHERE organisation_id = $1 AND principal_id = $2",
-        "UPDATE memberships SET role = $3 WHERE project_id = $1 AND principal_id = $2",
+        "UPDATE memberships SET role = $3, scim = false WHERE project_id = $1 AND principal_id = $2",
     );
     sqlx::query(sql)
         .bind(group.id())

@@ -10,10 +10,15 @@ mod organisations;
 mod principal;
 mod principals;
 mod projects;
+mod scim;
+mod scim_groups;
+mod scim_select;
 mod service_accounts;
 mod ssh_keys;
 mod tenant;
 mod terminals;
+mod webhook_deliveries;
+mod webhooks;
 
 use sqlx::{PgPool, Row as _};
 use uuid::Uuid;
@@ -39,9 +44,9 @@ pub use members::{
     is_in_organisation, list_members, set_member_role,
 };
 pub use organisations::{
-    OrganisationRow, count_open_projects, find_organisation, insert_organisation,
-    list_organisations, lock_organisation, open_projects, rename_organisation,
-    set_organisation_state,
+    OrganisationRow, count_open_projects, find_organisation, hold_projects_of, insert_organisation,
+    list_organisations, lock_organisation, lock_organisation_of, open_projects,
+    rename_organisation, set_organisation_state,
 };
 pub use principal::{
     PlatformRole, Principal, PrincipalKind, Role, parse_platform_role, platform_role_name,
@@ -55,6 +60,18 @@ pub use projects::{
     ProjectFilter, ProjectRow, find_project, find_projects, insert_project, list_projects,
     lock_project, projects_of, rename_project, set_project_state,
 };
+pub use scim::{
+    MembershipChange, NewScimUser, Person, ScimHome, ScimSettings, ScimUserRow, SubjectAttribute,
+    changes_of, count_scim, delete_scim_user, find_scim_user, insert_scim_user, leave_organisation,
+    person_by_id, person_by_identity, put_scim_settings, register_person, scim_home, scim_settings,
+    sync_member, sync_scim, update_person, update_scim_user,
+};
+pub use scim_groups::{
+    MappingRow, ScimGroupRow, add_scim_members, delete_mapping, delete_scim_group, find_scim_group,
+    insert_mapping, insert_scim_group, known_scim_users, list_mappings, list_scim_groups_of,
+    principals_of_users, remove_scim_members, scim_members, update_scim_group,
+};
+pub use scim_select::{Page, list_groups as select_scim_groups, list_users as select_scim_users};
 pub use service_accounts::{
     NewServiceAccount, ServiceAccountRow, delete_service_account, find_service_account,
     insert_service_account, list_service_accounts,
@@ -65,6 +82,16 @@ pub use ssh_keys::{
 };
 pub use tenant::TenantState;
 pub use terminals::{note_terminal, terminal_opener};
+pub use webhook_deliveries::{
+    Attempted, DeliveryRow, Next, Outgoing, Room, Taken, find_delivery, insert_ping,
+    list_deliveries, note_attempt, queue_deliveries, requeue_delivery, rewind_webhooks,
+    sweep_deliveries, take_deliveries, webhook_position,
+};
+pub use webhooks::{
+    NewWebhook, WebhookRow, count_webhooks, delete_webhook, disable_webhook, disable_webhooks_of,
+    enable_webhook, find_webhook, insert_webhook, list_webhooks, lock_webhook,
+    rotate_webhook_secret, update_webhook,
+};
 
 /// Whether an identity is registered, disabled or not.
 ///

@@ -70,6 +70,34 @@ pub async fn find_organisation(
     row.as_ref().map(read).transpose()
 }
 
+/// Locks the organisation of a project, and no other change of what its groups give is made until the end of the transaction.
+/// It comes before the lock on the project, for everybody.
+///
+/// # Errors
+/// Database errors.
+pub async fn lock_organisation_of(conn: &mut PgConnection, project: Uuid) -> sqlx::Result<()> {
+    sqlx::query(
+        "SELECT FROM organisations WHERE id = (SELECT organisation_id FROM projects WHERE id = $1) FOR UPDATE",
+    )
+    .bind(project)
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Keeps the locks on an organisation's projects from others until the end of the transaction: who changes memberships in
+/// several waits before the first of them, and never between two.
+///
+/// # Errors
+/// Database errors.
+pub async fn hold_projects_of(conn: &mut PgConnection, organisation: Uuid) -> sqlx::Result<()> {
+    sqlx::query("SELECT FROM projects WHERE organisation_id = $1 ORDER BY id FOR KEY SHARE")
+        .bind(organisation)
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
 /// Locks an organisation until the end of the transaction: its changes, and those of who owns it, are one after the other.
 ///
 /// # Errors

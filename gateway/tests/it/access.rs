@@ -27,13 +27,18 @@ const SERVICES: [&str; 5] = [
 ];
 const TERMINAL: &str = "terminal-gateway";
 const TABLE: &str = include_str!("../data/access.txt");
-/// What requests name; there is an invitation of this id.
+/// What requests name; there is an invitation and a webhook of this id.
 const SOME: Uuid = Uuid::from_u128(7);
 /// Any that is taken.
 const PUBLIC_KEY: &str =
     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIL3zNyc/uTro+mLlZ4AqPo1T385rJNs7U9bsj3tJph2q x";
 /// Fields that name what who may not see it does not find.
-const HIDDEN: [&str; 3] = ["project_id", "organisation_id", "invitation_id"];
+const HIDDEN: [&str; 4] = [
+    "project_id",
+    "organisation_id",
+    "invitation_id",
+    "webhook_id",
+];
 /// The columns of the table.
 const CALLERS: [&str; 10] = [
     "nobody", "stranger", "viewer", "member", "billing", "owner", "key", "auditor", "operator",
@@ -76,6 +81,15 @@ async fn register(world: &World) -> BTreeMap<&'static str, Option<String>> {
     .execute(&pool)
     .await
     .expect("invited");
+    sqlx::query(
+        "INSERT INTO webhooks (id, project_id, url, event_types, description, secret, creator)
+         VALUES ($1, $2, 'https://hooks.invalid/', '{}', '', 'x', 'user:demo')",
+    )
+    .bind(SOME)
+    .bind(world.seeded.project_id)
+    .execute(&pool)
+    .await
+    .expect("a webhook");
     let key = key(&pool, world.seeded.project_id, Role::Owner, &[Scope::Read]).await;
     credentials.insert("key", Some(key.reveal().to_owned()));
     credentials

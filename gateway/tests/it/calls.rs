@@ -14,6 +14,7 @@ fn launch(name: &str) -> Value {
     json!({ "name": name, "region_code": "lab", "sku": "lab-slice", "gpu_count": 1, "image": "lab-mini", "ssh_public_keys": ["ssh-ed25519 AAAA"], "capacity_shape": "gpu_slice" })
 }
 
+/// The headers of H-08; a key is any text (H-09).
 #[tokio::test]
 async fn a_call_carries_caller_key_request_id_and_deadline() {
     let world = World::start().await;

@@ -57,6 +57,7 @@ fn is_private(package: &str) -> bool {
     package.starts_with("gpuaas.agent.") || package.starts_with("gpuaas.internal.")
 }
 
+/// H-24: the contract is in the proto files.
 #[test]
 fn h_14_public_packages_never_import_private_ones() {
     fn private_import(file: &FileDescriptor) -> Option<String> {
@@ -93,6 +94,7 @@ fn sensitive_path(start: &MessageDescriptor) -> Option<String> {
     None
 }
 
+///
 #[test]
 fn c_21_no_user_method_reaches_a_host_sensitive_field() {
     let mut checked = 0;
@@ -160,6 +162,7 @@ fn all_paths_are_versioned_and_admin_paths_are_for_admins() {
     }
 }
 
+/// H-06: the short form names the same route. H-16: routes of slots.
 #[test]
 fn h_01_h_02_h_03_documented_routes_exist() {
     let table = routes().expect("served");
@@ -218,6 +221,7 @@ fn h_01_h_02_h_03_documented_routes_exist() {
     }
 }
 
+/// G-04, L-01, L-02, L-03.
 #[test]
 fn h_23_no_fractional_shape_is_offered() {
     let shapes = gpuaas_proto::pool()

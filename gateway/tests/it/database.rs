@@ -97,6 +97,7 @@ async fn statements_that_the_database_refuses() {
         "UPDATE projects SET state = 'gone'",
         "UPDATE projects SET suspended_by_platform = true",
         "UPDATE principals SET subject = 'admin2' WHERE subject = 'demo'",
+        "UPDATE principals SET scim_organisation_id = (SELECT id FROM organisations LIMIT 1)",
         "DELETE FROM principals",
         "DELETE FROM projects",
         "UPDATE projects SET organisation_id = gen_random_uuid()",
@@ -106,6 +107,10 @@ async fn statements_that_the_database_refuses() {
         // a key says what it is good for, and is its account's; its digest never changes
         "INSERT INTO service_accounts (principal_id, project_id, slug, description, creator) VALUES (gen_random_uuid(), gen_random_uuid(), 'x', '', '')",
         "INSERT INTO api_keys (id, principal_id, display_name, hash, scopes, creator) SELECT gen_random_uuid(), id, '', sha256('x'), '{read}', '' FROM principals LIMIT 1",
+        "UPDATE scim_settings SET organisation_id = gen_random_uuid()",
+        "DELETE FROM scim_settings",
+        "UPDATE scim_users SET principal_id = gen_random_uuid()",
+        "UPDATE scim_group_mappings SET role = 'owner'",
         "UPDATE api_keys SET hash = sha256('x')",
         "UPDATE api_keys SET scopes = '{manage}'",
         "DELETE FROM api_keys",

@@ -3,7 +3,7 @@ use axum::Router;
 use axum::routing::get;
 use futures::FutureExt as _;
 use gpuaas_gateway::auth::keys::{Fetches, KeySource, KeysError, RefreshSettings};
-use gpuaas_gateway::auth::verify::{IssuerSettings, Verifier};
+use gpuaas_gateway::auth::verify::{IssuerSettings, SubjectClaim, Verifier};
 use jiff::Timestamp;
 use jsonwebtoken::jwk::{Jwk, JwkSet, PublicKeyUse};
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
@@ -87,6 +87,48 @@ async fn keys_of_a_file_are_trusted_for_their_issuer_only() {
     assert_eq!(send(token(&key, "k2")).await.0, 401, "unknown key id");
     // a subject of one issuer is nobody at another
     assert_eq!(send(world.token("4711")).await.0, 403);
+}
+
+/// Entra ID's `sub` is another one for each client; what its SCIM can send is the object id.
+#[tokio::test]
+async fn an_issuer_may_name_people_by_their_object_id() {
+    let (key, keys) = es256("k1");
+    let world = World::start_with(|config, folder| {
+        let file = folder.join("jwks.json");
+        std::fs::write(&file, serde_json::to_string(&keys).expect("JSON")).expect("write");
+        config.issuers.push(IssuerSettings {
+            jwks_file: Some(file),
+            subject_claim: SubjectClaim::Oid,
+            ..settings()
+        });
+    })
+    .await;
+    register(&world).await;
+    let exp = Timestamp::now().as_second() + 60;
+    for (named, status) in [
+        (json!({ "sub": "pairwise", "oid": "4711" }), 200),
+        // the object id of nobody, none, an empty one: the sub is not taken in its place
+        (json!({ "sub": "4711", "oid": "4712" }), 403),
+        (json!({ "sub": "4711" }), 401),
+        (json!({ "sub": "4711", "oid": "" }), 401),
+    ] {
+        let mut claims = json!({ "iss": IDP, "aud": "api", "exp": exp });
+        claims
+            .as_object_mut()
+            .expect("claims")
+            .extend(named.as_object().expect("claims").clone());
+        let header = Header {
+            kid: Some("k1".to_owned()),
+            ..Header::new(Algorithm::ES256)
+        };
+        let token = jsonwebtoken::encode(&header, &claims, &key).expect("signed");
+        let request = world
+            .http
+            .get(world.url("/api/v1/allocations"))
+            .bearer_auth(token);
+        let (got, body) = answer(request.send().await.expect("answer")).await;
+        assert_eq!(got, status, "{claims}: {body}");
+    }
 }
 
 /// Two issuers are trusted, and neither signs for the other, whichever key id and audience a token claims.

@@ -191,6 +191,42 @@ fn b_57_a_query_names_the_fields_of_a_message() {
     }
 }
 
+/// Clients may refuse before they ask what the gateway would refuse for its kind alone.
+#[test]
+fn the_limits_of_fields_are_documented() {
+    let document = parsed();
+    let body = &document["paths"]["/api/v1/allocations"]["post"]["requestBody"]["content"]["application/json"];
+    let launch = &body["schema"]["properties"];
+    assert_eq!(launch["name"]["minLength"], 1, "required");
+    assert_eq!(launch["project_id"]["type"], "string");
+    assert!(launch["project_id"]["minLength"].is_null(), "not required");
+    assert_eq!(launch["gpu_count"]["minimum"], 1, "required");
+    assert_eq!(launch["gpu_count"]["maximum"], u32::MAX);
+    let list = &document["paths"]["/api/v1/allocations"]["get"]["parameters"];
+    let mut parameters = list.as_array().expect("parameters").iter();
+    let size = parameters.find(|one| one["name"] == "page_size");
+    let size = &size.expect("a page's size")["schema"];
+    assert_eq!(size["minimum"], i32::MIN);
+    assert_eq!(size["maximum"], i32::MAX);
+    let mut wide = 0;
+    walk(&document, &mut |map| {
+        let pattern = match map.get("format").and_then(Value::as_str) {
+            Some("int64") => "^-?[0-9]+$",
+            Some("uint64") => "^[0-9]+$",
+            _ => return,
+        };
+        assert_eq!(map["pattern"], pattern);
+        wide += 1;
+    });
+    assert!(wide > 10);
+    let code =
+        &document["components"]["schemas"]["Error"]["properties"]["error"]["properties"]["code"];
+    assert_eq!(
+        (&code["minimum"], &code["maximum"]),
+        (&400.into(), &599.into())
+    );
+}
+
 #[test]
 fn users_schemas_carry_no_pci_detail() {
     let document = parsed();
@@ -211,4 +247,41 @@ fn the_committed_document_is_current() {
         committed.trim_end() == current,
         "docs/reference/openapi.json is stale: run gpuaas-gateway openapi > docs/reference/openapi.json"
     );
+}
+
+#[test]
+fn the_committed_document_of_events_is_current_and_names_every_type() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../docs/reference/asyncapi.json"
+    );
+    let committed =
+        std::fs::read_to_string(path).expect("docs/reference/asyncapi.json is committed");
+    let current = gpuaas_gateway::asyncapi_text().expect("written");
+    assert!(
+        committed.trim_end() == current,
+        "docs/reference/asyncapi.json is stale: run gpuaas-gateway asyncapi > docs/reference/asyncapi.json"
+    );
+    let document: Value = serde_json::from_str(&current).expect("JSON");
+    assert_eq!(document["asyncapi"], "3.0.0");
+    let messages = document["components"]["messages"]
+        .as_object()
+        .expect("messages");
+    let types = gpuaas_gateway::webhooks::events::EVENT_TYPES;
+    assert_eq!(messages.len(), types.len() + 1, "and the ping");
+    // every reference leads somewhere
+    let mut open = vec![&document];
+    while let Some(value) = open.pop() {
+        match value {
+            Value::Object(fields) => {
+                if let Some(to) = fields.get("$ref").and_then(Value::as_str) {
+                    let pointer = to.strip_prefix('#').expect("in the document");
+                    assert!(document.pointer(pointer).is_some(), "{to}");
+                }
+                open.extend(fields.values());
+            }
+            Value::Array(items) => open.extend(items),
+            _ => {}
+        }
+    }
 }

@@ -236,6 +236,56 @@ async fn who_may_not_changes_nothing_and_no_key_makes_a_stronger_one() {
 }
 
 #[tokio::test]
+async fn no_key_puts_an_owner_out() {
+    let world = World::start().await;
+    let owner = Owner::of(&world);
+    let account = owner.account("deploy", "owner").await;
+    let key = owner
+        .key(
+            &account,
+            json!(["read", "billing", "write", "terminal", "manage"]),
+        )
+        .await;
+    let key = key["key"].as_str().expect("key").to_owned();
+    let members = format!("/api/v1/projects/{}/members", world.seeded.project_id);
+    let (_, listed) = by(&world, Method::GET, &members, &key).await;
+    let listed = listed["members"].as_array().expect("members").clone();
+    let person = listed.iter().find(|one| one["principal"] == "user:demo");
+    let person = person.expect("the owner")["member_id"].clone();
+    let person = format!("{members}/{}", person.as_str().expect("an id"));
+    let change = async |method: Method, path: &str, credential: &str, body: Value| {
+        let request = world.http.request(method, world.url(path));
+        let request = request
+            .bearer_auth(credential)
+            .header("x-idempotency-key", Uuid::new_v4().to_string());
+        let request = match body {
+            Value::Null => request,
+            body => request.json(&body),
+        };
+        answer(request.send().await.expect("answer")).await
+    };
+    let weaker = json!({ "role": "viewer" });
+    for (method, body) in [
+        (Method::DELETE, Value::Null),
+        (Method::PATCH, weaker.clone()),
+    ] {
+        let (status, body) = change(method, &person, &key, body).await;
+        assert_eq!(
+            (status, reason(&body), field(&body)),
+            (403, "PERMISSION_DENIED", "member_id"),
+            "{body}"
+        );
+    }
+    // a person who is an owner takes the account's ownership, and it is a member like others then
+    let account = format!("{members}/{account}");
+    let demo = world.token("demo");
+    let (status, body) = change(Method::PATCH, &account, &demo, weaker).await;
+    assert_eq!((status, &body["role"]), (200, &json!("viewer")), "{body}");
+    let (status, body) = change(Method::DELETE, &account, &demo, Value::Null).await;
+    assert_eq!(status, 200, "{body}");
+}
+
+#[tokio::test]
 async fn an_account_is_disabled_enabled_and_deleted_with_its_keys() {
     let world = World::start().await;
     let owner = Owner::of(&world);

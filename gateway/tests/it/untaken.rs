@@ -2,11 +2,14 @@
 use std::time::Duration;
 
 use futures::FutureExt as _;
+use gpuaas_gateway::policy::Scope;
+use gpuaas_gateway::store::Role;
 use reqwest::Method;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
+use crate::access::key;
 use crate::silence::{LIST, NEVER, REQUESTS, client, metrics, served, silent, watch};
 use crate::world::{World, reason};
 
@@ -49,16 +52,16 @@ async fn reads_no_body(
     world: &World,
     readers: &mut JoinSet<()>,
     path: &str,
-    subject: Option<&str>,
+    credential: Option<&str>,
 ) {
     // GET, http, an authority, the path
     let mut head = vec![0x82, 0x86, 0x01];
     head.extend(text("gateway"));
     head.push(0x04);
     head.extend(text(path));
-    if let Some(subject) = subject {
+    if let Some(credential) = credential {
         head.extend([0x0f, 0x08]);
-        head.extend(text(&format!("Bearer {}", world.token(subject))));
+        head.extend(text(&format!("Bearer {credential}")));
     }
     let mut opening = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     opening.extend(frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0]));
@@ -150,7 +153,7 @@ async fn an_answer_that_nobody_takes_keeps_its_place() {
     })
     .await;
     let mut readers = JoinSet::new();
-    reads_no_body(&world, &mut readers, LIST, Some("demo")).await;
+    reads_no_body(&world, &mut readers, LIST, Some(&world.token("demo"))).await;
     let (status, body) = world.call(Method::GET, LIST, "admin").await;
     assert_eq!((status, reason(&body)), (503, "OVERLOADED"), "{body}");
     readers.shutdown().await;
@@ -175,6 +178,42 @@ async fn a_refusal_that_nobody_takes_keeps_its_part_of_the_peers_share() {
     until_served(&world).await;
 }
 
+/// Before, an answer of SCIM gave back its place, and its part of its address's share, as soon as it was there.
+#[tokio::test]
+async fn an_answer_of_scim_that_nobody_takes_counts_as_any_other() {
+    let world = World::start_with(|config, _| {
+        config.max_in_flight = 1;
+        config.write_timeout_seconds = NEVER;
+    })
+    .await;
+    let pool = world.pool().await;
+    let project = world.seeded.project_id;
+    let key = key(&pool, project, Role::Billing, &[Scope::Scim]).await;
+    let mut readers = JoinSet::new();
+    let path = "/scim/v2/Schemas";
+    reads_no_body(&world, &mut readers, path, Some(key.reveal())).await;
+    let (status, body) = world.call(Method::GET, LIST, "admin").await;
+    assert_eq!((status, reason(&body)), (503, "OVERLOADED"), "{body}");
+    readers.shutdown().await;
+    until_served(&world).await;
+}
+
+/// Of a refusal too.
+#[tokio::test]
+async fn a_refusal_of_scim_that_nobody_takes_keeps_its_part_of_the_peers_share() {
+    let world = World::start_with(|config, _| {
+        config.max_in_flight_per_peer = 1;
+        config.write_timeout_seconds = NEVER;
+    })
+    .await;
+    let mut readers = JoinSet::new();
+    reads_no_body(&world, &mut readers, "/scim/v2/Users", None).await;
+    let (status, body) = world.call(Method::GET, LIST, "admin").await;
+    assert_eq!((status, reason(&body)), (429, "RATE_LIMITED"), "{body}");
+    readers.shutdown().await;
+    until_served(&world).await;
+}
+
 /// Returns when the gateway has seen that a reader is gone.
 async fn until_served(world: &World) {
     let served = async { while world.call(Method::GET, LIST, "admin").await.0 != 200 {} };
@@ -193,7 +232,7 @@ async fn a_stream_that_nobody_takes_ends_with_its_readers_access() {
     .await;
     let mut readers = JoinSet::new();
     let path = "/api/v1/allocations/silent:watch";
-    reads_no_body(&world, &mut readers, path, Some("demo")).await;
+    reads_no_body(&world, &mut readers, path, Some(&world.token("demo"))).await;
     assert_eq!(world.record.open(), 1);
     sqlx::query("DELETE FROM edge.memberships")
         .execute(&world.db.owner_pool().await)

@@ -15,6 +15,7 @@ use gpuaas_gateway::Config;
 use gpuaas_gateway::auth::dev_issuer::{DevIssuer, DevIssuerSettings};
 use gpuaas_gateway::store::{NewPrincipal, Seeded, seed};
 use gpuaas_proto::gpuaas::allocation::v1::allocation_service_server::AllocationServiceServer;
+use gpuaas_proto::gpuaas::internal::events::v1::event_service_server::EventServiceServer;
 use gpuaas_proto::gpuaas::internal::terminal::v1::terminal_relay_service_server::TerminalRelayServiceServer;
 use gpuaas_proto::gpuaas::scheduler::v1::capacity_reservation_service_server::CapacityReservationServiceServer;
 use gpuaas_proto::gpuaas::terminal::v1::terminal_session_service_server::TerminalSessionServiceServer;
@@ -28,7 +29,7 @@ use tokio::task::JoinSet;
 use crate::reservations::Reservations;
 use crate::stand_in::StandIn;
 use crate::terminals::{Relay, Tickets};
-use crate::upstream::{Allocations, Record};
+use crate::upstream::{Allocations, Log, Record};
 
 pub const CELL: u16 = 1;
 pub const ISSUER: &str = "https://dev.test";
@@ -46,6 +47,9 @@ pub struct World {
     pub shutdown: CancellationToken,
     pub running: JoinSet<anyhow::Result<()>>,
     pub service: Service,
+    /// The ledger's log, as the service behind the gateway has it.
+    pub log: Log,
+    gateway: (Settings, Config),
 }
 
 /// The service behind the gateway, in a runtime of its own: it can end as a killed process does.
@@ -97,6 +101,16 @@ impl World {
         stand_ins: &[&'static str],
         change: impl FnOnce(&mut Config, &Path),
     ) -> Self {
+        Self::build_on(connections, stand_ins, None, change).await
+    }
+
+    /// The same with a Redis.
+    pub async fn build_on(
+        connections: u32,
+        stand_ins: &[&'static str],
+        redis: Option<String>,
+        change: impl FnOnce(&mut Config, &Path),
+    ) -> Self {
         let db = TestDb::create().await;
         let folder = tempfile::tempdir().expect("temp dir");
         let ca = Authority::open(&folder.path().join("ca"), CELL).expect("authority");
@@ -139,8 +153,10 @@ impl World {
             public_key_file: Some(keys.public.clone()),
         };
         let context = Context::new("allocation", service).expect("context");
-        let server =
-            Server::new(&context).add(AllocationServiceServer::new(Allocations(record.clone())));
+        let log = Log::default();
+        let server = Server::new(&context)
+            .add(AllocationServiceServer::new(Allocations(record.clone())))
+            .add(EventServiceServer::new(log.clone()));
         let service = Service::run(server.run(shutdown.clone()));
         let scheduler_port = ports::free().expect("port");
         let identity = ca.service("scheduler", &[]).expect("identity");
@@ -185,6 +201,7 @@ impl World {
             max_connections: connections,
             ..database(&db)
         });
+        gateway.redis.url = redis;
         let closed = ports::free().expect("port");
         gateway.peers = [
             ("allocation", service_port),
@@ -220,6 +237,7 @@ impl World {
             "http"
         };
         let http = reqwest::Client::builder().tls_danger_accept_invalid_certs(true);
+        let own = (gateway.clone(), config.clone());
         let context = Context::new("gateway", gateway).expect("context");
         running.spawn(gpuaas_gateway::run(context, config, shutdown.clone()));
 
@@ -235,9 +253,38 @@ impl World {
             shutdown,
             running,
             service,
+            log,
+            gateway: own,
         };
         world.until_ready().await;
         world
+    }
+
+    /// One more gateway on the same database, in a runtime of its own, and where it answers.
+    pub fn another_gateway(&self) -> (Service, String) {
+        let (mut settings, config) = self.gateway.clone();
+        let port = ports::free().expect("port");
+        settings.server.listen = vec![([127, 0, 0, 1], port).into()];
+        settings.server.metrics_listen = ([127, 0, 0, 1], ports::free().expect("port")).into();
+        let context = Context::new("gateway", settings).expect("context");
+        let served = gpuaas_gateway::run(context, config, self.shutdown.clone());
+        (Service::run(served), format!("http://127.0.0.1:{port}"))
+    }
+
+    /// Until another gateway answers there.
+    pub async fn until_answers(&self, base: &str) {
+        let ready = async {
+            loop {
+                let answer = self.http.get(format!("{base}/readyz")).send().await;
+                if answer.is_ok_and(|answer| answer.status().is_success()) {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), ready)
+            .await
+            .expect("the other gateway is ready");
     }
 
     async fn until_ready(&self) {

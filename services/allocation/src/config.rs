@@ -1,5 +1,7 @@
 //! Settings of the service, section `[allocation]`.
 
+use std::time::Duration;
+
 use serde::Deserialize;
 
 use crate::domain::wipe::Thoroughness;
@@ -26,6 +28,9 @@ impl WholeNodes {
     }
 }
 
+/// Time for a wipe, unless a site sets another.
+pub const WIPE_SECONDS: u64 = gpuaas_placement::workflows::WIPE_SECONDS.unsigned_abs();
+
 /// Settings with their defaults.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -40,6 +45,9 @@ pub struct Config {
     pub graceful_stop_seconds: u64,
     /// Seconds a guest may take to shut down before it is stopped hard, when its owner stops or reboots it.
     pub power_graceful_seconds: u64,
+    /// Seconds that a release or a repair gives its host to remove the VM, wipe the disks and prove them empty. A host that
+    /// allows less by its own `agent.limits.wipe_budget_s` ends earlier.
+    pub wipe_seconds: u64,
     /// Disks up to this many bytes must have been read back completely after a wipe.
     pub wipe_full_verify_bytes: u64,
     /// Bytes of a larger disk that must at least have been read back.
@@ -70,6 +78,7 @@ impl Default for Config {
             concurrency: 64,
             graceful_stop_seconds: 20,
             power_graceful_seconds: 60,
+            wipe_seconds: WIPE_SECONDS,
             wipe_full_verify_bytes: 16 << 30,
             wipe_sample_verify_bytes: 2 << 30,
             baremetal: WholeNodes::None,
@@ -84,6 +93,12 @@ impl Default for Config {
 }
 
 impl Config {
+    /// How long a step with a wipe in it may take over all attempts.
+    #[must_use]
+    pub fn wipe_deadline(&self) -> Duration {
+        Duration::from_secs(self.wipe_seconds)
+    }
+
     /// How much of a wiped disk must have been read back.
     #[must_use]
     pub fn thoroughness(&self) -> Thoroughness {

@@ -1,5 +1,5 @@
 //! The reconciler: compares ledger, host and hypervisor of every slice node, reports what differs, has removed what
-//! is provably ours and over (P5), and records `stopped` after an unexpected shutdown of a VM.
+//! is provably ours and over (P5, D-82), and records `stopped` after an unexpected shutdown of a VM.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

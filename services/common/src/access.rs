@@ -28,6 +28,8 @@ pub enum Group {
     OrganisationRead,
     /// Changes of an organisation, its members and projects.
     OrganisationManage,
+    /// The people and groups of an organisation, kept by its identity provider (SCIM); of no method of the contract.
+    Scim,
     /// Reads in a project.
     Read,
     /// Usage, prices and limits of a project.
@@ -36,7 +38,7 @@ pub enum Group {
     Write,
     /// Terminals and their recordings.
     Terminal,
-    /// A project itself, its members, service accounts and API keys.
+    /// A project itself, its members, service accounts, API keys and webhooks.
     Manage,
     /// Reads of the platform.
     AdminRead,
@@ -48,12 +50,13 @@ pub enum Group {
 
 impl Group {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Own,
         Self::OwnWrite,
         Self::Catalog,
         Self::OrganisationRead,
         Self::OrganisationManage,
+        Self::Scim,
         Self::Read,
         Self::Billing,
         Self::Write,
@@ -72,6 +75,7 @@ impl Group {
             Self::Catalog => "catalog",
             Self::OrganisationRead => "organisation_read",
             Self::OrganisationManage => "organisation_manage",
+            Self::Scim => "scim",
             Self::Read => "read",
             Self::Billing => "billing",
             Self::Write => "write",
@@ -94,13 +98,15 @@ impl Group {
 
 /// What a project is charged and limited by.
 const MONEY: [&str; 3] = ["usage", "price", "quota"];
-/// Who may do what in a project.
-const PEOPLE: [&str; 5] = [
+/// Who may do what in a project, and who hears of it.
+const PEOPLE: [&str; 7] = [
     "project",
     "project_member",
     "invitation",
     "service_account",
     "api_key",
+    "webhook",
+    "webhook_delivery",
 ];
 /// Who accepts an invitation belongs nowhere yet.
 const ACCEPT: &str = "invitation.accept";

@@ -51,7 +51,8 @@ pub struct Settings {
     pub token: TokenSettings,
     /// The database, for processes that have one.
     pub database: Option<DatabaseSettings>,
-    /// Redis for wake-ups; without it everything still works at the poll interval.
+    /// Redis for wake-ups and shared rates; without it everything still works at the poll interval, and each process counts
+    /// rates for itself.
     #[serde(default)]
     pub redis: RedisSettings,
     /// Logs and traces.

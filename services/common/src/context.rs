@@ -11,6 +11,7 @@ use crate::config::{self, DatabaseSettings, Settings};
 use crate::db;
 use crate::id::IdGen;
 use crate::identity::TokenVerifier;
+use crate::rate::Limiter;
 use crate::server::ServerTls;
 use crate::telemetry;
 use crate::wake::Wake;
@@ -137,10 +138,21 @@ impl Context {
     /// # Errors
     /// An unusable URL.
     pub fn wake(&self) -> anyhow::Result<Wake> {
-        let url = match &self.settings.redis.url_file {
+        Wake::new(self.redis_url()?.as_deref()).context("setting redis.url")
+    }
+
+    /// Rates that all replicas share through the configured Redis, or each process alone.
+    ///
+    /// # Errors
+    /// An unusable URL.
+    pub fn limiter(&self) -> anyhow::Result<Limiter> {
+        Limiter::new(self.redis_url()?.as_deref()).context("setting redis.url")
+    }
+
+    fn redis_url(&self) -> anyhow::Result<Option<String>> {
+        Ok(match &self.settings.redis.url_file {
             Some(file) => Some(config::read_secret("redis.url_file", file)?),
             None => self.settings.redis.url.clone(),
-        };
-        Wake::new(url.as_deref()).context("setting redis.url")
+        })
     }
 }

@@ -21,6 +21,7 @@ pub mod image;
 pub mod labels;
 mod main_entry;
 pub mod page;
+pub mod rate;
 pub mod server;
 pub mod ssh;
 pub mod telemetry;

@@ -30,6 +30,7 @@ use gpuaas_common::server::{Clients, Server};
 use gpuaas_common::watch::Streams;
 use gpuaas_common::{CancellationToken, Context};
 use gpuaas_proto::gpuaas::internal::inventory::v1::host_service_server::HostServiceServer;
+use gpuaas_proto::gpuaas::inventory::v1::agent_rollout_admin_service_server::AgentRolloutAdminServiceServer;
 use gpuaas_proto::gpuaas::inventory::v1::node_admin_service_server::NodeAdminServiceServer;
 use gpuaas_proto::gpuaas::inventory::v1::region_admin_service_server::RegionAdminServiceServer;
 use gpuaas_proto::gpuaas::inventory::v1::region_service_server::RegionServiceServer;
@@ -91,6 +92,13 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
     );
     spawn(
         &mut parts,
+        Box::pin(workflow::agent_rollout::run(
+            state.clone(),
+            background.clone(),
+        )),
+    );
+    spawn(
+        &mut parts,
         Box::pin(watch::run(state.clone(), background.clone())),
     );
     for _ in 0..workflow::discovery::WORKERS {
@@ -103,6 +111,11 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
         .add(RegionServiceServer::new(api::Regions(state.clone())))
         .add(RegionAdminServiceServer::new(api::Regions(state.clone())))
         .add(refusals.of(NodeAdminServiceServer::new(api::Nodes(state.clone()))))
+        .add(
+            refusals.of(AgentRolloutAdminServiceServer::new(api::Rollouts(
+                state.clone(),
+            ))),
+        )
         .add(
             refusals.of(HostServiceServer::new(api::Hosts(state))
                 .max_decoding_message_size(domain::report::MAX_BYTES)),

@@ -1,7 +1,7 @@
 //! Drift (D-80): every report of a host is compared with what was approved for its slots, under the lock of the node.
 //!
 //! A slot that drifts is not healthier than degraded, so a free one is not offered from then on; an occupied one is marked, and
-//! so is its allocation, by the condition `device_drift`. Drift that ends, ends by itself. The exception is a free slot's
+//! so is its allocation, by the condition `device_drift`. Drift that ends, ends by itself. The exception is a free slot's
 //! disk:
 //!
 //! - Somebody used or wrote to it: the slot goes to `cleanup_blocked`, and only a repair, with its wipe, brings it back. It

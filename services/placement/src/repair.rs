@@ -1,4 +1,4 @@
-//! Transitions of a slot repair: the only way out of `cleanup_blocked` (CON-25), and the first wipe of an approved slot.
+//! Transitions of a slot repair: the only way out of `cleanup_blocked` (A-80, A-138, CON-25, INC-03), and the first wipe of an approved slot.
 use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;
 

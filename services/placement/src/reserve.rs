@@ -76,6 +76,10 @@ pub struct Request {
     pub ssh_public_keys: Vec<String>,
     /// Their names, empty for a key without one; none at all: none has one.
     pub ssh_key_names: Vec<String>,
+    /// A release by the project is refused.
+    pub termination_protection: bool,
+    /// When the platform releases it.
+    pub auto_release_at: Option<jiff::Timestamp>,
     /// The caller's labels.
     pub labels: BTreeMap<String, String>,
     pub request_id: String,

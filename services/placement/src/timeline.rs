@@ -177,6 +177,25 @@ pub async fn list(
     .await
 }
 
+/// The latest entries, oldest first, at most `limit`.
+///
+/// # Errors
+/// Those of the database.
+pub async fn latest(
+    conn: &mut PgConnection,
+    allocation_id: Uuid,
+    limit: i64,
+) -> sqlx::Result<Vec<Entry>> {
+    sqlx::query_as(
+        "SELECT * FROM (SELECT sequence, step, state, percent, message, error, at, ended_at, actor, reason FROM timeline
+                         WHERE allocation_id = $1 ORDER BY sequence DESC LIMIT $2) latest ORDER BY sequence",
+    )
+    .bind(allocation_id)
+    .bind(limit)
+    .fetch_all(conn)
+    .await
+}
+
 /// An entry with the number of its last change within the allocation.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub struct Changed {

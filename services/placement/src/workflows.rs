@@ -11,10 +11,13 @@ pub const TOPIC: &str = "workflows";
 
 /// Seconds a provision workflow may take in all (C-29, INC-22).
 pub const PROVISION_WINDOW_SECONDS: i64 = 30 * 60;
+/// Seconds that a host is given to wipe the disks of a release or repair and to prove them empty, unless a site sets another
+/// time: large disks are overwritten at the speed that they have.
+pub const WIPE_SECONDS: i64 = 6 * 60 * 60;
 /// Seconds a release workflow may take before it reports so; it goes on until the host is proven clean.
-pub const RELEASE_WINDOW_SECONDS: i64 = 30 * 60;
-/// Seconds a slot repair may take in all.
-pub const REPAIR_WINDOW_SECONDS: i64 = 30 * 60;
+pub const RELEASE_WINDOW_SECONDS: i64 = WIPE_SECONDS + 30 * 60;
+/// Seconds a slot repair may take before it reports so; each of its steps has a bound of its own.
+pub const REPAIR_WINDOW_SECONDS: i64 = WIPE_SECONDS + 30 * 60;
 /// Seconds the removal of residue may take in all.
 pub const DISCARD_WINDOW_SECONDS: i64 = 10 * 60;
 

@@ -21,6 +21,7 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
+/// D-84, D-88: the agent logs in by the relay key that the seed gave to the user.
 async fn f_01_f_06_a_terminal_into_a_real_guest_ends_with_its_release() {
     let system = System::get().await;
     let id = system

@@ -6,6 +6,8 @@ use gpuaas_tests::system::{System, TIMEOUT};
 use gpuaas_tests::until::until;
 use serde_json::{Value, json};
 
+/// An image is tried by a normal allocation (E-33), whose host takes it from the registry and verifies it (E-22,
+/// E-23, CON-11).
 #[tokio::test(flavor = "multi_thread")]
 async fn p2_a_slice_from_request_to_a_clean_disk() {
     let system = System::get().await;

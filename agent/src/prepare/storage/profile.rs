@@ -1,4 +1,5 @@
-//! The approved storage profile: which disks the site's infrastructure gives to slices, and which mounts it gives up.
+//! The approved storage profile: which disks the site's infrastructure gives to slices, and which mounts it gives up
+//! (A-133, D-36, D-37).
 use std::path::Path;
 
 use serde::Deserialize;
@@ -92,6 +93,7 @@ mod tests {
 
     const GOOD: &str = "approved_by = \"infra, 4711\"\ndevices = [\"/dev/disk/by-id/nvme-eui.000000000000000100a075244a103331\"]\nunmount = [\"/share2\"]\n";
 
+    /// D-36
     #[test]
     fn i_121_con_27_a_profile_names_its_approval_and_stable_identities() {
         let good = Profile::parse(GOOD).unwrap();

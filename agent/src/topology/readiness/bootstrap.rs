@@ -91,6 +91,10 @@ mod tests {
         (dir, root)
     }
 
+    /// Markers and record are those of I-191, I-192 and I-193; of a slice host both bundles ended (CON-15).
+    /// no marker stands for another one, and the layer below slices has its own.
+    ///
+    // partly A-51: what ran is told by its markers; no record of a deployment has its name
     #[test]
     fn inc_06_a_host_whose_bootstrap_did_not_end_is_not_ready() {
         let all = [
@@ -118,6 +122,7 @@ mod tests {
         }
     }
 
+    /// I-192.
     #[test]
     fn i_88_the_validation_record_counts_by_what_it_says() {
         let files = |record| {
@@ -150,6 +155,7 @@ mod tests {
         }
     }
 
+    /// The marker gates, and nothing of Netdata does (CON-09).
     #[test]
     fn inc_07_a_bare_metal_host_needs_the_common_baseline_alone() {
         let (_dir, root) = host(&[("h200-ib.done", "")]);

@@ -205,6 +205,7 @@ mod tests {
 
     const SITE: &str = "192.168.0.0/16";
 
+    /// A-145, A-146
     #[test]
     fn inc_06_a_host_with_a_bridge_and_without_a_fabric_is_not_ready() {
         let dir = tempfile::tempdir().unwrap();
@@ -229,6 +230,7 @@ mod tests {
         assert_eq!(route(None, SITE).status, Fail, "ip did not answer");
     }
 
+    /// J-18.
     #[test]
     fn a_155_a_156_an_address_and_a_route_of_the_fabric_pass() {
         let links: Vec<Link> = parse(
@@ -247,6 +249,7 @@ mod tests {
         }
     }
 
+    /// A-76
     #[test]
     fn a_78_the_link_to_a_bluefield_card_is_never_a_blocker() {
         let with = |addresses: &str| {
@@ -260,6 +263,7 @@ mod tests {
         assert_eq!(with(r#"{"family":"inet","local":"192.168.100.1"}"#), Pass);
     }
 
+    /// A ping of the peer is part of the validation (I-92, J-07).
     #[test]
     fn j_19_the_cards_end_of_the_link_is_asked() {
         let links = |address: &str, length: u32| {

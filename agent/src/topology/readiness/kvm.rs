@@ -1,5 +1,5 @@
 //! Proof of hardware virtualisation: the emulator makes a VM with KVM, which never runs (INC-08). That a device and a
-//! module are there says nothing about what the firmware allows.
+//! module are there (D-14) says nothing about what the firmware allows.
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -94,6 +94,9 @@ mod tests {
         file.display().to_string()
     }
 
+    /// Behaviour and not presence (I-15).
+    /// D-17
+    // partly D-17: the log of the kernel is not read; what it would say shows in that no VM can be made
     #[tokio::test]
     async fn inc_08_kvm_is_proven_by_a_vm_and_not_by_a_device() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,9 +1,11 @@
 //! The machine: what it is for, virtualisation, what holds the GPUs, hugepages, a pending restart.
 use super::Finding;
-use crate::checks::{GPU_SERVICES, HUGEPAGES, IOMMU, KVM, NODE_MODE, REBOOT, VFIO};
+use crate::checks::{GPU_DRIVER, GPU_SERVICES, HUGEPAGES, IOMMU, KVM, NODE_MODE, REBOOT, VFIO};
+use crate::host::exec;
 use crate::host::root::HostRoot;
 use crate::node::Node;
 use crate::settings::{HostProfile, Hypervisor};
+use crate::topology::pci::{self, PciKind};
 
 /// Whether the host was deployed for what its node is offered as (A-48, INC-07).
 pub(super) fn node_mode(node: &Node) -> Finding {
@@ -93,6 +95,26 @@ pub fn gpu_service_holders(root: &HostRoot) -> Vec<String> {
         .collect()
 }
 
+/// Whether the driver answers for every GPU. Only a host without slices is asked: elsewhere VFIO has them (INC-37).
+pub(super) async fn gpu_driver(root: &HostRoot, profile: &HostProfile) -> Finding {
+    let devices = pci::devices(root);
+    let gpus = devices.iter().filter(|one| one.kind == PciKind::Gpu);
+    let on_bus = gpus.count();
+    if profile.lab || on_bus == 0 {
+        return Finding::skip(&GPU_DRIVER, "this host has no GPU");
+    }
+    let output = exec::run("nvidia-smi", &["--list-gpus"], exec::PROBE_LIMIT).await;
+    match output.and_then(|output| output.success("nvidia-smi")) {
+        Ok(output) => {
+            let lines = output.stdout.lines();
+            let listed = lines.filter(|line| line.starts_with("GPU ")).count();
+            let detail = format!("the driver lists {listed} GPUs of {on_bus} on the bus");
+            Finding::judge(&GPU_DRIVER, listed == on_bus, detail)
+        }
+        Err(error) => Finding::judge(&GPU_DRIVER, false, error.to_string()),
+    }
+}
+
 /// Free 1 GiB hugepages.
 pub fn free_hugepages(root: &HostRoot) -> u32 {
     pages(root, "free_hugepages")
@@ -154,6 +176,7 @@ mod tests {
         assert_eq!(failed(&blocked), ["kvm", "iommu", "vfio"]);
     }
 
+    /// D-14, D-16
     #[test]
     fn d_12_a_dev_kvm_without_its_module_is_not_ready_and_emulation_does_not_ask() {
         let dir = tempfile::tempdir().unwrap();
@@ -175,6 +198,16 @@ mod tests {
         );
         std::fs::create_dir_all(dir.path().join("sys/module/kvm_intel")).unwrap();
         assert!(failed(&virtualisation(&root, &profile(Hypervisor::Kvm))).is_empty());
+        std::fs::remove_file(dir.path().join("dev/kvm")).unwrap();
+        assert_eq!(
+            failed(&virtualisation(&root, &profile(Hypervisor::Kvm))),
+            ["kvm"]
+        );
+        std::fs::remove_dir_all(dir.path().join("sys/module/vfio_pci")).unwrap();
+        assert_eq!(
+            failed(&virtualisation(&root, &profile(Hypervisor::Kvm))),
+            ["kvm", "vfio"]
+        );
         let emulated = virtualisation(&root, &profile(Hypervisor::Qemu));
         assert!(
             emulated

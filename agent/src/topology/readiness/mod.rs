@@ -8,6 +8,7 @@ mod kvm;
 mod machine;
 mod network;
 mod pages;
+mod site;
 mod software;
 mod vms;
 
@@ -103,12 +104,18 @@ async fn observe(node: &Node, kind: HostKind, packet_age: Duration) -> Vec<Findi
     findings.push(blocking::here(|| bootstrap::completed(node, kind)));
     findings.push(software::rdma_tools(root, &node.settings.profile));
     findings.push(blocking::here(|| {
+        site::deploy_user(root, &node.settings.bootstrap)
+    }));
+    findings.push(blocking::here(|| site::netdata(root)));
+    findings.push(blocking::here(|| {
         devices::fabric_links(root, &node.settings)
     }));
     findings.push(blocking::here(|| {
         gpu_services(root, &node.settings.profile)
     }));
-    if kind != HostKind::BareMetal {
+    if kind == HostKind::BareMetal {
+        findings.push(machine::gpu_driver(root, &node.settings.profile).await);
+    } else {
         findings.push(software::libvirt(node).await);
         findings.extend(blocking::here(|| of_machine(node)));
         kvm::prove(node, &mut findings).await;

@@ -222,6 +222,7 @@ mod tests {
         }
     }
 
+    /// Behaviour and not presence (I-15, J-08).
     #[test]
     fn inc_01_a_bridge_a_rule_and_a_process_are_no_proof_without_a_packet() {
         let dir = tempfile::tempdir().unwrap();

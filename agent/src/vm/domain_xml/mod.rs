@@ -1,6 +1,8 @@
-//! The domain description, written element by element: UEFI with Secure Boot off (D-50..D-52), no TPM (D-49),
+//! The domain description, written element by element: UEFI with Secure Boot off (D-50, D-52, INC-23), no TPM (D-49, INC-21),
 //! no graphics (D-61), raw block disks, the seed on a CD, one vNIC (D-60), complete PCI functions by VFIO, CPUs and memory
 //! of the NUMA nodes that they are on (D-47).
+//!
+//! partly J-09: the one vNIC is a port of the host's bridge; no function of a BlueField card is below it
 mod devices;
 mod numa;
 mod pci;

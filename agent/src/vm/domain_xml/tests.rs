@@ -38,6 +38,8 @@ fn spec() -> DomainSpec {
     }
 }
 
+/// L-14 and CON-24; the interface is a tap of the bridge and no function of a card (J-23).
+/// D-51, D-52, D-55: hugepages only where they were asked for.
 #[test]
 fn inc_21_inc_23_d_49_d_50_d_61_no_tpm_no_secure_boot_no_graphics() {
     let xml = domain_xml(&spec(), &profile(), &Network::default()).unwrap();
@@ -111,6 +113,8 @@ fn gpu_slice() -> (DomainSpec, HostProfile) {
     (spec, profile)
 }
 
+/// Functions of the fabric are passed through beside the interface (J-10); a slice has whole GPUs (L-04).
+/// D-53
 #[test]
 fn d_47_a_gpu_slice_gets_whole_functions_hugepages_and_memory_of_their_nodes() {
     let (spec, profile) = gpu_slice();
@@ -215,6 +219,8 @@ fn d_61_a_vm_has_the_devices_that_are_listed_and_no_other() {
 }
 
 /// libvirt's own schema, by its own program.
+/// D-48
+// partly D-48: `virt-install` is not run; the domain is defined through libvirt's API with the same meaning
 #[test]
 fn d_47_every_description_is_valid_by_libvirts_schema() {
     use std::io::Write as _;

@@ -111,6 +111,7 @@ fn approve_first(host: &TestHost) {
     );
 }
 
+/// L-22: the list is that of approved slots.
 #[test]
 fn d_57_d_58_approved_devices_are_bound_and_kept_and_no_other() {
     let host = native();

@@ -1,7 +1,7 @@
 //! The bootstrap of a deployed host.
 use std::fs;
 
-use super::TestHost;
+use super::{TestHost, repository};
 
 const GRUB: &str = "GRUB_DEFAULT=0\nGRUB_CMDLINE_LINUX=\"console=ttyS0 mitigations=auto\"\n";
 
@@ -22,6 +22,8 @@ fn host() -> TestHost {
 
 const BOOTSTRAP: [&str; 3] = ["deploy-bootstrap", "--mode", "slice"];
 
+/// The whole of I-78 but what only slice mode does: VFIO (I-67, I-84), libvirt, the baseline (I-69) and the units of
+/// every start (I-188). Nothing is made schedulable by it (I-79).
 #[test]
 fn i_64_i_68_i_85_a_bare_ubuntu_becomes_a_slice_host_and_a_second_run_changes_nothing() {
     let host = host();
@@ -37,6 +39,19 @@ fn i_64_i_68_i_85_a_bare_ubuntu_becomes_a_slice_host_and_a_second_run_changes_no
     let first = host.run(&BOOTSTRAP);
     assert_eq!(first.code, 0, "{}", first.text);
     assert_eq!(first.steps().len(), dry.steps().len());
+    let planned = first.steps().join("\n");
+    for part in [
+        "apt-get install",
+        "/etc/default/grub",
+        "modprobe -a vfio",
+        "enable --now libvirtd.service",
+        "gpuaas-slice-network-baseline",
+        "/usr/local/sbin/gpuaas-slice-storage-transition",
+    ] {
+        assert!(planned.contains(part), "{part} in {planned}");
+    }
+    // no command of the platform's clients is among them
+    assert!(!planned.contains("gpuaas admin"), "{planned}");
     for unit in [
         "libvirtd",
         "gpuaas-slice-ovs-bridge",
@@ -71,6 +86,7 @@ fn i_64_i_68_i_85_a_bare_ubuntu_becomes_a_slice_host_and_a_second_run_changes_no
     assert_eq!(host.files(), between);
 }
 
+/// All of I-65. An image that has the packages is asked for none (I-189, I-190).
 #[test]
 fn inc_28_i_75_i_80_every_package_is_an_argument_of_one_call() {
     let host = host();
@@ -107,6 +123,10 @@ fn inc_28_i_75_i_80_every_package_is_an_argument_of_one_call() {
         installs[0]["environment"][0],
         serde_json::json!(["DEBIAN_FRONTEND", "noninteractive"])
     );
+    // L-22: nothing unsigned
+    for step in steps {
+        assert!(!step.to_string().contains("unauthenticated"), "{step}");
+    }
     // I-76: what no repository has is told, and no failure
     let notes = plan["plans"][0]["notes"].to_string();
     assert!(
@@ -177,6 +197,7 @@ fn i_77_an_amd_host_gets_the_policy_of_its_vendor() {
     );
 }
 
+/// By the variables that this project names, those of the documents being lost (GAP-02).
 #[test]
 fn i_72_i_73_i_74_hugepages_and_tuning_are_opt_in() {
     let plain = host();
@@ -239,6 +260,7 @@ fn i_83_a_grub_line_that_is_not_understood_stops_everything() {
     assert_eq!(host.files(), before);
 }
 
+/// Wherever the arguments came from, an image or an earlier run (CON-12).
 #[test]
 fn i_83_i_224_a_drop_in_that_sets_the_arguments_anew_is_outvoted() {
     let host = host();
@@ -291,6 +313,7 @@ fn i_85_a_unit_that_systemd_has_not_read_is_read_by_the_next_run() {
     assert_eq!(host.run(&BOOTSTRAP).steps(), Vec::<String>::new());
 }
 
+/// One name (CON-01).
 #[test]
 fn i_97_i_98_the_former_service_goes_with_a_backup() {
     let host = host();
@@ -350,6 +373,7 @@ fn i_88_the_validation_keys_are_those_of_the_runbook() {
     assert!(value("iommu_groups").unwrap().parse::<u32>().unwrap() > 0);
 }
 
+/// The bootstrap runs the runtime helper itself (I-70, I-107, the rest of I-78), in slice mode alone.
 #[test]
 fn con_26_outside_of_slice_mode_the_services_of_gpus_stay() {
     let host = host();
@@ -360,4 +384,102 @@ fn con_26_outside_of_slice_mode_the_services_of_gpus_stay() {
     assert!(host.state("units/nvidia-persistenced.active").exists());
     host.run(&BOOTSTRAP);
     assert!(!host.state("units/nvidia-persistenced.active").exists());
+}
+
+#[test]
+fn inc_33_a_start_waits_for_one_network_and_not_for_ever() {
+    let host = host();
+    let ran = host.run(&BOOTSTRAP);
+    assert_eq!(ran.code, 0, "{}", ran.text);
+    let folder = "/etc/systemd/system/systemd-networkd-wait-online.service.d";
+    let names: Vec<_> = fs::read_dir(host.path(folder))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    let [name] = &names[..] else {
+        panic!("{names:?}");
+    };
+    // the last one that sets the program counts
+    assert!(
+        name.as_str() > "10-netplan.conf" && name.ends_with(".conf"),
+        "{name}"
+    );
+    let text = host.read(&format!("{folder}/{name}"));
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(
+        lines[..2],
+        ["[Service]", "ExecStart="],
+        "the distribution's own goes"
+    );
+    let program = lines[2];
+    assert!(program.starts_with("ExecStart=/usr/lib/systemd/systemd-networkd-wait-online "));
+    assert!(program.contains(" --any"), "{program}");
+    let seconds = program.split("--timeout=").nth(1).unwrap();
+    assert!(
+        (1..=120).contains(&seconds.parse::<u32>().unwrap()),
+        "{program}"
+    );
+    assert!(
+        host.take_calls()
+            .contains(&"systemctl daemon-reload".to_owned())
+    );
+    // written again where somebody changed it, and read by systemd again
+    host.write(&format!("{folder}/{name}"), "[Service]\n");
+    assert_eq!(host.run(&BOOTSTRAP).steps().len(), 2);
+    assert_eq!(host.run(&BOOTSTRAP).steps(), Vec::<String>::new());
+}
+
+/// Everything that the bootstrap would run, and write.
+fn planned(variables: &[(&str, &str)]) -> Vec<String> {
+    let mut arguments = BOOTSTRAP.to_vec();
+    arguments.extend(["--dry-run", "--output", "json"]);
+    let plan = host().run_with(&arguments, variables).json();
+    let steps = plan["plans"][0]["steps"].as_array().unwrap();
+    assert!(steps.len() > 10, "{plan}");
+    steps.iter().map(ToString::to_string).collect()
+}
+
+// partly INC-09: nothing here sets or reads back what a BMC has, and there is no repository of a vendor's tools to verify
+#[test]
+fn inc_09_no_package_is_installed_that_nobody_signed() {
+    const UNSIGNED: [&str; 5] = [
+        "allow-unauthenticated",
+        "allowunauthenticated",
+        "force-yes",
+        "trusted=yes",
+        "allow-insecure",
+    ];
+    let mut texts = planned(&[("GPUAAS_SLICE_NETWORK_TUNING", "1")]);
+    for folder in ["scripts/ops", "deploy", "deploy/deb", "deploy/lab"] {
+        for entry in fs::read_dir(repository().join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|end| end == "sh") {
+                texts.push(fs::read_to_string(path).unwrap());
+            }
+        }
+    }
+    for text in texts {
+        let text = text.to_lowercase();
+        for word in UNSIGNED {
+            assert!(!text.contains(word), "{word}: {text}");
+        }
+    }
+}
+
+// partly INC-30: there are no MAAS profiles that could go back to `ubuntu/noble` with `site_bootstrap_bundle_ref`
+#[test]
+fn inc_30_no_package_that_builds_kernel_modules_comes_with_the_bootstrap() {
+    for step in planned(&[("GPUAAS_SLICE_NETWORK_TUNING", "1")]) {
+        let step = step.to_lowercase();
+        for word in [
+            "doca",
+            "ofed",
+            "mlnx",
+            "dkms",
+            "/etc/apt",
+            "add-apt-repository",
+        ] {
+            assert!(!step.contains(word), "{word}: {step}");
+        }
+    }
 }

@@ -47,6 +47,7 @@ fn attribute(host: &TestHost, name: &str) -> String {
     ))
 }
 
+/// CON-02, CON-23: by the unit at the start of the host.
 #[test]
 fn j_25_j_26_as_many_functions_as_approved_slots_need() {
     let host = host("0");

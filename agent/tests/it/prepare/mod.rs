@@ -6,6 +6,7 @@ mod functions;
 mod network;
 mod runtime;
 mod scripts;
+mod site_scripts;
 mod storage;
 mod validate;
 

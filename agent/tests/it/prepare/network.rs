@@ -4,6 +4,8 @@ use std::process::Command;
 
 use super::{TestHost, agent, repository};
 
+/// The bridge (J-02) of the subnet (J-03), the NAT rule (I-91, J-06) and the link to the card (I-92).
+///
 #[test]
 fn i_89_i_93_i_100_i_101_the_baseline_is_repaired_and_then_left_alone() {
     let host = TestHost::new();
@@ -136,6 +138,7 @@ fn inc_02_i_94_i_95_i_96_the_service_starts_and_enables_no_service() {
     }
 }
 
+/// L-17, and the half of CON-23 that is about the baseline.
 #[test]
 fn i_90_no_virtual_function_is_made_and_no_qos_is_set() {
     let host = TestHost::new();

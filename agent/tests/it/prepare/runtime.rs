@@ -25,6 +25,7 @@ fn inc_18_i_104_services_that_hold_gpus_are_stopped_and_stay_so() {
     assert_eq!(host.run(&PREPARE).steps(), Vec::<String>::new());
 }
 
+/// D-98
 #[test]
 fn inc_19_i_105_the_hypervisors_user_passes_libvirts_folder() {
     let host = TestHost::new();
@@ -37,6 +38,7 @@ fn inc_19_i_105_the_hypervisors_user_passes_libvirts_folder() {
     assert_eq!(host.run(&PREPARE).steps(), Vec::<String>::new());
 }
 
+/// J-15: stale mappings go, those in use stay.
 #[test]
 fn i_106_i_109_only_reservations_of_vms_that_are_gone_are_removed() {
     let host = TestHost::new();

@@ -20,6 +20,7 @@ const UNITS: [&str; 4] = [
     "gpuaas-slice-ovs-bridge",
 ];
 
+/// I-111: flags of the storage transition too.
 #[test]
 fn i_64_i_110_i_218_each_script_gives_its_flags_to_the_agent_as_they_are() {
     let dir = tempfile::tempdir().unwrap();
@@ -52,6 +53,7 @@ fn inc_28_every_script_is_clean_to_a_linter() {
     );
 }
 
+/// I-188: what is done at every start of the host.
 #[test]
 fn i_220_the_units_are_right_and_in_the_package() {
     let dir = tempfile::tempdir().unwrap();
@@ -77,4 +79,39 @@ fn i_220_the_units_are_right_and_in_the_package() {
     assert!(output.status.success(), "{said}");
     // a key that systemd does not know is only a warning to it
     assert!(!said.contains("Unknown"), "{said}");
+}
+
+// partly INC-39: no pipeline customises a guest's image, by NBD or otherwise: the lab's guests are installed in a folder
+#[test]
+fn inc_39_no_image_is_made_in_a_machine_without_the_network_of_its_builder() {
+    let mut seen = 0;
+    for folder in ["deploy", "deploy/lab", "deploy/deb", "scripts/ops"] {
+        for entry in fs::read_dir(repository().join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|end| end == "sh") {
+                let text = fs::read_to_string(&path).unwrap();
+                for word in ["guestfs", "virt-customize", "guestfish", "virt-builder"] {
+                    assert!(!text.contains(word), "{word}: {}", path.display());
+                }
+                seen += usize::from(text.contains("mmdebstrap"));
+            }
+        }
+    }
+    assert!(seen > 0, "who makes the guests?");
+}
+
+#[test]
+fn d_92_d_94_the_agent_is_where_and_what_the_documents_call_it() {
+    let read = |path: &str| fs::read_to_string(repository().join(path)).unwrap();
+    let unit = read("deploy/deb/gpuaas-node-agent.service");
+    let program = "ExecStart=/opt/gpuaas/node-agent/gpuaas-node-agent ";
+    assert!(unit.lines().any(|line| line.starts_with(program)), "{unit}");
+    let build = read("deploy/deb/build.sh");
+    assert!(build.contains("name=gpuaas-node-agent\n"));
+    for placed in [
+        "put 755 \"$program\" opt/gpuaas/node-agent/$name\n",
+        "lib/systemd/system/$name.service\n",
+    ] {
+        assert!(build.contains(placed), "{placed}");
+    }
 }

@@ -87,6 +87,8 @@ fn i_113_without_apply_the_plan_is_printed_and_nothing_changes() {
     assert!(ran.text.contains("role=system"), "{}", ran.text);
 }
 
+/// What was mounted is unmounted, by the approved profile alone (I-116, GAP-03).
+/// the transition, with its record, is what lifts what stands against a disk.
 #[test]
 fn i_115_i_122_approved_disks_are_raw_afterwards_and_a_second_run_changes_nothing() {
     let host = shared(|_| ());
@@ -218,6 +220,7 @@ fn a_137_a_raw_disk_that_a_slot_has_since_is_not_erased_by_what_was_broken_off()
     assert!(calls.contains(&format!("blkdiscard /dev/{}", CORNERS[0].disk_name())));
 }
 
+/// As in the reference invocation, `/dev/nvme4n1` is the disk of the system (I-112).
 #[test]
 fn i_114_i_123_the_disk_of_the_system_is_refused_whatever_it_is_called() {
     let host = shared(|_| ());
@@ -254,6 +257,8 @@ fn i_114_i_123_the_disk_of_the_system_is_refused_whatever_it_is_called() {
     assert!(erasures(&host).is_empty());
 }
 
+/// L-18.
+/// A-133, D-37
 #[test]
 fn inc_29_i_121_no_share_is_unmounted_without_an_approved_profile_that_names_it() {
     let host = shared(|_| ());

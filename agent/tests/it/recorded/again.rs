@@ -20,6 +20,7 @@ fn settings(root: &std::path::Path, state: &std::path::Path) -> Settings {
     serde_json::from_value(all).expect("settings")
 }
 
+/// K-15: a host with GPUs is played where there is none.
 #[tokio::test]
 async fn a_recording_of_a_host_is_that_host() {
     let state = tempfile::tempdir().expect("a folder");

@@ -2,6 +2,7 @@
 use gpuaas_agent::host::recording::{Answer, Entry};
 use gpuaas_agent::recorded::Recorded;
 use gpuaas_proto::gpuaas::agent::v1::TopologyReport;
+use gpuaas_proto::gpuaas::common::v1::EvidenceStatus;
 
 use super::tree::{CORNERS, Host, good};
 
@@ -49,6 +50,7 @@ async fn slot_is_blocked(slot: u32, why: &str, change: impl FnOnce(&mut Host)) {
     );
 }
 
+/// D-18, D-19: the command line and a libvirt that answers are as on the good host.
 #[tokio::test]
 async fn inc_08_vmx_is_off_in_the_firmware() {
     host_is_blocked("kvm", |host| {
@@ -60,6 +62,7 @@ async fn inc_08_vmx_is_off_in_the_firmware() {
     host_is_blocked("vfio", |host| host.remove("/sys/module/vfio_pci")).await;
 }
 
+///
 #[tokio::test]
 async fn inc_01_nat_is_missing() {
     host_is_blocked("nat", |host| {
@@ -83,6 +86,7 @@ async fn inc_01_nat_is_missing() {
     host_is_blocked("dnsmasq", |host| host.remove("/proc/977")).await;
 }
 
+/// a host is judged by what it shows, whichever image and bootstrap made it.
 #[tokio::test]
 async fn inc_06_ipoib_is_missing() {
     host_is_blocked("ipoib_netplan", |host| {
@@ -99,6 +103,7 @@ async fn inc_06_ipoib_is_missing() {
     .await;
 }
 
+/// a disk that the host mounts is a share of the host, and no slot's.
 #[tokio::test]
 async fn inc_12_a_child_partition_of_a_slots_disk_is_mounted() {
     let report = discovered(|host| {
@@ -113,6 +118,7 @@ async fn inc_12_a_child_partition_of_a_slots_disk_is_mounted() {
     assert!(report.candidates[2].blockers[0].contains("has no disk"));
 }
 
+///
 #[tokio::test]
 async fn inc_43_a_disk_with_partitions_that_nobody_mounts_is_not_raw() {
     slot_is_blocked(2, "nvme5n1p1", |host| {
@@ -421,4 +427,70 @@ async fn b_43_a_board_that_is_known_in_part_reports_no_groups() {
             .expect("a board");
         assert!(!fabric.missing.is_empty());
     }
+}
+
+#[tokio::test]
+async fn a_62_a_disk_is_approved_by_what_it_is_called_and_not_by_its_size() {
+    for sectors in ["7501476528", "15002931888", "1953525168"] {
+        let report = discovered(|host| {
+            let size = format!("{}/size", CORNERS[3].disk_folder());
+            host.text(size, sectors);
+        })
+        .await;
+        assert_eq!(blocked(&report), (Vec::new(), String::new()), "{sectors}");
+        assert_eq!(report.candidates.len(), 8);
+        let bindings = report.candidates[3].bindings.as_ref().expect("bindings");
+        assert!(bindings.nvme_device.ends_with("10dc41"));
+        let bytes = sectors.parse::<u64>().expect("a number") * 512;
+        assert_eq!(bindings.nvme_bytes, bytes);
+    }
+}
+
+#[tokio::test]
+async fn a_83_what_the_firmware_has_switched_off_is_told_to_be_the_firmwares() {
+    let mut host = good();
+    for path in [
+        "/dev/kvm",
+        "/sys/module/kvm_intel",
+        "/sys/kernel/iommu_groups",
+    ] {
+        host.remove(path);
+    }
+    let host = Recorded::open(host.recording).expect("the recording is laid out");
+    let report = host.readiness().await;
+    for check in ["kvm", "iommu"] {
+        let found = report.evidence.iter().find(|one| one.check == check);
+        let remedy = &found.expect(check).remediation;
+        assert!(remedy.contains("in the firmware"), "{check}: {remedy}");
+    }
+}
+
+#[tokio::test]
+async fn a_17_the_driver_of_a_bare_metal_host_answers_for_every_gpu() {
+    let judged = async |mode: &str, listed: Option<usize>| {
+        let mut host = good();
+        host.recording.settings["profile"]["mode"] = mode.into();
+        if let Some(listed) = listed {
+            let line = |number| format!("GPU {number}: NVIDIA H200 (UUID: GPU-{number})\n");
+            let text: String = (0..listed).map(line).collect();
+            host.answer("nvidia-smi --list-gpus", text);
+        }
+        let host = Recorded::open(host.recording).expect("the recording is laid out");
+        let report = host.readiness().await;
+        let mut found = report.evidence.into_iter();
+        let found = found.find(|one| one.check == "gpu_driver").expect("asked");
+        assert!(!report.blockers.contains(&found.check));
+        (found.status(), found.detail)
+    };
+    let whole = "the driver lists 8 GPUs of 8 on the bus".to_owned();
+    assert_eq!(
+        judged("baremetal", Some(8)).await,
+        (EvidenceStatus::Pass, whole)
+    );
+    for listed in [Some(7), Some(0), None] {
+        let (status, detail) = judged("baremetal", listed).await;
+        assert_eq!(status, EvidenceStatus::Warn, "{listed:?}: {detail}");
+    }
+    // where VFIO has them, nobody asks (INC-37)
+    assert_eq!(judged("slice", None).await.0, EvidenceStatus::Skip);
 }

@@ -11,7 +11,7 @@ use super::tree::{CORNERS, Host, good};
 
 /// What is shown, and nothing is sold on: who made a device, how large it is, where it is, what else can be done with it;
 /// and what else runs on the host. Each is the beginning or the end of a path, or of a command line.
-const SHOWN: [&str; 48] = [
+const SHOWN: [&str; 50] = [
     "/usr/bin/rdma",
     "/sys/class/dmi/",
     "/sys/class/infiniband/",
@@ -24,6 +24,8 @@ const SHOWN: [&str; 48] = [
     "/proc/sys/kernel/random/boot_id",
     "/proc/1/",
     "/proc/912/",
+    "/proc/1203/",
+    "/proc/self/net/",
     "/etc/os-release",
     "/stat",
     "/fd/0",

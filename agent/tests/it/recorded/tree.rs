@@ -489,7 +489,12 @@ impl Host {
             "/proc/self/mountinfo",
             "22 28 0:21 / /proc rw,nosuid - proc proc rw\n28 1 259:10 / / rw,relatime shared:1 - ext4 /dev/nvme4n1p2 rw",
         );
-        for (pid, program) in [(1, "systemd"), (912, "libvirtd"), (977, "dnsmasq")] {
+        for (pid, program) in [
+            (1, "systemd"),
+            (912, "libvirtd"),
+            (977, "dnsmasq"),
+            (1203, "netdata"),
+        ] {
             self.text(format!("/proc/{pid}/comm"), program);
             self.text(
                 format!("/proc/{pid}/stat"),
@@ -503,6 +508,10 @@ impl Host {
             self.link(format!("/proc/{pid}/fd/0"), "/dev/null");
         }
         self.text("/run/dnsmasq/dnsmasq.pid", "977");
+        self.text(
+            "/proc/self/net/tcp",
+            "   0: 0100007F:4E1E 00000000:0000 0A 00000000:00000000 00:00000000 00000000   999        0 71 1",
+        );
         for (name, text) in [
             ("h200-ib.done", ""),
             ("h200-slice-vm.done", ""),

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::output::{print_json, print_table, time};
 
 /// What of its account's rights a key can have.
-const SCOPES: [&str; 5] = ["read", "billing", "write", "terminal", "manage"];
+const SCOPES: [&str; 6] = ["read", "billing", "write", "terminal", "manage", "scim"];
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {

@@ -174,6 +174,7 @@ pub async fn nodes(session: &Session, flags: &NodeFlags) -> Result<(), Failure> 
             ready.trim_end_matches(": ").to_owned(),
             admin_state(&n.placement),
             slots.join(", "),
+            n.status.instance.agent_version,
             time(n.status.last_heartbeat_time),
         ]
     });
@@ -187,6 +188,7 @@ pub async fn nodes(session: &Session, flags: &NodeFlags) -> Result<(), Failure> 
             "SCHEDULABLE",
             "ADMIN STATE",
             "SLOTS",
+            "AGENT",
             "LAST HEARTBEAT",
         ],
         rows.collect(),

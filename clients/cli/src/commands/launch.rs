@@ -55,6 +55,12 @@ pub struct Flags {
     /// 7d.
     #[arg(long, value_name = "TIME", value_parser = parse_deadline)]
     wait_for_capacity: Option<Timestamp>,
+    /// Refuse to release it until it is unprotected; see: gpuaas update.
+    #[arg(long, conflicts_with = "release_at")]
+    protect: bool,
+    /// Release it after so long or at a time: 90m, 8h, 3d, 2027-01-31T12:00:00Z.
+    #[arg(long, value_name = "TIME", value_parser = parse_deadline)]
+    release_at: Option<Timestamp>,
     /// Wait until the login works, showing progress.
     #[arg(long)]
     wait: bool,
@@ -123,6 +129,12 @@ async fn launch(session: &Session, flags: Flags) -> Result<(), Failure> {
         "labels": flags.labels.into_iter().collect::<std::collections::BTreeMap<_, _>>(),
         "validate_only": flags.validate_only,
     });
+    if flags.protect {
+        body["termination_protection"] = true.into();
+    }
+    if let Some(at) = flags.release_at {
+        body["auto_release_time"] = json!(at);
+    }
     if !key_names.is_empty() {
         body["ssh_key_names"] = json!(key_names);
     }

@@ -238,7 +238,13 @@ pub fn print(session: &Session, found: &[Value]) {
             text(one, "display_name"),
             text(one, "role"),
             text(one, "email"),
-            if disabled { "disabled" } else { "" }.to_owned(),
+            match (disabled, one["scim"] == true) {
+                (true, true) => "disabled, scim",
+                (true, false) => "disabled",
+                (false, true) => "scim",
+                (false, false) => "",
+            }
+            .to_owned(),
             time(text(one, "create_time").parse().ok()),
         ]
     });

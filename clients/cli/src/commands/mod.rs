@@ -23,6 +23,7 @@ pub mod raw;
 pub mod release;
 pub mod rename;
 pub mod reservations;
+mod scim;
 pub mod service_accounts;
 pub mod show;
 pub mod ssh;
@@ -31,6 +32,7 @@ pub mod terminal;
 pub mod update;
 pub mod usage;
 pub mod watch;
+pub mod webhooks;
 
 use std::path::PathBuf;
 
@@ -122,6 +124,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Project(command) => projects::run(&session, command).await,
         Command::Member(command) => members::run(&session, command).await,
         Command::Organisation(command) => organisations::run(&session, command).await,
+        Command::Webhook(command) => webhooks::run(&session, command).await,
         Command::ServiceAccount(command) => service_accounts::run(&session, command).await,
         Command::ApiKey(command) => api_keys::run(&session, command).await,
         Command::Rename(flags) => rename::run(&session, &flags).await,

@@ -18,6 +18,9 @@ pub enum Command {
         /// New display name.
         name: String,
     },
+    /// Groups of the organisation's identity provider, and what they are good for.
+    #[command(subcommand)]
+    Scim(super::scim::Command),
     /// List the members of an organisation. They have their role in all of its projects.
     Members {
         /// Slug or id.
@@ -32,6 +35,7 @@ pub enum Command {
 pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
         Command::List => list(session).await,
+        Command::Scim(command) => super::scim::run(session, command).await,
         Command::Rename { organisation, name } => {
             let id = find(session, &organisation).await?;
             let body = json!({ "display_name": name });
@@ -61,7 +65,10 @@ async fn all(session: &Session) -> Result<Vec<Value>, Failure> {
 }
 
 /// The id of one of the caller's organisations.
-async fn find(session: &Session, given: &str) -> Result<String, Failure> {
+///
+/// # Errors
+/// There is none of this name.
+pub async fn find(session: &Session, given: &str) -> Result<String, Failure> {
     let all = all(session).await?;
     let found = all
         .iter()

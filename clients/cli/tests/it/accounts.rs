@@ -204,6 +204,90 @@ fn organisations_are_listed_renamed_and_show_their_members() {
     assert_eq!(world.run(&["organisation", "members", "acne"]).code, 3);
 }
 
+#[test]
+fn groups_of_a_provider_are_listed_mapped_and_unmapped() {
+    let world = world();
+    world.get(
+        "/api/v1/organisations",
+        json!({ "organisations": [{ "id": "o1", "slug": "acme" }] }),
+    );
+    world.get(
+        "/api/v1/organisations/o1/scim/groups",
+        json!({ "groups": [{ "id": "g1", "display_name": "ML engineers", "member_count": "3",
+                             "mappings": [{ "id": "m1", "project": "training", "project_id": "p1", "role": "member" }] }] }),
+    );
+    let ran = world.run(&["organisation", "scim", "groups", "acme"]).ok();
+    assert!(ran.out.contains("member of training"), "{ran:?}");
+    let project = "019a0000-0000-7000-8000-000000000001";
+    let mappings = "/api/v1/organisations/o1/scim/groups/g1/mappings";
+    world.on("POST", mappings, [(200, json!({ "id": "m2" }))]);
+    let map = [
+        "organisation",
+        "scim",
+        "map",
+        "acme",
+        "ML engineers",
+        "--project",
+        project,
+        "--role",
+        "viewer",
+    ];
+    world.run(&map).ok();
+    assert_eq!(
+        last(&world).2,
+        json!({ "target_project_id": project, "role": "viewer" })
+    );
+    world.on("DELETE", &format!("{mappings}/m1"), [(200, json!({}))]);
+    world
+        .run(&[
+            "organisation",
+            "scim",
+            "unmap",
+            "acme",
+            "g1",
+            "--project",
+            "training",
+        ])
+        .ok();
+    assert_eq!(last(&world).0, "DELETE");
+    let unknown = [
+        "organisation",
+        "scim",
+        "unmap",
+        "acme",
+        "ML engineer",
+        "--project",
+        "training",
+    ];
+    assert_eq!(world.run(&unknown).code, 3);
+
+    world.get(
+        "/api/v1/admin/organisations",
+        json!({ "organisations": [{ "id": "o1", "slug": "acme" }] }),
+    );
+    world.on(
+        "PUT",
+        "/api/v1/admin/organisations/o1/scim",
+        [(200, json!({ "organisation_id": "o1" }))],
+    );
+    let set = [
+        "admin",
+        "scim",
+        "set",
+        "acme",
+        "--issuer",
+        "https://idp.example",
+        "--subject",
+        "external-id",
+    ];
+    world.run(&set).ok();
+    let sent = world.changes().pop().expect("sent");
+    assert_eq!(
+        sent.body,
+        json!({ "issuer": "https://idp.example", "subject_attribute": "external_id" })
+    );
+}
+
 /// A home folder with an SSH key.
 fn home(world: &World, key: Option<&str>) -> std::path::PathBuf {
     let home = world.path("home");

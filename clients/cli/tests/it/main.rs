@@ -1,5 +1,6 @@
 //! The CLI as its users run it: the built program against a gateway that the test plays.
 mod accounts;
+mod agent_rollout;
 mod allocations;
 mod audit;
 mod certificate;
@@ -21,3 +22,4 @@ mod tenancy;
 mod tenants;
 mod terminal;
 mod using;
+mod webhooks;

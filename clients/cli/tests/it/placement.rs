@@ -313,6 +313,43 @@ fn a_launch_is_queued_and_shows_its_position() {
 }
 
 #[test]
+fn a_launch_is_protected_or_ends_at_a_time() {
+    let world = World::new();
+    let key = world.home.path().join("k.pub");
+    std::fs::write(&key, "ssh-ed25519 AAAA me\n").expect("write");
+    let key = key.to_str().expect("path");
+    let made = json!({ "id": FIRST, "config": { "name": "web", "sku": "lab-slice", "gpu_count": 1 },
+        "status": { "state": "reserved" } });
+    post(&world, "/api/v1/allocations", made.clone());
+    let launch = |more: &[&str]| {
+        let mut arguments = vec!["launch", "--sku", "lab-slice", "--image", "lab-mini"];
+        arguments.extend(["--ssh-key", key, "--region", "lab", "--name", "web"]);
+        arguments.extend(more);
+        world.run(&arguments)
+    };
+    launch(&["--protect"]).ok();
+    let sent = world.changes().pop().expect("a change").body;
+    assert_eq!(sent["termination_protection"], json!(true));
+    assert!(sent.get("auto_release_time").is_none());
+    let time = "2027-01-31T12:00:00Z";
+    launch(&["--release-at", time]).ok();
+    let sent = world.changes().pop().expect("a change").body;
+    assert_eq!(sent["auto_release_time"], json!(time));
+    assert!(sent.get("termination_protection").is_none());
+    let both = launch(&["--protect", "--release-at", time]);
+    assert_eq!(both.code, 2, "{}", both.err);
+    // of several each
+    let all = json!({ "allocations": [made] });
+    post(&world, "/api/v1/allocations:batchCreate", all);
+    launch(&["--count", "2", "--protect"]).ok();
+    let sent = world.changes().pop().expect("a change").body;
+    assert_eq!(
+        sent["allocations"][1]["termination_protection"],
+        json!(true)
+    );
+}
+
+#[test]
 fn an_operator_sees_the_queue_and_sets_priorities() {
     let world = World::new();
     world.get(

@@ -83,6 +83,8 @@ export async function members({ assert, page, server, test, look, go, signIn, ta
     const call = await page.getByRole("region", { name: "Call" }).textContent();
     assert.match(call, /Bearer \$GPUAAS_TOKEN/);
     assert.ok(!call.includes("a.b.c"), "the token is not in it");
+    await page.getByRole("checkbox", { name: "Protect from release" }).check();
+    assert.match(await page.getByRole("region", { name: "Call" }).textContent(), /"termination_protection": true/);
     await look("launch");
   });
 
@@ -170,6 +172,42 @@ export async function members({ assert, page, server, test, look, go, signIn, ta
     await page.getByRole("tab", { name: "Settings" }).click();
     await page.getByText("Your role").waitFor();
     await look("project-settings");
+  });
+
+  await test("webhooks: one with a secret that is shown once, its deliveries, one of them again", async () => {
+    await go("/project?tab=webhooks", "Project vision");
+    const sent = table("Deliveries to https://hooks.example.com/gpuaas");
+    await sent.getByText("No answer in time").waitFor();
+    await page.getByText("The endpoint answered 410 Gone.").waitFor();
+    await look("webhooks");
+    await page.getByRole("button", { name: "Add a webhook" }).click();
+    await dialog.getByLabel("Address").fill("http://hooks.example.com/");
+    await dialog.getByText("It begins with https://.").waitFor();
+    assert.ok(await dialog.getByRole("button", { name: "Add" }).isDisabled());
+    await dialog.getByLabel("Address").fill("https://hooks.example.com/new");
+    await dialog.getByText("All events").click();
+    await dialog.getByRole("checkbox", { name: "allocation.failed" }).check();
+    await look("webhook-add");
+    await dialog.getByRole("button", { name: "Add" }).click();
+    await page.getByText("whsec_shown_once").waitFor();
+    assert.deepEqual(server.changes.at(-1).body, { url: "https://hooks.example.com/new", description: "", event_types: ["allocation.failed"] });
+    await look("webhook-once");
+    await page.getByRole("button", { name: "I have saved it" }).click();
+    await page.getByText("whsec_shown_once").waitFor({ state: "detached" });
+    await page.getByLabel("Deliveries").first().selectOption("failed");
+    await sent.getByText("No answer in time").waitFor({ state: "detached" });
+    await sent.getByRole("button", { name: /^Deliver again: allocation.failed/ }).click();
+    await dialog.getByRole("button", { name: "Deliver" }).click();
+    await dialog.waitFor({ state: "detached" });
+    assert.match(server.changes.at(-1).key, /deliveries\/[^/]+:redeliver$/);
+    await page.getByRole("button", { name: "Rotate secret of https://hooks.example.com/gpuaas" }).click();
+    await dialog.getByRole("button", { name: "Rotate" }).click();
+    await page.getByText("whsec_rotated").waitFor();
+    await page.getByRole("button", { name: "I have saved it" }).click();
+    await page.getByRole("button", { name: /^Enable https:..old/ }).click();
+    await dialog.getByRole("button", { name: "Enable" }).click();
+    await dialog.waitFor({ state: "detached" });
+    assert.deepEqual(server.changes.at(-1).body, { disabled: false, etag: "7" });
   });
 
   await test("API keys: an account, a key that is shown once, its rotation and its end", async () => {

@@ -56,6 +56,35 @@ export async function operators({ assert, page, server, test, look, go, signIn }
     await all.getByText("speech-train").waitFor();
   });
 
+  await test("an operator reads an allocation of any project: where it is, its devices, its timeline, and no login", async () => {
+    await go("/admin/allocations", "All allocations");
+    await table("All allocations").getByRole("link", { name: "train-large" }).click();
+    await page.getByRole("heading", { level: 1, name: "train-large" }).waitFor();
+    await table("Devices").getByText("0000:1b:00.0").waitFor();
+    await table("Calls to the host").getByText("slice.vm_provision").waitFor();
+    await page.getByText("Reserved 4 GPU of h200-sxm-slice in eu-1.").waitFor();
+    await page.getByRole("link", { name: "gpu-01" }).waitFor();
+    const text = await page.locator("main").innerText();
+    for (const secret of ["ssh-ed25519", "u_0123456789abcdef", "eu-1.example.com", "10.0.0.5"]) assert.ok(!text.includes(secret), `${secret} is the tenant's`);
+    await look("operator-allocation");
+  });
+
+  await test("ledger, host and hypervisor of a node beside each other, differences first, each with its repair", async () => {
+    await page.goto(`${server.base}/admin/nodes/${nodeId(1)}?tab=comparison`);
+    const compared = table("Ledger, host and hypervisor");
+    await compared.getByText("An operator decides").first().waitFor();
+    const verdicts = await compared.locator("tbody tr td:nth-child(5) .badge").allInnerTexts();
+    assert.deepEqual(verdicts, ["An operator decides", "An operator decides", "A workflow ends it", "Agrees"]);
+    await look("node-comparison");
+    await compared.getByRole("button", { name: "Release notebook" }).waitFor();
+    await compared.getByRole("button", { name: /Repair slot/ }).first().click();
+    assert.ok(await dialog.getByRole("button", { name: "Wipe and repair" }).isDisabled(), "a reason is needed");
+    await dialog.getByLabel("Reason").fill("the host kept it");
+    await dialog.getByRole("button", { name: "Wipe and repair" }).click();
+    await dialog.waitFor({ state: "detached" });
+    assert.deepEqual(server.changes.at(-1).body, { reason: "the host kept it" });
+  });
+
   await test("nodes as cards and as a dense table; a node is registered and its token shown once", async () => {
     await go("/admin/nodes", "Nodes");
     await page.getByRole("article").first().waitFor();

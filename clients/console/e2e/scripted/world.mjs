@@ -92,7 +92,7 @@ export const slots = [
   slot(1, 4, "active", allocationId(2)),
   slot(1, 5, "provisioning", allocationId(3)),
   slot(1, 6),
-  slot(1, 7),
+  slot(1, 7, "cleanup_blocked"),
   ...[0, 1, 2, 3].map((index) => slot(2, index)),
   slot(4, 0, "active", allocationId(9)),
 ];
@@ -154,10 +154,37 @@ export const apiKeys = [
   { id: uuid(8, 1), service_account_id: accountId, display_name: "pipeline", scopes: ["read", "write"], prefix: "gpuaas_1_01930000", creator: "user:alice", create_time: ago(300), expire_time: ahead(900), last_used_time: ago(2) },
   { id: uuid(8, 2), service_account_id: accountId, display_name: "first", scopes: ["read"], prefix: "gpuaas_1_01930001", creator: "user:alice", create_time: ago(800), disable_time: ago(300) },
 ];
+export const webhooks = [
+  { id: uuid(9, 1), project_id: VISION, url: "https://hooks.example.com/gpuaas", event_types: ["allocation.active", "allocation.failed"], description: "Scheduler", state: "enabled", creator: "user:alice", create_time: ago(300), failing_time: ago(2), etag: "3" },
+  { id: uuid(9, 2), project_id: VISION, url: "https://old.example.com/a-long-address-that-has-to-break-on-narrow-screens/and-goes-on", event_types: [], description: "", state: "disabled", disable_reason: "The endpoint answered 410 Gone.", creator: "user:alice", create_time: ago(900), disable_time: ago(40), etag: "7" },
+];
+export const deliveries = [
+  { id: uuid(9, 13), webhook_id: uuid(9, 1), event_type: "allocation.active", object_id: allocationId(1), state: "pending", attempts: 3, response_status: 0, error: "no answer in time", create_time: ago(1), last_attempt_time: ago(0.2), next_attempt_time: ahead(0.2) },
+  { id: uuid(9, 12), webhook_id: uuid(9, 1), event_type: "allocation.failed", object_id: allocationId(3), state: "failed", attempts: 30, response_status: 500, error: "the answer was 500", create_time: ago(60), last_attempt_time: ago(36) },
+  { id: uuid(9, 11), webhook_id: uuid(9, 1), event_type: "allocation.active", object_id: allocationId(2), state: "delivered", attempts: 1, response_status: 204, create_time: ago(80), last_attempt_time: ago(80), deliver_time: ago(80) },
+];
 /** Where each allocation of the list of operators is. */
 const placed = () => [...allocations, lost].map((one) => ({ allocation: { ...one, creator: "user:alice" }, node_id: one.id === lost.id ? nodeId(4) : one.status.queue ? "" : nodeId(1) }));
 
 const total = intervals.reduce((sum, { amount }) => sum + Number(amount.units) + amount.nanos / 1e9, 0);
+
+/** What operators see of an allocation beside itself. */
+const DETAIL = {
+  claims: [{ id: uuid(9, 1), kind: "slot", node_id: nodeId(1), slot_id: slots[0].id, slot_index: 1, state: "active", slot_generation: "7", bindings: { gpu_pci_address: "0000:1b:00.0", nvme_device: "/dev/disk/by-id/nvme-eui.0000000000000001", nvme_bytes: "3840755982336" }, create_time: ago(31) }],
+  tasks: [{ id: uuid(9, 2), type: "slice.vm_provision", state: "done", output: "{}", create_time: ago(31), end_time: ago(30) }],
+  timeline: [{ sequence: "1", time: ago(31), step: "reserve", state: "done", message: "Reserved 4 GPU of h200-sxm-slice in eu-1.", end_time: ago(31) }, { sequence: "2", time: ago(30), step: "provision.boot", state: "done", message: "Started the VM.", end_time: ago(30) }],
+};
+
+/** Ledger, host and hypervisor of a node: one agrees, one ends by itself, two wait for an operator. */
+const comparison = (id) => ({
+  node_id: id,
+  rows: [
+    { allocation_id: allocationId(1), ledger_state: "active", has_claims: true, held_slot_ids: [slots[0].id], has_reservation: true, domain_state: "running", verdict: "agrees", detail: "" },
+    { allocation_id: allocationId(3), ledger_state: "releasing", has_claims: true, held_slot_ids: [], has_reservation: false, domain_state: "", verdict: "finish", detail: "a workflow works on it" },
+    { allocation_id: allocationId(2), ledger_state: "active", has_claims: true, held_slot_ids: [], has_reservation: false, domain_state: "", verdict: "report", detail: "it is active, and the hypervisor has no VM of it: release it" },
+    { allocation_id: allocationId(99), ledger_state: "", has_claims: false, held_slot_ids: slots.filter(({ node_id, status }) => node_id === id && status === "cleanup_blocked").map((one) => one.id), has_reservation: false, domain_state: "", verdict: "report", detail: "the ledger holds nothing for it, and the host holds slots for it: repair them" },
+  ],
+});
 
 /** The answers that all chapters share. */
 export const answers = {
@@ -198,6 +225,14 @@ export const answers = {
   "POST /api/v1/projects/*/service-accounts/*/api-keys": { ...apiKeys[0], key: "gpuaas_1_shown_once" },
   "POST /api/v1/projects/*/service-accounts/*/api-keys/*:rotate": { ...apiKeys[0], key: "gpuaas_1_rotated" },
   "POST /api/v1/projects/*/service-accounts/*/api-keys/*:disable": apiKeys[1],
+  "GET /api/asyncapi.json": { components: { messages: { a: { name: "allocation.active", summary: "It is ready." }, f: { name: "allocation.failed", summary: "It has failed." }, p: { name: "webhook.ping", summary: "A test." } } } },
+  "GET /api/v1/projects/*/webhooks": { webhooks },
+  "POST /api/v1/projects/*/webhooks": { ...webhooks[0], secret: "whsec_shown_once" },
+  "POST /api/v1/webhooks/*:rotateSecret": { ...webhooks[0], secret: "whsec_rotated" },
+  "POST /api/v1/webhooks/*:ping": deliveries[0],
+  "PATCH /api/v1/webhooks/*": webhooks[0],
+  "GET /api/v1/webhooks/*/deliveries": (_, { pathname, searchParams }) => ({ deliveries: pathname.includes(webhooks[0].id) ? deliveries.filter(({ state }) => state === (searchParams.get("state") ?? state)) : [] }),
+  "POST /api/v1/webhooks/*/deliveries/*:redeliver": { ...deliveries[1], state: "pending" },
   "GET /api/v1/organisations": { organisations: [{ ...organisations[0], role: "owner" }, { ...organisations[1], role: "unspecified" }] },
   "PATCH /api/v1/organisations/*": organisations[0],
   "GET /api/v1/organisations/*/members": { members },
@@ -205,8 +240,11 @@ export const answers = {
   "GET /api/v1/organisations/*/invitations": { invitations: [] },
   "GET /api/v1/admin/allocations/*": (_, address) => {
     const one = [...allocations, lost].find(({ id }) => address.pathname.endsWith(id));
-    return one ? { allocation: one, node_id: nodeId(1), claims: [], tasks: [] } : { error: { code: 404, status: "NOT_FOUND", message: "There is no such allocation.", details: [] } };
+    return one ? { allocation: one, node_id: nodeId(1), ...DETAIL } : { error: { code: 404, status: "NOT_FOUND", message: "There is no such allocation.", details: [] } };
   },
+  "GET /api/v1/admin/nodes/*": (_, { pathname }) => nodes.find(({ id }) => pathname.endsWith(id)) ?? nodes[0],
+  "GET /api/v1/admin/nodes/*/comparison": (_, { pathname }) => comparison(pathname.split("/")[5]),
+  "POST /api/v1/admin/nodes/*/resource-slots/*:repair": { state: "running" },
   "GET /api/v1/admin/images": { images },
   "GET /api/v1/admin/prices": { price_versions: [{ id: "price-2", sku: "h200-sxm-slice", price_per_gpu_hour: euro(2.5), effective_time: ago(200) }, { id: "price-1", sku: "h200-sxm-slice", price_per_gpu_hour: euro(2.9), effective_time: ago(2000) }] },
   "GET /api/v1/admin/projects/*/quotas": quotas,

@@ -18,6 +18,7 @@ export const SCOPES: [Scope, string][] = [
   ["write", "Launch, power, release, reservations"],
   ["terminal", "Terminals and recordings"],
   ["manage", "Members, service accounts and keys"],
+  ["scim", "People and groups of the organisation, by SCIM"],
 ];
 
 export function useServiceAccounts(project_id: string) {

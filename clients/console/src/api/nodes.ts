@@ -7,15 +7,29 @@ import type { Allocation } from "./types";
 const LIVE_MS = 1000;
 const CALM_MS = 10_000;
 
+const detail = (allocation_id: string) => ({
+  queryKey: ["admin-allocation", allocation_id],
+  queryFn: () => unwrap(client.GET("/api/v1/admin/allocations/{allocation_id}", { params: { path: { allocation_id } } })),
+  refetchInterval: CALM_MS,
+});
+
+/** An allocation of any project with its claims, the calls to its host and its timeline. */
+export function useAllocationDetail(allocation_id: string) {
+  return useQuery(detail(allocation_id));
+}
+
+/** Ledger, host and hypervisor of a node, as they were when it was asked: the host is called for it. */
+export function useNodeComparison(node_id: string) {
+  return useQuery({
+    queryKey: ["node-comparison", node_id],
+    queryFn: () => unwrap(client.GET("/api/v1/admin/nodes/{node_id}/comparison", { params: { path: { node_id } } })),
+    staleTime: CALM_MS,
+  });
+}
+
 /** Allocations of any project by id, as an administrator sees them; without those that are not loaded yet. */
 export function useAdminAllocations(ids: string[]): Map<string, Allocation> {
-  const found = useQueries({
-    queries: ids.map((allocation_id) => ({
-      queryKey: ["admin-allocation", allocation_id],
-      queryFn: () => unwrap(client.GET("/api/v1/admin/allocations/{allocation_id}", { params: { path: { allocation_id } } })),
-      refetchInterval: CALM_MS,
-    })),
-  });
+  const found = useQueries({ queries: ids.map(detail) });
   return new Map(found.flatMap(({ data }) => (data?.allocation ? [[data.allocation.id ?? "", data.allocation] as const] : [])));
 }
 

@@ -42,5 +42,6 @@ export {
   Trash2,
   TriangleAlert,
   Users,
+  Webhook,
   Wrench,
 } from "lucide-react";

@@ -27,6 +27,7 @@ export const PLATFORM: Place[] = [
   { to: "/admin", title: "Platform", icon: House, exact: true },
   { to: "/admin/allocations", title: "All allocations", icon: LayoutList },
   { to: "/admin/nodes", title: "Nodes", icon: Server },
+  { to: "/admin/agent-rollouts", title: "Agent rollouts", icon: Bot },
   { to: "/admin/capacity", title: "Capacity", icon: ChartColumn },
   { to: "/admin/reservations", title: "All reservations", icon: CalendarClock },
   { to: "/admin/catalog", title: "Catalog", icon: Tags },

@@ -17,6 +17,25 @@ from gpuaas._operation import AsyncCaller
 class AsyncOperations(AsyncCaller):
     """The operations. Every argument that is `None` is not sent."""
 
+    async def abort_agent_rollout(
+        self,
+        rollout_id: str,
+        *,
+        etag: str | None = None,
+        reason: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.AgentRollout:
+        """AbortAgentRollout ends a rollout. A node that has begun is brought to its end; nodes that have the version
+        keep it.
+
+        Platform administrators and operators; action `node.rollout` on `region`.
+
+        etag: Of the rollout that was read; another one makes the call fail with ABORTED. Empty: not checked.
+        reason: For the other operators; at most 500 characters.
+        """
+        return await self._call(t.ABORT_AGENT_ROLLOUT, {"rollout_id": rollout_id}, {}, {"etag": etag, "reason": reason}, idempotency_key, timeout)
+
     async def accept_invitation(
         self,
         *,
@@ -292,6 +311,39 @@ class AsyncOperations(AsyncCaller):
         """
         return await self._call(t.CORDON_NODE, {"node_id": node_id}, {}, {"reason": reason, "etag": etag}, idempotency_key, timeout)
 
+    async def create_agent_rollout(
+        self,
+        *,
+        version: str,
+        digest: str,
+        size_bytes: int,
+        node_ids: list[str] | None = None,
+        first_node_id: str | None = None,
+        max_failures: int | None = None,
+        max_parallel: int | None = None,
+        node_timeout_seconds: int | None = None,
+        reason: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.AgentRollout:
+        """CreateAgentRollout begins a rollout with its first wave. Refused while another one is not ended.
+
+        Platform administrators and operators; action `node.rollout` on `region`.
+
+        version: As the agent of the package reports it (its short commit).
+        digest: Of the package in the hosts' approved source, "sha256:…".
+        size_bytes: Size of the package in bytes.
+        node_ids: Empty: every enrolled node in service.
+        first_node_id: The one node of the first wave; empty: the first by hostname. The second wave is the rest of
+        its rack, the third all others.
+        max_failures: More failed nodes than these pause the rollout.
+        max_parallel: Nodes that are updated at once; 0: 10. At most 500.
+        node_timeout_seconds: Time for one node from its turn to green readiness, in seconds; 0: 900. From 60 to
+        86400.
+        reason: For the other operators; at most 500 characters.
+        """
+        return await self._call(t.CREATE_AGENT_ROLLOUT, {}, {}, {"version": version, "digest": digest, "size_bytes": size_bytes, "node_ids": node_ids, "first_node_id": first_node_id, "max_failures": max_failures, "max_parallel": max_parallel, "node_timeout_seconds": node_timeout_seconds, "reason": reason}, idempotency_key, timeout)
+
     async def create_allocation(
         self,
         *,
@@ -309,6 +361,8 @@ class AsyncOperations(AsyncCaller):
         placement: m.PlacementConstraints | None = None,
         wait: m.Wait | None = None,
         ssh_key_names: list[str] | None = None,
+        termination_protection: bool | None = None,
+        auto_release_time: datetime | None = None,
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> m.Allocation:
@@ -328,8 +382,10 @@ class AsyncOperations(AsyncCaller):
         placement: Placement constraints.
         wait: Queue the launch if it does not fit now, instead of refusing it; see status.queue.
         ssh_key_names: Names of kept keys: the caller's own, otherwise the project's.
+        termination_protection: Refuse a release by the project. Not together with a release time.
+        auto_release_time: Release it then, also while it is queued; in the future.
         """
-        return await self._call(t.CREATE_ALLOCATION, {}, {}, {"project_id": project_id, "name": name, "region_code": region_code, "sku": sku, "gpu_count": gpu_count, "image": image, "ssh_public_keys": ssh_public_keys, "capacity_shape": capacity_shape, "scheduler_type": scheduler_type, "labels": labels, "validate_only": validate_only, "placement": placement, "wait": wait, "ssh_key_names": ssh_key_names}, idempotency_key, timeout)
+        return await self._call(t.CREATE_ALLOCATION, {}, {}, {"project_id": project_id, "name": name, "region_code": region_code, "sku": sku, "gpu_count": gpu_count, "image": image, "ssh_public_keys": ssh_public_keys, "capacity_shape": capacity_shape, "scheduler_type": scheduler_type, "labels": labels, "validate_only": validate_only, "placement": placement, "wait": wait, "ssh_key_names": ssh_key_names, "termination_protection": termination_protection, "auto_release_time": auto_release_time}, idempotency_key, timeout)
 
     async def create_api_key(
         self,
@@ -468,6 +524,28 @@ class AsyncOperations(AsyncCaller):
         """
         return await self._call(t.CREATE_ORGANISATION_INVITATION, {"organisation_id": organisation_id}, {}, {"email": email, "role": role, "expire_time": expire_time}, idempotency_key, timeout)
 
+    async def create_organisation_webhook(
+        self,
+        organisation_id: str,
+        *,
+        url: str,
+        event_types: list[str] | None = None,
+        description: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Webhook:
+        """CreateOrganisationWebhook makes a webhook for the events of all projects of an organisation, those of later
+        ones too. The secret is in this answer and nowhere else.
+
+        Owners of the organisation; action `organisation_webhook.create` on `organisation`.
+
+        url: Begins with https://, at most 2000 bytes, without user, password and fragment. It has to resolve to
+        public addresses.
+        event_types: Left out, or "*": all.
+        description: At most 500 characters.
+        """
+        return await self._call(t.CREATE_ORGANISATION_WEBHOOK, {"organisation_id": organisation_id}, {}, {"url": url, "event_types": event_types, "description": description}, idempotency_key, timeout)
+
     async def create_price_version(
         self,
         *,
@@ -580,6 +658,47 @@ class AsyncOperations(AsyncCaller):
         """
         return await self._call(t.CREATE_PROJECT_SSH_KEY, {"project_id": project_id}, {}, {"name": name, "public_key": public_key}, idempotency_key, timeout)
 
+    async def create_project_webhook(
+        self,
+        project_id: str,
+        *,
+        url: str,
+        event_types: list[str] | None = None,
+        description: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Webhook:
+        """CreateProjectWebhook makes a webhook for the events of a project. The secret that signs its deliveries is in
+        this answer and nowhere else: a repeated call answers the webhook without it.
+
+        Owners of the project; action `webhook.create` on `project`.
+
+        url: Begins with https://, at most 2000 bytes, without user, password and fragment. It has to resolve to
+        public addresses.
+        event_types: Left out, or "*": all.
+        description: At most 500 characters.
+        """
+        return await self._call(t.CREATE_PROJECT_WEBHOOK, {"project_id": project_id}, {}, {"url": url, "event_types": event_types, "description": description}, idempotency_key, timeout)
+
+    async def create_scim_group_mapping(
+        self,
+        organisation_id: str,
+        group_id: str,
+        *,
+        target_project_id: str,
+        role: m.MemberRole,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ScimGroupMapping:
+        """CreateScimGroupMapping gives the members of a group a role in a project, now and from now on. Who has a role
+        there by hand keeps that one.
+
+        Owners of the organisation; action `organisation_scim_mapping.create` on `organisation`.
+
+        target_project_id: A project of the organisation.
+        """
+        return await self._call(t.CREATE_SCIM_GROUP_MAPPING, {"organisation_id": organisation_id, "group_id": group_id}, {}, {"target_project_id": target_project_id, "role": role}, idempotency_key, timeout)
+
     async def create_service_account(
         self,
         project_id: str,
@@ -666,6 +785,22 @@ class AsyncOperations(AsyncCaller):
         """
         return await self._call(t.DELETE_PROJECT_SSH_KEY, {"project_id": project_id, "ssh_key_id": ssh_key_id}, {}, {}, idempotency_key, timeout)
 
+    async def delete_scim_group_mapping(
+        self,
+        organisation_id: str,
+        group_id: str,
+        mapping_id: str,
+        *,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.DeleteScimGroupMappingResponse:
+        """DeleteScimGroupMapping ends what a mapping gave: streams and terminals of who has no other role there end,
+        too.
+
+        Owners of the organisation; action `organisation_scim_mapping.delete` on `organisation`.
+        """
+        return await self._call(t.DELETE_SCIM_GROUP_MAPPING, {"organisation_id": organisation_id, "group_id": group_id, "mapping_id": mapping_id}, {}, {}, idempotency_key, timeout)
+
     async def delete_service_account(
         self,
         project_id: str,
@@ -692,6 +827,22 @@ class AsyncOperations(AsyncCaller):
         Every registered principal; action `ssh_key.delete` on `principal`.
         """
         return await self._call(t.DELETE_SSH_KEY, {"ssh_key_id": ssh_key_id}, {}, {}, idempotency_key, timeout)
+
+    async def delete_webhook(
+        self,
+        webhook_id: str,
+        *,
+        etag: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.DeleteWebhookResponse:
+        """DeleteWebhook ends a webhook with its deliveries.
+
+        Owners of the project; action `webhook.delete` on `webhook`.
+
+        etag: Refused with ETAG_STALE when the webhook has another one by now.
+        """
+        return await self._call(t.DELETE_WEBHOOK, {"webhook_id": webhook_id}, {"etag": etag}, {}, idempotency_key, timeout)
 
     async def disable_api_key(
         self,
@@ -960,6 +1111,18 @@ class AsyncOperations(AsyncCaller):
         """
         return await self._call(t.FORCE_RELEASE_ALLOCATION, {"allocation_id": allocation_id}, {}, {"host_fate": host_fate, "reason": reason, "billing_end_time": billing_end_time, "validate_only": validate_only}, idempotency_key, timeout)
 
+    async def get_agent_rollout(
+        self,
+        rollout_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> m.AgentRollout:
+        """GetAgentRollout returns a rollout with the state of every node.
+
+        All platform roles; action `node.list` on `region`.
+        """
+        return await self._call(t.GET_AGENT_ROLLOUT, {"rollout_id": rollout_id}, {}, None, None, timeout)
+
     async def get_allocation(
         self,
         allocation_id: str,
@@ -1173,6 +1336,18 @@ class AsyncOperations(AsyncCaller):
         """
         return await self._call(t.GET_QUOTAS, {}, {"project_id": project_id}, None, None, timeout)
 
+    async def get_scim_settings(
+        self,
+        organisation_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> m.ScimSettings:
+        """GetScimSettings returns whether SCIM is set up for an organisation, and for which issuer.
+
+        Members of the organisation; action `organisation_scim.get` on `organisation`.
+        """
+        return await self._call(t.GET_SCIM_SETTINGS, {"organisation_id": organisation_id}, {}, None, None, timeout)
+
     async def get_slot_repair(
         self,
         node_id: str,
@@ -1210,6 +1385,45 @@ class AsyncOperations(AsyncCaller):
         All platform roles; action `node.get` on `node`.
         """
         return await self._call(t.GET_TOPOLOGY_DISCOVERY, {"node_id": node_id}, {}, None, None, timeout)
+
+    async def get_webhook(
+        self,
+        webhook_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> m.Webhook:
+        """GetWebhook reads a webhook.
+
+        Owners, members and viewers of the project; action `webhook.get` on `webhook`.
+        """
+        return await self._call(t.GET_WEBHOOK, {"webhook_id": webhook_id}, {}, None, None, timeout)
+
+    async def list_agent_rollouts(
+        self,
+        *,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ListAgentRolloutsResponse:
+        """ListAgentRollouts lists rollouts without their waves, the newest first.
+
+        All platform roles; action `node.list` on `region`.
+
+        page_size: Default 50, at most 500.
+        """
+        return await self._call(t.LIST_AGENT_ROLLOUTS, {}, {"page_size": page_size, "page_token": page_token}, None, None, timeout)
+
+    def iter_agent_rollouts(
+        self,
+        *,
+        page_size: int | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.AgentRollout]:
+        """The items of all pages of `list_agent_rollouts`.
+
+        page_size: Default 50, at most 500.
+        """
+        return self._pages(t.LIST_AGENT_ROLLOUTS, {}, {"page_size": page_size}, "rollouts", timeout)
 
     async def list_all_allocations(
         self,
@@ -1918,6 +2132,35 @@ class AsyncOperations(AsyncCaller):
         """
         return self._pages(t.LIST_ORGANISATION_MEMBERS, {"organisation_id": organisation_id}, {"page_size": page_size, "principal": principal, "role": role}, "members", timeout)
 
+    async def list_organisation_webhooks(
+        self,
+        organisation_id: str,
+        *,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ListOrganisationWebhooksResponse:
+        """ListOrganisationWebhooks lists the webhooks of an organisation, oldest first, those of its projects not.
+
+        Members of the organisation; action `organisation_webhook.list` on `organisation`.
+
+        page_size: Default 50, at most 500.
+        """
+        return await self._call(t.LIST_ORGANISATION_WEBHOOKS, {"organisation_id": organisation_id}, {"page_size": page_size, "page_token": page_token}, None, None, timeout)
+
+    def iter_organisation_webhooks(
+        self,
+        organisation_id: str,
+        *,
+        page_size: int | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.Webhook]:
+        """The items of all pages of `list_organisation_webhooks`.
+
+        page_size: Default 50, at most 500.
+        """
+        return self._pages(t.LIST_ORGANISATION_WEBHOOKS, {"organisation_id": organisation_id}, {"page_size": page_size}, "webhooks", timeout)
+
     async def list_organisations(
         self,
         *,
@@ -2115,6 +2358,35 @@ class AsyncOperations(AsyncCaller):
         """
         return self._pages(t.LIST_PROJECT_SSH_KEYS, {"project_id": project_id}, {"page_size": page_size}, "ssh_keys", timeout)
 
+    async def list_project_webhooks(
+        self,
+        project_id: str,
+        *,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ListProjectWebhooksResponse:
+        """ListProjectWebhooks lists the webhooks of a project, oldest first.
+
+        Owners, members and viewers of the project; action `webhook.list` on `project`.
+
+        page_size: Default 50, at most 500.
+        """
+        return await self._call(t.LIST_PROJECT_WEBHOOKS, {"project_id": project_id}, {"page_size": page_size, "page_token": page_token}, None, None, timeout)
+
+    def iter_project_webhooks(
+        self,
+        project_id: str,
+        *,
+        page_size: int | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.Webhook]:
+        """The items of all pages of `list_project_webhooks`.
+
+        page_size: Default 50, at most 500.
+        """
+        return self._pages(t.LIST_PROJECT_WEBHOOKS, {"project_id": project_id}, {"page_size": page_size}, "webhooks", timeout)
+
     async def list_projects(
         self,
         *,
@@ -2228,6 +2500,36 @@ class AsyncOperations(AsyncCaller):
         All platform roles; action `slot.list` on `node`.
         """
         return await self._call(t.LIST_RESOURCE_SLOTS, {"node_id": node_id}, {}, None, None, timeout)
+
+    async def list_scim_groups(
+        self,
+        organisation_id: str,
+        *,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ListScimGroupsResponse:
+        """ListScimGroups lists the groups that the identity provider has sent, with what each is mapped on, in the
+        order in which they came.
+
+        Members of the organisation; action `organisation_scim_group.list` on `organisation`.
+
+        page_size: Default 50, at most 500.
+        """
+        return await self._call(t.LIST_SCIM_GROUPS, {"organisation_id": organisation_id}, {"page_size": page_size, "page_token": page_token}, None, None, timeout)
+
+    def iter_scim_groups(
+        self,
+        organisation_id: str,
+        *,
+        page_size: int | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.ScimGroup]:
+        """The items of all pages of `list_scim_groups`.
+
+        page_size: Default 50, at most 500.
+        """
+        return self._pages(t.LIST_SCIM_GROUPS, {"organisation_id": organisation_id}, {"page_size": page_size}, "groups", timeout)
 
     async def list_service_accounts(
         self,
@@ -2423,6 +2725,39 @@ class AsyncOperations(AsyncCaller):
         """
         return self._pages(t.LIST_USAGE, {}, {"project_id": project_id, "allocation_id": allocation_id, "page_size": page_size}, "intervals", timeout)
 
+    async def list_webhook_deliveries(
+        self,
+        webhook_id: str,
+        *,
+        state: m.WebhookDeliveryState | None = None,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ListWebhookDeliveriesResponse:
+        """ListWebhookDeliveries lists the deliveries of a webhook of the last 30 days, newest first.
+
+        Owners, members and viewers of the project; action `webhook_delivery.list` on `webhook`.
+
+        state: Left out: all.
+        page_size: Default 50, at most 500.
+        """
+        return await self._call(t.LIST_WEBHOOK_DELIVERIES, {"webhook_id": webhook_id}, {"state": state, "page_size": page_size, "page_token": page_token}, None, None, timeout)
+
+    def iter_webhook_deliveries(
+        self,
+        webhook_id: str,
+        *,
+        state: m.WebhookDeliveryState | None = None,
+        page_size: int | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.WebhookDelivery]:
+        """The items of all pages of `list_webhook_deliveries`.
+
+        state: Left out: all.
+        page_size: Default 50, at most 500.
+        """
+        return self._pages(t.LIST_WEBHOOK_DELIVERIES, {"webhook_id": webhook_id}, {"state": state, "page_size": page_size}, "deliveries", timeout)
+
     async def list_wipe_certificates(
         self,
         allocation_id: str,
@@ -2454,6 +2789,37 @@ class AsyncOperations(AsyncCaller):
         slot_id: Only for a fault of one slot.
         """
         return await self._call(t.OPEN_BREAK_FIX, {"node_id": node_id}, {}, {"slot_id": slot_id, "fault": fault}, idempotency_key, timeout)
+
+    async def pause_agent_rollout(
+        self,
+        rollout_id: str,
+        *,
+        etag: str | None = None,
+        reason: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.AgentRollout:
+        """PauseAgentRollout begins no further node. A node that has begun is brought to its end.
+
+        Platform administrators and operators; action `node.rollout` on `region`.
+
+        etag: Of the rollout that was read; another one makes the call fail with ABORTED. Empty: not checked.
+        reason: For the other operators; at most 500 characters.
+        """
+        return await self._call(t.PAUSE_AGENT_ROLLOUT, {"rollout_id": rollout_id}, {}, {"etag": etag, "reason": reason}, idempotency_key, timeout)
+
+    async def ping_webhook(
+        self,
+        webhook_id: str,
+        *,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.WebhookDelivery:
+        """PingWebhook queues a delivery of the type "webhook.ping", whatever event types the webhook takes.
+
+        Owners of the project; action `webhook.ping` on `webhook`.
+        """
+        return await self._call(t.PING_WEBHOOK, {"webhook_id": webhook_id}, {}, {}, idempotency_key, timeout)
 
     async def plan_evacuation(
         self,
@@ -2568,6 +2934,27 @@ class AsyncOperations(AsyncCaller):
         """
         return await self._call(t.PUT_REGION, {"region_code": region_code}, {}, region, idempotency_key, timeout)
 
+    async def put_scim_settings(
+        self,
+        organisation_id: str,
+        *,
+        issuer: str,
+        subject_attribute: m.ScimSubjectAttribute | None = None,
+        etag: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ScimSettings:
+        """PutScimSettings says which issuer an organisation's people come from. The issuer stays while there are SCIM
+        users.
+
+        Platform administrators; action `organisation_scim.put` on `organisation`.
+
+        issuer: Exactly as in the tokens; the gateway must trust it.
+        subject_attribute: Unspecified: userName.
+        etag: Refused when the settings have changed since; empty: not checked.
+        """
+        return await self._call(t.PUT_SCIM_SETTINGS, {"organisation_id": organisation_id}, {}, {"issuer": issuer, "subject_attribute": subject_attribute, "etag": etag}, idempotency_key, timeout)
+
     async def put_sku(
         self,
         sku_code: str,
@@ -2597,6 +2984,20 @@ class AsyncOperations(AsyncCaller):
         Owners and members of the project; action `allocation.reboot` on `allocation`.
         """
         return await self._call(t.REBOOT_ALLOCATION, {"allocation_id": allocation_id}, {}, {}, idempotency_key, timeout)
+
+    async def redeliver_webhook_delivery(
+        self,
+        webhook_id: str,
+        delivery_id: str,
+        *,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.WebhookDelivery:
+        """RedeliverWebhookDelivery queues a delivery again, with the same id and body, that has succeeded or failed.
+
+        Owners of the project; action `webhook_delivery.redeliver` on `webhook`.
+        """
+        return await self._call(t.REDELIVER_WEBHOOK_DELIVERY, {"webhook_id": webhook_id, "delivery_id": delivery_id}, {}, {}, idempotency_key, timeout)
 
     async def release_allocation(
         self,
@@ -2725,6 +3126,26 @@ class AsyncOperations(AsyncCaller):
         """
         return await self._call(t.RESOLVE_NODE_FINDING, {"node_id": node_id, "finding_id": finding_id}, {}, {"resolution": resolution}, idempotency_key, timeout)
 
+    async def resume_agent_rollout(
+        self,
+        rollout_id: str,
+        *,
+        etag: str | None = None,
+        reason: str | None = None,
+        retry_failed: bool | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.AgentRollout:
+        """ResumeAgentRollout goes on with a paused rollout. Earlier failures no longer count against its limit.
+
+        Platform administrators and operators; action `node.rollout` on `region`.
+
+        etag: Of the rollout that was read; another one makes the call fail with ABORTED. Empty: not checked.
+        reason: For the other operators; at most 500 characters.
+        retry_failed: Failed nodes get another turn. Without it they stay as they are.
+        """
+        return await self._call(t.RESUME_AGENT_ROLLOUT, {"rollout_id": rollout_id}, {}, {"etag": etag, "reason": reason, "retry_failed": retry_failed}, idempotency_key, timeout)
+
     async def resume_organisation(
         self,
         organisation_id: str,
@@ -2810,6 +3231,25 @@ class AsyncOperations(AsyncCaller):
         """
         return await self._call(t.REVOKE_INVITATION, {"invitation_id": invitation_id}, {}, {}, idempotency_key, timeout)
 
+    async def rollback_agent_rollout(
+        self,
+        rollout_id: str,
+        *,
+        etag: str | None = None,
+        reason: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.AgentRollout:
+        """RollbackAgentRollout begins a rollout that brings every node that this one has changed back to the version
+        before, and ends this one. Refused while a node of it is being updated.
+
+        Platform administrators and operators; action `node.rollout` on `region`.
+
+        etag: Of the rollout that was read; another one makes the call fail with ABORTED. Empty: not checked.
+        reason: For the other operators; at most 500 characters.
+        """
+        return await self._call(t.ROLLBACK_AGENT_ROLLOUT, {"rollout_id": rollout_id}, {}, {"etag": etag, "reason": reason}, idempotency_key, timeout)
+
     async def rotate_api_key(
         self,
         project_id: str,
@@ -2830,6 +3270,23 @@ class AsyncOperations(AsyncCaller):
         expire_time: Of the new key; left out: as long after now as the old key's expiry was after its creation.
         """
         return await self._call(t.ROTATE_API_KEY, {"project_id": project_id, "service_account_id": service_account_id, "api_key_id": api_key_id}, {}, {"overlap": overlap, "expire_time": expire_time}, idempotency_key, timeout)
+
+    async def rotate_webhook_secret(
+        self,
+        webhook_id: str,
+        *,
+        overlap: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Webhook:
+        """RotateWebhookSecret makes a new secret. Until the overlap ends deliveries are signed with both. The new
+        secret is in this answer and nowhere else.
+
+        Owners of the project; action `webhook.rotate_secret` on `webhook`.
+
+        overlap: How long deliveries are signed with the old secret as well, at most 7 days; left out: one day.
+        """
+        return await self._call(t.ROTATE_WEBHOOK_SECRET, {"webhook_id": webhook_id}, {}, {"overlap": overlap}, idempotency_key, timeout)
 
     async def set_image_status(
         self,
@@ -3124,6 +3581,31 @@ class AsyncOperations(AsyncCaller):
         etag: Of the member that was read; another one makes the call fail with ABORTED. Empty: not checked.
         """
         return await self._call(t.UPDATE_PROJECT_MEMBER, {"project_id": project_id, "member_id": member_id}, {}, {"role": role, "etag": etag}, idempotency_key, timeout)
+
+    async def update_webhook(
+        self,
+        webhook_id: str,
+        *,
+        url: str | None = None,
+        event_types: list[str] | None = None,
+        description: str | None = None,
+        disabled: bool | None = None,
+        etag: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Webhook:
+        """UpdateWebhook changes what is given. Disabling a webhook ends its pending deliveries; enabling it again
+        begins with the events from then on.
+
+        Owners of the project; action `webhook.update` on `webhook`.
+
+        url: As in CreateProjectWebhook.
+        event_types: Left out: unchanged; "*": all.
+        description: At most 500 characters.
+        disabled: True ends its deliveries, false begins anew with the next event.
+        etag: Refused with ETAG_STALE when the webhook has another one by now.
+        """
+        return await self._call(t.UPDATE_WEBHOOK, {"webhook_id": webhook_id}, {}, {"url": url, "event_types": event_types, "description": description, "disabled": disabled, "etag": etag}, idempotency_key, timeout)
 
     def watch_allocation(
         self,

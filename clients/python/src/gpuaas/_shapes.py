@@ -15,6 +15,44 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("ssh_host_port", "ssh_host_port", "int"),
         ("ssh_host_keys", "ssh_host_keys", "[str]"),
     ),
+    "AgentRollout": (
+        ("id", "id", "str"),
+        ("version", "version", "str"),
+        ("digest", "digest", "str"),
+        ("size_bytes", "size_bytes", "int64"),
+        ("state", "state", "str"),
+        ("state_reason", "state_reason", "str"),
+        ("rollback_of", "rollback_of", "str"),
+        ("max_failures", "max_failures", "int"),
+        ("max_parallel", "max_parallel", "int"),
+        ("node_timeout_seconds", "node_timeout_seconds", "int"),
+        ("current_wave", "current_wave", "int"),
+        ("waves", "waves", "[AgentRolloutWave]"),
+        ("total_nodes", "total_nodes", "int"),
+        ("succeeded_nodes", "succeeded_nodes", "int"),
+        ("failed_nodes", "failed_nodes", "int"),
+        ("principal", "principal", "str"),
+        ("reason", "reason", "str"),
+        ("create_time", "create_time", "time"),
+        ("end_time", "end_time", "time"),
+        ("etag", "etag", "str"),
+    ),
+    "AgentRolloutNode": (
+        ("node_id", "node_id", "str"),
+        ("hostname", "hostname", "str"),
+        ("rack", "rack", "str"),
+        ("state", "state", "str"),
+        ("reason", "reason", "str"),
+        ("version", "version", "str"),
+        ("from_version", "from_version", "str"),
+        ("agent_version", "agent_version", "str"),
+        ("start_time", "start_time", "time"),
+        ("end_time", "end_time", "time"),
+    ),
+    "AgentRolloutWave": (
+        ("number", "number", "int"),
+        ("nodes", "nodes", "[AgentRolloutNode]"),
+    ),
     "Allocation": (
         ("id", "id", "str"),
         ("config", "config", "AllocationConfig"),
@@ -52,6 +90,7 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("node_id", "node_id", "str"),
         ("claims", "claims", "[Claim]"),
         ("tasks", "tasks", "[NodeTask]"),
+        ("timeline", "timeline", "[TimelineEntry]"),
     ),
     "AllocationFailure": (
         ("reason", "reason", "str"),
@@ -262,6 +301,8 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("placement", "placement", "PlacementConstraints"),
         ("wait", "wait", "Wait"),
         ("ssh_key_names", "ssh_key_names", "[str]"),
+        ("termination_protection", "termination_protection", "bool"),
+        ("auto_release_time", "auto_release_time", "time"),
     ),
     "CreateTerminalSessionResponse": (
         ("session_id", "session_id", "str"),
@@ -292,9 +333,13 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
     ),
     "DeleteProjectSshKeyResponse": (
     ),
+    "DeleteScimGroupMappingResponse": (
+    ),
     "DeleteServiceAccountResponse": (
     ),
     "DeleteSshKeyResponse": (
+    ),
+    "DeleteWebhookResponse": (
     ),
     "DiskErase": (
         ("discard", "discard", "bool"),
@@ -547,6 +592,10 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("port_id", "port_id", "str"),
         ("port_description", "port_description", "str"),
     ),
+    "ListAgentRolloutsResponse": (
+        ("rollouts", "rollouts", "[AgentRollout]"),
+        ("next_page_token", "next_page_token", "str"),
+    ),
     "ListAllAllocationsResponse": (
         ("allocations", "allocations", "[TenantAllocation]"),
         ("next_page_token", "next_page_token", "str"),
@@ -633,6 +682,10 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("members", "members", "[Member]"),
         ("next_page_token", "next_page_token", "str"),
     ),
+    "ListOrganisationWebhooksResponse": (
+        ("webhooks", "webhooks", "[Webhook]"),
+        ("next_page_token", "next_page_token", "str"),
+    ),
     "ListOrganisationsResponse": (
         ("organisations", "organisations", "[Organisation]"),
         ("next_page_token", "next_page_token", "str"),
@@ -657,6 +710,10 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("ssh_keys", "ssh_keys", "[SshKey]"),
         ("next_page_token", "next_page_token", "str"),
     ),
+    "ListProjectWebhooksResponse": (
+        ("webhooks", "webhooks", "[Webhook]"),
+        ("next_page_token", "next_page_token", "str"),
+    ),
     "ListProjectsResponse": (
         ("projects", "projects", "[Project]"),
         ("next_page_token", "next_page_token", "str"),
@@ -675,6 +732,10 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
     ),
     "ListResourceSlotsResponse": (
         ("slots", "slots", "[ResourceSlot]"),
+    ),
+    "ListScimGroupsResponse": (
+        ("groups", "groups", "[ScimGroup]"),
+        ("next_page_token", "next_page_token", "str"),
     ),
     "ListServiceAccountsResponse": (
         ("service_accounts", "service_accounts", "[ServiceAccount]"),
@@ -705,6 +766,10 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("next_page_token", "next_page_token", "str"),
         ("totals", "totals", "[UsageTotal]"),
     ),
+    "ListWebhookDeliveriesResponse": (
+        ("deliveries", "deliveries", "[WebhookDelivery]"),
+        ("next_page_token", "next_page_token", "str"),
+    ),
     "ListWipeCertificatesResponse": (
         ("certificates", "certificates", "[WipeCertificate]"),
     ),
@@ -732,6 +797,7 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("update_time", "update_time", "time"),
         ("etag", "etag", "str"),
         ("disabled", "disabled", "bool"),
+        ("scim", "scim", "bool"),
     ),
     "Money": (
         ("currency_code", "currency_code", "str"),
@@ -1124,6 +1190,34 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("memory_mib_per_gpu", "memory_mib_per_gpu", "int"),
         ("hugepages", "hugepages", "bool"),
     ),
+    "ScimGroup": (
+        ("id", "id", "str"),
+        ("display_name", "display_name", "str"),
+        ("external_id", "external_id", "str"),
+        ("member_count", "member_count", "int64"),
+        ("mappings", "mappings", "[ScimGroupMapping]"),
+        ("create_time", "create_time", "time"),
+        ("update_time", "update_time", "time"),
+    ),
+    "ScimGroupMapping": (
+        ("id", "id", "str"),
+        ("group_id", "group_id", "str"),
+        ("project_id", "project_id", "str"),
+        ("project", "project", "str"),
+        ("role", "role", "str"),
+        ("creator", "creator", "str"),
+        ("create_time", "create_time", "time"),
+    ),
+    "ScimSettings": (
+        ("organisation_id", "organisation_id", "str"),
+        ("issuer", "issuer", "str"),
+        ("subject_attribute", "subject_attribute", "str"),
+        ("user_count", "user_count", "int64"),
+        ("group_count", "group_count", "int64"),
+        ("create_time", "create_time", "time"),
+        ("update_time", "update_time", "time"),
+        ("etag", "etag", "str"),
+    ),
     "ScorePart": (
         ("name", "name", "str"),
         ("value", "value", "int64"),
@@ -1329,6 +1423,38 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("resume_token", "resume_token", "str"),
     ),
     "WatchSynced": (
+    ),
+    "Webhook": (
+        ("id", "id", "str"),
+        ("project_id", "project_id", "str"),
+        ("organisation_id", "organisation_id", "str"),
+        ("url", "url", "str"),
+        ("event_types", "event_types", "[str]"),
+        ("description", "description", "str"),
+        ("state", "state", "str"),
+        ("disable_reason", "disable_reason", "str"),
+        ("disable_time", "disable_time", "time"),
+        ("failing_time", "failing_time", "time"),
+        ("secret", "secret", "str"),
+        ("previous_secret_expire_time", "previous_secret_expire_time", "time"),
+        ("creator", "creator", "str"),
+        ("create_time", "create_time", "time"),
+        ("update_time", "update_time", "time"),
+        ("etag", "etag", "str"),
+    ),
+    "WebhookDelivery": (
+        ("id", "id", "str"),
+        ("webhook_id", "webhook_id", "str"),
+        ("event_type", "event_type", "str"),
+        ("object_id", "object_id", "str"),
+        ("state", "state", "str"),
+        ("attempts", "attempts", "int"),
+        ("response_status", "response_status", "int"),
+        ("error", "error", "str"),
+        ("create_time", "create_time", "time"),
+        ("last_attempt_time", "last_attempt_time", "time"),
+        ("next_attempt_time", "next_attempt_time", "time"),
+        ("deliver_time", "deliver_time", "time"),
     ),
     "WipeCertificate": (
         ("slot_id", "slot_id", "str"),

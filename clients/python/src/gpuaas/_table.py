@@ -10,6 +10,9 @@ from typing import Any
 from gpuaas import models as m
 from gpuaas._operation import Operation
 
+ABORT_AGENT_ROLLOUT: Operation[m.AgentRollout] = Operation(
+    "POST", "/api/v1/admin/agent-rollouts/{rollout_id}:abort", m.AgentRollout, keyed=True
+)
 ACCEPT_INVITATION: Operation[m.Invitation] = Operation(
     "POST", "/api/v1/invitations:accept", m.Invitation, keyed=True
 )
@@ -55,6 +58,9 @@ COMPARE_NODE: Operation[m.NodeComparison] = Operation(
 CORDON_NODE: Operation[m.NodePlacement] = Operation(
     "POST", "/api/v1/admin/nodes/{node_id}:cordon", m.NodePlacement, keyed=True
 )
+CREATE_AGENT_ROLLOUT: Operation[m.AgentRollout] = Operation(
+    "POST", "/api/v1/admin/agent-rollouts", m.AgentRollout, keyed=True
+)
 CREATE_ALLOCATION: Operation[m.Allocation] = Operation(
     "POST", "/api/v1/allocations", m.Allocation, keyed=True
 )
@@ -79,6 +85,9 @@ CREATE_ORGANISATION: Operation[m.Organisation] = Operation(
 CREATE_ORGANISATION_INVITATION: Operation[m.Invitation] = Operation(
     "POST", "/api/v1/organisations/{organisation_id}/invitations", m.Invitation, keyed=True
 )
+CREATE_ORGANISATION_WEBHOOK: Operation[m.Webhook] = Operation(
+    "POST", "/api/v1/organisations/{organisation_id}/webhooks", m.Webhook, keyed=True
+)
 CREATE_PRICE_VERSION: Operation[m.PriceVersion] = Operation(
     "POST", "/api/v1/admin/prices", m.PriceVersion, keyed=True
 )
@@ -97,6 +106,12 @@ CREATE_PROJECT_RESERVATION: Operation[m.CapacityReservation] = Operation(
 CREATE_PROJECT_SSH_KEY: Operation[m.SshKey] = Operation(
     "POST", "/api/v1/projects/{project_id}/ssh-keys", m.SshKey, keyed=True
 )
+CREATE_PROJECT_WEBHOOK: Operation[m.Webhook] = Operation(
+    "POST", "/api/v1/projects/{project_id}/webhooks", m.Webhook, keyed=True
+)
+CREATE_SCIM_GROUP_MAPPING: Operation[m.ScimGroupMapping] = Operation(
+    "POST", "/api/v1/organisations/{organisation_id}/scim/groups/{group_id}/mappings", m.ScimGroupMapping, keyed=True
+)
 CREATE_SERVICE_ACCOUNT: Operation[m.ServiceAccount] = Operation(
     "POST", "/api/v1/projects/{project_id}/service-accounts", m.ServiceAccount, keyed=True
 )
@@ -112,11 +127,17 @@ DELETE_NODE: Operation[m.DeleteNodeResponse] = Operation(
 DELETE_PROJECT_SSH_KEY: Operation[m.DeleteProjectSshKeyResponse] = Operation(
     "DELETE", "/api/v1/projects/{project_id}/ssh-keys/{ssh_key_id}", m.DeleteProjectSshKeyResponse, keyed=True
 )
+DELETE_SCIM_GROUP_MAPPING: Operation[m.DeleteScimGroupMappingResponse] = Operation(
+    "DELETE", "/api/v1/organisations/{organisation_id}/scim/groups/{group_id}/mappings/{mapping_id}", m.DeleteScimGroupMappingResponse, keyed=True
+)
 DELETE_SERVICE_ACCOUNT: Operation[m.DeleteServiceAccountResponse] = Operation(
     "DELETE", "/api/v1/projects/{project_id}/service-accounts/{service_account_id}", m.DeleteServiceAccountResponse, keyed=True
 )
 DELETE_SSH_KEY: Operation[m.DeleteSshKeyResponse] = Operation(
     "DELETE", "/api/v1/ssh-keys/{ssh_key_id}", m.DeleteSshKeyResponse, keyed=True
+)
+DELETE_WEBHOOK: Operation[m.DeleteWebhookResponse] = Operation(
+    "DELETE", "/api/v1/webhooks/{webhook_id}", m.DeleteWebhookResponse, keyed=True
 )
 DISABLE_API_KEY: Operation[m.ApiKey] = Operation(
     "POST", "/api/v1/projects/{project_id}/service-accounts/{service_account_id}/api-keys/{api_key_id}:disable", m.ApiKey, keyed=True
@@ -159,6 +180,9 @@ EXPORT_AUDIT_RECORDS: Operation[m.ExportAuditRecordsResponse] = Operation(
 )
 FORCE_RELEASE_ALLOCATION: Operation[m.ForceRelease] = Operation(
     "POST", "/api/v1/admin/allocations/{allocation_id}:forceRelease", m.ForceRelease, keyed=True
+)
+GET_AGENT_ROLLOUT: Operation[m.AgentRollout] = Operation(
+    "GET", "/api/v1/admin/agent-rollouts/{rollout_id}", m.AgentRollout
 )
 GET_ALLOCATION: Operation[m.Allocation] = Operation(
     "GET", "/api/v1/allocations/{allocation_id}", m.Allocation
@@ -211,6 +235,9 @@ GET_PROJECT_RESERVATION_LIMIT: Operation[m.ProjectReservationLimit] = Operation(
 GET_QUOTAS: Operation[m.ProjectQuotas] = Operation(
     "GET", "/api/v1/quotas", m.ProjectQuotas
 )
+GET_SCIM_SETTINGS: Operation[m.ScimSettings] = Operation(
+    "GET", "/api/v1/organisations/{organisation_id}/scim", m.ScimSettings
+)
 GET_SLOT_REPAIR: Operation[m.SlotRepair] = Operation(
     "GET", "/api/v1/admin/nodes/{node_id}/resource-slots/{slot_id}/repair", m.SlotRepair
 )
@@ -219,6 +246,12 @@ GET_TERMINAL_RECORDING: Operation[m.GetTerminalRecordingResponse] = Operation(
 )
 GET_TOPOLOGY_DISCOVERY: Operation[m.TopologyDiscovery] = Operation(
     "GET", "/api/v1/admin/nodes/{node_id}/slice-topology/discovery", m.TopologyDiscovery
+)
+GET_WEBHOOK: Operation[m.Webhook] = Operation(
+    "GET", "/api/v1/webhooks/{webhook_id}", m.Webhook
+)
+LIST_AGENT_ROLLOUTS: Operation[m.ListAgentRolloutsResponse] = Operation(
+    "GET", "/api/v1/admin/agent-rollouts", m.ListAgentRolloutsResponse
 )
 LIST_ALL_ALLOCATIONS: Operation[m.ListAllAllocationsResponse] = Operation(
     "GET", "/api/v1/admin/allocations", m.ListAllAllocationsResponse
@@ -289,6 +322,9 @@ LIST_ORGANISATION_INVITATIONS: Operation[m.ListOrganisationInvitationsResponse] 
 LIST_ORGANISATION_MEMBERS: Operation[m.ListOrganisationMembersResponse] = Operation(
     "GET", "/api/v1/organisations/{organisation_id}/members", m.ListOrganisationMembersResponse
 )
+LIST_ORGANISATION_WEBHOOKS: Operation[m.ListOrganisationWebhooksResponse] = Operation(
+    "GET", "/api/v1/organisations/{organisation_id}/webhooks", m.ListOrganisationWebhooksResponse
+)
 LIST_ORGANISATIONS: Operation[m.ListOrganisationsResponse] = Operation(
     "GET", "/api/v1/organisations", m.ListOrganisationsResponse
 )
@@ -307,6 +343,9 @@ LIST_PROJECT_MEMBERS: Operation[m.ListProjectMembersResponse] = Operation(
 LIST_PROJECT_SSH_KEYS: Operation[m.ListProjectSshKeysResponse] = Operation(
     "GET", "/api/v1/projects/{project_id}/ssh-keys", m.ListProjectSshKeysResponse
 )
+LIST_PROJECT_WEBHOOKS: Operation[m.ListProjectWebhooksResponse] = Operation(
+    "GET", "/api/v1/projects/{project_id}/webhooks", m.ListProjectWebhooksResponse
+)
 LIST_PROJECTS: Operation[m.ListProjectsResponse] = Operation(
     "GET", "/api/v1/projects", m.ListProjectsResponse
 )
@@ -321,6 +360,9 @@ LIST_RESOURCE_SLOT_HISTORY: Operation[m.ListResourceSlotHistoryResponse] = Opera
 )
 LIST_RESOURCE_SLOTS: Operation[m.ListResourceSlotsResponse] = Operation(
     "GET", "/api/v1/admin/nodes/{node_id}/resource-slots", m.ListResourceSlotsResponse
+)
+LIST_SCIM_GROUPS: Operation[m.ListScimGroupsResponse] = Operation(
+    "GET", "/api/v1/organisations/{organisation_id}/scim/groups", m.ListScimGroupsResponse
 )
 LIST_SERVICE_ACCOUNTS: Operation[m.ListServiceAccountsResponse] = Operation(
     "GET", "/api/v1/projects/{project_id}/service-accounts", m.ListServiceAccountsResponse
@@ -343,11 +385,20 @@ LIST_TIMELINE: Operation[m.ListTimelineResponse] = Operation(
 LIST_USAGE: Operation[m.ListUsageResponse] = Operation(
     "GET", "/api/v1/usage", m.ListUsageResponse
 )
+LIST_WEBHOOK_DELIVERIES: Operation[m.ListWebhookDeliveriesResponse] = Operation(
+    "GET", "/api/v1/webhooks/{webhook_id}/deliveries", m.ListWebhookDeliveriesResponse
+)
 LIST_WIPE_CERTIFICATES: Operation[m.ListWipeCertificatesResponse] = Operation(
     "GET", "/api/v1/allocations/{allocation_id}/wipe-certificates", m.ListWipeCertificatesResponse
 )
 OPEN_BREAK_FIX: Operation[m.BreakFix] = Operation(
     "POST", "/api/v1/admin/nodes/{node_id}/break-fixes", m.BreakFix, keyed=True
+)
+PAUSE_AGENT_ROLLOUT: Operation[m.AgentRollout] = Operation(
+    "POST", "/api/v1/admin/agent-rollouts/{rollout_id}:pause", m.AgentRollout, keyed=True
+)
+PING_WEBHOOK: Operation[m.WebhookDelivery] = Operation(
+    "POST", "/api/v1/webhooks/{webhook_id}:ping", m.WebhookDelivery, keyed=True
 )
 PLAN_EVACUATION: Operation[m.EvacuationPlan] = Operation(
     "GET", "/api/v1/admin/capacity:evacuationPlan", m.EvacuationPlan
@@ -370,11 +421,17 @@ PUT_PROJECT_RESERVATION_LIMIT: Operation[m.ProjectReservationLimit] = Operation(
 PUT_REGION: Operation[m.Region] = Operation(
     "PUT", "/api/v1/admin/regions/{region_code}", m.Region, keyed=True
 )
+PUT_SCIM_SETTINGS: Operation[m.ScimSettings] = Operation(
+    "PUT", "/api/v1/admin/organisations/{organisation_id}/scim", m.ScimSettings, keyed=True
+)
 PUT_SKU: Operation[m.Sku] = Operation(
     "PUT", "/api/v1/admin/skus/{sku_code}", m.Sku, keyed=True
 )
 REBOOT_ALLOCATION: Operation[m.Allocation] = Operation(
     "POST", "/api/v1/allocations/{allocation_id}:reboot", m.Allocation, keyed=True
+)
+REDELIVER_WEBHOOK_DELIVERY: Operation[m.WebhookDelivery] = Operation(
+    "POST", "/api/v1/webhooks/{webhook_id}/deliveries/{delivery_id}:redeliver", m.WebhookDelivery, keyed=True
 )
 RELEASE_ALLOCATION: Operation[m.Allocation] = Operation(
     "POST", "/api/v1/allocations/{allocation_id}:release", m.Allocation, keyed=True
@@ -397,6 +454,9 @@ REPORT_NODE_FINDING: Operation[m.NodeFinding] = Operation(
 RESOLVE_NODE_FINDING: Operation[m.NodeFinding] = Operation(
     "POST", "/api/v1/admin/nodes/{node_id}/findings/{finding_id}:resolve", m.NodeFinding, keyed=True
 )
+RESUME_AGENT_ROLLOUT: Operation[m.AgentRollout] = Operation(
+    "POST", "/api/v1/admin/agent-rollouts/{rollout_id}:resume", m.AgentRollout, keyed=True
+)
 RESUME_ORGANISATION: Operation[m.Organisation] = Operation(
     "POST", "/api/v1/admin/organisations/{organisation_id}:resume", m.Organisation, keyed=True
 )
@@ -412,8 +472,14 @@ RETIRE_RESOURCE_SLOT: Operation[m.ResourceSlot] = Operation(
 REVOKE_INVITATION: Operation[m.Invitation] = Operation(
     "POST", "/api/v1/invitations/{invitation_id}:revoke", m.Invitation, keyed=True
 )
+ROLLBACK_AGENT_ROLLOUT: Operation[m.AgentRollout] = Operation(
+    "POST", "/api/v1/admin/agent-rollouts/{rollout_id}:rollback", m.AgentRollout, keyed=True
+)
 ROTATE_API_KEY: Operation[m.ApiKey] = Operation(
     "POST", "/api/v1/projects/{project_id}/service-accounts/{service_account_id}/api-keys/{api_key_id}:rotate", m.ApiKey, keyed=True
+)
+ROTATE_WEBHOOK_SECRET: Operation[m.Webhook] = Operation(
+    "POST", "/api/v1/webhooks/{webhook_id}:rotateSecret", m.Webhook, keyed=True
 )
 SET_IMAGE_STATUS: Operation[m.Image] = Operation(
     "POST", "/api/v1/admin/images/{slug}:setStatus", m.Image, keyed=True
@@ -462,6 +528,9 @@ UPDATE_PROJECT: Operation[m.Project] = Operation(
 )
 UPDATE_PROJECT_MEMBER: Operation[m.Member] = Operation(
     "PATCH", "/api/v1/projects/{project_id}/members/{member_id}", m.Member, keyed=True
+)
+UPDATE_WEBHOOK: Operation[m.Webhook] = Operation(
+    "PATCH", "/api/v1/webhooks/{webhook_id}", m.Webhook, keyed=True
 )
 WATCH_ALLOCATION: Operation[m.WatchAllocationResponse] = Operation(
     "GET", "/api/v1/allocations/{allocation_id}:watch", m.WatchAllocationResponse, stream=True

@@ -12,6 +12,11 @@ from typing import Any, Literal
 
 __all__ = [
     "Access",
+    "AgentRollout",
+    "AgentRolloutNode",
+    "AgentRolloutNodeState",
+    "AgentRolloutState",
+    "AgentRolloutWave",
     "Allocation",
     "AllocationChange",
     "AllocationCondition",
@@ -54,8 +59,10 @@ __all__ = [
     "DefragmentationSuggestion",
     "DeleteNodeResponse",
     "DeleteProjectSshKeyResponse",
+    "DeleteScimGroupMappingResponse",
     "DeleteServiceAccountResponse",
     "DeleteSshKeyResponse",
+    "DeleteWebhookResponse",
     "DiscoveryState",
     "DiskErase",
     "DiskHealth",
@@ -98,6 +105,7 @@ __all__ = [
     "LaunchCapacity",
     "LedgerInvariant",
     "LinkNeighbor",
+    "ListAgentRolloutsResponse",
     "ListAllAllocationsResponse",
     "ListAllOrganisationsResponse",
     "ListAllReservationsResponse",
@@ -120,17 +128,20 @@ __all__ = [
     "ListNodesResponse",
     "ListOrganisationInvitationsResponse",
     "ListOrganisationMembersResponse",
+    "ListOrganisationWebhooksResponse",
     "ListOrganisationsResponse",
     "ListPriceVersionsResponse",
     "ListPrincipalsResponse",
     "ListProjectInvitationsResponse",
     "ListProjectMembersResponse",
     "ListProjectSshKeysResponse",
+    "ListProjectWebhooksResponse",
     "ListProjectsResponse",
     "ListQueueResponse",
     "ListRegionsResponse",
     "ListResourceSlotHistoryResponse",
     "ListResourceSlotsResponse",
+    "ListScimGroupsResponse",
     "ListServiceAccountsResponse",
     "ListSkusResponse",
     "ListSlotWipeCertificatesResponse",
@@ -138,6 +149,7 @@ __all__ = [
     "ListTerminalSessionsResponse",
     "ListTimelineResponse",
     "ListUsageResponse",
+    "ListWebhookDeliveriesResponse",
     "ListWipeCertificatesResponse",
     "Machine",
     "Member",
@@ -200,6 +212,10 @@ __all__ = [
     "ResourceSlot",
     "Role",
     "RuntimeProfile",
+    "ScimGroup",
+    "ScimGroupMapping",
+    "ScimSettings",
+    "ScimSubjectAttribute",
     "ScorePart",
     "ServiceAccount",
     "Sku",
@@ -230,8 +246,24 @@ __all__ = [
     "WatchHeartbeat",
     "WatchNodesResponse",
     "WatchSynced",
+    "Webhook",
+    "WebhookDelivery",
+    "WebhookDeliveryState",
+    "WebhookState",
     "WipeCertificate",
 ]
+
+AgentRolloutNodeState = Literal["unspecified", "pending", "updating", "succeeded", "failed", "skipped"]
+"""AgentRolloutNodeState of one node of a rollout.
+- `succeeded`: Its heartbeat names the version, and its readiness is as before or better.
+- `skipped`: Left as it was: its host did not report, it was retired, or the rollout was aborted.
+"""
+
+AgentRolloutState = Literal["unspecified", "running", "paused", "completed", "aborted"]
+"""AgentRolloutState of a rollout.
+- `paused`: By an operator, or because more nodes failed than the limit: see state_reason.
+- `completed`: Every wave has ended.
+"""
 
 AllocationState = Literal[
     "unspecified",
@@ -248,13 +280,15 @@ AllocationState = Literal[
 - `reserved`: Slots are claimed.
 """
 
-ApiKeyScope = Literal["unspecified", "read", "billing", "write", "terminal", "manage"]
+ApiKeyScope = Literal["unspecified", "read", "billing", "write", "terminal", "manage", "scim"]
 """ApiKeyScope says what of its service account's rights a key has.
 - `read`: Reads.
 - `billing`: Usage, prices and limits.
 - `write`: Changes: launch, power, release, reservations, networks.
 - `terminal`: Terminals and their recordings.
 - `manage`: The project itself, its members, service accounts and keys.
+- `scim`: SCIM for the organisation that the project is of: its people and groups at /scim/v2. Only an owner of the
+organisation makes such a key.
 """
 
 AuditOutcome = Literal["unspecified", "allowed", "denied"]
@@ -384,6 +418,7 @@ ErrorReason = Literal[
     "project_in_use",
     "last_owner",
     "report_stale",
+    "project_closing",
     "termination_protected",
     "no_capacity",
     "fragmented",
@@ -419,6 +454,7 @@ ErrorReason = Literal[
     "host_unreachable",
     "host_replaced",
     "host_key_mismatch",
+    "host_clock_skewed",
     "deadline_exceeded",
     "overloaded",
     "dependency_unavailable",
@@ -442,6 +478,7 @@ ErrorReason = Literal[
 projects.
 - `last_owner`: Nobody would own it, or administer the platform, any more.
 - `report_stale`: A host's report is older than the last one that was taken in.
+- `project_closing`: The project is being closed: launch again in a while.
 - `termination_protected`: The allocation is protected from release.
 - `no_capacity`: Unschedulable reasons (B-57, B-58).
 - `waiting_ahead`: Free, and goes to requests ahead in the queue.
@@ -454,9 +491,11 @@ projects.
 - `host_replaced`: The host was installed anew since the slots were claimed: nothing of the allocation is on it.
 - `host_key_mismatch`: At the guest's address another SSH host key answered than the one that was made for the
 guest.
+- `host_clock_skewed`: The host's clock stands outside the time in which its certificate counts: nothing it signs
+can be verified.
 - `deadline_exceeded`: The system.
-- `rate_limited`: Too many requests or streams of one caller are open at once: try again after the time in Retry-
-After.
+- `rate_limited`: Too many requests or streams of one caller are open at once, or too many came in a minute: try
+again after the time in Retry-After.
 """
 
 EvidenceStatus = Literal["unspecified", "pass", "fail", "warn", "skip"]
@@ -571,6 +610,12 @@ Role = Literal["unspecified", "platform_admin"]
 - `platform_admin`: May call the methods of administrators.
 """
 
+ScimSubjectAttribute = Literal["unspecified", "user_name", "external_id"]
+"""ScimSubjectAttribute is the attribute of a SCIM user that is the subject in the tokens of the issuer.
+- `user_name`: userName.
+- `external_id`: externalId.
+"""
+
 SlotStatus = Literal[
     "unspecified",
     "available",
@@ -594,6 +639,14 @@ TenantState = Literal["unspecified", "active", "suspended", "closed"]
 TimelineState = Literal["unspecified", "running", "done", "failed"]
 """TimelineState of one entry."""
 
+WebhookDeliveryState = Literal["unspecified", "pending", "delivered", "failed"]
+"""WebhookDeliveryState is how far a delivery is.
+- `pending`: It is attempted until it succeeds or is too old.
+"""
+
+WebhookState = Literal["unspecified", "enabled", "disabled"]
+"""WebhookState says whether a webhook gets events."""
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
     """Access is how the owner logs in."""
@@ -610,6 +663,73 @@ class Access:
     ssh_host_port: int = 0
     ssh_host_keys: list[str] = dataclasses.field(default_factory=list)
     """Host key fingerprint lines of the guest ("ssh-ed25519 AAAA…"), to pin."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentRollout:
+    """AgentRollout."""
+    id: str = ""
+    version: str = ""
+    """As agents report it; empty for a rollback, whose nodes each have the version before."""
+    digest: str = ""
+    """Of the package, "sha256:…"; empty for a rollback."""
+    size_bytes: int = 0
+    """Size of the package in bytes; 0 for a rollback."""
+    state: AgentRolloutState = "unspecified"
+    state_reason: str = ""
+    """Why it is in this state."""
+    rollback_of: str = ""
+    """The rollout that is rolled back; empty for an update."""
+    max_failures: int = 0
+    """More failed nodes than these pause the rollout."""
+    max_parallel: int = 0
+    """Nodes that are updated at once."""
+    node_timeout_seconds: int = 0
+    """Time for one node from its turn to green readiness, in seconds."""
+    current_wave: int = 0
+    """Number of the wave whose turn it is."""
+    waves: list[AgentRolloutWave] = dataclasses.field(default_factory=list)
+    """Empty in a list."""
+    total_nodes: int = 0
+    succeeded_nodes: int = 0
+    failed_nodes: int = 0
+    principal: str = ""
+    reason: str = ""
+    """Of the operator who began it."""
+    create_time: datetime | None = None
+    end_time: datetime | None = None
+    """Absent while it is not ended."""
+    etag: str = ""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentRolloutNode:
+    """AgentRolloutNode."""
+    node_id: str = ""
+    hostname: str = ""
+    rack: str = ""
+    state: AgentRolloutNodeState = "unspecified"
+    reason: str = ""
+    """Why it is in this state, and what its host last said."""
+    version: str = ""
+    """Version that it is brought to."""
+    from_version: str = ""
+    """Version before; empty until its turn."""
+    agent_version: str = ""
+    """Version that its agent reports now."""
+    start_time: datetime | None = None
+    end_time: datetime | None = None
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentRolloutWave:
+    """AgentRolloutWave."""
+    number: int = 0
+    """From 1."""
+    nodes: list[AgentRolloutNode] = dataclasses.field(default_factory=list)
 
 
 
@@ -688,6 +808,8 @@ class AllocationDetail:
     node_id: str = ""
     claims: list[Claim] = dataclasses.field(default_factory=list)
     tasks: list[NodeTask] = dataclasses.field(default_factory=list)
+    timeline: list[TimelineEntry] = dataclasses.field(default_factory=list)
+    """Oldest first; the latest 500."""
 
 
 
@@ -1110,6 +1232,10 @@ class CreateAllocationRequest:
     """Queue the launch if it does not fit now, instead of refusing it; see status.queue."""
     ssh_key_names: list[str] = dataclasses.field(default_factory=list)
     """Names of kept keys: the caller's own, otherwise the project's."""
+    termination_protection: bool = False
+    """Refuse a release by the project. Not together with a release time."""
+    auto_release_time: datetime | None = None
+    """Release it then, also while it is queued; in the future."""
 
 
 
@@ -1174,6 +1300,12 @@ class DeleteProjectSshKeyResponse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteScimGroupMappingResponse:
+    """DeleteScimGroupMappingResponse."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteServiceAccountResponse:
     """DeleteServiceAccountResponse."""
 
@@ -1182,6 +1314,12 @@ class DeleteServiceAccountResponse:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteSshKeyResponse:
     """DeleteSshKeyResponse."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteWebhookResponse:
+    """DeleteWebhookResponse."""
 
 
 
@@ -1654,6 +1792,14 @@ class LinkNeighbor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ListAgentRolloutsResponse:
+    """ListAgentRolloutsResponse."""
+    rollouts: list[AgentRollout] = dataclasses.field(default_factory=list)
+    next_page_token: str = ""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ListAllAllocationsResponse:
     """ListAllAllocationsResponse."""
     allocations: list[TenantAllocation] = dataclasses.field(default_factory=list)
@@ -1833,6 +1979,14 @@ class ListOrganisationMembersResponse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ListOrganisationWebhooksResponse:
+    """ListOrganisationWebhooksResponse."""
+    webhooks: list[Webhook] = dataclasses.field(default_factory=list)
+    next_page_token: str = ""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ListOrganisationsResponse:
     """ListOrganisationsResponse."""
     organisations: list[Organisation] = dataclasses.field(default_factory=list)
@@ -1881,6 +2035,14 @@ class ListProjectSshKeysResponse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ListProjectWebhooksResponse:
+    """ListProjectWebhooksResponse."""
+    webhooks: list[Webhook] = dataclasses.field(default_factory=list)
+    next_page_token: str = ""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ListProjectsResponse:
     """ListProjectsResponse."""
     projects: list[Project] = dataclasses.field(default_factory=list)
@@ -1918,6 +2080,14 @@ class ListResourceSlotHistoryResponse:
 class ListResourceSlotsResponse:
     """ListResourceSlotsResponse."""
     slots: list[ResourceSlot] = dataclasses.field(default_factory=list)
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListScimGroupsResponse:
+    """ListScimGroupsResponse."""
+    groups: list[ScimGroup] = dataclasses.field(default_factory=list)
+    next_page_token: str = ""
 
 
 
@@ -1980,6 +2150,14 @@ class ListUsageResponse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ListWebhookDeliveriesResponse:
+    """ListWebhookDeliveriesResponse."""
+    deliveries: list[WebhookDelivery] = dataclasses.field(default_factory=list)
+    next_page_token: str = ""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ListWipeCertificatesResponse:
     """ListWipeCertificatesResponse."""
     certificates: list[WipeCertificate] = dataclasses.field(default_factory=list)
@@ -2022,6 +2200,8 @@ class Member:
     """Changes with every change of the membership."""
     disabled: bool = False
     """The principal is disabled: it can do nothing."""
+    scim: bool = False
+    """The membership comes from a group of the organisation's identity provider: it is changed there."""
 
 
 
@@ -2776,6 +2956,53 @@ class RuntimeProfile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ScimGroup:
+    """ScimGroup is a group that the identity provider has sent."""
+    id: str = ""
+    display_name: str = ""
+    external_id: str = ""
+    """The identity provider's own id; empty: it sent none."""
+    member_count: int = 0
+    mappings: list[ScimGroupMapping] = dataclasses.field(default_factory=list)
+    """Without one the group gives nothing."""
+    create_time: datetime | None = None
+    update_time: datetime | None = None
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScimGroupMapping:
+    """ScimGroupMapping gives the members of a group a role in a project."""
+    id: str = ""
+    group_id: str = ""
+    project_id: str = ""
+    project: str = ""
+    """Slug of the project."""
+    role: MemberRole = "unspecified"
+    creator: str = ""
+    """Principal who made it."""
+    create_time: datetime | None = None
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScimSettings:
+    """ScimSettings says how people that SCIM registers sign in."""
+    organisation_id: str = ""
+    issuer: str = ""
+    """Exactly as in the tokens; empty: SCIM is not set up."""
+    subject_attribute: ScimSubjectAttribute = "unspecified"
+    user_count: int = 0
+    """SCIM users, active or not."""
+    group_count: int = 0
+    create_time: datetime | None = None
+    update_time: datetime | None = None
+    etag: str = ""
+    """Changes with every change of the settings."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScorePart:
     """ScorePart."""
     name: str = ""
@@ -3158,6 +3385,62 @@ class WatchNodesResponse:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchSynced:
     """WatchSynced: everything before the watch started, or since its token, has been sent."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Webhook:
+    """Webhook is an HTTPS endpoint that events are delivered to."""
+    id: str = ""
+    project_id: str = ""
+    """Whose events it gets: either this project's,"""
+    organisation_id: str = ""
+    """or those of all projects of this organisation."""
+    url: str = ""
+    event_types: list[str] = dataclasses.field(default_factory=list)
+    """Sorted; empty: all."""
+    description: str = ""
+    state: WebhookState = "unspecified"
+    disable_reason: str = ""
+    """Why it is disabled; empty while it is not."""
+    disable_time: datetime | None = None
+    failing_time: datetime | None = None
+    """Since when no delivery has succeeded and one at least has failed; absent otherwise."""
+    secret: str = ""
+    """Signs deliveries. Only in the answer that made it."""
+    previous_secret_expire_time: datetime | None = None
+    """Until when deliveries are signed with the secret before as well; absent: it has none."""
+    creator: str = ""
+    """Principal who made it."""
+    create_time: datetime | None = None
+    update_time: datetime | None = None
+    etag: str = ""
+    """Changes with every change of a caller."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookDelivery:
+    """WebhookDelivery is one event for one webhook."""
+    id: str = ""
+    """The header webhook-id of every attempt."""
+    webhook_id: str = ""
+    event_type: str = ""
+    object_id: str = ""
+    """What the event is about: an allocation; of a ping the webhook itself."""
+    state: WebhookDeliveryState = "unspecified"
+    attempts: int = 0
+    response_status: int = 0
+    """HTTP status of the last answer; 0: there was none."""
+    error: str = ""
+    """Why the last attempt failed; empty when it did not."""
+    create_time: datetime | None = None
+    last_attempt_time: datetime | None = None
+    """Absent: not attempted yet."""
+    next_attempt_time: datetime | None = None
+    """Absent: there will be none."""
+    deliver_time: datetime | None = None
+    """Absent: it has not succeeded."""
 
 
 

@@ -207,6 +207,11 @@ const REASONS: &[Row] = &[
         "None: a closed one stays closed. Use another project.",
     ),
     (
+        "PROJECT_CLOSING",
+        "The project is being closed, which takes seconds: nothing begins in it meanwhile.",
+        "Try again with the same key; when the project is closed by then, use another project.",
+    ),
+    (
         "PROJECT_IN_USE",
         "The project still has allocations or capacity reservations, or the organisation still has projects that are not closed.",
         "Release, cancel or close what `field_violations` names.",
@@ -392,6 +397,12 @@ const REASONS: &[Row] = &[
         "Launch again; operators: see the runbook of a lost host.",
     ),
     (
+        "HOST_CLOCK_SKEWED",
+        "The host's clock stands outside the time in which its certificate counts, so nothing it signs can be verified. \
+         It says nothing about a disk.",
+        "Operators: set the host's clock (`timedatectl`, the site's time servers); what waits for it goes on by itself.",
+    ),
+    (
         "HOST_UNREACHABLE",
         "The host does not answer.",
         "Try again later; operators: see the runbook of a lost host.",
@@ -418,7 +429,7 @@ const REASONS: &[Row] = &[
     ),
     (
         "RATE_LIMITED",
-        "The caller has too many requests or streams open.",
+        "The caller has too many requests or streams open, or has asked for too much in a minute.",
         "Try again after the time in `Retry-After`.",
     ),
 ];

@@ -120,7 +120,7 @@ async fn nothing_begins_while_a_project_is_closed_and_its_suspension_stays() {
         let (status, body) = world.post_by("demo", target, body).await;
         assert_eq!(
             (status, reason(&body)),
-            (400, "PROJECT_CLOSED"),
+            (503, "PROJECT_CLOSING"),
             "{target}: {body}"
         );
     }
@@ -167,6 +167,37 @@ async fn nothing_begins_while_a_project_is_closed_and_its_suspension_stays() {
         .made("demo", &format!("{project}:close"), json!({}))
         .await;
     suspended("closed").await;
+}
+
+#[tokio::test]
+async fn a_closing_whose_client_goes_away_leaves_the_project_open() {
+    let world = World::start_on(8, |_, _| {}).await;
+    let close = format!("/api/v1/projects/{}:close", world.seeded.project_id);
+    world.record.hold_list(2);
+    let closing = start(&world, &close, &json!({}));
+    until_called(&world, "list", 2).await;
+    assert_eq!(rows(&world).await.1, 1, "nothing begins meanwhile");
+    // the same launch again and again: it is answered by what the project is in the end
+    let again = async || {
+        let request = world
+            .http
+            .post(world.url(CREATE))
+            .bearer_auth(world.token("demo"))
+            .header("x-idempotency-key", "the-same")
+            .json(&launch("web"));
+        answer(request.send().await.expect("answer")).await
+    };
+    let (status, body) = again().await;
+    assert_eq!((status, reason(&body)), (503, "PROJECT_CLOSING"), "{body}");
+    closing.abort();
+    let started = Instant::now();
+    while rows(&world).await.1 > 0 {
+        assert!(started.elapsed() < Duration::from_secs(20), "still closing");
+        tokio::task::yield_now().await;
+    }
+    let (status, body) = again().await;
+    assert_eq!(status, 200, "{body}");
+    world.record.release.notify_one();
 }
 
 #[tokio::test]

@@ -86,6 +86,35 @@ async fn an_administrator_creates_organisations_and_their_owners_projects() {
     assert_eq!(world.recorded("project.create").await, 1);
 }
 
+/// Who only looks on elsewhere names no project: the services take the one in which the caller may do it, and so does the check.
+#[tokio::test]
+async fn an_unnamed_project_is_the_one_in_which_the_caller_may_do_it() {
+    let world = World::start().await;
+    world.users(&["olga"]).await;
+    let organisation = world.organisation("acme", "olga").await;
+    let other = world.project(&organisation, "other", "olga").await;
+    world.member(&other, "demo", "viewer").await;
+    let suspend = format!("/api/v1/projects/{}:suspend", world.seeded.project_id);
+    world
+        .made("demo", &suspend, json!({ "reason": "Quarter is over" }))
+        .await;
+    let started = std::time::Instant::now();
+    loop {
+        let body = json!({ "vms_reach_each_other": true });
+        let (status, body) = world
+            .send("demo", Method::PUT, "/api/v1/project-network", body)
+            .await;
+        if (status, reason(&body)) == (400, "PROJECT_SUSPENDED") {
+            break;
+        }
+        // until the gateway has heard of it
+        assert!(
+            started.elapsed() < std::time::Duration::from_secs(20),
+            "{status} {body}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn a_suspended_project_ends_what_runs_and_begins_nothing() {
     let world = World::start().await;

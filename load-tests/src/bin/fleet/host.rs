@@ -122,6 +122,7 @@ impl Reports for Host {
             agent_version: build::version().to_owned(),
             readiness: Some(readiness),
             agent_address: self.address.clone(),
+            ..pb::HeartbeatRequest::default()
         }
     }
 

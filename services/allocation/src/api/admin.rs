@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gpuaas_common::identity::Caller;
 use gpuaas_common::{Error, audit, id, idempotency, trace};
 use gpuaas_placement::model::Slot;
-use gpuaas_placement::{Scope, allocations, claims, node_tasks, repair, slots, wire};
+use gpuaas_placement::{Scope, allocations, claims, node_tasks, repair, slots, timeline, wire};
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::allocation::v1::allocation_admin_service_server::AllocationAdminService;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -21,6 +21,9 @@ use crate::workflow::Deps;
 const REPAIR: &str = "RepairResourceSlot";
 /// Most calls to a host that a detail shows.
 const MAX_TASKS: i64 = 200;
+
+/// Most entries of a timeline that a detail shows.
+const MAX_ENTRIES: i64 = 500;
 
 /// The service.
 pub struct AdminApi {
@@ -39,12 +42,14 @@ impl AdminApi {
         let row = allocations::get(&mut conn, Scope::Platform, allocation_id).await?;
         let held = claims::of_allocation(&mut conn, allocation_id).await?;
         let tasks = node_tasks::of_allocation(&mut conn, allocation_id, MAX_TASKS).await?;
+        let timeline = timeline::latest(&mut conn, allocation_id, MAX_ENTRIES).await?;
         let now = read::now_of(&mut conn, &row).await?;
         Ok(pb::AllocationDetail {
             node_id: row.node_id.map(|id| id.to_string()).unwrap_or_default(),
             allocation: Some(convert::allocation(row, now)),
             claims: held.into_iter().map(convert::claim).collect(),
             tasks: tasks.into_iter().map(convert::node_task).collect(),
+            timeline: timeline.into_iter().map(convert::timeline_entry).collect(),
         })
     }
 

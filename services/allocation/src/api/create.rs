@@ -1,6 +1,7 @@
 //! Creating an allocation: parse, answer a replay, hold against catalog and SKU, reserve.
 
 use gpuaas_common::identity::Caller;
+use gpuaas_common::time::proto_time;
 use gpuaas_common::{Error, idempotency, trace};
 use gpuaas_placement::reserve;
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
@@ -12,12 +13,13 @@ use gpuaas_proto::gpuaas::internal::images::v1::image_catalog_service_client::Im
 use gpuaas_proto::gpuaas::internal::scheduler::v1 as scheduler;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::placement_service_client::PlacementServiceClient;
 use gpuaas_proto::gpuaas::scheduler::v1::Sku;
+use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 use tonic::Code;
 use uuid::Uuid;
 
 use super::convert::ssh_keys;
-use crate::domain::request::{CreateRequest, Refusal, wait_until};
+use crate::domain::request::{CreateRequest, RELEASE_TIME, Refusal, wait_until};
 use crate::workflow::Deps;
 
 /// Most allocations of a batch.
@@ -217,6 +219,13 @@ struct Checked {
 
 /// Checks a request against SKU and image, and makes the reservation of it; the principal is left out.
 async fn check(deps: &Deps, parsed: &CreateRequest, project_id: Uuid) -> Result<Checked, Error> {
+    // a repeat, which may come after that time, was answered before
+    if parsed
+        .auto_release
+        .is_some_and(|time| time <= Timestamp::now())
+    {
+        return Err(Error::invalid(RELEASE_TIME, "must be in the future"));
+    }
     let mut placement = PlacementServiceClient::new(deps.peers.channel("scheduler")?);
     let sku = placement
         .get_sku(scheduler::GetSkuRequest {
@@ -251,6 +260,8 @@ async fn check(deps: &Deps, parsed: &CreateRequest, project_id: Uuid) -> Result<
         traceparent: trace::current_traceparent(),
         placement: parsed.placement.clone(),
         wait_until: parsed.wait_until,
+        termination_protection: parsed.termination_protection,
+        auto_release_time: parsed.auto_release.map(proto_time),
         ..scheduler::ReserveRequest::default()
     };
     Ok(Checked { reservation, shape })

@@ -74,6 +74,11 @@ pub fn explain(reason: &str, boot_timeout_seconds: Option<u32>) -> Advice {
             "The disk of the slot could not be verified empty.",
             OPERATOR,
         ),
+        "HOST_CLOCK_SKEWED" => (
+            "The clock of the host is wrong, so nothing that it signs can be verified. Nothing is wrong with the disk.",
+            "Launch again on another slot. The operator sets the host's clock, and the slot is repaired. You are not billed \
+             for this attempt.",
+        ),
         "DEADLINE_EXCEEDED" => ("The VM was not ready in time.", TRY_AGAIN),
         _ => ("The launch failed.", TRY_AGAIN),
     };
@@ -174,9 +179,25 @@ mod tests {
     }
 
     #[test]
+    fn c_06_a_disk_that_the_host_uses_is_told_and_left_to_the_operator() {
+        let words = explain("DISK_UNSAFE", None);
+        assert!(
+            words.message.contains("in use on the host"),
+            "{}",
+            words.message
+        );
+        assert!(
+            words.message.contains("nothing was written"),
+            "{}",
+            words.message
+        );
+        assert!(words.advice.contains("operator"), "{}", words.advice);
+    }
+
+    #[test]
     fn c_05_every_host_reason_has_words_of_its_own() {
         let general = explain("", None);
-        for reason in 90..=107 {
+        for reason in 90..=108 {
             let Ok(reason) = ErrorReason::try_from(reason) else {
                 continue;
             };

@@ -141,6 +141,7 @@ mod tests {
         }
     }
 
+    /// C-38
     #[test]
     fn c_40_progress_is_told_when_it_moves() {
         let mut seen = Seen::new();

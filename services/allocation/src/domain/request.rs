@@ -3,17 +3,22 @@
 //! Parsing and checking are separate on purpose: a replay of an idempotency key needs only the parsed request, and
 //! must be answered although the SKU or image has changed since (P4).
 
+use gpuaas_common::time::from_proto_time;
 use gpuaas_common::value::DnsLabel;
 use gpuaas_proto::gpuaas::allocation::v1::{CreateAllocationRequest, Wait};
 use gpuaas_proto::gpuaas::common::v1::CapacityShape;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::images::v1::{Image, ImageStatus};
 use gpuaas_proto::gpuaas::scheduler::v1::{PlacementConstraints, Sku};
+use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
 use super::FieldError;
 use super::fields::{self, Labels, Slug};
 use super::ssh_keys::SshKeys;
+
+/// The field of the time of release.
+pub const RELEASE_TIME: &str = "auto_release_time";
 
 /// A create request whose every field is legal by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +39,10 @@ pub struct CreateRequest {
     pub placement: Option<PlacementConstraints>,
     /// Until when it may be queued; the ledger's clock judges it.
     pub wait_until: Option<prost_types::Timestamp>,
+    /// A release by the project is refused.
+    pub termination_protection: bool,
+    /// When the platform releases it.
+    pub auto_release: Option<Timestamp>,
 }
 
 /// A shape with the field it came by.
@@ -54,7 +63,7 @@ pub struct Refusal {
 }
 
 impl CreateRequest {
-    /// Parses in the order name, region, SKU, GPU count, image, keys, labels, shape, wait; the first broken rule counts.
+    /// Parses in the order name, region, SKU, GPU count, image, keys, labels, shape, wait, release time; the first broken rule counts.
     ///
     /// # Errors
     /// The field and its rule.
@@ -70,7 +79,10 @@ impl CreateRequest {
         let labels = Labels::parse(&request.labels)?;
         let shape = parse_shape(request.capacity_shape, &request.scheduler_type)?;
         let wait_until = wait_until(request.wait.as_ref())?;
+        let auto_release = auto_release(request)?;
         Ok(Self {
+            termination_protection: request.termination_protection,
+            auto_release,
             name,
             region,
             sku,
@@ -135,6 +147,13 @@ impl CreateRequest {
             part("wait");
             part(&format!("{}.{}", until.seconds, until.nanos));
         }
+        if self.termination_protection {
+            part("termination_protection");
+        }
+        if let Some(time) = self.auto_release {
+            part(RELEASE_TIME);
+            part(&time.as_nanosecond().to_string());
+        }
         hasher.finalize().into()
     }
 
@@ -197,6 +216,20 @@ pub fn wait_until(wait: Option<&Wait>) -> Result<Option<prost_types::Timestamp>,
         Some(deadline) => Ok(Some(deadline)),
         None => Err(FieldError::required("wait.deadline")),
     }
+}
+
+/// The time of release that a launch asks for; the clock judges it later.
+fn auto_release(request: &CreateAllocationRequest) -> Result<Option<Timestamp>, FieldError> {
+    let Some(time) = &request.auto_release_time else {
+        return Ok(None);
+    };
+    if request.termination_protection {
+        let rule = "cannot be set together with termination_protection";
+        return Err(FieldError::invalid(RELEASE_TIME, rule));
+    }
+    let time = from_proto_time(time);
+    time.map(Some)
+        .ok_or_else(|| FieldError::invalid(RELEASE_TIME, "must be a time"))
 }
 
 /// `scheduler_type` is the older name of the shape (B-13).

@@ -57,6 +57,7 @@ fn the_first_broken_rule_in_order_is_reported() {
     );
 }
 
+/// H-12.
 #[test]
 fn b_13_scheduler_type_is_the_shape_by_another_name() {
     let shape = |capacity_shape: CapacityShape, scheduler_type: &str| {

@@ -199,6 +199,7 @@ mod tests {
         }
     }
 
+    /// D-82
     #[test]
     fn differences_are_found_and_named() {
         let [active, moving, blocked, over, unknown] = [1, 2, 3, 4, 5].map(Uuid::from_u128);

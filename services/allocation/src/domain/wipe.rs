@@ -2,7 +2,8 @@
 //! when both agree (P2, C-10, C-11).
 
 use gpuaas_proto::gpuaas::agent::v1::WipeEvidence;
-use gpuaas_wipe_certificate::{Statement, verify};
+use gpuaas_wipe_certificate::{Refusal, Statement, verify};
+use jiff::Timestamp;
 
 /// The control plane's record of a slot that should have been wiped.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,6 +11,8 @@ pub struct ExpectedWipe {
     pub node_id: String,
     /// Host instance that was told to wipe.
     pub instance_id: String,
+    /// Under which the host was told to wipe.
+    pub allocation_id: String,
     pub slot_id: String,
     /// Generation of the claim or repair.
     pub generation: u64,
@@ -115,8 +118,19 @@ fn meets(method: &str, policy: &str) -> bool {
     }
 }
 
-/// Verifies what the host signed of a wipe whose proof is judged: for others, who see the certificate alone, it must say the
-/// same. A host of before there were certificates signs none.
+/// What a host signed of a wipe whose proof is judged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Certificate {
+    /// Nothing: it has no key, or is of before there were certificates.
+    None,
+    /// Says the same as the proof, for whoever sees it alone.
+    Verified,
+    /// The host's clock stood outside the time of its certificate, so it is worth nothing to others. The proof, which came
+    /// on the host's own connection, is as good as one without a certificate: a clock says nothing about a disk.
+    OfWrongClock(String),
+}
+
+/// Verifies what the host signed of a wipe whose proof is judged.
 ///
 /// # Errors
 /// Why the certificate is not one of this wipe, for operators.
@@ -124,24 +138,39 @@ pub fn check_certificate(
     expected: &ExpectedWipe,
     proof: &WipeEvidence,
     host_authority: &str,
-) -> Result<(), String> {
+) -> Result<Certificate, String> {
     if proof.certificate.is_empty() {
-        return Ok(());
+        return Ok(Certificate::None);
     }
-    let said: Statement = verify(&proof.certificate, host_authority)
-        .map_err(|refusal| format!("the host's wipe certificate: {refusal}"))?;
+    match verify(&proof.certificate, host_authority) {
+        Ok(said) => {
+            same_wipe(expected, proof, &said)?;
+            Ok(Certificate::Verified)
+        }
+        Err(skewed @ Refusal::ExpiredAtSigning(_)) => {
+            Ok(Certificate::OfWrongClock(skewed.to_string()))
+        }
+        Err(refusal) => Err(format!("the host's wipe certificate: {refusal}")),
+    }
+}
+
+/// Whether a statement is of the wipe that a proof is of: the same subject, and the same times.
+fn same_wipe(
+    expected: &ExpectedWipe,
+    proof: &WipeEvidence,
+    said: &Statement,
+) -> Result<(), String> {
     for (member, said, known) in [
         ("node", &said.node_id, &expected.node_id),
         ("host instance", &said.instance_id, &expected.instance_id),
+        ("allocation", &said.allocation_id, &expected.allocation_id),
         ("slot", &said.slot_id, &expected.slot_id),
         ("disk", &said.device.identity, &expected.disk_identity),
         ("policy", &said.policy, &expected.policy),
         ("method", &said.method, &proof.erase_method),
     ] {
         if said != known {
-            return Err(format!(
-                "the host's wipe certificate is of another {member}"
-            ));
+            return Err(of_another(member));
         }
     }
     let numbers = [
@@ -153,18 +182,41 @@ pub fn check_certificate(
             proof.verified_bytes,
         ),
     ];
-    match numbers.iter().find(|(_, said, known)| said != known) {
-        Some((member, ..)) => Err(format!(
-            "the host's wipe certificate is of another {member}"
-        )),
-        None => Ok(()),
+    if let Some((member, ..)) = numbers.iter().find(|(_, said, known)| said != known) {
+        return Err(of_another(member));
     }
+    // a clock that was set back during the wipe puts an end before its beginning; the certificate says the later of both
+    let wiped = time(proof.wipe_time.as_ref()).max(Some(said.start_time));
+    let verified = time(proof.verify_time.as_ref()).max(Some(said.end_time));
+    for (member, said, known) in [
+        ("time of the wipe", said.end_time, wiped),
+        (
+            "time of the verification",
+            said.verification.end_time,
+            verified,
+        ),
+    ] {
+        if Some(said) != known {
+            return Err(of_another(member));
+        }
+    }
+    Ok(())
+}
+
+fn of_another(member: &str) -> String {
+    format!("the host's wipe certificate is of another {member}")
+}
+
+/// A time of the wire; none where there is none, or no possible one.
+fn time(given: Option<&prost_types::Timestamp>) -> Option<Timestamp> {
+    given.and_then(|time| Timestamp::new(time.seconds, time.nanos).ok())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use gpuaas_proto::gpuaas::agent::v1::FencingToken;
+    use gpuaas_wipe_certificate::{Device, Verification};
 
     const ALL: Thoroughness = Thoroughness {
         full_bytes: 1 << 30,
@@ -192,6 +244,7 @@ mod tests {
         ExpectedWipe {
             node_id: "n".into(),
             instance_id: "i".into(),
+            allocation_id: "a".into(),
             slot_id: "s".into(),
             generation: 3,
             policy: "blkdiscard".into(),
@@ -268,13 +321,89 @@ mod tests {
 
     #[test]
     fn a_certificate_is_verified_where_there_is_one() {
-        assert_eq!(check_certificate(&expected(), &proof(), ""), Ok(()));
+        assert_eq!(
+            check_certificate(&expected(), &proof(), ""),
+            Ok(Certificate::None)
+        );
         let forged = WipeEvidence {
             certificate: "{}".into(),
             ..proof()
         };
         let refused = check_certificate(&expected(), &forged, "").expect_err("no certificate");
         assert!(refused.contains("wipe certificate"), "{refused}");
+    }
+
+    /// A statement of the very wipe that [`proof`] is of.
+    fn statement() -> Statement {
+        let at = |second| Timestamp::from_second(second).expect("a time");
+        Statement {
+            version: 1,
+            slot_id: "s".into(),
+            generation: 3,
+            allocation_id: "a".into(),
+            node_id: "n".into(),
+            instance_id: "i".into(),
+            device: Device {
+                identity: "lab-disk:1".into(),
+                serial: String::new(),
+                model: String::new(),
+                wwid: String::new(),
+                bytes: 1024,
+            },
+            policy: "blkdiscard".into(),
+            method: String::new(),
+            start_time: at(100),
+            end_time: at(200),
+            verification: Verification {
+                scope: "whole".into(),
+                verified_bytes: 1024,
+                no_signatures: true,
+                end_time: at(300),
+            },
+            result: "erased".into(),
+            sign_time: at(400),
+            key_id: String::new(),
+        }
+    }
+
+    #[test]
+    fn p2_a_certificate_is_of_the_allocation_and_the_times_of_its_proof() {
+        let seconds = |seconds| Some(prost_types::Timestamp { seconds, nanos: 0 });
+        let proof = WipeEvidence {
+            wipe_time: seconds(200),
+            verify_time: seconds(300),
+            ..proof()
+        };
+        assert_eq!(same_wipe(&expected(), &proof, &statement()), Ok(()));
+        let at = |second| Timestamp::from_second(second).expect("a time");
+        let refused = |change: fn(&mut Statement, Timestamp), word: &str| {
+            let mut other = statement();
+            change(&mut other, at(250));
+            let refused = same_wipe(&expected(), &proof, &other).expect_err(word);
+            assert!(refused.contains(word), "{refused}");
+        };
+        refused(|said, _| said.allocation_id = "b".into(), "allocation");
+        refused(|said, at| said.end_time = at, "time of the wipe");
+        refused(
+            |said, at| said.verification.end_time = at,
+            "time of the verification",
+        );
+        // an earlier wipe's certificate, under a proof that names no times
+        let timeless = WipeEvidence {
+            wipe_time: None,
+            verify_time: None,
+            ..proof.clone()
+        };
+        assert!(same_wipe(&expected(), &timeless, &statement()).is_err());
+        // the clock was set back during the wipe, and again before the disk was read
+        let set_back = WipeEvidence {
+            wipe_time: seconds(50),
+            verify_time: seconds(20),
+            ..proof.clone()
+        };
+        let mut said = statement();
+        (said.end_time, said.verification.end_time) = (at(100), at(100));
+        assert_eq!(same_wipe(&expected(), &set_back, &said), Ok(()));
     }
 
     #[test]

@@ -14,6 +14,7 @@ use super::failure::{Failure, StepError, backoff_seconds, class_name};
 use super::kill::Point;
 use super::table::{Definition, Effect, Next, OnFailure, Seen, Step, StepResult};
 use super::work::{Deps, Work};
+use crate::config::Config;
 use crate::domain::advice::explain;
 use crate::domain::operation::Progress;
 use crate::store::workflow_rows::{self, Lost, StepRow, Taken};
@@ -77,7 +78,7 @@ pub async fn run(
         let work = Work {
             deps: deps.clone(),
             taken: taken.clone(),
-            left: left(step, &row, window),
+            left: left(step, &row, window, &deps.config),
             begun: Arc::new(rows.iter().map(|row| row.step.clone()).collect()),
             step: row,
             outputs: Arc::new(
@@ -121,13 +122,15 @@ fn seen(rows: &[StepRow], name: &str) -> Option<Seen> {
 }
 
 /// What is left of the step's time; a step that is retried until done is bounded per attempt only.
-fn left(step: &Step, row: &StepRow, window_seconds: Option<f64>) -> Duration {
+fn left(step: &Step, row: &StepRow, window_seconds: Option<f64>, config: &Config) -> Duration {
+    let deadline = match step.effect {
+        Effect::Wipe(_) => config.wipe_deadline(),
+        Effect::Outside(_) | Effect::Ledger(_) => step.deadline,
+    };
     if step.on_failure == OnFailure::RetryUntilDone {
-        return step.deadline;
+        return deadline;
     }
-    let own = step
-        .deadline
-        .saturating_sub(Duration::from_secs_f64(row.age_seconds.max(0.0)));
+    let own = deadline.saturating_sub(Duration::from_secs_f64(row.age_seconds.max(0.0)));
     window_seconds.map_or(own, |window| {
         own.min(Duration::from_secs_f64(window.max(0.0)))
     })
@@ -171,7 +174,7 @@ async fn effect(work: &Work, step: &'static Step) -> Result<(), StepError> {
     let edges = &work.deps.edges;
     edges.pass(kind, step.name, Point::Before).await;
     match step.effect {
-        Effect::Outside(run) => {
+        Effect::Outside(run) | Effect::Wipe(run) => {
             let output = within(work, run(work)).await?;
             edges.pass(kind, step.name, Point::After).await;
             let mut tx = work.deps.pool.begin().await?;
@@ -283,6 +286,7 @@ async fn yield_workflow(
 fn waiting_sentence(reason: &str) -> &'static str {
     match reason {
         "HOST_UNREACHABLE" => "The host does not answer. Retrying.",
+        "HOST_CLOCK_SKEWED" => "The host's clock is wrong. Retrying.",
         "LEASE_HELD" | "OPERATION_CONFLICT" => "Waiting for another operation on the host.",
         _ => "A service does not answer. Retrying.",
     }

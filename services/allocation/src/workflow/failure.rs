@@ -89,6 +89,19 @@ impl StepError {
         })
     }
 
+    /// A wrong clock of the host is a state that ends without anybody's doing more than setting it: what failed of it is
+    /// tried again for as long as its step may take.
+    pub fn until_clock_is_set(self) -> Self {
+        match self {
+            Self::Fail(Failure {
+                reason, message, ..
+            }) if reason == gpuaas_common::error::reason_name(ErrorReason::HostClockSkewed) => {
+                Self::Retry { reason, message }
+            }
+            other => other,
+        }
+    }
+
     /// An answer of a host: no answer at all is distinguished from a platform service that is down.
     pub fn of_host(error: &Error) -> Self {
         match Self::from_error(error) {

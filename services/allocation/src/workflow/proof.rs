@@ -9,7 +9,7 @@ use super::failure::StepError;
 use super::operation::evidence;
 use super::subject::Subject;
 use super::work::Work;
-use crate::domain::wipe;
+use crate::domain::wipe::{self, Certificate};
 
 /// The evidence of every slot, judged by the control plane (P2, C-10, C-11).
 ///
@@ -28,10 +28,16 @@ pub fn proven(
         };
         let proof: &WipeEvidence =
             wipe::judge(expected, thoroughness, &operation.wipe_evidence).map_err(refuse)?;
-        wipe::check_certificate(expected, proof, &work.deps.host_authority).map_err(refuse)?;
+        let certificate =
+            wipe::check_certificate(expected, proof, &work.deps.host_authority).map_err(refuse)?;
         let mut detail = evidence(proof);
-        if !proof.certificate.is_empty() {
-            detail["certificate"] = proof.certificate.as_str().into();
+        match certificate {
+            Certificate::None => {}
+            Certificate::Verified => detail["certificate"] = proof.certificate.as_str().into(),
+            Certificate::OfWrongClock(why) => {
+                tracing::warn!(workflow_id = %work.taken.id, slot_id = expected.slot_id, "drop a wipe certificate: {why}");
+                detail["certificate_refused"] = why.into();
+            }
         }
         Ok(json!({
             "slot_id": expected.slot_id, "generation": expected.generation, "method": proof.method,

@@ -33,7 +33,7 @@ use super::table::{Definition, Effect, OnFailure, Shown, Step, StepResult};
 use super::work::Work;
 use crate::domain::advice::explain;
 
-/// Time for a host's budget (INC-22); the window of the whole workflow is longer (C-30).
+/// Time for a host's budget (C-28, INC-22); the window of the whole workflow is longer (C-30).
 pub const PROVISION_BUDGET: Duration = Duration::from_secs(20 * 60);
 /// Own steps before the host operation, and after it, that a user sees.
 const AROUND: (u32, u32) = (1, 1);

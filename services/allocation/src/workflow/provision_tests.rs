@@ -2,6 +2,7 @@
 use super::*;
 use gpuaas_proto::gpuaas::agent::v1::{OperationFailure, ProvisionResult};
 
+/// C-28, C-29, C-30
 #[test]
 fn inc_22_the_window_is_longer_than_the_hosts_budget() {
     let window =
@@ -10,6 +11,7 @@ fn inc_22_the_window_is_longer_than_the_hosts_budget() {
     assert_eq!(window, Duration::from_secs(30 * 60));
 }
 
+/// D-68
 #[test]
 fn inc_41_a_success_without_a_login_is_none() {
     let good = ProvisionResult {

@@ -1,5 +1,5 @@
 //! Of a slice, from a login to an empty disk: the host stops and wipes, the control plane judges the proof, the slots are
-//! schedulable again.
+//! schedulable again (C-08, C-09).
 //!
 //! Billing ended when the release was accepted. A host that does not answer is called again until it does; a
 //! wipe that is not proven frees the user (the guest is gone) and keeps the slots unschedulable until a repair.
@@ -23,6 +23,7 @@ use super::proof::{proven, recorded};
 use super::subject::{self, ledger};
 use super::table::{Definition, Effect, OnFailure, Step, StepResult};
 use super::work::Work;
+use crate::config::WIPE_SECONDS;
 use crate::store::workflow_rows;
 
 /// How often a release is tried on the host before the slots wait for a repair.
@@ -43,9 +44,9 @@ pub static DEFINITION: Definition = Definition {
         },
         Step {
             name: "release",
-            effect: Effect::Outside(release_vm),
+            effect: Effect::Wipe(release_vm),
             records: "the host operation with its wipe evidence",
-            deadline: Duration::from_secs(30 * 60),
+            deadline: Duration::from_secs(WIPE_SECONDS),
             on_failure: OnFailure::Undo,
             undo: Some(&Step {
                 name: "clean_up",
@@ -130,7 +131,7 @@ fn release_vm(work: &Work) -> BoxFuture<'_, StepResult> {
 
 /// A stop or an undefine that failed is requested again; a wipe that proved nothing is not.
 fn again(failed: StepError, tried: i64) -> StepError {
-    match failed {
+    match failed.until_clock_is_set() {
         StepError::Fail(failure) if failure.reason != "WIPE_NOT_PROVEN" && tried < ATTEMPTS => {
             StepError::Retry {
                 reason: failure.reason,
@@ -197,6 +198,11 @@ mod tests {
         assert!(matches!(
             again(failed(ErrorReason::WipeNotProven), 1),
             StepError::Fail(_)
+        ));
+        // however often: the time of the step bounds it
+        assert!(matches!(
+            again(failed(ErrorReason::HostClockSkewed), 99),
+            StepError::Retry { .. }
         ));
     }
 }

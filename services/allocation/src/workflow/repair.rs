@@ -22,11 +22,13 @@ use super::proof::{proven, recorded};
 use super::subject::{self, ledger};
 use super::table::{Definition, Effect, OnFailure, Step, StepResult};
 use super::work::Work;
+use crate::config::WIPE_SECONDS;
 
 /// The workflow.
 pub static DEFINITION: Definition = Definition {
     kind: "repair",
-    bounded: true,
+    // a wipe takes what its disk needs; every step has its own bound
+    bounded: false,
     steps: &[
         Step {
             records: "lease id and the host instance that is repaired on",
@@ -43,9 +45,9 @@ pub static DEFINITION: Definition = Definition {
         },
         Step {
             name: "repair_slot",
-            effect: Effect::Outside(repair_slot),
+            effect: Effect::Wipe(repair_slot),
             records: "the host operation with its wipe evidence",
-            deadline: Duration::from_secs(25 * 60),
+            deadline: Duration::from_secs(WIPE_SECONDS),
             on_failure: OnFailure::Undo,
             undo: None,
             shown: None,
@@ -108,10 +110,11 @@ fn repair_slot(work: &Work) -> BoxFuture<'_, StepResult> {
         };
         let operation = drive(work, &host, &subject, &order).await?;
         if operation.state() == OperationState::Failed {
-            return Err(StepError::of_operation(
+            let failed = StepError::of_operation(
                 "repair",
                 operation.failure.as_ref().unwrap_or(&Default::default()),
-            ));
+            );
+            return Err(failed.until_clock_is_set());
         }
         Ok(
             json!({"operation": output(&operation), "evidence": proven(work, &subject, &operation)?}),

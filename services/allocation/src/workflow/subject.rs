@@ -44,6 +44,7 @@ impl Subject {
             ExpectedWipe {
                 node_id: self.node_id.to_string(),
                 instance_id: self.instance_id.to_string(),
+                allocation_id: self.allocation_id.to_string(),
                 slot_id: grant.slot_id.clone(),
                 generation: grant
                     .token

@@ -19,6 +19,8 @@ pub type StepResult = Result<Value, StepError>;
 pub enum Effect {
     /// On a host or another service; no transaction is open meanwhile.
     Outside(for<'a> fn(&'a Work) -> BoxFuture<'a, StepResult>),
+    /// The same, with a wipe of disks in it: it may take as long as the setting `allocation.wipe_seconds` says.
+    Wipe(for<'a> fn(&'a Work) -> BoxFuture<'a, StepResult>),
     /// In the ledger; commits together with the step's record.
     Ledger(for<'a> fn(&'a Work, &'a mut PgConnection) -> BoxFuture<'a, StepResult>),
 }
@@ -42,7 +44,7 @@ pub struct Step {
     pub effect: Effect,
     /// What its row stores afterwards.
     pub records: &'static str,
-    /// How long it may take over all attempts.
+    /// How long it may take over all attempts; of a wipe, by default.
     pub deadline: Duration,
     /// What follows a failure.
     pub on_failure: OnFailure,

@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use crate::platform::{Platform, good, port};
 
+/// H-16: repair. CON-05: the repair makes the later state.
 #[tokio::test]
 async fn con_25_a_slot_leaves_cleanup_blocked_by_an_administrators_repair_only() {
     let platform = Platform::start().await;
@@ -120,8 +121,17 @@ async fn con_25_a_slot_leaves_cleanup_blocked_by_an_administrators_repair_only()
         ],
         "c_33"
     );
+    let of_timeline: Vec<i64> = detail.timeline.iter().map(|one| one.sequence).collect();
+    assert!(
+        of_timeline.is_sorted() && of_timeline.len() > 2,
+        "{of_timeline:?}"
+    );
+    let last = detail.timeline.last().expect("an entry");
+    assert_eq!(last.state(), pb::TimelineState::Done, "{last:?}");
 }
 
+/// H-17.
+/// C-44
 #[tokio::test]
 async fn b_30_an_administrator_sees_the_shape_and_the_claims_of_an_allocation() {
     let platform = Platform::start().await;

@@ -129,6 +129,7 @@ async fn bad_input_names_field_and_rule_and_changes_nothing() {
     assert_eq!(platform.rows().await, before, "nothing was stored");
 }
 
+/// H-11, H-12.
 #[tokio::test]
 async fn b_14_the_smoke_request_names_region_shape_and_scheduler_and_becomes_a_slice() {
     let platform = Platform::start().await;
@@ -232,6 +233,7 @@ async fn c_35_con_10_a_key_is_refused_for_another_placement() {
     assert_eq!(again.expect("replayed").id, made);
 }
 
+/// C-20
 #[tokio::test]
 async fn con_10_an_allocation_tells_where_it_was_asked_to_run() {
     let platform = Platform::start().await;

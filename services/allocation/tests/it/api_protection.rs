@@ -174,3 +174,50 @@ async fn an_allocation_is_released_when_its_time_has_come_and_says_so() {
     .expect("rows");
     assert_eq!(audited, ["service:allocation"]);
 }
+
+#[tokio::test]
+async fn a_launch_says_its_protection_and_its_end() {
+    let platform = Platform::start().await;
+    let ends = |seconds| pb::CreateAllocationRequest {
+        auto_release_time: in_seconds(seconds),
+        ..good("ends")
+    };
+    let protected = pb::CreateAllocationRequest {
+        termination_protection: true,
+        ..good("kept")
+    };
+    for wrong in [
+        ends(-5),
+        pb::CreateAllocationRequest {
+            termination_protection: true,
+            ..ends(3600)
+        },
+    ] {
+        let error = platform.create(wrong, "key-1").await.expect_err("refused");
+        assert_eq!(error.fields()[0].0, "auto_release_time");
+    }
+    let kept = platform
+        .create(protected.clone(), "key-1")
+        .await
+        .expect("created");
+    assert!(kept.termination_protection);
+    // the key stands for the protection, too
+    let other = platform.create(good("kept"), "key-1").await;
+    let error = other.expect_err("another request");
+    assert_eq!(error.reason(), ErrorReason::IdempotencyKeyReused);
+    let again = platform.create(protected, "key-1").await.expect("a repeat");
+    assert_eq!(again.id, kept.id);
+    let refused = platform.release(&kept.id, "key-2").await;
+    let error = refused.expect_err("protected");
+    assert_eq!(error.reason(), ErrorReason::TerminationProtected);
+    // one that is not even active is released at its time
+    let soon = ends(2);
+    let made = platform
+        .create(soon.clone(), "key-3")
+        .await
+        .expect("created");
+    assert!(made.auto_release_time.is_some());
+    platform.world.until_state(uuid(&made.id), "released").await;
+    let again = platform.create(soon, "key-3").await.expect("a repeat");
+    assert_eq!(again.id, made.id, "although the time is over");
+}

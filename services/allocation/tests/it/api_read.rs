@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use crate::platform::{Platform, good};
 
+/// C-16, C-19
 #[tokio::test]
 async fn c_15_the_read_model_tells_progress_access_and_names() {
     let platform = Platform::start().await;
@@ -246,6 +247,7 @@ async fn a_release_asked_twice_is_one_release() {
     assert_eq!(audits, 2, "one per call with an effect of its own key");
 }
 
+/// H-18, CON-19.
 #[tokio::test]
 async fn c_37_lists_and_timelines_come_in_pages() {
     let platform = Platform::start().await;

@@ -158,6 +158,7 @@ async fn c_05_a_step_whose_time_is_over_gives_the_reason_of_its_last_attempt() {
     runner.stop().await;
 }
 
+/// C-04
 #[tokio::test]
 async fn inc_41_a_vm_that_nobody_can_log_in_to_is_never_active() {
     let world = World::start().await;
@@ -245,6 +246,7 @@ enum Unproven {
     Samples,
 }
 
+/// C-08
 #[tokio::test]
 async fn c_11_a_wipe_that_is_not_proven_keeps_the_slot_and_frees_the_user() {
     for why in [Unproven::Lie, Unproven::Failure, Unproven::Samples] {

@@ -171,6 +171,19 @@ impl World {
 
     /// The same from an image whose guest must answer within so many seconds.
     pub async fn reserve_of(&self, name: &str, boot_timeout_seconds: u32) -> Uuid {
+        let image = Image {
+            slug: "lab-mini".into(),
+            digest: digest(),
+            source_uri: format!("oci://registry.test/guests/lab-mini@{}", digest()),
+            driver_strategy: 1,
+            size_bytes: 1 << 20,
+            boot_timeout_seconds,
+        };
+        self.reserve_image(name, image).await
+    }
+
+    /// The same from this image.
+    pub async fn reserve_image(&self, name: &str, image: Image) -> Uuid {
         let request = reserve::Request {
             principal: "user:test".into(),
             idempotency_key: format!("key-{name}"),
@@ -181,14 +194,7 @@ impl World {
             sku: "lab-slice".into(),
             gpu_count: 1,
             capacity_shape: None,
-            image: Image {
-                slug: "lab-mini".into(),
-                digest: digest(),
-                source_uri: format!("oci://registry.test/guests/lab-mini@{}", digest()),
-                driver_strategy: 1,
-                size_bytes: 1 << 20,
-                boot_timeout_seconds,
-            },
+            image,
             ssh_public_keys: vec![KEY.into()],
             labels: BTreeMap::new(),
             request_id: format!("req-{name}"),

@@ -2,8 +2,9 @@
 
 use gpuaas_agent::journal::Kind;
 use gpuaas_placement::catalog;
-use gpuaas_placement::model::{Health, Profile, SlotStatus};
+use gpuaas_placement::model::{Health, Image, Profile, SlotStatus};
 use gpuaas_proto::gpuaas::agent::v1::VmShape;
+use gpuaas_proto::gpuaas::common::v1::DriverStrategy;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
 
@@ -11,6 +12,7 @@ use crate::expect::{assert_active, assert_released, host_steps, timeline};
 use crate::host::State;
 use crate::world::World;
 
+/// C-09
 #[tokio::test]
 async fn c_01_an_allocation_lives_from_reserved_to_released() {
     let world = World::start().await;
@@ -62,6 +64,8 @@ async fn c_01_an_allocation_lives_from_reserved_to_released() {
     runner.stop().await;
 }
 
+/// C-22, C-23, C-27, D-68
+// partly C-22: the control plane calls the agent, which claims nothing
 #[tokio::test]
 async fn c_31_calls_to_the_host_are_kept_with_payload_and_output() {
     let world = World::start().await;
@@ -105,6 +109,82 @@ async fn c_31_calls_to_the_host_are_kept_with_payload_and_output() {
         "keys are no part of the record"
     );
     runner.stop().await;
+}
+
+#[tokio::test]
+async fn c_32_the_host_is_told_that_the_cuda_image_has_its_drivers() {
+    let world = World::start().await;
+    let runner = world.runner(World::config());
+    let image = Image {
+        slug: "ubuntu-24.04-h200-cuda".into(),
+        digest: crate::host::digest(),
+        source_uri: format!(
+            "oci://registry.test/guests/lab-mini@{}",
+            crate::host::digest()
+        ),
+        driver_strategy: DriverStrategy::Preinstalled.into(),
+        size_bytes: 1 << 20,
+        boot_timeout_seconds: 30,
+    };
+    let id = world.reserve_image("cuda", image).await;
+    world.until_state(id, "active").await;
+    let payload: serde_json::Value =
+        sqlx::query_scalar("SELECT payload FROM node_tasks WHERE allocation_id = $1")
+            .bind(id)
+            .fetch_one(&world.pool)
+            .await
+            .expect("one task");
+    assert_eq!(payload["driver_strategy"], "preinstalled");
+    assert_eq!(
+        payload["image_path"],
+        "/var/lib/gpuaas/slice-images/ubuntu-24.04-h200-cuda.raw"
+    );
+    runner.stop().await;
+}
+
+#[tokio::test]
+async fn c_26_c_33_every_kind_of_work_on_a_host_has_a_type_of_its_own() {
+    let world = World::start().await;
+    let runner = world.runner(World::config());
+    let types = async |id: Uuid| {
+        let sql = "SELECT type FROM node_tasks WHERE allocation_id = $1 ORDER BY created_at, id";
+        let found = sqlx::query_scalar::<_, String>(sql).bind(id);
+        found.fetch_all(&world.pool).await.expect("tasks")
+    };
+    let id = world.reserve("web").await;
+    world.until_state(id, "active").await;
+    world.until_idle(id).await;
+    world.release(id).await;
+    world.until_state(id, "released").await;
+    world.until_idle(id).await;
+    assert_eq!(
+        types(id).await,
+        ["slice.vm_provision", "slice.vm_release"],
+        "once each"
+    );
+    runner.stop().await;
+    // the database knows the types, and no other
+    let check: String = sqlx::query_scalar(
+        "SELECT string_agg(pg_get_constraintdef(oid), ' ') FROM pg_constraint
+          WHERE conrelid = 'placement.node_tasks'::regclass AND contype = 'c'",
+    )
+    .fetch_one(&world.owner)
+    .await
+    .expect("constraints");
+    for kind in [
+        "vm_provision",
+        "vm_release",
+        "vm_clean_up",
+        "slot_repair",
+        "vm_stop",
+        "vm_start",
+        "vm_reboot",
+    ] {
+        assert!(
+            check.contains(&format!("'slice.{kind}'")),
+            "{kind}: {check}"
+        );
+    }
 }
 
 #[tokio::test]
@@ -229,6 +309,7 @@ fn told_shape(state: &State, id: Uuid) -> Option<VmShape> {
         .shape
 }
 
+/// G-03: data and not code.
 #[tokio::test]
 async fn b_09_a_profile_that_is_edited_shapes_what_is_launched_next_and_nothing_else() {
     let world = World::start().await;

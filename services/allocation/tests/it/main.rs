@@ -32,4 +32,5 @@ mod terminal;
 mod watch;
 mod watch_order;
 mod whole;
+mod wipe_time;
 mod world;

@@ -20,6 +20,7 @@ async fn expect(world: &World, findings: &[Finding]) {
     assert_eq!(found.expect("compared"), findings);
 }
 
+/// D-82
 #[tokio::test]
 async fn p5_residue_of_a_failed_allocation_is_found_and_removed() {
     let world = World::start().await;

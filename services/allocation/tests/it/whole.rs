@@ -47,6 +47,28 @@ fn slice(name: &str) -> pb::CreateAllocationRequest {
 }
 
 #[tokio::test]
+async fn c_03_the_public_api_creates_a_slice_of_one_h200() {
+    let Board { world, node_id } = Board::start().await;
+    let platform = Platform::of(world, selling(), simulated()).await;
+    let made = platform.create(slice("one"), "k1").await.expect("created");
+    let config = made.config.expect("a config");
+    assert_eq!(
+        (config.sku.as_str(), config.gpu_count),
+        ("h200-sxm-slice", 1)
+    );
+    assert_eq!(config.capacity_shape(), CapacityShape::GpuSlice);
+    let id: Uuid = made.id.parse().expect("an id");
+    let claimed: Vec<(String, Uuid)> = sqlx::query_as(
+        "SELECT s.class::text, c.node_id FROM claims c JOIN slots s ON s.id = c.slot_id WHERE c.allocation_id = $1",
+    )
+    .bind(id)
+    .fetch_all(&platform.world.pool)
+    .await
+    .expect("claims");
+    assert_eq!(claimed, [("h200_sxm".to_owned(), node_id)]);
+}
+
+#[tokio::test]
 async fn b_04_b_21_a_whole_node_is_launched_billed_and_given_back_to_approval() {
     let Board { world, node_id } = Board::start().await;
     let platform = Platform::of(world, selling(), simulated()).await;

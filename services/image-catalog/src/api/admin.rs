@@ -1,4 +1,7 @@
 //! `ImageAdminService`: publishing images, enabling them, and what nodes hold (E-24, E-25, H-15).
+//!
+//! partly E-24: no image is deleted; one that is disabled is not launched any more
+//! partly H-15: no image is deleted; one that is disabled is not launched any more
 use gpuaas_common::idempotency::{self, Lookup, Scope};
 use gpuaas_common::identity::Caller;
 use gpuaas_common::time::proto_time;

@@ -44,12 +44,14 @@ impl fmt::Display for Slug {
 mod tests {
     use super::*;
 
+    /// With those of E-08 and E-09; CON-07: the former naming, in capitals, is none.
     #[test]
     fn slugs_are_file_names_at_most() {
         let longest = "a".repeat(63);
         for good in [
             "lab-mini",
             "ubuntu-24.04-h200-cuda",
+            "ubuntu-24.04-h200-base",
             "a",
             "0",
             longest.as_str(),
@@ -66,6 +68,7 @@ mod tests {
             "a/b",
             "A",
             "a_b",
+            "H200-ubuntu-24.04-gpuaas-slice",
             "a b",
             "ä",
             too_long.as_str(),

@@ -101,6 +101,20 @@ impl Source {
         }
     }
 
+    /// The same artifact at another address of its registry, "host" or "host:port" (E-32).
+    ///
+    /// # Errors
+    /// [`SourceError::Registry`].
+    pub fn at(&self, registry: &str) -> Result<Self, SourceError> {
+        if !is_registry(registry) {
+            return Err(SourceError::Registry);
+        }
+        Ok(Self {
+            registry: registry.to_owned(),
+            ..self.clone()
+        })
+    }
+
     /// Without the scheme: what OCI tools call a reference.
     pub fn reference(&self) -> String {
         match &self.version {

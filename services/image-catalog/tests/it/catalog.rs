@@ -26,6 +26,7 @@ async fn listed(world: &World, request: ListImagesRequest) -> Vec<String> {
         .collect()
 }
 
+/// By the API and without a statement of SQL (E-25).
 #[tokio::test]
 async fn e_07_con_10_a_placeholder_is_activated_only_with_a_digest() {
     let world = World::new().await;
@@ -81,6 +82,7 @@ async fn e_07_con_10_a_placeholder_is_activated_only_with_a_digest() {
     assert_eq!(field(&error), "status");
 }
 
+/// With the SKU of E-12.
 #[tokio::test]
 async fn e_13_images_are_listed_by_compatible_sku_in_pages() {
     let world = World::new().await;
@@ -151,6 +153,7 @@ async fn e_13_images_are_listed_by_compatible_sku_in_pages() {
     assert_eq!(Error::from(error).reason(), ErrorReason::PageTokenInvalid);
 }
 
+/// The rows of E-03 with the columns of E-04.
 #[tokio::test]
 async fn e_05_e_06_only_the_right_digest_is_recorded_as_verified() {
     let world = World::new().await;

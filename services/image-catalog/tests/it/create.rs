@@ -144,6 +144,7 @@ async fn a_retried_create_has_one_effect() {
     assert_eq!(world.count("audit").await, 2);
 }
 
+/// E-26.
 #[tokio::test]
 async fn inc_38_seeding_again_keeps_a_materialised_digest_and_status() {
     let world = World::new().await;

@@ -11,6 +11,7 @@ use gpuaas_proto::gpuaas::internal::images::v1::GetImageRequest;
 use gpuaas_proto::gpuaas::internal::images::v1::image_catalog_service_server::ImageCatalogService as _;
 use tonic::{Code, Request};
 
+/// The row of E-01 with the keys of E-02. The public reference stays in its metadata (E-19).
 #[tokio::test]
 async fn e_15_e_16_an_image_is_pinned_to_what_the_registry_holds() {
     let world = World::new().await;
@@ -236,4 +237,49 @@ async fn the_push_tool_prints_what_the_catalog_needs() {
     ] {
         assert!(!push(bad.clone()).status.success(), "{bad}");
     }
+}
+
+#[tokio::test]
+async fn e_32_i_148_an_image_is_sent_to_another_address_and_keeps_its_public_one() {
+    let world = World::new().await;
+    let file = world.file(4);
+    let host = world.registry.server().host();
+    let push = |arguments: &[&str]| {
+        std::process::Command::new(env!("CARGO_BIN_EXE_gpuaas-image-push"))
+            .arg("--file")
+            .arg(&file)
+            .args(arguments)
+            .arg("--ca-file")
+            .arg(world.registry.server().ca_file())
+            .output()
+            .expect("runs")
+    };
+    // nobody answers at the public address from here
+    let public = "registry.invalid:5000";
+    let output = push(&[
+        "--registry",
+        public,
+        "--image",
+        "cuda",
+        "--tag",
+        "v1",
+        "--push-host",
+        &host,
+    ]);
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).expect("text");
+    let source = text
+        .lines()
+        .find_map(|line| line.strip_prefix("source_uri="))
+        .expect("a source");
+    let reference = format!("oci://{public}/slice-guest-images/cuda@sha256:");
+    assert!(source.starts_with(&reference), "{source}");
+    // it is there, at the address it was sent to
+    let image = world
+        .create("k1", world.request("cuda", &source.replace(public, &host)))
+        .await
+        .expect("created");
+    assert!(text.contains(&image.digest), "{text}");
+    let bad = push(&["--registry", public, "--image", "cuda", "--push-host", "-x"]);
+    assert!(!bad.status.success());
 }

@@ -6,8 +6,8 @@ use gpuaas_common::{audit, digest, id};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::internal::inventory::v1::host_service_server::HostService;
 use gpuaas_proto::gpuaas::internal::inventory::v1::{
-    EnrolRequest, EnrolResponse, HeartbeatRequest, HeartbeatResponse, RenewByKeyRequest,
-    RenewRequest, RenewResponse, SlotFence,
+    AgentUpdate, AgentUpdateReport, AgentUpdateState, EnrolRequest, EnrolResponse,
+    HeartbeatRequest, HeartbeatResponse, RenewByKeyRequest, RenewRequest, RenewResponse, SlotFence,
 };
 use std::time::Duration;
 use tonic::{Code, Request, Response, Status};
@@ -24,9 +24,11 @@ use crate::store::beats::{self, Repeated};
 use crate::store::enrolment::{self, NewInstance, TokenUse};
 use crate::store::ledger_sync::Kind;
 use crate::store::nodes::{self, Beat, Taken};
+use crate::store::rollouts::{self, Told};
 use crate::workflow::ledger_sync::{push_now, set_desired_node, update_desired_node};
 
 const MAX_TEXT: usize = 128;
+const MAX_REASON: usize = 500;
 pub(super) const MAX_CSR: usize = 16 * 1024;
 
 #[tonic::async_trait]
@@ -62,10 +64,12 @@ impl HostService for Hosts {
         request: Request<HeartbeatRequest>,
     ) -> Result<Response<HeartbeatResponse>, Status> {
         let peer = Peer::of(&request)?;
-        let node_mode = self.beat(&peer, request.into_inner()).await?;
+        let (node_id, node_mode) = self.beat(&peer, request.into_inner()).await?;
+        let told = rollouts::told(&self.0.pool, node_id).await;
         Ok(Response::new(HeartbeatResponse {
             next_interval: Some(proto_duration(self.interval())),
             node_mode,
+            agent_update: told.map_err(Error::from)?.map(agent_update),
         }))
     }
 }
@@ -183,8 +187,8 @@ impl Hosts {
         Ok(ledger.slots.into_iter().map(fence).collect())
     }
 
-    /// Takes in a heartbeat; returns the mode of the node, which its host judges itself by (INC-07).
-    async fn beat(&self, peer: &Peer, request: HeartbeatRequest) -> Result<String> {
+    /// Takes in a heartbeat; returns the node and its mode, which its host judges itself by (INC-07).
+    async fn beat(&self, peer: &Peer, request: HeartbeatRequest) -> Result<(Uuid, String)> {
         let Peer::Host {
             node_id,
             instance_id,
@@ -196,6 +200,7 @@ impl Hosts {
         text("agent_version", &request.agent_version, MAX_TEXT)?;
         text("agent_address", &request.agent_address, 2 * MAX_TEXT)?;
         let address = AgentAddress::parse(&request.agent_address).map_err(bad("agent_address"))?;
+        let update = request.agent_update.as_ref().map(Said::of).transpose()?;
         let readiness = request.readiness.as_ref();
         if let Some(report) = readiness {
             report::check(report).map_err(|fault| {
@@ -223,7 +228,7 @@ impl Hosts {
                 observed_uptime,
             };
             if let Some(mode) = beats::repeat(&self.0.pool, report, freshness).await? {
-                return Ok(mode);
+                return Ok((*node_id, mode));
             }
         }
         let beat = Beat {
@@ -231,6 +236,7 @@ impl Hosts {
             instance_id: *instance_id,
             boot_id: &request.boot_id,
             agent_version: &request.agent_version,
+            agent_built_time: request.agent_built_time.as_ref().and_then(from_proto_time),
             agent_address: address.as_str(),
             readiness,
             observed_time,
@@ -241,6 +247,10 @@ impl Hosts {
             Taken::In => {}
             Taken::NotCurrent => return Err(not_current()),
             Taken::Outdated => return Err(outdated()),
+        }
+        if let Some(said) = &update {
+            let about = (said.rollout_id, said.attempt);
+            rollouts::note_report(&mut tx, *node_id, about, said.state, said.reason).await?;
         }
         let observed = readiness.map(|_| observed_time);
         beats::note(
@@ -260,7 +270,50 @@ impl Hosts {
             tracing::info!(%node_id, %instance_id, "note change of host");
             self.0.push_due.notify_one();
         }
-        Ok(mode)
+        Ok((*node_id, mode))
+    }
+}
+
+/// What a host says of the update of its agent, checked.
+struct Said<'a> {
+    rollout_id: Uuid,
+    attempt: i32,
+    state: &'static str,
+    reason: &'a str,
+}
+
+impl<'a> Said<'a> {
+    fn of(report: &'a AgentUpdateReport) -> Result<Self> {
+        at_most("agent_update.reason", &report.reason, MAX_REASON)?;
+        let state = match report.state() {
+            AgentUpdateState::Waiting => "waiting",
+            AgentUpdateState::Fetching => "fetching",
+            AgentUpdateState::Installing => "installing",
+            AgentUpdateState::Installed => "installed",
+            AgentUpdateState::Failed => "failed",
+            AgentUpdateState::Unspecified => {
+                return Err(Error::invalid("agent_update.state", "must be a state"));
+            }
+        };
+        Ok(Self {
+            rollout_id: id::parse("agent_update.rollout_id", &report.rollout_id)?,
+            attempt: i32::try_from(report.attempt).map_err(|_| {
+                Error::invalid("agent_update.attempt", "must be at most 2147483647")
+            })?,
+            state,
+            reason: &report.reason,
+        })
+    }
+}
+
+fn agent_update(told: Told) -> AgentUpdate {
+    AgentUpdate {
+        rollout_id: told.rollout_id.to_string(),
+        attempt: u32::try_from(told.attempt).unwrap_or_default(),
+        version: told.version,
+        digest: told.digest,
+        size_bytes: told.size_bytes,
+        rollback: told.rollback,
     }
 }
 

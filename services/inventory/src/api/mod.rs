@@ -4,6 +4,7 @@ mod life;
 mod nodes;
 mod regions;
 mod renewal;
+mod rollouts;
 mod slots;
 pub(crate) mod wire;
 
@@ -26,6 +27,10 @@ pub(crate) struct Regions(pub(crate) State);
 /// `NodeAdminService`.
 #[derive(Debug, Clone)]
 pub(crate) struct Nodes(pub(crate) State);
+
+/// `AgentRolloutAdminService`.
+#[derive(Debug, Clone)]
+pub(crate) struct Rollouts(pub(crate) State);
 
 /// `HostService`.
 #[derive(Debug, Clone)]

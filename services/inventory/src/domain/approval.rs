@@ -1,4 +1,5 @@
-//! Whether an operator's choice of candidates may become slots: all of them or none (A-116..A-130).
+//! Whether an operator's choice of candidates may become slots: all of them or none. What
+//! stands against a disk, or is incomplete, never becomes schedulable.
 use std::collections::BTreeSet;
 
 use gpuaas_common::drift::{self, Approved, Content, Drift, Kind};

@@ -1,6 +1,6 @@
 //! Which devices and addresses a slot of each class must name before it is schedulable.
 //!
-//! Completeness is the union of for a whole-GPU slot. A lab slot has no
+//! GPU, disk, MAC, address and fabric device are those of. Completeness is the union of for a whole-GPU slot. A lab slot has no
 //! GPU and names its disk by the identity of its backing file.
 use std::net::Ipv4Addr;
 
@@ -233,6 +233,7 @@ mod tests {
         }
     }
 
+    ///
     #[test]
     fn a_117_a_whole_gpu_slot_names_gpu_disk_mac_and_address() {
         let good = samples::h200(0);
@@ -258,6 +259,7 @@ mod tests {
         assert_refused(SlotClass::H200Sxm, &good, "private_ip", &ip);
     }
 
+    ///
     #[test]
     fn a_110_a_kernel_path_is_no_disk_identity() {
         let disk: [Change; 4] = [

@@ -1,4 +1,4 @@
-//! Candidates of a discovery beside the slots that were approved at their indexes.
+//! Candidates of a discovery beside the slots that were approved at their indexes.
 use std::collections::BTreeMap;
 
 use gpuaas_proto::gpuaas::common::v1::SlotBindings;

@@ -75,6 +75,7 @@ mod tests {
                 observed_uptime: Some(prost_types::Duration { seconds, nanos: 0 }),
                 ..ReadinessReport::default()
             }),
+            ..HeartbeatRequest::default()
         }
     }
 

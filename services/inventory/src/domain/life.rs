@@ -409,6 +409,11 @@ mod tests {
         assert_eq!(not_needed, ["discover", "review", "approve"]);
     }
 
+    /// the profiles have the names of the tags.
+    // partly A-42: the name reaches the platform with the deployed profile; MAAS is not asked for its tag
+    // partly A-43: the name reaches the platform with the deployed profile; MAAS is not asked for its tag
+    // partly A-46: the name reaches the platform with the deployed profile; MAAS is not asked for its tag
+    // partly A-141: the name reaches the platform with the deployed profile; MAAS is not asked for its tag
     #[test]
     fn a_48_a_host_of_another_mode_is_not_of_this_node() {
         for (mode, profile, fits) in [

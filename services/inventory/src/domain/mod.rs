@@ -8,4 +8,5 @@ pub mod names;
 pub mod readiness;
 pub mod renewal;
 pub mod report;
+pub mod rollout;
 pub mod token;

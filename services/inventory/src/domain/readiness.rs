@@ -1,7 +1,7 @@
 //! Whether a host is schedulable, decided from its current evidence only.
 //!
 //! Enrolled and ready are two gates: an enrolled host is schedulable only while its current instance
-//! reports, its evidence is fresh (INC-04) and no check fails.
+//! reports, its evidence is fresh (INC-04) and no check fails.
 
 use std::collections::BTreeSet;
 

@@ -6,5 +6,6 @@ pub mod ledger_sync;
 pub mod life;
 pub mod nodes;
 pub mod regions;
+pub mod rollouts;
 pub mod tasks;
 pub mod watched;

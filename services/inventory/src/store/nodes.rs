@@ -295,6 +295,8 @@ pub struct Beat<'a> {
     pub boot_id: &'a str,
     /// Build of the agent.
     pub agent_version: &'a str,
+    /// When it was built; `None`: the agent does not tell.
+    pub agent_built_time: Option<jiff::Timestamp>,
     /// Where the agent answers.
     pub agent_address: &'a str,
     /// How the host is, if it was inspected.
@@ -352,13 +354,17 @@ pub async fn heartbeat(conn: &mut PgConnection, beat: Beat<'_>) -> sqlx::Result<
         .await?;
     }
     sqlx::query(
-        "UPDATE host_instances SET boot_id = $2, agent_version = $3, agent_address = $4
-         WHERE id = $1 AND (boot_id, agent_version, agent_address) IS DISTINCT FROM ($2, $3, $4)",
+        "UPDATE host_instances SET boot_id = $2, agent_version = $3, agent_address = $4,
+             -- one from before this was told says nothing of its build: what another version told is not its own
+             agent_built_time = coalesce($5, CASE WHEN agent_version = $3 THEN agent_built_time END)
+         WHERE id = $1 AND (boot_id, agent_version, agent_address, agent_built_time)
+               IS DISTINCT FROM ($2, $3, $4, coalesce($5, CASE WHEN agent_version = $3 THEN agent_built_time END))",
     )
     .bind(beat.instance_id)
     .bind(beat.boot_id)
     .bind(beat.agent_version)
     .bind(beat.agent_address)
+    .bind(beat.agent_built_time.map(Timestamp::from))
     .execute(&mut *conn)
     .await?;
     let Some(report) = beat.readiness else {

@@ -1,6 +1,6 @@
 //! From candidates to slots: all or none, complete, unshared, by a ready host's latest inspection.
 use gpuaas_proto::gpuaas::agent::v1::ReadinessReport;
-use gpuaas_proto::gpuaas::common::v1::SlotStatus;
+use gpuaas_proto::gpuaas::common::v1::{HealthState, SlotStatus};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::inventory::v1 as api;
 use tonic::Code;
@@ -9,6 +9,8 @@ use crate::host::good;
 use crate::ready::Ready;
 use crate::world::refused;
 
+/// H-16: approve and view.
+///
 #[tokio::test]
 async fn a_116_candidates_become_slots_once_and_are_on_record() {
     let (ready, discovery) = Ready::start(|_| {}).await;
@@ -65,9 +67,14 @@ async fn a_116_candidates_become_slots_once_and_are_on_record() {
             (slot.clean_evidence.as_str(), slot.health_detail.as_str()),
             ("wiped: blkdiscard", "")
         );
+        assert_eq!(
+            (slot.status(), slot.health_state()),
+            (SlotStatus::Available, HealthState::Healthy)
+        );
     }
 }
 
+/// CON-17: every binding.
 #[tokio::test]
 async fn a_118_an_incomplete_candidate_approves_nothing_and_names_field_and_rule() {
     let (ready, discovery) = Ready::start(|topology| {
@@ -100,6 +107,7 @@ async fn a_118_an_incomplete_candidate_approves_nothing_and_names_field_and_rule
         .expect("a refusal uses no key up");
 }
 
+/// what stands against a disk is a blocker of its candidate, a file system too.
 #[tokio::test]
 async fn a_119_a_candidate_with_a_mounted_partition_is_refused() {
     let (ready, discovery) = Ready::start(|topology| {
@@ -118,6 +126,7 @@ async fn a_119_a_candidate_with_a_mounted_partition_is_refused() {
     ready.assert_nothing().await;
 }
 
+/// CON-02, CON-17, CON-21.
 #[tokio::test]
 async fn a_122_a_whole_gpu_slot_without_its_function_is_refused() {
     // a host that calls itself lab cannot sell GPUs, so this one says it is none
@@ -289,6 +298,7 @@ async fn bad_approvals_are_refused_and_change_nothing() {
     ready.assert_nothing().await;
 }
 
+/// H-16: disable.
 #[tokio::test]
 async fn a_116_a_slot_is_disabled_and_enabled_on_record() {
     let (ready, discovery) = Ready::start(|_| {}).await;

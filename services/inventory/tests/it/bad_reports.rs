@@ -67,6 +67,7 @@ fn beat_with(report: ReadinessReport) -> Vec<u8> {
         agent_version: "80d8a259".into(),
         readiness: Some(report),
         agent_address: "127.0.0.1:1".into(),
+        ..HeartbeatRequest::default()
     };
     request.encode_to_vec()
 }
@@ -361,6 +362,7 @@ async fn the_order_of_reports_is_that_of_the_hosts_own_clock_since_its_start() {
         agent_version: "80d8a259".into(),
         readiness: Some(at(5, 0)),
         agent_address: "127.0.0.1:1".into(),
+        ..HeartbeatRequest::default()
     };
     send(&host, request.encode_to_vec())
         .await

@@ -41,6 +41,7 @@ pub(crate) async fn ended(world: &World, node_id: &str) -> api::TopologyDiscover
     latest(world, node_id).await
 }
 
+/// C-24
 #[tokio::test]
 async fn a_56_discovery_is_queued_and_a_57_the_latest_is_read_back() {
     let world = World::start().await;
@@ -154,6 +155,7 @@ async fn a_57_before_any_discovery_there_is_none() {
 }
 
 /// only what an operator approved is a slot.
+///
 #[tokio::test]
 async fn a_58_what_a_host_proposes_is_no_slot() {
     let world = World::start().await;

@@ -83,6 +83,7 @@ async fn a_domain_that_nobody_allocated_is_evidence_and_blocks_no_other_slot() {
     assert!(found.detail.contains("somebody") && status.schedulable);
 }
 
+///
 #[tokio::test]
 async fn a_111_an_operator_reads_candidates_beside_the_slots_that_were_approved() {
     let (ready, first) = Ready::start(|_| {}).await;

@@ -188,12 +188,22 @@ impl Host {
         &self,
         report: ReadinessReport,
     ) -> Result<Response<HeartbeatResponse>, Status> {
-        let request = HeartbeatRequest {
+        self.heartbeat_with(report, |_| {}).await
+    }
+
+    pub(crate) async fn heartbeat_with(
+        &self,
+        report: ReadinessReport,
+        change: impl FnOnce(&mut HeartbeatRequest),
+    ) -> Result<Response<HeartbeatResponse>, Status> {
+        let mut request = HeartbeatRequest {
             boot_id: "boot-1".into(),
             agent_version: "80d8a259".into(),
             readiness: Some(report),
             agent_address: self.address.clone(),
+            ..HeartbeatRequest::default()
         };
+        change(&mut request);
         HostServiceClient::new(self.peers.channel("inventory").expect("channel"))
             .heartbeat(request)
             .await

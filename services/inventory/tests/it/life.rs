@@ -146,6 +146,8 @@ async fn a_22_a_23_every_step_of_the_onboarding_is_shown_and_none_is_skipped() {
     );
 }
 
+/// how long each step took, from the times of the history.
+// partly A-21: of what MAAS, cloud-init and the site's bootstrap do, only the end is seen
 #[tokio::test]
 async fn a_49_labels_change_any_time_mode_and_limit_only_out_of_sale() {
     let (ready, discovery) = Ready::start(|_| {}).await;
@@ -257,6 +259,13 @@ async fn a_49_labels_change_any_time_mode_and_limit_only_out_of_sale() {
     assert_eq!(of("enrolled").principal, format!("node:{node_id}"));
     assert_eq!(of("ready").principal, "");
     assert_eq!(of("cordoned").reason, "by the test");
+    //
+    let times = ["registered", "enrolled", "ready"].map(|state| {
+        let time = of(state).time.expect("a time");
+        (time.seconds, time.nanos)
+    });
+    assert!(times.is_sorted(), "{times:?}");
+    assert!(times[0] < times[2], "{times:?}");
 }
 
 #[tokio::test]

@@ -14,6 +14,7 @@ mod readiness;
 mod ready;
 mod reflection;
 mod renewal;
+mod rollouts;
 mod silence;
 mod stale;
 mod trust;

@@ -7,6 +7,7 @@ use uuid::Uuid;
 use crate::host::{Host, evidence, good, seconds_ago};
 use crate::world::{World, refused, until};
 
+///
 #[tokio::test]
 async fn a_11_a_node_is_schedulable_when_enrolled_and_proven() {
     let world = World::start().await;
@@ -38,6 +39,7 @@ async fn a_11_a_node_is_schedulable_when_enrolled_and_proven() {
     );
 }
 
+/// a repaired host counts with the next report of it, and not before.
 #[tokio::test]
 async fn a_12_a_failing_check_closes_the_second_gate_and_a_repair_opens_it() {
     let world = World::start().await;

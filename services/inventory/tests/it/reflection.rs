@@ -48,6 +48,7 @@ async fn a_service_lists_what_it_serves() {
     let expected = [
         "gpuaas.inventory.v1.RegionService",
         "gpuaas.inventory.v1.RegionAdminService",
+        "gpuaas.inventory.v1.AgentRolloutAdminService",
         "gpuaas.inventory.v1.NodeAdminService",
         "gpuaas.internal.inventory.v1.HostService",
         "gpuaas.internal.audit.v1.AuditService",

@@ -179,20 +179,21 @@ impl World {
         self.db.owner_pool().await
     }
 
-    fn channel(&self) -> GrpcChannel {
+    /// The gateway's way to inventory.
+    pub(crate) fn gateway_channel(&self) -> GrpcChannel {
         self.gateway.channel("inventory").expect("channel")
     }
 
     pub(crate) fn regions(&self) -> RegionServiceClient<GrpcChannel> {
-        RegionServiceClient::new(self.channel())
+        RegionServiceClient::new(self.gateway_channel())
     }
 
     pub(crate) fn region_admin(&self) -> RegionAdminServiceClient<GrpcChannel> {
-        RegionAdminServiceClient::new(self.channel())
+        RegionAdminServiceClient::new(self.gateway_channel())
     }
 
     pub(crate) fn nodes(&self) -> NodeAdminServiceClient<GrpcChannel> {
-        NodeAdminServiceClient::new(self.channel())
+        NodeAdminServiceClient::new(self.gateway_channel())
     }
 
     /// A request of an administrator with an idempotency key.

@@ -42,10 +42,10 @@ pub(super) async fn insert_allocation(
     let stored = sqlx::query_as(concat!(
         "INSERT INTO allocations (id, project_id, name, region_code, sku, gpu_count, capacity_shape, node_id, state, image,
                                   ssh_public_keys, labels, guest_user, lab, price, principal, request_id, traceparent,
-                                  deadline_at, constraints, ssh_key_names)
+                                  deadline_at, constraints, ssh_key_names, termination_protection, auto_release_at)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,
                  coalesce((SELECT n.lab FROM nodes n WHERE n.id = $8), $14), $15, $16, $17, $18,
-                 coalesce($19, clock_timestamp() + make_interval(secs => $20)), $21, $22)
+                 coalesce($19, clock_timestamp() + make_interval(secs => $20)), $21, $22, $23, $24)
          RETURNING ",
         allocations::columns!()
     ))
@@ -71,6 +71,8 @@ pub(super) async fn insert_allocation(
     .bind(workflows::PROVISION_WINDOW_SECONDS as f64)
     .bind(Json(&request.constraints))
     .bind(&request.ssh_key_names)
+    .bind(request.termination_protection)
+    .bind(request.auto_release_at.map(jiff::Timestamp::to_sqlx))
     .fetch_one(conn)
     .await;
     stored.map_err(|error: sqlx::Error| {

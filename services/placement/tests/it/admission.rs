@@ -382,6 +382,7 @@ async fn b_17_gpus_of_two_nodes_are_fragments() {
 }
 
 /// B-52.
+/// The net below CON-02.
 #[tokio::test]
 async fn inc_27_duplicate_fabric_device_is_exclusive_until_functions_are_unique() {
     let world = World::new().await;

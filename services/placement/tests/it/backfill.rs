@@ -40,6 +40,7 @@ async fn broken(world: &World) -> Vec<String> {
     report.broken().map(|one| one.name.to_owned()).collect()
 }
 
+/// C-43
 #[tokio::test]
 async fn b_27_old_allocations_of_whole_nodes_get_their_claims() {
     let (world, specs) = world_of(5).await;

@@ -173,6 +173,7 @@ async fn life(world: &World) -> Vec<String> {
     seen
 }
 
+/// G-11.
 #[tokio::test]
 async fn b_31_whole_nodes_are_sold_as_before_beside_nodes_with_slices() {
     let (before, specs) = world_of(2).await;

@@ -169,6 +169,7 @@ async fn d_80_an_occupied_slot_and_its_allocation_are_marked_until_it_ends() {
     assert_clean(&world).await;
 }
 
+/// a host that is as it was leaves the slot to its own repair.
 #[tokio::test]
 async fn p2_a_free_disk_that_somebody_used_takes_a_repair_although_the_drift_ends() {
     type Change = fn(&mut HostDisk);

@@ -78,6 +78,7 @@ async fn b_41_reservation_commits_everything_together() {
     assert_eq!(claims::cell_epoch(&mut conn).await.expect("epoch"), 1);
 }
 
+/// C-09
 #[tokio::test]
 async fn b_28_life_of_an_allocation_ends_with_a_clean_slot() {
     let (world, node) = World::with_lab_slots(1).await;
@@ -312,6 +313,8 @@ async fn release_before_any_host_effect_is_done_at_once() {
     ));
 }
 
+///
+/// C-09
 #[tokio::test]
 async fn inc_14_failed_provision_has_a_reason_and_blocks_its_slots() {
     let (world, node) = World::with_lab_slots(1).await;

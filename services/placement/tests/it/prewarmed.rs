@@ -101,6 +101,7 @@ async fn con_10_of_nodes_that_are_alike_the_one_with_the_image_is_taken() {
     assert_eq!(taken, nodes[0].id, "nobody else has it: the lowest id");
 }
 
+/// E-20 and E-21: not the list of targets, but what each node verified decides.
 #[tokio::test]
 async fn con_10_b_57_require_prewarmed_takes_a_node_with_the_image_or_says_how_many_have_none() {
     let world = World::new().await;

@@ -17,6 +17,7 @@ fn busy(error: &Error) -> bool {
     matches!(error, Error::Busy { .. })
 }
 
+/// G-08, L-08: nothing is sold beyond what there is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn p1_two_hundred_racers_for_eight_slots_have_eight_winners() {
     let world = World::new().await;

@@ -305,6 +305,8 @@ async fn state_of(pool: &PgPool, sql: &str) -> Option<String> {
     })
 }
 
+/// With them: the snapshot of a claim never changes (G-05, G-06), and on its node an address of guests is one slot's
+/// (J-05).
 #[tokio::test]
 async fn the_database_refuses_what_must_never_be() {
     let world = World::new().await;

@@ -39,6 +39,7 @@ fn h200(world: &World, gpu_count: u32) -> Request {
     }
 }
 
+/// A-91, A-92
 #[tokio::test]
 async fn inc_13_health_is_a_closed_set_everywhere() {
     let world = World::new().await;
@@ -58,6 +59,7 @@ async fn inc_13_health_is_a_closed_set_everywhere() {
     );
 }
 
+/// G-04, L-02.
 #[tokio::test]
 async fn b_04_there_are_two_shapes_and_no_third() {
     assert_eq!(Shape::ALL, [Shape::GpuSlice, Shape::Baremetal]);
@@ -88,6 +90,8 @@ async fn b_03_a_slice_is_stored_as_gpu_slice() {
     );
 }
 
+/// A-44, A-127, A-140
+// partly A-44: the name reaches the platform with the deployed profile; MAAS is not asked for its tag
 #[tokio::test]
 async fn b_12_nothing_is_sold_before_an_operator_approves_it() {
     let world = World::new().await;
@@ -112,6 +116,7 @@ async fn b_12_nothing_is_sold_before_an_operator_approves_it() {
     ));
 }
 
+/// L-13.
 #[tokio::test]
 async fn b_01_b_10_b_22_b_24_a_slice_is_one_claim_per_gpu_on_one_node() {
     let world = World::new().await;
@@ -157,6 +162,7 @@ async fn b_18_slots_of_two_nodes_are_never_one_slice() {
     );
 }
 
+/// A-89: slots without a GPU are claimed as those with one are.
 #[tokio::test]
 async fn b_25_two_slices_are_active_on_one_node() {
     let (world, node) = World::with_lab_slots(3).await;
@@ -191,6 +197,7 @@ async fn b_42_a_slot_lost_between_ranking_and_locking_leaves_nothing_reserved() 
     assert_eq!(world.fingerprint().await, before);
 }
 
+/// A-124
 #[tokio::test]
 async fn b_44_b_45_a_row_that_lacks_any_binding_is_not_sold() {
     let world = World::new().await;
@@ -241,6 +248,7 @@ async fn b_44_b_45_a_row_that_lacks_any_binding_is_not_sold() {
         .expect("complete again");
 }
 
+/// A-99, A-123
 #[tokio::test]
 async fn b_51_a_slice_has_fabric_functions_of_its_own_and_no_part_in_a_shared_one() {
     let world = World::new().await;
@@ -285,4 +293,28 @@ async fn b_51_a_slice_has_fabric_functions_of_its_own_and_no_part_in_a_shared_on
     let error = world.owner.execute(AssertSqlSafe(turned)).await;
     let error = error.expect_err("refused").to_string();
     assert!(error.contains("slots_available_is_complete"), "{error}");
+}
+
+#[tokio::test]
+async fn a_03_every_table_that_names_a_node_names_it_by_its_id() {
+    let world = World::new().await;
+    for schema in ["placement", "inventory"] {
+        let own = format!(
+            "SELECT column_name::text FROM information_schema.columns
+              WHERE table_schema = '{schema}' AND table_name = 'nodes' AND column_name IN ('id', 'hostname') ORDER BY 1"
+        );
+        assert_eq!(strings(&world, &own).await, ["hostname", "id"], "{schema}");
+        let others = format!(
+            "SELECT DISTINCT c.conrelid::regclass || ' ' || own.attname FROM pg_constraint c
+              CROSS JOIN LATERAL unnest(c.conkey, c.confkey) AS key (own, other)
+              JOIN pg_attribute own ON own.attrelid = c.conrelid AND own.attnum = key.own
+              JOIN pg_attribute other ON other.attrelid = c.confrelid AND other.attnum = key.other
+             WHERE c.contype = 'f' AND c.confrelid = '{schema}.nodes'::regclass AND other.attname = 'id'"
+        );
+        let others = strings(&world, &others).await;
+        assert!(others.len() >= 4, "{schema}: {others:?}");
+        for other in &others {
+            assert!(other.ends_with(" node_id"), "{schema}: {other}");
+        }
+    }
 }

@@ -125,6 +125,7 @@ async fn a_90_slots_go_only_where_the_table_says() {
     .await;
 }
 
+/// C-02
 #[tokio::test]
 async fn c_01_allocations_go_only_where_the_table_says() {
     let (world, _) = World::with_lab_slots(1).await;

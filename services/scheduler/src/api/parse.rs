@@ -176,8 +176,18 @@ fn one(request: internal::ReserveRequest) -> Result<Request> {
             "must be one for each key, or none",
         ));
     }
+    let auto_release_at = request
+        .auto_release_time
+        .as_ref()
+        .map(|time| {
+            from_proto_time(time)
+                .ok_or_else(|| Error::invalid("auto_release_time", "must be a time"))
+        })
+        .transpose()?;
     let capacity_shape = Shape::from_wire(request.capacity_shape());
     Ok(Request {
+        termination_protection: request.termination_protection,
+        auto_release_at,
         project_id: id::parse("project_id", &request.project_id)?,
         image: request
             .image

@@ -406,6 +406,7 @@ async fn node_in(world: &World, region: &str, slots: u32) -> String {
 }
 
 /// A request names region and SKU, and no node: which one it gets is the scheduler's to say.
+///
 #[tokio::test]
 async fn b_15_the_scheduler_chooses_the_node_within_region_and_pool() {
     let (world, here, _) = World::with_slots(1).await;

@@ -276,6 +276,7 @@ async fn all_bytes_arrive_as_they_are() {
     assert!(client.output.windows(256).any(|window| window == all));
 }
 
+/// D-91
 #[tokio::test(flavor = "multi_thread")]
 async fn f_12_inc_42_there_is_no_way_to_a_port_of_a_guest() {
     let world = World::start().await;

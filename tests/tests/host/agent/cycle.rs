@@ -97,6 +97,7 @@ async fn d_67_from_image_to_login_and_back_to_an_empty_disk() {
 }
 
 /// The caller names approved slots; what they are on this host, the host finds out and proves before it leases anything.
+/// D-01, D-02, D-05: approved slots in, a concrete plan out, before anything is made.
 async fn b_16_b_19_the_host_plans_a_bundle_of_approved_slots_and_leases_what_it_has_proved() {
     let host = LabHost::get().await;
     let slot = host.slot(0, 5).await;

@@ -213,6 +213,7 @@ async fn d_10_the_agent_is_killed_at_every_step_of_one_life() {
     assert_eq!(host.holds().await.holds, []);
 }
 
+/// D-79: the variables of its firmware go with a VM.
 async fn inc_20_the_agent_is_killed_in_its_undo_and_still_leaves_nothing() {
     let host = LabHost::get().await;
     let image = host.image("lab-mini-dead").await;

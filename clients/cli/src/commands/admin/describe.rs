@@ -162,6 +162,9 @@ fn print_node(node: &Node) {
     print_line("Profile", &status.host_profile);
     print_line("Hypervisor", &status.hypervisor);
     print_line("Agent", &status.instance.agent_version);
+    if status.instance.agent_built_time.is_some() {
+        print_line("Agent built", &time(status.instance.agent_built_time));
+    }
     print_line("Boot", &status.instance.boot_id);
     print_line("Heartbeat", &time(status.last_heartbeat_time));
     for blocker in &status.blockers {

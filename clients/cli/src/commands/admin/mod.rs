@@ -1,4 +1,5 @@
 //! `admin`: commands of administrators.
+mod agent_rollout;
 pub mod allocation;
 mod audit;
 mod capacity;
@@ -15,6 +16,7 @@ mod plans;
 mod queue;
 mod quota;
 mod reservations;
+mod scim;
 mod slots;
 mod tenants;
 mod trail;
@@ -46,6 +48,9 @@ pub enum Command {
     /// Nodes.
     #[command(subcommand)]
     Node(node::Command),
+    /// Rollouts of the node agent, wave by wave.
+    #[command(subcommand)]
+    AgentRollout(agent_rollout::Command),
     /// Slots of a node.
     #[command(subcommand)]
     Slots(slots::Command),
@@ -69,6 +74,9 @@ pub enum Command {
     /// Wipe certificates of slots' disks.
     #[command(subcommand)]
     Certificate(certificate::Command),
+    /// People and groups that identity providers of organisations keep.
+    #[command(subcommand)]
+    Scim(scim::Command),
     /// The audit trail, and audits of the ledger.
     #[command(subcommand)]
     Audit(audit::Command),
@@ -90,11 +98,13 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Defragmentation(flags) => plans::defragmentation(session, flags).await,
         Command::Preservation(flags) => plans::preservation(session, flags).await,
         Command::Node(command) => node::run(session, command).await,
+        Command::AgentRollout(command) => agent_rollout::run(session, command).await,
         Command::Slots(command) => slots::run(session, command).await,
         Command::Allocation(command) => allocation::run(session, command).await,
         Command::Queue(command) => queue::run(session, command).await,
         Command::Reservations(command) => reservations::run(session, command).await,
         Command::Certificate(command) => certificate::run(session, command).await,
+        Command::Scim(command) => scim::run(session, command).await,
         Command::Audit(command) => audit::run(session, command).await,
     }
 }

@@ -37,6 +37,8 @@ export function cliOf({ names, each, waitHours }: Order, name: string, project?:
     ...keyFlags(each),
     ...Object.entries(each.labels ?? {}).map(([key, value]) => ["--label", `${key}=${value}`]),
     ...placementFlags(each.placement),
+    ...(each.termination_protection ? [["--protect"]] : []),
+    ...(each.auto_release_time ? [["--release-at", each.auto_release_time]] : []),
     ...(waitHours === undefined ? [] : [["--wait-for-capacity", `${waitHours}h`]]),
     ...(project ? [["--project", project]] : []),
   ];

@@ -21,6 +21,7 @@ import { WatchProblem } from "../../watch/live";
 import type { Watched } from "../../watch/use-watch";
 import { type Again, againOf } from "./again";
 import { SHAPES, type Shape, WAITS, firstChoice, firstRegion, fitOf, fitsNow, imagesFor, isRefused, capacityOf, shapeOf, skusOf, waysOf, worthJudging } from "./choice";
+import { EndChoice, endOf } from "./ending";
 import { Equivalent } from "./equivalent";
 import { KeyChoice } from "./key-choice";
 import { keptKeys, pickedOf, rememberKeys, rememberedKeys } from "./keys";
@@ -79,6 +80,7 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
   const [picked, setPicked] = useState<string[]>();
   const [where, setWhere] = useState(whereOf(given) ?? again?.where ?? ANYWHERE);
   const [labelText, setLabelText] = useState(given.get("labels") ?? again?.labels ?? "");
+  const [end, setEnd] = useState({ isProtected: given.has("protect"), at: given.get("end") ?? "" });
   const [waits, setWaits] = useState(given.has("queue"));
   const [waitHours, setWaitHours] = useState(WAITS.find((hours) => String(hours) === given.get("queue")) ?? 2);
   const [touched, setTouched] = useState({ name: false, keys: false, place: false });
@@ -93,6 +95,8 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
     name: name === usual.name ? "" : name,
     labels: labelText === (again?.labels ?? "") ? "" : labelText,
     ...paramsOf(where, again?.where),
+    protect: end.isProtected ? "1" : "",
+    end: end.at,
     queue: waits ? String(waitHours) : "",
   });
   useEffect(() => {
@@ -116,11 +120,12 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
   const explanations = useExplanations(counts.map((gpu_count) => ({ ...anywhere, gpu_count })));
   const explanation = explanations[counts.indexOf(gpus)];
   const capacity = capacityOf(fit, explanation);
-  const complete = !!sku && !!image && !nameWrong && !keysProblem && !!labels && !whereProblem(place);
+  const ending = endOf(end, Date.now());
+  const complete = !!sku && !!image && !nameWrong && !keysProblem && !!labels && !whereProblem(place) && !!ending;
   const order = {
     project_id: currentSession()?.project || undefined,
     names,
-    each: { region_code: region, sku: sku?.code ?? "", gpu_count: gpus, image: image?.slug ?? "", ssh_public_keys: keys, ssh_key_names: keyNames, labels: { ...labels, ...placement.labels }, placement: placement.placement },
+    each: { region_code: region, sku: sku?.code ?? "", gpu_count: gpus, image: image?.slug ?? "", ssh_public_keys: keys, ssh_key_names: keyNames, labels: { ...labels, ...placement.labels }, placement: placement.placement, ...ending },
     waitHours: waits ? waitHours : undefined,
   };
   const asked = useLaunch(order, complete && (waits || worthJudging(capacity)), JSON.stringify([capacity, explanation?.nodes_fit]), (made) => {
@@ -218,6 +223,7 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
           problem={(touched.place && whereProblem(place)) || rule("placement")}
           labelsProblem={labels ? rule("labels") : "Enter each label as key=value."}
         />
+        <EndChoice end={end} setEnd={setEnd} problem={ending ? rule("auto_release_time") : "Choose a time to come."} />
         <Card title="Storage and network">
           <p className="muted">
             Each GPU comes with a dedicated disk, wiped and verified empty before and after use. The VM gets a private IP address and an SSH port. Disk and address are kept while it is

@@ -51,6 +51,7 @@ function NodeCard({ node, slots, placement }: { node: InventoryNode; slots: Slot
           // the watch carries no heartbeats, so the time would be stale for a healthy node
           ...(status?.state === "lost" ? ([["Last heartbeat", <Time value={status.last_heartbeat_time} />]] as [string, ReactNode][]) : []),
           ["Slots", Object.entries(status?.slots ?? {}).map(([word, count]) => `${count} ${word.replaceAll("_", " ")}`).join(", ") || "–"],
+          ["Agent", status?.instance?.agent_version ?? "–"],
           ["Checks", countsText(status?.evidence ?? [])],
         ]}
       />

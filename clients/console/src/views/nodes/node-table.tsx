@@ -6,7 +6,7 @@ import type { Placements } from "./fleet";
 import { SlotMap } from "./parts";
 import { NodeState } from "./placement";
 
-const COLUMNS: Column[] = ["Hostname", "State", ["Region", "optional"], ["Mode", "optional"], "Slots", ["Blockers", "optional"]];
+const COLUMNS: Column[] = ["Hostname", "State", ["Region", "optional"], ["Mode", "optional"], ["Agent", "optional"], "Slots", ["Blockers", "optional"]];
 
 export function NodeTable({ nodes, slots, placements }: { nodes: InventoryNode[]; slots: (node: string) => Slot[]; placements: Placements }) {
   return (
@@ -21,6 +21,7 @@ export function NodeTable({ nodes, slots, placements }: { nodes: InventoryNode[]
             </td>
             <td className="optional tight">{config?.region_code}</td>
             <td className="optional tight">{config?.mode}</td>
+            <td className="optional tight">{status?.instance?.agent_version ?? "–"}</td>
             <td className="dense-slots">{own.length > 0 ? <SlotMap slots={own} /> : <span className="muted">–</span>}</td>
             <td className="optional">
               <small>{status?.blockers?.join("; ")}</small>

@@ -18,6 +18,7 @@ import { History, Onboarding } from "./history";
 import { evidenceCounts } from "./parts";
 import { NodeState, PlacementActions, PlacementNote } from "./placement";
 import { Slots } from "./slots";
+import { ThreeWay } from "./three-way-view";
 
 const IMAGE_COLUMNS: Column[] = ["Image", "State", "Digest", ["Verified", "number"]];
 
@@ -106,6 +107,7 @@ export default function NodeView({ id }: { id: string }) {
             ["Profile", status?.host_profile],
             ["Hypervisor", status?.hypervisor],
             ["Agent", <span title={status?.instance?.agent_address}>{status?.instance?.agent_version ?? "–"}</span>],
+            ["Agent built", <Time value={status?.instance?.agent_built_time} />],
             ["Last heartbeat", <Time value={found.data?.status?.last_heartbeat_time ?? status?.last_heartbeat_time} />],
             ["Boot ID", <code title={status?.instance?.boot_id}>{status?.instance?.boot_id?.slice(0, 8)}</code>],
           ]}
@@ -118,6 +120,7 @@ export default function NodeView({ id }: { id: string }) {
           <Tabs.Trigger value="evidence">Checks {failing > 0 && <span className="count bad">{failing}</span>}</Tabs.Trigger>
           <Tabs.Trigger value="history">History</Tabs.Trigger>
           <Tabs.Trigger value="images">Images</Tabs.Trigger>
+          <Tabs.Trigger value="comparison">Comparison</Tabs.Trigger>
           <Tabs.Trigger value="evacuation">Evacuation plan</Tabs.Trigger>
         </Tabs.List>
         <Tabs.Content value="slots">
@@ -136,6 +139,9 @@ export default function NodeView({ id }: { id: string }) {
         </Tabs.Content>
         <Tabs.Content value="images">
           <Images nodeId={id} />
+        </Tabs.Content>
+        <Tabs.Content value="comparison">
+          <ThreeWay nodeId={id} slots={slots} />
         </Tabs.Content>
         <Tabs.Content value="evacuation">
           <Evacuation nodeId={id} isLost={isLost} />

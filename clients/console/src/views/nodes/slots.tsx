@@ -13,29 +13,35 @@ import { isHostLost } from "../allocations/state";
 import { Drifts } from "./compare";
 import { SlotHistory } from "./history";
 import { Reason, SlotBadges } from "./parts";
+import { isRepairable } from "./three-way";
 import { isFirstWipe, percentIn, withoutPercent } from "./wipe";
+
+/** Wipes a slot's disk and makes the slot schedulable again. */
+export function RepairSlot({ slot }: { slot: Slot }) {
+  const [reason, setReason] = useState("");
+  const path = { node_id: slot.node_id ?? "", slot_id: slot.id ?? "" };
+  const repair = () => unwrap(client.POST("/api/v1/admin/nodes/{node_id}/resource-slots/{slot_id}:repair", { params: { path }, body: { reason } }));
+  const name = `slot ${slot.slot_index}`;
+  return (
+    <Confirm danger trigger={<Button small kind="danger"><Wrench size={14} aria-hidden="true" /> Repair <span className="visually-hidden">{name}</span></Button>} title={`Repair ${name}?`} action="Wipe and repair" ready={reason.trim() !== ""} run={repair}>
+      <p>
+        The slot’s disk <code>{slot.bindings?.nvme_device}</code> is wiped and verified empty. Then the slot is schedulable again.
+      </p>
+      <Reason id={`why-repair-${slot.id}`} label="Reason" value={reason} onChange={setReason} />
+    </Confirm>
+  );
+}
 
 export function SlotActions({ slot, allocation, isLost }: { slot: Slot; allocation: Allocation | undefined; /** Its node is. */ isLost: boolean }) {
   const [reason, setReason] = useState("");
   const path = { node_id: slot.node_id ?? "", slot_id: slot.id ?? "" };
   const disable = () => unwrap(client.POST("/api/v1/admin/nodes/{node_id}/resource-slots/{slot_id}:disable", { params: { path }, body: { reason } }));
   const enable = () => unwrap(client.POST("/api/v1/admin/nodes/{node_id}/resource-slots/{slot_id}:enable", { params: { path }, body: {} }));
-  const repair = () => unwrap(client.POST("/api/v1/admin/nodes/{node_id}/resource-slots/{slot_id}:repair", { params: { path }, body: { reason } }));
   const name = `slot ${slot.slot_index}`;
-  // a forced release disables a slot until a repair has wiped it
-  const isUnproven = slot.status === "disabled" && !slot.allocation_id && slot.clean_generation !== slot.generation;
-  const isRepairable = slot.status === "cleanup_blocked" || isUnproven;
   return (
     <div className="slot-actions">
       {slot.allocation_id && (isLost || (allocation && isHostLost(allocation))) && <ForceRelease small id={slot.allocation_id} name={allocation?.config?.name ?? `the allocation of ${name}`} />}
-      {isRepairable && (
-        <Confirm danger trigger={<Button small kind="danger"><Wrench size={14} aria-hidden="true" /> Repair</Button>} title={`Repair ${name}?`} action="Wipe and repair" ready={reason.trim() !== ""} run={repair}>
-          <p>
-            The slot’s disk <code>{slot.bindings?.nvme_device}</code> is wiped and verified empty. Then the slot is schedulable again.
-          </p>
-          <Reason id={`why-${slot.id}`} label="Reason" value={reason} onChange={setReason} />
-        </Confirm>
-      )}
+      {isRepairable(slot) && <RepairSlot slot={slot} />}
       {slot.status === "retired" ? null : slot.disabled ? (
         <Confirm trigger={<Button small><Power size={14} aria-hidden="true" /> Enable</Button>} title={`Enable ${name}?`} action="Enable" run={enable}>
           The slot is schedulable again as soon as it is healthy and clean.

@@ -29,7 +29,7 @@ function Row({ one: { allocation = {}, node_id = "" }, node }: { one: TenantAllo
   return (
     <tr>
       <td className="tight" title={id}>
-        <strong>{nameOf(allocation)}</strong> {status?.lab && <LabMark />}
+        <Link href={`/admin/allocations/${id}`}><strong>{nameOf(allocation)}</strong></Link> {status?.lab && <LabMark />}
         {display_name && <small className="muted block">{config?.name}</small>}
       </td>
       <td>

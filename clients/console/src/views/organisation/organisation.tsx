@@ -13,6 +13,7 @@ import { TextField } from "../catalog/parts";
 import { Invitations } from "../project/invitations";
 import { Members } from "../project/members";
 import { TenantBadge, roleWord } from "../project/parts";
+import { Groups } from "./groups";
 import { chosenOf } from "./rules";
 
 function Rename({ organisation }: { organisation: Organisation }) {
@@ -53,6 +54,7 @@ function Views({ organisation }: { organisation: Organisation }) {
       <Tabs.List aria-label="Organisation views">
         <Tabs.Trigger value="members">Members</Tabs.Trigger>
         {owner && <Tabs.Trigger value="invitations">Invitations</Tabs.Trigger>}
+        {organisation.role && organisation.role !== "unspecified" && <Tabs.Trigger value="groups">Groups</Tabs.Trigger>}
         <Tabs.Trigger value="settings">Settings</Tabs.Trigger>
       </Tabs.List>
       <Tabs.Content value="members">
@@ -64,6 +66,9 @@ function Views({ organisation }: { organisation: Organisation }) {
           <Invitations tenant={tenant} />
         </Tabs.Content>
       )}
+      <Tabs.Content value="groups">
+        <Groups organisation={organisation.id ?? ""} owner={owner} />
+      </Tabs.Content>
       <Tabs.Content value="settings">
         <Settings organisation={organisation} />
       </Tabs.Content>

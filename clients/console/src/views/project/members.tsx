@@ -11,6 +11,9 @@ import { TableCard } from "../../ui/table";
 import { TextField } from "../catalog/parts";
 import { RoleField } from "./parts";
 
+/** Why no hand changes a membership. */
+const GIVEN = "A group of the organisation's identity provider gives this role. Change the group there, or what it is mapped on.";
+
 function AddMember({ tenant }: { tenant: Tenant }) {
   const add = useAddMember(tenant);
   const [principal, setPrincipal] = useState("");
@@ -45,12 +48,12 @@ function Row({ member, tenant, own }: { member: Member; tenant: Tenant; /** It i
   return (
     <tr>
       <td>
-        <strong>{name}</strong> {own && <small className="muted">you</small>} {member.disabled && <Badge tone="bad">Disabled</Badge>} {member.kind === "service_account" && <Badge tone="idle">Service account</Badge>}
+        <strong>{name}</strong> {own && <small className="muted">you</small>} {member.disabled && <Badge tone="bad">Disabled</Badge>} {member.kind === "service_account" && <Badge tone="idle">Service account</Badge>} {member.scim && <Badge tone="idle">SCIM</Badge>}
         <small className="muted block">{member.email || member.principal}</small>
         {change.error && <ProblemNote error={change.error} />}
       </td>
       <td>
-        <select className="plain-select" aria-label={`Role of ${name}`} value={member.role} disabled={change.isPending} onChange={(event) => change.mutate({ ...member, role: event.target.value as MemberRole })}>
+        <select className="plain-select" aria-label={`Role of ${name}`} value={member.role} disabled={change.isPending || member.scim} title={member.scim ? GIVEN : undefined} onChange={(event) => change.mutate({ ...member, role: event.target.value as MemberRole })}>
           {ROLES.map(([role, word]) => (
             <option key={role} value={role}>
               {word}
@@ -65,7 +68,7 @@ function Row({ member, tenant, own }: { member: Member; tenant: Tenant; /** It i
         <Confirm
           danger
           trigger={
-            <Button small aria-label={`${own ? "Leave" : "Remove"} ${name}`}>
+            <Button small disabled={member.scim} title={member.scim ? GIVEN : undefined} aria-label={`${own ? "Leave" : "Remove"} ${name}`}>
               {own ? "Leave" : "Remove"}
             </Button>
           }

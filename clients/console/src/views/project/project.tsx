@@ -1,4 +1,4 @@
-/** The current project: who is in it, who is invited, and its state. */
+/** The current project: who is in it, who is invited, where its events go, and its state. */
 import { Tabs } from "radix-ui";
 import { useProjectId } from "../../api/tenancy";
 import { useSession } from "../../session/session";
@@ -9,6 +9,7 @@ import { useQueryState } from "../../ui/use-query-state";
 import { Invitations } from "./invitations";
 import { Members } from "./members";
 import { Settings } from "./settings";
+import { Webhooks } from "./webhooks";
 
 export default function ProjectPage() {
   const [tab, setTab] = useQueryState("tab", "members");
@@ -30,6 +31,7 @@ export default function ProjectPage() {
         <Tabs.List aria-label="Project views">
           <Tabs.Trigger value="members">Members</Tabs.Trigger>
           <Tabs.Trigger value="invitations">Invitations</Tabs.Trigger>
+          <Tabs.Trigger value="webhooks">Webhooks</Tabs.Trigger>
           <Tabs.Trigger value="settings">Settings</Tabs.Trigger>
         </Tabs.List>
         <Tabs.Content value="members">
@@ -37,6 +39,9 @@ export default function ProjectPage() {
         </Tabs.Content>
         <Tabs.Content value="invitations">
           <Invitations tenant={tenant} />
+        </Tabs.Content>
+        <Tabs.Content value="webhooks">
+          <Webhooks project={id} />
         </Tabs.Content>
         <Tabs.Content value="settings">
           <Settings />

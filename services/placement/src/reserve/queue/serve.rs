@@ -295,6 +295,8 @@ fn request_of(row: &Allocation, batch_id: Uuid, constraints: Constraints) -> Req
         image: row.image.0.clone(),
         ssh_public_keys: row.ssh_public_keys.clone(),
         ssh_key_names: row.ssh_key_names.clone(),
+        termination_protection: row.termination_protection,
+        auto_release_at: row.auto_release_at.map(jiff_sqlx::Timestamp::to_jiff),
         labels: row.labels.0.clone(),
         request_id: row.request_id.clone(),
         traceparent: row.traceparent.clone(),

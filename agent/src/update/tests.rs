@@ -1,0 +1,215 @@
+//! What the agent makes of an update that it is told, with a real journal and an updater that notes that it was started.
+use std::time::{Duration, Instant};
+
+use uuid::Uuid;
+
+use super::*;
+use crate::host::clock::BootMoment;
+use crate::ids::{AllocationId, OperationId};
+use crate::journal::{Kind, NewOperation};
+use gpuaas_proto::gpuaas::agent::v1 as agent;
+
+/// What makes a good update a bad one.
+type Change = fn(&mut pb::AgentUpdate);
+
+/// Updates whose updater is `touch`.
+fn updates(folder: &Path, source: &str) -> Updates {
+    let mut updates = Updates::open(folder, source, Registry::new(b""));
+    let started = folder.join("started").display().to_string();
+    updates.start = vec!["touch".to_owned(), started];
+    updates
+}
+
+fn rollback(attempt: u32) -> pb::AgentUpdate {
+    pb::AgentUpdate {
+        rollout_id: Uuid::from_u128(7).to_string(),
+        attempt,
+        version: "80d8a259".into(),
+        rollback: true,
+        ..Default::default()
+    }
+}
+
+fn update() -> pb::AgentUpdate {
+    pb::AgentUpdate {
+        rollback: false,
+        digest: format!("sha256:{}", "a".repeat(64)),
+        size_bytes: 10,
+        ..rollback(1)
+    }
+}
+
+fn operation(journal: &Journal) -> OperationId {
+    let id = OperationId(Uuid::now_v7());
+    let new = NewOperation {
+        id,
+        kind: Kind::Provision,
+        allocation: AllocationId(Uuid::now_v7()),
+        request: Vec::new(),
+        request_hash: String::new(),
+        lease: None,
+        lease_request: agent::AcquireLeaseRequest::default(),
+        plan: agent::BundlePlan::default(),
+        traceparent: String::new(),
+        deadline: BootMoment {
+            boot_id: "boot".into(),
+            nanos: 1,
+        },
+        started_ms: 0,
+        steps: Vec::new(),
+    };
+    journal.start_operation(&new).unwrap();
+    id
+}
+
+/// The state and reason that the next heartbeat says, once `wanted` does.
+async fn says(updates: &Updates, wanted: State) -> String {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        let said = updates.report().expect("it was told of an update");
+        if said.state() == wanted {
+            return said.reason;
+        }
+        assert!(Instant::now() < deadline, "never {wanted:?}: {said:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_10_an_update_begins_between_operations_and_the_next_agent_reports_its_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("journal.sqlite");
+    let journal = Journal::open(&path).unwrap();
+    let running = operation(&journal);
+    let updates = updates(dir.path(), "");
+    assert_eq!(updates.report(), None, "it was told of none");
+    let shutdown = CancellationToken::new();
+    let work = run(&updates, &journal, shutdown.clone());
+    let told = async {
+        updates.answered(Some(&rollback(1)));
+        says(&updates, State::Waiting).await;
+        assert!(!dir.path().join("started").exists(), "an operation runs");
+        let result = agent::HostOperation::default();
+        journal.succeed(running, &result, 1, &[]).unwrap();
+        says(&updates, State::Installing).await;
+        // told at each heartbeat, begun once
+        updates.answered(Some(&rollback(1)));
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while !dir.path().join("started").exists() {
+            assert!(Instant::now() < deadline, "the updater is not started");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        shutdown.cancel();
+    };
+    tokio::join!(work, told);
+    let folder = dir.path().join("update");
+    let given = std::fs::read_to_string(folder.join("request")).unwrap();
+    assert!(
+        given.contains("action=rollback\nversion=80d8a259\n"),
+        "{given}"
+    );
+
+    // the agent that was restarted: it is ready once it is heard, and has the outcome
+    drop(journal);
+    let next = Updates::open(dir.path(), "", Registry::new(b""));
+    assert_eq!(next.report().unwrap().state(), State::Installing);
+    next.answered(Some(&rollback(1)));
+    let ready = std::fs::read_to_string(folder.join("ready")).unwrap();
+    assert_eq!(ready.trim(), build::version());
+    let id = Uuid::from_u128(7);
+    let other = format!("rollout={id}\nattempt=9\nstate=installed\nreason=\n");
+    std::fs::write(folder.join("outcome"), other).unwrap();
+    assert_eq!(
+        next.report().unwrap().state(),
+        State::Installing,
+        "of another turn"
+    );
+    let mut ended =
+        format!("rollout={id}\nattempt=1\nstate=failed\nreason=not ready in time").into_bytes();
+    // half a character
+    ended.push(0xc3);
+    std::fs::write(folder.join("outcome"), ended).unwrap();
+    let said = next.report().unwrap();
+    assert_eq!(
+        (said.state(), said.reason.as_str()),
+        (State::Failed, "not ready in time\u{fffd}")
+    );
+    // its journal is as it was
+    let journal = Journal::open(&path).unwrap();
+    assert!(journal.operation(running).unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_host_without_an_approved_source_and_one_that_is_told_nonsense_begin_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = Journal::in_memory().unwrap();
+    let source = "oci://registry.site/gpuaas/node-agent";
+    let table: [(&str, Change, &str); 6] = [
+        ("", |_| (), "agent.update.source"),
+        (source, |u| u.rollout_id = "../x".into(), "rollout_id"),
+        (
+            source,
+            |u| u.version = "1\nstate=installed".into(),
+            "version",
+        ),
+        (source, |u| u.version.clear(), "version"),
+        (source, |u| u.digest = "sha256:1".into(), "sha256"),
+        (source, |u| u.size_bytes = -1, "size_bytes"),
+    ];
+    for (source, change, named) in table {
+        let updates = updates(dir.path(), source);
+        let mut update = update();
+        change(&mut update);
+        let error = bring(&updates, &journal, &update).await.unwrap_err();
+        assert!(error.to_string().contains(named), "{named}: {error}");
+        assert!(!dir.path().join("started").exists(), "{named}");
+        assert!(!updates.folder.join("request").exists(), "{named}");
+    }
+}
+
+#[tokio::test]
+async fn a_package_that_cannot_be_fetched_fails_the_update_and_starts_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = Journal::in_memory().unwrap();
+    // nobody listens there
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let updates = updates(
+        dir.path(),
+        &format!("oci://127.0.0.1:{port}/gpuaas/node-agent"),
+    );
+    let shutdown = CancellationToken::new();
+    let work = run(&updates, &journal, shutdown.clone());
+    let told = async {
+        updates.answered(Some(&update()));
+        let reason = says(&updates, State::Failed).await;
+        assert!(!reason.is_empty());
+        shutdown.cancel();
+    };
+    tokio::join!(work, told);
+    assert!(!dir.path().join("started").exists());
+    assert!(!updates.folder.join("package.deb").exists());
+}
+
+#[tokio::test]
+async fn an_updater_that_a_power_loss_ended_is_started_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = Journal::in_memory().unwrap();
+    let folder = dir.path().join("update");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("request"), request(&rollback(2))).unwrap();
+    let updates = updates(dir.path(), "");
+    let shutdown = CancellationToken::new();
+    let stop = async {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while !dir.path().join("started").exists() {
+            assert!(Instant::now() < deadline, "the updater is not started");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        shutdown.cancel();
+    };
+    tokio::join!(run(&updates, &journal, shutdown.clone()), stop);
+}

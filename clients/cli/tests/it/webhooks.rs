@@ -1,0 +1,92 @@
+//! Webhooks: made, changed, watched; a secret is alone on standard output, once.
+use serde_json::{Value, json};
+
+use crate::support::World;
+
+const PROJECT: &str = "01930000-0007-7000-8000-000000000007";
+const WEBHOOK: &str = "01930000-0005-7000-8000-000000000005";
+
+fn world() -> World {
+    let world = World::new();
+    world.get(
+        "/api/v1/whoami",
+        json!({ "projects": [{ "id": PROJECT, "slug": "vision" }] }),
+    );
+    world
+}
+
+fn last(world: &World) -> (String, String, Value) {
+    let sent = world.changes().pop().expect("sent");
+    assert!(sent.key.is_some());
+    (sent.method, sent.target, sent.body)
+}
+
+#[test]
+fn a_secret_is_printed_alone_and_once() {
+    let world = world();
+    let collection = format!("/api/v1/projects/{PROJECT}/webhooks");
+    let made = json!({ "id": WEBHOOK, "secret": "whsec_eA==" });
+    let again = json!({ "id": WEBHOOK, "secret": "" });
+    world.on("POST", &collection, [(200, made.clone()), (200, again)]);
+    let create = [
+        "webhook",
+        "create",
+        "https://hooks.example.com/",
+        "--event",
+        "allocation.active",
+        "--project",
+        "vision",
+    ];
+    let ran = world.run(&create).ok();
+    assert_eq!(ran.out, "whsec_eA==\n");
+    let body = json!({ "url": "https://hooks.example.com/", "event_types": ["allocation.active"], "description": "" });
+    assert_eq!(last(&world), ("POST".to_owned(), collection, body));
+    let ran = world.run(&create);
+    assert!(ran.err.contains("not shown again"), "{ran:?}");
+
+    let rotate = format!("/api/v1/webhooks/{WEBHOOK}:rotateSecret");
+    world.on("POST", &rotate, [(200, made)]);
+    let ran = world
+        .run(&["webhook", "rotate-secret", WEBHOOK, "--overlap", "1h"])
+        .ok();
+    assert_eq!(ran.out, "whsec_eA==\n");
+    assert_eq!(last(&world).2, json!({ "overlap": "3600s" }));
+}
+
+#[test]
+fn webhooks_and_deliveries_are_listed_and_delivered_again() {
+    let world = world();
+    world.get(
+        &format!("/api/v1/projects/{PROJECT}/webhooks"),
+        json!({ "webhooks": [
+            { "id": WEBHOOK, "url": "https://hooks.example.com/", "event_types": [], "state": "enabled",
+              "failing_time": "2026-01-31T12:00:00Z" },
+            { "id": "w2", "url": "https://old.example.com/", "event_types": ["allocation.failed"], "state": "disabled",
+              "disable_reason": "The endpoint answered 410 Gone." },
+        ] }),
+    );
+    let ran = world.run(&["webhook", "list"]).ok();
+    for part in ["failing", "all", "410 Gone", "allocation.failed"] {
+        assert!(ran.out.contains(part), "{part}: {ran:?}");
+    }
+    world.get(
+        &format!("/api/v1/webhooks/{WEBHOOK}/deliveries"),
+        json!({ "deliveries": [
+            { "id": "d1", "event_type": "allocation.active", "state": "pending", "attempts": 2, "response_status": 500,
+              "error": "the answer was 500" },
+        ] }),
+    );
+    let ran = world.run(&["webhook", "deliveries", WEBHOOK]).ok();
+    assert!(ran.out.contains("the answer was 500"), "{ran:?}");
+    let redeliver = format!("/api/v1/webhooks/{WEBHOOK}/deliveries/d1:redeliver");
+    world.on("POST", &redeliver, [(200, json!({ "id": "d1" }))]);
+    world.run(&["webhook", "redeliver", WEBHOOK, "d1"]).ok();
+    let one = format!("/api/v1/webhooks/{WEBHOOK}");
+    world.on("PATCH", &one, [(200, json!({})), (200, json!({}))]);
+    world.run(&["webhook", "disable", WEBHOOK]).ok();
+    assert_eq!(last(&world).2, json!({ "disabled": true }));
+    world
+        .run(&["webhook", "update", WEBHOOK, "--event", "*"])
+        .ok();
+    assert_eq!(last(&world).2, json!({ "event_types": ["*"] }));
+}

@@ -1,0 +1,94 @@
+/** Queries and mutations of webhooks and their deliveries. */
+import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { client, unwrap } from "./client";
+import { problemFrom } from "./problem";
+import type { components } from "./schema";
+
+type Schemas = components["schemas"];
+export type Webhook = Schemas["events.Webhook"];
+export type WebhookDelivery = Schemas["events.WebhookDelivery"];
+export type DeliveryState = Exclude<Schemas["events.WebhookDeliveryState"], "unspecified">;
+
+const PAGE = 500;
+const DELIVERIES = 25;
+/** How often deliveries are looked at while they are shown. */
+const LOOK_MS = 5000;
+
+/** A type of event, with what it means. */
+export interface EventType {
+  name: string;
+  summary: string;
+}
+
+/** The types that a webhook may name, from the served AsyncAPI document. */
+export function useEventTypes() {
+  return useQuery({
+    queryKey: ["event-types"],
+    staleTime: Infinity,
+    queryFn: async (): Promise<EventType[]> => {
+      const response = await fetch("/api/asyncapi.json");
+      if (!response.ok) throw problemFrom(response.status, undefined, response.headers.get("X-Request-Id"));
+      return eventTypes((await response.json()) as AsyncApi);
+    },
+  });
+}
+
+export interface AsyncApi {
+  components: { messages: Record<string, { name: string; summary: string }> };
+}
+
+/** All types but the ping, which comes only when it is asked for. */
+export function eventTypes({ components: { messages } }: AsyncApi): EventType[] {
+  return Object.values(messages).filter(({ name }) => name.startsWith("allocation.")).map(({ name, summary }) => ({ name, summary }));
+}
+
+export function useWebhooks(project_id: string) {
+  return useQuery({
+    queryKey: ["webhooks", project_id],
+    queryFn: () => unwrap(client.GET("/api/v1/projects/{project_id}/webhooks", { params: { path: { project_id }, query: { page_size: PAGE } } })).then(({ webhooks = [] }) => webhooks),
+  });
+}
+
+/** Deliveries of one webhook, newest first, page by page. */
+export function useDeliveries(webhook_id: string, state: DeliveryState | "") {
+  return useInfiniteQuery({
+    queryKey: ["webhook-deliveries", webhook_id, state],
+    refetchInterval: LOOK_MS,
+    initialPageParam: "",
+    queryFn: ({ pageParam: page_token }) => unwrap(client.GET("/api/v1/webhooks/{webhook_id}/deliveries", { params: { path: { webhook_id }, query: { page_size: DELIVERIES, page_token, ...(state && { state }) } } })),
+    getNextPageParam: ({ next_page_token }) => next_page_token || undefined,
+  });
+}
+
+function useChange<T, R>(change: (value: T) => Promise<R>) {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: change,
+    onSuccess: () => Promise.all(["webhooks", "webhook-deliveries"].map((key) => queries.invalidateQueries({ queryKey: [key] }))),
+  });
+}
+
+export function useCreateWebhook(project_id: string) {
+  return useChange((body: { url: string; event_types: string[]; description: string }) => unwrap(client.POST("/api/v1/projects/{project_id}/webhooks", { params: { path: { project_id } }, body })));
+}
+
+/** Disables, enables or deletes a webhook. */
+export function useWebhookState({ id: webhook_id = "", etag = "" }: Webhook) {
+  return useChange((verb: "disable" | "enable" | "delete"): Promise<unknown> =>
+    verb === "delete"
+      ? unwrap(client.DELETE("/api/v1/webhooks/{webhook_id}", { params: { path: { webhook_id }, query: { etag } } }))
+      : unwrap(client.PATCH("/api/v1/webhooks/{webhook_id}", { params: { path: { webhook_id } }, body: { disabled: verb === "disable", etag } })),
+  );
+}
+
+export function useRotateSecret({ id: webhook_id = "" }: Webhook) {
+  return useChange((_: void) => unwrap(client.POST("/api/v1/webhooks/{webhook_id}:rotateSecret", { params: { path: { webhook_id } }, body: {} })));
+}
+
+export function usePing({ id: webhook_id = "" }: Webhook) {
+  return useChange((_: void) => unwrap(client.POST("/api/v1/webhooks/{webhook_id}:ping", { params: { path: { webhook_id } }, body: {} })));
+}
+
+export function useRedeliver({ id: webhook_id = "" }: Webhook) {
+  return useChange((delivery_id: string) => unwrap(client.POST("/api/v1/webhooks/{webhook_id}/deliveries/{delivery_id}:redeliver", { params: { path: { webhook_id, delivery_id } }, body: {} })));
+}

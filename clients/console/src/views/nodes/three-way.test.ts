@@ -1,0 +1,32 @@
+import { expect, it } from "vitest";
+import type { ComparisonRow, Slot } from "../../api/types";
+import { mendOf, sorted, verdictOf } from "./three-way";
+
+const row = (allocation_id: string, verdict: ComparisonRow["verdict"], more: ComparisonRow = {}): ComparisonRow => ({ allocation_id, verdict, ...more });
+
+it("differences come first, those that wait for an operator before all", () => {
+  const rows = [row("b", "agrees"), row("a", "agrees"), row("c", "finish"), row("d", "undo"), row("e", "report"), row("f", "adopt")];
+  expect(sorted(rows).map(({ allocation_id }) => allocation_id)).toEqual(["e", "d", "f", "c", "a", "b"]);
+  // what a later release says is no agreement
+  expect(sorted([row("b", "agrees"), row("a", "unspecified")])[0]?.allocation_id).toBe("a");
+  expect(verdictOf(row("a", "report"))).toEqual(["An operator decides", "bad"]);
+  expect(verdictOf(row("a", "unspecified"))).toEqual(["Unknown", "idle"]);
+});
+
+it("p5_only_what_an_operator_decides_has_a_repair_and_only_one_that_is_accepted", () => {
+  const blocked: Slot = { id: "1", status: "cleanup_blocked", allocation_id: "gone" };
+  const unproven: Slot = { id: "2", status: "disabled", clean_generation: "1", generation: "2" };
+  const busy: Slot = { id: "3", status: "active", allocation_id: "other" };
+  const slots = [blocked, unproven, busy];
+  const held = { held_slot_ids: ["1", "2", "3"] };
+  // the host holds slots for what is over
+  expect(mendOf(row("x", "report", held), slots)).toEqual({ release: false, repair: [blocked, unproven] });
+  // the ledger says which slots it has
+  expect(mendOf(row("gone", "report"), slots)).toEqual({ release: false, repair: [blocked] });
+  // active without a VM
+  expect(mendOf(row("other", "report", { ledger_state: "active" }), slots)).toEqual({ release: true, repair: [] });
+  expect(mendOf(row("other", "report", { ledger_state: "active", domain_state: "paused" }), slots).release).toBe(false);
+  for (const verdict of ["agrees", "adopt", "finish", "undo"] as const) {
+    expect(mendOf(row("gone", verdict, { ...held, ledger_state: "active" }), slots)).toEqual({ release: false, repair: [] });
+  }
+});

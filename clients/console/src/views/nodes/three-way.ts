@@ -1,0 +1,45 @@
+/** Ledger, host and hypervisor of a node beside each other: the order of the rows, and what mends each. Pure. */
+import type { ComparisonRow, Slot } from "../../api/types";
+import type { Tone } from "../../ui/basics";
+
+type Verdict = NonNullable<ComparisonRow["verdict"]>;
+
+/** What follows, for people, the most urgent first. */
+const VERDICTS: [Verdict, string, Tone][] = [
+  ["report", "An operator decides", "bad"],
+  ["undo", "The platform removes it", "warn"],
+  ["adopt", "The platform records it", "warn"],
+  ["finish", "A workflow ends it", "warn"],
+  ["agrees", "Agrees", "good"],
+];
+
+export function verdictOf({ verdict }: ComparisonRow): [word: string, tone: Tone] {
+  const [, word, tone] = VERDICTS.find(([one]) => one === verdict) ?? [verdict, "Unknown", "idle" as Tone];
+  return [word, tone];
+}
+
+/** Differences first, those that wait for an operator before those that the platform ends by itself. */
+export function sorted(rows: ComparisonRow[]): ComparisonRow[] {
+  const rank = ({ verdict }: ComparisonRow) => {
+    const found = VERDICTS.findIndex(([one]) => one === verdict);
+    return found < 0 ? 0 : found;
+  };
+  return rows.toSorted((a, b) => rank(a) - rank(b) || (a.allocation_id ?? "").localeCompare(b.allocation_id ?? ""));
+}
+
+/** Whether a repair of a slot is accepted: its cleanup is blocked, or a forced release left it without proof. */
+export function isRepairable({ status, allocation_id, clean_generation, generation }: Slot): boolean {
+  return status === "cleanup_blocked" || (status === "disabled" && !allocation_id && clean_generation !== generation);
+}
+
+/** What an operator can do about a row: release the allocation, or repair slots. Nothing where the platform acts, or where no call mends it. */
+export interface Mend {
+  release: boolean;
+  repair: Slot[];
+}
+
+export function mendOf({ verdict, allocation_id, ledger_state, domain_state, held_slot_ids = [] }: ComparisonRow, slots: Slot[]): Mend {
+  if (verdict !== "report") return { release: false, repair: [] };
+  const its = slots.filter(({ id = "", allocation_id: of }) => held_slot_ids.includes(id) || (!!of && of === allocation_id));
+  return { release: ledger_state === "active" && !domain_state, repair: its.filter(isRepairable) };
+}

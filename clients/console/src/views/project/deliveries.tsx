@@ -1,0 +1,71 @@
+/** Deliveries of a webhook: what was sent, what the endpoint said, and once more by hand. */
+import { useState } from "react";
+import { type DeliveryState, type Webhook, type WebhookDelivery, useDeliveries, useRedeliver } from "../../api/webhooks";
+import { sentence, shortId } from "../../lib/text";
+import { Badge, Button, Planned, Time } from "../../ui/basics";
+import { Confirm } from "../../ui/dialog";
+import { Loaded } from "../../ui/loaded";
+import { Table } from "../../ui/table";
+import { SelectField } from "../catalog/parts";
+import { deliveryTone, outcome } from "./hooks";
+
+const STATES: [DeliveryState | "", string][] = [["", "All"], ["pending", "Pending"], ["delivered", "Delivered"], ["failed", "Failed"]];
+
+function Row({ webhook, delivery }: { webhook: Webhook; delivery: WebhookDelivery }) {
+  const redeliver = useRedeliver(webhook);
+  const { id = "", state = "", event_type = "" } = delivery;
+  return (
+    <tr>
+      <td>
+        <strong>{event_type}</strong>
+        <code className="block" title={id}>
+          {shortId(id)}
+        </code>
+      </td>
+      <td>
+        <Badge tone={deliveryTone(delivery)}>{sentence(state)}</Badge>
+      </td>
+      <td>{outcome(delivery)}</td>
+      <td className="number optional">{delivery.attempts ?? 0}</td>
+      <td className="optional">{delivery.next_attempt_time && delivery.attempts ? <Planned value={delivery.next_attempt_time} short /> : <Time value={delivery.last_attempt_time ?? delivery.create_time} />}</td>
+      <td className="number">
+        {state !== "pending" && webhook.state !== "disabled" && (
+          <Confirm trigger={<Button small aria-label={`Deliver again: ${event_type} ${shortId(id)}`}>Deliver again</Button>} title="Deliver it again?" action="Deliver" run={() => redeliver.mutateAsync(id)}>
+            The same body with the same id is queued. A receiver that has taken it already can tell by the id.
+          </Confirm>
+        )}
+      </td>
+    </tr>
+  );
+}
+
+export function Deliveries({ webhook }: { webhook: Webhook }) {
+  const [state, setState] = useState<DeliveryState | "">("");
+  const query = useDeliveries(webhook.id ?? "", state);
+  return (
+    <>
+      <SelectField label="Deliveries" value={state} onChange={setState} options={STATES} />
+      <Loaded of={[query]} lines={3} label="Loading deliveries">
+        {({ pages }) => {
+          const all = pages.flatMap(({ deliveries = [] }) => deliveries);
+          return all.length === 0 ? (
+            <p className="muted">None.</p>
+          ) : (
+            <>
+              <Table label={`Deliveries to ${webhook.url}`} columns={["Event", "State", "Outcome", ["Attempts", "number optional"], ["When", "optional"], ["Actions", "number"]]}>
+                {all.map((delivery) => (
+                  <Row key={delivery.id} webhook={webhook} delivery={delivery} />
+                ))}
+              </Table>
+              {query.hasNextPage && (
+                <Button small busy={query.isFetchingNextPage} onClick={() => void query.fetchNextPage()}>
+                  Show more
+                </Button>
+              )}
+            </>
+          );
+        }}
+      </Loaded>
+    </>
+  );
+}

@@ -1,0 +1,25 @@
+import { expect, it } from "vitest";
+import { eventTypes } from "../../api/webhooks";
+import { deliveryTone, outcome, urlProblem } from "./hooks";
+
+it("an address is https, without user, password and fragment", () => {
+  expect(urlProblem("")).toBeUndefined();
+  expect(urlProblem("https://hooks.example.com/gpuaas?x=1")).toBeUndefined();
+  expect(urlProblem("hooks")).toBe("This is no address.");
+  expect(urlProblem("http://hooks.example.com")).toBe("It begins with https://.");
+  expect(urlProblem("https://me@hooks.example.com")).toBe("Without user and password.");
+  expect(urlProblem("https://hooks.example.com/#x")).toBe("Without a fragment (#…).");
+});
+
+it("a delivery says what the endpoint said", () => {
+  expect(outcome({})).toBe("Not attempted yet");
+  expect(outcome({ attempts: 1 })).toBe("Under way");
+  expect(outcome({ attempts: 1, response_status: 204 })).toBe("Answered 204");
+  expect(outcome({ attempts: 3, response_status: 500, error: "the answer was 500" })).toBe("The answer was 500");
+  expect([deliveryTone({ state: "failed" }), deliveryTone({})]).toEqual(["bad", "idle"]);
+});
+
+it("event types are those of allocations, with their meaning", () => {
+  const messages = { "allocation.active": { name: "allocation.active", summary: "It is ready." }, "webhook.ping": { name: "webhook.ping", summary: "Somebody asks." } };
+  expect(eventTypes({ components: { messages } })).toEqual([{ name: "allocation.active", summary: "It is ready." }]);
+});

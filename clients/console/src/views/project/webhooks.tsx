@@ -1,0 +1,141 @@
+/** Webhooks of a project: where its events are delivered to. */
+import { useState } from "react";
+import { type Webhook, useCreateWebhook, useEventTypes, usePing, useRotateSecret, useWebhookState, useWebhooks } from "../../api/webhooks";
+import { Badge, Button, Card, Empty, Time } from "../../ui/basics";
+import { Confirm } from "../../ui/dialog";
+import { Plus, Webhook as Mark } from "../../ui/icons";
+import { Loaded } from "../../ui/loaded";
+import { TextField } from "../catalog/parts";
+import { Deliveries } from "./deliveries";
+import { urlProblem } from "./hooks";
+import { Secret } from "./parts";
+
+function NewWebhook({ project, made }: { project: string; made: (webhook: Webhook) => void }) {
+  const create = useCreateWebhook(project);
+  const [url, setUrl] = useState("");
+  const [description, setDescription] = useState("");
+  const [chosen, setChosen] = useState<string[]>([]);
+  const run = async () => {
+    made(await create.mutateAsync({ url: url.trim(), description: description.trim(), event_types: chosen }));
+    setUrl("");
+    setDescription("");
+    setChosen([]);
+  };
+  const address = url.trim();
+  return (
+    <Confirm
+      trigger={
+        <Button kind="primary">
+          <Plus size={15} aria-hidden="true" /> Add a webhook
+        </Button>
+      }
+      title="Add a webhook"
+      action="Add"
+      ready={address !== "" && urlProblem(address) === undefined}
+      run={run}
+    >
+      <TextField label="Address" mono value={url} onChange={setUrl} problem={urlProblem(address)} hint="All members see it: put no secret into it." placeholder="https://hooks.example.com/gpuaas" />
+      <TextField label="Description" value={description} onChange={setDescription} />
+      <Loaded of={[useEventTypes()]} lines={3} label="Loading types of events">
+        {(types) => (
+          <details>
+            <summary>{chosen.length === 0 ? "All events" : `Events: ${chosen.length} of ${types.length}`}</summary>
+            <fieldset className="checks">
+              <legend>Only these events</legend>
+              {types.map(({ name, summary }) => (
+                <label key={name} className="check" title={summary}>
+                  <input type="checkbox" checked={chosen.includes(name)} onChange={(event) => setChosen(event.target.checked ? [...chosen, name] : chosen.filter((one) => one !== name))} /> <span>{name}</span>
+                </label>
+              ))}
+            </fieldset>
+          </details>
+        )}
+      </Loaded>
+    </Confirm>
+  );
+}
+
+function State({ webhook }: { webhook: Webhook }) {
+  if (webhook.state === "disabled") return <Badge tone="idle">Disabled</Badge>;
+  return webhook.failing_time ? <Badge tone="bad">Failing</Badge> : <Badge tone="good">Enabled</Badge>;
+}
+
+function One({ webhook, made }: { webhook: Webhook; made: (webhook: Webhook) => void }) {
+  const change = useWebhookState(webhook);
+  const rotate = useRotateSecret(webhook);
+  const ping = usePing(webhook);
+  const disabled = webhook.state === "disabled";
+  const url = webhook.url ?? "";
+  return (
+    <Card
+      title={
+        <>
+          <span className="breaks">{webhook.description || url}</span> <State webhook={webhook} />
+        </>
+      }
+      aside={
+        <span className="page-actions">
+          {!disabled && (
+            <Confirm trigger={<Button small aria-label={`Test ${url}`}>Test</Button>} title="Send a test?" action="Send" run={() => ping.mutateAsync()}>
+              A delivery of the type <code>webhook.ping</code> is queued.
+            </Confirm>
+          )}
+          <Confirm trigger={<Button small aria-label={`Rotate secret of ${url}`}>Rotate secret</Button>} title="Rotate the secret?" action="Rotate" run={async () => made(await rotate.mutateAsync())}>
+            You get a new secret. For a day deliveries are signed with the old one as well.
+          </Confirm>
+          <Confirm trigger={<Button small aria-label={`${disabled ? "Enable" : "Disable"} ${url}`}>{disabled ? "Enable" : "Disable"}</Button>} title={disabled ? "Enable the webhook?" : "Disable the webhook?"} action={disabled ? "Enable" : "Disable"} run={() => change.mutateAsync(disabled ? "enable" : "disable")}>
+            {disabled ? "It gets the events from now on." : "Deliveries that are pending fail, and events are not kept for it."}
+          </Confirm>
+          <Confirm danger trigger={<Button small aria-label={`Delete ${url}`}>Delete</Button>} title="Delete the webhook?" action="Delete" run={() => change.mutateAsync("delete")}>
+            It ends for good, and its deliveries are forgotten.
+          </Confirm>
+        </span>
+      }
+    >
+      <p className="muted">
+        <code className="block breaks">{url}</code>
+        {webhook.event_types?.length ? webhook.event_types.join(", ") : "All events"}
+        {webhook.disable_reason && <>. {webhook.disable_reason}</>}
+        {!disabled && webhook.failing_time && (
+          <>
+            . No delivery has succeeded since <Time value={webhook.failing_time} />
+          </>
+        )}
+      </p>
+      <Deliveries webhook={webhook} />
+    </Card>
+  );
+}
+
+export function Webhooks({ project }: { project: string }) {
+  const [made, setMade] = useState<Webhook>();
+  return (
+    <>
+      {made?.secret && (
+        <Secret title="The secret of the webhook" label="secret" text={made.secret} close={() => setMade(undefined)}>
+          <p>
+            <strong>It is shown once.</strong> Your endpoint verifies with it who has sent a delivery.
+          </p>
+        </Secret>
+      )}
+      <Loaded of={[useWebhooks(project)]} lines={4} label="Loading webhooks">
+        {(webhooks) =>
+          webhooks.length === 0 ? (
+            <Empty icon={<Mark size={28} />} title="No webhooks" action={<NewWebhook project={project} made={setMade} />}>
+              An endpoint of yours gets what happens to allocations, as it happens and signed. Add its address.
+            </Empty>
+          ) : (
+            <>
+              <div className="tab-actions">
+                <NewWebhook project={project} made={setMade} />
+              </div>
+              {webhooks.map((webhook) => (
+                <One key={webhook.id} webhook={webhook} made={setMade} />
+              ))}
+            </>
+          )
+        }
+      </Loaded>
+    </>
+  );
+}

@@ -1,0 +1,56 @@
+/** What an operator makes of a rollout. */
+import { useState } from "react";
+import { useLocation } from "wouter";
+import { useChangeRollout } from "../../api/rollouts";
+import type { AgentRollout } from "../../api/types";
+import { Button } from "../../ui/basics";
+import { Confirm } from "../../ui/dialog";
+import { TextField } from "../catalog/parts";
+import { actionsOf } from "./parts";
+
+export function Actions({ rollout }: { rollout: AgentRollout }) {
+  const change = useChangeRollout(rollout);
+  const [, go] = useLocation();
+  const [reason, setReason] = useState("");
+  const [retry, setRetry] = useState(true);
+  const actions = actionsOf(rollout);
+  const why = <TextField label="Reason" value={reason} onChange={setReason} />;
+  const text = reason.trim();
+  return (
+    <>
+      {actions.includes("pause") && (
+        <Confirm trigger={<Button>Pause</Button>} title="Pause the rollout" action="Pause" run={() => change.pause.mutateAsync(text)}>
+          <p>No further node begins. A node that has begun is brought to its end.</p>
+          {why}
+        </Confirm>
+      )}
+      {actions.includes("resume") && (
+        <Confirm trigger={<Button kind="primary">Resume</Button>} title="Resume the rollout" action="Resume" run={() => change.resume.mutateAsync({ reason: text, retry_failed: retry })}>
+          <p>Earlier failures no longer count against the limit.</p>
+          <label className="check">
+            <input type="checkbox" checked={retry} onChange={(event) => setRetry(event.target.checked)} /> <span>Try failed nodes again</span>
+          </label>
+          {why}
+        </Confirm>
+      )}
+      {actions.includes("abort") && (
+        <Confirm trigger={<Button>Abort</Button>} title="Abort the rollout" action="Abort" danger run={() => change.abort.mutateAsync(text)}>
+          <p>The rollout ends. Nodes that have the version keep it.</p>
+          {why}
+        </Confirm>
+      )}
+      {actions.includes("rollback") && (
+        <Confirm
+          trigger={<Button>Roll back</Button>}
+          title="Roll back"
+          action="Roll back"
+          danger
+          run={async () => go(`/admin/agent-rollouts/${(await change.rollback.mutateAsync(text)).id}`)}
+        >
+          <p>A rollout of its own brings every node that this one has changed back to the version before, in the same waves.</p>
+          {why}
+        </Confirm>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,93 @@
+/** Rollouts of the node agent, and the form that begins one. */
+import { useState } from "react";
+import { useLocation } from "wouter";
+import { useCreateRollout, useRollouts } from "../../api/rollouts";
+import { Button, Empty, Skeleton, Time } from "../../ui/basics";
+import { Confirm } from "../../ui/dialog";
+import { Plus, Server } from "../../ui/icons";
+import { ProblemNote } from "../../ui/problem";
+import { Page } from "../../ui/shell";
+import { type Column, LinkRow, TableCard } from "../../ui/table";
+import { TextField } from "../catalog/parts";
+import { StateBadge, targetOf } from "./parts";
+
+const COLUMNS: Column[] = ["Version", "State", "Updated", ["Failed", "number"], ["Begun", "optional"], ["By", "optional"]];
+const DIGEST = /^sha256:[0-9a-f]{64}$/;
+const NUMBER = /^[0-9]{1,9}$/;
+
+function Begin() {
+  const create = useCreateRollout();
+  const [, go] = useLocation();
+  const [key] = useState(() => crypto.randomUUID());
+  const [version, setVersion] = useState("");
+  const [digest, setDigest] = useState("");
+  const [size, setSize] = useState("");
+  const [failures, setFailures] = useState("0");
+  const [reason, setReason] = useState("");
+  const isDigest = DIGEST.test(digest);
+  const ready = version !== "" && isDigest && NUMBER.test(size) && NUMBER.test(failures);
+  const run = async () => {
+    const rollout = await create.mutateAsync({ key: `${key}-${version}-${digest}`, version, digest, size_bytes: size, max_failures: Number(failures), reason: reason.trim() });
+    go(`/admin/agent-rollouts/${rollout.id}`);
+  };
+  return (
+    <Confirm
+      title="Begin a rollout"
+      action="Begin"
+      ready={ready}
+      run={run}
+      trigger={
+        <Button kind="primary">
+          <Plus size={16} aria-hidden="true" /> Begin a rollout
+        </Button>
+      }
+    >
+      <p>The first wave is one node, the second the rest of its rack, the third all others. VMs run on.</p>
+      <TextField label="Version" mono value={version} onChange={setVersion} hint="As the agent of the package reports it." />
+      <TextField label="Digest of the package" mono value={digest} onChange={setDigest} problem={digest === "" || isDigest ? undefined : "sha256: and 64 lower-case hex digits."} />
+      <TextField label="Size of the package in bytes" numeric value={size} onChange={setSize} />
+      <TextField label="Maximum failed nodes" numeric value={failures} onChange={setFailures} hint="More failed nodes pause the rollout." />
+      <TextField label="Reason" value={reason} onChange={setReason} />
+    </Confirm>
+  );
+}
+
+export default function RolloutList() {
+  const found = useRollouts();
+  const rollouts = found.data?.pages.flatMap((page) => page.rollouts ?? []);
+  return (
+    <Page title="Agent rollouts" actions={<Begin />}>
+      {found.error && <ProblemNote error={found.error} retry={() => found.refetch()} />}
+      {!rollouts && !found.error && <Skeleton lines={4} label="Loading rollouts" />}
+      {rollouts?.length === 0 && (
+        <Empty icon={<Server size={28} />} title="No rollout yet">
+          A rollout brings the agents of all nodes to a version, wave by wave, and stops when nodes fail.
+        </Empty>
+      )}
+      {rollouts && rollouts.length > 0 && (
+        <TableCard label="Agent rollouts" columns={COLUMNS} rowsAct>
+          {rollouts.map((rollout) => (
+            <LinkRow key={rollout.id} to={`/admin/agent-rollouts/${rollout.id}`} name={targetOf(rollout)}>
+              <td>
+                <StateBadge state={rollout.state} />
+              </td>
+              <td>
+                {rollout.succeeded_nodes ?? 0} of {rollout.total_nodes ?? 0}
+              </td>
+              <td className="number">{rollout.failed_nodes ?? 0}</td>
+              <td className="optional tight">
+                <Time value={rollout.create_time} />
+              </td>
+              <td className="optional tight">{rollout.principal}</td>
+            </LinkRow>
+          ))}
+        </TableCard>
+      )}
+      {found.hasNextPage && (
+        <p className="more">
+          <Button onClick={() => found.fetchNextPage()}>Show more</Button>
+        </p>
+      )}
+    </Page>
+  );
+}

@@ -1,0 +1,400 @@
+//! How much a caller may ask for in a minute: of each principal, of each project and of each organisation, by class of request.
+//! All gateways of a cell count together.
+use std::time::Duration;
+
+use gpuaas_common::rate::{Bucket, Level, Limiter};
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use opentelemetry::KeyValue;
+use opentelemetry::metrics::{Counter, Meter};
+use prost_reflect::DynamicMessage;
+use serde::Deserialize;
+use std::sync::Arc;
+use tonic::Code;
+use uuid::Uuid;
+
+use super::admission::refused_counter;
+use crate::contract::route::Route;
+use crate::error::ApiError;
+use crate::policy::{named_organisation, named_project};
+use crate::store::Principal;
+
+/// What is left of the limit that is nearest to its end.
+pub const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+/// The limits that count for the request.
+pub const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+
+/// The action of launches.
+const LAUNCH: &str = "allocation.create";
+/// The field of a launch of many.
+const LAUNCHES: &str = "allocations";
+
+/// Section `[gateway.rates]`: requests of each minute. As many may come at once; 0 is no limit.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RateSettings {
+    /// Reads of one principal.
+    pub read_per_principal: u32,
+    /// Changes of one principal that are no launches.
+    pub write_per_principal: u32,
+    /// Allocations that one principal asks for.
+    pub launch_per_principal: u32,
+    /// Reads that name one project.
+    pub read_per_project: u32,
+    /// Changes that name one project and are no launches.
+    pub write_per_project: u32,
+    /// Allocations that are asked for in one project.
+    pub launch_per_project: u32,
+    /// Reads of one organisation: those that name it or a project of it, and all of who belongs to no other.
+    pub read_per_organisation: u32,
+    /// Changes of one organisation that are no launches.
+    pub write_per_organisation: u32,
+    /// Allocations that are asked for in one organisation.
+    pub launch_per_organisation: u32,
+}
+
+impl Default for RateSettings {
+    fn default() -> Self {
+        Self {
+            read_per_principal: 12_000,
+            write_per_principal: 3_000,
+            launch_per_principal: 600,
+            read_per_project: 60_000,
+            write_per_project: 12_000,
+            launch_per_project: 1_200,
+            read_per_organisation: 120_000,
+            write_per_organisation: 24_000,
+            launch_per_organisation: 2_400,
+        }
+    }
+}
+
+/// Requests that are limited together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// What has no effect.
+    Read,
+    /// What has one, and asks for no allocation.
+    Write,
+    /// What asks for allocations.
+    Launch,
+}
+
+impl Class {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Launch => "launch",
+        }
+    }
+}
+
+/// Whom a request counts for beside its principal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tenant {
+    project: Option<Uuid>,
+    organisation: Option<Uuid>,
+}
+
+impl Tenant {
+    /// What is named and is not the caller's costs its owners nothing.
+    pub fn of(principal: &Principal, message: &DynamicMessage) -> Self {
+        let named = |found: Option<Result<Uuid, _>>| found.and_then(Result::ok);
+        let of_project = named(named_project(message)).and_then(|project| {
+            let index = principal.roles.iter().position(|(id, _)| *id == project)?;
+            Some((project, principal.owners.get(index).copied()))
+        });
+        let organisation = of_project.and_then(|(_, organisation)| organisation);
+        Self {
+            project: of_project.map(|(project, _)| project),
+            organisation: organisation
+                .or_else(|| {
+                    named(named_organisation(message))
+                        .filter(|id| principal.role_in_organisation(*id).is_some())
+                })
+                .or_else(|| only(principal)),
+        }
+    }
+}
+
+impl From<Uuid> for Tenant {
+    /// An organisation that is not of one project.
+    fn from(organisation: Uuid) -> Self {
+        Self {
+            project: None,
+            organisation: Some(organisation),
+        }
+    }
+}
+
+/// The organisation of who belongs to no other.
+fn only(principal: &Principal) -> Option<Uuid> {
+    let of_itself = principal.organisations.iter().map(|(id, _)| id);
+    let mut all = principal.owners.iter().chain(of_itself);
+    let first = *all.next()?;
+    all.all(|other| *other == first).then_some(first)
+}
+
+/// What answers say of the limits of their requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    limit: HeaderValue,
+    policy: HeaderValue,
+}
+
+impl Standing {
+    /// Puts it on an answer.
+    pub fn put(self, headers: &mut HeaderMap) {
+        headers.insert(RATE_LIMIT, self.limit);
+        headers.insert(RATE_LIMIT_POLICY, self.policy);
+    }
+}
+
+/// The limits.
+pub struct Rates {
+    settings: RateSettings,
+    limiter: Arc<Limiter>,
+    refused: Counter<u64>,
+}
+
+impl Rates {
+    /// As the settings say.
+    pub fn new(settings: &RateSettings, limiter: Limiter, meter: &Meter) -> Self {
+        let limiter = Arc::new(limiter);
+        let observed = limiter.clone();
+        // the meter keeps it
+        let _gauge = meter
+            .u64_observable_gauge("edge_rates_local_count")
+            .with_description("1 while this gateway counts rates for itself, because Redis does not answer or is not configured")
+            .with_callback(move |gauge| gauge.observe(u64::from(!observed.is_shared()), &[]))
+            .build();
+        Self {
+            settings: settings.clone(),
+            limiter,
+            refused: refused_counter(meter),
+        }
+    }
+
+    /// Counts a request of a principal, what it costs, and for whom it is beside that.
+    ///
+    /// # Errors
+    /// `RATE_LIMITED` with the limit that is reached, and when to try again.
+    pub async fn count(
+        &self,
+        (class, cost): (Class, u32),
+        principal: &str,
+        tenant: Tenant,
+    ) -> Result<Option<Standing>, ApiError> {
+        let settings = &self.settings;
+        let (of_principal, of_project, of_organisation) = match class {
+            Class::Read => (
+                settings.read_per_principal,
+                settings.read_per_project,
+                settings.read_per_organisation,
+            ),
+            Class::Write => (
+                settings.write_per_principal,
+                settings.write_per_project,
+                settings.write_per_organisation,
+            ),
+            Class::Launch => (
+                settings.launch_per_principal,
+                settings.launch_per_project,
+                settings.launch_per_organisation,
+            ),
+        };
+        let class = class.name();
+        let of_project = tenant
+            .project
+            .map(|id| ("project", id.to_string(), of_project));
+        let of_organisation = tenant
+            .organisation
+            .map(|id| ("organisation", id.to_string(), of_organisation));
+        let limits: Vec<_> = std::iter::once(("principal", principal.to_owned(), of_principal))
+            .chain(of_project)
+            .chain(of_organisation)
+            .filter(|(_, _, per_minute)| *per_minute > 0)
+            .collect();
+        if limits.is_empty() {
+            return Ok(None);
+        }
+        let buckets: Vec<Bucket> = limits
+            .iter()
+            .map(|(of, whose, per_minute)| Bucket {
+                key: format!("{class}:{of}:{whose}"),
+                per_minute: *per_minute,
+            })
+            .collect();
+        let taken = self.limiter.take(&buckets, cost).await;
+        let named: Vec<Limit> = limits
+            .iter()
+            .zip(&taken.levels)
+            .map(|((of, _, per_minute), level)| Limit {
+                name: format!("{class}_per_{of}"),
+                per_minute: *per_minute,
+                level: *level,
+            })
+            .collect();
+        let standing = standing(&named);
+        let Some((index, wait)) = taken.refused else {
+            return Ok(standing);
+        };
+        let of = limits.get(index).map_or("principal", |(of, ..)| *of);
+        let labels = [
+            KeyValue::new("what", format!("{class}_rate")),
+            KeyValue::new("limit", of),
+        ];
+        self.refused.add(1, &labels);
+        Err(refusal(&named, index, of, wait, standing))
+    }
+}
+
+struct Limit {
+    name: String,
+    per_minute: u32,
+    level: Level,
+}
+
+/// With what a request counts, and how often.
+pub fn class_of(route: &Route, message: &DynamicMessage) -> (Class, u32) {
+    if route.access.action == LAUNCH {
+        let many = message
+            .get_field_by_name(LAUNCHES)
+            .and_then(|list| list.as_list().map(<[_]>::len));
+        let cost = many.map_or(1, |many| u32::try_from(many).unwrap_or(u32::MAX));
+        return (Class::Launch, cost);
+    }
+    let reads = route.http_method == Method::GET || route.access.no_effect;
+    (if reads { Class::Read } else { Class::Write }, 1)
+}
+
+/// The fields of draft-ietf-httpapi-ratelimit-headers.
+fn standing(limits: &[Limit]) -> Option<Standing> {
+    let share = |limit: &Limit| limit.level.left as f64 / f64::from(limit.per_minute.max(1));
+    let nearest = limits.iter().min_by(|a, b| share(a).total_cmp(&share(b)))?;
+    let policies: Vec<String> = limits
+        .iter()
+        .map(|limit| format!("\"{}\";q={};w=60", limit.name, limit.per_minute))
+        .collect();
+    Some(Standing {
+        limit: HeaderValue::from_str(&format!(
+            "\"{}\";r={};t={}",
+            nearest.name,
+            nearest.level.left,
+            seconds(nearest.level.full_in)
+        ))
+        .ok()?,
+        policy: HeaderValue::from_str(&policies.join(", ")).ok()?,
+    })
+}
+
+/// Whole seconds, never too few.
+fn seconds(time: Duration) -> u64 {
+    time.as_secs() + u64::from(time.subsec_nanos() > 0)
+}
+
+fn refusal(
+    limits: &[Limit],
+    index: usize,
+    of: &str,
+    wait: Duration,
+    standing: Option<Standing>,
+) -> ApiError {
+    let (name, per_minute) = limits
+        .get(index)
+        .map_or(("", 0), |limit| (limit.name.as_str(), limit.per_minute));
+    let wait = seconds(wait).max(1);
+    let whose = match of {
+        "project" => "of this project",
+        "organisation" => "of your organisation",
+        _ => "of yours",
+    };
+    let mut error = ApiError::new(
+        Code::ResourceExhausted,
+        ErrorReason::RateLimited,
+        format!("Too many requests {whose}: at most {per_minute} in a minute. Try again in {wait} seconds."),
+    )
+    .meta("limit", name)
+    .header(header::RETRY_AFTER, HeaderValue::from(wait));
+    if let Some(standing) = standing {
+        error = error
+            .header(RATE_LIMIT, standing.limit)
+            .header(RATE_LIMIT_POLICY, standing.policy);
+    }
+    error
+}
+
+#[cfg(test)]
+mod tests {
+    use prost_reflect::Value;
+
+    use super::*;
+    use crate::store::Role;
+
+    fn naming(field: &str, id: Uuid) -> DynamicMessage {
+        let name = match field {
+            "project_id" => "gpuaas.events.v1.ListProjectWebhooksRequest",
+            _ => "gpuaas.events.v1.ListOrganisationWebhooksRequest",
+        };
+        let described = gpuaas_proto::pool().get_message_by_name(name);
+        let mut message = DynamicMessage::new(described.expect("in the contract"));
+        message.set_field_by_name(field, Value::String(id.to_string()));
+        message
+    }
+
+    #[test]
+    fn a_request_counts_for_what_is_its_callers_own() {
+        let [project, other, foreign, one, two] = [1, 2, 3, 4, 5].map(Uuid::from_u128);
+        let of_both = Principal {
+            roles: vec![(project, Role::Member), (other, Role::Viewer)],
+            owners: vec![one, two],
+            organisations: vec![(two, Role::Owner)],
+            ..Principal::default()
+        };
+        let of_one = Principal {
+            roles: vec![(project, Role::Member)],
+            owners: vec![one],
+            ..Principal::default()
+        };
+        let tenant = |project, organisation| Tenant {
+            project,
+            organisation,
+        };
+        for (principal, field, id, wanted) in [
+            (
+                &of_both,
+                "project_id",
+                project,
+                tenant(Some(project), Some(one)),
+            ),
+            (
+                &of_both,
+                "project_id",
+                other,
+                tenant(Some(other), Some(two)),
+            ),
+            (&of_both, "project_id", foreign, tenant(None, None)),
+            (&of_both, "organisation_id", two, tenant(None, Some(two))),
+            // it is in a project of it only
+            (&of_both, "organisation_id", one, tenant(None, None)),
+            (
+                &of_one,
+                "project_id",
+                project,
+                tenant(Some(project), Some(one)),
+            ),
+            (&of_one, "project_id", foreign, tenant(None, Some(one))),
+            (&of_one, "organisation_id", foreign, tenant(None, Some(one))),
+        ] {
+            assert_eq!(
+                Tenant::of(principal, &naming(field, id)),
+                wanted,
+                "{field} {id}"
+            );
+        }
+        let nobody = Principal::default();
+        let asked = naming("project_id", project);
+        assert_eq!(Tenant::of(&nobody, &asked), Tenant::default());
+    }
+}

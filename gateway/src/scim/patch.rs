@@ -1,0 +1,564 @@
+//! PATCH (RFC 7644, 3.5.2): operations on a resource, as Entra ID and Okta send them, too.
+use serde_json::{Map, Value};
+
+use super::error::{Result, ScimError};
+use super::filter::Filter;
+use super::schema::{
+    self, Attribute, EXTERNAL_ID, Kind, find, is_ignored, value_of, without_schema,
+};
+
+/// Most operations of one request.
+const MAX_OPERATIONS: usize = 1000;
+
+/// What an operation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verb {
+    Add,
+    Replace,
+    Remove,
+}
+
+/// Where an operation does it.
+#[derive(Debug)]
+struct Path {
+    attribute: String,
+    filter: Option<Filter>,
+    sub: Option<String>,
+}
+
+impl Path {
+    fn parse(text: &str) -> Result<Self> {
+        let wrong = || {
+            ScimError::bad(
+                "invalidPath",
+                format!("The path {text:?} is not understood."),
+            )
+        };
+        let plain = without_schema(text).map_or(text, |plain| plain);
+        if let Some((attribute, rest)) = plain.split_once('[') {
+            let (filter, after) = rest.rsplit_once(']').ok_or_else(wrong)?;
+            let sub = match after {
+                "" => None,
+                after => Some(after.strip_prefix('.').ok_or_else(wrong)?.to_owned()),
+            };
+            return Ok(Self {
+                attribute: attribute.to_owned(),
+                filter: Some(Filter::parse(filter)?),
+                sub,
+            });
+        }
+        // the dots of a schema's name are none of an attribute's
+        let (attribute, sub) = match plain.split_once('.') {
+            Some((attribute, sub)) if !plain.contains(':') => (attribute, Some(sub.to_owned())),
+            _ => (plain, None),
+        };
+        if attribute.is_empty() {
+            return Err(wrong());
+        }
+        Ok(Self {
+            attribute: attribute.to_owned(),
+            filter: None,
+            sub,
+        })
+    }
+}
+
+/// Applies the operations of a request, in their order, to a resource under the right names of its attributes.
+///
+/// # Errors
+/// What is wrong with the first one that is.
+pub fn apply(
+    attributes: &'static [Attribute],
+    resource: &mut Map<String, Value>,
+    request: &Value,
+) -> Result<()> {
+    let operations = member(request, "Operations").and_then(Value::as_array);
+    let operations = operations.filter(|all| !all.is_empty()).ok_or_else(|| {
+        ScimError::bad(
+            "invalidSyntax",
+            "Operations must be a list of at least one operation.",
+        )
+    })?;
+    if operations.len() > MAX_OPERATIONS {
+        let detail = format!("At most {MAX_OPERATIONS} operations are taken at once.");
+        return Err(ScimError::bad("tooMany", detail));
+    }
+    for operation in operations {
+        let verb = member(operation, "op").and_then(Value::as_str);
+        let verb = match verb.map(str::to_ascii_lowercase).as_deref() {
+            Some("add") => Verb::Add,
+            Some("replace") => Verb::Replace,
+            Some("remove") => Verb::Remove,
+            _ => {
+                return Err(ScimError::bad(
+                    "invalidSyntax",
+                    "op must be add, replace or remove.",
+                ));
+            }
+        };
+        let value = member(operation, "value").unwrap_or(&Value::Null);
+        match member(operation, "path") {
+            None | Some(Value::Null) => {
+                let Value::Object(values) = value else {
+                    return Err(match verb {
+                        Verb::Remove => ScimError::bad("noTarget", "remove needs a path."),
+                        _ => ScimError::invalid_value(
+                            "value",
+                            "must be an object where there is no path",
+                        ),
+                    });
+                };
+                if verb == Verb::Remove {
+                    return Err(ScimError::bad("noTarget", "remove needs a path."));
+                }
+                for (name, value) in values {
+                    if !name.eq_ignore_ascii_case("schemas") && !is_ignored(name) {
+                        at(attributes, resource, verb, &Path::parse(name)?, value)?;
+                    }
+                }
+            }
+            Some(Value::String(path)) => {
+                if !is_ignored(path) {
+                    at(attributes, resource, verb, &Path::parse(path)?, value)?;
+                }
+            }
+            Some(_) => return Err(ScimError::bad("invalidPath", "path must be a string.")),
+        }
+    }
+    Ok(())
+}
+
+/// A member of an object, whatever the case of its name.
+pub fn member<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
+    let mut all = object.as_object()?.iter();
+    all.find(|(known, _)| known.eq_ignore_ascii_case(name))
+        .map(|(_, value)| value)
+}
+
+fn at(
+    attributes: &'static [Attribute],
+    resource: &mut Map<String, Value>,
+    verb: Verb,
+    path: &Path,
+    value: &Value,
+) -> Result<()> {
+    let verb = if value.is_null() { Verb::Remove } else { verb };
+    if path.attribute.eq_ignore_ascii_case(EXTERNAL_ID) {
+        resource.shift_remove(EXTERNAL_ID);
+        if verb != Verb::Remove {
+            let given = Map::from_iter([(EXTERNAL_ID.to_owned(), value.clone())]);
+            resource.extend(schema::canonical(&[], &given)?);
+        }
+        return Ok(());
+    }
+    let Some(attribute) = find(attributes, &path.attribute) else {
+        if is_ignored(&path.attribute) {
+            return Ok(());
+        }
+        let detail = format!(
+            "There is no attribute {:?} that could be changed.",
+            path.attribute
+        );
+        let read_only = ["id", "meta", "schemas"]
+            .iter()
+            .any(|one| path.attribute.eq_ignore_ascii_case(one));
+        return Err(match read_only {
+            true => ScimError::bad("mutability", detail),
+            false => ScimError::bad("invalidPath", detail),
+        });
+    };
+    if attribute.read_only {
+        let detail = format!("{} is read-only.", attribute.name);
+        return Err(ScimError::bad("mutability", detail));
+    }
+    if attribute.required && verb == Verb::Remove {
+        let detail = format!("{} is required.", attribute.name);
+        return Err(ScimError::bad("mutability", detail));
+    }
+    if attribute.multi {
+        return on_values(attribute, resource, verb, path, value);
+    }
+    if path.filter.is_some() {
+        let detail = format!("{} has one value: no filter chooses it.", attribute.name);
+        return Err(ScimError::bad("invalidPath", detail));
+    }
+    if let Some(sub) = &path.sub {
+        let sub = sub_of(attribute, sub)?;
+        let entry = resource
+            .entry(attribute.name)
+            .or_insert_with(|| Value::Object(Map::new()));
+        set(entry, sub, verb, value)?;
+        if entry.as_object().is_none_or(Map::is_empty) {
+            resource.shift_remove(attribute.name);
+        }
+        return Ok(());
+    }
+    if verb == Verb::Remove {
+        resource.shift_remove(attribute.name);
+        return Ok(());
+    }
+    let value = value_of(attribute, value)?;
+    match (attribute.kind, resource.get_mut(attribute.name), value) {
+        (Kind::Complex, Some(Value::Object(known)), Value::Object(given)) => known.extend(given),
+        (_, _, value) => {
+            resource.insert(attribute.name.to_owned(), value);
+        }
+    }
+    Ok(())
+}
+
+fn sub_of(attribute: &Attribute, name: &str) -> Result<&'static Attribute> {
+    find(attribute.sub, name).ok_or_else(|| {
+        let detail = format!("{} has no attribute {name:?}.", attribute.name);
+        ScimError::bad("invalidPath", detail)
+    })
+}
+
+fn set(target: &mut Value, sub: &Attribute, verb: Verb, value: &Value) -> Result<()> {
+    let Value::Object(target) = target else {
+        return Ok(());
+    };
+    match verb {
+        Verb::Remove => {
+            target.shift_remove(sub.name);
+        }
+        Verb::Add | Verb::Replace => {
+            target.insert(sub.name.to_owned(), value_of(sub, value)?);
+        }
+    }
+    Ok(())
+}
+
+fn on_values(
+    attribute: &'static Attribute,
+    resource: &mut Map<String, Value>,
+    verb: Verb,
+    path: &Path,
+    value: &Value,
+) -> Result<()> {
+    let mut values = match resource.shift_remove(attribute.name) {
+        Some(Value::Array(values)) => values,
+        _ => Vec::new(),
+    };
+    let sub = path
+        .sub
+        .as_deref()
+        .map(|sub| sub_of(attribute, sub))
+        .transpose()?;
+    let chosen = |one: &Value| match &path.filter {
+        None => true,
+        Some(filter) => one.as_object().is_some_and(|one| filter.holds(one)),
+    };
+    let any = values.iter().any(chosen);
+    match (verb, &path.filter, sub) {
+        (Verb::Add, None, None) => {
+            for one in given(attribute, value)? {
+                if !values.contains(&one) {
+                    values.push(one);
+                }
+            }
+        }
+        (Verb::Replace, None, None) => values = given(attribute, value)?,
+        (Verb::Remove, None, None) if !value.is_null() => {
+            // as Entra ID removes members
+            let gone = given(attribute, value)?;
+            values.retain(|one| !gone.iter().any(|other| other["value"] == one["value"]));
+        }
+        (Verb::Remove, _, None) => values.retain(|one| !chosen(one)),
+        (Verb::Remove, _, Some(sub)) => {
+            for one in values.iter_mut().filter(|one| chosen(one)) {
+                set(one, sub, verb, value)?;
+            }
+        }
+        (Verb::Add, Some(filter), _) if !any => {
+            let mut one = filter.equalities().ok_or_else(nothing)?;
+            match (sub, value) {
+                (Some(sub), value) => {
+                    one.insert(sub.name.to_owned(), value.clone());
+                }
+                (None, Value::Object(given)) => one.extend(given.clone()),
+                (None, _) => {
+                    return Err(ScimError::invalid_value(
+                        attribute.name,
+                        "must be an object",
+                    ));
+                }
+            }
+            values.extend(given(attribute, &Value::Object(one))?);
+        }
+        _ if !any => return Err(nothing()),
+        (_, _, Some(sub)) => {
+            for one in values.iter_mut().filter(|one| chosen(one)) {
+                set(one, sub, verb, value)?;
+            }
+        }
+        (Verb::Add | Verb::Replace, _, None) => {
+            let Value::Object(new) = value_of(
+                &Attribute {
+                    multi: false,
+                    ..*attribute
+                },
+                value,
+            )?
+            else {
+                return Err(ScimError::invalid_value(
+                    attribute.name,
+                    "must be an object",
+                ));
+            };
+            for one in values.iter_mut().filter(|one| chosen(one)) {
+                match one {
+                    Value::Object(known) if verb == Verb::Add => known.extend(new.clone()),
+                    other => *other = Value::Object(new.clone()),
+                }
+            }
+        }
+    }
+    one_primary(&mut values);
+    // a value of which nothing is left is none
+    values.retain(|one| one.as_object().is_none_or(|one| !one.is_empty()));
+    if !values.is_empty() {
+        resource.insert(attribute.name.to_owned(), Value::Array(values));
+    }
+    Ok(())
+}
+
+fn given(attribute: &Attribute, value: &Value) -> Result<Vec<Value>> {
+    Ok(match value_of(attribute, value)? {
+        Value::Array(values) => values,
+        one => vec![one],
+    })
+}
+
+fn nothing() -> ScimError {
+    ScimError::bad("noTarget", "The filter of the path chooses no value.")
+}
+
+/// The last value that is said to be primary is (RFC 7644, 3.5.2).
+fn one_primary(values: &mut [Value]) {
+    let last = values.iter().rposition(|one| one["primary"] == true);
+    for (at, one) in values.iter_mut().enumerate() {
+        if Some(at) != last && one["primary"] == true {
+            one["primary"] = false.into();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::scim::schema::{GROUP_ATTRIBUTES, USER_ATTRIBUTES};
+
+    fn user() -> Value {
+        json!({
+            "userName": "alice", "externalId": "1", "active": true, "name": { "givenName": "A", "familyName": "B" },
+            "emails": [{ "value": "a@example.com", "type": "work", "primary": true }],
+        })
+    }
+
+    fn patched(
+        attributes: &'static [Attribute],
+        resource: Value,
+        operations: &Value,
+    ) -> std::result::Result<Value, String> {
+        let Value::Object(mut resource) = resource else {
+            return Err("no object".to_owned());
+        };
+        let request = json!({ "Operations": operations });
+        apply(attributes, &mut resource, &request).map_err(|error| error.reason().to_owned())?;
+        Ok(Value::Object(resource))
+    }
+
+    /// Checks one operation on the user: what it makes of one attribute.
+    fn makes(operation: &Value, attribute: &str, expected: &Value) {
+        let text = operation.to_string();
+        let made = patched(&USER_ATTRIBUTES, user(), &json!([operation]))
+            .unwrap_or_else(|error| panic!("{text}: {error}"));
+        let found = made.get(attribute).cloned().unwrap_or(Value::Null);
+        assert_eq!(found, *expected, "{text}");
+    }
+
+    #[test]
+    fn operations_change_what_they_point_at() {
+        makes(
+            &json!({ "op": "replace", "path": "active", "value": false }),
+            "active",
+            &json!(false),
+        );
+        // Entra ID
+        makes(
+            &json!({ "op": "Replace", "path": "active", "value": "False" }),
+            "active",
+            &json!(false),
+        );
+        // Okta
+        makes(
+            &json!({ "op": "replace", "value": { "active": false } }),
+            "active",
+            &json!(false),
+        );
+        makes(
+            &json!({ "op": "add", "value": { "name.givenName": "C" } }),
+            "name",
+            &json!({ "givenName": "C", "familyName": "B" }),
+        );
+        makes(
+            &json!({ "op": "remove", "path": "active" }),
+            "active",
+            &Value::Null,
+        );
+        makes(
+            &json!({ "op": "remove", "path": "name.givenName" }),
+            "name",
+            &json!({ "familyName": "B" }),
+        );
+        makes(
+            &json!({ "op": "remove", "path": "externalId" }),
+            "externalId",
+            &Value::Null,
+        );
+        makes(
+            &json!({ "op": "add", "path": "urn:ietf:params:scim:schemas:core:2.0:User:displayName", "value": "Alice" }),
+            "displayName",
+            &json!("Alice"),
+        );
+        makes(
+            &json!({ "op": "replace", "path": "emails[type eq \"work\"].value", "value": "b@example.com" }),
+            "emails",
+            &json!([{ "value": "b@example.com", "type": "work", "primary": true }]),
+        );
+        makes(
+            &json!({ "op": "add", "path": "emails[type eq \"home\"].value", "value": "h@example.com" }),
+            "emails",
+            &json!([
+                { "value": "a@example.com", "type": "work", "primary": true },
+                { "type": "home", "value": "h@example.com" },
+            ]),
+        );
+        makes(
+            &json!({ "op": "add", "path": "emails", "value": [{ "value": "n@example.com", "primary": true }] }),
+            "emails",
+            &json!([
+                { "value": "a@example.com", "type": "work", "primary": false },
+                { "value": "n@example.com", "primary": true },
+            ]),
+        );
+        makes(
+            &json!({ "op": "remove", "path": "emails[type eq \"work\"]" }),
+            "emails",
+            &Value::Null,
+        );
+        // what is not kept changes nothing
+        for path in [
+            "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User:department",
+            "title",
+            "roles",
+        ] {
+            let made = patched(
+                &USER_ATTRIBUTES,
+                user(),
+                &json!([{ "op": "add", "path": path, "value": "admin" }]),
+            );
+            assert_eq!(made.expect(path), user());
+        }
+    }
+
+    #[test]
+    fn what_no_operation_may_do_is_refused_by_its_type() {
+        for (operation, kind) in [
+            (json!({ "op": "move", "path": "active" }), "invalidSyntax"),
+            (json!({ "op": "remove" }), "noTarget"),
+            (json!({ "op": "replace", "value": 1 }), "invalidValue"),
+            (json!({ "op": "remove", "path": "userName" }), "mutability"),
+            (
+                json!({ "op": "replace", "path": "id", "value": "x" }),
+                "mutability",
+            ),
+            (
+                json!({ "op": "add", "path": "groups", "value": [] }),
+                "mutability",
+            ),
+            (
+                json!({ "op": "add", "path": "platformRole", "value": "admin" }),
+                "invalidPath",
+            ),
+            (
+                json!({ "op": "add", "path": "name.x", "value": "a" }),
+                "invalidPath",
+            ),
+            (
+                json!({ "op": "add", "path": "emails[type eq", "value": "a" }),
+                "invalidPath",
+            ),
+            (
+                json!({ "op": "add", "path": "emails[type]", "value": "a" }),
+                "invalidFilter",
+            ),
+            (
+                json!({ "op": "replace", "path": "emails[type eq \"home\"].value", "value": "a" }),
+                "noTarget",
+            ),
+            (
+                json!({ "op": "replace", "path": "active", "value": "perhaps" }),
+                "invalidValue",
+            ),
+            (
+                json!({ "op": "replace", "path": "userName", "value": "" }),
+                "invalidValue",
+            ),
+            (
+                json!({ "op": "replace", "path": "userName", "value": "a\u{0}b" }),
+                "invalidValue",
+            ),
+        ] {
+            let text = operation.to_string();
+            assert_eq!(
+                patched(&USER_ATTRIBUTES, user(), &json!([operation])),
+                Err(kind.to_owned()),
+                "{text}"
+            );
+        }
+        assert_eq!(
+            patched(&USER_ATTRIBUTES, user(), &json!([])),
+            Err("invalidSyntax".to_owned())
+        );
+    }
+
+    #[test]
+    fn members_come_and_go_as_each_provider_says_it() {
+        let group = json!({ "displayName": "g", "members": [{ "value": "1" }, { "value": "2" }] });
+        let members = |operation: Value| {
+            let text = operation.to_string();
+            let made = patched(&GROUP_ATTRIBUTES, group.clone(), &json!([operation])).expect(&text);
+            let found = made["members"].as_array().cloned().unwrap_or_default();
+            found
+                .iter()
+                .map(|one| one["value"].as_str().unwrap_or_default().to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            members(
+                json!({ "op": "add", "path": "members", "value": [{ "value": "3" }, { "value": "1" }] })
+            ),
+            ["1", "2", "3"]
+        );
+        assert_eq!(
+            members(json!({ "op": "remove", "path": "members[value eq \"1\"]" })),
+            ["2"]
+        );
+        assert_eq!(
+            members(json!({ "op": "Remove", "path": "members", "value": [{ "value": "1" }] })),
+            ["2"]
+        );
+        assert_eq!(
+            members(json!({ "op": "remove", "path": "members" })),
+            [""; 0]
+        );
+        assert_eq!(
+            members(json!({ "op": "replace", "path": "members", "value": [{ "value": "9" }] })),
+            ["9"]
+        );
+    }
+}

@@ -1,0 +1,286 @@
+//! The events that webhooks take, and the body of each: the public part of what the ledger's log says.
+use gpuaas_common::{Error, Result};
+use gpuaas_proto::gpuaas::allocation::v1::{AllocationFailure, AllocationState, PowerState};
+use gpuaas_proto::gpuaas::events::v1 as pb;
+use gpuaas_proto::gpuaas::internal::events::v1::Event;
+use prost_reflect::DynamicMessage;
+use prost_types::value::Kind;
+use prost_types::{Struct, Timestamp, Value};
+
+use crate::transcode::write::{Defaults, write_message};
+
+/// The type of a ping.
+pub const PING: &str = "webhook.ping";
+
+/// A type with what it means.
+#[derive(Clone, Copy, Debug)]
+pub struct EventType {
+    /// For example "allocation.active".
+    pub name: &'static str,
+    /// A sentence.
+    pub meaning: &'static str,
+}
+
+macro_rules! event_types {
+    ($($name:literal: $meaning:literal,)*) => {
+        &[$(EventType { name: $name, meaning: $meaning }),*]
+    };
+}
+
+/// The types that a webhook may name: all that the ledger emits of allocations.
+pub const EVENT_TYPES: &[EventType] = event_types! {
+    "allocation.requested": "It is queued.",
+    "allocation.reserved": "Its slots are reserved.",
+    "allocation.provisioning": "Its VM is being made.",
+    "allocation.active": "It is ready, and billing begins.",
+    "allocation.releasing": "Its release was accepted, and billing ends.",
+    "allocation.released": "Its disks are proven empty.",
+    "allocation.failed": "It has failed.",
+    "allocation.stopping": "Its VM is being shut down.",
+    "allocation.stopped": "Its VM is off.",
+    "allocation.starting": "Its VM is being started.",
+    "allocation.running": "Its VM runs again.",
+    "allocation.rebooting": "Its VM is being rebooted.",
+    "allocation.updated": "Its name, protection or time of release was changed.",
+    "allocation.host_lost": "Its host does not answer, or was installed anew.",
+    "allocation.host_found": "Its host answers again.",
+    "allocation.device_drift": "The devices of its host are not as they were approved.",
+    "allocation.device_drift_ended": "The devices of its host are as they were approved again.",
+    "allocation.stopped_by_operator": "An operator stops it, with a reason.",
+    "allocation.released_by_operator": "An operator releases it, with a reason.",
+};
+
+/// Types that a caller names, sorted; empty for all.
+///
+/// # Errors
+/// `FIELD_INVALID` naming the type that there is not.
+pub fn parse_types(given: &[String]) -> Result<Vec<String>> {
+    if given.iter().any(|one| one == "*") {
+        return if given.len() == 1 {
+            Ok(Vec::new())
+        } else {
+            Err(Error::invalid(
+                "event_types",
+                "must be \"*\" alone, or types",
+            ))
+        };
+    }
+    for (index, one) in given.iter().enumerate() {
+        if !EVENT_TYPES.iter().any(|known| known.name == one) {
+            return Err(Error::invalid(
+                format!("event_types[{index}]"),
+                "must be a type of the event reference, for example \"allocation.active\"",
+            ));
+        }
+    }
+    let mut types = given.to_vec();
+    types.sort();
+    types.dedup();
+    Ok(types)
+}
+
+/// The body of an event of the log; `None` for one that concerns no webhook. Claims, slots and devices are the platform's own.
+pub fn body(event: &Event) -> Option<String> {
+    if !EVENT_TYPES.iter().any(|known| known.name == event.r#type) {
+        return None;
+    }
+    let empty = Struct::default();
+    let data = event.data.as_ref().unwrap_or(&empty);
+    let field = |name: &str| data.fields.get(name).and_then(|value| value.kind.as_ref());
+    let text = |name: &str| match field(name) {
+        Some(Kind::StringValue(text)) => text.clone(),
+        _ => String::new(),
+    };
+    let time = |name: &str| proto_time(&text(name));
+    let state = format!("ALLOCATION_STATE_{}", text("state").to_ascii_uppercase());
+    let power = format!("POWER_STATE_{}", text("power").to_ascii_uppercase());
+    let message = pb::AllocationEvent {
+        r#type: event.r#type.clone(),
+        timestamp: event.time,
+        data: Some(pb::AllocationEventData {
+            allocation_id: event.aggregate_id.clone(),
+            project_id: event.project_id.clone(),
+            revision: event.revision,
+            name: text("name"),
+            display_name: text("display_name"),
+            state: AllocationState::from_str_name(&state)
+                .unwrap_or_default()
+                .into(),
+            power: PowerState::from_str_name(&power).unwrap_or_default().into(),
+            region_code: text("region_code"),
+            sku: text("sku"),
+            gpu_count: match field("gpu_count") {
+                Some(Kind::NumberValue(count)) => *count as u32,
+                _ => 0,
+            },
+            failure: match field("failure") {
+                Some(Kind::StructValue(fields)) => Some(failure(fields)),
+                _ => None,
+            },
+            host_lost_time: time("host_lost_since"),
+            device_drift_time: time("device_drift_since"),
+            billed_until_time: time("billed_until"),
+            termination_protection: matches!(
+                field("termination_protection"),
+                Some(Kind::BoolValue(true))
+            ),
+            auto_release_time: time("auto_release_at"),
+            operator_action: text("operator_action"),
+            operator_reason: text("operator_reason"),
+        }),
+    };
+    Some(written(&message, "gpuaas.events.v1.AllocationEvent"))
+}
+
+/// The body of a ping.
+pub fn ping(webhook: &str, now: Timestamp) -> String {
+    let message = pb::PingEvent {
+        r#type: PING.to_owned(),
+        timestamp: Some(now),
+        data: Some(pb::PingEventData {
+            webhook_id: webhook.to_owned(),
+        }),
+    };
+    written(&message, "gpuaas.events.v1.PingEvent")
+}
+
+fn failure(fields: &Struct) -> AllocationFailure {
+    let text = |name: &str| match fields.fields.get(name) {
+        Some(Value {
+            kind: Some(Kind::StringValue(text)),
+        }) => text.clone(),
+        _ => String::new(),
+    };
+    AllocationFailure {
+        reason: text("reason"),
+        message: text("message"),
+        advice: text("advice"),
+        step: text("step"),
+    }
+}
+
+fn proto_time(text: &str) -> Option<Timestamp> {
+    let at: jiff::Timestamp = text.parse().ok()?;
+    Some(gpuaas_common::time::proto_time(at))
+}
+
+/// As the API writes messages.
+fn written(message: &impl prost::Message, name: &str) -> String {
+    let descriptor = gpuaas_proto::pool()
+        .get_message_by_name(name)
+        .expect("a message of the contract");
+    let mut dynamic = DynamicMessage::new(descriptor);
+    dynamic
+        .transcode_from(message)
+        .expect("the message of this name");
+    write_message(&dynamic, Defaults::Write).to_text()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn word(name: &str, prefix: &str) -> String {
+        let word = name.trim_start_matches(prefix).to_ascii_lowercase();
+        format!("allocation.{word}")
+    }
+
+    /// The ledger names events by the states that they lead to.
+    #[test]
+    fn every_state_of_an_allocation_has_its_event_type() {
+        let states = (1..).map_while(|number| AllocationState::try_from(number).ok());
+        let states = states.map(|one| word(one.as_str_name(), "ALLOCATION_STATE_"));
+        let powers = (1..).map_while(|number| PowerState::try_from(number).ok());
+        let powers = powers.map(|one| word(one.as_str_name(), "POWER_STATE_"));
+        let mut seen = 0;
+        for name in states.chain(powers) {
+            assert!(EVENT_TYPES.iter().any(|known| known.name == name), "{name}");
+            seen += 1;
+        }
+        assert_eq!(seen, 12);
+    }
+
+    #[test]
+    fn types_are_known_ones_or_all() {
+        let parse = |given: &[&str]| {
+            parse_types(
+                &given
+                    .iter()
+                    .map(|one| (*one).to_owned())
+                    .collect::<Vec<_>>(),
+            )
+        };
+        assert_eq!(parse(&[]).expect("all"), Vec::<String>::new());
+        assert_eq!(parse(&["*"]).expect("all"), Vec::<String>::new());
+        let two = parse(&[
+            "allocation.failed",
+            "allocation.active",
+            "allocation.failed",
+        ]);
+        assert_eq!(
+            two.expect("two"),
+            ["allocation.active", "allocation.failed"]
+        );
+        for bad in [
+            &["*", "allocation.active"][..],
+            &["allocation.x"],
+            &["slot.available"],
+            &[PING],
+            &[""],
+        ] {
+            assert!(parse(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    /// H-14: claims name nodes and slots, drift names devices.
+    #[test]
+    fn a_body_has_no_detail_of_hosts() {
+        let string = |text: &str| Value {
+            kind: Some(Kind::StringValue(text.to_owned())),
+        };
+        let claim = Struct {
+            fields: [("node_id".to_owned(), string("node-secret"))].into(),
+        };
+        let claims = Value {
+            kind: Some(Kind::ListValue(prost_types::ListValue {
+                values: vec![Value {
+                    kind: Some(Kind::StructValue(claim)),
+                }],
+            })),
+        };
+        let event = Event {
+            r#type: "allocation.active".to_owned(),
+            aggregate_id: "a".to_owned(),
+            revision: 3,
+            time: proto_time("2026-01-02T03:04:05Z"),
+            data: Some(Struct {
+                fields: [
+                    ("claims".to_owned(), claims),
+                    ("device_drift".to_owned(), string("0000:17:00.0")),
+                    ("state".to_owned(), string("active")),
+                    ("power".to_owned(), string("running")),
+                    ("billed_until".to_owned(), string("2026-01-02T03:04:05Z")),
+                ]
+                .into(),
+            }),
+            ..Event::default()
+        };
+        let body = body(&event).expect("for webhooks");
+        let read: serde_json::Value = serde_json::from_str(&body).expect("JSON");
+        assert_eq!(read["type"], "allocation.active");
+        assert_eq!(read["timestamp"], "2026-01-02T03:04:05Z");
+        assert_eq!(read["data"]["state"], "active");
+        assert_eq!(read["data"]["power"], "running");
+        assert_eq!(read["data"]["revision"], "3");
+        assert_eq!(read["data"]["billed_until_time"], "2026-01-02T03:04:05Z");
+        assert!(
+            !body.contains("node-secret") && !body.contains("0000:17"),
+            "{body}"
+        );
+        let slot = Event {
+            r#type: "slot.available".to_owned(),
+            ..event
+        };
+        assert_eq!(super::body(&slot), None);
+    }
+}

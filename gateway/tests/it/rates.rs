@@ -1,0 +1,200 @@
+//! Rates of requests: counted by all gateways together in a real Redis, and by each alone while it is away.
+use std::time::Duration;
+
+use gpuaas_dev::redis::TestRedis;
+use reqwest::{Method, Response};
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::world::{World, answer, detail, reason};
+
+async fn redis() -> TestRedis {
+    tokio::task::spawn_blocking(TestRedis::start)
+        .await
+        .expect("redis")
+}
+
+/// A gateway that counts changes and launches in small numbers.
+async fn world(redis: &TestRedis) -> World {
+    World::build_on(4, &[], Some(redis.url()), |config, _| {
+        config.rates.read_per_principal = 0;
+        config.rates.read_per_project = 0;
+        config.rates.write_per_principal = 5;
+        config.rates.write_per_project = 0;
+        config.rates.launch_per_principal = 100;
+        config.rates.launch_per_project = 2;
+        config.rates.read_per_organisation = 0;
+        config.rates.write_per_organisation = 0;
+        config.rates.launch_per_organisation = 0;
+    })
+    .await
+}
+
+/// A change that finds nothing to change.
+async fn change_at(world: &World, base: &str, subject: &str) -> Response {
+    let request = world
+        .http
+        .delete(format!("{base}/api/v1/ssh-keys/{}", Uuid::new_v4()))
+        .bearer_auth(world.token(subject))
+        .header("x-idempotency-key", Uuid::new_v4().to_string());
+    request.send().await.expect("answer")
+}
+
+fn header(response: &Response, name: &str) -> String {
+    let value = response.headers().get(name);
+    value
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default()
+        .to_owned()
+}
+
+async fn local(world: &World) -> String {
+    let text = world.http.get(format!("{}/metrics", world.metrics));
+    let text = text
+        .send()
+        .await
+        .expect("metrics")
+        .text()
+        .await
+        .expect("text");
+    let line = text
+        .lines()
+        .find(|line| line.starts_with("edge_rates_local_count"));
+    line.and_then(|line| line.rsplit(' ').next())
+        .unwrap_or_default()
+        .to_owned()
+}
+
+#[tokio::test]
+async fn gateways_count_together_and_say_what_is_left() {
+    let redis = redis().await;
+    let world = world(&redis).await;
+    let (_second, other) = world.another_gateway();
+    world.until_answers(&other).await;
+    for left in (0..5).rev() {
+        let base = if left % 2 == 0 { &other } else { &world.base };
+        let response = change_at(&world, base, "demo").await;
+        assert_eq!(response.status(), 404);
+        let limit = header(&response, "ratelimit");
+        assert!(
+            limit.starts_with(&format!("\"write_per_principal\";r={left};t=")),
+            "{limit}"
+        );
+        assert_eq!(
+            header(&response, "ratelimit-policy"),
+            "\"write_per_principal\";q=5;w=60"
+        );
+    }
+    for base in [&world.base, &other] {
+        let response = change_at(&world, base, "demo").await;
+        let wait: u64 = header(&response, "retry-after").parse().expect("seconds");
+        assert!((1..=12).contains(&wait), "{wait}");
+        assert!(header(&response, "ratelimit").contains(";r=0;"));
+        let (status, body) = answer(response).await;
+        assert_eq!((status, reason(&body)), (429, "RATE_LIMITED"), "{body}");
+        assert_eq!(
+            detail(&body, "ErrorInfo")["metadata"]["limit"],
+            "write_per_principal"
+        );
+        assert_eq!(
+            detail(&body, "RetryInfo")["retry_delay"],
+            format!("{wait}s")
+        );
+    }
+    // another principal, and another class
+    assert_eq!(change_at(&world, &other, "admin").await.status(), 404);
+    let (status, _) = world
+        .call(Method::GET, "/api/v1/organisations", "demo")
+        .await;
+    assert_eq!(status, 200);
+    assert_eq!(local(&world).await, "0");
+
+    // P8: without Redis each gateway counts for itself, from the beginning; nobody is refused for that
+    let redis = tokio::task::spawn_blocking(move || {
+        redis.server().stop();
+        redis
+    })
+    .await
+    .expect("stopped");
+    let response = change_at(&world, &world.base, "demo").await;
+    assert_eq!(response.status(), 404);
+    assert_eq!(local(&world).await, "1");
+
+    // and with the others again when it is back, which gave the script away
+    let redis = tokio::task::spawn_blocking(move || {
+        redis.server().start().expect("starts again");
+        redis
+    })
+    .await
+    .expect("started");
+    let back = async {
+        while local(&world).await != "0" {
+            change_at(&world, &world.base, "admin").await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), back)
+        .await
+        .expect("counts with the others");
+    drop(redis);
+}
+
+#[tokio::test]
+async fn launches_of_a_project_are_counted_one_by_one_and_its_own_alone() {
+    let redis = redis().await;
+    let world = world(&redis).await;
+    let one = |name: &str| json!({ "name": name, "region_code": "r", "sku": "s", "gpu_count": 1, "image": "i", "ssh_public_keys": ["k"] });
+    let launch = async |body: serde_json::Value| {
+        let request = world
+            .http
+            .post(world.url("/api/v1/allocations:batchCreate"))
+            .bearer_auth(world.token("demo"))
+            .header("x-idempotency-key", Uuid::new_v4().to_string())
+            .json(&body);
+        answer(request.send().await.expect("answer")).await
+    };
+    let project = world.seeded.project_id;
+    // two of one request are two
+    let both = json!({ "project_id": project, "allocations": [one("a"), one("b")] });
+    let (status, body) = launch(both).await;
+    assert_ne!(status, 429, "{body}");
+    let third = json!({ "project_id": project, "allocations": [one("c")] });
+    let (status, body) = launch(third.clone()).await;
+    assert_eq!((status, reason(&body)), (429, "RATE_LIMITED"), "{body}");
+    assert_eq!(
+        detail(&body, "ErrorInfo")["metadata"]["limit"],
+        "launch_per_project"
+    );
+    // what names a project that is not the caller's takes nothing from it
+    let foreign = Uuid::now_v7();
+    for _ in 0..5 {
+        let asked = json!({ "project_id": foreign, "allocations": [one("d")] });
+        let (status, body) = launch(asked).await;
+        assert_ne!(status, 429, "{body}");
+    }
+}
+
+/// Two principals of one organisation, none of whom names it.
+#[tokio::test]
+async fn who_belongs_to_one_organisation_counts_for_it() {
+    let world = World::start_with(|config, _| config.rates.write_per_organisation = 3).await;
+    for subject in ["demo", "admin", "demo"] {
+        let response = change_at(&world, &world.base, subject).await;
+        assert_eq!(response.status(), 404);
+        let policy = header(&response, "ratelimit-policy");
+        assert!(
+            policy.contains("\"write_per_organisation\";q=3;w=60"),
+            "{policy}"
+        );
+    }
+    for subject in ["admin", "demo"] {
+        let response = change_at(&world, &world.base, subject).await;
+        assert!(!header(&response, "retry-after").is_empty());
+        let (status, body) = answer(response).await;
+        assert_eq!((status, reason(&body)), (429, "RATE_LIMITED"), "{body}");
+        let limit = &detail(&body, "ErrorInfo")["metadata"]["limit"];
+        assert_eq!(limit, "write_per_organisation");
+        let message = body["error"]["message"].as_str().expect("text");
+        assert!(message.contains("of your organisation"), "{message}");
+    }
+}

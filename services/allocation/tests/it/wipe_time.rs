@@ -1,0 +1,111 @@
+//! A wipe is given the time that its disk needs, and a host's clock is no fault of a disk.
+
+use gpuaas_placement::model::SlotStatus;
+use gpuaas_proto::gpuaas::agent::v1::FailureClass;
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use uuid::Uuid;
+
+use crate::expect::assert_released;
+use crate::world::World;
+
+/// As if all that is under way for an allocation or slot had begun three hours ago.
+async fn three_hours_later(world: &World, subject: Uuid) {
+    for sql in [
+        "UPDATE placement.workflow_steps SET started_at = started_at - interval '3 hours' WHERE workflow_id IN
+             (SELECT id FROM placement.workflows WHERE state = 'running' AND $1 IN (allocation_id, slot_id))",
+        "UPDATE placement.workflows SET deadline_at = clock_timestamp() - interval '2 hours'
+          WHERE state = 'running' AND $1 IN (allocation_id, slot_id)",
+    ] {
+        let moved = sqlx::query(sql).bind(subject).execute(&world.owner).await;
+        assert!(moved.expect("moved").rows_affected() > 0);
+    }
+}
+
+async fn budget(world: &World, subject: Uuid, kind: &str) -> i64 {
+    sqlx::query_scalar(
+        "SELECT (payload ->> 'budget_seconds')::bigint FROM node_tasks
+          WHERE $1 IN (allocation_id, slot_id) AND type = $2",
+    )
+    .bind(subject)
+    .bind(kind)
+    .fetch_one(&world.pool)
+    .await
+    .expect("one task")
+}
+
+const WIPING: &str = "SELECT EXISTS (SELECT FROM node_tasks WHERE $1 IN (allocation_id, slot_id) AND state = 'running'
+                                        AND type IN ('slice.vm_release', 'slice.slot_repair'))";
+
+#[tokio::test]
+async fn p2_a_wipe_that_takes_hours_is_waited_for_and_the_slot_is_not_withheld() {
+    let world = World::start().await;
+    let runner = world.runner(World::config());
+    let id = world.reserve("web").await;
+    world.until_state(id, "active").await;
+    world.until_idle(id).await;
+    world
+        .host
+        .script(|script| script.stay = Some(("release", "wipe")));
+    world.release(id).await;
+    world.until("at the host", WIPING, id).await;
+    // a replica of the service takes it over, hours later
+    runner.stop().await;
+    three_hours_later(&world, id).await;
+    let runner = world.runner(World::config());
+    world.host.script(|script| script.stay = None);
+    world.until_state(id, "released").await;
+    world.until_idle(id).await;
+    assert_released(&world, id, "after hours").await;
+    assert!(budget(&world, id, "slice.vm_release").await > 5 * 3600);
+
+    // the same for a repair, whose later steps have their own time
+    let next = world.reserve("next").await;
+    world.until_state(next, "active").await;
+    world.until_idle(next).await;
+    world.host.script(|script| {
+        let reason = ErrorReason::WipeNotProven;
+        script.fail = Some(("release", "verify_wipe", reason, FailureClass::Device));
+        script.stay = Some(("repair_slot", "wipe"));
+    });
+    world.release(next).await;
+    world.until_state(next, "released").await;
+    world.until_idle(next).await;
+    world.host.script(|script| script.fail = None);
+    let slot = world.slot_of(next).await.id;
+    world.repair(slot).await;
+    world.until("at the host", WIPING, slot).await;
+    runner.stop().await;
+    three_hours_later(&world, slot).await;
+    let runner = world.runner(World::config());
+    world.host.script(|script| script.stay = None);
+    world.until_idle(slot).await;
+    assert_eq!(world.slot_of(next).await.status, SlotStatus::Available);
+    runner.stop().await;
+}
+
+/// More often than a release is tried for any other reason.
+const FOUR_TIMES: &str =
+    "SELECT count(*) >= 4 FROM node_tasks WHERE $1 IN (allocation_id, slot_id) AND state = 'failed'
+         AND output -> 'failure' ->> 'reason' = 'HOST_CLOCK_SKEWED'";
+
+#[tokio::test]
+async fn p2_a_wrong_clock_of_a_host_is_waited_for_and_withholds_no_disk() {
+    let world = World::start().await;
+    let runner = world.runner(World::config());
+    let id = world.reserve("web").await;
+    world.until_state(id, "active").await;
+    world.until_idle(id).await;
+    let reason = ErrorReason::HostClockSkewed;
+    world.host.script(|script| {
+        script.fail = Some(("release", "verify_wipe", reason, FailureClass::Host));
+    });
+    world.release(id).await;
+    world.until("tried four times", FOUR_TIMES, id).await;
+    assert_ne!(world.slot_of(id).await.status, SlotStatus::CleanupBlocked);
+    // somebody sets the clock
+    world.host.script(|script| script.fail = None);
+    world.until_state(id, "released").await;
+    world.until_idle(id).await;
+    assert_eq!(world.slot_of(id).await.status, SlotStatus::Available);
+    runner.stop().await;
+}

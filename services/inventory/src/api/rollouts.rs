@@ -1,0 +1,570 @@
+//! Rollouts of the agent, as operators shape them.
+use gpuaas_common::error::{Error, Result};
+use gpuaas_common::value::Digest;
+use gpuaas_common::{audit, etag, id, page};
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use gpuaas_proto::gpuaas::inventory::v1 as api;
+use gpuaas_proto::gpuaas::inventory::v1::agent_rollout_admin_service_server::AgentRolloutAdminService;
+use prost::Message;
+use serde_json::json;
+use sqlx::PgConnection;
+use tonic::{Code, Request, Response, Status};
+use uuid::Uuid;
+
+use super::{Mutation, Rollouts, text, wire};
+use crate::domain::rollout::waves;
+use crate::store::rollouts::{self, NewNode, NewRollout, RolloutNodeRow, RolloutRow};
+
+/// Longest version of an agent that a rollout names.
+const MAX_VERSION: usize = 64;
+/// Largest package of an agent.
+const MAX_PACKAGE: i64 = 1 << 30;
+const MAX_NODES: usize = 10_000;
+const DEFAULT_PARALLEL: u32 = 10;
+const MAX_PARALLEL: u32 = 500;
+const DEFAULT_TIMEOUT: u32 = 900;
+
+#[tonic::async_trait]
+impl AgentRolloutAdminService for Rollouts {
+    async fn create_agent_rollout(
+        &self,
+        request: Request<api::CreateAgentRolloutRequest>,
+    ) -> Result<Response<api::AgentRollout>, Status> {
+        let id = self.create(&request).await?;
+        Ok(Response::new(self.get(id).await?))
+    }
+
+    async fn list_agent_rollouts(
+        &self,
+        request: Request<api::ListAgentRolloutsRequest>,
+    ) -> Result<Response<api::ListAgentRolloutsResponse>, Status> {
+        Ok(Response::new(self.list(request.get_ref()).await?))
+    }
+
+    async fn get_agent_rollout(
+        &self,
+        request: Request<api::GetAgentRolloutRequest>,
+    ) -> Result<Response<api::AgentRollout>, Status> {
+        let id = id::parse("rollout_id", &request.get_ref().rollout_id)?;
+        Ok(Response::new(self.get(id).await?))
+    }
+
+    async fn pause_agent_rollout(
+        &self,
+        request: Request<api::PauseAgentRolloutRequest>,
+    ) -> Result<Response<api::AgentRollout>, Status> {
+        let wish = request.get_ref();
+        let about = (
+            wish.rollout_id.as_str(),
+            wish.etag.as_str(),
+            wish.reason.as_str(),
+        );
+        let id = self.change(&request, about, Change::Pause).await?;
+        Ok(Response::new(self.get(id).await?))
+    }
+
+    async fn resume_agent_rollout(
+        &self,
+        request: Request<api::ResumeAgentRolloutRequest>,
+    ) -> Result<Response<api::AgentRollout>, Status> {
+        let wish = request.get_ref();
+        let about = (
+            wish.rollout_id.as_str(),
+            wish.etag.as_str(),
+            wish.reason.as_str(),
+        );
+        let retry = Change::Resume(wish.retry_failed);
+        let id = self.change(&request, about, retry).await?;
+        Ok(Response::new(self.get(id).await?))
+    }
+
+    async fn abort_agent_rollout(
+        &self,
+        request: Request<api::AbortAgentRolloutRequest>,
+    ) -> Result<Response<api::AgentRollout>, Status> {
+        let wish = request.get_ref();
+        let about = (
+            wish.rollout_id.as_str(),
+            wish.etag.as_str(),
+            wish.reason.as_str(),
+        );
+        let id = self.change(&request, about, Change::Abort).await?;
+        Ok(Response::new(self.get(id).await?))
+    }
+
+    async fn rollback_agent_rollout(
+        &self,
+        request: Request<api::RollbackAgentRolloutRequest>,
+    ) -> Result<Response<api::AgentRollout>, Status> {
+        let id = self.roll_back(&request).await?;
+        Ok(Response::new(self.get(id).await?))
+    }
+}
+
+/// What an operator makes of a rollout.
+#[derive(Debug, Clone, Copy)]
+enum Change {
+    Pause,
+    /// With another turn for failed nodes, or without.
+    Resume(bool),
+    Abort,
+}
+
+impl Change {
+    /// Method, action in the audit trail, states that it is possible in, and the state afterwards.
+    fn rule(
+        self,
+    ) -> (
+        &'static str,
+        &'static str,
+        &'static [&'static str],
+        &'static str,
+    ) {
+        match self {
+            Self::Pause => (
+                "PauseAgentRollout",
+                "agent_rollout.pause",
+                &["running"],
+                "paused",
+            ),
+            Self::Resume(_) => (
+                "ResumeAgentRollout",
+                "agent_rollout.resume",
+                &["paused"],
+                "running",
+            ),
+            Self::Abort => (
+                "AbortAgentRollout",
+                "agent_rollout.abort",
+                &["running", "paused"],
+                "aborted",
+            ),
+        }
+    }
+}
+
+impl Rollouts {
+    async fn create(&self, request: &Request<api::CreateAgentRolloutRequest>) -> Result<Uuid> {
+        let mutation = Mutation::of(request, "CreateAgentRollout")?;
+        let wish = request.get_ref();
+        let package = Package::of(wish)?;
+        let limits = Limits::of(wish)?;
+        audit::check_reason(&wish.reason)?;
+        if wish.node_ids.len() > MAX_NODES {
+            return Err(Error::invalid(
+                "node_ids",
+                format!("must be at most {MAX_NODES}"),
+            ));
+        }
+        let node_ids = id::parse_all("node_ids", &wish.node_ids)?;
+        let first = match wish.first_node_id.as_str() {
+            "" => None,
+            text => Some(id::parse("first_node_id", text)?),
+        };
+        let rollout_id = self.0.ids.next();
+        let mut tx = self.0.pool.begin().await?;
+        if let Some(earlier) = mutation.earlier(&mut tx).await? {
+            return earlier.parse().map_err(Error::internal);
+        }
+        let key = rollout_id.to_string();
+        let detail = json!({
+            "version": wish.version, "digest": wish.digest, "node_ids": wish.node_ids, "first_node_id": wish.first_node_id,
+            "max_failures": wish.max_failures, "reason": wish.reason,
+        });
+        mutation
+            .record(
+                &mut tx,
+                &key,
+                "agent_rollout.create",
+                ("agent_rollout", &key),
+                detail,
+            )
+            .await?;
+        none_live(&mut tx).await?;
+        let planned = rollouts::candidates(&mut tx, &node_ids).await?;
+        if let Some(absent) = node_ids
+            .iter()
+            .find(|id| !planned.iter().any(|node| node.id == **id))
+        {
+            return Err(Error::invalid(
+                "node_ids",
+                format!("must be enrolled nodes in service, and {absent} is none"),
+            ));
+        }
+        if first.is_some_and(|first| !planned.iter().any(|node| node.id == first)) {
+            return Err(Error::invalid(
+                "first_node_id",
+                "must be one of the nodes of the rollout",
+            ));
+        }
+        let nodes: Vec<NewNode> = waves(&planned, first)
+            .into_iter()
+            .map(|(id, wave)| NewNode {
+                id,
+                wave,
+                version: wish.version.clone(),
+            })
+            .collect();
+        if nodes.is_empty() {
+            return Err(conflict("No enrolled node is in service.", "no_nodes"));
+        }
+        let new = NewRollout {
+            id: rollout_id,
+            version: package.version,
+            digest: package.digest,
+            size_bytes: package.size_bytes,
+            rollback_of: None,
+            max_failures: limits.max_failures,
+            max_parallel: limits.max_parallel,
+            node_timeout_seconds: limits.node_timeout_seconds,
+            principal: &mutation.caller.principal,
+            reason: &wish.reason,
+        };
+        rollouts::insert(&mut tx, &new, &nodes).await?;
+        tx.commit().await?;
+        tracing::info!(%rollout_id, version = wish.version, nodes = nodes.len(), "begin rollout of agent");
+        Ok(rollout_id)
+    }
+
+    async fn change<T: Message>(
+        &self,
+        request: &Request<T>,
+        (rollout_id, given, reason): (&str, &str, &str),
+        change: Change,
+    ) -> Result<Uuid> {
+        let (method, action, from, to) = change.rule();
+        let mutation = Mutation::of(request, method)?;
+        let rollout_id = id::parse("rollout_id", rollout_id)?;
+        audit::check_reason(reason)?;
+        let mut tx = self.0.pool.begin().await?;
+        if mutation.earlier(&mut tx).await?.is_some() {
+            return Ok(rollout_id);
+        }
+        let row = lock(&mut tx, rollout_id, given).await?;
+        if !from.contains(&row.state.as_str()) {
+            return Err(conflict(
+                &format!("The rollout is {}.", row.state),
+                &row.state,
+            ));
+        }
+        let key = rollout_id.to_string();
+        let retry = matches!(change, Change::Resume(true));
+        let detail = json!({ "reason": reason, "retry_failed": retry });
+        mutation
+            .record(&mut tx, &key, action, ("agent_rollout", &key), detail)
+            .await?;
+        if let Change::Resume(retry) = change {
+            rollouts::accept_failures(&mut tx, rollout_id, retry).await?;
+        }
+        rollouts::set_state(&mut tx, rollout_id, to, reason).await?;
+        tx.commit().await?;
+        tracing::info!(%rollout_id, state = to, "change rollout of agent");
+        Ok(rollout_id)
+    }
+
+    async fn roll_back(&self, request: &Request<api::RollbackAgentRolloutRequest>) -> Result<Uuid> {
+        let mutation = Mutation::of(request, "RollbackAgentRollout")?;
+        let wish = request.get_ref();
+        let earlier_id = id::parse("rollout_id", &wish.rollout_id)?;
+        audit::check_reason(&wish.reason)?;
+        let rollout_id = self.0.ids.next();
+        let mut tx = self.0.pool.begin().await?;
+        if let Some(earlier) = mutation.earlier(&mut tx).await? {
+            return earlier.parse().map_err(Error::internal);
+        }
+        let row = lock(&mut tx, earlier_id, &wish.etag).await?;
+        if row.rollback_of.is_some() {
+            return Err(conflict(
+                "A rollback has no version before; begin a rollout of the version that the nodes shall have.",
+                "rollback",
+            ));
+        }
+        if row.updating > 0 {
+            let text = format!(
+                "{} nodes are being updated. Pause the rollout, and roll back when they have ended.",
+                row.updating
+            );
+            return Err(conflict(&text, "updating"));
+        }
+        let nodes = before(rollouts::nodes(&mut tx, earlier_id, false).await?);
+        if nodes.is_empty() {
+            return Err(conflict(
+                "The rollout has changed no node.",
+                "nothing_to_roll_back",
+            ));
+        }
+        let key = rollout_id.to_string();
+        let detail =
+            json!({ "rollback_of": earlier_id, "nodes": nodes.len(), "reason": wish.reason });
+        mutation
+            .record(
+                &mut tx,
+                &key,
+                "agent_rollout.rollback",
+                ("agent_rollout", &key),
+                detail,
+            )
+            .await?;
+        if row.end_time.is_none() {
+            let reason = format!("Rolled back by {rollout_id}.");
+            rollouts::set_state(&mut tx, earlier_id, "aborted", &reason).await?;
+        }
+        none_live(&mut tx).await?;
+        let new = NewRollout {
+            id: rollout_id,
+            version: "",
+            digest: "",
+            size_bytes: 0,
+            rollback_of: Some(earlier_id),
+            max_failures: row.max_failures,
+            max_parallel: row.max_parallel,
+            node_timeout_seconds: row.node_timeout_seconds,
+            principal: &mutation.caller.principal,
+            reason: &wish.reason,
+        };
+        rollouts::insert(&mut tx, &new, &nodes).await?;
+        tx.commit().await?;
+        tracing::info!(%rollout_id, rollback_of = %earlier_id, nodes = nodes.len(), "roll agent back");
+        Ok(rollout_id)
+    }
+
+    async fn get(&self, id: Uuid) -> Result<api::AgentRollout> {
+        let mut tx = self.0.pool.begin().await?;
+        let row = rollouts::find(&mut tx, id, false)
+            .await?
+            .ok_or_else(|| absent(id))?;
+        let nodes = rollouts::nodes(&mut tx, id, false).await?;
+        Ok(wire_rollout(row, nodes))
+    }
+
+    async fn list(
+        &self,
+        request: &api::ListAgentRolloutsRequest,
+    ) -> Result<api::ListAgentRolloutsResponse> {
+        let size = page::page_size(request.page_size)?;
+        let query = ["agent_rollouts"];
+        let before: Option<Uuid> = page::decode(&request.page_token, &query)?;
+        let mut rows = rollouts::list(&self.0.pool, before, size + 1).await?;
+        let more = rows.len() as i64 > size;
+        rows.truncate(size as usize);
+        let next_page_token = match rows.last() {
+            Some(last) if more => page::encode(&last.id, &query),
+            _ => String::new(),
+        };
+        Ok(api::ListAgentRolloutsResponse {
+            rollouts: rows
+                .into_iter()
+                .map(|row| wire_rollout(row, Vec::new()))
+                .collect(),
+            next_page_token,
+        })
+    }
+}
+
+/// The nodes that a rollout has changed, each with its version before, in the order of their waves.
+fn before(nodes: Vec<RolloutNodeRow>) -> Vec<NewNode> {
+    let changed: Vec<RolloutNodeRow> = nodes
+        .into_iter()
+        .filter(|node| !node.from_version.is_empty() && node.agent_version == node.version)
+        .collect();
+    let mut numbers: Vec<i32> = changed.iter().map(|node| node.wave).collect();
+    numbers.dedup();
+    let number = |wave| {
+        let at = numbers.iter().position(|number| *number == wave);
+        i32::try_from(at.unwrap_or_default()).unwrap_or_default() + 1
+    };
+    changed
+        .iter()
+        .map(|node| NewNode {
+            id: node.node_id,
+            wave: number(node.wave),
+            version: node.from_version.clone(),
+        })
+        .collect()
+}
+
+/// The package of a request, checked.
+struct Package<'a> {
+    version: &'a str,
+    digest: &'a str,
+    size_bytes: i64,
+}
+
+impl<'a> Package<'a> {
+    fn of(wish: &'a api::CreateAgentRolloutRequest) -> Result<Self> {
+        text("version", &wish.version, MAX_VERSION)?;
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-+_".contains(&byte);
+        if !wish.version.bytes().all(plain) {
+            return Err(Error::invalid(
+                "version",
+                "must be letters, digits, dots, hyphens, plus signs and underscores",
+            ));
+        }
+        if wish.digest.is_empty() {
+            return Err(Error::required("digest"));
+        }
+        if wish.digest.parse::<Digest>().is_err() {
+            return Err(Error::invalid(
+                "digest",
+                format!("must be {}", Digest::RULE),
+            ));
+        }
+        if !(1..=MAX_PACKAGE).contains(&wish.size_bytes) {
+            return Err(Error::invalid(
+                "size_bytes",
+                format!("must be from 1 to {MAX_PACKAGE}"),
+            ));
+        }
+        Ok(Self {
+            version: &wish.version,
+            digest: &wish.digest,
+            size_bytes: wish.size_bytes,
+        })
+    }
+}
+
+/// The limits of a request, checked.
+struct Limits {
+    max_failures: i32,
+    max_parallel: i32,
+    node_timeout_seconds: i32,
+}
+
+impl Limits {
+    fn of(wish: &api::CreateAgentRolloutRequest) -> Result<Self> {
+        let max_failures = i32::try_from(wish.max_failures)
+            .map_err(|_| Error::invalid("max_failures", "must be at most 2147483647"))?;
+        let or = |given, default| if given == 0 { default } else { given };
+        let parallel = or(wish.max_parallel, DEFAULT_PARALLEL);
+        if parallel > MAX_PARALLEL {
+            return Err(Error::invalid(
+                "max_parallel",
+                format!("must be at most {MAX_PARALLEL}"),
+            ));
+        }
+        let timeout = or(wish.node_timeout_seconds, DEFAULT_TIMEOUT);
+        if !(60..=86_400).contains(&timeout) {
+            return Err(Error::invalid(
+                "node_timeout_seconds",
+                "must be from 60 to 86400",
+            ));
+        }
+        Ok(Self {
+            max_failures,
+            max_parallel: i32::try_from(parallel).map_err(Error::internal)?,
+            node_timeout_seconds: i32::try_from(timeout).map_err(Error::internal)?,
+        })
+    }
+}
+
+async fn lock(conn: &mut PgConnection, id: Uuid, given: &str) -> Result<RolloutRow> {
+    let row = rollouts::find(conn, id, true)
+        .await?
+        .ok_or_else(|| absent(id))?;
+    etag::check(given, &row.etag())?;
+    Ok(row)
+}
+
+async fn none_live(conn: &mut PgConnection) -> Result<()> {
+    if rollouts::live(conn).await? {
+        return Err(conflict(
+            "Another rollout of the agent is not ended. Wait for it, or abort it.",
+            "live",
+        ));
+    }
+    Ok(())
+}
+
+fn absent(id: Uuid) -> Error {
+    Error::new(
+        Code::NotFound,
+        ErrorReason::NotFound,
+        format!("There is no rollout {id} of the agent."),
+    )
+}
+
+fn conflict(text: &str, state: &str) -> Error {
+    Error::new(
+        Code::FailedPrecondition,
+        ErrorReason::StateConflict,
+        text.to_owned(),
+    )
+    .meta("state", state)
+}
+
+fn count(number: i64) -> u32 {
+    u32::try_from(number).unwrap_or_default()
+}
+
+fn wire_rollout(row: RolloutRow, nodes: Vec<RolloutNodeRow>) -> api::AgentRollout {
+    let etag = row.etag();
+    let state = match row.state.as_str() {
+        "running" => api::AgentRolloutState::Running,
+        "paused" => api::AgentRolloutState::Paused,
+        "completed" => api::AgentRolloutState::Completed,
+        _ => api::AgentRolloutState::Aborted,
+    };
+    let mut waves: Vec<api::AgentRolloutWave> = Vec::new();
+    for node in nodes {
+        let number = count(node.wave.into());
+        if waves.last().is_none_or(|last| last.number != number) {
+            waves.push(api::AgentRolloutWave {
+                number,
+                nodes: Vec::new(),
+            });
+        }
+        if let Some(wave) = waves.last_mut() {
+            wave.nodes.push(wire_node(node));
+        }
+    }
+    api::AgentRollout {
+        id: row.id.to_string(),
+        version: row.version,
+        digest: row.digest,
+        size_bytes: row.size_bytes,
+        state: state.into(),
+        state_reason: row.state_reason,
+        rollback_of: row.rollback_of.map(|id| id.to_string()).unwrap_or_default(),
+        max_failures: count(row.max_failures.into()),
+        max_parallel: count(row.max_parallel.into()),
+        node_timeout_seconds: count(row.node_timeout_seconds.into()),
+        current_wave: count(row.current_wave.into()),
+        waves,
+        total_nodes: count(row.total),
+        succeeded_nodes: count(row.succeeded),
+        failed_nodes: count(row.failed),
+        principal: row.principal,
+        reason: row.reason,
+        create_time: Some(wire::time(row.create_time)),
+        end_time: row.end_time.map(wire::time),
+        etag,
+    }
+}
+
+fn wire_node(node: RolloutNodeRow) -> api::AgentRolloutNode {
+    let state = match node.state.as_str() {
+        "pending" => api::AgentRolloutNodeState::Pending,
+        "updating" => api::AgentRolloutNodeState::Updating,
+        "succeeded" => api::AgentRolloutNodeState::Succeeded,
+        "failed" => api::AgentRolloutNodeState::Failed,
+        _ => api::AgentRolloutNodeState::Skipped,
+    };
+    let reason = match (node.reason.as_str(), node.reported_state.as_str()) {
+        ("", "") => String::new(),
+        ("", said) if node.reported_reason.is_empty() => format!("The host reports: {said}."),
+        ("", said) => format!("The host reports: {said}: {}", node.reported_reason),
+        _ => node.reason,
+    };
+    api::AgentRolloutNode {
+        node_id: node.node_id.to_string(),
+        hostname: node.hostname,
+        rack: node.rack,
+        state: state.into(),
+        reason,
+        version: node.version,
+        from_version: node.from_version,
+        agent_version: node.agent_version,
+        start_time: node.start_time.map(wire::time),
+        end_time: node.end_time.map(wire::time),
+    }
+}
