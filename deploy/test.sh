@@ -49,6 +49,7 @@ host)
     part "sign-in with canaille" nextest 'package(gpuaas-gateway) & test(with_canaille)'
     part "SCIM by the checks of scim2-tester" nextest 'package(gpuaas-gateway) & test(with_scim2_tester)'
     part "the API by schemathesis" nextest 'package(gpuaas-gateway) & test(with_schemathesis)'
+    part "the transcoder beside Envoy's" nextest 'package(gpuaas-load-tests) & test(as_by_envoy)'
     echo "left out: what make test runs; kills at every step, long random runs and the release build (make test-chaos)"
     ;;
 chaos)

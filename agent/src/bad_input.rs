@@ -6,6 +6,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::disk::{identity, mounts, nvme, signatures};
+use crate::gpu_fabric::Table;
 use crate::host::recording::Recording;
 use crate::host::{recorder, units};
 use crate::topology::{disk_details, machine, nat, neighbors, network, pci, platform};
@@ -136,9 +137,10 @@ const TARGETS: [Target; 22] = [
     },
     Target {
         name: "fmpm",
-        parse: |text| ignore(platform::partitions(text)),
+        parse: |text| ignore(Table::parse(text)),
         samples: &[
-            r#"{"numPartitions":1,"partitionInfo":[{"partitionId":0,"gpuInfo":[{"physicalId":2},{"physicalId":1}]}]}"#,
+            r#"{"numPartitions":1,"partitionInfo":[{"partitionId":0,"isActive":1,"numGpus":2,
+            "gpuInfo":[{"physicalId":2},{"physicalId":1}]}]}"#,
         ],
     },
     Target {

@@ -13,15 +13,18 @@ use gpuaas_proto::gpuaas::agent::v1::ReadinessReport;
 use crate::api::{discover, server};
 use crate::build;
 use crate::enrol::{self, Signer};
+use crate::gpu_fabric;
 use crate::host::recording::Recording;
 use crate::journal::Journal;
 use crate::leftovers;
+use crate::metadata;
 use crate::node::Node;
 use crate::operation::Runner;
 use crate::parity;
 use crate::prepare::command::{HostCommand, HostSettings, files};
 use crate::recorded::{self, Recorded};
 use crate::retention;
+use crate::serial;
 use crate::settings::Settings;
 use crate::topology::readiness;
 use crate::update;
@@ -240,6 +243,11 @@ async fn serve(common: CommonSettings, own: Settings) -> anyhow::Result<()> {
         profile = node.settings.profile.name,
         "start"
     );
+    // First of all: a Fabric Manager that was restarted with the host waits for 60 seconds.
+    let partitions = tokio::spawn({
+        let (node, shutdown) = (Arc::clone(&node), shutdown.clone());
+        async move { gpu_fabric::run(&node, gpu_fabric::INTERVAL, shutdown).await }
+    });
     // Before anything that needs the control plane: what was begun goes on without it.
     if let Err(error) = node.wire.put().await {
         // nothing is started before it works, and it is tried again
@@ -260,8 +268,14 @@ async fn serve(common: CommonSettings, own: Settings) -> anyhow::Result<()> {
         shutdown.clone(),
     );
     let leftovers = leftovers::run(&node, leftovers::INTERVAL, shutdown.clone());
+    let metadata = metadata::run(&node, &context, shutdown.clone());
     let updates = update::run(&node.updates, &node.journal, shutdown.clone());
-    let (served, beaten, kept, (), (), (), ()) = tokio::join!(
+    let serial = serial::run(
+        &node.serial,
+        node.settings.polling.serial(),
+        shutdown.clone(),
+    );
+    let (served, beaten, kept, (), (), (), settled, (), (), ()) = tokio::join!(
         async {
             let outcome = server.await;
             shutdown.cancel();
@@ -277,10 +291,13 @@ async fn serve(common: CommonSettings, own: Settings) -> anyhow::Result<()> {
         retention,
         rules,
         leftovers,
-        updates
+        partitions,
+        metadata,
+        updates,
+        serial
     );
     tracing::info!("stop");
-    served.and(beaten).and(kept)
+    served.and(beaten).and(kept).and(Ok(settled?))
 }
 
 /// The report as JSON with the contract's own names.

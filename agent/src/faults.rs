@@ -43,6 +43,23 @@ pub fn boundary(state_dir: &Path, step: &str, edge: Edge) {
     let _ = nix::sys::signal::kill(nix::unistd::Pid::this(), nix::sys::signal::Signal::SIGKILL);
 }
 
+/// Waits while the proof of the last kill is there: who gave that order gives the next one before taking the proof away, so
+/// that an agent that is back sooner does not run past its next point. Not for ever: the proof of a test that failed stays.
+#[cfg(debug_assertions)]
+async fn proof_taken(state_dir: &Path) {
+    let proof = state_dir.join("killed-at");
+    let taken = async {
+        while proof.exists() {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    };
+    let _given_up = tokio::time::timeout(std::time::Duration::from_secs(20), taken).await;
+}
+
+/// Does nothing.
+#[cfg(not(debug_assertions))]
+async fn proof_taken(_state_dir: &Path) {}
+
 /// Does nothing.
 #[cfg(not(debug_assertions))]
 pub fn boundary(_state_dir: &Path, _step: &str, _edge: Edge) {}
@@ -76,6 +93,7 @@ pub struct KillFile {
 #[async_trait]
 impl Edges for KillFile {
     async fn pass(&self, place: Place<'_>) -> HostResult<()> {
+        proof_taken(&self.state_dir).await;
         boundary(&self.state_dir, place.step, place.edge);
         Ok(())
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use gpuaas_common::CancellationToken;
 
 use crate::error::HostResult;
+use crate::host::blocking;
 use crate::node::Node;
 
 /// Between two inspections.
@@ -36,7 +37,7 @@ pub async fn end_empty_holds(node: &Node) -> HostResult<usize> {
         if hold.touched
             || node.hypervisor.state(vm.as_str()).await?.is_some()
             || node.dhcp.reservations()?.iter().any(|one| one.vm == vm)
-            || std::fs::exists(&seed).unwrap_or(true)
+            || blocking::here(|| std::fs::exists(&seed)).unwrap_or(true)
         {
             continue;
         }

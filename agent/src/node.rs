@@ -3,13 +3,16 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use gpuaas_common::image::FOLDER;
+
 use crate::checks::{HostKind, NodeMode, ToldMode};
 use crate::dhcp::Dhcp;
 use crate::disk::DiskProbe;
 use crate::disk::wipe::{Wiper, host_wiper};
 use crate::enrol::Signer;
-use crate::error::{HostResult, io_error};
+use crate::error::{HostError, HostResult, io_error};
 use crate::faults::{Edges, KillFile};
+use crate::gpu_fabric::GpuFabric;
 use crate::guest::{Bridge, GuestNetwork, RelayKey};
 use crate::host::clock::BootClock;
 use crate::host::root::HostRoot;
@@ -17,6 +20,7 @@ use crate::ids::VmName;
 use crate::image::ImageCache;
 use crate::image::registry::Registry;
 use crate::journal::Journal;
+use crate::serial::SerialLogs;
 use crate::settings::Settings;
 use crate::topology::in_use::Observed;
 use crate::topology::packet::Packets;
@@ -37,12 +41,16 @@ pub struct Node {
     pub hypervisor: Hypervisor,
     /// Disk proof.
     pub probe: DiskProbe,
+    /// What the VMs print on their serial consoles.
+    pub serial: Arc<SerialLogs>,
     /// Image cache.
     pub images: ImageCache,
     /// dnsmasq.
     pub dhcp: Dhcp,
     /// The rules that keep the guests apart.
     pub wire: Wire,
+    /// The NVSwitch partitions of the GPUs; none where there is no Fabric Manager.
+    pub gpu_fabric: Option<GpuFabric>,
     /// Packets that this host sends itself as a guest would.
     pub packets: Packets,
     /// When the emulator made a VM with KVM the last time.
@@ -73,6 +81,7 @@ impl Node {
 
     /// The same over a root that may note what is read.
     pub fn open_at(root: HostRoot, settings: Settings, ca_pem: &[u8]) -> HostResult<Self> {
+        check_images(&settings, &root)?;
         prepare_state(&settings.state_dir, &seeds_dir(&settings))?;
         let clock = BootClock::new(&root).map_err(io_error("cannot read the boot id"))?;
         let journal = Arc::new(Journal::open(&settings.state_dir.join("journal.sqlite"))?);
@@ -98,6 +107,10 @@ impl Node {
         );
         let relay = RelayKey::load_or_create(&settings.relay.key_file)?;
         let wire = Wire::new(&settings, root.is_live());
+        let serial = SerialLogs::new(
+            settings.state_dir.join("serial"),
+            settings.serial_log.clone(),
+        );
         let told_mode = ToldMode::open(&settings.state_dir);
         Ok(Self {
             dhcp: Dhcp::new(settings.dhcp.clone()).of(root.clone()),
@@ -106,8 +119,10 @@ impl Node {
             journal,
             hypervisor,
             probe,
+            serial: Arc::new(serial),
             images,
             wire,
+            gpu_fabric: GpuFabric::of(&settings.gpu_fabric),
             packets: Packets::default(),
             kvm: KvmProof::default(),
             told_mode,
@@ -141,14 +156,6 @@ impl Node {
         self.seed_dir(vm).join("host_key")
     }
 
-    /// What a VM printed on its serial console; the hypervisor writes and rotates it.
-    pub fn serial_log(&self, vm: &VmName) -> PathBuf {
-        self.settings
-            .state_dir
-            .join("serial")
-            .join(format!("{vm}.log"))
-    }
-
     /// A VM's seed image.
     pub fn seed_iso(&self, vm: &VmName) -> PathBuf {
         self.seed_dir(vm).join("seed.iso")
@@ -173,6 +180,21 @@ pub fn timestamp(ms: i64) -> prost_types::Timestamp {
     }
 }
 
+/// Image paths are one truth: a host keeps its images where catalog, image cache and records of calls say (E-14, C-31).
+/// Lab hosts and recorded ones may be several on one machine.
+fn check_images(settings: &Settings, root: &HostRoot) -> HostResult<()> {
+    let is_alone = root.is_live() && !settings.profile.lab;
+    if is_alone && settings.images.cache_dir != Path::new(FOLDER) {
+        return Err(HostError::invalid(
+            "agent.images.cache_dir",
+            format!(
+                "agent.images.cache_dir must be {FOLDER}, where the catalog says that images are"
+            ),
+        ));
+    }
+    Ok(())
+}
+
 /// The state folder can be passed through by the hypervisor's user, who reads seeds; everything secret in it
 /// has a mode of its own.
 fn prepare_state(state: &Path, seeds: &Path) -> HostResult<()> {
@@ -184,4 +206,42 @@ fn prepare_state(state: &Path, seeds: &Path) -> HostResult<()> {
         )?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(lab: bool, root: &Path, state: &Path, images: &Path) -> Settings {
+        let text = format!(
+            "state_dir = {state:?}\nroot = {root:?}\nlibvirt_uri = \"test:///default\"\n\
+             [profile]\nname = \"h\"\nlab = {lab}\nhypervisor = \"qemu\"\ncpu_model = \"qemu64\"\n\
+             [images]\ncache_dir = {images:?}\n[relay]\nkey_file = {key:?}\n",
+            key = state.join("relay/id"),
+        );
+        toml::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn e_14_c_31_c_32_a_host_keeps_images_where_the_catalog_says() {
+        let dir = tempfile::tempdir().unwrap();
+        let (live, elsewhere) = (Path::new("/"), dir.path().join("images"));
+        let host = settings(false, live, &dir.path().join("host"), &elsewhere);
+        let Err(refused) = Node::open(host, b"") else {
+            panic!("it keeps its images where nobody looks for them");
+        };
+        assert!(
+            refused.message.contains("agent.images.cache_dir") && refused.message.contains(FOLDER),
+            "{refused}"
+        );
+        assert!(!elsewhere.exists());
+        let path = gpuaas_common::image::path("slug");
+        assert!(Path::new(&path).starts_with(FOLDER));
+        let unset = crate::settings::Images::default();
+        assert_eq!(unset.cache_dir, Path::new(FOLDER));
+        // several lab hosts may be on one machine
+        let lab = settings(true, live, &dir.path().join("lab"), &elsewhere);
+        Node::open(lab, b"").unwrap();
+        assert!(elsewhere.exists());
+    }
 }

@@ -19,7 +19,14 @@ use crate::topology::readiness;
 use crate::validate;
 
 /// What of the settings a recording has; the rest is of the machine that replays.
-const SETTINGS: [&str; 5] = ["profile", "network", "fabric", "dhcp", "location"];
+const SETTINGS: [&str; 6] = [
+    "profile",
+    "network",
+    "fabric",
+    "gpu_fabric",
+    "dhcp",
+    "location",
+];
 
 /// A recorded host, laid out below a folder of its own that ends with it.
 pub struct Recorded {
@@ -123,6 +130,7 @@ pub async fn record(settings: Settings, ca_pem: &[u8]) -> HostResult<Recording> 
         "profile": settings.profile,
         "network": settings.network,
         "fabric": settings.fabric,
+        "gpu_fabric": settings.gpu_fabric,
         "dhcp": settings.dhcp,
         "location": settings.location,
     });

@@ -8,10 +8,10 @@
 //! | thing | setting | lab value |
 //! |---|---|---|
 //! | libvirtd (and virtlogd) | `agent.libvirt_uri` | `qemu:///system`, socket `/run/libvirt/libvirt-sock` |
-//! | bridge with the gateway's address | `agent.network.bridge`, `.gateway` | Open vSwitch `ovsbr0`, `datapath_type=netdev`, `10.100.0.1/24`, up |
+//! | bridge with the gateway's address, and `169.254.169.254/32` for the host service `metadata` | `agent.network.bridge`, `.gateway` | Open vSwitch `ovsbr0`, `datapath_type=netdev`, `10.100.0.1/24`, up |
 //! | dnsmasq reading one file per VM | `agent.dhcp.hosts_dir` | `--dhcp-hostsdir=DIR` (the agent writes `gpuaas-<vm name>.conf`, then sends SIGHUP, which keeps every lease) |
 //! | dnsmasq's pid and lease files | `agent.dhcp.pid_file`, `.leases_file` | `--pid-file=…`, `--dhcp-leasefile=…` |
-//! | dnsmasq's range | – | `--dhcp-range=10.100.0.0,static,255.255.255.0,1h --dhcp-option=option:router,10.100.0.1 --dhcp-authoritative --no-ping --port=0` on the bridge |
+//! | dnsmasq's range | – | `--dhcp-range=10.100.0.0,static,255.255.255.0,1h --dhcp-option=option:router,10.100.0.1 --dhcp-authoritative --no-ping --dhcp-ignore-clid --port=0` on the bridge |
 //! | Open vSwitch or nftables, for the rules that the agent makes (the module `wire`); the bridge has no port but those of guests | `agent.network.host_services`, `.reachable`, `.unreachable` | `["dhcp"]`, none, none |
 //! | NAT and forwarding | `agent.network.mode = "private-nat"` | an nft or iptables masquerade rule of `10.100.0.0/24`, `net.ipv4.ip_forward=1` |
 //! | a way out | `agent.network.outside` | a route to that address; no packet leaves, it is where checks send one |
@@ -69,7 +69,6 @@
 //! pid_file = "/run/gpuaas-lab/dnsmasq.pid"
 //!
 //! [agent.images]
-//! cache_dir = "/srv/lab/image-cache"
 //! registry_ca_file = "/srv/lab/ca.pem"         # CA of the OCI registry; empty: [tls] ca_file
 //!
 //! [agent.update]
@@ -97,7 +96,8 @@
 //!
 //! A development build (one with debug assertions, never a release) reads two more things: the file
 //! `<state_dir>/kill-at` (`<step>:before` or `<step>:after`; the agent removes it, writes the same text to
-//! `<state_dir>/killed-at`, syncs that and kills itself there) and the variable
+//! `<state_dir>/killed-at`, syncs that and kills itself there; it passes no further point until that file is gone, for
+//! 20 seconds) and the variable
 //! `GPUAAS_FAULT_WIPE=lie` (the wipe does nothing).
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -135,6 +135,9 @@ pub struct Settings {
     /// The InfiniBand fabric of the site.
     #[serde(default)]
     pub fabric: Fabric,
+    /// The NVSwitch partitions of the GPUs.
+    #[serde(default)]
+    pub gpu_fabric: GpuFabric,
     /// What the site's bootstrap leaves when it came to its end.
     #[serde(default)]
     pub bootstrap: Bootstrap,
@@ -176,6 +179,9 @@ pub struct Settings {
     /// What the journal retains.
     #[serde(default)]
     pub journal: JournalSettings,
+    /// What the VMs print on their serial consoles.
+    #[serde(default)]
+    pub serial_log: SerialLog,
     /// Updates of the agent by rollouts.
     #[serde(default)]
     pub update: Update,
@@ -263,7 +269,7 @@ pub enum HostService {
     Dhcp,
     /// Names: port 53 of the gateway.
     Dns,
-    /// Metadata: TCP port 80 of 169.254.169.254.
+    /// Metadata: TCP port 80 of 169.254.169.254, which becomes an address of the host.
     Metadata,
     /// Echo requests to the gateway.
     Ping,
@@ -359,6 +365,60 @@ impl Default for Fabric {
     }
 }
 
+/// Who connects the GPUs of a VM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GpuFabricManager {
+    /// Nobody: this host has no NVSwitch, or the site connects its GPUs itself.
+    None,
+    /// Fabric Manager in its shared NVSwitch mode: every VM gets its GPUs as a partition.
+    FabricManager,
+}
+
+/// The NVSwitch partitions of the GPUs.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct GpuFabric {
+    /// "none" or "fabric_manager".
+    pub manager: GpuFabricManager,
+    /// NVIDIA's FM Partition Manager.
+    pub program: String,
+    /// Where Fabric Manager answers: the address of its service VM, or a Unix socket by its path; empty: on this host, where
+    /// it may run then although it holds the NVSwitches (D-96).
+    pub address: String,
+}
+
+impl Default for GpuFabric {
+    fn default() -> Self {
+        Self {
+            manager: GpuFabricManager::None,
+            program: "fmpm".into(),
+            address: String::new(),
+        }
+    }
+}
+
+impl GpuFabric {
+    pub(crate) fn is_managed(&self) -> bool {
+        self.manager == GpuFabricManager::FabricManager
+    }
+
+    /// Fabric Manager is a service of this host.
+    pub(crate) fn runs_here(&self) -> bool {
+        self.is_managed() && (self.address.is_empty() || self.address.starts_with('/'))
+    }
+
+    /// What says to `fmpm` which Fabric Manager is meant.
+    pub(crate) fn address_arguments(&self) -> Vec<String> {
+        let option = match self.address.as_str() {
+            "" => return Vec::new(),
+            path if path.starts_with('/') => "--unix-domain-socket",
+            _ => "--hostname",
+        };
+        vec![option.to_owned(), self.address.clone()]
+    }
+}
+
 /// What the site's bootstrap leaves when it came to its end (I-191..I-193). A lab host has none, whatever stands here.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -415,7 +475,7 @@ impl Default for Dhcp {
 #[serde(deny_unknown_fields, default)]
 pub struct Images {
     /// One file per digest, `<cache_dir>/sha256-<hex>.raw`, and a link `<cache_dir>/<slug>.raw` to the one that was last
-    /// provisioned by its slug.
+    /// provisioned by its slug. The catalog names these paths (E-14): only a lab host may have another folder.
     pub cache_dir: PathBuf,
     /// CA that signed the registry's certificate; empty: the CA of `[tls]`.
     pub registry_ca_file: PathBuf,
@@ -604,6 +664,35 @@ impl Default for JournalSettings {
     }
 }
 
+/// What the VMs of this host print on their serial consoles, kept on its own disk, for root alone.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SerialLog {
+    /// Days that it is retained after it was printed, at least one; also after its VM is gone. Its tenant can read it so long.
+    pub retention_days: u32,
+    /// Mebibytes that are retained of one VM, at least one; the oldest go first.
+    pub max_mib: u32,
+}
+
+impl SerialLog {
+    pub(crate) fn retention(&self) -> Duration {
+        Duration::from_secs(u64::from(self.retention_days.max(1)) * 24 * 3600)
+    }
+
+    pub(crate) fn max_bytes(&self) -> u64 {
+        u64::from(self.max_mib.max(1)) << 20
+    }
+}
+
+impl Default for SerialLog {
+    fn default() -> Self {
+        Self {
+            retention_days: 30,
+            max_mib: 16,
+        }
+    }
+}
+
 /// Pauses between two polls, in milliseconds.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -614,6 +703,8 @@ pub struct Polling {
     pub shutdown_ms: u64,
     /// At an undo that failed.
     pub undo_ms: u64,
+    /// At a serial log, for what was printed since.
+    pub serial_ms: u64,
 }
 
 impl Polling {
@@ -628,6 +719,10 @@ impl Polling {
     pub(crate) fn undo(&self) -> Duration {
         Duration::from_millis(self.undo_ms.max(1))
     }
+
+    pub(crate) fn serial(&self) -> Duration {
+        Duration::from_millis(self.serial_ms.max(1))
+    }
 }
 
 impl Default for Polling {
@@ -636,6 +731,7 @@ impl Default for Polling {
             guest_ms: 400,
             shutdown_ms: 250,
             undo_ms: 1000,
+            serial_ms: 500,
         }
     }
 }

@@ -64,8 +64,8 @@ const BY_HAND: [ByHand; 10] = [
     ),
     ByHand::new(
         "nvlink_partition",
-        "Launch slices of 2 and 4 GPUs; in the guest run nvidia-smi topo -m and nccl-tests.",
-        "GPUs of one slice see each other by NVLink, and none of another slice.",
+        "Launch slices of 2 and 4 GPUs; in the guest run nvidia-smi topo -m and nccl-tests, also while Fabric Manager is restarted, and after a reboot of the VM.",
+        "GPUs of one slice see each other by NVLink, throughout, and none of another slice.",
     ),
     ByHand::new(
         "gpu_reset",

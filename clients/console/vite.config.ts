@@ -21,7 +21,7 @@ export default defineConfig({
   server: {
     // `npm run dev` against a running gateway
     proxy: Object.fromEntries(
-      ["/api", "/dev", "/.well-known"].map((path) => [path, { target: "http://127.0.0.1:7080", ws: true, changeOrigin: true }]),
+      ["/api", "/dev", "/reference", "/.well-known"].map((path) => [path, { target: "http://127.0.0.1:7080", ws: true, changeOrigin: true }]),
     ),
   },
 });

@@ -102,6 +102,12 @@ runs() {
     grep -q telemetry.log=debug "$root/etc/default/$name" || fail "what the operator wrote is overwritten"
 }
 
+# begun with every start of the agent: without a request it does nothing
+deploy/deb/update.sh > "$work/said" || fail "the updater fails without a request"
+same "said without a request" "" "$(cat "$work/said")"
+same "the folder without a request" "" "$(ls -A "$folder")"
+[ ! -e "$work/log" ] || fail "the updater restarts the agent without a request"
+
 request update good "$work/good.deb"
 runs installed good ""
 starts=$(wc -l < "$work/log")

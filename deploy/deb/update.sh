@@ -16,6 +16,8 @@ state=${GPUAAS_STATE_DIR:-$root/var/lib/gpuaas}
 limit=${GPUAAS_UPDATE_READY_SECONDS:-180}
 folder=$state/update
 program=opt/gpuaas/node-agent/$name
+# begun with every start of the agent, so that a power loss in the middle is taken up also when the new agent cannot
+[ -f "$folder/request" ] || exit 0
 # not below /tmp, where a host may run no programs; what a power loss has left is removed
 rm -rf "$folder"/work.*
 work=$(mktemp -d "$folder/work.XXXXXX")
@@ -150,6 +152,9 @@ fi
 package=$folder/package.deb
 case $digest in sha256:*[!0-9a-f]* | '') refuse "the digest is malformed" ;; esac
 [ -f "$package" ] || refuse "there is no package"
+# what is checked is what is installed: nobody else writes there
+cp "$package" "$work/package.deb" || refuse "the package cannot be copied"
+package=$work/package.deb
 [ "$(stat -c %s "$package")" = "$size" ] || refuse "the package has another size"
 [ "sha256:$(sha256sum < "$package" | cut -d ' ' -f 1)" = "$digest" ] || refuse "the package has another digest"
 [ "$(dpkg-deb --field "$package" Package 2> /dev/null)" = $name ] || refuse "it is no package of $name"

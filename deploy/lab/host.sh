@@ -32,6 +32,7 @@ switch_up() {
     # userspace datapath: the kernel's is not there on every machine
     ovs-vsctl --timeout=20 add-br $bridge -- set bridge $bridge datapath_type=netdev
     ip addr add $gateway/24 dev $bridge
+    ip addr add 169.254.169.254/32 dev $bridge
     ip link set $bridge up
 }
 
@@ -57,7 +58,7 @@ dhcp_up() {
     mkdir -p "$run/dnsmasq.d"
     dnsmasq --conf-file=/dev/null --no-resolv --no-hosts --port=0 --bind-interfaces --interface=$bridge \
         --except-interface=lo --dhcp-range=10.100.0.0,static,255.255.255.0,1h --dhcp-hostsdir="$run/dnsmasq.d" \
-        --dhcp-leasefile="$run/dnsmasq.leases" --dhcp-option=option:router,$gateway --dhcp-authoritative --no-ping \
+        --dhcp-leasefile="$run/dnsmasq.leases" --dhcp-option=option:router,$gateway --dhcp-authoritative --no-ping --dhcp-ignore-clid \
         --user=root --pid-file="$run/dnsmasq.pid" --log-dhcp --log-facility="$run/dnsmasq.log"
 }
 

@@ -4,7 +4,7 @@
 # Loop devices, hugepages and cgroups stay those of the machine.
 #
 # usage: sandbox.sh NETNS STATE_DIR COMMAND...
-# STATE_DIR keeps what a host keeps over a reboot: /etc/libvirt and /var/lib/libvirt.
+# STATE_DIR keeps what a host keeps over a reboot: /etc/libvirt, /var/lib/libvirt and its images.
 set -euo pipefail
 if [ -z "${GPUAAS_SANDBOX:-}" ]; then
     netns=${1:?usage: sandbox.sh NETNS STATE_DIR COMMAND...}; shift
@@ -51,5 +51,8 @@ mount --bind "$state/boot_id" /proc/sys/kernel/random/boot_id
 mkdir -p /etc/libvirt /var/lib/libvirt
 mount --bind "$state/etc-libvirt" /etc/libvirt
 mount --bind "$state/var-lib-libvirt" /var/lib/libvirt
+# images lie where the catalog says that every host has them
+mkdir -p "$state/image-cache" /var/lib/gpuaas/slice-images
+mount --bind "$state/image-cache" /var/lib/gpuaas/slice-images
 ip link set lo up
 exec "$@"

@@ -13,6 +13,7 @@ use crate::auth::short_tokens::ShortTokens;
 use crate::auth::verify::Verifier;
 use crate::contract::route::RouteTable;
 use crate::http::admission::Admission;
+use crate::http::cors::PageOrigin;
 use crate::http::metrics::Metrics;
 use crate::http::rates::Rates;
 use crate::http::stream::Streams;
@@ -60,12 +61,16 @@ pub struct App {
     pub webhooks: Arc<Webhooks>,
     /// Projects that an organisation may have; 0 is no limit.
     pub max_projects: usize,
+    /// Pages that may call the API from a browser.
+    pub cors_origins: Vec<PageOrigin>,
     /// Region of this gateway, for audit records.
     pub region: String,
     /// `/api/openapi.json`.
     pub openapi: String,
     /// `/api/asyncapi.json`.
     pub asyncapi: String,
+    /// Keys that verify identity tokens of VMs.
+    pub instance_identity: crate::instance_identity::Keys,
     /// `/.well-known/jwks.json`, when the embedded issuer is on.
     pub key_set: Option<String>,
     /// The embedded issuer, when it is on.

@@ -82,9 +82,9 @@ async fn list(
     let filter = Filter::parse(request).map_err(refused)?;
     let text = format!("{:?}", (&filter, &request.source));
     let query = ["audit", text.as_str()];
-    let before: Option<String> = page::decode(&request.page_token, &query).map_err(refused)?;
-    let before = before.map(|id| id::parse("page_token", &id));
-    let before = before.transpose().map_err(refused)?;
+    let after: Option<String> = page::decode(&request.page_token, &query).map_err(refused)?;
+    let after = after.map(|id| id::parse("page_token", &id));
+    let after = after.transpose().map_err(refused)?;
     if !request.source.is_empty() {
         reader_of(&request.source)?;
     }
@@ -92,7 +92,7 @@ async fn list(
         .iter()
         .filter(|(schema, _)| request.source.is_empty() || request.source == *schema);
     let answers = join_all(asked.map(async |(schema, service)| {
-        let records = records(app, service, request, &filter, before, size + 1).await;
+        let records = records(app, service, request, &filter, after, size + 1).await;
         (*schema, records)
     }))
     .await;
@@ -112,6 +112,9 @@ async fn list(
     }
     // ids begin with the time
     found.records.sort_by(|one, other| other.id.cmp(&one.id));
+    if filter.is_ascending() {
+        found.records.reverse();
+    }
     let more = found.records.len() as i64 > size;
     found.records.truncate(size as usize);
     if let Some(last) = found.records.last().filter(|_| more) {
@@ -125,16 +128,16 @@ async fn records(
     service: &str,
     request: &ListAuditRecordsRequest,
     filter: &Filter,
-    before: Option<Uuid>,
+    after: Option<Uuid>,
     limit: i64,
 ) -> Result<Vec<AuditRecord>, Status> {
     if service.is_empty() {
         let mut conn = app.pool.acquire().await.map_err(Error::from)?;
-        return Ok(read::list(&mut conn, filter, before, limit).await?);
+        return Ok(read::list(&mut conn, filter, after, limit).await?);
     }
     let request = ListRecordsRequest {
         filter: Some(request.clone()),
-        before_id: before.map_or_else(String::new, |id| id.to_string()),
+        before_id: after.map_or_else(String::new, |id| id.to_string()),
         limit: i32::try_from(limit).unwrap_or(i32::MAX),
     };
     let answer = client(app, service)?

@@ -290,6 +290,7 @@ fn http_status_of(code: Code, reason: &str) -> StatusCode {
     match (code, reason) {
         (Code::ResourceExhausted, "QUOTA") => StatusCode::FORBIDDEN,
         (Code::ResourceExhausted, "RATE_LIMITED") => StatusCode::TOO_MANY_REQUESTS,
+        (_, "BODY_TOO_LARGE") => StatusCode::PAYLOAD_TOO_LARGE,
         (Code::ResourceExhausted, _) => StatusCode::CONFLICT,
         (code, _) => http_status(code),
     }
@@ -405,6 +406,7 @@ mod tests {
             ("CAPACITY_RESERVED", 409),
             ("SLOTS_IN_USE", 409),
             ("RATE_LIMITED", 429),
+            ("BODY_TOO_LARGE", 413),
         ] {
             let info = pack(
                 "google.rpc.ErrorInfo",

@@ -19,8 +19,10 @@ pub mod contract;
 pub mod error;
 pub mod http;
 pub mod identity;
+pub mod instance_identity;
 pub mod openapi;
 pub mod policy;
+pub mod reference;
 pub mod router;
 pub mod scim;
 pub mod secret_file;
@@ -51,6 +53,7 @@ use crate::auth::short_tokens::ShortTokens;
 use crate::auth::verify::{IssuerSettings, Verifier};
 use crate::contract::route::{RouteTable, service_of};
 use crate::http::admission::Admission;
+use crate::http::cors::PageOrigin;
 use crate::http::listener;
 use crate::http::metrics::Metrics;
 use crate::http::peer::{Network, Proxies};
@@ -81,6 +84,9 @@ pub struct Config {
     /// Addresses or networks of TLS proxies in front, for example `["10.0.0.0/8"]`. Their `X-Forwarded-For` says whom
     /// limits per peer address count for. Plaintext on an address that is not loopback is served to them alone.
     pub proxies: Vec<Network>,
+    /// Origins of pages other than the console's own that may call the API from a browser, exactly as browsers send them, for
+    /// example `["https://app.example.com"]`; `http` on loopback only, no wildcards.
+    pub cors_origins: Vec<PageOrigin>,
     /// Region that this gateway stands in. Audit records say it of the calls that it took.
     pub region: String,
     /// API requests that may run at once; more are answered with 503. A request counts from when its body is there until
@@ -138,6 +144,7 @@ impl Default for Config {
             dev_issuer: None,
             tls: None,
             proxies: Vec::new(),
+            cors_origins: Vec::new(),
             region: String::new(),
             max_in_flight: 1024,
             max_in_flight_per_principal: 256,
@@ -263,9 +270,11 @@ pub fn app(context: &Context, config: &Config, shutdown: CancellationToken) -> a
         ),
         webhooks: Arc::new(Webhooks::new(&config.webhooks, &key)?),
         max_projects: config.max_projects_per_organisation,
+        cors_origins: config.cors_origins.clone(),
         region: config.region.clone(),
         openapi: openapi::document(gpuaas_proto::pool(), &routes).to_text(),
         asyncapi: openapi::asyncapi::document().to_text(),
+        instance_identity: instance_identity::Keys::default(),
         key_set: dev
             .as_ref()
             .map(|dev| serde_json::to_string(&dev.key_set()))

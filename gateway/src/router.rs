@@ -17,9 +17,9 @@ use crate::app::{App, Id};
 use crate::auth::{configuration, logout, provider};
 use crate::error::ApiError;
 use crate::http::call::{self, Served};
-use crate::http::headers;
 use crate::http::peer::ClientAddress;
-use crate::{console, scim, store, terminal};
+use crate::http::{cors, headers};
+use crate::{console, instance_identity, reference, scim, store, terminal};
 
 /// The router.
 pub fn router(app: Arc<App>) -> Router {
@@ -30,15 +30,20 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/api/asyncapi.json", get(asyncapi))
         .route(terminal::PATH, get(terminal::upgrade))
         .route(configuration::PATH, get(sign_in_configuration))
+        .merge(reference::router())
         .merge(logout::router())
+        .merge(instance_identity::router())
         .merge(scim::router());
     if app.key_set.is_some() {
         router = router
             .route("/.well-known/jwks.json", get(key_set))
             .merge(provider::router());
     }
+    let mut router = router.fallback(api);
+    if !app.cors_origins.is_empty() {
+        router = router.layer(cors::layer(&app.cors_origins));
+    }
     router
-        .fallback(api)
         .layer(middleware::from_fn_with_state(app.clone(), identify))
         .with_state(app)
 }
@@ -80,6 +85,7 @@ async fn api(State(app): State<Arc<App>>, request: Request) -> Response {
             principal,
             reason,
             standing: _,
+            deprecated: _,
         } = served;
         tracing::Span::current().record("otel.name", format!("{} {route}", parts.method));
         let took = started.elapsed();
@@ -130,7 +136,8 @@ async fn key_set(State(app): State<Arc<App>>) -> Response {
     document(app.key_set.clone().unwrap_or_default())
 }
 
-fn document(text: String) -> Response {
+/// A JSON document for anyone.
+pub(crate) fn document(text: String) -> Response {
     let mut response = Response::new(Body::from(text));
     response.headers_mut().insert(
         header::CONTENT_TYPE,

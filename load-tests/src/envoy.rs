@@ -48,22 +48,24 @@ impl Envoy {
     pub fn transcoder(system: &System<'_>) -> anyhow::Result<Self> {
         let folder = system.root().join("envoy");
         std::fs::create_dir_all(&folder)?;
-        let descriptors = folder.join("descriptors.bin");
-        std::fs::write(&descriptors, gpuaas_proto::DESCRIPTORS)?;
-        let transcoder = json!({
-            "name": "envoy.filters.http.grpc_json_transcoder",
-            "typed_config": {
-                "@type": format!("{TYPES}.filters.http.grpc_json_transcoder.v3.GrpcJsonTranscoder"),
-                "proto_descriptor": descriptors,
-                "services": ["gpuaas.allocation.v1.AllocationService"],
-                "convert_grpc_status": true,
-                // as the gateway writes
-                "print_options": {"preserve_proto_field_names": true, "always_print_primitive_fields": true,
-                                  "stream_newline_delimited": true, "stream_sse_style_delimited": true},
-            },
-        });
-        let http = json!({ "http_filters": [transcoder, router()] });
+        let services = ["gpuaas.allocation.v1.AllocationService".to_owned()];
+        let http = transcoding(&folder, &services)?;
         Self::start(&folder, &http, &grpc_cluster(system)?)
+    }
+
+    /// The same for these services, without TLS to a server that plays them all.
+    ///
+    /// # Errors
+    /// It does not come up.
+    pub fn transcoder_to(
+        folder: &Path,
+        services: &[String],
+        to: SocketAddr,
+    ) -> anyhow::Result<Self> {
+        let http = transcoding(folder, services)?;
+        let mut cluster = cluster(to);
+        merge(&mut cluster, &http2());
+        Self::start(folder, &http, &cluster)
     }
 
     fn start(folder: &Path, http: &Value, to: &Value) -> anyhow::Result<Self> {
@@ -128,6 +130,38 @@ fn cluster(to: SocketAddr) -> Value {
     })
 }
 
+/// The transcoder with the contract, in front of the way to the server.
+fn transcoding(folder: &Path, services: &[String]) -> anyhow::Result<Value> {
+    let descriptors = folder.join("descriptors.bin");
+    std::fs::write(&descriptors, gpuaas_proto::DESCRIPTORS)?;
+    let transcoder = json!({
+        "name": "envoy.filters.http.grpc_json_transcoder",
+        "typed_config": {
+            "@type": format!("{TYPES}.filters.http.grpc_json_transcoder.v3.GrpcJsonTranscoder"),
+            "proto_descriptor": descriptors,
+            "services": services,
+            "convert_grpc_status": true,
+            // a variable is one segment, of which the gateway decodes every character
+            "url_unescape_spec": "ALL_CHARACTERS",
+            "request_validation_options": {"reject_unknown_query_parameters": true},
+            // as the gateway writes
+            "print_options": {"preserve_proto_field_names": true, "always_print_primitive_fields": true,
+                              "stream_newline_delimited": true, "stream_sse_style_delimited": true},
+        },
+    });
+    Ok(json!({ "http_filters": [transcoder, router()] }))
+}
+
+fn http2() -> Value {
+    let http2 = json!({
+        "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
+        "explicit_http_config": {"http2_protocol_options": {}},
+    });
+    json!({
+        "typed_extension_protocol_options": {"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": http2},
+    })
+}
+
 /// HTTP/2 with mutual TLS, as the gateway calls.
 fn grpc_cluster(system: &System<'_>) -> anyhow::Result<Value> {
     let authority = system.stack.authority();
@@ -139,12 +173,8 @@ fn grpc_cluster(system: &System<'_>) -> anyhow::Result<Value> {
         "match_typed_subject_alt_names": [{"san_type": "DNS", "matcher": {"exact": name}}],
     });
     let mut cluster = cluster(system.address(ALLOCATION)?);
-    let http2 = json!({
-        "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
-        "explicit_http_config": {"http2_protocol_options": {}},
-    });
+    merge(&mut cluster, &http2());
     let more = json!({
-        "typed_extension_protocol_options": {"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": http2},
         "transport_socket": {
             "name": "envoy.transport_sockets.tls",
             "typed_config": {

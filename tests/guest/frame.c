@@ -3,7 +3,9 @@
  *
  * usage: frame send IFACE HEX...            each as one frame, padded to the shortest that Ethernet has
  *        frame listen IFACE HEX SECONDS     prints each frame as hex, until one holds these bytes (then status 0)
- *        frame scan SECONDS HOST:PORT...    tries all at once; prints "open", "refused" or "silent" and the target
+ *        frame scan SECONDS HOST:PORT...    tries all at once; prints "open", "refused" or "silent" and the target;
+ *                                           of IPv6 as [ADDRESS]:PORT or [ADDRESS%IFACE]:PORT
+ *        frame serve SECONDS PORT           takes connections of both families in the background
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -83,23 +85,59 @@ static int listen_for(const char *interface, const char *hex, int seconds) {
     return 1;
 }
 
+/* The address of a target, and its size. */
+static socklen_t address_of(const char *target, struct sockaddr_storage *out) {
+    char host[64] = {0};
+    const char *port = strrchr(target, ':');
+    if (!port || (size_t)(port - target) >= sizeof host) exit(2);
+    memcpy(host, target, (size_t)(port - target));
+    in_port_t number = htons((unsigned short)atoi(port + 1));
+    memset(out, 0, sizeof *out);
+    if (host[0] != '[') {
+        struct sockaddr_in *address = (struct sockaddr_in *)out;
+        address->sin_family = AF_INET;
+        address->sin_port = number;
+        if (inet_pton(AF_INET, host, &address->sin_addr) != 1) exit(2);
+        return sizeof *address;
+    }
+    struct sockaddr_in6 *address = (struct sockaddr_in6 *)out;
+    char *end = strchr(host, ']'), *interface = strchr(host, '%');
+    if (!end) exit(2);
+    *end = 0;
+    if (interface) {
+        *interface++ = 0;
+        address->sin6_scope_id = if_nametoindex(interface);
+        if (address->sin6_scope_id == 0) die(interface);
+    }
+    address->sin6_family = AF_INET6;
+    address->sin6_port = number;
+    if (inet_pton(AF_INET6, host + 1, &address->sin6_addr) != 1) exit(2);
+    return sizeof *address;
+}
+
+static int serve(int seconds, int port) {
+    struct sockaddr_in6 address = {.sin6_family = AF_INET6, .sin6_port = htons((unsigned short)port)};
+    int fd = socket(AF_INET6, SOCK_STREAM, 0), on = 1;
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) < 0) die("socket");
+    if (bind(fd, (struct sockaddr *)&address, sizeof address) < 0 || listen(fd, TARGETS) < 0) die("bind");
+    /* the kernel takes connections from here on */
+    if (daemon(0, 0) < 0) die("daemon");
+    sleep((unsigned)seconds);
+    return 0;
+}
+
 static int scan(int seconds, char **targets, int count) {
     struct pollfd open[TARGETS];
     const char *said[TARGETS];
     if (count > TARGETS) exit(2);
     for (int i = 0; i < count; i++) {
-        char host[64] = {0};
-        const char *port = strrchr(targets[i], ':');
-        struct sockaddr_in address = {.sin_family = AF_INET};
-        if (!port || (size_t)(port - targets[i]) >= sizeof host) exit(2);
-        memcpy(host, targets[i], (size_t)(port - targets[i]));
-        address.sin_port = htons((unsigned short)atoi(port + 1));
-        if (inet_pton(AF_INET, host, &address.sin_addr) != 1) exit(2);
-        int fd = socket(AF_INET, SOCK_STREAM, 0);
+        struct sockaddr_storage address;
+        socklen_t size = address_of(targets[i], &address);
+        int fd = socket(address.ss_family, SOCK_STREAM, 0);
         if (fd < 0 || fcntl(fd, F_SETFL, O_NONBLOCK) < 0) die("socket");
         open[i] = (struct pollfd){.fd = fd, .events = POLLOUT};
         said[i] = "silent";
-        if (connect(fd, (struct sockaddr *)&address, sizeof address) < 0 && errno != EINPROGRESS)
+        if (connect(fd, (struct sockaddr *)&address, size) < 0 && errno != EINPROGRESS)
             said[i] = errno == ECONNREFUSED ? "refused" : "silent", open[i].fd = -1;
     }
     for (time_t end = time(NULL) + seconds; time(NULL) < end;) {
@@ -122,6 +160,7 @@ int main(int count, char **words) {
     if (count > 3 && !strcmp(words[1], "send")) return send_frames(words[2], words + 3, count - 3);
     if (count == 5 && !strcmp(words[1], "listen")) return listen_for(words[2], words[3], atoi(words[4]));
     if (count > 3 && !strcmp(words[1], "scan")) return scan(atoi(words[2]), words + 3, count - 3);
+    if (count == 4 && !strcmp(words[1], "serve")) return serve(atoi(words[2]), atoi(words[3]));
     fputs("usage: see the source\n", stderr);
     return 2;
 }

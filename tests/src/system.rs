@@ -333,10 +333,8 @@ impl System {
     /// # Panics
     /// When the program is not built or does not listen.
     pub fn terminal(&self, id: &str, typed: &str) -> Output {
-        let mut child = Command::new(self.stack.program("gpuaas"))
-            .args(["--api", &self.stack.api_url()])
-            .arg("--token-file")
-            .arg(Tokens::of(&root()).user)
+        let mut child = self
+            .cli()
             .args(["terminal", id])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -347,6 +345,27 @@ impl System {
         stdin.write_all(typed.as_bytes()).expect("it listens");
         drop(stdin);
         child.wait_with_output().expect("it ends")
+    }
+
+    /// The serial log of an allocation's VM, by `gpuaas logs` with these flags.
+    ///
+    /// # Panics
+    /// When it is refused.
+    pub fn logs(&self, id: &str, flags: &[&str]) -> String {
+        let said = self.cli().args(["logs", id]).args(flags).output();
+        let said = said.expect("the program is built");
+        assert!(said.status.success(), "{said:?}");
+        String::from_utf8_lossy(&said.stdout).into_owned()
+    }
+
+    /// The program `gpuaas` as the user.
+    fn cli(&self) -> Command {
+        let mut command = Command::new(self.stack.program("gpuaas"));
+        command
+            .args(["--api", &self.stack.api_url()])
+            .arg("--token-file")
+            .arg(Tokens::of(&root()).user);
+        command
     }
 
     /// Index of the slot of the first host that an allocation holds.

@@ -1,5 +1,6 @@
 //! The gRPC services: parse, call, answer. Who may call was decided by the server from the contract's options.
 mod node_scheduler;
+mod serial_log;
 mod topology;
 mod virtual_machines;
 
@@ -53,6 +54,7 @@ fn status(error: HostError) -> Status {
         ErrorReason::FieldInvalid | ErrorReason::FieldRequired => Code::InvalidArgument,
         ErrorReason::OperationNotFound => Code::NotFound,
         ErrorReason::OperationConflict => Code::AlreadyExists,
+        ErrorReason::Overloaded => Code::ResourceExhausted,
         ErrorReason::Internal => return Error::internal(error).into(),
         _ => Code::FailedPrecondition,
     };

@@ -38,6 +38,7 @@ pub async fn discover(node: &Node, left_by_tenants: Vec<String>) -> pb::Topology
         &node.root,
         &settings.network.gateway,
         &settings.trusted_programs,
+        node.gpu_fabric.as_ref(),
     )
     .await;
     let mut report = if node.settings.profile.lab {

@@ -3,6 +3,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use futures::Stream;
+use gpuaas_common::readiness::{self, Outcome};
 use gpuaas_common::trace;
 use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_proto::gpuaas::agent::v1::virtual_machines_server::VirtualMachines;
@@ -11,6 +12,7 @@ use prost::Message;
 use sha2::{Digest, Sha256};
 use tonic::{Request, Response, Status};
 
+use super::serial_log::{self, SerialLogStream};
 use super::{Shared, status};
 use crate::bounded::Bounded;
 use crate::error::{HostError, HostResult};
@@ -20,6 +22,7 @@ use crate::image::registry::parse_source;
 use crate::image::seed::{AuthorizedKey, GuestUser, hostname};
 use crate::journal::{Kind, NewOperation, OperationRow, State, StepStatus};
 use crate::node::{now_ms, timestamp};
+use crate::operation::readiness::of_operation;
 
 /// Most keys a guest gets.
 const MAX_KEYS: usize = 64;
@@ -116,6 +119,8 @@ fn check_provision(request: &pb::ProvisionRequest) -> HostResult<()> {
         .ok_or_else(|| HostError::invalid("image", "must be given"))?;
     let _digest: crate::ids::Digest = image.digest.parse()?;
     parse_source(&image.source_uri)?;
+    readiness::parse(&image.readiness_checks)
+        .map_err(|wrong| HostError::invalid("image", wrong.to_string()))?;
     let _user: GuestUser = request.guest_user.parse()?;
     hostname(&request.hostname)?;
     let keys = Bounded::<AuthorizedKey, MAX_KEYS>::parse(
@@ -143,6 +148,8 @@ fn wire(row: OperationRow) -> pb::HostOperation {
         State::Succeeded => pb::OperationState::Succeeded,
         State::Failed => pb::OperationState::Failed,
     };
+    let results = of_operation(&row);
+    let readiness_results = results.iter().map(Outcome::to_wire).collect();
     // A failure is reported when its undo has ended.
     let failure = row
         .failure
@@ -176,6 +183,7 @@ fn wire(row: OperationRow) -> pb::HostOperation {
         allocation_id: row.allocation.to_string(),
         state: state.into(),
         steps: steps.collect(),
+        readiness_results,
         failure,
         start_time: Some(timestamp(row.started_ms)),
         end_time: row.ended_ms.map(timestamp),
@@ -305,5 +313,15 @@ impl VirtualMachines for VirtualMachinesApi {
             }
         });
         Ok(Response::new(Box::pin(stream)))
+    }
+
+    type ReadSerialLogStream = SerialLogStream;
+
+    async fn read_serial_log(
+        &self,
+        request: Request<pb::ReadSerialLogRequest>,
+    ) -> Result<Response<SerialLogStream>, Status> {
+        let opened = serial_log::read(&self.0.node, request.get_ref()).await;
+        opened.map(Response::new).map_err(status)
     }
 }

@@ -15,6 +15,7 @@ use crate::ids::PciAddress;
 use crate::parity::line::escape;
 use crate::prepare::mode::Modes;
 use crate::prepare::{Action, Machine, Plan, Step};
+use crate::settings::GpuFabric;
 use crate::topology::pci;
 use crate::topology::readiness::gpu_service_holders;
 
@@ -63,7 +64,12 @@ impl Work {
 ///
 /// # Errors
 /// Something that must be known cannot be observed.
-pub fn plan(machine: &Machine, modes: Modes, state_dir: &Path) -> HostResult<Work> {
+pub fn plan(
+    machine: &Machine,
+    modes: Modes,
+    state_dir: &Path,
+    fabric: &GpuFabric,
+) -> HostResult<Work> {
     let mut work = Work {
         state_dir: state_dir.to_owned(),
         ..Work::default()
@@ -92,13 +98,18 @@ pub fn plan(machine: &Machine, modes: Modes, state_dir: &Path) -> HostResult<Wor
         work.notes.push(none_yet.to_owned());
         return Ok(work);
     }
-    work.bind(machine, &approved)?;
+    work.bind(machine, &approved, fabric)?;
     Ok(work)
 }
 
 impl Work {
-    fn bind(&mut self, machine: &Machine, approved: &Approved) -> HostResult<()> {
-        let services = gpu_service_holders(&machine.root);
+    fn bind(
+        &mut self,
+        machine: &Machine,
+        approved: &Approved,
+        fabric: &GpuFabric,
+    ) -> HostResult<()> {
+        let services = gpu_service_holders(&machine.root, fabric);
         if !services.is_empty() {
             self.refusals.push(format!(
                 "host services hold the GPUs: {}; run runtime-prepare first",

@@ -32,6 +32,22 @@ pub const VFIO_BINDING: Check = Check {
     by: Observer::Agent,
 };
 
+/// NVSwitch partitions of single GPUs (D-96, J-15).
+pub const GPU_PARTITIONS: Check = Check {
+    id: "gpu_partitions",
+    proves: "Each GPU can be connected for a VM: Fabric Manager offers it, and nobody else has it.",
+    observed: "Fabric Manager's table has a partition of each GPU alone, and no partition is active that is of no VM of this host. Skipped where `agent.gpu_fabric.manager` is `none`.",
+    remedy: "Look at the GPU that is named: its partition is missing, or active for somebody else.",
+    steps: &[
+        "`fmpm -l` shows the table, with the module ids of the GPUs as `physicalId`; `gpuaas-node-agent topology` shows the module id of each GPU.",
+        "Only the slots whose GPU the evidence names are out of sale, and with them every group of GPUs that has one of them.",
+        "[A partition is sick](gpu-partition.md) tells the causes apart.",
+    ],
+    severity: Severities::GPU_SLICES,
+    scope: Scope::Slots,
+    by: Observer::Agent,
+};
+
 /// The disks of slots (D-80).
 pub const SLOT_DISKS: Check = Check {
     id: "slot_disks",

@@ -4,6 +4,8 @@ use std::sync::{PoisonError, RwLock};
 
 use serde::{Deserialize, Serialize};
 
+use crate::host::blocking;
+
 /// What a node is offered as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -98,7 +100,7 @@ impl ToldMode {
         }
         tracing::info!(mode = text, "the platform offers this node in another mode");
         *self.mode.write().unwrap_or_else(PoisonError::into_inner) = Some(mode);
-        if let Err(error) = std::fs::write(&self.file, text) {
+        if let Err(error) = blocking::here(|| std::fs::write(&self.file, text)) {
             // only checks beside the agent read it
             tracing::warn!(%error, "cannot keep the mode of the node");
         }

@@ -112,7 +112,7 @@ pub const VFIO: Check = Check {
 pub const GPU_SERVICES: Check = Check {
     id: "gpu_services",
     proves: "No service of the host holds the GPUs, so libvirt can take them.",
-    observed: "Neither nvidia-persistenced, nvidia-fabricmanager nor the engine of DCGM runs.",
+    observed: "Neither nvidia-persistenced, nvidia-fabricmanager nor the engine of DCGM runs. Fabric Manager may, where `agent.gpu_fabric` names it on this host.",
     remedy: "Stop nvidia-persistenced and nvidia-fabricmanager on a slice host.",
     steps: &[
         "`gpuaas-node-agent runtime-prepare`, in slice mode, disables and stops them.",
@@ -122,6 +122,22 @@ pub const GPU_SERVICES: Check = Check {
         bare_metal: Some(Severity::Info),
         ..Severities::GPU_SLICES
     },
+    scope: Scope::Host,
+    by: Observer::Agent,
+};
+
+/// Fabric Manager answers (D-96, J-15).
+pub const FABRIC_MANAGER: Check = Check {
+    id: "fabric_manager",
+    proves: "The GPUs of a VM can be connected with each other and with nobody else.",
+    observed: "Fabric Manager answers with its table of partitions. Skipped where `agent.gpu_fabric.manager` is `none`.",
+    remedy: "Start Fabric Manager in its shared NVSwitch mode: FABRIC_MODE=1, and FABRIC_MODE_RESTART=1 while VMs run.",
+    steps: &[
+        "`fmpm -l`, with `--hostname` or `--unix-domain-socket` as `agent.gpu_fabric.address` says, shows what it answers.",
+        "`journalctl -u nvidia-fabricmanager`, on the host or in its service VM. It exits when it was not told within 60 seconds of a restart which partitions are active; the agent tells it every 10 seconds.",
+        "[A partition is sick](gpu-partition.md#fabric-manager-does-not-answer) has the steps of a restart.",
+    ],
+    severity: Severities::GPU_SLICES,
     scope: Scope::Host,
     by: Observer::Agent,
 };

@@ -150,7 +150,7 @@ impl Check {
 }
 
 /// Every check, in the order of evidence and runbook.
-pub const ALL: [&Check; 39] = [
+pub const ALL: [&Check; 41] = [
     &NODE_AGENT,
     &NODE_MODE,
     &SITE_BOOTSTRAP,
@@ -161,6 +161,8 @@ pub const ALL: [&Check; 39] = [
     &IOMMU_GROUPS,
     &VFIO_BINDING,
     &GPU_SERVICES,
+    &FABRIC_MANAGER,
+    &GPU_PARTITIONS,
     &GPU_DRIVER,
     &HUGEPAGES,
     &FIRMWARE,

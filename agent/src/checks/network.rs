@@ -4,7 +4,7 @@ use super::{Check, Observer, Scope, Severities, Severity};
 /// The bridge has the gateway's address (A-147, J-02).
 pub const BRIDGE: Check = Check {
     id: "bridge",
-    proves: "The guests' bridge is there with the gateway's address. That it is does not mean that a packet leaves (INC-01).",
+    proves: "The guests' bridge is there with the gateway's address, and with that of the metadata service where the host has it. That it is does not mean that a packet leaves (INC-01).",
     observed: "The addresses of the interface.",
     remedy: "Create the bridge and give it the gateway's address: restart gpuaas-slice-network-baseline.",
     steps: &[

@@ -112,20 +112,28 @@ pub fn resolve_by_id(root: &HostRoot, link: &str) -> HostResult<Resolution> {
     }
 }
 
-/// A loop device as `losetup --json` reports it.
-#[derive(Debug, Clone, Deserialize)]
+/// A loop device with the file behind it.
+#[derive(Debug, Clone)]
 pub struct LoopDevice {
     name: PathBuf,
-    #[serde(rename = "back-ino")]
     inode: u64,
-    #[serde(rename = "back-maj:min")]
     device: String,
+}
+
+/// As `losetup --json` reports one.
+#[derive(Deserialize)]
+struct Listed {
+    name: PathBuf,
+    #[serde(rename = "back-ino")]
+    inode: Option<u64>,
+    #[serde(rename = "back-maj:min")]
+    device: Option<String>,
 }
 
 #[derive(Deserialize)]
 struct LoopList {
     #[serde(default)]
-    loopdevices: Vec<LoopDevice>,
+    loopdevices: Vec<Listed>,
 }
 
 impl LoopDevice {
@@ -179,7 +187,15 @@ pub(crate) fn parse_loops(text: &str) -> HostResult<Vec<LoopDevice>> {
             format!("losetup answered something else: {error}"),
         )
     })?;
-    Ok(list.loopdevices)
+    // one that was detached while it was listed has no file any more
+    let attached = list.loopdevices.into_iter().filter_map(|listed| {
+        Some(LoopDevice {
+            name: listed.name,
+            inode: listed.inode?,
+            device: listed.device?,
+        })
+    });
+    Ok(attached.collect())
 }
 
 /// Resolves a lab disk: the one loop device whose backing inode is that of the configured file.
@@ -329,5 +345,11 @@ mod tests {
         let text =
             r#"{"loopdevices":[{"name":"/dev/loop0","back-ino":7,"back-maj:min":"     254:0  "}]}"#;
         assert_eq!(parse_loops(text).unwrap()[0].inode, 7);
+        let text = r#"{"loopdevices":[
+            {"name":"/dev/loop0","back-ino":null,"back-maj:min":null},
+            {"name":"/dev/loop1","back-ino":8,"back-maj:min":"254:0"}]}"#;
+        let attached = parse_loops(text).unwrap();
+        assert_eq!((attached.len(), attached[0].inode), (1, 8));
+        assert!(parse_loops(r#"{"loopdevices":[{"back-ino":1}]}"#).is_err());
     }
 }

@@ -10,6 +10,7 @@ use rcgen::{CertificateParams, KeyPair, PublicKeyData};
 use serde::{Deserialize, Serialize};
 use x509_parser::pem::parse_x509_pem;
 
+use crate::host::blocking;
 use crate::node::Node;
 
 /// A token file with more than a token in it is not ours.
@@ -69,7 +70,7 @@ impl Files {
     /// # Errors
     /// A malformed identity or key.
     pub fn enrolled(&self) -> anyhow::Result<Option<(Identity, KeyPair)>> {
-        let Ok(text) = std::fs::read_to_string(&self.identity) else {
+        let Ok(text) = read(&self.identity) else {
             return Ok(None);
         };
         let identity = serde_json::from_str(&text).context("malformed identity.json")?;
@@ -81,14 +82,14 @@ impl Files {
     /// # Errors
     /// One of them cannot be read.
     pub(super) fn key_and_chain(&self) -> anyhow::Result<(String, String)> {
-        let key = std::fs::read_to_string(&self.key).context("cannot read tls.key_file")?;
-        let chain = std::fs::read_to_string(&self.certificate);
+        let key = read(&self.key).context("cannot read tls.key_file")?;
+        let chain = read(&self.certificate);
         Ok((key, chain.context("cannot read tls.cert_file")?))
     }
 
     /// When the certificate counts; `None` when there is none that can be used with the key.
     pub fn validity(&self, key: &KeyPair) -> Option<Validity> {
-        let pem = std::fs::read_to_string(&self.certificate).ok()?;
+        let pem = read(&self.certificate).ok()?;
         certificate_of(&pem, key).ok()
     }
 
@@ -104,7 +105,8 @@ impl Files {
     ) -> anyhow::Result<()> {
         self.store_certificate(certificate, key)?;
         write_private(&self.identity, serde_json::to_string(identity)?.as_bytes())?;
-        std::fs::remove_file(&self.token).context("cannot delete the used enrolment token")
+        blocking::here(|| std::fs::remove_file(&self.token))
+            .context("cannot delete the used enrolment token")
     }
 
     /// Stores another certificate of the same key, in one step.
@@ -121,7 +123,7 @@ impl Files {
     /// # Errors
     /// None is there, or something else.
     pub fn token(&self) -> anyhow::Result<String> {
-        read_token(&self.token)
+        blocking::here(|| read_token(&self.token))
     }
 
     /// The key, made when there is none. It survives a try that failed: the same key with the same token is the same
@@ -139,7 +141,7 @@ impl Files {
     }
 
     fn key(&self) -> anyhow::Result<Option<KeyPair>> {
-        let Ok(text) = std::fs::read_to_string(&self.key) else {
+        let Ok(text) = read(&self.key) else {
             return Ok(None);
         };
         let key = KeyPair::from_pem(&text)
@@ -190,8 +192,16 @@ fn read_token(file: &Path) -> anyhow::Result<String> {
     }
 }
 
-/// Writes a file of mode 0600 in one step.
+fn read(file: &Path) -> std::io::Result<String> {
+    blocking::here(|| std::fs::read_to_string(file))
+}
+
+/// Writes a file of mode 0600 in one step. It waits for the disk.
 fn write_private(file: &Path, content: &[u8]) -> anyhow::Result<()> {
+    blocking::here(|| write_private_here(file, content))
+}
+
+fn write_private_here(file: &Path, content: &[u8]) -> anyhow::Result<()> {
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder)?;
     }
@@ -275,6 +285,31 @@ mod tests {
         assert_eq!(files.validity(&KeyPair::generate().unwrap()), None);
         let mode = std::fs::metadata(&files.certificate).unwrap();
         assert_eq!(mode.permissions().mode() & 0o777, 0o600);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn a_certificate_that_waits_for_the_disk_holds_up_no_call() {
+        use std::io::Read as _;
+
+        let dir = tempfile::tempdir().unwrap();
+        let files = files(dir.path());
+        let key = files.key_or_new().unwrap();
+        // more than a pipe takes at once, so that it is written while somebody reads and not before
+        let certificate = self_signed(&key) + &"#\n".repeat(1 << 17);
+        let part = dir.path().join("tls/cert.pem.part");
+        nix::unistd::mkfifo(&part, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let sent = certificate.clone();
+        let storing = tokio::spawn(async move { files.store_certificate(&sent, &key) });
+        let mut reader = std::fs::File::open(&part).unwrap();
+        let (answer, answered) = std::sync::mpsc::channel();
+        tokio::spawn(async move { answer.send(()) });
+        let answered = answered.recv_timeout(std::time::Duration::from_secs(10));
+        let mut written = String::new();
+        reader.read_to_string(&mut written).unwrap();
+        assert_eq!(written, certificate);
+        // a pipe is on no disk
+        assert!(storing.await.unwrap().is_err());
+        assert_eq!(answered, Ok(()), "the call waited for the file");
     }
 
     #[test]

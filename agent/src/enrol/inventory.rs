@@ -9,6 +9,8 @@ use gpuaas_proto::gpuaas::internal::inventory::v1::host_service_client::HostServ
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
 use tonic::{Code, Response, Status};
 
+use crate::host::blocking;
+
 /// Between two tries to reach inventory.
 pub const RETRY: Duration = Duration::from_secs(2);
 /// Longest wait for a connection, and for an answer.
@@ -24,7 +26,8 @@ pub fn stranger(common: &CommonSettings) -> anyhow::Result<HostServiceClient<Cha
         .peers
         .get("inventory-enrolment")
         .context("setting peers.inventory-enrolment is missing")?;
-    let ca = std::fs::read_to_string(&common.tls.ca_file).context("cannot read tls.ca_file")?;
+    let ca = blocking::here(|| std::fs::read_to_string(&common.tls.ca_file));
+    let ca = ca.context("cannot read tls.ca_file")?;
     let tls = ClientTlsConfig::new()
         .ca_certificate(Certificate::from_pem(ca))
         .domain_name(identity::service_dns("inventory"));

@@ -26,6 +26,7 @@ pub use renew::keep as keep_certificate;
 pub use sign::Signer;
 
 use self::files::Files;
+pub(crate) use self::inventory::is_final;
 use self::inventory::{RETRY, stranger, until_decided};
 use crate::build;
 use crate::ids::Token;

@@ -6,11 +6,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use russh::ChannelMsg;
-use russh::client;
+use russh::client::{self, Handle};
 use russh::keys::PublicKey;
 use uuid::Uuid;
 
-use super::ssh::{self, SshError};
+use super::ssh::{self, Client, SshError};
 use super::{GuestNetwork, RelayKey};
 use crate::image::seed::GuestUser;
 
@@ -87,12 +87,13 @@ pub async fn log_in(
         .map_err(|_| LoginError::TooSlow)?
 }
 
-async fn attempt(
+/// A session with the guest, logged in.
+pub(super) async fn connect(
     network: &dyn GuestNetwork,
     account: Account<'_>,
     key: &RelayKey,
-    nonce: &str,
-) -> Result<Login, LoginError> {
+    config: client::Config,
+) -> Result<Handle<Client>, LoginError> {
     let Account {
         server,
         host_keys,
@@ -102,6 +103,15 @@ async fn attempt(
         .await
         .map_err(|_| LoginError::Connect("no answer".to_owned()))?
         .map_err(|error| LoginError::Connect(error.to_string()))?;
+    Ok(ssh::open(stream, host_keys, user, key, config).await?)
+}
+
+async fn attempt(
+    network: &dyn GuestNetwork,
+    account: Account<'_>,
+    key: &RelayKey,
+    nonce: &str,
+) -> Result<Login, LoginError> {
     let config = client::Config {
         window_size: 64 << 10,
         maximum_packet_size: 32 << 10,
@@ -110,7 +120,7 @@ async fn attempt(
         ..client::Config::default()
     };
     let broke = |error: russh::Error| LoginError::Session(error.to_string());
-    let session = ssh::open(stream, host_keys, user, key, config).await?;
+    let session = connect(network, account, key, config).await?;
     let mut channel = session.channel_open_session().await.map_err(broke)?;
     channel
         .exec(true, format!("echo {nonce} $(cat {BOOT_ID}) {END}"))

@@ -1,4 +1,5 @@
 //! What the host has to do with its guests: keys that it makes for them, and a login with the relay key.
+pub mod command;
 pub mod host_key;
 mod key_file;
 pub mod login;

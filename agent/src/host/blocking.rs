@@ -23,3 +23,26 @@ pub fn here<T>(work: impl FnOnce() -> T) -> T {
         _ => work(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// The work ends when another task has run, which without `here` would wait for the only thread.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn work_that_blocks_keeps_no_call_waiting() {
+        let caller = tokio::spawn(async {
+            let (served, waits) = mpsc::channel();
+            let call = tokio::spawn(async move { served.send("another call") });
+            let told = here(|| waits.recv_timeout(Duration::from_secs(60)));
+            call.await.expect("it ended").expect("it is heard");
+            told
+        });
+        assert_eq!(caller.await.expect("it ended"), Ok("another call"));
+        let thread = run(|| Ok(std::thread::current().id())).await;
+        assert_ne!(thread.expect("an id"), std::thread::current().id());
+    }
+}

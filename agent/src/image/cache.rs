@@ -153,7 +153,8 @@ impl ImageCache {
         let found = hash_file(file).await?;
         if found != *digest {
             tracing::warn!(%digest, %found, "remove a cached image with another content");
-            std::fs::remove_file(file).map_err(io_error("cannot remove a bad image"))?;
+            blocking::here(|| std::fs::remove_file(file))
+                .map_err(io_error("cannot remove a bad image"))?;
             return Ok(false);
         }
         if fingerprint(file).as_deref() != Some(&before) {
@@ -187,10 +188,11 @@ impl ImageCache {
         let outcome = self.pull_to(source, &part, limit, progress).await;
         if outcome.is_err() {
             // What is left of a failed pull is only in the way; the error is what matters.
-            let _ = std::fs::remove_file(&part);
+            let _ = blocking::here(|| std::fs::remove_file(&part));
         }
         outcome?;
-        std::fs::rename(&part, file).map_err(io_error("cannot name the pulled image"))?;
+        blocking::here(|| std::fs::rename(&part, file))
+            .map_err(io_error("cannot name the pulled image"))?;
         if let Some(fingerprint) = fingerprint(file) {
             self.journal.record_image(&source.digest, &fingerprint)?;
         }
@@ -223,7 +225,7 @@ impl ImageCache {
 
 /// What a file is: device, inode, size, times of content and of inode.
 fn fingerprint(file: &Path) -> Option<String> {
-    let metadata = std::fs::metadata(file).ok()?;
+    let metadata = blocking::here(|| std::fs::metadata(file)).ok()?;
     Some(format!(
         "{}:{}:{}:{}.{}:{}.{}",
         metadata.dev(),

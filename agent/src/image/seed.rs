@@ -2,7 +2,7 @@
 //!
 //! Every value that goes in is of a narrow type, so nothing a caller sends can add a line to the YAML.
 use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use ssh_key::PublicKey;
 
 use crate::error::{HostError, HostResult, io_error};
 use crate::guest::HostKey;
-use crate::host::exec;
+use crate::host::{blocking, exec};
 use crate::ids::{AllocationId, DnsLabel, ParseError};
 
 gpuaas_common::text_value!(
@@ -128,13 +128,22 @@ impl Seed {
 /// Writes the seed image, replacing an earlier one. It holds the guest's private host key: the agent alone reads it, and
 /// libvirt gives it to the hypervisor's user while the VM has it.
 pub async fn write_iso(seed: &Seed, folder: &Path, iso: &Path) -> HostResult<()> {
-    let work = tempfile_in(folder)?;
+    let work = folder.join("work");
     let meta = work.join("meta-data");
     let user = work.join("user-data");
     let part = work.join("seed.iso");
-    write_private(&meta, &seed.meta_data()).map_err(io_error("cannot write the seed"))?;
-    write_private(&user, &seed.user_data()?).map_err(io_error("cannot write the seed"))?;
-    write_private(&part, "").map_err(io_error("cannot write the seed"))?;
+    let files = [
+        (&meta, seed.meta_data()),
+        (&user, seed.user_data()?),
+        (&part, String::new()),
+    ];
+    // here, not on another thread: nothing may still be written once a cancelled step's seed is removed
+    blocking::here(|| {
+        make_empty(&work)?;
+        files.iter().try_for_each(|(file, text)| {
+            write_private(file, text).map_err(io_error("cannot write the seed"))
+        })
+    })?;
     // Rock Ridge with the files' own modes: in the guest, too, only root reads them
     let fixed = ["-quiet", "-V", "cidata", "-J", "-R", "-o"];
     let mut arguments: Vec<&std::ffi::OsStr> = fixed.iter().map(AsRef::as_ref).collect();
@@ -142,14 +151,25 @@ pub async fn write_iso(seed: &Seed, folder: &Path, iso: &Path) -> HostResult<()>
     exec::run("genisoimage", &arguments, Duration::from_secs(30))
         .await?
         .success("genisoimage")?;
-    std::fs::rename(&part, iso).map_err(io_error("cannot place the seed"))?;
-    std::fs::remove_dir_all(&work).map_err(io_error("cannot tidy the seed's folder"))
+    blocking::here(|| {
+        std::fs::rename(&part, iso).map_err(io_error("cannot place the seed"))?;
+        std::fs::remove_dir_all(&work).map_err(io_error("cannot tidy the seed's folder"))
+    })
 }
 
-/// An empty folder of our own below `folder`; a leftover of an earlier try is removed.
-fn tempfile_in(folder: &Path) -> HostResult<std::path::PathBuf> {
-    let work = folder.join("work");
-    match std::fs::remove_dir_all(&work) {
+/// Makes the folder of a VM's seed: passed through by the hypervisor's user, who opens the seed, and read by nobody.
+///
+/// # Errors
+/// It cannot be made.
+pub fn make_folder(folder: &Path) -> HostResult<()> {
+    std::fs::create_dir_all(folder).map_err(io_error("cannot make the seed's folder"))?;
+    std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o711))
+        .map_err(io_error("cannot set the mode of the seed's folder"))
+}
+
+/// Makes an empty folder of our own; a leftover of an earlier try is removed.
+fn make_empty(work: &Path) -> HostResult<()> {
+    match std::fs::remove_dir_all(work) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             return Err(HostError::internal(format!(
                 "cannot tidy the seed's folder: {error}"
@@ -160,9 +180,8 @@ fn tempfile_in(folder: &Path) -> HostResult<std::path::PathBuf> {
     std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
-        .create(&work)
-        .map_err(io_error("cannot make the seed's folder"))?;
-    Ok(work)
+        .create(work)
+        .map_err(io_error("cannot make the seed's folder"))
 }
 
 fn write_private(file: &Path, text: &str) -> std::io::Result<()> {
@@ -270,7 +289,6 @@ mod tests {
 
     #[tokio::test]
     async fn p11_nobody_but_the_agent_reads_a_seed() {
-        use std::os::unix::fs::PermissionsExt;
         let dir = tempfile::tempdir().unwrap();
         let iso = dir.path().join("seed.iso");
         for _ in 0..2 {

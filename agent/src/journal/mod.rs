@@ -6,6 +6,7 @@
 mod devices;
 mod leases;
 mod operations;
+mod partitions;
 mod power;
 mod rows;
 
@@ -20,6 +21,7 @@ use tokio::sync::watch;
 
 pub use devices::DeviceRow;
 pub use leases::{HoldRow, LeaseRow};
+pub use partitions::PartitionRow;
 pub use power::PowerRow;
 pub use rows::{Failure, Kind, NewOperation, OperationRow, State, StepRow, StepStatus};
 
@@ -99,6 +101,13 @@ impl Journal {
         connection.pragma_update(None, "foreign_keys", "ON")?;
         check_version(&connection)?;
         connection.execute_batch(include_str!("schema.sql"))?;
+        // a journal of an agent before it lacks the column
+        let sql = "SELECT count(*) FROM pragma_table_info('gpu_partitions') WHERE name = 'modules'";
+        if connection.query_row(sql, [], |row| row.get::<_, i64>(0))? == 0 {
+            connection.execute_batch(
+                "ALTER TABLE gpu_partitions ADD COLUMN modules TEXT NOT NULL DEFAULT '[]'",
+            )?;
+        }
         set_version(&connection)?;
         Ok(Self {
             connection: Mutex::new(connection),

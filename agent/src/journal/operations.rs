@@ -8,7 +8,7 @@ use super::rows::{Failure, Kind, NewOperation, OperationRow, State, StepRow, Ste
 use super::{Journal, corrupt, from_sql, power, to_sql};
 use crate::error::{HostError, HostResult};
 use crate::host::clock::BootMoment;
-use crate::ids::{OperationId, SlotId, Token};
+use crate::ids::{AllocationId, OperationId, SlotId, Token};
 
 impl Journal {
     /// Records an operation, after its lease was checked in the same transaction: one that ends meanwhile begins nothing.
@@ -77,6 +77,19 @@ impl Journal {
         self.with(|connection| operation(connection, id))
     }
 
+    /// The message that launched an allocation's VM, while the host holds something for it.
+    pub fn launch(&self, allocation: AllocationId) -> HostResult<Option<Vec<u8>>> {
+        let sql = "SELECT request FROM operations
+             WHERE kind = 'provision' AND allocation_id = ?1
+                 AND EXISTS (SELECT 1 FROM holds WHERE holds.allocation_id = ?1)
+             ORDER BY started_ms DESC LIMIT 1";
+        self.with(|connection| {
+            let found =
+                connection.query_row(sql, params![allocation.to_string()], |row| row.get(0));
+            Ok(found.optional()?)
+        })
+    }
+
     /// Operations that had not ended.
     pub fn running_operations(&self) -> HostResult<Vec<OperationRow>> {
         self.with(|connection| {
@@ -94,10 +107,11 @@ impl Journal {
     }
 
     /// Forgets operations that ended before this time, the oldest first and at most `most` of them; returns how many.
-    /// Between two calls others get their turn.
+    /// Between two calls others get their turn. The launch of a VM that is there is never old: the VM reads it.
     pub fn prune(&self, before_ms: i64, most: u32) -> HostResult<usize> {
         let sql = "DELETE FROM operations WHERE operation_id IN (
                 SELECT operation_id FROM operations WHERE state <> 'running' AND ended_ms < ?1
+                    AND NOT (kind = 'provision' AND allocation_id IN (SELECT allocation_id FROM holds))
                 ORDER BY ended_ms LIMIT ?2)";
         self.with(|connection| Ok(connection.execute(sql, params![before_ms, most])?))
     }
@@ -147,6 +161,20 @@ impl Journal {
             "UPDATE steps SET state = ?3, percent = CASE WHEN ?3 = 'done' THEN 100 ELSE percent END,
                  message = ?4, output = ?5, ended_ms = ?6 WHERE operation_id = ?1 AND name = ?2",
             params![id.to_string(), name, status.as_str(), message, output.to_string(), now_ms],
+        )
+    }
+
+    /// Records a step that failed. What it noted stays: it is what is known of its effect.
+    pub fn fail_step(
+        &self,
+        id: OperationId,
+        name: &str,
+        message: &str,
+        now_ms: i64,
+    ) -> HostResult<()> {
+        self.step_sql(
+            "UPDATE steps SET state = ?3, message = ?4, ended_ms = ?5 WHERE operation_id = ?1 AND name = ?2",
+            params![id.to_string(), name, StepStatus::Failed.as_str(), message, now_ms],
         )
     }
 

@@ -65,6 +65,7 @@ CREATE TABLE IF NOT EXISTS operations (
 ) STRICT;
 CREATE INDEX IF NOT EXISTS operations_running ON operations (state) WHERE state = 'running';
 
+CREATE INDEX IF NOT EXISTS operations_launches ON operations (allocation_id) WHERE kind = 'provision';
 CREATE INDEX IF NOT EXISTS operations_ended ON operations (ended_ms) WHERE state <> 'running';
 -- What removes a failed VM had another name before.
 UPDATE operations SET kind = 'clean_up' WHERE kind = 'discard';
@@ -93,4 +94,13 @@ CREATE TABLE IF NOT EXISTS power (
 CREATE TABLE IF NOT EXISTS images (
     digest      TEXT PRIMARY KEY,
     fingerprint TEXT NOT NULL
+) STRICT;
+
+-- NVSwitch partition that an allocation has, or may have: written before it is activated, deleted after it is
+-- deactivated. It is what Fabric Manager is told after its restart.
+CREATE TABLE IF NOT EXISTS gpu_partitions (
+    partition_id  INTEGER PRIMARY KEY,
+    allocation_id TEXT NOT NULL UNIQUE,
+    -- JSON of the module ids of its GPUs; none by an older agent.
+    modules       TEXT NOT NULL DEFAULT '[]'
 ) STRICT;

@@ -3,8 +3,10 @@
 //!
 //! Every step may run again from its beginning: it was recorded before its effect and not after it, so it is
 //! unknown how far it came. A step therefore either finds its effect done or does it anew.
+mod partition;
 mod power;
 mod provision;
+pub mod readiness;
 mod release;
 mod remove;
 mod runner;
@@ -52,9 +54,11 @@ mod tests {
                 "seed",
                 "reserve_address",
                 "define",
+                "activate_partition",
                 "start",
                 "wait_address",
                 "wait_login",
+                "check_guest",
                 "detach_seed"
             ]
         );
@@ -62,6 +66,7 @@ mod tests {
             names(Kind::Release),
             [
                 "stop",
+                "deactivate_partition",
                 "undefine",
                 "remove_reservation",
                 "wipe",
@@ -70,17 +75,36 @@ mod tests {
         );
         assert_eq!(
             names(Kind::CleanUp),
-            ["stop", "undefine", "remove_reservation"]
+            [
+                "stop",
+                "deactivate_partition",
+                "undefine",
+                "remove_reservation"
+            ]
         );
         assert_eq!(
             names(Kind::RepairSlot),
-            ["prove_disk", "remove_reservation", "wipe", "verify_wipe"]
+            [
+                "prove_disk",
+                "deactivate_partition",
+                "remove_reservation",
+                "wipe",
+                "verify_wipe"
+            ]
         );
-        assert_eq!(names(Kind::Stop), ["stop"]);
-        let start = ["prove_disk", "define", "start", "wait_login"];
+        let stop = ["stop", "deactivate_partition"];
+        assert_eq!(names(Kind::Stop), stop);
+        let start = [
+            "prove_disk",
+            "define",
+            "activate_partition",
+            "start",
+            "wait_login",
+        ];
         assert_eq!(names(Kind::Start), start);
-        assert_eq!(names(Kind::Reboot)[0], "stop");
-        assert_eq!(names(Kind::Reboot)[1..], start);
+        assert_eq!(names(Kind::Reboot)[0], "find_partition");
+        assert_eq!(names(Kind::Reboot)[1..3], stop);
+        assert_eq!(names(Kind::Reboot)[3..], start);
     }
 
     /// What a disk is used for is the operator's to end: the only command that unmounts is the storage transition.
@@ -109,7 +133,14 @@ mod tests {
     #[test]
     fn inc_20_every_effect_of_a_provision_that_leaves_something_has_an_undo() {
         for step in steps_of(Kind::Provision) {
-            let leaves = ["seed", "reserve_address", "define", "start"].contains(&step.name);
+            let leaves = [
+                "seed",
+                "reserve_address",
+                "define",
+                "activate_partition",
+                "start",
+            ]
+            .contains(&step.name);
             assert_eq!(step.undo.is_some(), leaves, "{}", step.name);
         }
     }

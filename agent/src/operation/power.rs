@@ -7,6 +7,7 @@ use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use serde_json::json;
 
+use super::partition;
 use super::provision::{SSH_PORT, define_on, not_the_guest, start_apart, still_running};
 use super::release;
 use super::remove;
@@ -42,11 +43,26 @@ const WAIT_LOGIN: StepDef = StepDef {
 };
 
 /// Shut down, hard when it must be.
-pub const STOP: &[StepDef] = &[release::STOP];
-/// Prove, define on today's device, start, log in.
-pub const START: &[StepDef] = &[PROVE_DISK, DEFINE, START_VM, WAIT_LOGIN];
-/// Stop and start.
-pub const REBOOT: &[StepDef] = &[release::STOP, PROVE_DISK, DEFINE, START_VM, WAIT_LOGIN];
+pub const STOP: &[StepDef] = &[release::STOP, partition::DEACTIVATE];
+/// Prove, define on today's device, connect the GPUs, start, log in.
+pub const START: &[StepDef] = &[
+    PROVE_DISK,
+    DEFINE,
+    partition::ACTIVATE,
+    START_VM,
+    WAIT_LOGIN,
+];
+/// Stop and start, where the start can be expected to work.
+pub const REBOOT: &[StepDef] = &[
+    partition::FIND,
+    release::STOP,
+    partition::DEACTIVATE,
+    PROVE_DISK,
+    DEFINE,
+    partition::ACTIVATE,
+    START_VM,
+    WAIT_LOGIN,
+];
 
 async fn runs(work: &Work) -> HostResult<bool> {
     let state = work.node.hypervisor.state(work.vm().as_str()).await?;
@@ -88,7 +104,7 @@ async fn define(work: &Work) -> HostResult<Done> {
     let devices = prove(work).await?;
     define_on(work, devices, None).await?;
     // of a VM whose first boot was under an agent that left it
-    remove::seed(&work.node, work.operation.allocation)?;
+    remove::seed(&work.node, work.operation.allocation).await?;
     Ok(Done::with(format!("domain {} is defined", work.vm())))
 }
 

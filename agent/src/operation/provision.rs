@@ -1,6 +1,5 @@
 //! Provision: from image to a login that works. The image is verified and the disk proven before a byte is cloned (D-23,
-//! D-25); the boot slot's address and a login are what ends it well (D-67, D-68).
-use std::os::unix::fs::PermissionsExt;
+//! D-25); the boot slot's address, a login and the checks of the image are what ends it well (D-67..D-69).
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,26 +10,29 @@ use gpuaas_proto::gpuaas::common::v1::DriverStrategy;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use serde_json::json;
 
+use super::partition;
+use super::readiness;
 use super::remove;
 use super::work::{Done, StepDef, Work};
 use crate::dhcp::{LeaseState, Reservation};
 use crate::disk::Intent;
-use crate::error::{HostError, HostResult, io_error};
+use crate::error::{HostError, HostResult};
 use crate::guest::host_key::parse_pins;
 use crate::guest::login::Account;
 use crate::guest::{HostKey, LoginError, log_in};
+use crate::host::blocking;
 use crate::host::clock::BootMoment;
 use crate::ids::{NetworkGroup, management_mac, parse_private_ip};
 use crate::image::ImageSource;
 use crate::image::clone::clone_image;
-use crate::image::seed::{Seed, hostname, write_iso};
+use crate::image::seed::{Seed, hostname, make_folder, write_iso};
 use crate::vm::PowerState;
 use crate::vm::domain_xml::{DomainSpec, SEED_DEVICE, domain_xml};
 use crate::vm::locality::{SlotDevices, locality};
 use crate::vm::serial_log;
 
 /// Left of the budget for the undo when a guest never answers.
-const UNDO_MARGIN: Duration = Duration::from_secs(10);
+pub const UNDO_MARGIN: Duration = Duration::from_secs(10);
 /// Where sshd listens in the guest.
 pub const SSH_PORT: u16 = 22;
 
@@ -67,6 +69,10 @@ pub const STEPS: &[StepDef] = &[
         undo: Some(undo_define),
     },
     StepDef {
+        undo: Some(partition::undo_activate),
+        ..partition::ACTIVATE
+    },
+    StepDef {
         name: "start",
         run: |work| start(work).boxed(),
         undo: Some(undo_start),
@@ -82,6 +88,11 @@ pub const STEPS: &[StepDef] = &[
         undo: None,
     },
     StepDef {
+        name: readiness::STEP,
+        run: |work| readiness::check_guest(work).boxed(),
+        undo: None,
+    },
+    StepDef {
         name: "detach_seed",
         run: |work| detach_seed(work).boxed(),
         undo: None,
@@ -89,7 +100,7 @@ pub const STEPS: &[StepDef] = &[
 ];
 
 fn undo_seed(work: &Work) -> BoxFuture<'_, HostResult<()>> {
-    async { remove::seed(&work.node, work.operation.allocation) }.boxed()
+    remove::seed(&work.node, work.operation.allocation).boxed()
 }
 
 fn undo_reservation(work: &Work) -> BoxFuture<'_, HostResult<()>> {
@@ -124,7 +135,7 @@ async fn verify_image(work: &Work) -> HostResult<Done> {
         .await?;
     let slug = work.request::<pb::ProvisionRequest>()?.image;
     let slug = slug.unwrap_or_default().slug;
-    work.node.images.name(&slug, &source.digest)?;
+    blocking::here(|| work.node.images.name(&slug, &source.digest))?;
     Ok(Done::giving(
         format!("{} is in the cache", source.digest),
         json!({ "file": file }),
@@ -187,12 +198,12 @@ async fn seed(work: &Work) -> HostResult<Done> {
     }
     let drivers = request.image.clone().unwrap_or_default().driver_strategy();
     let folder = work.node.seed_dir(&work.vm());
-    std::fs::create_dir_all(&folder).map_err(io_error("cannot make the seed's folder"))?;
-    // passed through by the hypervisor's user, who opens the seed, and read by nobody
-    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o711))
-        .map_err(io_error("cannot set the mode of the seed's folder"))?;
-    // of the file when this step runs again: a guest may have booted with it already
-    let host_key = HostKey::load_or_create(&work.node.seed_host_key(&work.vm()))?;
+    // here, not on another thread: nothing may still be written once a cancelled step's seed is removed
+    let host_key = blocking::here(|| {
+        make_folder(&folder)?;
+        // of the file when this step runs again: a guest may have booted with it already
+        HostKey::load_or_create(&work.node.seed_host_key(&work.vm()))
+    })?;
     let public = host_key.public().to_owned();
     let seed = Seed {
         allocation: work.operation.allocation,
@@ -304,15 +315,17 @@ pub async fn define_on(
                 .collect::<Result<_, _>>()?,
         });
     }
-    let locality = locality(
-        &work.node.root,
-        &devices,
-        shape.vcpus,
-        shape.memory_mib,
-        shape.hugepages,
-    )?;
-    let serial_log = work.node.serial_log(&work.vm());
-    serial_log::prepare(&serial_log)?;
+    let serial_log = work.node.serial.of_vm(&work.vm());
+    let locality = blocking::here(|| {
+        serial_log::prepare(&serial_log)?;
+        locality(
+            &work.node.root,
+            &devices,
+            shape.vcpus,
+            shape.memory_mib,
+            shape.hugepages,
+        )
+    })?;
     let spec = DomainSpec {
         name: work.vm(),
         uuid: work.operation.allocation.0,
@@ -403,7 +416,8 @@ async fn with_serial_log(
     if let Err(error) = &mut outcome
         && error.class == pb::FailureClass::Guest
     {
-        error.serial_log_end = serial_log::end_of(&work.node.serial_log(&work.vm()));
+        let log = work.node.serial.of_vm(&work.vm());
+        error.serial_log_end = blocking::here(|| serial_log::end_of(&log));
     }
     outcome
 }
@@ -488,7 +502,7 @@ async fn detach_seed(work: &Work) -> HostResult<Done> {
         .hypervisor
         .eject(work.vm().as_str(), SEED_DEVICE, bus)
         .await?;
-    remove::seed(&work.node, work.operation.allocation)?;
+    remove::seed(&work.node, work.operation.allocation).await?;
     Ok(Done::with("the seed is removed"))
 }
 

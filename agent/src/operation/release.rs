@@ -6,7 +6,7 @@ use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
 use super::work::{Done, StepDef, Work};
-use super::{remove, wiping};
+use super::{partition, remove, wiping};
 use crate::error::{HostError, HostResult};
 use crate::journal::Kind;
 use crate::vm::PowerState;
@@ -42,9 +42,16 @@ const VERIFY_WIPE: StepDef = StepDef {
 };
 
 /// Stop, remove, wipe, prove.
-pub const RELEASE: &[StepDef] = &[STOP, UNDEFINE, REMOVE_RESERVATION, WIPE, VERIFY_WIPE];
+pub const RELEASE: &[StepDef] = &[
+    STOP,
+    partition::DEACTIVATE,
+    UNDEFINE,
+    REMOVE_RESERVATION,
+    WIPE,
+    VERIFY_WIPE,
+];
 /// Stop hard and remove; the disk stays as it is.
-pub const CLEAN_UP: &[StepDef] = &[STOP, UNDEFINE, REMOVE_RESERVATION];
+pub const CLEAN_UP: &[StepDef] = &[STOP, partition::DEACTIVATE, UNDEFINE, REMOVE_RESERVATION];
 /// Prove unused, wipe, prove empty (CON-25).
 pub const REPAIR: &[StepDef] = &[
     StepDef {
@@ -52,6 +59,7 @@ pub const REPAIR: &[StepDef] = &[
         run: |work| prove_unused(work).boxed(),
         undo: None,
     },
+    partition::DEACTIVATE,
     REMOVE_RESERVATION,
     WIPE,
     VERIFY_WIPE,
@@ -131,7 +139,7 @@ async fn undefine(work: &Work) -> HostResult<Done> {
 
 async fn remove_reservation(work: &Work) -> HostResult<Done> {
     remove::reservation(&work.node, work.operation.allocation).await?;
-    remove::seed(&work.node, work.operation.allocation)?;
+    remove::seed(&work.node, work.operation.allocation).await?;
     Ok(Done::with("no reservation, port or seed is left"))
 }
 

@@ -1,15 +1,15 @@
 //! Removal of what a VM leaves on the host: domain, NVRAM, serial log, reservation, seed, port. Used by the undo of a
 //! provision, by clean-up and by release (D-64, D-73); every part may be gone already.
+use std::sync::Arc;
 use std::time::Duration;
 
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
 use crate::error::{HostError, HostResult, io_error};
-use crate::host::exec;
+use crate::host::{blocking, exec};
 use crate::ids::AllocationId;
 use crate::node::Node;
 use crate::settings::BridgeKind;
-use crate::vm::serial_log;
 
 /// How often a domain is removed that is there again.
 const UNDEFINE_TRIES: u32 = 3;
@@ -19,7 +19,7 @@ pub async fn destroy(node: &Node, allocation: AllocationId) -> HostResult<()> {
     node.hypervisor.destroy(allocation.vm_name().as_str()).await
 }
 
-/// Stops the domain hard, removes it with its NVRAM and serial log, and checks that it is gone (INC-26). A start that was given up may
+/// Stops the domain hard, removes it with its NVRAM and the hypervisor's serial log, and checks that it is gone (INC-26). A start that was given up may
 /// still be on its way through the hypervisor and come after the stop; it is stopped then, and cannot come again.
 pub async fn undefine(node: &Node, allocation: AllocationId) -> HostResult<()> {
     let name = allocation.vm_name();
@@ -29,7 +29,10 @@ pub async fn undefine(node: &Node, allocation: AllocationId) -> HostResult<()> {
         node.hypervisor.destroy(name.as_str()).await?;
         node.hypervisor.undefine(name.as_str()).await?;
         match node.hypervisor.state(name.as_str()).await? {
-            None => return serial_log::remove(&node.serial_log(&name)),
+            None => {
+                let (serial, name) = (Arc::clone(&node.serial), name.clone());
+                return blocking::run(move || serial.end(&name)).await;
+            }
             Some(_) if tries < UNDEFINE_TRIES => {}
             Some(state) => {
                 return Err(HostError::host(
@@ -68,11 +71,13 @@ pub async fn reservation(node: &Node, allocation: AllocationId) -> HostResult<()
 }
 
 /// Removes the seed.
-pub fn seed(node: &Node, allocation: AllocationId) -> HostResult<()> {
-    match std::fs::remove_dir_all(node.seed_dir(&allocation.vm_name())) {
+pub async fn seed(node: &Node, allocation: AllocationId) -> HostResult<()> {
+    let folder = node.seed_dir(&allocation.vm_name());
+    blocking::run(move || match std::fs::remove_dir_all(folder) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             Err(io_error("cannot remove the seed")(error))
         }
         _ => Ok(()),
-    }
+    })
+    .await
 }

@@ -237,15 +237,9 @@ impl Runner {
     fn record_failure(&self, row: &OperationRow, step: &str, error: &HostError) -> HostResult<()> {
         if !step.is_empty() {
             let message = error.to_string();
-            let nothing = serde_json::Value::Null;
-            self.node.journal.end_step(
-                row.id,
-                step,
-                StepStatus::Failed,
-                &message,
-                &nothing,
-                now_ms(),
-            )?;
+            self.node
+                .journal
+                .fail_step(row.id, step, &message, now_ms())?;
         }
         let failure = Failure {
             reason: error.reason_name().to_owned(),

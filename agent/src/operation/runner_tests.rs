@@ -288,3 +288,46 @@ async fn p5_a_hold_that_nothing_came_of_is_ended_and_one_with_a_vm_is_not() {
     node.hypervisor.undefine(name.as_str()).await.unwrap();
     assert_eq!(crate::leftovers::end_empty_holds(&node).await.unwrap(), 1);
 }
+
+/// The disk of a host may take its time: a step that reads or writes files keeps no call waiting.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_step_that_waits_for_the_disk_holds_up_no_call() {
+    use std::io::Write as _;
+
+    let dir = tempfile::tempdir().unwrap();
+    let node = node(dir.path());
+    let mut new = operation(
+        Kind::Provision,
+        node.clock.now().plus(Duration::from_secs(60)),
+    );
+    let request = pb::ProvisionRequest {
+        hostname: "guest".into(),
+        guest_user: "u_adda9308def04a2f".into(),
+        ..Default::default()
+    };
+    new.request = prost::Message::encode_to_vec(&request);
+    node.journal.start_operation(&new).unwrap();
+    let nothing = serde_json::Value::Null;
+    for done in ["verify_image", "prove_disk", "clone"] {
+        node.journal
+            .end_step(new.id, done, StepStatus::Done, "", &nothing, 0)
+            .unwrap();
+    }
+    // a key that cannot be read to its end for a while
+    let key_file = node.seed_host_key(&new.allocation.vm_name());
+    std::fs::create_dir_all(key_file.parent().unwrap()).unwrap();
+    nix::unistd::mkfifo(&key_file, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    Runner::new(Arc::clone(&node)).resume().unwrap();
+    let mut writer = std::fs::OpenOptions::new()
+        .write(true)
+        .open(&key_file)
+        .unwrap();
+    let (answer, answered) = std::sync::mpsc::channel();
+    tokio::spawn(async move { answer.send(()) });
+    let answered = answered.recv_timeout(Duration::from_secs(10));
+    writer.write_all(b"no key").unwrap();
+    drop(writer);
+    let failure = ended(&node, new.id).await.failure.unwrap();
+    assert_eq!(failure.step, "seed", "{}", failure.message);
+    assert_eq!(answered, Ok(()), "the call waited for the file");
+}

@@ -117,7 +117,7 @@ pub async fn plan(
     }
     match modes.slice() {
         Ok(()) => {
-            let own = runtime::plan(machine, modes, &settings.dhcp, &settings.state_dir).await?;
+            let own = runtime::plan(machine, modes, settings).await?;
             plan.append(own);
         }
         // the same host may become one for bare metal: its GPU services stay (CON-26)

@@ -15,7 +15,7 @@ use crate::binding;
 use crate::checks::NodeMode;
 use crate::error::HostResult;
 use crate::host::root::HostRoot;
-use crate::settings::{Dhcp, Fabric, Network, Settings};
+use crate::settings::{Dhcp, Fabric, GpuFabric, Network, Settings};
 
 /// Where the agent's settings are on a host that was set up by its package.
 pub const SETTINGS_FILE: &str = "/etc/gpuaas/node-agent.toml";
@@ -27,6 +27,7 @@ pub struct HostSettings {
     pub network: Network,
     pub dhcp: Dhcp,
     pub fabric: Fabric,
+    pub gpu_fabric: GpuFabric,
     pub mode: Option<NodeMode>,
     pub state_dir: PathBuf,
 }
@@ -37,6 +38,7 @@ impl Default for HostSettings {
             network: Network::default(),
             dhcp: Dhcp::default(),
             fabric: Fabric::default(),
+            gpu_fabric: GpuFabric::default(),
             mode: None,
             state_dir: bootstrap::default_state_dir(),
         }
@@ -49,6 +51,7 @@ impl From<Settings> for HostSettings {
             network: settings.network,
             dhcp: settings.dhcp,
             fabric: settings.fabric,
+            gpu_fabric: settings.gpu_fabric,
             mode: settings.profile.mode,
             state_dir: settings.state_dir,
         }
@@ -230,7 +233,7 @@ impl HostCommand {
                 }
             }
             Self::RuntimePrepare(_) => {
-                let plan = runtime::plan(&machine, modes, &settings.dhcp, &settings.state_dir);
+                let plan = runtime::plan(&machine, modes, settings);
                 out.go(&machine, plan.await?).await;
             }
             Self::StorageTransition(flags) => {
@@ -242,7 +245,8 @@ impl HostCommand {
                 self::transition(&machine, &request, modes, settings, &stamp, &mut out).await?;
             }
             Self::BindDevices(_) => {
-                let work = binding::devices::plan(&machine, modes, &settings.state_dir)?;
+                let (state, fabric) = (&settings.state_dir, &settings.gpu_fabric);
+                let work = binding::devices::plan(&machine, modes, state, fabric)?;
                 out.begin(&work.plan());
                 if !out.dry_run {
                     let failed = binding::devices::apply(&machine, &work);

@@ -7,6 +7,7 @@ use super::systemd::{began_before, enable_now, unit};
 use super::{Action, Machine, Plan, tuning};
 use crate::error::HostResult;
 use crate::host::root::HostRoot;
+use crate::metadata;
 use crate::settings::{BridgeKind, Dhcp, HostService, Network, PRIVATE_NAT};
 use crate::topology::network::{parse_addresses, subnet};
 
@@ -59,6 +60,15 @@ pub async fn plan(
         return Ok(plan);
     }
     address(machine, &mut plan, &network.bridge, &network.gateway).await?;
+    if metadata::is_named(network) {
+        address(
+            machine,
+            &mut plan,
+            &network.bridge,
+            metadata::BRIDGE_ADDRESS,
+        )
+        .await?;
+    }
     forwarding(machine, &mut plan)?;
     nat(machine, &mut plan, &guests).await?;
     dnsmasq(machine, &mut plan, network, dhcp, scope.manage_systemd).await?;
@@ -217,7 +227,7 @@ fn dnsmasq_text(network: &Network, dhcp: &Dhcp) -> Option<String> {
         "# Written by gpuaas-node-agent net-baseline: addresses of the guests, each reserved by the agent.\n\
          {port}interface={bridge}\nexcept-interface=lo\nbind-dynamic\n\
          dhcp-range={first},static,{mask},1h\ndhcp-option=option:router,{gateway}\n\
-         dhcp-authoritative\nno-ping\ndhcp-hostsdir={}\ndhcp-leasefile={}\n",
+         dhcp-authoritative\nno-ping\ndhcp-ignore-clid\ndhcp-hostsdir={}\ndhcp-leasefile={}\n",
         dhcp.hosts_dir.display(),
         dhcp.leases_file.display()
     ))
@@ -295,6 +305,8 @@ mod tests {
             "dhcp-range=10.100.0.0,static,255.255.255.0,1h",
             "dhcp-option=option:router,10.100.0.1",
             "dhcp-hostsdir=/etc/dnsmasq.d/gpuaas-hosts",
+            // P11: a lease is found by the hardware address, which the rules of the wire bind, and by nothing else
+            "dhcp-ignore-clid",
         ] {
             assert!(text.lines().any(|own| own == line), "{line} in {text}");
         }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
+use super::command::HostSettings;
 use super::mode::Modes;
 use super::systemd::unit;
 use super::{Action, Machine, Plan};
@@ -13,10 +14,12 @@ use crate::ids::VmName;
 use crate::journal::Journal;
 use crate::settings::Dhcp;
 
+/// It stays where the settings name it (D-96).
+const FABRIC_MANAGER: &str = "nvidia-fabricmanager.service";
 /// Services that hold GPUs or NVSwitches (I-104, D-59, D-96, INC-18).
 pub const GPU_SERVICES: [&str; 4] = [
     "nvidia-persistenced.service",
-    "nvidia-fabricmanager.service",
+    FABRIC_MANAGER,
     "nvidia-dcgm.service",
     "dcgm.service",
 ];
@@ -28,18 +31,16 @@ const FORMER_FOLDER: &str = "/etc/dnsmasq.d";
 ///
 /// # Errors
 /// Something that must be known cannot be observed.
-pub async fn plan(
-    machine: &Machine,
-    modes: Modes,
-    dhcp: &Dhcp,
-    state_dir: &Path,
-) -> HostResult<Plan> {
+pub async fn plan(machine: &Machine, modes: Modes, settings: &HostSettings) -> HostResult<Plan> {
     let mut plan = Plan::new("runtime-prepare");
     if let Err(why) = modes.slice() {
         plan.refuse(why);
         return Ok(plan);
     }
     for name in GPU_SERVICES {
+        if name == FABRIC_MANAGER && settings.gpu_fabric.runs_here() {
+            continue;
+        }
         let found = unit(machine, name).await?;
         if found.is_there && (found.is_active || found.is_enabled) {
             let reason = "it holds GPUs that go into VMs";
@@ -47,7 +48,7 @@ pub async fn plan(
         }
     }
     libvirt_folder(machine, &mut plan)?;
-    reservations(machine, &mut plan, dhcp, state_dir).await?;
+    reservations(machine, &mut plan, &settings.dhcp, &settings.state_dir).await?;
     Ok(plan)
 }
 

@@ -13,6 +13,7 @@ use super::pci::{self, PciDevice, PciKind};
 use super::platform::Platform;
 use crate::disk::identity::{KIND_BY_ID, KIND_LAB};
 use crate::disk::wipe::WipePolicy;
+use crate::gpu_fabric::GpuFabric;
 use crate::host::root::HostRoot;
 use crate::host::{blocking, recording};
 use crate::ids::PciAddress;
@@ -46,8 +47,13 @@ pub struct Inventory {
 }
 
 /// Reads the devices of a host. `trusts` as in [`crate::disk::facts::gather`].
-pub async fn inventory(root: &HostRoot, gateway: &str, trusts: &[String]) -> Inventory {
-    let platform = Platform::read(root).await;
+pub async fn inventory(
+    root: &HostRoot,
+    gateway: &str,
+    trusts: &[String],
+    fabric: Option<&GpuFabric>,
+) -> Inventory {
+    let platform = Platform::read(root, fabric).await;
     let mut inventory = blocking::here(|| devices(root, gateway, trusts, platform));
     if root.is_live() || recording::is_replay() {
         let ask = |disk: &NvmeDisk| {
@@ -77,9 +83,11 @@ fn devices(root: &HostRoot, gateway: &str, trusts: &[String], platform: Platform
 }
 
 impl Inventory {
-    /// The legal groups of the GPUs, or why there are none.
+    /// The legal groups of the GPUs, or why there are none. A GPU that fell off the bus is in none, although Fabric Manager
+    /// offers all partitions of an H100 or later whatever its GPUs are like.
     pub fn legal_groups(&self) -> Result<Vec<Vec<u32>>, String> {
-        let gpus = self.pci.iter().filter(|device| device.kind == PciKind::Gpu);
+        let gpus = self.pci.iter();
+        let gpus = gpus.filter(|device| device.kind == PciKind::Gpu && device.dead.is_none());
         let gpus: Vec<PciAddress> = gpus.map(|gpu| gpu.address.clone()).collect();
         self.platform.legal_groups(&gpus)
     }

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use quick_xml::Reader;
 use quick_xml::events::Event;
-use serde::Deserialize;
 
+use crate::gpu_fabric::{GpuFabric, MAX_MODULE, Table};
 use crate::host::root::HostRoot;
 use crate::host::{exec, recording};
 use crate::ids::PciAddress;
@@ -16,10 +16,6 @@ use crate::ids::PciAddress;
 pub const KEPT_GPUS: &str = "/var/lib/gpuaas/nvidia-smi.xml";
 /// The kept answer of `fmpm -l`: Fabric Manager's partitions.
 pub const KEPT_PARTITIONS: &str = "/var/lib/gpuaas/fabric-partitions.json";
-/// More partitions than any board has; a longer table is none.
-const MAX_PARTITIONS: usize = 256;
-/// More modules than any board has.
-const MAX_MODULE: u32 = 1024;
 
 /// A GPU as NVIDIA's driver knows it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -49,34 +45,54 @@ pub struct Platform {
 }
 
 impl Platform {
-    /// Asks the programs, then reads what the bootstrap kept.
-    pub async fn read(root: &HostRoot) -> Self {
-        let mut known = Self::default();
-        if let Some(text) = kept(root, KEPT_GPUS, &mut known.unreadable) {
-            known.take_gpus(&text, KEPT_GPUS);
-        }
+    /// Asks the programs, then reads what the bootstrap kept. A Fabric Manager that the host uses is asked alone: what it
+    /// offered once is no group that a VM could get now.
+    pub async fn read(root: &HostRoot, fabric: Option<&GpuFabric>) -> Self {
+        let mut known = Self::kept(root);
         let asks = root.is_live() || recording::is_replay();
         if let Some(text) = answer(asks, "nvidia-smi", &["-q", "-x"]).await {
             known.take_gpus(&text, "nvidia-smi");
         }
+        match fabric.filter(|_| asks) {
+            Some(fabric) => match fabric.table().await {
+                Ok(table) => known.take_table(table, "Fabric Manager"),
+                Err(error) => known.unreadable.push(error.to_string()),
+            },
+            None => known.read_partitions(root, asks).await,
+        }
+        known
+    }
+
+    /// What the bootstrap kept of the GPUs; no program is asked (INC-37).
+    pub fn kept(root: &HostRoot) -> Self {
+        let mut known = Self::default();
+        if let Some(text) = kept(root, KEPT_GPUS, &mut known.unreadable) {
+            known.take_gpus(&text, KEPT_GPUS);
+        }
+        known
+    }
+
+    async fn read_partitions(&mut self, root: &HostRoot, asks: bool) {
         let live = answer(asks, "fmpm", &["-l"]).await;
         let from = match live {
             Some(text) => Some((text, "fmpm -l")),
             None => {
-                let text = kept(root, KEPT_PARTITIONS, &mut known.unreadable);
+                let text = kept(root, KEPT_PARTITIONS, &mut self.unreadable);
                 text.map(|text| (text, KEPT_PARTITIONS))
             }
         };
         if let Some((text, source)) = from {
-            match partitions(&text) {
-                Ok(found) => {
-                    known.partitions = found;
-                    known.source = source.to_owned();
-                }
-                Err(why) => known.unreadable.push(format!("{source}: {why}")),
+            match Table::parse(&text) {
+                Ok(table) => self.take_table(table, source),
+                Err(why) => self.unreadable.push(format!("{source}: {why}")),
             }
         }
-        known
+    }
+
+    fn take_table(&mut self, table: Table, source: &str) {
+        let sets = table.partitions.into_iter().map(|one| one.modules);
+        self.partitions = sets.collect();
+        self.source = source.to_owned();
     }
 
     fn take_gpus(&mut self, text: &str, source: &str) {
@@ -147,51 +163,6 @@ fn kept(root: &HostRoot, path: &str, unreadable: &mut Vec<String>) -> Option<Str
             None
         }
     }
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Table {
-    partition_info: Vec<Partition>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Partition {
-    gpu_info: Vec<Module>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Module {
-    physical_id: u32,
-}
-
-/// Reads Fabric Manager's partitions, as `fmpm -l` writes them.
-///
-/// # Errors
-/// It is something else.
-pub fn partitions(text: &str) -> Result<Vec<BTreeSet<u32>>, String> {
-    let table: Table = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    if table.partition_info.len() > MAX_PARTITIONS {
-        return Err(format!("more than {MAX_PARTITIONS} partitions"));
-    }
-    let mut found = Vec::new();
-    for partition in table.partition_info {
-        let modules: BTreeSet<u32> = partition
-            .gpu_info
-            .iter()
-            .map(|one| one.physical_id)
-            .collect();
-        if modules.len() != partition.gpu_info.len() {
-            return Err("a partition has a module twice".to_owned());
-        }
-        if modules.iter().any(|module| *module > MAX_MODULE) {
-            return Err(format!("a module id is above {MAX_MODULE}"));
-        }
-        found.push(modules);
-    }
-    Ok(found)
 }
 
 /// Reads the GPUs of `nvidia-smi -q -x`, by address.
@@ -318,22 +289,6 @@ mod tests {
 
     #[test]
     fn the_answers_of_nvidias_programs_are_read() {
-        let text = r#"{"version":1,"numPartitions":2,"partitionInfo":[
-            {"partitionId":0,"isActive":0,"numGpus":2,"gpuInfo":[{"physicalId":2,"uuid":""},{"physicalId":1}]},
-            {"partitionId":1,"isActive":0,"numGpus":1,"gpuInfo":[{"physicalId":1}]}]}"#;
-        assert_eq!(
-            partitions(text).unwrap(),
-            [BTreeSet::from([1, 2]), BTreeSet::from([1])]
-        );
-        for bad in [
-            "",
-            "{}",
-            "[]",
-            r#"{"partitionInfo":[{"gpuInfo":[{"physicalId":1},{"physicalId":1}]}]}"#,
-            r#"{"partitionInfo":[{"gpuInfo":[{"physicalId":70000}]}]}"#,
-        ] {
-            assert!(partitions(bad).is_err(), "{bad}");
-        }
         let xml = "<?xml version=\"1.0\" ?><!DOCTYPE nvidia_smi_log SYSTEM \"nvsmi_device_v12.dtd\">
             <nvidia_smi_log><driver_version>570</driver_version>
             <gpu id=\"00000000:1B:00.0\"><product_name>NVIDIA H200</product_name><serial>165</serial>

@@ -4,6 +4,7 @@ use std::path::Path;
 use gpuaas_proto::gpuaas::internal::inventory::v1 as pb;
 
 use crate::error::{HostResult, io_error};
+use crate::host::blocking;
 
 /// Longest reason that inventory takes in, in bytes.
 const MAX_REASON: usize = 500;
@@ -69,10 +70,12 @@ fn value<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 /// The folder cannot be written.
 pub fn replace(path: &Path, text: &str) -> HostResult<()> {
     let new = path.with_extension("new");
-    std::fs::write(&new, text)
-        .and_then(|()| std::fs::File::open(&new)?.sync_all())
-        .and_then(|()| std::fs::rename(&new, path))
-        .map_err(io_error(format_args!("cannot write {}", path.display())))
+    let written = blocking::here(|| {
+        std::fs::write(&new, text)?;
+        std::fs::File::open(&new)?.sync_all()?;
+        std::fs::rename(&new, path)
+    });
+    written.map_err(io_error(format_args!("cannot write {}", path.display())))
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod files;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use gpuaas_common::CancellationToken;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -21,13 +22,15 @@ use tokio::sync::watch;
 use self::files::{Given, given, outcome, replace, request};
 use crate::build;
 use crate::error::{HostError, HostResult, io_error};
-use crate::host::exec;
+use crate::host::{blocking, exec};
 use crate::ids::Digest;
 use crate::image::registry::Registry;
 use crate::journal::Journal;
 
 /// The updater, which outlives the agent that starts it.
 const UNIT: &str = "gpuaas-node-agent-update.service";
+/// How often an updater that still works on an earlier turn is looked at.
+const UPDATER_POLL: Duration = Duration::from_millis(500);
 /// Largest package, in bytes.
 const MAX_PACKAGE: u64 = 1 << 30;
 
@@ -81,28 +84,40 @@ impl Updates {
         said.clone()
     }
 
-    /// A heartbeat was answered, and this is the update that it named. An update is begun once: another turn has another
-    /// number.
+    /// A heartbeat was answered, and this is the update that it named, or that it names none. An update is begun once: another
+    /// turn has another number. One that is named no more is dropped while nothing of the host was changed.
     pub fn answered(&self, update: Option<&pb::AgentUpdate>) {
-        if !self.heard.swap(true, Ordering::Relaxed)
-            && let Err(error) = self.note_ready()
+        if !self.heard.load(Ordering::Relaxed) {
+            match self.note_ready() {
+                Ok(()) => self.heard.store(true, Ordering::Relaxed),
+                Err(error) => {
+                    tracing::warn!(%error, "cannot tell the updater that this agent is ready");
+                }
+            }
+        }
+        self.told.send_if_modified(|told| {
+            let differs = told.as_ref() != update;
+            *told = update.cloned();
+            differs
+        });
+        if let Some(update) = update
+            && !self.knows(update)
         {
-            tracing::warn!(%error, "cannot tell the updater that this agent is ready");
+            self.say(update, State::Waiting, "");
         }
-        let Some(update) = update else {
-            return;
-        };
-        let of = Given {
-            rollout_id: update.rollout_id.clone(),
-            attempt: update.attempt,
-        };
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        if said.as_ref().is_some_and(|said| is_of(&of, said)) {
-            return;
-        }
-        *said = Some(report(&of, State::Waiting, ""));
-        drop(said);
-        self.told.send_replace(Some(update.clone()));
+    }
+
+    /// Whether something was said of this turn.
+    fn knows(&self, update: &pb::AgentUpdate) -> bool {
+        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        said.as_ref().is_some_and(|said| is_of(&turn(update), said))
+    }
+
+    /// Whether this turn was not given to the updater, and has not failed before that.
+    fn is_open(&self, update: &pb::AgentUpdate) -> bool {
+        let said = self.report();
+        let said = said.filter(|said| is_of(&turn(update), said));
+        said.is_none_or(|said| matches!(said.state(), State::Waiting | State::Fetching))
     }
 
     /// The updater waits for this file after a restart.
@@ -115,12 +130,8 @@ impl Updates {
     }
 
     fn say(&self, update: &pb::AgentUpdate, state: State, reason: &str) {
-        let of = Given {
-            rollout_id: update.rollout_id.clone(),
-            attempt: update.attempt,
-        };
         *self.said.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some(report(&of, state, reason));
+            Some(report(&turn(update), state, reason));
     }
 
     fn read(&self, name: &str) -> String {
@@ -130,7 +141,7 @@ impl Updates {
 
 /// What a file says; nothing when there is none. A message of a program may be cut in the middle of a character.
 fn read(path: &Path) -> String {
-    let bytes = std::fs::read(path).unwrap_or_default();
+    let bytes = blocking::here(|| std::fs::read(path)).unwrap_or_default();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
@@ -146,14 +157,26 @@ pub async fn run(updates: &Updates, journal: &Journal, shutdown: CancellationTok
     }
     loop {
         let update = told.borrow_and_update().clone();
-        if let Some(update) = update {
+        if let Some(update) = update.filter(|update| updates.is_open(update)) {
             let (id, version) = (&update.rollout_id, &update.version);
             tracing::info!(rollout_id = id, version, "begin update of this agent");
-            let brought = tokio::select! {
+            let prepared = tokio::select! {
                 () = shutdown.cancelled() => return,
-                brought = bring(updates, journal, &update) => brought,
+                changed = told.changed() => match changed {
+                    Ok(()) => {
+                        tracing::info!(rollout_id = id, version, "drop update of this agent: it is named no more");
+                        continue;
+                    }
+                    Err(_) => return,
+                },
+                prepared = prepare(updates, journal, &update) => prepared,
             };
-            if let Err(error) = brought {
+            // from here on nothing interrupts it: the updater has all of it, or knows nothing of it
+            let ended = match prepared {
+                Ok(true) if *told.borrow() == Some(update.clone()) => give(updates, &update).await,
+                other => other.map(drop),
+            };
+            if let Err(error) = ended {
                 tracing::warn!(rollout_id = id, version, %error, "cannot update this agent");
                 updates.say(&update, State::Failed, &error.to_string());
             }
@@ -165,10 +188,22 @@ pub async fn run(updates: &Updates, journal: &Journal, shutdown: CancellationTok
     }
 }
 
-async fn bring(updates: &Updates, journal: &Journal, update: &pb::AgentUpdate) -> HostResult<()> {
+/// All that changes nothing of the host. False: this agent has the version already, and there is nothing to do.
+async fn prepare(
+    updates: &Updates,
+    journal: &Journal,
+    update: &pb::AgentUpdate,
+) -> HostResult<bool> {
     check(updates, update)?;
+    between_updates(updates).await?;
+    // one that was late may have brought it, so that another turn finds nothing to do
+    if update.version == build::version() {
+        updates.say(update, State::Installed, "");
+        return Ok(false);
+    }
     between_operations(journal).await?;
-    std::fs::create_dir_all(&updates.folder).map_err(io_error("cannot make the update folder"))?;
+    blocking::here(|| std::fs::create_dir_all(&updates.folder))
+        .map_err(io_error("cannot make the update folder"))?;
     if !update.rollback {
         updates.say(update, State::Fetching, "");
         fetch(updates, update).await?;
@@ -176,6 +211,11 @@ async fn bring(updates: &Updates, journal: &Journal, update: &pb::AgentUpdate) -
         updates.say(update, State::Waiting, "");
         between_operations(journal).await?;
     }
+    Ok(true)
+}
+
+/// Gives the update to the updater.
+async fn give(updates: &Updates, update: &pb::AgentUpdate) -> HostResult<()> {
     replace(&updates.folder.join("request"), &request(update))?;
     updates.say(update, State::Installing, "");
     start(updates).await
@@ -209,6 +249,26 @@ fn check(updates: &Updates, update: &pb::AgentUpdate) -> HostResult<()> {
 /// The text is all that an operator is shown.
 fn refused(text: impl Into<String>) -> HostError {
     HostError::host(ErrorReason::FieldInvalid, text)
+}
+
+/// Waits until the updater has ended what it was given before, which uses the same files.
+async fn between_updates(updates: &Updates) -> HostResult<()> {
+    let is_open = || {
+        let given = given(&updates.read("request"));
+        given.is_some_and(|given| {
+            outcome(&updates.read("outcome")).is_none_or(|ended| ended.of != given)
+        })
+    };
+    if !is_open() {
+        return Ok(());
+    }
+    // it runs, or it was ended in the middle
+    start(updates).await?;
+    while is_open() {
+        // its end is a file of another program
+        tokio::time::sleep(UPDATER_POLL).await;
+    }
+    Ok(())
 }
 
 /// Waits until no operation of this host runs.
@@ -249,7 +309,7 @@ async fn fetch(updates: &Updates, update: &pb::AgentUpdate) -> HostResult<()> {
     file.sync_all()
         .await
         .map_err(io_error("cannot store the package"))?;
-    std::fs::rename(&part, updates.folder.join("package.deb"))
+    blocking::here(|| std::fs::rename(&part, updates.folder.join("package.deb")))
         .map_err(io_error("cannot store the package"))
 }
 
@@ -273,6 +333,13 @@ fn report(of: &Given, state: State, reason: &str) -> pb::AgentUpdateReport {
         attempt: of.attempt,
         state: state.into(),
         reason,
+    }
+}
+
+fn turn(update: &pb::AgentUpdate) -> Given {
+    Given {
+        rollout_id: update.rollout_id.clone(),
+        attempt: update.attempt,
     }
 }
 

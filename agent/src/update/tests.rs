@@ -1,5 +1,5 @@
 //! What the agent makes of an update that it is told, with a real journal and an updater that notes that it was started.
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use uuid::Uuid;
 
@@ -160,7 +160,7 @@ async fn a_host_without_an_approved_source_and_one_that_is_told_nonsense_begin_n
         let updates = updates(dir.path(), source);
         let mut update = update();
         change(&mut update);
-        let error = bring(&updates, &journal, &update).await.unwrap_err();
+        let error = prepare(&updates, &journal, &update).await.unwrap_err();
         assert!(error.to_string().contains(named), "{named}: {error}");
         assert!(!dir.path().join("started").exists(), "{named}");
         assert!(!updates.folder.join("request").exists(), "{named}");
@@ -212,4 +212,125 @@ async fn an_updater_that_a_power_loss_ended_is_started_again() {
         shutdown.cancel();
     };
     tokio::join!(run(&updates, &journal, shutdown.clone()), stop);
+}
+
+/// Waits for what another task does.
+async fn until(what: &str, holds: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !holds() {
+        assert!(Instant::now() < deadline, "never: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn an_update_that_is_named_no_more_is_dropped_and_named_again_it_begins() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = Journal::in_memory().unwrap();
+    let running = operation(&journal);
+    let updates = updates(dir.path(), "");
+    let shutdown = CancellationToken::new();
+    let work = run(&updates, &journal, shutdown.clone());
+    let told = async {
+        updates.answered(Some(&rollback(1)));
+        says(&updates, State::Waiting).await;
+        updates.answered(None);
+        // the next one waits as well, which shows that the first was dropped, and not begun
+        let next = rollback(2);
+        let other = pb::AgentUpdate {
+            version: "other".into(),
+            ..next
+        };
+        updates.answered(Some(&other));
+        updates.answered(None);
+        updates.answered(Some(&rollback(1)));
+        let result = agent::HostOperation::default();
+        journal.succeed(running, &result, 1, &[]).unwrap();
+        says(&updates, State::Installing).await;
+        until("the updater is started", || {
+            dir.path().join("started").exists()
+        })
+        .await;
+        shutdown.cancel();
+    };
+    tokio::join!(work, told);
+    let request = updates.read("request");
+    assert!(request.contains("attempt=1\n"), "{request}");
+}
+
+#[tokio::test]
+async fn an_update_that_is_withdrawn_while_an_operation_runs_never_begins() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = Journal::in_memory().unwrap();
+    let running = operation(&journal);
+    let updates = updates(dir.path(), "");
+    let shutdown = CancellationToken::new();
+    let work = run(&updates, &journal, shutdown.clone());
+    let told = async {
+        updates.answered(Some(&rollback(1)));
+        says(&updates, State::Waiting).await;
+        updates.answered(None);
+        let result = agent::HostOperation::default();
+        journal.succeed(running, &result, 1, &[]).unwrap();
+        // one that is refused at once, which comes after all that the first one did
+        let bad = pb::AgentUpdate {
+            version: String::new(),
+            ..rollback(2)
+        };
+        updates.answered(Some(&bad));
+        says(&updates, State::Failed).await;
+        shutdown.cancel();
+    };
+    tokio::join!(work, told);
+    assert!(!dir.path().join("started").exists());
+    assert!(!updates.folder.join("request").exists());
+}
+
+#[tokio::test]
+async fn another_turn_waits_for_the_updater_and_finds_that_the_late_one_has_brought_the_version() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = Journal::in_memory().unwrap();
+    let folder = dir.path().join("update");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("request"), request(&rollback(1))).unwrap();
+    let updates = updates(dir.path(), "");
+    let again = pb::AgentUpdate {
+        version: build::version().to_owned(),
+        ..rollback(2)
+    };
+    let shutdown = CancellationToken::new();
+    let work = run(&updates, &journal, shutdown.clone());
+    let told = async {
+        updates.answered(Some(&again));
+        until("the updater is started again", || {
+            dir.path().join("started").exists()
+        })
+        .await;
+        assert_eq!(updates.report().unwrap().state(), State::Waiting);
+        let ended = format!(
+            "rollout={}\nattempt=1\nstate=installed\nreason=\n",
+            Uuid::from_u128(7)
+        );
+        std::fs::write(folder.join("outcome"), ended).unwrap();
+        says(&updates, State::Installed).await;
+        shutdown.cancel();
+    };
+    tokio::join!(work, told);
+    assert!(
+        updates.read("request").contains("attempt=1\n"),
+        "nothing new was given"
+    );
+}
+
+#[tokio::test]
+async fn an_agent_that_cannot_say_that_it_is_ready_tries_at_the_next_answer() {
+    let dir = tempfile::tempdir().unwrap();
+    let updates = updates(dir.path(), "");
+    // a folder in the place of the file
+    std::fs::create_dir_all(updates.folder.join("ready")).unwrap();
+    updates.answered(None);
+    assert!(updates.read("ready").is_empty());
+    std::fs::remove_dir(updates.folder.join("ready")).unwrap();
+    updates.answered(None);
+    assert_eq!(updates.read("ready").trim(), build::version());
 }

@@ -43,20 +43,7 @@ fn read_end(log: &Path) -> io::Result<Vec<u8>> {
 
 /// A guest prints what it likes: escape sequences and control characters are left out.
 fn plain(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(bytes);
-    let mut clean = String::with_capacity(text.len());
-    let mut characters = text.chars().peekable();
-    while let Some(character) = characters.next() {
-        match character {
-            '\u{1b}' if characters.next_if_eq(&'[').is_some() => {
-                let is_final = |character: &char| ('@'..='~').contains(character);
-                characters.by_ref().find(is_final);
-            }
-            '\n' | '\r' => clean.push('\n'),
-            other if other.is_control() => {}
-            other => clean.push(other),
-        }
-    }
+    let clean = gpuaas_common::readiness::plain(&String::from_utf8_lossy(bytes));
     let lines: Vec<String> = clean
         .lines()
         .map(str::trim_end)

@@ -19,12 +19,13 @@ pub fn document(guests: &[Guest]) -> String {
     {own} ether daddr & 01:00:00:00:00:00 == 00:00:00:00:00:00 ip saddr {ip} accept
 "#
         );
-        // who sends is checked where a frame comes in
+        // who sends is checked where a frame comes in; a later fragment has no ports, so it may be of an answer of a DHCP server
         for other in guests.iter().filter(|other| guest.is_with(other)) {
             let ways = format!("iifname \"{port}\" oifname \"{}\"", other.port);
             let _infallible = write!(
                 between,
-                "    {ways} arp daddr ip {to} accept\n    {ways} ether daddr {mac} ip saddr {ip} ip daddr {to} accept\n",
+                "    {ways} arp daddr ip {to} accept\n    {ways} ip protocol udp ip frag-off & 0x3fff != 0 drop\n    \
+                 {ways} ether daddr {mac} ip saddr {ip} ip daddr {to} accept\n",
                 mac = other.mac,
                 to = other.ip
             );
@@ -123,14 +124,17 @@ mod tests {
         let (forward, _) = forward.split_once("\n  }\n").unwrap();
         let lines: Vec<&str> = forward.lines().map(str::trim).skip(1).collect();
         let (one, other) = ("gs0123456789aa", "gs0123456789bb");
+        let fragment = "ip protocol udp ip frag-off & 0x3fff != 0 drop";
         assert_eq!(
             lines,
             [
                 &format!("iifname \"{one}\" oifname \"{other}\" arp daddr ip 10.100.0.11 accept"),
+                &format!("iifname \"{one}\" oifname \"{other}\" {fragment}"),
                 &format!(
                     "iifname \"{one}\" oifname \"{other}\" ether daddr 52:54:00:10:00:0b ip saddr 10.100.0.10 ip daddr 10.100.0.11 accept"
                 ),
                 &format!("iifname \"{other}\" oifname \"{one}\" arp daddr ip 10.100.0.10 accept"),
+                &format!("iifname \"{other}\" oifname \"{one}\" {fragment}"),
                 &format!(
                     "iifname \"{other}\" oifname \"{one}\" ether daddr 52:54:00:10:00:0a ip saddr 10.100.0.11 ip daddr 10.100.0.10 accept"
                 ),

@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 
 use super::{Guest, any_port};
 use crate::ids::Mac;
+use crate::metadata::{self, ADDRESS as METADATA};
 use crate::settings::{HostService, Network};
 
 /// Name of our tables, in every family.
@@ -14,8 +15,6 @@ pub const TABLE: &str = "gpuaas_guests";
 const SPECIAL: &str = "0.0.0.0/8, 10.0.0.0/8, 100.64.0.0/10, 127.0.0.0/8, 169.254.0.0/16, 172.16.0.0/12, \
     192.0.0.0/24, 192.0.2.0/24, 192.88.99.0/24, 192.168.0.0/16, 198.18.0.0/15, 198.51.100.0/24, 203.0.113.0/24, \
     224.0.0.0/3";
-/// Where a guest asks for its metadata.
-const METADATA: &str = "169.254.169.254";
 
 /// The tables, each put in place of the one before it in one transaction.
 pub fn document(network: &Network, guests: &[Guest]) -> String {
@@ -30,6 +29,24 @@ pub fn document(network: &Network, guests: &[Guest]) -> String {
         );
     }
     let services = services(network, guests);
+    let only_guests = match metadata::is_named(network) {
+        // the address is the host's, and the host answers at it whichever way a packet comes
+        true => format!("    iifname != \"{bridge}\" ip daddr {METADATA} drop\n"),
+        false => String::new(),
+    };
+    // a connection is of the tenant who sends on it, and nothing of it reaches the next one at its address; 0 is of an agent that marked none
+    let (mut marks, mut answers) = (String::new(), String::new());
+    for guest in guests {
+        let (ip, mark) = (guest.ip, mark(guest));
+        let _infallible = writeln!(
+            marks,
+            "    ip saddr {ip} ct direction original ct mark set {mark}"
+        );
+        let _infallible = writeln!(
+            answers,
+            "    ip daddr {ip} ct direction reply ct mark != {{ 0x0, {mark} }} drop"
+        );
+    }
     let mut outward = String::new();
     for net in &network.unreachable {
         let _infallible = writeln!(outward, "    ip daddr {net} drop");
@@ -46,21 +63,25 @@ pub fn document(network: &Network, guests: &[Guest]) -> String {
   }}
   chain input {{
     type filter hook input priority filter - 10; policy accept;
-    iifname "{bridge}" jump to_host
+{only_guests}    iifname "{bridge}" jump to_host
   }}
   chain to_host {{
     meta nfproto ipv6 drop
+{services}    udp dport 67 drop
     ct state established,related accept
-{services}    drop
+    drop
   }}
   chain forward {{
     type filter hook forward priority filter - 10; policy accept;
     iifname "{bridge}" jump through_host
+    oifname "{bridge}" jump to_guests
   }}
+  chain to_guests {{
+{answers}  }}
   chain through_host {{
     meta nfproto ipv6 drop
     oifname "{bridge}" drop
-    ct state established,related accept
+{marks}    ct state established,related accept
 {outward}    ip daddr {{ {SPECIAL} }} drop
   }}
 }}
@@ -104,6 +125,13 @@ fn services(network: &Network, guests: &[Guest]) -> String {
     text
 }
 
+/// What marks the connections of a guest: the end of its port's name, which is of its allocation. The port of the probe has
+/// none.
+fn mark(guest: &Guest) -> String {
+    let (_, end) = guest.port.split_at(guest.port.len().saturating_sub(8));
+    format!("{:#x}", u32::from_str_radix(end, 16).unwrap_or(1).max(1))
+}
+
 fn hex_of_mac(mac: &Mac) -> String {
     format!("0x{}", mac.as_str().replace(':', ""))
 }
@@ -138,34 +166,43 @@ mod tests {
     fn p11_of_the_host_a_guest_reaches_what_the_profile_names() {
         let text = document(&Network::default(), &guests());
         let to_host = chain(&text, "inet", "to_host");
-        assert_eq!(to_host.len(), 5, "{text}");
+        assert_eq!(to_host[0], "meta nfproto ipv6 drop");
+        // of an open flow too, a guest sends to the DHCP server for itself alone
         assert_eq!(
-            to_host[..2],
+            to_host[3..],
             [
-                "meta nfproto ipv6 drop",
-                "ct state established,related accept"
-            ]
+                "udp dport 67 drop",
+                "ct state established,related accept",
+                "drop"
+            ],
+            "{text}"
         );
         assert_eq!(
-            to_host[2],
+            to_host[1],
             "ether saddr 52:54:00:10:00:0a udp sport 68 udp dport 67 @th,288,48 0x52540010000a \
              @th,160,32 { 0x0, 0x0a64000a } @th,256,32 0x0 accept"
         );
-        assert_eq!(to_host.last().unwrap(), "drop");
         let all = Network {
             host_services: vec![HostService::Dns, HostService::Metadata, HostService::Ping],
             ..Network::default()
         };
         assert_eq!(
-            chain(&document(&all, &[]), "inet", "to_host")[2..],
+            chain(&document(&all, &[]), "inet", "to_host")[1..],
             [
                 "ip daddr 10.100.0.1 udp dport 53 accept",
                 "ip daddr 10.100.0.1 tcp dport 53 accept",
                 "ip daddr 169.254.169.254 tcp dport 80 accept",
                 "ip daddr 10.100.0.1 icmp type echo-request accept",
+                "udp dport 67 drop",
+                "ct state established,related accept",
                 "drop"
             ]
         );
+        // the host answers at the address of its metadata service to guests alone
+        let only_guests = "iifname != \"ovsbr0\" ip daddr 169.254.169.254 drop";
+        let input = chain(&document(&all, &[]), "inet", "input");
+        assert_eq!(input[1], only_guests);
+        assert!(!text.contains("169.254.169.254"), "{text}");
     }
 
     #[test]
@@ -177,17 +214,19 @@ mod tests {
         };
         let rules = chain(&document(&network, &guests()), "inet", "through_host");
         assert_eq!(
-            rules[..5],
+            rules[..7],
             [
                 "meta nfproto ipv6 drop",
                 "oifname \"ovsbr0\" drop",
+                "ip saddr 10.100.0.10 ct direction original ct mark set 0x456789aa",
+                "ip saddr 10.100.0.11 ct direction original ct mark set 0x456789bb",
                 "ct state established,related accept",
                 "ip daddr 203.0.114.0/24 drop",
                 "ip daddr 10.20.0.0/16 accept",
             ]
         );
-        assert!(rules[5].starts_with("ip daddr { 0.0.0.0/8,") && rules[5].ends_with("} drop"));
-        assert_eq!(rules.len(), 6);
+        assert!(rules[7].starts_with("ip daddr { 0.0.0.0/8,") && rules[7].ends_with("} drop"));
+        assert_eq!(rules.len(), 8);
     }
 
     /// A switch in user space reads a guest's frames beside the kernel, which would take them for its own.
@@ -216,8 +255,10 @@ mod tests {
             unreachable: vec!["203.0.114.0/24".parse().unwrap()],
             ..Network::default()
         };
+        let mut all = guests();
+        all.extend(super::super::probe::guest(&network, &all));
         let text = [
-            document(&network, &guests()),
+            document(&network, &all),
             super::super::bridge::document(&super::super::grouped()),
         ]
         .concat();

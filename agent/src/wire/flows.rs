@@ -55,7 +55,7 @@ fn from_guest(port: u32, Guest { mac, ip, .. }: &Guest) -> Vec<String> {
 }
 
 /// What a guest may send to another one of its group: as itself, to that one's address and port alone.
-fn between((port, guest): (u32, &Guest), (to, other): (u32, &Guest)) -> [String; 3] {
+fn between((port, guest): (u32, &Guest), (to, other): (u32, &Guest)) -> [String; 4] {
     let Guest { mac, ip, .. } = guest;
     let own = format!("table=0, priority=150, in_port={port}, {UNTAGGED}, dl_src={mac}");
     let arp = |operation: u8| {
@@ -68,7 +68,12 @@ fn between((port, guest): (u32, &Guest), (to, other): (u32, &Guest)) -> [String;
         "{own}, dl_dst={}, ip, nw_src={ip}, nw_dst={}, actions=output:{to}",
         other.mac, other.ip
     );
-    [arp(1), arp(2), packet]
+    // a fragment has no ports to the switch, so it may be of an answer of a DHCP server
+    let fragment = format!(
+        "table=0, priority=160, in_port={port}, dl_dst={}, udp, ip_frag=yes, actions=drop",
+        other.mac
+    );
+    [arp(1), arp(2), packet, fragment]
 }
 
 /// What reaches a guest: from the host alone, for it alone.
@@ -181,7 +186,8 @@ mod tests {
             assert!(to.iter().any(|to| line.contains(to)), "{line}");
             assert!(line.contains("arp_op=") || line.contains(&packet), "{line}");
         }
-        // no guest serves addresses, also to its own
+        // no guest serves addresses, also to its own, and in fragments
+        assert!(text.contains("table=0, priority=160, in_port=3, dl_dst=52:54:00:10:00:0b, udp, ip_frag=yes, actions=drop"));
         assert!(text.contains("table=0, priority=200, in_port=3, udp, tp_src=67, actions=drop"));
     }
 

@@ -10,7 +10,7 @@ use super::filter::TABLE;
 use super::{Guest, document_of_linux_bridge, filter, flows, ports, probe};
 use crate::dhcp::Dhcp;
 use crate::error::{HostError, HostResult, io_error};
-use crate::host::exec;
+use crate::host::{blocking, exec};
 use crate::settings::{BridgeKind, Network, PRIVATE_NAT, Settings};
 
 const LIMIT: Duration = Duration::from_secs(15);
@@ -282,7 +282,7 @@ impl Wire {
 
     async fn put_filter(&self, wanted: &Wanted) -> HostResult<()> {
         // what stands here was put: until it is again, nothing was
-        let _absent_is_fine = std::fs::remove_file(self.folder.join(DOCUMENT));
+        let _absent_is_fine = blocking::here(|| std::fs::remove_file(self.folder.join(DOCUMENT)));
         let file = self.write(NEW_DOCUMENT, &wanted.document)?;
         let arguments = ["-f".as_ref(), file.as_os_str()];
         exec::run("nft", &arguments, LIMIT).await?.success("nft")?;
@@ -292,7 +292,7 @@ impl Wire {
 
     async fn put_flows(&self, wanted: &Wanted) -> HostResult<()> {
         // as of the filter
-        let _absent_is_fine = std::fs::remove_file(self.folder.join(FLOWS));
+        let _absent_is_fine = blocking::here(|| std::fs::remove_file(self.folder.join(FLOWS)));
         let file = self.write(NEW_FLOWS, wanted.flows.as_deref().unwrap_or_default())?;
         let bridge = self.network.bridge.as_str();
         let arguments = [
@@ -330,14 +330,16 @@ impl Wire {
 
     fn write(&self, name: &str, text: &str) -> HostResult<PathBuf> {
         let failed = || io_error("cannot write the rules of the guests' network");
-        std::fs::create_dir_all(&self.folder).map_err(failed())?;
         let file = self.folder.join(name);
-        std::fs::write(&file, text).map_err(failed())?;
+        blocking::here(|| {
+            std::fs::create_dir_all(&self.folder).map_err(failed())?;
+            std::fs::write(&file, text).map_err(failed())
+        })?;
         Ok(file)
     }
 
     fn place(&self, from: &Path, name: &str) -> HostResult<()> {
-        std::fs::rename(from, self.folder.join(name))
+        blocking::here(|| std::fs::rename(from, self.folder.join(name)))
             .map_err(io_error("cannot place the rules of the guests' network"))
     }
 }

@@ -71,6 +71,12 @@ pub fn document_of_linux_bridge(network: &Network, guests: &[Guest]) -> String {
     document
 }
 
+/// The rules of an Open vSwitch bridge: the guests with the numbers of their ports.
+#[must_use]
+pub fn flows_of_open_vswitch(guests: &[(u32, Guest)]) -> String {
+    flows::flows(guests)
+}
+
 /// Every port that a guest can have, as a pattern of nft.
 fn any_port() -> String {
     format!("{PORT_PREFIX}*")

@@ -145,6 +145,20 @@ impl HostService for Inventory {
         Ok(self.renewed(&request.csr_pem))
     }
 
+    async fn issue_instance_identity(
+        &self,
+        _: Request<pb::IssueInstanceIdentityRequest>,
+    ) -> Result<Response<pb::IssueInstanceIdentityResponse>, Status> {
+        Err(Status::unimplemented("no VM runs here"))
+    }
+
+    async fn get_instance_identity_keys(
+        &self,
+        _: Request<pb::GetInstanceIdentityKeysRequest>,
+    ) -> Result<Response<pb::GetInstanceIdentityKeysResponse>, Status> {
+        Err(Status::unimplemented("not a host's"))
+    }
+
     async fn heartbeat(
         &self,
         _: Request<pb::HeartbeatRequest>,

@@ -62,6 +62,30 @@ pub struct AllocationStatus {
     pub queue: Option<Queue>,
     pub conditions: Vec<Condition>,
     pub resources: Option<Resources>,
+    pub readiness_checks: Vec<ReadinessResult>,
+}
+
+/// The result of a readiness check in the VM.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct ReadinessResult {
+    pub check: String,
+    pub passed: bool,
+    pub message: String,
+    pub output_end: String,
+    pub time: Option<Timestamp>,
+}
+
+impl ReadinessResult {
+    /// The result as one line; of the output its last line.
+    pub fn text(&self) -> String {
+        let word = if self.passed { "passed" } else { "failed" };
+        let said = match self.output_end.lines().last() {
+            None => String::new(),
+            Some(line) => format!(" Last output: {line}"),
+        };
+        format!("{} {word}. {}{said}", self.check, self.message)
+    }
 }
 
 /// What a VM has.
@@ -254,5 +278,27 @@ pub async fn resolve(api: &Api, among: Among<'_>, given: &str) -> Result<String,
             )))
         }
         (found, _) => found,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn d_45_a_readiness_check_is_one_line_with_the_end_of_its_output() {
+        let mut check = ReadinessResult {
+            check: "nvidia-smi".to_owned(),
+            message: "The command ended with exit status 127.".to_owned(),
+            output_end: "first\nsh: nvidia-smi: not found".to_owned(),
+            ..ReadinessResult::default()
+        };
+        assert_eq!(
+            check.text(),
+            "nvidia-smi failed. The command ended with exit status 127. Last output: sh: nvidia-smi: not found"
+        );
+        check.passed = true;
+        check.output_end.clear();
+        assert!(check.text().starts_with("nvidia-smi passed. ") && check.text().ends_with("127."));
     }
 }

@@ -22,6 +22,8 @@ const BACKOFF: [Duration; 4] = [
     Duration::from_secs(1),
     Duration::from_secs(2),
 ];
+/// A command that would have to wait longer says so instead.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Longest time one stream is read; it is opened again after it.
 const STREAM_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
@@ -268,8 +270,14 @@ impl Api {
                 Failure::Api(error) => error.is_transient(),
                 _ => false,
             };
+            let asked = match &failure {
+                Failure::Api(error) => error.retry_after.unwrap_or_default(),
+                _ => Duration::ZERO,
+            };
             match waits.next() {
-                Some(wait) if again => tokio::time::sleep(*wait).await,
+                Some(wait) if again && asked <= LONGEST_WAIT => {
+                    tokio::time::sleep(asked.max(*wait)).await;
+                }
                 _ => return Err(failure),
             }
         }
@@ -297,13 +305,13 @@ impl Api {
         let response = request.send().await.map_err(|error| unreachable(&error))?;
         let status = response.status();
         let request_id = request_id(&response);
+        let retry_after = retry_after(&response);
         let text = response.text().await.map_err(|error| unreachable(&error))?;
         if status != StatusCode::OK {
-            return Err(Failure::Api(Box::new(ApiFailure::new(
-                status.as_u16(),
-                request_id,
-                &text,
-            ))));
+            return Err(Failure::Api(Box::new(ApiFailure {
+                retry_after,
+                ..ApiFailure::new(status.as_u16(), request_id, &text)
+            })));
         }
         serde_json::from_str(&text).map_err(|_| {
             Failure::Local(format!(
@@ -338,6 +346,13 @@ pub fn http_client() -> Result<reqwest::Client, Failure> {
         .user_agent(concat!("gpuaas/", env!("CARGO_PKG_VERSION")))
         .build()
         .map_err(|error| Failure::Local(format!("cannot set up HTTPS: {error}")))
+}
+
+/// Seconds of `Retry-After`.
+fn retry_after(response: &reqwest::Response) -> Option<Duration> {
+    let header = response.headers().get(reqwest::header::RETRY_AFTER)?;
+    let seconds = header.to_str().ok()?.parse().ok()?;
+    Some(Duration::from_secs(seconds))
 }
 
 fn request_id(response: &reqwest::Response) -> String {

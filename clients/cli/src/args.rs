@@ -5,8 +5,9 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
     admin, api_keys, catalog, certificate, context, copy, explain, hosts, launch, list, login,
-    members, network, organisations, port_forward, power, projects, quotas, raw, release, rename,
-    reservations, service_accounts, show, ssh, ssh_keys, terminal, update, usage, watch, webhooks,
+    logs, members, network, organisations, port_forward, power, projects, quotas, raw, release,
+    rename, reservations, service_accounts, show, ssh, ssh_keys, terminal, update, usage, watch,
+    webhooks,
 };
 use crate::formats::Format;
 
@@ -73,17 +74,19 @@ pub enum Command {
     Ssh(ssh::Flags),
     /// Open a terminal to an allocation, without an SSH key.
     Terminal(terminal::Flags),
+    /// Show what the VM of an allocation printed on its serial console, also after it is gone.
+    Logs(logs::Flags),
     /// Copy files to or from an allocation with scp.
     Cp(copy::Flags),
     /// Forward a local port to a port of an allocation over SSH, until it is interrupted.
     #[command(name = "port-forward")]
     PortForward(port_forward::Flags),
     /// Stop the VM of an allocation. It keeps its disk, address and GPUs; billing continues.
-    Stop(power::Flags),
+    Stop(power::Forced),
     /// Start the VM of a stopped allocation.
     Start(power::Flags),
     /// Reboot the VM of an allocation.
-    Reboot(power::Flags),
+    Reboot(power::Forced),
     /// Release an allocation. Billing stops, the VM is deleted and its disk is wiped.
     Release(release::Flags),
     /// Change the display name of an allocation. Its host name stays.

@@ -1,6 +1,7 @@
 //! Failures with their messages and exit codes.
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -77,10 +78,16 @@ pub struct ApiFailure {
     pub causes: Vec<String>,
     /// An existing name that is like the one that is unknown.
     pub nearest: Option<String>,
+    /// Advice from what the command looked up, in place of that of the reason.
+    pub advice: Option<String>,
     /// Quote it when asking for help.
     pub request_id: String,
+    /// How long the API asks to wait before the next try.
+    pub retry_after: Option<Duration>,
     /// The whole answer.
     pub raw: Value,
+    /// The user wrote the request's fields, and not flags that stand for them.
+    pub is_raw: bool,
 }
 
 impl ApiFailure {
@@ -130,6 +137,9 @@ impl ApiFailure {
             fields,
             causes,
             nearest: None,
+            advice: None,
+            is_raw: false,
+            retry_after: None,
             request_id: if given_id.is_empty() {
                 request_id
             } else {
@@ -137,6 +147,11 @@ impl ApiFailure {
             },
             raw,
         }
+    }
+
+    /// A field as the user gave it: as a flag where one stands for it.
+    fn shown_field<'a>(&self, field: &'a str) -> &'a str {
+        given_as(field).filter(|_| !self.is_raw).unwrap_or(field)
     }
 
     /// Whether the same call may succeed later.
@@ -159,7 +174,10 @@ fn causes(details: &Map<String, Value>, message: &str) -> Vec<String> {
 
 /// How a person gives a field of the API to this program; none for a field that has no flag.
 fn given_as(field: &str) -> Option<&'static str> {
-    let own = field.strip_prefix("config.").unwrap_or(field);
+    let own = ["config.", "sku.", "region."]
+        .iter()
+        .find_map(|prefix| field.strip_prefix(prefix))
+        .unwrap_or(field);
     let own = own.split_once("].").map_or(own, |(_, rest)| rest);
     Some(match own.split('[').next().unwrap_or_default() {
         "gpu_count" => "--gpus",
@@ -177,6 +195,13 @@ fn given_as(field: &str) -> Option<&'static str> {
         "placement.affinity" | "placement.affinity_label" => "--affinity",
         "placement.anti_affinity" | "placement.anti_affinity_label" => "--anti-affinity",
         "placement.require_prewarmed" => "--require-prewarmed",
+        "display_name" => "--name",
+        "allowed_gpu_counts" => "--gpu-counts",
+        "capacity_shape" => "--shape",
+        "slot_class" => "--slot-class",
+        "profile.name" => "--profile",
+        "profile.vcpus_per_gpu" => "--vcpus",
+        "profile.memory_mib_per_gpu" => "--memory",
         _ => return None,
     })
 }
@@ -212,7 +237,7 @@ impl Failure {
         if let Self::Api(error) = self {
             let fields = error.fields.iter();
             for (field, rule) in fields.filter(|(_, rule)| !error.message.contains(rule)) {
-                let _ = writeln!(text, "  {}: {rule}", given_as(field).unwrap_or(field));
+                let _ = writeln!(text, "  {}: {rule}", error.shown_field(field));
             }
             for cause in &error.causes {
                 let _ = writeln!(text, "  cause:   {cause}");
@@ -246,7 +271,7 @@ impl Failure {
         };
         let named = error.fields.iter().find_map(|(field, _)| {
             let rest = message.strip_prefix(field.as_str())?.strip_prefix(": ")?;
-            Some(format!("{}: {rest}", given_as(field)?))
+            Some(format!("{}: {rest}", error.shown_field(field)))
         });
         named.unwrap_or(message)
     }
@@ -270,6 +295,7 @@ impl Failure {
             Self::Unreachable { .. } => {
                 "Check that the API is running at this address; set it with --api, GPUAAS_API or the profile."
             }
+            Self::Api(error) if error.advice.is_some() => return error.advice.clone(),
             Self::Api(error) if error.nearest.is_some() => {
                 return error
                     .nearest
@@ -319,18 +345,24 @@ impl Failure {
                     "Only an operator can repair these GPUs. Contact the operator, or choose others: gpuaas availability"
                 }
                 "CAPACITY_RESERVED" => {
-                    "Queue the launch: gpuaas launch … --wait-for-capacity 2h; or reserve capacity: gpuaas reservations create"
+                    "Queue the launch: gpuaas launch … --wait-for-capacity 2h; or, if your project may reserve (gpuaas quota), reserve capacity: gpuaas reservations create"
                 }
                 "IMAGE_NOT_CACHED" => {
                     "Launch without --require-prewarmed. The image is pulled first and then stays cached."
                 }
                 "WAITING_AHEAD" => "Queue the launch: gpuaas launch … --wait-for-capacity 2h",
                 // the reservation limit has no reason of its own
+                "QUOTA" if admin && error.message.contains("may reserve 0 GPUs") => {
+                    "Raise the reservation limit: gpuaas admin reservations limit PROJECT COUNT; or reserve for the project: gpuaas admin reservations create"
+                }
                 "QUOTA" if admin && error.message.contains("may reserve") => {
                     "End a reservation, or raise the reservation limit: gpuaas admin reservations limit PROJECT COUNT"
                 }
                 "QUOTA" if admin => {
                     "Release an allocation, or raise the quota: gpuaas admin quota --help"
+                }
+                "QUOTA" if error.message.contains("may reserve 0 GPUs") => {
+                    "Ask an administrator to raise the reservation limit of the project, or launch without a reservation: gpuaas launch"
                 }
                 "QUOTA" if error.message.contains("may reserve") => {
                     "End a reservation, or ask an administrator to raise the reservation limit."

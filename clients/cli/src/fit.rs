@@ -10,7 +10,7 @@ const GAP: usize = 2;
 /// A column is not cut below this width.
 const LEAST: usize = 10;
 /// Shortest beginning of an id: commands take any that is unique.
-const ID_PREFIX: usize = 8;
+pub const ID_PREFIX: usize = 8;
 const ID_LENGTH: usize = 36;
 
 /// The width to fit into: that of the terminal, or what `COLUMNS` says; none for a pipe, a file, or the
@@ -26,6 +26,45 @@ pub fn width() -> Option<usize> {
             .is_terminal()
             .then(|| usize::from(tty::size().0))
     })
+}
+
+/// A text with more line breaks, in place of spaces, where a line is too wide; what follows a new one begins at column
+/// `indent`. A word that is too long stays whole: it may be copied.
+pub fn wrapped(text: &str, indent: usize) -> String {
+    let Some(width) = width() else {
+        return text.to_owned();
+    };
+    let lines = text.split('\n').map(|line| wrapped_at(line, width, indent));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn wrapped_at(line: &str, width: usize, indent: usize) -> String {
+    let margin = format!("\n{:indent$}", "");
+    let (mut out, mut rest, mut room) = (String::new(), line, width);
+    // columns that are no text: breaks there would help nobody
+    let mut fixed = indent;
+    while rest.chars().count() > room {
+        let mut spaces = rest
+            .char_indices()
+            .enumerate()
+            .filter(|(column, (_, c))| *c == ' ' && *column > fixed);
+        let fits = spaces
+            .by_ref()
+            .take_while(|(column, _)| *column <= room)
+            .last();
+        let Some((_, (at, _))) = fits.or_else(|| {
+            let mut spaces = rest.char_indices().enumerate();
+            spaces.find(|(column, (_, c))| *c == ' ' && *column > room)
+        }) else {
+            break;
+        };
+        out.push_str(rest[..at].trim_end());
+        out.push_str(&margin);
+        rest = rest[at..].trim_start();
+        room = width.saturating_sub(indent).max(1);
+        fixed = 0;
+    }
+    out + rest
 }
 
 /// Shortens cells until a line takes at most `width` columns: first ids and times, then the widest texts. Answers how many
@@ -198,5 +237,23 @@ mod tests {
         assert!(line + 2 * GAP <= 40, "{cells:?}");
         assert!(cells[0][1].ends_with('…'), "{cells:?}");
         assert_eq!(cells[0][0], "web");
+    }
+
+    #[test]
+    fn a_line_breaks_at_spaces_and_goes_on_under_its_text() {
+        let broken = |line, width, indent| wrapped_at(line, width, indent);
+        assert_eq!(broken("Advice       short", 40, 13), "Advice       short");
+        assert_eq!(
+            broken("Advice       release one of them, or ask for more", 30, 13),
+            "Advice       release one of\n             them, or ask for\n             more"
+        );
+        let long = "Advice       sha256:0123456789012345678901234567890123456789 then";
+        assert_eq!(
+            broken(long, 30, 13),
+            "Advice       sha256:0123456789012345678901234567890123456789\n             then"
+        );
+        let step =
+            "10:00:00  ok      provision.wait_login             1m 2s  The guest is reached.";
+        assert!(broken(step, 60, 18).lines().all(|line| line.len() <= 60));
     }
 }

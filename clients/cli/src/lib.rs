@@ -45,7 +45,7 @@ use crate::args::Cli;
 pub fn run() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => suggest::better(error).exit(),
+        Err(error) => suggest::better(error, std::env::args().skip(1)).exit(),
     };
     let format = cli.global.format();
     formats::choose(format, cli.global.quiet);

@@ -45,6 +45,28 @@ pub struct NodeStatus {
     pub onboarding: Vec<OnboardingStep>,
 }
 
+impl Node {
+    /// What operators do with it that keeps launches away, if anything.
+    pub fn kept_out(&self) -> Option<&str> {
+        let state = self.placement.admin_state.as_str();
+        matches!(
+            state,
+            "cordoned" | "draining" | "maintenance" | "broken" | "retired"
+        )
+        .then_some(state)
+    }
+
+    /// Whether launches can go to it, and if not, why.
+    pub fn schedulable(&self) -> String {
+        let text = match (self.status.schedulable, self.kept_out()) {
+            (true, None) => return "yes".to_owned(),
+            (true, Some(state)) => state.to_owned(),
+            (false, _) => self.status.blockers.join(", "),
+        };
+        format!("no: {text}").trim_end_matches(": ").to_owned()
+    }
+}
+
 /// One checked condition of a host.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]

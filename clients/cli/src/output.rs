@@ -45,7 +45,12 @@ macro_rules! complain {
 /// Writes a line to standard output at once. On a closed pipe the command ends here, quietly, with [`UNREAD`]. Where it cannot be written for another reason (a full disk), it fails.
 pub fn answer(line: fmt::Arguments<'_>) {
     let mut out = stdout().lock();
-    if let Err(error) = writeln!(out, "{line}").and_then(|()| out.flush()) {
+    written(writeln!(out, "{line}").and_then(|()| out.flush()));
+}
+
+/// Ends the command where the answer could not be written; see [`answer`].
+pub fn written(outcome: std::io::Result<()>) {
+    if let Err(error) = outcome {
         if error.kind() == ErrorKind::BrokenPipe {
             std::process::exit(UNREAD);
         }
@@ -86,8 +91,13 @@ pub fn print_message(value: &Value) {
 /// Prints a name and its value; nothing when the value is empty.
 pub fn print_line(name: &str, value: &str) {
     if !value.is_empty() {
-        say!("{name:<12} {value}");
+        say!("{}", fit::wrapped(&format!("{name:<12} {value}"), 13));
     }
+}
+
+/// A command to copy, on one line however long it is.
+pub fn print_command(name: &str, command: &str) {
+    say!("{name:<12} {command}");
 }
 
 /// Prints a table; nothing but the header when there are no rows. It is fitted into a terminal.
@@ -260,6 +270,27 @@ pub fn amounts<'a>(column: impl Iterator<Item = Option<&'a Money>>) -> Vec<Strin
     let cells: Vec<String> = cells.collect();
     let width = cells.iter().map(String::len).max().unwrap_or_default();
     cells.iter().map(|cell| format!("{cell:>width$}")).collect()
+}
+
+/// A column of exact money, such as prices, with its points below each other.
+pub fn aligned<'a>(column: impl Iterator<Item = Option<&'a Money>>) -> Vec<String> {
+    let cells: Vec<String> = column.map(money).collect();
+    let split = |cell: &String| {
+        let point = cell.find('.').unwrap_or(cell.len());
+        let end = cell.find(' ').unwrap_or(cell.len());
+        (point, end - point)
+    };
+    let before = cells.iter().map(|cell| split(cell).0).max().unwrap_or(0);
+    let after = cells.iter().map(|cell| split(cell).1).max().unwrap_or(0);
+    let line_up = |cell: &String| {
+        let (point, decimals) = split(cell);
+        let (amount, currency) = cell.split_once(' ').unwrap_or((cell, ""));
+        let (left, right) = (before - point, after - decimals);
+        format!("{:left$}{amount}{:right$} {currency}", "", "")
+            .trim_end()
+            .to_owned()
+    };
+    cells.iter().map(line_up).collect()
 }
 
 /// Exact money: no digit is rounded away, at least two decimals are shown.

@@ -210,9 +210,17 @@ pub fn wins_over_contexts(global: &Global) -> Option<&'static str> {
     }
 }
 
-/// Whether whoever runs a command is an administrator: it is a command of theirs, or the profile has their token.
+/// Whether whoever runs a command is an administrator: it is a command of theirs, the profile has their token, or they
+/// were one when they signed in.
 pub fn is_admin(global: &Global, command: bool) -> bool {
-    command || profile(global).is_ok_and(|profile| profile.admin_token_file.is_some())
+    let signed_in = || {
+        let known = ContextFile::of_user().ok()?.read().ok()?;
+        let (_, context) = choose(global, &profile(global).ok()?, &known).ok()?;
+        context.map(|(_, context)| context.is_admin)
+    };
+    command
+        || profile(global).is_ok_and(|profile| profile.admin_token_file.is_some())
+        || (given_token(global).is_ok_and(|token| token.is_none()) && signed_in() == Some(true))
 }
 
 fn profile(global: &Global) -> Result<Profile, Failure> {

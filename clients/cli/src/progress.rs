@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::allocation::{Allocation, Progress, Queue, TimelineEntry};
 use crate::api::{Api, parse, parse_all};
 use crate::failure::Failure;
+use crate::fit;
 use crate::output::{clock, took};
 use crate::watch::Watch;
 
@@ -155,8 +156,9 @@ impl View {
     fn new(quiet: bool, shown: i64) -> Self {
         let bar = (!quiet && stderr().is_terminal()).then(|| {
             let bar = ProgressBar::with_draw_target(Some(100), ProgressDrawTarget::stderr());
-            let style =
-                ProgressStyle::with_template("{spinner} {prefix} {bar:30} {percent:>3}%  {msg}");
+            let style = ProgressStyle::with_template(
+                "{spinner} {prefix} {bar:20} {percent:>3}%  {wide_msg}",
+            );
             bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
             bar.enable_steady_tick(Duration::from_millis(120));
             bar
@@ -197,7 +199,7 @@ impl View {
         let progress = allocation.status.progress.as_ref();
         if let (Some(bar), Some(progress)) = (&self.bar, progress.filter(|p| !p.step.is_empty())) {
             bar.set_prefix(progress_name(progress));
-            bar.set_position(u64::from(progress.percent.min(100)));
+            bar.set_position(whole_percent(progress));
             bar.set_message(progress.message.clone());
         }
     }
@@ -231,6 +233,16 @@ impl Drop for View {
             bar.finish_and_clear();
         }
     }
+}
+
+/// How far all steps are, in percent.
+fn whole_percent(progress: &Progress) -> u64 {
+    let of_step = u64::from(progress.percent.min(100));
+    match u64::from(progress.steps_total) {
+        0 => of_step,
+        all => (100 * u64::from(progress.steps_done) + of_step) / all,
+    }
+    .min(100)
 }
 
 fn progress_name(progress: &Progress) -> String {
@@ -271,10 +283,13 @@ pub fn entry_line(entry: &TimelineEntry) -> String {
     step_line(&clock(entry.time), mark, &entry.step, &took, &message)
 }
 
+/// Where a message goes on that does not fit behind its step: under the step.
+const MARGIN: usize = 18;
+
 /// The columns of a timeline.
 pub fn step_line(time: &str, mark: &str, step: &str, took: &str, message: &str) -> String {
     let line = format!("{time:<8}  {mark:<6}  {step:<28} {took:>7}  {message}");
-    line.trim_end().to_owned()
+    fit::wrapped(line.trim_end(), MARGIN)
 }
 
 #[cfg(test)]

@@ -15,21 +15,23 @@ pub struct Login {
     user: String,
     host: String,
     port: u32,
-    known_hosts: Option<PathBuf>,
+    known_hosts: PathBuf,
     identity: Option<PathBuf>,
 }
 
 impl Login {
-    /// From an active allocation. Host keys that the API knows are pinned in a file of their own.
+    /// From an active allocation. Its host keys are pinned in a file of their own; none is ever learned from who answers (P11).
     ///
     /// # Errors
-    /// The allocation has no address, its VM is off, or the pin cannot be written.
+    /// The allocation has no address or no host keys on record, its VM is off, or the pin cannot be written.
     pub fn new(allocation: &Allocation, identity: Option<PathBuf>) -> Result<Self, Failure> {
         let Some(access) = allocation
             .status
             .access
             .as_ref()
             .filter(|a| !a.guest_user.is_empty())
+            // its address may be another tenant's by now
+            .filter(|_| !matches!(allocation.status.state.as_str(), "releasing" | "released"))
         else {
             let state = &allocation.status.state;
             return Err(Failure::Usage(format!(
@@ -44,15 +46,17 @@ impl Login {
             )));
         }
         let (host, port) = address(access);
-        let known_hosts = if access.ssh_host_keys.is_empty() {
-            None
-        } else {
-            let lines = known_hosts_lines(&host, port, &access.ssh_host_keys);
-            let pinned = state::pin_host_keys(&allocation.id, &lines);
-            Some(pinned.map_err(|error| {
-                Failure::Local(format!("cannot write the known host keys: {error}"))
-            })?)
-        };
+        if access.ssh_host_keys.is_empty() {
+            let user = &access.guest_user;
+            return Err(Failure::Usage(format!(
+                "the host keys of allocation {} are not on record, so another machine could answer for it; once you know its key, log in by yourself: ssh -p {port} {user}@{host}",
+                allocation.id
+            )));
+        }
+        let lines = known_hosts_lines(&host, port, &access.ssh_host_keys);
+        let known_hosts = state::pin_host_keys(&allocation.id, &lines).map_err(|error| {
+            Failure::Local(format!("cannot write the known host keys: {error}"))
+        })?;
         let identity = identity.or_else(|| state::identity(&allocation.id));
         Ok(Self {
             user: access.guest_user.clone(),
@@ -61,11 +65,6 @@ impl Login {
             known_hosts,
             identity,
         })
-    }
-
-    /// Whether the guest's host keys are pinned.
-    pub fn is_pinned(&self) -> bool {
-        self.known_hosts.is_some()
     }
 
     /// The arguments of `ssh`.
@@ -97,14 +96,9 @@ impl Login {
         let mut arguments: Vec<OsString> = Vec::new();
         let mut option = |text: OsString| arguments.extend(["-o".into(), text]);
         option(CONNECT_TIMEOUT.into());
-        match &self.known_hosts {
-            Some(file) => {
-                option(joined("UserKnownHostsFile=", file));
-                option("GlobalKnownHostsFile=/dev/null".into());
-                option("StrictHostKeyChecking=yes".into());
-            }
-            None => option("StrictHostKeyChecking=accept-new".into()),
-        }
+        option(joined("UserKnownHostsFile=", &self.known_hosts));
+        option("GlobalKnownHostsFile=/dev/null".into());
+        option("StrictHostKeyChecking=yes".into());
         if let Some(identity) = &self.identity {
             option("IdentitiesOnly=yes".into());
             arguments.extend(["-i".into(), identity.clone().into()]);
@@ -168,7 +162,7 @@ mod tests {
             user: "u_1".to_owned(),
             host: "127.0.0.1".to_owned(),
             port: 2201,
-            known_hosts: Some(PathBuf::from("/k n/x")),
+            known_hosts: PathBuf::from("/k n/x"),
             identity: Some(PathBuf::from("/id")),
         }
     }

@@ -1,43 +1,55 @@
 //! Suggestions for commands that there are not: what people mean, and not what happens to look alike.
-use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory as _, Error};
 use strsim::levenshtein;
 
 use crate::api::Api;
-use crate::failure::Failure;
+use crate::args::Cli;
+use crate::commands::catalog;
+use crate::failure::{ApiFailure, Failure};
 
-/// Commands under the names that other tools give them.
-const MEANT: [(&str, &[&str]); 12] = [
+/// What people mean by the names that other tools give to commands: the first of the left that there is where it was typed.
+const MEANT: [(&[&str], &[&str]); 12] = [
     (
-        "release",
+        &["release", "delete", "remove", "end", "close", "disable"],
         &[
             "rm",
-            "delete",
             "del",
+            "delete",
             "destroy",
             "terminate",
             "remove",
             "kill",
             "cancel",
+            "release",
         ],
     ),
-    ("list", &["ls", "ps", "allocations"]),
-    ("show", &["get", "describe", "info", "inspect", "status"]),
-    ("launch", &["run", "create", "new", "up"]),
-    ("ssh", &["login", "connect"]),
-    ("terminal", &["shell", "exec", "console", "attach"]),
-    ("watch", &["logs", "events", "tail"]),
-    ("reboot", &["restart", "reset"]),
-    ("usage", &["cost", "costs", "billing", "bill"]),
-    ("quota", &["quotas", "limits", "limit"]),
-    ("skus", &["sku", "products", "prices", "types", "flavors"]),
-    ("nodes", &["node", "hosts", "host"]),
+    (&["list"], &["ls", "ps", "allocations"]),
+    (
+        &["show", "describe", "get"],
+        &["get", "describe", "info", "inspect", "status", "show"],
+    ),
+    (
+        &["launch", "create", "add", "put"],
+        &["run", "create", "new", "up", "add", "launch"],
+    ),
+    (&["ssh"], &["login", "connect"]),
+    (&["terminal"], &["shell", "exec", "console", "attach"]),
+    (&["watch"], &["logs", "events", "tail"]),
+    (&["reboot"], &["restart", "reset"]),
+    (&["usage"], &["cost", "costs", "billing", "bill"]),
+    (&["quota"], &["quotas", "limits", "limit"]),
+    (
+        &["skus", "sku"],
+        &["sku", "products", "prices", "types", "flavors"],
+    ),
+    (&["nodes", "node"], &["node", "hosts", "host"]),
 ];
 /// More differences than this are another word.
 const MOST_DIFFERENCES: usize = 2;
 
-/// The error with the suggestions that help.
-pub fn better(mut error: Error) -> Error {
+/// The error of these arguments with the suggestions that help.
+pub fn better(mut error: Error, arguments: impl Iterator<Item = String>) -> Error {
     if error.kind() != ErrorKind::InvalidSubcommand {
         return error;
     }
@@ -45,7 +57,7 @@ pub fn better(mut error: Error) -> Error {
         return error;
     };
     let given = given.clone();
-    let meant = meant(&given).map(str::to_owned);
+    let meant = meant(&given, &siblings(&given, arguments)).map(str::to_owned);
     let alike = match error.remove(ContextKind::SuggestedSubcommand) {
         Some(ContextValue::Strings(names)) => names,
         Some(ContextValue::String(name)) => vec![name],
@@ -53,8 +65,9 @@ pub fn better(mut error: Error) -> Error {
     };
     let alike = alike
         .into_iter()
-        .filter(|name| levenshtein(&given, name) <= MOST_DIFFERENCES.min(given.len() / 2));
-    let names: Vec<String> = meant.into_iter().chain(alike).collect();
+        .filter(|name| levenshtein(&given, name) <= MOST_DIFFERENCES.min(given.len() / 2))
+        .filter(|name| Some(name) != meant.as_ref());
+    let names: Vec<String> = meant.iter().cloned().chain(alike).collect();
     if !names.is_empty() {
         error.insert(
             ContextKind::SuggestedSubcommand,
@@ -64,11 +77,22 @@ pub fn better(mut error: Error) -> Error {
     error
 }
 
-fn meant(given: &str) -> Option<&'static str> {
-    MEANT
-        .iter()
-        .find(|(_, names)| names.contains(&given))
-        .map(|(command, _)| *command)
+/// The commands that there are where an unknown one was typed.
+fn siblings(unknown: &str, arguments: impl Iterator<Item = String>) -> Vec<String> {
+    let mut command = Cli::command();
+    for argument in arguments.take_while(|argument| argument != unknown) {
+        if let Some(below) = command.find_subcommand(&argument) {
+            command = below.clone();
+        }
+    }
+    let names = command.get_subcommands().map(clap::Command::get_name);
+    names.map(str::to_owned).collect()
+}
+
+fn meant(given: &str, siblings: &[String]) -> Option<&'static str> {
+    let (commands, _) = MEANT.iter().find(|(_, names)| names.contains(&given))?;
+    let is_there = |command: &&&str| siblings.iter().any(|one| one == **command);
+    commands.iter().find(is_there).copied()
 }
 
 /// The name that is most like what was typed, when one is alike enough to be meant.
@@ -83,7 +107,8 @@ pub fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Option<
         .map(|(_, name)| name)
 }
 
-/// A refused launch with the nearest name where SKU, image or region are unknown: `given` has them in this order.
+/// A refused launch with the nearest name where SKU, image or region are unknown, and with what there is to know of a closed
+/// region: `given` has them in this order.
 pub async fn names(api: &Api, failure: Failure, given: [&str; 3]) -> Failure {
     let Failure::Api(mut error) = failure else {
         return failure;
@@ -92,11 +117,29 @@ pub async fn names(api: &Api, failure: Failure, given: [&str; 3]) -> Failure {
         "SKU_UNKNOWN" => ("skus", "code", given[0]),
         "IMAGE_UNKNOWN" => ("images", "slug", given[1]),
         "REGION_UNKNOWN" => ("regions", "code", given[2]),
+        "REGION_DISABLED" => return closed(api, error, given[2]).await,
         _ => return Failure::Api(error),
     };
     if let Ok(found) = api.list(&[list], &[], list).await {
         let names = found.iter().filter_map(|one| one[key].as_str());
         error.nearest = nearest(given, names).map(str::to_owned);
+    }
+    Failure::Api(error)
+}
+
+/// A refusal for a closed region, with the operator's reason and the regions that are open.
+async fn closed(api: &Api, mut error: Box<ApiFailure>, code: &str) -> Failure {
+    let all = catalog::all_regions(api).await.unwrap_or_default();
+    let region = all
+        .iter()
+        .find(|one| one.code.eq_ignore_ascii_case(code.trim()));
+    // one that was opened since is no longer closed
+    if let Some(region) = region.filter(|one| !one.enabled) {
+        error.message = format!("Region {}.", region.closed());
+        error
+            .fields
+            .retain(|(field, _)| !field.ends_with("region_code"));
+        error.advice = Some(catalog::open_regions(&all));
     }
     Failure::Api(error)
 }
@@ -119,10 +162,21 @@ mod tests {
 
     #[test]
     fn other_tools_names_lead_to_the_command_that_is_meant() {
-        for (given, command) in [("rm", "release"), ("ls", "list"), ("describe", "show")] {
-            assert_eq!(meant(given), Some(command));
+        for (typed, command) in [
+            ("rm", Some("release")),
+            ("ls", Some("list")),
+            ("describe", Some("show")),
+            ("frobnicate", None),
+            ("ssh-key rm", Some("delete")),
+            ("--output json ssh-key ls", Some("list")),
+            ("admin region create", Some("put")),
+            ("admin region rm", None),
+        ] {
+            let words: Vec<String> = typed.split(' ').map(str::to_owned).collect();
+            let given = words.last().expect("a word");
+            let siblings = siblings(given, words.iter().cloned());
+            assert_eq!(meant(given, &siblings), command, "{typed}");
         }
-        assert_eq!(meant("frobnicate"), None);
     }
 
     #[test]

@@ -41,12 +41,12 @@ export async function limits() {
   await test("a project without reservations sees what one is, and without a limit why it cannot create one", async () => {
     await go("Reservations");
     await page.getByText("No active reservations").waitFor();
-    await page.getByText("The reservation limit of this project is 0: ask an operator to raise it").waitFor();
+    await page.getByText("The reservation limit of this project is 0: ask an administrator to raise the reservation limit").waitFor();
     assert.equal(await page.getByRole("link", { name: /^Reserve/ }).filter({ hasNotText: "Reservations" }).count(), 0, "nothing is offered that would be refused");
     await seen("reservations-empty", "reservations of a project that has none");
     await page.goto(`${BASE}/reservations/new`);
     await page.getByText("This project cannot reserve GPUs yet").waitFor();
-    await page.getByText("Ask an operator to raise the limit").waitFor();
+    await page.getByText("ask an administrator to raise the reservation limit").waitFor();
     await seen("reserve-refused", "the form of a project that cannot reserve");
   });
 }

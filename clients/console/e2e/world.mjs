@@ -73,8 +73,7 @@ export async function signIn(principal) {
 export async function signOut(press = (button) => button.click()) {
   const stored = await page.evaluate(() => sessionStorage.getItem("gpuaas.session"));
   const back = JSON.parse(stored).source && page.waitForResponse((answer) => new URL(answer.url()).pathname === "/dev/end-session");
-  await press(page.getByRole("button", { name: "Sign out" }));
-  await back;
+  await Promise.all([back, press(page.getByRole("button", { name: "Sign out" }))]);
   await page.waitForURL(`${BASE}/`);
   await page.getByRole("heading", { name: "Sign in" }).waitFor();
 }

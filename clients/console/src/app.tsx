@@ -5,6 +5,7 @@ import { Link, Redirect, Route, Switch, useLocation } from "wouter";
 import { Problem } from "./api/problem";
 import { keepInvitation } from "./session/invitation";
 import { keepGood } from "./session/lifecycle";
+import { may } from "./session/rights";
 import { useSession } from "./session/session";
 import { SignIn } from "./session/sign-in";
 import { Empty, Skeleton } from "./ui/basics";
@@ -72,7 +73,7 @@ class Boundary extends Component<{ children: ReactNode }, { error: unknown }> {
 /** Where people begin: an operator without a project at the platform, everybody else at what is theirs. */
 function Home() {
   const session = useSession();
-  return <Redirect to={session?.admin && session.projects.length === 0 ? "/admin" : "/overview"} replace />;
+  return <Redirect to={session && may(session.platformRole, "read") && session.projects.length === 0 ? "/admin" : "/overview"} replace />;
 }
 
 function NotFound() {

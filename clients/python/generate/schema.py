@@ -17,6 +17,7 @@ NOT_MODELS = {"Error", "google.rpc.Status"}
 # Parts that every resource has, by the conventions of the API: an empty one stands for an absent one.
 STANDARD_PARTS = {"config", "status", "metadata"}
 REFERENCE = "#/components/schemas/"
+PARAMETERS = "#/components/parameters/"
 
 
 @dataclass
@@ -178,7 +179,10 @@ class Reader:
         for parameter in schema.get("parameters", []):
             if parameter.get("$ref", "").endswith("/IdempotencyKey"):
                 read.keyed = True
-            elif parameter.get("in") in ("path", "query"):
+                continue
+            if parameter.get("$ref", "").startswith(PARAMETERS):
+                parameter = self.document["components"]["parameters"][parameter["$ref"].removeprefix(PARAMETERS)]
+            if parameter.get("in") in ("path", "query"):
                 described = {**parameter["schema"], "description": parameter.get("description", "")}
                 part = self.field(parameter["name"], described, parameter.get("required", False))
                 (read.path_fields if parameter["in"] == "path" else read.query_fields).append(part)

@@ -34,6 +34,19 @@ def test_all_pages_are_read(server: Server, run: Runner) -> None:
     ]
 
 
+def test_a_mask_of_fields_leaves_no_page_out(server: Server, run: Runner) -> None:
+    server.plays(page("1", token="a"), page("2"))
+    got = run(lambda c: c.iter_allocations(read_mask="allocations.id"))
+    assert [(item.id, item.config.name) for item in got] == [("1", ""), ("2", "")]
+    assert [seen.path.split("?")[1] for seen in server.seen] == [
+        "read_mask=allocations.id%2Cnext_page_token",
+        "read_mask=allocations.id%2Cnext_page_token&page_token=a",
+    ]
+    server.plays(Reply(200, {"id": "1"}))
+    run(lambda c: c.get_allocation("1", read_mask="id"))
+    assert server.seen[-1].path.endswith("?read_mask=id")
+
+
 def test_pages_without_end_are_noticed(server: Server, run: Runner) -> None:
     server.plays(page("1", token="a"), page("2", token="b"), page("3", token="a"))
     with pytest.raises(ProtocolError, match="no end"):

@@ -60,7 +60,9 @@ export async function* pages<P, T>(
     if (!Array.isArray(items)) throw new ProtocolError("the answer is not of the API's form: the items of a page are not a list");
     yield* items as T[];
     const { next_page_token } = page as { next_page_token?: unknown };
-    token = typeof next_page_token === "string" && next_page_token !== "" ? next_page_token : undefined;
+    // a mask that leaves it out would end the list after its first page
+    if (typeof next_page_token !== "string") throw new ProtocolError("a page has no next_page_token; a read_mask has to name it");
+    token = next_page_token === "" ? undefined : next_page_token;
     if (token !== undefined && seen.has(token)) throw new ProtocolError("the pages of the list have no end: a page token came twice");
     if (token !== undefined) seen.add(token);
   } while (token !== undefined);

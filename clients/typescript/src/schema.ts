@@ -109,7 +109,7 @@ export interface paths {
         put?: never;
         /**
          * ResumeAgentRollout goes on with a paused rollout
-         * @description ResumeAgentRollout goes on with a paused rollout. Earlier failures no longer count against its limit.
+         * @description ResumeAgentRollout goes on with a paused rollout. Earlier failures no longer count against its limit. Skipped nodes are accepted with them.
          *
          *     Platform administrators and operators; action `node.rollout` on `region`.
          */
@@ -1838,6 +1838,28 @@ export interface paths {
         patch: operations["AllocationService_UpdateAllocation"];
         trace?: never;
     };
+    "/api/v1/allocations/{allocation_id}/serial-log": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ReadSerialLog streams what the VM printed on its serial console: what is retained, and with follow what it prints, until it is gone
+         * @description ReadSerialLog streams what the VM printed on its serial console: what is retained, and with follow what it prints, until it is gone. It can be read after the allocation has failed or ended for as long as its host retains it (30 days unless the operator sets another time). The stream ends with an end message. Refused with SERIAL_LOG_UNAVAILABLE when there is none.
+         *
+         *     Owners and members of the project; action `serial_log.read` on `allocation`.
+         */
+        get: operations["AllocationService_ReadSerialLog"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/allocations/{allocation_id}/terminal-sessions": {
         parameters: {
             query?: never;
@@ -3335,7 +3357,7 @@ export interface components {
                 status: string;
                 /** @description A sentence for people. */
                 message: string;
-                /** @description Always a google.rpc.ErrorInfo and a google.rpc.RequestInfo; a google.rpc.BadRequest when fields are wrong. Reasons: `FIELD_INVALID`, `FIELD_REQUIRED`, `FIELD_UNKNOWN`, `BODY_MALFORMED`, `BODY_TOO_LARGE`, `PAGE_TOKEN_INVALID`, `ROUTE_UNKNOWN`, `RESUME_TOKEN_INVALID`, `RESUME_TOKEN_EXPIRED`, `IDEMPOTENCY_KEY_MISSING`, `IDEMPOTENCY_KEY_REUSED`, `CREDENTIAL_MISSING`, `CREDENTIAL_INVALID`, `CREDENTIAL_EXPIRED`, `PERMISSION_DENIED`, `PEER_NOT_ALLOWED`, `ENROLMENT_TOKEN_INVALID`, `INVITATION_INVALID`, `SECOND_FACTOR_REQUIRED`, `ALLOCATION_NOT_FOUND`, `NODE_NOT_FOUND`, `SLOT_NOT_FOUND`, `SKU_UNKNOWN`, `IMAGE_UNKNOWN`, `REGION_UNKNOWN`, `PROJECT_UNKNOWN`, `DISCOVERY_NOT_FOUND`, `NOT_FOUND`, `GPU_COUNT_NOT_ALLOWED`, `IMAGE_NOT_ACTIVE`, `IMAGE_NOT_COMPATIBLE`, `REGION_DISABLED`, `QUOTA`, `STATE_CONFLICT`, `CANDIDATE_INCOMPLETE`, `CANDIDATE_BLOCKED`, `DISCOVERY_STALE`, `ALREADY_EXISTS`, `ETAG_STALE`, `PROJECT_SUSPENDED`, `PROJECT_CLOSED`, `PROJECT_IN_USE`, `LAST_OWNER`, `REPORT_STALE`, `PROJECT_CLOSING`, `TERMINATION_PROTECTED`, `NO_CAPACITY`, `FRAGMENTED`, `FABRIC_HELD`, `INCOMPLETE_SLOT`, `CLEANUP_BLOCKED`, `HUGEPAGES_MISSING`, `NODE_DRAINING`, `SLOT_UNHEALTHY`, `SLOTS_IN_USE`, `AFFINITY`, `WAITING_AHEAD`, `WAIT_EXPIRED`, `CAPACITY_RESERVED`, `IMAGE_NOT_CACHED`, `NODE_VM_LIMIT`, `DISKS_BEING_WIPED`, `HOST_NOT_READY`, `LEASE_HELD`, `LEASE_REQUIRED`, `LEASE_EXPIRED`, `FENCED`, `DISK_UNSAFE`, `DEVICE_MISSING`, `IMAGE_DIGEST_MISMATCH`, `IMAGE_PULL_FAILED`, `HYPERVISOR_FAILED`, `GUEST_NO_ADDRESS`, `GUEST_NO_LOGIN`, `WIPE_NOT_PROVEN`, `OPERATION_NOT_FOUND`, `OPERATION_CONFLICT`, `HOST_UNREACHABLE`, `HOST_REPLACED`, `HOST_KEY_MISMATCH`, `HOST_CLOCK_SKEWED`, `DEADLINE_EXCEEDED`, `OVERLOADED`, `DEPENDENCY_UNAVAILABLE`, `INTERNAL`, `RATE_LIMITED`. */
+                /** @description Always a google.rpc.ErrorInfo and a google.rpc.RequestInfo; a google.rpc.BadRequest when fields are wrong. Reasons: `FIELD_INVALID`, `FIELD_REQUIRED`, `FIELD_UNKNOWN`, `BODY_MALFORMED`, `BODY_TOO_LARGE`, `PAGE_TOKEN_INVALID`, `ROUTE_UNKNOWN`, `RESUME_TOKEN_INVALID`, `RESUME_TOKEN_EXPIRED`, `IDEMPOTENCY_KEY_MISSING`, `IDEMPOTENCY_KEY_REUSED`, `CREDENTIAL_MISSING`, `CREDENTIAL_INVALID`, `CREDENTIAL_EXPIRED`, `PERMISSION_DENIED`, `PEER_NOT_ALLOWED`, `ENROLMENT_TOKEN_INVALID`, `INVITATION_INVALID`, `SECOND_FACTOR_REQUIRED`, `ALLOCATION_NOT_FOUND`, `NODE_NOT_FOUND`, `SLOT_NOT_FOUND`, `SKU_UNKNOWN`, `IMAGE_UNKNOWN`, `REGION_UNKNOWN`, `PROJECT_UNKNOWN`, `DISCOVERY_NOT_FOUND`, `NOT_FOUND`, `GPU_COUNT_NOT_ALLOWED`, `IMAGE_NOT_ACTIVE`, `IMAGE_NOT_COMPATIBLE`, `REGION_DISABLED`, `QUOTA`, `STATE_CONFLICT`, `CANDIDATE_INCOMPLETE`, `CANDIDATE_BLOCKED`, `DISCOVERY_STALE`, `ALREADY_EXISTS`, `ETAG_STALE`, `PROJECT_SUSPENDED`, `PROJECT_CLOSED`, `PROJECT_IN_USE`, `LAST_OWNER`, `REPORT_STALE`, `PROJECT_CLOSING`, `TERMINATION_PROTECTED`, `NO_CAPACITY`, `FRAGMENTED`, `FABRIC_HELD`, `INCOMPLETE_SLOT`, `CLEANUP_BLOCKED`, `HUGEPAGES_MISSING`, `NODE_DRAINING`, `SLOT_UNHEALTHY`, `SLOTS_IN_USE`, `AFFINITY`, `WAITING_AHEAD`, `WAIT_EXPIRED`, `CAPACITY_RESERVED`, `IMAGE_NOT_CACHED`, `NODE_VM_LIMIT`, `DISKS_BEING_WIPED`, `HOST_NOT_READY`, `LEASE_HELD`, `LEASE_REQUIRED`, `LEASE_EXPIRED`, `FENCED`, `DISK_UNSAFE`, `DEVICE_MISSING`, `IMAGE_DIGEST_MISMATCH`, `IMAGE_PULL_FAILED`, `HYPERVISOR_FAILED`, `GUEST_NO_ADDRESS`, `GUEST_NO_LOGIN`, `WIPE_NOT_PROVEN`, `OPERATION_NOT_FOUND`, `OPERATION_CONFLICT`, `HOST_UNREACHABLE`, `HOST_REPLACED`, `HOST_KEY_MISMATCH`, `HOST_CLOCK_SKEWED`, `SERIAL_LOG_UNAVAILABLE`, `GUEST_NOT_READY`, `GPU_PARTITION_UNAVAILABLE`, `DEADLINE_EXCEEDED`, `OVERLOADED`, `DEPENDENCY_UNAVAILABLE`, `INTERNAL`, `RATE_LIMITED`. */
                 details: {
                     "@type": string;
                     reason?: string;
@@ -3492,6 +3514,8 @@ export interface components {
             conditions?: components["schemas"]["allocation.AllocationCondition"][];
             /** @description What its VM has, as it was when its slots were claimed. Absent before that, and for bare metal. */
             resources?: components["schemas"]["allocation.VmResources"];
+            /** @description Results of the readiness checks of its image, in their order; they end with the first that failed. Empty when the image names none. */
+            readiness_checks?: components["schemas"]["common.ReadinessResult"][];
         };
         "allocation.BatchCreateAllocationsResponse": {
             /** @description In the order of the request; empty with validate_only. */
@@ -3689,6 +3713,30 @@ export interface components {
              * @description When the request expires: the allocation fails then, unbilled.
              */
             deadline?: string;
+        };
+        "allocation.ReadSerialLogResponse": {
+            part?: components["schemas"]["allocation.SerialLogPart"];
+            /** @description Everything that was printed so far has been sent; only with follow. */
+            synced?: components["schemas"]["common.WatchSynced"];
+            heartbeat?: components["schemas"]["common.WatchHeartbeat"];
+            end?: components["schemas"]["common.WatchEnd"];
+            /** @description Goes on after this message. */
+            resume_token?: string;
+        };
+        /** @description SerialLogPart is a part of what a VM printed, as it printed it: with control characters, and cut anywhere. */
+        "allocation.SerialLogPart": {
+            /**
+             * Format: uint64
+             * @description Bytes printed before it. More than where the part before ended: what was between is not retained any more.
+             */
+            offset?: string;
+            /**
+             * Format: date-time
+             * @description When it was printed, to about a second.
+             */
+            print_time?: string;
+            /** Format: byte */
+            data?: string;
         };
         /** @description SlotRepair is the state of one repair. */
         "allocation.SlotRepair": {
@@ -4250,6 +4298,38 @@ export interface components {
             /** @description The processor has VMX or SVM and the firmware has not disabled it. */
             virtualization?: boolean;
         };
+        /** @description ReadinessCheck is a command that must succeed in a guest before its allocation is active (D-45, D-69). It is repeated until it passes or its time is over. */
+        "common.ReadinessCheck": {
+            /** @description Lower-case letters, digits and '-', at most 32; unique in its image. */
+            name?: string;
+            /** @description One line for the shell of the guest user, at most 1024 bytes. It may run more than once. */
+            command?: string;
+            /** @description Text that the output must contain, at most 128 bytes. Empty: any output. */
+            expected_text?: string;
+            /** @description Least number of output lines with expected_text, at most 1000; not together with line_per_gpu. Default: one with expected_text, none without. */
+            min_lines?: number;
+            /** @description As many output lines with expected_text as the VM has GPUs, at least. */
+            line_per_gpu?: boolean;
+            /** @description Seconds until it must have passed, at most 600, which is also the most of all checks of an image together. Default 60. */
+            timeout_seconds?: number;
+        };
+        /** @description ReadinessResult is the result of a readiness check in one guest. */
+        "common.ReadinessResult": {
+            /** @description Name of the check; "cloud-init" for the result of cloud-init. */
+            check?: string;
+            passed?: boolean;
+            /** @description Exit status of the command; absent when it gave none. */
+            exit_status?: number;
+            /** @description A sentence. */
+            message?: string;
+            /** @description End of the output as plain text, at most 2048 bytes. It is the guest's. */
+            output_end?: string;
+            /**
+             * Format: date-time
+             * @description When it was known.
+             */
+            time?: string;
+        };
         /** @description ResourceMetadata is on every resource. */
         "common.ResourceMetadata": {
             /**
@@ -4367,11 +4447,14 @@ export interface components {
          *     - `host_replaced`: The host was installed anew since the slots were claimed: nothing of the allocation is on it.
          *     - `host_key_mismatch`: At the guest's address another SSH host key answered than the one that was made for the guest.
          *     - `host_clock_skewed`: The host's clock stands outside the time in which its certificate counts: nothing it signs can be verified.
+         *     - `serial_log_unavailable`: The host has no serial log of the allocation: nothing was printed yet, or it is not retained any more.
+         *     - `guest_not_ready`: The guest let us in and did not pass a readiness check of its image.
+         *     - `gpu_partition_unavailable`: The GPUs of the allocation cannot be connected: Fabric Manager does not offer or does not activate their NVSwitch partition, or does not answer.
          *     - `deadline_exceeded`: The system.
          *     - `rate_limited`: Too many requests or streams of one caller are open at once, or too many came in a minute: try again after the time in Retry-After.
          * @enum {string}
          */
-        "errors.ErrorReason": "unspecified" | "field_invalid" | "field_required" | "field_unknown" | "body_malformed" | "body_too_large" | "page_token_invalid" | "route_unknown" | "resume_token_invalid" | "resume_token_expired" | "idempotency_key_missing" | "idempotency_key_reused" | "credential_missing" | "credential_invalid" | "credential_expired" | "permission_denied" | "peer_not_allowed" | "enrolment_token_invalid" | "invitation_invalid" | "second_factor_required" | "allocation_not_found" | "node_not_found" | "slot_not_found" | "sku_unknown" | "image_unknown" | "region_unknown" | "project_unknown" | "discovery_not_found" | "not_found" | "gpu_count_not_allowed" | "image_not_active" | "image_not_compatible" | "region_disabled" | "quota" | "state_conflict" | "candidate_incomplete" | "candidate_blocked" | "discovery_stale" | "already_exists" | "etag_stale" | "project_suspended" | "project_closed" | "project_in_use" | "last_owner" | "report_stale" | "project_closing" | "termination_protected" | "no_capacity" | "fragmented" | "fabric_held" | "incomplete_slot" | "cleanup_blocked" | "hugepages_missing" | "node_draining" | "slot_unhealthy" | "slots_in_use" | "affinity" | "waiting_ahead" | "wait_expired" | "capacity_reserved" | "image_not_cached" | "node_vm_limit" | "disks_being_wiped" | "host_not_ready" | "lease_held" | "lease_required" | "lease_expired" | "fenced" | "disk_unsafe" | "device_missing" | "image_digest_mismatch" | "image_pull_failed" | "hypervisor_failed" | "guest_no_address" | "guest_no_login" | "wipe_not_proven" | "operation_not_found" | "operation_conflict" | "host_unreachable" | "host_replaced" | "host_key_mismatch" | "host_clock_skewed" | "deadline_exceeded" | "overloaded" | "dependency_unavailable" | "internal" | "rate_limited";
+        "errors.ErrorReason": "unspecified" | "field_invalid" | "field_required" | "field_unknown" | "body_malformed" | "body_too_large" | "page_token_invalid" | "route_unknown" | "resume_token_invalid" | "resume_token_expired" | "idempotency_key_missing" | "idempotency_key_reused" | "credential_missing" | "credential_invalid" | "credential_expired" | "permission_denied" | "peer_not_allowed" | "enrolment_token_invalid" | "invitation_invalid" | "second_factor_required" | "allocation_not_found" | "node_not_found" | "slot_not_found" | "sku_unknown" | "image_unknown" | "region_unknown" | "project_unknown" | "discovery_not_found" | "not_found" | "gpu_count_not_allowed" | "image_not_active" | "image_not_compatible" | "region_disabled" | "quota" | "state_conflict" | "candidate_incomplete" | "candidate_blocked" | "discovery_stale" | "already_exists" | "etag_stale" | "project_suspended" | "project_closed" | "project_in_use" | "last_owner" | "report_stale" | "project_closing" | "termination_protected" | "no_capacity" | "fragmented" | "fabric_held" | "incomplete_slot" | "cleanup_blocked" | "hugepages_missing" | "node_draining" | "slot_unhealthy" | "slots_in_use" | "affinity" | "waiting_ahead" | "wait_expired" | "capacity_reserved" | "image_not_cached" | "node_vm_limit" | "disks_being_wiped" | "host_not_ready" | "lease_held" | "lease_required" | "lease_expired" | "fenced" | "disk_unsafe" | "device_missing" | "image_digest_mismatch" | "image_pull_failed" | "hypervisor_failed" | "guest_no_address" | "guest_no_login" | "wipe_not_proven" | "operation_not_found" | "operation_conflict" | "host_unreachable" | "host_replaced" | "host_key_mismatch" | "host_clock_skewed" | "serial_log_unavailable" | "guest_not_ready" | "gpu_partition_unavailable" | "deadline_exceeded" | "overloaded" | "dependency_unavailable" | "internal" | "rate_limited";
         "events.DeleteWebhookResponse": Record<string, never>;
         "events.ListOrganisationWebhooksResponse": {
             webhooks?: components["schemas"]["events.Webhook"][];
@@ -4902,6 +4985,8 @@ export interface components {
             /** @description Maximum seconds from start to a working login. */
             boot_timeout_seconds?: number;
             metadata?: components["schemas"]["common.ResourceMetadata"];
+            /** @description What must pass in a guest before its allocation is active, in this order (INC-24). */
+            readiness_checks?: components["schemas"]["common.ReadinessCheck"][];
         };
         /**
          * @description ImageStatus of an image (E-07).
@@ -6023,6 +6108,8 @@ export interface components {
     parameters: {
         /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
         IdempotencyKey: string;
+        /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+        ReadMask: string;
     };
     requestBodies: never;
     headers: {
@@ -6039,6 +6126,8 @@ export interface operations {
                 /** @description Default 50, at most 500. */
                 page_size?: number;
                 page_token?: string;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path?: never;
@@ -6112,7 +6201,10 @@ export interface operations {
     };
     AgentRolloutAdminService_GetAgentRollout: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
+            };
             header?: never;
             path: {
                 rollout_id: string;
@@ -6225,7 +6317,7 @@ export interface operations {
                     etag?: string;
                     /** @description For the other operators; at most 500 characters. */
                     reason?: string;
-                    /** @description Failed nodes get another turn. Without it they stay as they are. */
+                    /** @description Failed and skipped nodes get another turn. Without it they stay as they are. */
                     retry_failed?: boolean;
                 };
             };
@@ -6289,11 +6381,17 @@ export interface operations {
                 node_id?: string;
                 /** @description Only those in this state; unspecified: all that include_ended leaves. */
                 state?: components["schemas"]["allocation.AllocationState"];
-                /** @description Include released and failed ones. */
+                /** @description Include released and failed ones, as a filter that names `state` does. */
                 include_ended?: boolean;
                 /** @description Default 50, at most 500. */
                 page_size?: number;
                 page_token?: string;
+                /** @description Only those that it is true of, for example `state = failed AND create_time > 2026-11-01`. See "Filters and orders" of the guide for integrators. Fields: id, name, display_name, state, power, region_code, sku, gpu_count, capacity_shape, image, creator, lab, termination_protection, create_time, update_time, active_time, auto_release_time, labels, project_id, node_id. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not, for example `project_id, create_time desc`; default `create_time desc`. Fields: name, state, region_code, sku, gpu_count, image, creator, create_time, update_time, project_id. */
+                order_by?: string;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path?: never;
@@ -6316,7 +6414,10 @@ export interface operations {
     };
     AllocationAdminService_GetAllocationDetail: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
+            };
             header?: never;
             path: {
                 allocation_id: string;
@@ -6467,6 +6568,12 @@ export interface operations {
                 /** @description Only records of this source. */
                 source?: string;
                 request_id?: string;
+                /** @description Only those that it is true of, for example `outcome = denied AND NOT principal:scheduler`. See "Filters and orders" of the guide for integrators. Fields: principal, action, resource, resource_id, request_id, address, user_agent, region, service, outcome, create_time. */
+                filter?: string;
+                /** @description `create_time desc` (default) or `create_time`. */
+                order_by?: string;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path?: never;
@@ -6489,7 +6596,10 @@ export interface operations {
     };
     AuditAdminService_ListAuditChains: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -6515,6 +6625,8 @@ export interface operations {
                 /** @description Position of the last record that the caller has; 0 for all that are kept. */
                 after_position?: string;
                 page_size?: number;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path: {
@@ -6549,6 +6661,8 @@ export interface operations {
                 /** @description Default 50, at most 500. */
                 page_size?: number;
                 page_token?: string;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path?: never;
@@ -6605,7 +6719,10 @@ export interface operations {
     };
     CapacityReservationAdminService_GetProjectReservation: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
+            };
             header?: never;
             path: {
                 reservation_id: string;
@@ -6671,6 +6788,8 @@ export interface operations {
                 gpu_count: number;
                 /** @description Maximum allocations to move, at most 64; 0: 8. */
                 max_moves?: number;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path?: never;
@@ -6696,6 +6815,8 @@ export interface operations {
             query: {
                 /** @description The nodes to evacuate together: 1 to 32 of one region. */
                 node_ids: string[];
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path?: never;
@@ -6729,6 +6850,8 @@ export interface operations {
                 end_time?: string;
                 /** @description Length of a bucket in seconds, a multiple of 60 that gives at most 1500 buckets; 0: about 288 buckets. */
                 bucket_seconds?: string;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path?: never;
@@ -6754,6 +6877,8 @@ export interface operations {
             query?: {
                 /** @description Only this region. */
                 region_code?: string;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path?: never;
@@ -6793,6 +6918,8 @@ export interface operations {
                 reservation_id?: string;
                 /** @description Only nodes with allocations, or only nodes without; absent: both. */
                 in_use?: boolean;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path?: never;
@@ -6818,6 +6945,8 @@ export interface operations {
             query?: {
                 /** @description One region; empty: all. */
                 region_code?: string;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path?: never;
@@ -6845,6 +6974,12 @@ export interface operations {
                 page_token?: string;
                 /** @description Only images that this SKU can run. */
                 sku?: string;
+                /** @description Only those that it is true of, for example `display_name:ubuntu`. See "Filters and orders" of the guide for integrators. Fields: slug, display_name, status, driver_strategy, size_bytes, create_time, update_time. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not, for example `create_time desc`; default `slug`. Fields: slug, display_name, status, create_time, update_time. */
+                order_by?: string;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path?: never;
@@ -6889,6 +7024,8 @@ export interface operations {
                     boot_timeout_seconds?: number;
                     /** @description Create it disabled. */
                     disabled?: boolean;
+                    /** @description At most 8, run in this order. They never change: another list is another image. */
+                    readiness_checks?: components["schemas"]["common.ReadinessCheck"][];
                 };
             };
         };
@@ -6941,7 +7078,10 @@ export interface operations {
     };
     LedgerAdminService_AuditLedger: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -6969,6 +7109,8 @@ export interface operations {
                 /** @description Default 50, at most 500. */
                 page_size?: number;
                 page_token?: string;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path?: never;
@@ -7011,6 +7153,8 @@ export interface operations {
                 "placement.require_prewarmed"?: boolean;
                 /** @description "key=value": only nodes with an allocation of the project that has this label and has not ended. There must be one. */
                 "placement.affinity_label"?: string;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path?: never;
@@ -7038,6 +7182,12 @@ export interface operations {
                 page_token?: string;
                 /** @description Retired ones too. */
                 include_retired?: boolean;
+                /** @description Only those that it is true of, for example `state = lost AND labels.row = "7"`. See "Filters and orders" of the guide for integrators. Fields: id, hostname, region_code, mode, rack, state, max_vms_per_node, hypervisor, lab, host_profile, agent_version, last_heartbeat_time, create_time, update_time, labels. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not, for example `rack, hostname`; default `hostname`. Fields: hostname, region_code, mode, rack, state, create_time, update_time. */
+                order_by?: string;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path?: never;
@@ -7098,7 +7248,10 @@ export interface operations {
     };
     NodeAdminService_GetNode: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
+            };
             header?: never;
             path: {
                 node_id: string;
@@ -7203,6 +7356,8 @@ export interface operations {
                 page_size?: number;
                 /** @description Of the page before. */
                 page_token?: string;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path: {
@@ -7333,7 +7488,10 @@ export interface operations {
     };
     AllocationAdminService_CompareNode: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
+            };
             header?: never;
             path: {
                 node_id: string;
@@ -7395,6 +7553,8 @@ export interface operations {
                 page_size?: number;
                 /** @description Of the page before. */
                 page_token?: string;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path: {
@@ -7500,6 +7660,8 @@ export interface operations {
             query?: {
                 /** @description Default 50, at most 500. */
                 page_size?: number;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path: {
@@ -7524,7 +7686,10 @@ export interface operations {
     };
     ImageAdminService_ListNodeImageCache: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
+            };
             header?: never;
             path: {
                 node_id: string;
@@ -7548,7 +7713,10 @@ export interface operations {
     };
     NodePlacementService_GetNodePlacement: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
+            };
             header?: never;
             path: {
                 node_id: string;
@@ -7572,7 +7740,10 @@ export interface operations {
     };
     NodeAdminService_ListResourceSlots: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
+            };
             header?: never;
             path: {
                 node_id: string;
@@ -7599,6 +7770,8 @@ export interface operations {
             query?: {
                 /** @description Default 50, at most 500. */
                 page_size?: number;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path: {
@@ -7624,7 +7797,10 @@ export interface operations {
     };
     AllocationAdminService_GetSlotRepair: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
+            };
             header?: never;
             path: {
                 node_id: string;
@@ -7653,6 +7829,8 @@ export interface operations {
                 /** @description Default 50, at most 500. */
                 page_size?: number;
                 page_token?: string;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path: {
@@ -7856,7 +8034,10 @@ export interface operations {
     };
     NodeAdminService_GetTopologyDiscovery: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
+            };
             header?: never;
             path: {
                 node_id: string;
@@ -8125,6 +8306,8 @@ export interface operations {
                 page_token?: string;
                 /** @description Only those in this state; unspecified: all. */
                 state?: components["schemas"]["identity.TenantState"];
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path?: never;
@@ -8331,6 +8514,8 @@ export interface operations {
                 sku?: string;
                 page_size?: number;
                 page_token?: string;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path?: never;
@@ -8397,6 +8582,8 @@ export interface operations {
                 platform_role?: components["schemas"]["identity.PlatformRole"];
                 /** @description Only those that are disabled, or only those that are not; absent: all. */
                 disabled?: boolean;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path?: never;
@@ -8458,7 +8645,10 @@ export interface operations {
     };
     PrincipalAdminService_GetPrincipal: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
+            };
             header?: never;
             path: {
                 principal_id: string;
@@ -8596,6 +8786,8 @@ export interface operations {
                 organisation_id?: string;
                 /** @description Only those in this state; unspecified: all. */
                 state?: components["schemas"]["identity.TenantState"];
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path?: never;
@@ -8652,7 +8844,10 @@ export interface operations {
     };
     QueueAdminService_GetProjectPriority: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
+            };
             header?: never;
             path: {
                 project_id: string;
@@ -8709,7 +8904,10 @@ export interface operations {
     };
     SkuAdminService_GetProjectQuotas: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
+            };
             header?: never;
             path: {
                 project_id: string;
@@ -8767,7 +8965,10 @@ export interface operations {
     };
     CapacityReservationAdminService_GetProjectReservationLimit: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
+            };
             header?: never;
             path: {
                 project_id: string;
@@ -8830,6 +9031,8 @@ export interface operations {
                 /** @description Default 50, at most 500. */
                 page_size?: number;
                 page_token?: string;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path?: never;
@@ -8920,6 +9123,8 @@ export interface operations {
                 page_token?: string;
                 /** @description Only sessions into this allocation. */
                 allocation_id?: string;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path?: never;
@@ -8947,8 +9152,14 @@ export interface operations {
                 /** @description Default 50, at most 500. */
                 page_size?: number;
                 page_token?: string;
-                /** @description Include released and failed ones. */
+                /** @description Include released and failed ones, as a filter that names `state` does. */
                 include_ended?: boolean;
+                /** @description Only those that it is true of, for example `state = active AND labels.team = "ml"`. See "Filters and orders" of the guide for integrators. Fields: id, name, display_name, state, power, region_code, sku, gpu_count, capacity_shape, image, creator, lab, termination_protection, create_time, update_time, active_time, auto_release_time, labels. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not, for example `sku, create_time desc`; default `create_time desc`. Fields: name, state, region_code, sku, gpu_count, image, creator, create_time, update_time. */
+                order_by?: string;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path?: never;
@@ -9047,7 +9258,10 @@ export interface operations {
     };
     AllocationService_GetAllocation: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
+            };
             header?: never;
             path: {
                 allocation_id: string;
@@ -9112,11 +9326,50 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
+    AllocationService_ReadSerialLog: {
+        parameters: {
+            query?: {
+                /** @description Of the last message of an earlier stream of the same allocation: go on after it. */
+                resume_token?: string;
+                /** @description Go on with what the VM prints, until it is gone. */
+                follow?: boolean;
+                /** @description Only what was printed since. */
+                since_time?: string;
+                /** @description Only so many of the last lines; at most 100,000. */
+                tail_lines?: number;
+            };
+            header?: {
+                /** @description What a browser sends when it opens the events again; taken as `resume_token`. */
+                "Last-Event-ID"?: string;
+            };
+            path: {
+                allocation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-ndjson": components["schemas"]["allocation.ReadSerialLogResponse"] | components["schemas"]["Error"];
+                    "text/event-stream": components["schemas"]["allocation.ReadSerialLogResponse"] | components["schemas"]["Error"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
     TerminalSessionService_ListAllocationTerminalSessions: {
         parameters: {
             query?: {
                 page_size?: number;
                 page_token?: string;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path: {
@@ -9175,6 +9428,8 @@ export interface operations {
             query?: {
                 page_size?: number;
                 page_token?: string;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path: {
@@ -9199,7 +9454,10 @@ export interface operations {
     };
     AllocationService_ListWipeCertificates: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
+            };
             header?: never;
             path: {
                 allocation_id: string;
@@ -9235,7 +9493,10 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": Record<string, never>;
+                "application/json": {
+                    /** @description Reset the VM: stop it at once, without asking its guest to shut down; what the guest did not write to its disk is lost. */
+                    force?: boolean;
+                };
             };
         };
         responses: {
@@ -9328,7 +9589,10 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": Record<string, never>;
+                "application/json": {
+                    /** @description Stop the VM at once, without asking its guest to shut down; what the guest did not write to its disk is lost. */
+                    force?: boolean;
+                };
             };
         };
         responses: {
@@ -9482,6 +9746,8 @@ export interface operations {
                 sku?: string;
                 /** @description Project whose reserved capacity counts too. Optional when the caller belongs to exactly one; otherwise only unreserved capacity counts. */
                 project_id?: string;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path?: never;
@@ -9522,6 +9788,8 @@ export interface operations {
                 "placement.require_prewarmed"?: boolean;
                 /** @description "key=value": only nodes with an allocation of the project that has this label and has not ended. There must be one. */
                 "placement.affinity_label"?: string;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path?: never;
@@ -9552,6 +9820,8 @@ export interface operations {
                 /** @description Default 50, at most 500. */
                 page_size?: number;
                 page_token?: string;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path?: never;
@@ -9607,7 +9877,10 @@ export interface operations {
     };
     CapacityReservationService_GetCapacityReservation: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
+            };
             header?: never;
             path: {
                 reservation_id: string;
@@ -9672,6 +9945,8 @@ export interface operations {
                 allocation_id?: string;
                 page_size?: number;
                 page_token?: string;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path?: never;
@@ -9699,6 +9974,12 @@ export interface operations {
                 page_token?: string;
                 /** @description Only images that this SKU can run. */
                 sku?: string;
+                /** @description Only those that it is true of, for example `display_name:ubuntu`. See "Filters and orders" of the guide for integrators. Fields: slug, display_name, status, driver_strategy, size_bytes, create_time, update_time. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not, for example `create_time desc`; default `slug`. Fields: slug, display_name, status, create_time, update_time. */
+                order_by?: string;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path?: never;
@@ -9791,6 +10072,8 @@ export interface operations {
                 page_token?: string;
                 /** @description Only those in this state; unspecified: all. */
                 state?: components["schemas"]["identity.TenantState"];
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path?: never;
@@ -9813,7 +10096,10 @@ export interface operations {
     };
     OrganisationService_GetOrganisation: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
+            };
             header?: never;
             path: {
                 organisation_id: string;
@@ -9879,6 +10165,8 @@ export interface operations {
                 page_token?: string;
                 /** @description Only those in this state; unspecified: all. */
                 state?: components["schemas"]["identity.InvitationState"];
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path: {
@@ -9951,6 +10239,8 @@ export interface operations {
                 principal?: string;
                 /** @description Only those with this role; unspecified: all. */
                 role?: components["schemas"]["identity.MemberRole"];
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path: {
@@ -10077,7 +10367,10 @@ export interface operations {
     };
     ScimService_GetScimSettings: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
+            };
             header?: never;
             path: {
                 organisation_id: string;
@@ -10105,6 +10398,8 @@ export interface operations {
                 /** @description Default 50, at most 500. */
                 page_size?: number;
                 page_token?: string;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path: {
@@ -10198,6 +10493,8 @@ export interface operations {
                 /** @description Default 50, at most 500. */
                 page_size?: number;
                 page_token?: string;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path: {
@@ -10263,6 +10560,8 @@ export interface operations {
             query?: {
                 /** @description Optional for a member of exactly one. */
                 project_id?: string;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path?: never;
@@ -10327,6 +10626,8 @@ export interface operations {
                 organisation_id?: string;
                 /** @description Only those in this state; unspecified: all. */
                 state?: components["schemas"]["identity.TenantState"];
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path?: never;
@@ -10384,7 +10685,10 @@ export interface operations {
     };
     ProjectService_GetProject: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
+            };
             header?: never;
             path: {
                 project_id: string;
@@ -10450,6 +10754,8 @@ export interface operations {
                 page_token?: string;
                 /** @description Only those in this state; unspecified: all. */
                 state?: components["schemas"]["identity.InvitationState"];
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path: {
@@ -10522,6 +10828,8 @@ export interface operations {
                 principal?: string;
                 /** @description Only those with this role; unspecified: all. */
                 role?: components["schemas"]["identity.MemberRole"];
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path: {
@@ -10652,6 +10960,8 @@ export interface operations {
                 /** @description Default 50, at most 500. */
                 page_size?: number;
                 page_token?: string;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path: {
@@ -10746,6 +11056,8 @@ export interface operations {
                 /** @description Default 50, at most 500. */
                 page_size?: number;
                 page_token?: string;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path: {
@@ -10955,6 +11267,8 @@ export interface operations {
                 /** @description Default 50, at most 500. */
                 page_size?: number;
                 page_token?: string;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path: {
@@ -11047,6 +11361,8 @@ export interface operations {
                 /** @description Default 50, at most 500. */
                 page_size?: number;
                 page_token?: string;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path: {
@@ -11218,6 +11534,8 @@ export interface operations {
             query?: {
                 /** @description Optional for a member of exactly one. */
                 project_id?: string;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path?: never;
@@ -11243,6 +11561,8 @@ export interface operations {
             query?: {
                 page_size?: number;
                 page_token?: string;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path?: never;
@@ -11268,6 +11588,8 @@ export interface operations {
             query?: {
                 page_size?: number;
                 page_token?: string;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path?: never;
@@ -11294,6 +11616,8 @@ export interface operations {
                 /** @description Default 50, at most 500. */
                 page_size?: number;
                 page_token?: string;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path?: never;
@@ -11379,6 +11703,8 @@ export interface operations {
         parameters: {
             query?: {
                 page_token?: string;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path: {
@@ -11409,6 +11735,8 @@ export interface operations {
                 allocation_id?: string;
                 page_size?: number;
                 page_token?: string;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path?: never;
@@ -11431,7 +11759,10 @@ export interface operations {
     };
     WebhookService_GetWebhook: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
+            };
             header?: never;
             path: {
                 webhook_id: string;
@@ -11533,6 +11864,8 @@ export interface operations {
                 /** @description Default 50, at most 500. */
                 page_size?: number;
                 page_token?: string;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
             };
             header?: never;
             path: {
@@ -11654,7 +11987,10 @@ export interface operations {
     };
     IdentityService_GetCaller: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
+            };
             header?: never;
             path?: never;
             cookie?: never;

@@ -35,6 +35,8 @@ test("pages without end are noticed, and so are pages of another form", async ()
   expect(api.seen).toHaveLength(3);
   api.plays({ body: { allocations: {} } });
   await expect(list(api.client())).rejects.toThrow(ProtocolError);
+  api.plays({ body: { allocations: [{ id: "1" }] } });
+  await expect(list(api.client())).rejects.toThrow("read_mask has to name it");
 });
 
 test("a watch goes on where its stream was lost", async () => {

@@ -191,6 +191,19 @@ impl Authority {
         Ok(files)
     }
 
+    /// A private key for identity tokens of VMs, ECDSA P-256, kept under `name`.
+    ///
+    /// # Errors
+    /// A file that cannot be read or written.
+    pub fn instance_identity_key(&self, name: &str) -> Result<PathBuf> {
+        let file = self.folder.join(format!("{name}.key"));
+        if !file.exists() {
+            let pair = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+            write_secret(&file, pair.serialize_pem().as_bytes())?;
+        }
+        Ok(file)
+    }
+
     fn identity(&self, file: &str, names: &[Name], signer: Signer) -> Result<Identity> {
         let files = self.files(file);
         let listed = self.folder.join(format!("{file}.names"));

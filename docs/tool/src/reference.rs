@@ -6,6 +6,7 @@ use crate::page::Page;
 
 mod api;
 mod checks;
+mod constants;
 mod contract;
 mod data;
 mod errors;

@@ -37,7 +37,8 @@ const TITLES: [(&str, &str); 16] = [
 ];
 
 /// Tests that `make test` leaves out, by their folder, and what runs them.
-const ELSEWHERE: [(&str, &str); 4] = [
+const ELSEWHERE: [(&str, &str); 5] = [
+    ("load-tests/tests/", "make test-host"),
     ("tests/tests/host/", "make test-host"),
     ("tests/tests/kills/", "make test-host"),
     ("tests/tests/chaos/", "make test-chaos"),

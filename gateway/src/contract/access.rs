@@ -141,7 +141,12 @@ pub fn behavior_of(field: &FieldDescriptor) -> Behavior {
     }
 }
 
-fn extension(pool: &DescriptorPool, options: &DynamicMessage, name: &str) -> Option<Value> {
+/// An option by its full name.
+pub(super) fn extension(
+    pool: &DescriptorPool,
+    options: &DynamicMessage,
+    name: &str,
+) -> Option<Value> {
     let descriptor = pool.get_extension_by_name(name)?;
     options
         .has_extension(&descriptor)

@@ -4,6 +4,7 @@ use http::Method;
 use prost_reflect::{DescriptorPool, DynamicMessage, MethodDescriptor};
 
 use super::access::{Access, Audience, access_of, http_rule_of};
+use super::deprecation::Deprecation;
 use super::template::{PathVariables, Segment, Template, TemplateError};
 
 /// The resource of methods on an organisation.
@@ -40,6 +41,8 @@ pub struct Route {
     pub action: String,
     /// The group of the action.
     pub group: Group,
+    /// Since when it is not to be used in new programs, if so.
+    pub deprecation: Option<Deprecation>,
     /// Name of the service that serves it, for example "image-catalog".
     pub service: &'static str,
 }
@@ -113,6 +116,17 @@ pub fn service_of(package: &str) -> Option<&'static str> {
         "gpuaas.identity.v1" | "gpuaas.audit.v1" | "gpuaas.events.v1" => crate::identity::SERVICE,
         _ => return None,
     })
+}
+
+impl Route {
+    /// Its name in the OpenAPI document.
+    pub fn operation_id(&self) -> String {
+        format!(
+            "{}_{}",
+            self.method.parent_service().name(),
+            self.method.name()
+        )
+    }
 }
 
 impl RouteTable {
@@ -227,6 +241,7 @@ fn route(
             .unwrap_or_default()
     };
 
+    let deprecation = Deprecation::of(method).map_err(problem)?;
     let group = group_of(method).ok_or_else(|| problem("is not for people".to_owned()))?;
     let action = match access.audience {
         Audience::Admin => format!("admin.{}", access.action),
@@ -294,6 +309,7 @@ fn route(
         access,
         action,
         group,
+        deprecation,
         service,
     })
 }

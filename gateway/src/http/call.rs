@@ -14,14 +14,15 @@ use tonic::Code;
 use super::admission::Place;
 use super::answer::keep;
 use super::authorize::{authorize, record_refusal, refuse};
-use super::headers;
 use super::peer::Peer;
 use super::rates::{Standing, Tenant, class_of};
 use super::reach::{Outgoing, reach};
 use super::shares::Share;
 use super::stream::{Subscriber, respond, resume};
+use super::{deprecation, headers};
 use crate::app::App;
 use crate::auth::sessions::{MAX_PROJECTS, Session};
+use crate::contract::deprecation::Deprecation;
 use crate::contract::route::{Lookup, Route};
 use crate::contract::template::PathVariables;
 use crate::error::ApiError;
@@ -29,6 +30,7 @@ use crate::identity;
 use crate::identity::launch;
 use crate::policy::Grant;
 use crate::terminal::credential;
+use crate::transcode::mask::{self, Mask};
 use crate::transcode::request::{bind, validate_only};
 use crate::transcode::write::{Defaults, write_message};
 use crate::upstream::{self, Envelope};
@@ -49,6 +51,8 @@ pub struct Served {
     pub reason: String,
     /// What is left of the caller's rates, once the request was counted.
     pub standing: Option<Standing>,
+    /// What to say of an operation that is deprecated, and its id.
+    pub deprecated: Option<(Deprecation, String)>,
 }
 
 /// What a request holds until its answer is taken, for until then the answer lies in memory.
@@ -76,6 +80,7 @@ pub async fn serve(app: &App, parts: &request::Parts, body: Body, request_id: &s
         principal: String::new(),
         reason: String::new(),
         standing: None,
+        deprecated: None,
     };
     let mut held = Held::default();
     let answer = try_serve(app, parts, body, request_id, (&mut served, &mut held)).await;
@@ -85,6 +90,9 @@ pub async fn serve(app: &App, parts: &request::Parts, body: Body, request_id: &s
     });
     if let Some(standing) = served.standing.take() {
         standing.put(response.headers_mut());
+    }
+    if let Some((deprecation, operation)) = served.deprecated.take() {
+        deprecation::put(response.headers_mut(), &deprecation, &operation);
     }
     served.response = held.until_taken(response);
     served
@@ -99,6 +107,10 @@ async fn try_serve(
 ) -> Result<Response, ApiError> {
     let (route, path) = find(app, parts)?;
     served.route.clone_from(&route.pattern);
+    served.deprecated = route
+        .deprecation
+        .clone()
+        .map(|it| (it, route.operation_id()));
     let peer = peer_of(&parts.extensions)?;
     held.of_peer = Some(app.admission.arrive(&peer)?);
     let streams = route.method.is_server_streaming();
@@ -117,7 +129,11 @@ async fn try_serve(
     };
     // only now: a slow body holds nothing that another could need
     held.place = Some(app.admission.run(&session.principal.name)?);
-    let mut message = bind(route, &path, parts.uri.query(), &body)?;
+    let (query, wanted) = match route.http_method == Method::GET && !streams {
+        true => mask::take(parts.uri.query(), &route.method.output())?,
+        false => (parts.uri.query().map(str::to_owned), None),
+    };
+    let mut message = bind(route, &path, query.as_deref(), &body)?;
     if let Err(refusal) = grant.check(&message) {
         return Err(refuse(app, &session, &route.access, request_id, refusal).await);
     }
@@ -142,7 +158,7 @@ async fn try_serve(
         if answer.as_ref().is_err_and(is_denial) {
             record_refusal(app, &session, &route.access, request_id).await;
         }
-        return Ok(written(&answer?));
+        return Ok(written(&answer?, wanted.as_ref()));
     }
     launch::prepare(&call, &grant, &mut message).await?;
     let outgoing = Outgoing {
@@ -204,7 +220,7 @@ async fn try_serve(
     };
     credential::note(app, route, &session, &answer).await?;
     identity::name_projects(app, route, &mut answer).await?;
-    Ok(written(&answer))
+    Ok(written(&answer, wanted.as_ref()))
 }
 
 fn is_denial(error: &ApiError) -> bool {
@@ -255,9 +271,13 @@ async fn own_or_absent(
     error
 }
 
-fn written(answer: &DynamicMessage) -> Response {
-    let text = write_message(answer, Defaults::Write).to_text();
-    let mut response = Response::new(Body::from(text));
+/// The answer, or what of it is wanted.
+fn written(answer: &DynamicMessage, wanted: Option<&Mask>) -> Response {
+    let mut json = write_message(answer, Defaults::Write);
+    if let Some(wanted) = wanted {
+        wanted.prune(&mut json);
+    }
+    let mut response = Response::new(Body::from(json.to_text()));
     response.headers_mut().insert(
         header::CONTENT_TYPE,
         HeaderValue::from_static("application/json"),

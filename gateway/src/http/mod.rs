@@ -3,6 +3,8 @@ pub mod admission;
 mod answer;
 pub mod authorize;
 pub mod call;
+pub mod cors;
+pub mod deprecation;
 pub mod headers;
 pub mod listener;
 pub mod metrics;

@@ -99,7 +99,10 @@ pub fn document(pool: &DescriptorPool, table: &RouteTable) -> Json {
                 ),
                 (
                     "parameters",
-                    object([("IdempotencyKey", operation::idempotency_parameter())]),
+                    object([
+                        ("IdempotencyKey", operation::idempotency_parameter()),
+                        ("ReadMask", operation::read_mask_parameter()),
+                    ]),
                 ),
                 (
                     "responses",

@@ -7,6 +7,7 @@ use crate::contract::access::behavior_of;
 use crate::contract::route::{Body, Route};
 use crate::contract::template::Segment;
 use crate::transcode::json::{Json, object};
+use crate::transcode::mask::{MAX_CHARS, READ_MASK};
 use gpuaas_common::access::Group;
 
 /// The path of a route. Dotted variables become underscored: generators of clients choke on dots.
@@ -38,10 +39,7 @@ pub fn operation(route: &Route, schemas: &mut Schemas) -> Json {
         .trim_end_matches('.')
         .to_owned();
     let mut entries = vec![
-        (
-            "operationId".to_owned(),
-            Json::String(format!("{}_{}", service.name(), route.method.name())),
-        ),
+        ("operationId".to_owned(), Json::String(route.operation_id())),
         ("summary".to_owned(), Json::String(summary)),
         (
             "description".to_owned(),
@@ -49,6 +47,9 @@ pub fn operation(route: &Route, schemas: &mut Schemas) -> Json {
         ),
         ("tags".to_owned(), Json::List(vec![service.name().into()])),
     ];
+    if route.deprecation.is_some() {
+        entries.push(("deprecated".to_owned(), Json::Bool(true)));
+    }
     let parameters = parameters(route, schemas);
     if !parameters.is_empty() {
         entries.push(("parameters".to_owned(), Json::List(parameters)));
@@ -120,9 +121,26 @@ fn with_access(description: &str, route: &Route) -> String {
         Group::AdminOperate => "Platform administrators and operators",
         Group::AdminManage => "Platform administrators",
     };
+    let over = route.deprecation.as_ref().map(|deprecation| {
+        let instead = match &deprecation.replacement {
+            Some(method) => {
+                let mut names = method.rsplit('.');
+                let name = names.next().unwrap_or_default();
+                let service = names.next().unwrap_or_default();
+                format!("; use `{service}_{name}`")
+            }
+            None => String::new(),
+        };
+        format!(
+            "\n\nDeprecated: it works until {}{instead}.",
+            deprecation.sunset_day()
+        )
+    });
     format!(
-        "{description}\n\n{who}; action `{}` on `{}`.",
-        route.access.action, route.access.resource
+        "{description}\n\n{who}; action `{}` on `{}`.{}",
+        route.access.action,
+        route.access.resource,
+        over.unwrap_or_default()
     )
 }
 
@@ -161,6 +179,12 @@ fn parameters(route: &Route, schemas: &mut Schemas) -> Vec<Json> {
             ),
             ("schema", object([("type", "string".into())])),
         ]));
+    }
+    if route.http_method == Method::GET && !route.method.is_server_streaming() {
+        found.push(object([(
+            "$ref",
+            "#/components/parameters/ReadMask".into(),
+        )]));
     }
     if route.http_method != Method::GET && !route.access.no_effect {
         found.push(object([(
@@ -315,6 +339,26 @@ pub fn idempotency_parameter() -> Json {
                 ("minLength", Json::Number(1.into())),
                 ("maxLength", Json::Number(128.into())),
                 ("pattern", "^[!-~]+$".into()),
+            ]),
+        ),
+    ])
+}
+
+/// The field mask of every read.
+pub fn read_mask_parameter() -> Json {
+    object([
+        ("name", READ_MASK.into()),
+        ("in", "query".into()),
+        ("required", Json::Bool(false)),
+        (
+            "description",
+            "Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all.".into(),
+        ),
+        (
+            "schema",
+            object([
+                ("type", "string".into()),
+                ("maxLength", Json::Number(MAX_CHARS.into())),
             ]),
         ),
     ])

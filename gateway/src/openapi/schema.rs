@@ -60,6 +60,9 @@ impl Schemas {
             if !description.is_empty() {
                 entries.push(("description".to_owned(), Json::String(description)));
             }
+            if is_deprecated(field) {
+                entries.push(("deprecated".to_owned(), Json::Bool(true)));
+            }
             if behavior_of(field).output_only {
                 entries.push(("readOnly".to_owned(), Json::Bool(true)));
             }
@@ -214,6 +217,11 @@ fn enum_schema(descriptor: &EnumDescriptor) -> Json {
         ),
         ("enum", Json::List(names)),
     ])
+}
+
+fn is_deprecated(field: &FieldDescriptor) -> bool {
+    let options = field.field_descriptor_proto().options.as_ref();
+    options.is_some_and(prost_types::FieldOptions::deprecated)
 }
 
 /// Types with a JSON form of their own.

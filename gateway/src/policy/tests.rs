@@ -46,6 +46,7 @@ fn h_19_roles_do_what_their_policies_say() {
         ("allocation.create", vec![Owner, Member]),
         ("terminal.create", vec![Owner, Member]),
         ("terminal.replay", vec![Owner, Member]),
+        ("serial_log.read", vec![Owner, Member]),
     ] {
         for role in [Owner, Member, Viewer, Billing] {
             let verdict = policies.decide(USER, action, project(role));
@@ -97,6 +98,7 @@ fn a_key_does_what_its_account_and_its_scopes_allow_both() {
         (vec![Scope::Read], "allocation.get", Role::Owner, true),
         (vec![Scope::Read], "allocation.create", Role::Owner, false),
         (vec![Scope::Read], "terminal.create", Role::Owner, false),
+        (vec![Scope::Read], "serial_log.read", Role::Owner, false),
         (vec![Scope::Write], "allocation.create", Role::Member, true),
         (vec![Scope::Write], "allocation.get", Role::Member, false),
         (vec![Scope::Write], "allocation.create", Role::Viewer, false),

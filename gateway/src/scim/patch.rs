@@ -96,7 +96,13 @@ pub fn apply(
                 ));
             }
         };
-        let value = member(operation, "value").unwrap_or(&Value::Null);
+        let value = match member(operation, "value") {
+            Some(value) => value,
+            None if verb == Verb::Add => {
+                return Err(ScimError::invalid_value("value", "is required to add"));
+            }
+            None => &Value::Null,
+        };
         match member(operation, "path") {
             None | Some(Value::Null) => {
                 let Value::Object(values) = value else {
@@ -475,6 +481,10 @@ mod tests {
             (
                 json!({ "op": "replace", "path": "id", "value": "x" }),
                 "mutability",
+            ),
+            (
+                json!({ "op": "add", "path": "displayName" }),
+                "invalidValue",
             ),
             (
                 json!({ "op": "add", "path": "groups", "value": [] }),

@@ -296,12 +296,18 @@ async fn name(
             "The person was here before SCIM: what its issuer calls it is not changed by SCIM.";
         return Err(ScimError::bad("mutability", detail));
     }
-    if !same
-        && store::person_by_identity(conn, &scim.settings.issuer, subject)
-            .await?
-            .is_some()
-    {
-        return Err(taken());
+    if !same {
+        // another subject is another person at the issuer, who would sign in with all that this one has
+        if owns(scim, conn, person).await?
+            || store::is_member_elsewhere(conn, scim.organisation, person.id).await?
+        {
+            let detail = "The person owns the organisation or is a member of another one: what its issuer calls it is not changed by SCIM.";
+            return Err(ScimError::bad("mutability", detail));
+        }
+        let other = store::person_by_identity(conn, &scim.settings.issuer, subject).await?;
+        if other.is_some() {
+            return Err(taken());
+        }
     }
     let (shown_as, address) = (input.shown_as(), input.address());
     store::update_person(conn, person.id, (subject, &shown_as, &address)).await?;
@@ -363,10 +369,12 @@ async fn bring(
     person: &Person,
     input: &Input,
 ) -> Result<Vec<MembershipChange>> {
-    let kept = person.is_kept_by(scim.organisation);
     let active = input.active == Some(true);
+    let mut kept = person.is_kept_by(scim.organisation);
     if !active {
         keep_an_owner(scim, conn, person).await?;
+        // what somebody is elsewhere is not this organisation's to end
+        kept = kept && !store::is_member_elsewhere(conn, scim.organisation, person.id).await?;
     }
     if kept && !person.disabled_by_platform && person.is_disabled == active {
         let to = if active {
@@ -386,12 +394,16 @@ async fn bring(
 /// at once one after the other.
 async fn keep_an_owner(scim: &Scim<'_>, conn: &mut PgConnection, person: &Person) -> Result<()> {
     let of = Group::Organisation(scim.organisation);
-    let member = store::find_member(conn, of, person.id).await?;
-    let owns = member.is_some_and(|member| member.role == Role::Owner);
-    if !owns || store::has_other_owner(conn, of, person.id).await? {
+    if !owns(scim, conn, person).await? || store::has_other_owner(conn, of, person.id).await? {
         return Ok(());
     }
     Err(ScimError::forbidden(
         "This is the last owner of the organisation, whom SCIM does not remove: make somebody else an owner first.",
     ))
+}
+
+async fn owns(scim: &Scim<'_>, conn: &mut PgConnection, person: &Person) -> Result<bool> {
+    let of = Group::Organisation(scim.organisation);
+    let member = store::find_member(conn, of, person.id).await?;
+    Ok(member.is_some_and(|member| member.role == Role::Owner))
 }

@@ -62,9 +62,10 @@ pub use projects::{
 };
 pub use scim::{
     MembershipChange, NewScimUser, Person, ScimHome, ScimSettings, ScimUserRow, SubjectAttribute,
-    changes_of, count_scim, delete_scim_user, find_scim_user, insert_scim_user, leave_organisation,
-    person_by_id, person_by_identity, put_scim_settings, register_person, scim_home, scim_settings,
-    sync_member, sync_scim, update_person, update_scim_user,
+    changes_of, count_scim, delete_scim_user, find_scim_user, insert_scim_user,
+    is_member_elsewhere, leave_organisation, person_by_id, person_by_identity, put_scim_settings,
+    register_person, scim_home, scim_settings, sync_member, sync_scim, update_person,
+    update_scim_user,
 };
 pub use scim_groups::{
     MappingRow, ScimGroupRow, add_scim_members, delete_mapping, delete_scim_group, find_scim_group,

@@ -266,6 +266,26 @@ pub async fn update_person(
     Ok(())
 }
 
+/// Whether a principal has a membership outside an organisation. The lock on the principal keeps one from beginning meanwhile.
+///
+/// # Errors
+/// Database errors.
+pub async fn is_member_elsewhere(
+    conn: &mut PgConnection,
+    organisation: Uuid,
+    principal: Uuid,
+) -> sqlx::Result<bool> {
+    sqlx::query_scalar(
+        "SELECT EXISTS (SELECT FROM organisation_memberships WHERE principal_id = $1 AND organisation_id <> $2)
+             OR EXISTS (SELECT FROM memberships m JOIN projects j ON j.id = m.project_id
+                         WHERE m.principal_id = $1 AND j.organisation_id <> $2)",
+    )
+    .bind(principal)
+    .bind(organisation)
+    .fetch_one(conn)
+    .await
+}
+
 /// A SCIM user.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScimUserRow {

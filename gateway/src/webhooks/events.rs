@@ -41,7 +41,7 @@ pub const EVENT_TYPES: &[EventType] = event_types! {
     "allocation.starting": "Its VM is being started.",
     "allocation.running": "Its VM runs again.",
     "allocation.rebooting": "Its VM is being rebooted.",
-    "allocation.updated": "Its name, protection or time of release was changed.",
+    "allocation.updated": "Its name, protection or time of release was changed, or its readiness checks have results.",
     "allocation.host_lost": "Its host does not answer, or was installed anew.",
     "allocation.host_found": "Its host answers again.",
     "allocation.device_drift": "The devices of its host are not as they were approved.",

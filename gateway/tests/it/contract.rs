@@ -136,6 +136,7 @@ fn reads_are_get_and_everything_else_is_a_mutation() {
         let name = route.method.name();
         let reads = [
             "Get", "List", "Watch", "Explain", "Audit", "Plan", "Suggest", "Export", "Compare",
+            "Read",
         ]
         .iter()
         .any(|verb| name.starts_with(verb));

@@ -82,7 +82,8 @@ fn operations_are_complete() {
                 "{name} has a summary"
             );
             let content = &operation["responses"]["200"]["content"];
-            let forms: &[&str] = if path.ends_with(":watch") {
+            let is_stream = path.ends_with(":watch") || path.ends_with("/serial-log");
+            let forms: &[&str] = if is_stream {
                 &["application/x-ndjson", "text/event-stream"]
             } else {
                 &["application/json"]

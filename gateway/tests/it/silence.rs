@@ -220,6 +220,8 @@ async fn one_user_cannot_hold_all_streams() {
     assert_eq!((status, reason(&body)), (429, "RATE_LIMITED"), "{body}");
     let (status, _) = world.call(Method::GET, LIST, "demo").await;
     assert_eq!(status, 200, "requests are no streams");
+    let other = client([127, 0, 0, 2]);
+    assert_eq!(served(&world, &other, "admin").await, REQUESTS);
 }
 
 #[tokio::test]

@@ -56,7 +56,7 @@ pub struct World {
 pub struct Service(Option<tokio::runtime::Runtime>);
 
 impl Service {
-    fn run(server: impl Future<Output = anyhow::Result<()>> + Send + 'static) -> Self {
+    pub fn run(server: impl Future<Output = anyhow::Result<()>> + Send + 'static) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -262,7 +262,13 @@ impl World {
 
     /// One more gateway on the same database, in a runtime of its own, and where it answers.
     pub fn another_gateway(&self) -> (Service, String) {
+        self.another_gateway_with(|_| {})
+    }
+
+    /// The same with other settings.
+    pub fn another_gateway_with(&self, change: impl FnOnce(&mut Settings)) -> (Service, String) {
         let (mut settings, config) = self.gateway.clone();
+        change(&mut settings);
         let port = ports::free().expect("port");
         settings.server.listen = vec![([127, 0, 0, 1], port).into()];
         settings.server.metrics_listen = ([127, 0, 0, 1], ports::free().expect("port")).into();
@@ -444,7 +450,7 @@ pub fn database(db: &TestDb) -> DatabaseSettings {
     }
 }
 
-fn settings(identity: &Identity, ca: &Authority, port: u16) -> Settings {
+pub fn settings(identity: &Identity, ca: &Authority, port: u16) -> Settings {
     Settings {
         cell: CELL,
         server: ServerSettings {

@@ -25,7 +25,7 @@ pub async fn run(deps: &Deps, shutdown: CancellationToken) {
         .await
         .is_some()
     {
-        let went = shutdown.run_until_cancelled(round(deps)).await;
+        let went = shutdown.run_until_cancelled(Box::pin(round(deps))).await;
         if let Some(Err(error)) = went {
             tracing::warn!(
                 "wait to release allocations at their time: {}",

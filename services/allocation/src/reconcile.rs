@@ -223,17 +223,13 @@ async fn start_clean_up(deps: &Deps, allocation_id: Uuid) -> Result<(), StepErro
         return Ok(());
     }
     let window = workflows::DISCARD_WINDOW_SECONDS;
-    match workflows::enqueue(
-        &mut conn,
-        "clean_up",
-        Some(allocation_id),
-        None,
-        window,
-        "",
-        "",
-    )
-    .await
-    {
+    let workflow = workflows::New {
+        kind: "clean_up",
+        allocation_id: Some(allocation_id),
+        deadline_seconds: window,
+        ..workflows::New::default()
+    };
+    match workflows::enqueue(&mut conn, &workflow).await {
         Ok(workflow_id) => {
             tracing::info!(%allocation_id, %workflow_id, "start removal of residue");
             deps.wake.notify(workflows::TOPIC).await;

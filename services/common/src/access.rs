@@ -36,7 +36,7 @@ pub enum Group {
     Billing,
     /// Changes in a project: launch, power, release, reservations, networks.
     Write,
-    /// Terminals and their recordings.
+    /// Terminals and their recordings, and what VMs print on their serial consoles.
     Terminal,
     /// A project itself, its members, service accounts, API keys and webhooks.
     Manage,
@@ -96,6 +96,8 @@ impl Group {
     }
 }
 
+/// What shows the inside of a VM.
+const INSIDE: [&str; 2] = ["terminal", "serial_log"];
 /// What a project is charged and limited by.
 const MONEY: [&str; 3] = ["usage", "price", "quota"];
 /// Who may do what in a project, and who hears of it.
@@ -138,7 +140,7 @@ pub fn group_of(method: &MethodDescriptor) -> Option<Group> {
         Audience::User if resource == "catalog" => Group::Catalog,
         Audience::User if resource == "organisation" && reads => Group::OrganisationRead,
         Audience::User if resource == "organisation" => Group::OrganisationManage,
-        Audience::User if noun == "terminal" => Group::Terminal,
+        Audience::User if INSIDE.contains(&noun) => Group::Terminal,
         Audience::User if reads && MONEY.contains(&noun) => Group::Billing,
         Audience::User if reads => Group::Read,
         Audience::User if PEOPLE.contains(&noun) => Group::Manage,

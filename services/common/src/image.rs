@@ -1,6 +1,6 @@
 //! Where hosts keep guest images: what the catalog, the records of calls and the hosts themselves all name (E-14, C-31).
 
-/// Folder of a host for raw images, unless its agent's setting names another.
+/// Folder of a host for raw images. Only the agent of a lab host starts with another.
 pub const FOLDER: &str = "/var/lib/gpuaas/slice-images";
 
 /// The path of the raw image of a slug on a host. The agent keeps it as a link to the file of the digest that was last

@@ -52,3 +52,36 @@ fn is_key(key: &str) -> bool {
         && prefix.len() <= MAX_LABEL_PREFIX
         && key.bytes().all(legal)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_label_key_of_kubernetes_is_one_with_capitals_too() {
+        let of = |key: &str| check(&BTreeMap::from([(key.to_owned(), "v".to_owned())])).is_ok();
+        for good in [
+            "Team",
+            "costCenter",
+            "app.kubernetes.io/PartOf",
+            "a_b-C.9",
+            &"N".repeat(MAX_LABEL_NAME),
+            &format!("{}/n", "p".repeat(MAX_LABEL_PREFIX)),
+        ] {
+            assert!(of(good), "{good}");
+        }
+        for bad in [
+            "",
+            "/n",
+            "p/",
+            "-a",
+            "a b",
+            "ä",
+            "a\n",
+            &"N".repeat(MAX_LABEL_NAME + 1),
+            &format!("{}/n", "p".repeat(MAX_LABEL_PREFIX + 1)),
+        ] {
+            assert!(!of(bad), "{bad:?}");
+        }
+    }
+}

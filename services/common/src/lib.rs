@@ -22,6 +22,8 @@ pub mod labels;
 mod main_entry;
 pub mod page;
 pub mod rate;
+pub mod readiness;
+pub mod select;
 pub mod server;
 pub mod ssh;
 pub mod telemetry;

@@ -57,22 +57,29 @@ pub fn encode<K: Serialize>(key: &K, query: &[&str]) -> String {
 /// # Errors
 /// `PAGE_TOKEN_INVALID` when the token is malformed or was made for another query.
 pub fn decode<K: DeserializeOwned>(token: &str, query: &[&str]) -> Result<Option<K>> {
-    open(token, query).map_err(|foreign| {
-        let rule = match foreign {
-            Foreign::Malformed => "is not a token this API gave out",
-            Foreign::OtherQuery => "belongs to another query; start again without it",
-        };
-        Error::new(
-            Code::InvalidArgument,
-            ErrorReason::PageTokenInvalid,
-            format!("page_token: {rule}"),
-        )
-        .field("page_token", rule)
-    })
+    open(token, query).map_err(refused)
+}
+
+/// The error of a token whose key no row can have.
+pub(crate) fn not_ours() -> Error {
+    refused(Foreign::Malformed)
+}
+
+fn refused(foreign: Foreign) -> Error {
+    let rule = match foreign {
+        Foreign::Malformed => "is not a token this API gave out",
+        Foreign::OtherQuery => "belongs to another query; start again without it",
+    };
+    Error::new(
+        Code::InvalidArgument,
+        ErrorReason::PageTokenInvalid,
+        format!("page_token: {rule}"),
+    )
+    .field("page_token", rule)
 }
 
 /// Why a token is not taken.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Foreign {
     Malformed,
     OtherQuery,

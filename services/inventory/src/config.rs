@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use crate::instance_identity::InstanceIdentityConfig;
+
 /// Settings of inventory.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -23,6 +25,8 @@ pub struct Config {
     pub host_ca_cert_file: PathBuf,
     /// Its key in PKCS#8 PEM, mode 0600.
     pub host_ca_key_file: PathBuf,
+    /// Identity tokens of VMs.
+    pub instance_identity: InstanceIdentityConfig,
     /// Life of a host certificate in days.
     pub host_certificate_days: u32,
     /// How long after its expiry a host may renew its certificate by proof of its key, in days.
@@ -39,6 +43,8 @@ pub struct Config {
     pub discovery_max_age_seconds: u32,
     /// Longest time one inspection of a host may take, in seconds.
     pub discovery_timeout_seconds: u32,
+    /// Days for which a discovery is kept. Those that an approval names, and the latest of each node, stay. At least 1.
+    pub discovery_retention_days: u32,
     /// How often the background work polls for something to do, in milliseconds.
     pub poll_interval_milliseconds: u64,
     /// How often hosts and slots are read while they are watched, in milliseconds.
@@ -56,6 +62,7 @@ impl Default for Config {
             enrolment_max_connections_per_peer: 64,
             host_ca_cert_file: PathBuf::new(),
             host_ca_key_file: PathBuf::new(),
+            instance_identity: InstanceIdentityConfig::default(),
             host_certificate_days: 90,
             host_certificate_grace_days: 30,
             enrolment_token_seconds: 3600,
@@ -64,6 +71,7 @@ impl Default for Config {
             evidence_max_age_seconds: 120,
             discovery_max_age_seconds: 3600,
             discovery_timeout_seconds: 60,
+            discovery_retention_days: 90,
             poll_interval_milliseconds: 2000,
             watch_interval_milliseconds: 1000,
             watch_heartbeat_milliseconds: 15_000,

@@ -11,12 +11,14 @@
 //! | what a host says is believed only in form and range, in order, and from the node's current instance | every report is checked before it is stored; a refusal changes nothing and is counted |
 //! | nothing a host proposes is schedulable before an operator approves it (A-58) | candidates stay in the discovery; approval checks completeness and uniqueness, all or none |
 //! | the ledger learns of every change | the desired state is stored with the change and pushed until confirmed |
+//! | a VM's identity token is of a claim that is on the calling host instance now | ledger and current instance are read at each call |
 //! | every privileged action is on record (P10) | audit row in the transaction of the effect |
 mod api;
 mod authority;
 mod chain;
 mod config;
 pub mod domain;
+mod instance_identity;
 mod refusals;
 mod state;
 mod store;
@@ -38,8 +40,10 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 pub use config::{Config, Freshness};
+pub use instance_identity::InstanceIdentityConfig;
 
 use authority::HostAuthority;
+use instance_identity::InstanceIdentity;
 use refusals::Refusals;
 use state::{Shared, State};
 
@@ -61,6 +65,7 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
         ids: ctx.ids,
         cell: ctx.settings.cell,
         authority: HostAuthority::load(ctx.settings.cell, &config, &ctx.settings.tls)?,
+        instance_identity: InstanceIdentity::load(&config.instance_identity)?,
         trust_pem: gpuaas_common::config::read("tls.ca_file", &ctx.settings.tls.ca_file)?,
         config,
         push_due: Notify::new(),
@@ -89,6 +94,10 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
             state.clone(),
             background.clone(),
         )),
+    );
+    spawn(
+        &mut parts,
+        Box::pin(workflow::retention::run(state.clone(), background.clone())),
     );
     spawn(
         &mut parts,

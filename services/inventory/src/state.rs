@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use crate::authority::HostAuthority;
 use crate::config::Config;
+use crate::instance_identity::InstanceIdentity;
 use crate::refusals::Refusals;
 use crate::watch::Watching;
 
@@ -27,6 +28,8 @@ pub(crate) struct Shared {
     pub(crate) cell: u16,
     pub(crate) config: Config,
     pub(crate) authority: HostAuthority,
+    /// Issues identity tokens of VMs, where the settings name a key.
+    pub(crate) instance_identity: Option<InstanceIdentity>,
     /// What enrolling hosts shall trust, in PEM.
     pub(crate) trust_pem: String,
     /// Rings when there may be something to push to the ledger.

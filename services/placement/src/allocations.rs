@@ -1,18 +1,19 @@
 //! Reading allocations. A project sees its own; another project's do not exist.
+use gpuaas_common::select::{Catalog, Field, Kind, Selection, Statement, Wanted};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff_sqlx::Timestamp;
 use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
 
-use crate::model::{Allocation, AllocationState, Failure, GuestAccess, Scope};
+use crate::model::{Allocation, AllocationState, Failure, GuestAccess, Scope, Shape};
 use crate::{Error, Result, outbox};
 
 /// What is read of an allocation.
 macro_rules! columns {
     () => {
         "id, project_id, name, region_code, sku, gpu_count, capacity_shape, node_id, state, power, failure,
-         image, ssh_public_keys, labels, guest_user, access, lab, price, principal, request_id, traceparent,
+         image, ssh_public_keys, labels, guest_user, access, readiness, lab, price, principal, request_id, traceparent,
          revision, created_at, updated_at, active_at, releasing_at, ended_at, deadline_at, boot_id, constraints,
          host_lost_since, billed_until, device_drift_since, device_drift, ssh_key_names,
          display_name, operator_action, operator_reason, operator_at, termination_protection, auto_release_at"
@@ -68,9 +69,9 @@ pub async fn list(
     Ok(rows)
 }
 
-/// Which allocations of all projects an operator looks at.
+/// Which allocations a caller lists, beside its filter.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Filter {
+pub struct Listed {
     /// Of one project.
     pub project_id: Option<Uuid>,
     /// On one node.
@@ -81,36 +82,74 @@ pub struct Filter {
     pub include_ended: bool,
 }
 
-/// The allocations of all projects, newest first, at most `limit`; `before` is the last row of the page before.
-///
-/// # Errors
-/// Those of the database.
-pub async fn list_all(
-    conn: &mut PgConnection,
-    filter: Filter,
-    before: Option<(Timestamp, Uuid)>,
-    limit: i64,
-) -> Result<Vec<Allocation>> {
-    let (time, id) = before.unzip();
-    let rows = sqlx::query_as(select!(
-        "WHERE ($1::uuid IS NULL OR project_id = $1) AND ($2::uuid IS NULL OR node_id = $2)
-           AND CASE WHEN $3::text IS NULL THEN $4 OR state NOT IN ('released', 'failed') ELSE state = $3 END
-           AND ($5::timestamptz IS NULL OR (created_at, id) < ($5, $6::uuid))
-         ORDER BY created_at DESC, id DESC LIMIT $7"
-    ))
-    .bind(filter.project_id)
-    .bind(filter.node_id)
-    .bind(filter.state.map(AllocationState::as_str))
-    .bind(filter.include_ended)
-    .bind(time)
-    .bind(id)
-    .bind(limit)
-    .fetch_all(conn)
-    .await?;
-    Ok(rows)
+/// The fields of an allocation that filters and orders of lists may name.
+macro_rules! fields {
+    ($($more:expr),*) => {
+        &[
+            Field::new("id", Kind::Id, "listed.id"),
+            Field::sortable("name", Kind::Text, "listed.name"),
+            Field::new("display_name", Kind::Text, "listed.display_name"),
+            Field::sortable("state", Kind::OneOf(AllocationState::WORDS), "listed.state"),
+            Field::new("power", Kind::OneOf(POWER), "coalesce(listed.power, '')"),
+            Field::sortable("region_code", Kind::Text, "listed.region_code"),
+            Field::sortable("sku", Kind::Text, "listed.sku"),
+            Field::sortable("gpu_count", Kind::Number, "listed.gpu_count::bigint"),
+            Field::new("capacity_shape", Kind::OneOf(Shape::WORDS), "listed.capacity_shape"),
+            Field::sortable("image", Kind::Text, "(listed.image ->> 'slug')"),
+            Field::sortable("creator", Kind::Text, "listed.principal"),
+            Field::new("lab", Kind::Flag, "listed.lab"),
+            Field::new("termination_protection", Kind::Flag, "listed.termination_protection"),
+            Field::sortable("create_time", Kind::Time, "listed.created_at"),
+            Field::sortable("update_time", Kind::Time, "listed.updated_at"),
+            Field::new("active_time", Kind::Time, "listed.active_at"),
+            Field::new("auto_release_time", Kind::Time, "listed.auto_release_at"),
+            Field::new("labels", Kind::Labels, "listed.labels"),
+            $($more),*
+        ]
+    };
 }
 
-/// Event of a change by [`update`].
+const POWER: &[&str] = &["running", "stopping", "stopped", "starting", "rebooting"];
+
+/// What a project's list can be selected by.
+pub static OF_PROJECT: Catalog = Catalog {
+    fields: fields!(),
+    key: Field::new("id", Kind::Id, "listed.id"),
+    order: "create_time desc",
+};
+
+/// What the list of all projects can be selected by.
+pub static OF_ALL: Catalog = Catalog {
+    fields: fields!(
+        Field::sortable("project_id", Kind::Id, "listed.project_id"),
+        Field::new("node_id", Kind::Id, "listed.node_id")
+    ),
+    key: Field::new("id", Kind::Id, "listed.id"),
+    order: "create_time desc",
+};
+
+/// A page of the allocations that a caller selects, and the token of the next one.
+///
+/// # Errors
+/// `PAGE_TOKEN_INVALID`; those of the database.
+pub async fn select(
+    conn: &mut PgConnection,
+    listed: Listed,
+    selection: &Selection,
+    wanted: Wanted<'_>,
+) -> gpuaas_common::Result<(Vec<Allocation>, String)> {
+    let statement = Statement::new(&[select!(
+        "WHERE ($1::uuid IS NULL OR project_id = $1) AND ($2::uuid IS NULL OR node_id = $2)
+           AND CASE WHEN $3::text IS NULL THEN $4 OR state NOT IN ('released', 'failed') ELSE state = $3 END"
+    )])
+    .bind(listed.project_id)
+    .bind(listed.node_id)
+    .bind(listed.state.map(AllocationState::as_str))
+    .bind(listed.include_ended || selection.names("state"));
+    selection.page(conn, statement, wanted).await
+}
+
+/// Event of a change by [`update`], and of what came of readiness checks.
 pub const UPDATED: &str = "updated";
 
 /// What a project changes of its allocation; none: as it is.

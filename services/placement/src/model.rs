@@ -1,6 +1,7 @@
 //! The ledger's vocabulary: states, rows and the values that are frozen into them.
 use std::collections::BTreeMap;
 
+use gpuaas_common::readiness;
 use jiff_sqlx::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -86,6 +87,9 @@ macro_rules! words {
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word),+ }
             }
+
+            /// All texts.
+            pub const WORDS: &'static [&'static str] = &[$($word),+];
 
             /// The value from text.
             #[must_use]
@@ -306,6 +310,9 @@ pub struct Image {
     pub size_bytes: u64,
     /// Seconds the guest may take from start to a working login.
     pub boot_timeout_seconds: u32,
+    /// What must pass in the guest before the allocation is active; absent in one of an older release.
+    #[serde(default)]
+    pub readiness_checks: Vec<readiness::Check>,
 }
 
 /// How the owner logs in, as the host reported it.
@@ -369,6 +376,8 @@ pub struct Allocation {
     pub guest_user: String,
     /// Set once active.
     pub access: Option<Json<GuestAccess>>,
+    /// What came of the readiness checks (D-45).
+    pub readiness: Json<Vec<readiness::Outcome>>,
     /// Emulated capacity.
     pub lab: bool,
     /// Frozen price; absent when none was published.
@@ -502,6 +511,8 @@ pub struct Slot {
     pub bindings: Bindings,
     /// Allocation that holds it.
     pub allocation_id: Option<Uuid>,
+    /// Of that allocation.
+    pub project_id: Option<Uuid>,
     /// How it was last proven clean: "kind: method".
     pub clean_evidence: Option<String>,
     /// What is not as it was approved.

@@ -46,18 +46,23 @@ impl Action {
     }
 
     /// The text for the user when it is accepted.
-    fn message(self) -> &'static str {
-        match self {
-            Self::Stop => {
+    fn message(self, forced: bool) -> &'static str {
+        match (self, forced) {
+            (Self::Stop, false) => {
                 "The stop is accepted. A stopped allocation is billed like a running one because its GPUs stay allocated."
             }
-            Self::Start => "The start is accepted.",
-            Self::Reboot => "The reboot is accepted.",
+            (Self::Stop, true) => {
+                "The forced stop is accepted. A stopped allocation is billed like a running one because its GPUs stay allocated."
+            }
+            (Self::Start, _) => "The start is accepted.",
+            (Self::Reboot, false) => "The reboot is accepted.",
+            (Self::Reboot, true) => "The reset is accepted.",
         }
     }
 }
 
-/// Accepts a change of power and starts its workflow; returns the allocation as it is now and the workflow.
+/// Accepts a change of power and starts its workflow; returns the allocation as it is now and the workflow. A `forced` stop
+/// or reboot does not ask the guest to shut down.
 ///
 /// # Errors
 /// [`crate::Error::NotFound`]; a conflict with a sentence for the user when the allocation is in another state, or a
@@ -67,6 +72,7 @@ pub async fn begin(
     scope: Scope,
     id: Uuid,
     action: Action,
+    forced: bool,
     traceparent: &str,
     request_id: &str,
 ) -> Result<(Allocation, Uuid)> {
@@ -82,17 +88,24 @@ pub async fn begin(
     workflows::cancel(conn, id).await?;
     let window = workflows::POWER_WINDOW_SECONDS;
     let allocation = set(conn, id, meanwhile, Boot::Keep, Some(window)).await?;
-    timeline::append(conn, id, meanwhile, timeline::State::Done, action.message()).await?;
-    let workflow_id = workflows::enqueue(
+    timeline::append(
         conn,
-        action.as_str(),
-        Some(id),
-        None,
-        window,
-        traceparent,
-        request_id,
+        id,
+        meanwhile,
+        timeline::State::Done,
+        action.message(forced),
     )
     .await?;
+    let workflow = workflows::New {
+        kind: action.as_str(),
+        allocation_id: Some(id),
+        deadline_seconds: window,
+        forced,
+        traceparent,
+        request_id,
+        ..workflows::New::default()
+    };
+    let workflow_id = workflows::enqueue(conn, &workflow).await?;
     Ok((allocation, workflow_id))
 }
 
@@ -152,7 +165,7 @@ pub async fn unexpected_shutdown(
     if !with_host {
         return Ok(None);
     }
-    let (_, workflow_id) = begin(conn, Scope::Platform, id, Action::Start, "", "").await?;
+    let (_, workflow_id) = begin(conn, Scope::Platform, id, Action::Start, false, "", "").await?;
     Ok(Some(workflow_id))
 }
 

@@ -1,15 +1,16 @@
 //! Transitions of a provision workflow: `reserved → provisioning → active`, or `failed`.
+use gpuaas_common::readiness;
 use serde_json::Value;
 use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
 
-use crate::allocations::{Change, advance};
+use crate::allocations::{self, Change, UPDATED, advance};
 use crate::model::{
     Allocation, AllocationState, ClaimState, EvidenceKind, Failure, Fence, GuestAccess, Outcome,
     Scope, Shape, SlotEvidence, SlotStatus,
 };
-use crate::{Error, Result, claims, lock, nodes, slots, workflows};
+use crate::{Error, Result, claims, lock, nodes, outbox, slots, workflows};
 
 /// What a failed provision left on its host.
 #[derive(Debug, Clone)]
@@ -112,6 +113,38 @@ pub async fn activate(
     .bind(active.active_at)
     .execute(conn)
     .await?;
+    Ok(Outcome::Changed)
+}
+
+/// Records what came of the readiness checks of the allocation's image, before it is `active` or `failed` (D-45).
+///
+/// # Errors
+/// [`Error::StaleLease`], [`Error::Conflict`].
+pub async fn record_readiness(
+    conn: &mut PgConnection,
+    fence: Fence,
+    id: Uuid,
+    found: &[readiness::Outcome],
+) -> Result<Outcome> {
+    let allocation = lock::allocation(conn, Scope::Platform, id).await?;
+    lock::fence(conn, fence).await?;
+    if allocation.state != AllocationState::Provisioning {
+        return Err(conflict(&allocation));
+    }
+    if allocation.readiness.0 == found {
+        return Ok(Outcome::Unchanged);
+    }
+    sqlx::query(
+        "UPDATE allocations
+            SET readiness = $2, revision = revision + 1, updated_at = greatest(clock_timestamp(), updated_at)
+          WHERE id = $1",
+    )
+    .bind(id)
+    .bind(Json(found))
+    .execute(&mut *conn)
+    .await?;
+    let allocation = allocations::get(conn, Scope::Platform, id).await?;
+    outbox::append_allocation(conn, &format!("allocation.{UPDATED}"), &allocation).await?;
     Ok(Outcome::Changed)
 }
 

@@ -88,16 +88,15 @@ pub async fn begin(
         .execute(&mut *conn)
         .await?;
     let window = workflows::RELEASE_WINDOW_SECONDS;
-    let workflow_id = workflows::enqueue(
-        conn,
-        workflows::release_of(allocation.capacity_shape),
-        Some(id),
-        None,
-        window,
+    let workflow = workflows::New {
+        kind: workflows::release_of(allocation.capacity_shape),
+        allocation_id: Some(id),
+        deadline_seconds: window,
         traceparent,
         request_id,
-    )
-    .await?;
+        ..workflows::New::default()
+    };
+    let workflow_id = workflows::enqueue(conn, &workflow).await?;
     Ok(Begun {
         allocation,
         workflow_id: Some(workflow_id),

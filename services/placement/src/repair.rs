@@ -39,16 +39,16 @@ pub(crate) async fn first_wipe(
     // its host may still know it by an allocation that was released by force
     let holder = force_release::last_holder(conn, slot_id).await?;
     let slot = Some(slot_id);
-    workflows::enqueue(
-        conn,
-        "repair",
-        holder,
-        slot,
-        window,
+    let workflow = workflows::New {
+        kind: "repair",
+        allocation_id: holder,
+        slot_id: slot,
+        deadline_seconds: window,
         traceparent,
         request_id,
-    )
-    .await?;
+        ..workflows::New::default()
+    };
+    workflows::enqueue(conn, &workflow).await?;
     Ok(())
 }
 
@@ -245,16 +245,16 @@ pub async fn begin(
     )
     .await?;
     let window = workflows::REPAIR_WINDOW_SECONDS;
-    let workflow_id = workflows::enqueue(
-        conn,
-        "repair",
+    let workflow = workflows::New {
+        kind: "repair",
         allocation_id,
-        Some(slot_id),
-        window,
+        slot_id: Some(slot_id),
+        deadline_seconds: window,
         traceparent,
         request_id,
-    )
-    .await?;
+        ..workflows::New::default()
+    };
+    let workflow_id = workflows::enqueue(conn, &workflow).await?;
     let slot = slots::get(conn, node_id, slot_id).await?;
     Ok(Begun {
         slot,

@@ -22,6 +22,8 @@ macro_rules! select {
                     s.nvme_bytes, s.management_mac, s.private_ip, s.fabric_device, s.fabric_vf_pci_address,
                     s.fabric_claim_mode, s.destructive_wipe_policy, s.drift,
                     (SELECT c.allocation_id FROM claims c WHERE c.slot_id = s.id AND c.state <> 'released') AS allocation_id,
+                    (SELECT a.project_id FROM claims c JOIN allocations a ON a.id = c.allocation_id
+                      WHERE c.slot_id = s.id AND c.state <> 'released') AS project_id,
                     (SELECT e.kind || ': ' || e.method FROM clean_evidence e
                       WHERE e.slot_id = s.id AND e.generation = s.clean_generation) AS clean_evidence
                FROM slots s ",

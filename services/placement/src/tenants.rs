@@ -31,6 +31,7 @@ pub async fn stop(
         Scope::Platform,
         id,
         Action::Stop,
+        false,
         traceparent,
         request_id,
     )

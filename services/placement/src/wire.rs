@@ -1,4 +1,5 @@
 //! The ledger's values as proto messages and back, for the services that share them.
+use gpuaas_common::readiness;
 use gpuaas_proto::google::r#type::Money;
 use gpuaas_proto::gpuaas::common::v1 as common;
 use gpuaas_proto::gpuaas::internal::scheduler::v1 as scheduler;
@@ -119,16 +120,19 @@ impl Shape {
     }
 }
 
-impl From<scheduler::Image> for Image {
-    fn from(wire: scheduler::Image) -> Self {
-        Self {
+impl TryFrom<scheduler::Image> for Image {
+    type Error = readiness::Wrong;
+
+    fn try_from(wire: scheduler::Image) -> Result<Self, readiness::Wrong> {
+        Ok(Self {
             slug: wire.slug,
             digest: wire.digest,
             source_uri: wire.source_uri,
             driver_strategy: wire.driver_strategy,
             size_bytes: wire.size_bytes,
             boot_timeout_seconds: wire.boot_timeout_seconds,
-        }
+            readiness_checks: readiness::parse(&wire.readiness_checks)?,
+        })
     }
 }
 

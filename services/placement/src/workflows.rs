@@ -42,34 +42,41 @@ pub fn release_of(shape: Shape) -> &'static str {
     }
 }
 
-/// Starts a workflow of `kind` ([`provision_of`], [`release_of`], `repair`, `clean_up`, `stop`, `start` or `reboot`) and
-/// returns its id.
+/// A workflow to start.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct New<'a> {
+    /// [`provision_of`], [`release_of`], `repair`, `clean_up`, `stop`, `start` or `reboot`.
+    pub kind: &'a str,
+    pub allocation_id: Option<Uuid>,
+    pub slot_id: Option<Uuid>,
+    /// Its window.
+    pub deadline_seconds: i64,
+    /// Of a stop or reboot: the guest is not asked to shut down.
+    pub forced: bool,
+    pub traceparent: &'a str,
+    pub request_id: &'a str,
+}
+
+/// Starts a workflow and returns its id.
 ///
 /// Call it inside the transaction whose ledger change needs the work; notify [`TOPIC`] after the commit.
 ///
 /// # Errors
 /// A unique violation when another workflow still works on the same allocation or slot.
-pub async fn enqueue(
-    conn: &mut PgConnection,
-    kind: &str,
-    allocation_id: Option<Uuid>,
-    slot_id: Option<Uuid>,
-    deadline_seconds: i64,
-    traceparent: &str,
-    request_id: &str,
-) -> sqlx::Result<Uuid> {
+pub async fn enqueue(conn: &mut PgConnection, new: &New<'_>) -> sqlx::Result<Uuid> {
     let id = Uuid::now_v7();
     sqlx::query(
-        "INSERT INTO workflows (id, kind, allocation_id, slot_id, deadline_at, traceparent, request_id)
-         VALUES ($1, $2, $3, $4, clock_timestamp() + make_interval(secs => $5), $6, $7)",
+        "INSERT INTO workflows (id, kind, allocation_id, slot_id, deadline_at, forced, traceparent, request_id)
+         VALUES ($1, $2, $3, $4, clock_timestamp() + make_interval(secs => $5), $6, $7, $8)",
     )
     .bind(id)
-    .bind(kind)
-    .bind(allocation_id)
-    .bind(slot_id)
-    .bind(deadline_seconds as f64)
-    .bind(traceparent)
-    .bind(request_id)
+    .bind(new.kind)
+    .bind(new.allocation_id)
+    .bind(new.slot_id)
+    .bind(new.deadline_seconds as f64)
+    .bind(new.forced)
+    .bind(new.traceparent)
+    .bind(new.request_id)
     .execute(conn)
     .await?;
     Ok(id)

@@ -26,6 +26,8 @@ async fn interval(system: &System, id: &str) -> Value {
 
 async fn a_stopped_and_started_vm_keeps_disk_address_and_bill() {
     const BOOT: &str = "cat /proc/sys/kernel/random/boot_id";
+    // what the mini guest prints once per boot
+    const UP: &str = "mini: sshd up user=";
     let system = System::get().await;
     let id = system
         .user
@@ -45,6 +47,11 @@ async fn a_stopped_and_started_vm_keeps_disk_address_and_bill() {
         usage.pointer("/intervals/0/start_time").cloned()
     })
     .await;
+
+    // what the real guest prints is read live
+    let logs = |flags: &[&str]| tokio::task::block_in_place(|| system.logs(&id, flags));
+    let first_boot = logs(&[]);
+    assert_eq!(first_boot.matches(UP).count(), 1, "{first_boot}");
 
     let stopped = system.user.power(&id, "stop", "stopped").await;
     assert_eq!(text(&stopped, "/status/state"), "active");
@@ -97,6 +104,10 @@ async fn a_stopped_and_started_vm_keeps_disk_address_and_bill() {
         .wait_state(&id, &["released"], TIMEOUT + Duration::from_secs(30))
         .await;
     system.assert_nothing_left().await;
+    // and after its VM is gone: three boots
+    let all = logs(&["--follow"]);
+    assert!(all.starts_with(&first_boot), "{all}");
+    assert_eq!(all.matches(UP).count(), 3, "{all}");
 }
 
 /// The lab host ends like a machine whose power fails, and starts as a boot of its own.

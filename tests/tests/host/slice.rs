@@ -18,6 +18,7 @@ use serde_json::json;
 pub fn cases() -> Vec<Case> {
     gpuaas_tests::cases![Place::System;
         inc_41_a_guest_that_never_answers_fails_is_not_billed_and_is_repaired: 39,
+        inc_24_the_checks_of_an_image_decide_whether_its_vm_is_active: 60,
         p4_three_creates_with_one_key_are_one_allocation: 2,
         p8_without_redis_everything_still_completes: 22,
         p8_a_postgres_restart_in_the_middle_loses_nothing: 23,
@@ -69,6 +70,96 @@ async fn inc_41_a_guest_that_never_answers_fails_is_not_billed_and_is_repaired()
     let repaired = system.wait_slot(index, "available").await;
     assert_eq!(repaired["health_state"], "healthy");
     assert_eq!(repaired["generation"], repaired["clean_generation"]);
+    system.assert_nothing_left().await;
+}
+
+/// Registers the mini guest under another slug, with these readiness checks.
+async fn register_checked(system: &System, slug: &str, checks: serde_json::Value) {
+    let images = system.admin.get("/api/v1/admin/images?page_size=500").await;
+    let images = images.expect("images")["images"].clone();
+    let images = images.as_array().expect("a list");
+    if images.iter().any(|image| image["slug"] == slug) {
+        return;
+    }
+    let mini = images.iter().find(|image| image["slug"] == "lab-mini");
+    let mini = mini.expect("the mini guest");
+    let body = json!({
+        "slug": slug, "driver_strategy": "none", "source_uri": mini["source_uri"],
+        "compatible_skus": mini["compatible_skus"], "boot_timeout_seconds": 180, "readiness_checks": checks,
+    });
+    let made = system
+        .admin
+        .call(Method::POST, "/api/v1/admin/images", Some(slug), Some(body))
+        .await;
+    made.unwrap_or_else(|refusal| panic!("{}", refusal.body));
+}
+
+/// D-45, D-69
+async fn inc_24_the_checks_of_an_image_decide_whether_its_vm_is_active() {
+    let system = System::get().await;
+    let kernel = json!({"name": "kernel", "command": "uname -s", "expected_text": "Linux"});
+    let cpus =
+        json!({"name": "cpus", "command": "grep ^processor /proc/cpuinfo", "line_per_gpu": true});
+    let driver = json!({"name": "driver", "command": "nvidia-smi -L", "timeout_seconds": 3});
+    register_checked(&system, "lab-checked", json!([kernel, cpus])).await;
+    register_checked(&system, "lab-unready", json!([kernel, driver])).await;
+    let launch = async |name: &str, image: &str| {
+        let id = system.user.launch(name, image, &system.public_key).await;
+        let ended = system
+            .user
+            .wait_state(&id, &["active", "failed"], TIMEOUT)
+            .await;
+        (id, ended)
+    };
+    let verdicts = |allocation: &serde_json::Value| -> Vec<(String, bool)> {
+        let found = allocation["status"]["readiness_checks"].as_array();
+        let found = found.expect("results").iter();
+        found
+            .map(|one| (text(one, "/check").to_owned(), one["passed"] == true))
+            .collect()
+    };
+    let passed = |check: &str| (check.to_owned(), true);
+
+    let (id, active) = launch("checked", "lab-checked").await;
+    assert_eq!(active["status"]["state"], "active", "{active}");
+    assert_eq!(
+        verdicts(&active),
+        ["cloud-init", "kernel", "cpus"].map(passed)
+    );
+    let results = &active["status"]["readiness_checks"];
+    assert_eq!(text(results, "/0/message"), "The guest has no cloud-init.");
+    assert_eq!(text(results, "/1/output_end"), "Linux");
+    system.user.release(&id).await;
+    system.user.wait_state(&id, &["released"], TIMEOUT).await;
+
+    let (_, failed) = launch("unready", "lab-unready").await;
+    assert_eq!(
+        text(&failed, "/status/failure/reason"),
+        "GUEST_NOT_READY",
+        "{failed}"
+    );
+    let message = text(&failed, "/status/failure/message");
+    assert!(
+        message.contains("Check driver: The command ended with exit status 127.")
+            && message.contains("not found"),
+        "{message}"
+    );
+    let unready = ("driver".to_owned(), false);
+    assert_eq!(
+        verdicts(&failed),
+        [passed("cloud-init"), passed("kernel"), unready]
+    );
+    // INC-20: no domain, no reservation, no lease; the hold stays until the repair
+    let slots = system.slots().await;
+    let index = slots
+        .iter()
+        .position(|s| s["status"] == "cleanup_blocked")
+        .expect("one slot is blocked");
+    let left = gpuaas_tests::invariants::leftovers(&system).await;
+    let tolerated = |line: &String| line.contains(": hold of ") || line.contains(": bytes in ");
+    assert!(left.iter().all(tolerated), "{left:#?}");
+    system.repair(&slots[index]).await;
+    system.wait_slot(index, "available").await;
     system.assert_nothing_left().await;
 }
 

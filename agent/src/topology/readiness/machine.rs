@@ -4,7 +4,7 @@ use crate::checks::{GPU_DRIVER, GPU_SERVICES, HUGEPAGES, IOMMU, KVM, NODE_MODE, 
 use crate::host::exec;
 use crate::host::root::HostRoot;
 use crate::node::Node;
-use crate::settings::{HostProfile, Hypervisor};
+use crate::settings::{GpuFabric, HostProfile, Hypervisor};
 use crate::topology::pci::{self, PciKind};
 
 /// Whether the host was deployed for what its node is offered as (A-48, INC-07).
@@ -69,14 +69,15 @@ pub fn virtualisation(root: &HostRoot, profile: &HostProfile) -> Vec<Finding> {
 }
 
 /// Programs that hold GPUs or the fabric, by the 15 characters the kernel stores of a name.
-const HOLDERS: [&str; 3] = ["nvidia-persiste", "nv-fabricmanage", "nv-hostengine"];
+const HOLDERS: [&str; 3] = ["nvidia-persiste", FABRIC_MANAGER, "nv-hostengine"];
+const FABRIC_MANAGER: &str = "nv-fabricmanage";
 
 /// Host services that hold `/dev/nvidia*` prevent libvirt from detaching a GPU (D-96, D-97, INC-18).
-pub fn gpu_services(root: &HostRoot, profile: &HostProfile) -> Finding {
+pub fn gpu_services(root: &HostRoot, profile: &HostProfile, fabric: &GpuFabric) -> Finding {
     if profile.lab {
         return Finding::skip(&GPU_SERVICES, "a lab host has no GPU");
     }
-    let running = gpu_service_holders(root);
+    let running = gpu_service_holders(root, fabric);
     let detail = if running.is_empty() {
         "nothing holds the GPUs".to_owned()
     } else {
@@ -85,13 +86,14 @@ pub fn gpu_services(root: &HostRoot, profile: &HostProfile) -> Finding {
     Finding::judge(&GPU_SERVICES, running.is_empty(), detail)
 }
 
-/// Programs of services that hold GPUs, as they run now.
-pub fn gpu_service_holders(root: &HostRoot) -> Vec<String> {
+/// Programs of services that hold GPUs, as they run now. A Fabric Manager that the settings name holds the NVSwitches alone.
+pub fn gpu_service_holders(root: &HostRoot, fabric: &GpuFabric) -> Vec<String> {
     root.names("/proc")
         .iter()
         .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
         .filter_map(|pid| root.read_value(format!("/proc/{pid}/comm")))
         .filter(|name| HOLDERS.contains(&name.as_str()))
+        .filter(|name| name != FABRIC_MANAGER || !fabric.runs_here())
         .collect()
 }
 
@@ -158,6 +160,7 @@ mod tests {
 
     use super::super::finding::failed;
     use super::*;
+    use crate::settings::GpuFabricManager;
 
     fn profile(hypervisor: Hypervisor) -> HostProfile {
         let text = format!(
@@ -242,13 +245,35 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let root = HostRoot::new(dir.path());
         assert_eq!(
-            gpu_services(&root, &profile(Hypervisor::Kvm)).status,
+            gpu_services(&root, &profile(Hypervisor::Kvm), &GpuFabric::default()).status,
             EvidenceStatus::Pass
         );
         std::fs::create_dir_all(dir.path().join("proc/77")).unwrap();
         std::fs::write(dir.path().join("proc/77/comm"), "nv-fabricmanage\n").unwrap();
-        let found = gpu_services(&root, &profile(Hypervisor::Kvm));
+        let found = gpu_services(&root, &profile(Hypervisor::Kvm), &GpuFabric::default());
         assert_eq!(found.status, EvidenceStatus::Fail);
         assert!(found.detail.contains("nv-fabricmanage"));
+    }
+
+    #[test]
+    fn d_96_fabric_manager_runs_on_a_slice_host_only_where_the_settings_name_it_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::new(dir.path());
+        for (pid, name) in [(77, "nv-fabricmanage"), (78, "nvidia-persiste")] {
+            std::fs::create_dir_all(dir.path().join(format!("proc/{pid}"))).unwrap();
+            std::fs::write(dir.path().join(format!("proc/{pid}/comm")), name).unwrap();
+        }
+        let holders = |address: &str| {
+            let fabric = GpuFabric {
+                manager: GpuFabricManager::FabricManager,
+                address: address.into(),
+                ..GpuFabric::default()
+            };
+            gpu_service_holders(&root, &fabric).len()
+        };
+        assert_eq!(gpu_service_holders(&root, &GpuFabric::default()).len(), 2);
+        assert_eq!(holders("10.0.0.5"), 2, "it is in its service VM");
+        assert_eq!(holders(""), 1, "the others hold GPUs still");
+        assert_eq!(holders("/run/fabric-manager.socket"), 1);
     }
 }

@@ -8,6 +8,7 @@ mod kvm;
 mod machine;
 mod network;
 mod pages;
+mod partitions;
 mod site;
 mod software;
 mod vms;
@@ -111,7 +112,7 @@ async fn observe(node: &Node, kind: HostKind, packet_age: Duration) -> Vec<Findi
         devices::fabric_links(root, &node.settings)
     }));
     findings.push(blocking::here(|| {
-        gpu_services(root, &node.settings.profile)
+        gpu_services(root, &node.settings.profile, &node.settings.gpu_fabric)
     }));
     if kind == HostKind::BareMetal {
         findings.push(machine::gpu_driver(root, &node.settings.profile).await);
@@ -119,6 +120,7 @@ async fn observe(node: &Node, kind: HostKind, packet_age: Duration) -> Vec<Findi
         findings.push(software::libvirt(node).await);
         findings.extend(blocking::here(|| of_machine(node)));
         kvm::prove(node, &mut findings).await;
+        findings.extend(partitions::all(node).await);
         findings.push(devices::slot_disks(node).await);
         findings.extend(network::all(node, packet_age).await);
         findings.push(blocking::here(|| software::relay_key(node)));

@@ -7,6 +7,7 @@ use gpuaas_proto::gpuaas::common::v1::EvidenceStatus;
 use super::Finding;
 use crate::checks::{BRIDGE, DNSMASQ, GUESTS_APART, IP_FORWARDING, NAT, OVS_BRIDGE, SETTINGS};
 use crate::host::root::HostRoot;
+use crate::metadata;
 use crate::node::Node;
 use crate::settings::{BridgeKind, Network, PRIVATE_NAT};
 use crate::topology::network;
@@ -110,7 +111,9 @@ fn forwarding(root: &HostRoot, network: &Network, packet: Option<&Outcome>) -> F
 fn bridge(network: &Network, addresses: crate::error::HostResult<Option<Vec<String>>>) -> Finding {
     let (good, detail) = match addresses {
         Ok(Some(addresses)) => (
-            addresses.contains(&network.gateway),
+            addresses.contains(&network.gateway)
+                && (!metadata::is_named(network)
+                    || addresses.iter().any(|own| own == metadata::BRIDGE_ADDRESS)),
             format!("{} has {}", network.bridge, list(&addresses)),
         ),
         Ok(None) => (false, format!("{} does not exist", network.bridge)),
@@ -212,6 +215,7 @@ mod tests {
     use gpuaas_proto::gpuaas::common::v1::EvidenceStatus::{Fail, Pass, Skip};
 
     use super::*;
+    use crate::settings::HostService;
 
     const SUBNET: &str = "10.100.0.0/24";
 
@@ -317,5 +321,18 @@ mod tests {
         assert_eq!(found(&["10.100.0.2/24"]).status, Fail);
         assert_eq!(found(&[]).detail, "ovsbr0 has no address");
         assert_eq!(bridge(&network, Ok(None)).status, Fail);
+    }
+
+    #[test]
+    fn a_bridge_without_the_address_of_a_service_that_it_has_is_none() {
+        let network = Network {
+            host_services: vec![HostService::Metadata],
+            ..Network::default()
+        };
+        let gateway = network.gateway.clone();
+        let without = bridge(&network, Ok(Some(vec![gateway.clone()])));
+        assert_eq!(without.status, Fail);
+        let with = vec![gateway, "169.254.169.254/32".to_owned()];
+        assert_eq!(bridge(&network, Ok(Some(with))).status, Pass);
     }
 }

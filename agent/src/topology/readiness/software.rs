@@ -1,9 +1,11 @@
 //! The host's software: libvirt, files and programs that VMs need, the image cache.
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::Duration;
 
 use super::Finding;
 use crate::checks::{FIRMWARE, IMAGE_CACHE, LIBVIRT, LIBVIRT_FOLDER, RDMA_TOOLS, RELAY_KEY, TOOLS};
+use crate::error::HostResult;
 use crate::host::recording;
 use crate::host::root::HostRoot;
 use crate::node::Node;
@@ -11,7 +13,12 @@ use crate::settings::{BridgeKind, HostProfile};
 
 pub(super) async fn libvirt(node: &Node) -> Finding {
     let hung = node.hypervisor.hung();
-    let (good, detail) = match node.hypervisor.version().await {
+    let version = node.hypervisor.version().await;
+    judge_libvirt(version, &hung, &node.settings.libvirt_uri)
+}
+
+fn judge_libvirt(version: HostResult<u32>, hung: &[(&str, Duration)], uri: &str) -> Finding {
+    let (good, detail) = match version {
         Ok(version) if !hung.is_empty() => {
             let calls: Vec<String> = hung
                 .iter()
@@ -21,10 +28,7 @@ pub(super) async fn libvirt(node: &Node) -> Finding {
             let detail = format!("libvirt {version} answers, but calls hang: {calls}");
             return Finding::warn(&LIBVIRT, detail);
         }
-        Ok(version) => (
-            true,
-            format!("libvirt {version} answers at {}", node.settings.libvirt_uri),
-        ),
+        Ok(version) => (true, format!("libvirt {version} answers at {uri}")),
         Err(error) => (false, error.to_string()),
     };
     Finding::judge(&LIBVIRT, good, detail)
@@ -141,6 +145,8 @@ pub(super) fn image_cache(folder: &Path) -> Finding {
 
 #[cfg(test)]
 mod tests {
+    use gpuaas_proto::gpuaas::common::v1::EvidenceStatus;
+
     use super::super::finding::failed;
 
     use super::*;
@@ -150,6 +156,20 @@ mod tests {
             "name = \"p\"\nhypervisor = \"{hypervisor}\"\ncpu_model = \"host-passthrough\""
         );
         toml::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn a_call_of_libvirt_that_hangs_is_reported() {
+        let judge =
+            |hung: &[(&str, Duration)]| judge_libvirt(Ok(9_000_000), hung, "qemu:///system");
+        assert_eq!(judge(&[]).status, EvidenceStatus::Pass);
+        let reported = judge(&[("destroy", Duration::from_secs(95))]);
+        assert_eq!(reported.status, EvidenceStatus::Warn);
+        assert!(
+            reported.detail.contains("calls hang: destroy for 95 s"),
+            "{}",
+            reported.detail
+        );
     }
 
     #[test]

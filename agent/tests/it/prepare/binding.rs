@@ -10,6 +10,7 @@ use gpuaas_agent::host::root::HostRoot;
 use gpuaas_agent::prepare::Machine;
 use gpuaas_agent::prepare::machine::Kernel;
 use gpuaas_agent::prepare::mode::Modes;
+use gpuaas_agent::settings::GpuFabric;
 
 use super::{Host, SLOT, TestHost, good};
 use crate::recorded::tree::CORNERS;
@@ -72,6 +73,7 @@ fn planned(host: &TestHost) -> Work {
         &machine(host, &Played::default()),
         slice(),
         Path::new(STATE),
+        &GpuFabric::default(),
     )
     .unwrap()
 }
@@ -120,7 +122,7 @@ fn d_57_d_58_approved_devices_are_bound_and_kept_and_no_other() {
     approve_first(&host);
     let kernel = Played::default();
     let machine = machine(&host, &kernel);
-    let work = plan(&machine, slice(), Path::new(STATE)).unwrap();
+    let work = plan(&machine, slice(), Path::new(STATE), &GpuFabric::default()).unwrap();
     let outcomes = apply(&machine, &work);
     assert_eq!(outcomes.len(), 2);
     for one in &outcomes {
@@ -161,7 +163,7 @@ fn d_58_d_59_nothing_is_bound_outside_of_slice_mode_or_under_a_service_that_hold
             ..slice()
         },
     ] {
-        let work = plan(&machine, modes, Path::new(STATE)).unwrap();
+        let work = plan(&machine, modes, Path::new(STATE), &GpuFabric::default()).unwrap();
         assert!(work.devices.is_empty() && work.plan().refusals.is_empty());
     }
     host.write("/proc/900/comm", "nv-fabricmanage\n");
@@ -228,7 +230,7 @@ fn d_57_a_device_that_vfio_does_not_take_has_its_former_driver_again() {
         ..Played::default()
     };
     let machine = machine(&host, &kernel);
-    let work = plan(&machine, slice(), Path::new(STATE)).unwrap();
+    let work = plan(&machine, slice(), Path::new(STATE), &GpuFabric::default()).unwrap();
     let outcomes = apply(&machine, &work);
     let of = |address: String| -> &Outcome {
         outcomes.iter().find(|one| one.device == address).unwrap()
@@ -361,7 +363,7 @@ fn d_57_d_58_what_is_not_approved_any_more_is_given_back_and_nothing_of_others()
     host.write(&file(&other), "vfio-pci\n");
     host.write("/etc/driverctl.d/README", "ours\n");
     approved_are(&host, &[&function]);
-    let work = plan(&machine, slice(), Path::new(STATE)).unwrap();
+    let work = plan(&machine, slice(), Path::new(STATE), &GpuFabric::default()).unwrap();
     assert!(work.devices.is_empty());
     let outcomes = apply(&machine, &work);
     assert_eq!(outcomes.len(), 1);
@@ -377,7 +379,7 @@ fn d_57_d_58_what_is_not_approved_any_more_is_given_back_and_nothing_of_others()
         host.read("/var/lib/gpuaas/vfio-devices"),
         format!("{function}\n")
     );
-    let again = plan(&machine, slice(), Path::new(STATE)).unwrap();
+    let again = plan(&machine, slice(), Path::new(STATE), &GpuFabric::default()).unwrap();
     assert_eq!((again.returned.len(), again.devices.len()), (0, 0));
 }
 
@@ -386,7 +388,13 @@ fn d_58_con_26_a_host_that_goes_back_to_bare_metal_has_its_devices_again() {
     let (host, machine) = bound();
     let (gpu, function) = (CORNERS[0].gpu_address(), CORNERS[0].function_address());
     // nobody says what the host is for: it stays as it is
-    let unsaid = plan(&machine, Modes::default(), Path::new(STATE)).unwrap();
+    let unsaid = plan(
+        &machine,
+        Modes::default(),
+        Path::new(STATE),
+        &GpuFabric::default(),
+    )
+    .unwrap();
     assert!(unsaid.plan().steps.is_empty() && unsaid.returned.is_empty());
     // the operator has chosen another driver since
     host.write(&format!("/etc/driverctl.d/pci-{function}"), "mlx5_core\n");
@@ -395,7 +403,13 @@ fn d_58_con_26_a_host_that_goes_back_to_bare_metal_has_its_devices_again() {
     let group = fs::read_link(link).unwrap();
     let group = group.file_name().unwrap().to_string_lossy().into_owned();
     process(&host, 950, "qemu-system-x86", &format!("/dev/vfio/{group}"));
-    let work = plan(&machine, baremetal(), Path::new(STATE)).unwrap();
+    let work = plan(
+        &machine,
+        baremetal(),
+        Path::new(STATE),
+        &GpuFabric::default(),
+    )
+    .unwrap();
     let refusals = work.plan().refusals;
     assert!(
         refusals.len() == 1 && refusals[0].contains("process 950 (qemu-system-x86)"),
@@ -403,7 +417,13 @@ fn d_58_con_26_a_host_that_goes_back_to_bare_metal_has_its_devices_again() {
     );
     fs::remove_dir_all(host.path("/proc/950")).unwrap();
 
-    let work = plan(&machine, baremetal(), Path::new(STATE)).unwrap();
+    let work = plan(
+        &machine,
+        baremetal(),
+        Path::new(STATE),
+        &GpuFabric::default(),
+    )
+    .unwrap();
     assert!(work.plan().refusals.is_empty() && work.devices.is_empty());
     let outcomes = apply(&machine, &work);
     assert!(
@@ -415,7 +435,13 @@ fn d_58_con_26_a_host_that_goes_back_to_bare_metal_has_its_devices_again() {
     assert_eq!(theirs, "mlx5_core\n");
     assert_ne!(driver(&host, &gpu), "vfio-pci");
     assert_ne!(driver(&host, &function), "vfio-pci");
-    let again = plan(&machine, baremetal(), Path::new(STATE)).unwrap();
+    let again = plan(
+        &machine,
+        baremetal(),
+        Path::new(STATE),
+        &GpuFabric::default(),
+    )
+    .unwrap();
     assert!(again.returned.is_empty() && again.plan().steps.is_empty());
 }
 
@@ -426,7 +452,13 @@ fn d_56_a_device_that_an_allocation_holds_is_not_given_back() {
     let machine = machine(&host, &Played::default());
     apply(&machine, &planned(&host));
     host.approve(SLOT, &[], true);
-    let work = plan(&machine, baremetal(), Path::new(STATE)).unwrap();
+    let work = plan(
+        &machine,
+        baremetal(),
+        Path::new(STATE),
+        &GpuFabric::default(),
+    )
+    .unwrap();
     assert!(work.returned.is_empty());
     let refusals = work.plan().refusals;
     assert!(
@@ -445,7 +477,13 @@ fn d_57_a_return_that_was_broken_off_is_finished_by_the_next() {
     fs::remove_file(host.path(&format!("/etc/driverctl.d/pci-{gpu}"))).unwrap();
     fs::remove_file(device("driver")).unwrap();
     fs::write(device("driver_override"), "(null)\n").unwrap();
-    let work = plan(&machine, baremetal(), Path::new(STATE)).unwrap();
+    let work = plan(
+        &machine,
+        baremetal(),
+        Path::new(STATE),
+        &GpuFabric::default(),
+    )
+    .unwrap();
     let own = work
         .returned
         .iter()

@@ -181,7 +181,10 @@ fn i_89_i_91_i_101_a_kernel_is_as_the_plan_says_and_a_second_run_changes_nothing
     let example = fs::read_to_string(repository().join("deploy/deb/node-agent.toml")).unwrap();
     fs::write(
         &config,
-        format!("{example}\n[agent.network]\nbridge = \"gpt0\"\nbridge_kind = \"linux\"\n"),
+        format!(
+            "{example}\n[agent.network]\nbridge = \"gpt0\"\nbridge_kind = \"linux\"\n\
+             host_services = [\"dhcp\", \"metadata\"]\n"
+        ),
     )
     .unwrap();
     let agent = agent();
@@ -223,7 +226,9 @@ fn i_89_i_91_i_101_a_kernel_is_as_the_plan_says_and_a_second_run_changes_nothing
         text("second")
     );
     for (address, rules) in [("address", "rules"), ("address-again", "rules-again")] {
-        assert!(text(address).contains("10.100.0.1/24"), "{}", text(address));
+        for own in ["10.100.0.1/24", "169.254.169.254/32"] {
+            assert!(text(address).contains(own), "{}", text(address));
+        }
         let rule = "-A POSTROUTING -s 10.100.0.0/24 -j MASQUERADE";
         assert_eq!(text(rules).lines().filter(|line| *line == rule).count(), 1);
     }

@@ -4,6 +4,7 @@ use gpuaas_agent::recorded::Recorded;
 use gpuaas_proto::gpuaas::agent::v1::TopologyReport;
 use gpuaas_proto::gpuaas::common::v1::EvidenceStatus;
 
+use super::hosts;
 use super::tree::{CORNERS, Host, good};
 
 async fn discovered(change: impl FnOnce(&mut Host)) -> TopologyReport {
@@ -53,11 +54,7 @@ async fn slot_is_blocked(slot: u32, why: &str, change: impl FnOnce(&mut Host)) {
 /// D-18, D-19: the command line and a libvirt that answers are as on the good host.
 #[tokio::test]
 async fn inc_08_vmx_is_off_in_the_firmware() {
-    host_is_blocked("kvm", |host| {
-        host.remove("/dev/kvm");
-        host.remove("/sys/module/kvm_intel");
-    })
-    .await;
+    host_is_blocked("kvm", hosts::vmx_off).await;
     host_is_blocked("iommu", |host| host.remove("/sys/kernel/iommu_groups")).await;
     host_is_blocked("vfio", |host| host.remove("/sys/module/vfio_pci")).await;
 }
@@ -65,10 +62,7 @@ async fn inc_08_vmx_is_off_in_the_firmware() {
 ///
 #[tokio::test]
 async fn inc_01_nat_is_missing() {
-    host_is_blocked("nat", |host| {
-        host.answer("nft --json list ruleset", "{\"nftables\":[]}");
-    })
-    .await;
+    host_is_blocked("nat", hosts::nat_missing).await;
     host_is_blocked("ip_forwarding", |host| {
         host.text("/proc/sys/net/ipv4/ip_forward", "0");
     })
@@ -89,10 +83,7 @@ async fn inc_01_nat_is_missing() {
 /// a host is judged by what it shows, whichever image and bootstrap made it.
 #[tokio::test]
 async fn inc_06_ipoib_is_missing() {
-    host_is_blocked("ipoib_netplan", |host| {
-        host.remove("/etc/netplan/60-ipoib.yaml");
-    })
-    .await;
+    host_is_blocked("ipoib_netplan", hosts::ipoib_missing).await;
     host_is_blocked("fabric_address", |host| {
         host.answer("ip -json address show", "[]");
     })
@@ -106,11 +97,7 @@ async fn inc_06_ipoib_is_missing() {
 /// a disk that the host mounts is a share of the host, and no slot's.
 #[tokio::test]
 async fn inc_12_a_child_partition_of_a_slots_disk_is_mounted() {
-    let report = discovered(|host| {
-        let name = host.partition(&CORNERS[2].disk_folder(), 1, 40);
-        host.mount("259:40", &format!("/dev/{name}"), "/share3");
-    })
-    .await;
+    let report = discovered(hosts::mounted_child_partition).await;
     // it is a share of the host, and no slot's
     assert_eq!(report.mounted_nvme_devices, 2);
     let (slots, _) = blocked(&report);
@@ -137,34 +124,8 @@ async fn inc_43_a_disk_with_partitions_that_nobody_mounts_is_not_raw() {
 
 #[tokio::test]
 async fn inc_15_the_names_of_the_disks_moved_with_a_reboot() {
-    // the system's disk and that of the first slot change names
-    let swapped = |text: &str| {
-        text.replace("nvme2n1", "\u{1}")
-            .replace("nvme4n1", "nvme2n1")
-            .replace('\u{1}', "nvme4n1")
-    };
     let before = discovered(|_| ()).await;
-    let after = discovered(|host| {
-        let entries = std::mem::take(&mut host.recording.entries);
-        host.recording.entries = entries
-            .into_iter()
-            .map(|(path, entry)| {
-                let path = swapped(&path.to_string_lossy()).into();
-                let entry = match entry {
-                    Entry::Link(to) => Entry::Link(swapped(&to.to_string_lossy()).into()),
-                    Entry::Text(text) => Entry::Text(swapped(&text)),
-                    other => other,
-                };
-                (path, entry)
-            })
-            .collect();
-        let answers = std::mem::take(&mut host.recording.answers);
-        let moved = answers
-            .into_iter()
-            .map(|(line, answer)| (swapped(&line), answer));
-        host.recording.answers = moved.collect();
-    })
-    .await;
+    let after = discovered(hosts::disk_names_moved).await;
     assert_eq!(after.candidates[0].kernel_path, "/dev/nvme4n1");
     for (one, other) in before.candidates.iter().zip(&after.candidates) {
         assert_eq!(one.bindings, other.bindings);
@@ -174,29 +135,7 @@ async fn inc_15_the_names_of_the_disks_moved_with_a_reboot() {
 
 #[tokio::test]
 async fn p9_the_system_is_on_a_volume_of_a_slots_disk() {
-    let report = discovered(|host| {
-        let disk = CORNERS[4].disk_folder();
-        let name = host.partition(&disk, 3, 41);
-        host.link(
-            format!("{disk}/{name}/holders/dm-0"),
-            "../../../../../../../virtual/block/dm-0",
-        );
-        host.link("/sys/class/block/dm-0", "../../devices/virtual/block/dm-0");
-        for (what, text) in [
-            ("dev", "253:0"),
-            ("dm/name", "vg0-root"),
-            ("dm/uuid", "LVM-4Xa"),
-        ] {
-            host.text(format!("/sys/devices/virtual/block/dm-0/{what}"), text);
-        }
-        let target = format!("../../../..{}", disk.strip_prefix("/sys/devices").unwrap());
-        host.link(
-            format!("/sys/devices/virtual/block/dm-0/slaves/{name}"),
-            format!("{target}/{name}"),
-        );
-        host.mount("253:0", "/dev/mapper/vg0-root", "/var");
-    })
-    .await;
+    let report = discovered(hosts::system_on_lvm).await;
     assert_eq!(blocked(&report).0, [4]);
     let disks = report.host.expect("an inventory").disks;
     let disk = disks
@@ -220,25 +159,8 @@ async fn p9_the_system_is_on_a_volume_of_a_slots_disk() {
 
 #[tokio::test]
 async fn inc_27_two_slots_share_a_fabric_device_only_with_functions_of_their_own() {
-    // the second corner's device is gone, and the first one's has two functions
-    let (first, second) = (&CORNERS[0], &CORNERS[1]);
-    let report = discovered(|host| {
-        host.remove("/sys/devices/pci0000:37/0000:3c:00.0");
-        host.remove("/sys/bus/pci/devices/0000:3c:00.0");
-        let device = "/sys/devices/pci0000:15/0000:1a:00.0";
-        host.text(format!("{device}/sriov_numvfs"), "2");
-        host.link(
-            format!("{device}/virtfn1"),
-            format!("../{}", second.function_address()),
-        );
-        for name in ["node", "port"] {
-            host.text(
-                format!("{device}/sriov/1/{name}"),
-                "a0:88:c2:03:00:cd:00:77",
-            );
-        }
-    })
-    .await;
+    let first = &CORNERS[0];
+    let report = discovered(hosts::shared_fabric_device).await;
     assert_eq!(blocked(&report), (Vec::new(), String::new()));
     let bindings: Vec<_> = report.candidates[..2]
         .iter()
@@ -254,26 +176,7 @@ async fn inc_27_two_slots_share_a_fabric_device_only_with_functions_of_their_own
 
 #[tokio::test]
 async fn inc_07_a_host_for_bare_metal_is_not_blamed_on_its_devices() {
-    // its GPUs are with their own driver, and nothing is prepared for slices
-    let report = discovered(|host| {
-        for corner in &CORNERS {
-            let folder = format!("/sys/devices/pci0000:{}", &host_root(corner));
-            let gpu = corner.gpu_address();
-            host.link(
-                format!("{folder}/{gpu}/driver"),
-                "../../../bus/pci/drivers/nvidia",
-            );
-            host.remove(&format!("{folder}/{}/virtfn0", corner.nic_address()));
-            host.text(
-                format!("{folder}/{}/sriov_numvfs", corner.nic_address()),
-                "0",
-            );
-        }
-        host.text("/proc/901/comm", "nv-fabricmanage");
-        host.text("/proc/901/stat", "901 (nv-fabricmanage) S 1");
-        host.link("/proc/901/ns/mnt", "mnt:[4026531841]");
-    })
-    .await;
+    let report = discovered(hosts::native_drivers).await;
     // every device is seen; what lacks is what a slice needs
     assert_eq!(report.gpu_devices, 8);
     let (slots, host) = blocked(&report);
@@ -293,18 +196,10 @@ async fn inc_07_a_host_for_bare_metal_is_not_blamed_on_its_devices() {
     }));
 }
 
-fn host_root(corner: &super::tree::Corner) -> String {
-    let folder = corner.disk_folder();
-    folder.split("pci0000:").nth(1).unwrap()[..2].to_owned()
-}
-
 #[tokio::test]
 async fn a_144_the_virtual_functions_are_half_configured() {
     let device = "/sys/devices/pci0000:48/0000:4d:00.0";
-    slot_is_blocked(2, "has 1 of the 4", |host| {
-        host.text(format!("{device}/sriov_numvfs"), "4");
-    })
-    .await;
+    slot_is_blocked(2, "has 1 of the 4", hosts::half_configured_functions).await;
     slot_is_blocked(2, "no GUID", |host| {
         host.text(format!("{device}/sriov/0/port"), "00:00:00:00:00:00:00:00");
     })
@@ -326,10 +221,7 @@ async fn a_144_the_virtual_functions_are_half_configured() {
 #[tokio::test]
 async fn a_60_a_gpu_lost_lanes_or_fell_off_the_bus() {
     let gpu = "/sys/devices/pci0000:c7/0000:d1:00.0";
-    slot_is_blocked(6, "runs with 8 of 16 lanes", |host| {
-        host.text(format!("{gpu}/current_link_width"), "8");
-    })
-    .await;
+    slot_is_blocked(6, "runs with 8 of 16 lanes", hosts::degraded_gpu_link).await;
     slot_is_blocked(6, "does not answer", |host| {
         let path = format!("{gpu}/config").into();
         host.recording
@@ -355,20 +247,7 @@ async fn a_60_a_gpu_lost_lanes_or_fell_off_the_bus() {
 #[tokio::test]
 async fn a_65_a_disk_is_dead() {
     let corner = &CORNERS[5];
-    slot_is_blocked(5, "its controller is dead", |host| {
-        let folder = corner.disk_folder();
-        let (controller, _) = folder.rsplit_once('/').unwrap();
-        host.text(format!("{controller}/state"), "dead");
-        host.text(format!("{folder}/size"), "0");
-        let line = format!(
-            "nvme smart-log /dev/{} --output-format=json",
-            corner.disk_name()
-        );
-        host.recording
-            .answers
-            .insert(line, Answer::Failed("nvme did not end within 10 s".into()));
-    })
-    .await;
+    slot_is_blocked(5, "its controller is dead", hosts::dead_disk).await;
     slot_is_blocked(5, "it is read-only", |host| {
         let line = format!(
             "nvme smart-log /dev/{} --output-format=json",
@@ -382,17 +261,7 @@ async fn a_65_a_disk_is_dead() {
 
 #[tokio::test]
 async fn a_board_that_the_platform_does_not_know_makes_no_slots() {
-    let report = discovered(|host| {
-        for corner in &CORNERS {
-            let folder = format!(
-                "/sys/devices/pci0000:{}/{}",
-                host_root(corner),
-                corner.gpu_address()
-            );
-            host.text(format!("{folder}/device"), "0x2901");
-        }
-    })
-    .await;
+    let report = discovered(hosts::unknown_board).await;
     assert_eq!(blocked(&report), ((0..8).collect(), String::new()));
     for slot in &report.candidates {
         assert_eq!(

@@ -249,7 +249,7 @@ async fn d_29_a_gpu_hosts_disk_is_inspected_like_any_other() {
 
     let host = Recorded::open(good().recording).expect("the recording is laid out");
     let root = HostRoot::new(host.tree());
-    let devices = inventory(&root, "10.100.0.1/24", &[]).await;
+    let devices = inventory(&root, "10.100.0.1/24", &[], None).await;
     let unseen = gpu_report(&devices, &std::collections::BTreeMap::new());
     for candidate in &unseen.candidates {
         let first = &candidate.blockers[0];

@@ -4,4 +4,7 @@ mod changes;
 mod checks;
 mod discovery;
 mod facts;
+mod hosts;
+mod partitions;
+mod shipped;
 pub mod tree;

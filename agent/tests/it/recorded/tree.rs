@@ -16,7 +16,7 @@ pub struct Corner {
     /// End of the disk's `eui`.
     eui: &'static str,
     /// Place of the GPU on its board.
-    module: u32,
+    pub module: u32,
     numa: u32,
 }
 

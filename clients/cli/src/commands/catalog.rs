@@ -2,10 +2,11 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::select::Selected;
 use super::{Session, given};
-use crate::api::{number, parse, parse_all};
+use crate::api::{Api, number, parse, parse_all};
 use crate::failure::Failure;
-use crate::output::{Money, bytes, money, print_json, print_table};
+use crate::output::{Money, aligned, bytes, print_json, print_table};
 use crate::project;
 use crate::reason::UnavailableReason;
 
@@ -16,6 +17,43 @@ pub struct Region {
     pub display_name: String,
     pub enabled: bool,
     pub unavailable_reason: String,
+}
+
+impl Region {
+    /// That it is closed, with the operator's reason, without a full stop at the end.
+    pub fn closed(&self) -> String {
+        match self.unavailable_reason.trim_end_matches('.') {
+            "" => format!("{} is closed; no reason was given", self.code),
+            reason => format!("{} is closed: {reason}", self.code),
+        }
+    }
+}
+
+/// All regions, closed ones too.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn all_regions(api: &Api) -> Result<Vec<Region>, Failure> {
+    parse_all(&api.list(&["regions"], &[], "regions").await?)
+}
+
+/// Advice for a region that is closed.
+pub fn open_regions(all: &[Region]) -> String {
+    let open: Vec<&str> = all
+        .iter()
+        .filter(|one| one.enabled)
+        .map(|one| one.code.as_str())
+        .collect();
+    if open.is_empty() {
+        return "No region is open. See: gpuaas regions".to_owned();
+    }
+    format!("Choose an open region with --region: {}", open.join(", "))
+}
+
+/// The closed ones of these, each with its reason.
+fn closed_regions(all: &[Region]) -> String {
+    let closed = all.iter().filter(|one| !one.enabled).map(Region::closed);
+    closed.collect::<Vec<_>>().join(". ")
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -38,7 +76,15 @@ pub struct Image {
     #[serde(deserialize_with = "number")]
     pub size_bytes: i64,
     pub compatible_skus: Vec<String>,
+    pub readiness_checks: Vec<NamedCheck>,
     pub digest: String,
+}
+
+/// A readiness check of an image.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct NamedCheck {
+    pub name: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -66,19 +112,26 @@ pub async fn skus(session: &Session) -> Result<(), Failure> {
         say!("No SKUs yet. An administrator adds one: gpuaas admin sku put");
         return Ok(());
     }
-    let rows = skus.into_iter().map(|s| {
+    let prices = aligned(skus.iter().map(|sku| sku.price_per_gpu_hour.as_ref()));
+    let rows = skus.iter().zip(prices).map(|(s, price)| {
         let counts: Vec<String> = s.allowed_gpu_counts.iter().map(u32::to_string).collect();
         let price = if s.price_per_gpu_hour.is_some() {
-            money(s.price_per_gpu_hour.as_ref())
+            price
         } else {
             "no price".to_owned()
         };
         let shape = if s.lab {
             format!("{} (lab)", s.capacity_shape)
         } else {
-            s.capacity_shape
+            s.capacity_shape.clone()
         };
-        [s.code, s.display_name, shape, counts.join(", "), price]
+        [
+            s.code.clone(),
+            s.display_name.clone(),
+            shape,
+            counts.join(", "),
+            price,
+        ]
     });
     print_table(
         ["SKU", "NAME", "SHAPE", "GPU COUNTS", "PER GPU-HOUR"],
@@ -92,6 +145,8 @@ pub struct ImageFlags {
     /// Only images for this SKU.
     #[arg(long)]
     sku: Option<String>,
+    #[command(flatten)]
+    selected: Selected,
 }
 
 /// `images`.
@@ -99,16 +154,16 @@ pub struct ImageFlags {
 /// # Errors
 /// See [`Failure`].
 pub async fn images(session: &Session, flags: ImageFlags) -> Result<(), Failure> {
-    let ImageFlags { sku } = flags;
-    let found = session
-        .api
-        .list(&["images"], &given([("sku", sku)]), "images")
-        .await?;
-    print_images(
-        session,
-        &found,
-        "No active images. An administrator adds one: gpuaas admin image create",
-    )
+    let ImageFlags { sku, selected } = flags;
+    let mut query = given([("sku", sku)]);
+    query.extend(selected.query());
+    let found = session.api.list(&["images"], &query, "images").await?;
+    let empty = if selected.narrows() {
+        "No image matches the filter."
+    } else {
+        "No active images. An administrator adds one: gpuaas admin image create"
+    };
+    print_images(session, &found, empty)
 }
 
 /// Images as table or JSON; `empty` is printed when there are none.
@@ -127,17 +182,21 @@ pub fn print_images(session: &Session, found: &[Value], empty: &str) -> Result<(
     }
     let rows = images.into_iter().map(|i| {
         let digest: String = i.digest.chars().take(19).collect();
+        let names: Vec<String> = i.readiness_checks.into_iter().map(|one| one.name).collect();
         [
             i.slug,
             i.display_name,
             i.status,
             bytes(i.size_bytes),
             i.compatible_skus.join(", "),
+            names.join(", "),
             digest,
         ]
     });
     print_table(
-        ["IMAGE", "NAME", "STATUS", "SIZE", "SKUS", "DIGEST"],
+        [
+            "IMAGE", "NAME", "STATUS", "SIZE", "SKUS", "CHECKS", "DIGEST",
+        ],
         rows.collect(),
     );
     Ok(())
@@ -180,15 +239,20 @@ pub async fn regions(session: &Session) -> Result<(), Failure> {
 /// # Errors
 /// No region is enabled.
 pub async fn default_region(session: &Session, sku: &str, gpus: u32) -> Result<String, Failure> {
-    let all: Vec<Region> = parse_all(&session.api.list(&["regions"], &[], "regions").await?)?;
+    let all = all_regions(&session.api).await?;
+    let closed = closed_regions(&all);
     let enabled: Vec<String> = all
         .into_iter()
         .filter(|r| r.enabled)
         .map(|r| r.code)
         .collect();
     match enabled.as_slice() {
-        [one] => return Ok(one.clone()),
-        [] => return Err(no_region()),
+        [one] if closed.is_empty() => return Ok(one.clone()),
+        [one] => {
+            note!("Region {one}: the only open one. Region {closed}.");
+            return Ok(one.clone());
+        }
+        [] => return Err(no_region(&closed)),
         _ => {}
     }
     let query = [("sku", sku.to_owned())];
@@ -203,6 +267,9 @@ pub async fn default_region(session: &Session, sku: &str, gpus: u32) -> Result<S
         "Region {region}: {why}. Choose another one with --region: {}",
         enabled.join(", ")
     );
+    if !closed.is_empty() {
+        note!("Region {closed}.");
+    }
     Ok(region)
 }
 
@@ -227,29 +294,11 @@ fn best_region(enabled: &[String], found: &[Availability], gpus: u32) -> (String
     (enabled[0].clone(), "the first one")
 }
 
-fn no_region() -> Failure {
-    Failure::Usage("no region is enabled; see: gpuaas regions".to_owned())
-}
-
-/// The only enabled region.
-///
-/// # Errors
-/// There is none, or there are several.
-pub async fn only_region(session: &Session) -> Result<String, Failure> {
-    let all: Vec<Region> = parse_all(&session.api.list(&["regions"], &[], "regions").await?)?;
-    let enabled: Vec<&str> = all
-        .iter()
-        .filter(|r| r.enabled)
-        .map(|r| r.code.as_str())
-        .collect();
-    match enabled.as_slice() {
-        [one] => Ok((*one).to_owned()),
-        [] => Err(no_region()),
-        several => Err(Failure::Usage(format!(
-            "choose a region with --region: {}",
-            several.join(", ")
-        ))),
-    }
+fn no_region(closed: &str) -> Failure {
+    Failure::Usage(match closed {
+        "" => "there is no region yet; see: gpuaas regions".to_owned(),
+        closed => format!("no region is open. Region {closed}"),
+    })
 }
 
 #[derive(Debug, clap::Args)]

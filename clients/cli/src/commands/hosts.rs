@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::Session;
 use super::admin::placement;
+use super::select::Selected;
 use crate::api::{parse, parse_all};
 use crate::failure::Failure;
 use crate::node::{self, Node, NodePlacement, Slot};
@@ -25,6 +26,8 @@ pub struct NodeFlags {
     /// Only nodes of this health.
     #[arg(long, value_enum)]
     health: Option<Health>,
+    #[command(flatten)]
+    selected: Selected,
 }
 
 /// A node is in exactly one of these.
@@ -52,14 +55,10 @@ impl Health {
     ];
 
     fn of(node: &Node) -> Self {
-        let is_kept_out = matches!(
-            node.placement.admin_state.as_str(),
-            "cordoned" | "draining" | "maintenance" | "broken"
-        );
         match (node.status.state.as_str(), node.status.schedulable) {
             ("lost", _) => Self::Lost,
             ("pending", _) => Self::Waiting,
-            (_, true) if is_kept_out => Self::KeptOut,
+            (_, true) if node.kept_out().is_some() => Self::KeptOut,
             (_, true) => Self::Schedulable,
             (_, false) => Self::NotReady,
         }
@@ -112,7 +111,11 @@ fn health_text(nodes: &[Node]) -> String {
 /// # Errors
 /// See [`Failure`].
 pub async fn nodes(session: &Session, flags: &NodeFlags) -> Result<(), Failure> {
-    let mut found = session.api.list(&["admin", "nodes"], &[], "nodes").await?;
+    let query = flags.selected.query();
+    let mut found = session
+        .api
+        .list(&["admin", "nodes"], &query, "nodes")
+        .await?;
     let mut placements = HashMap::new();
     if !found.is_empty() {
         for placement in placement::of_all(session).await? {
@@ -131,6 +134,10 @@ pub async fn nodes(session: &Session, flags: &NodeFlags) -> Result<(), Failure> 
         let mut wanted = nodes.iter().map(|node| flags.lets_through(node));
         found.retain(|_| wanted.next().unwrap_or_default());
         print_json(&json!({ "nodes": found }));
+        return Ok(());
+    }
+    if nodes.is_empty() && flags.selected.narrows() {
+        say!("No node matches the filter.");
         return Ok(());
     }
     if nodes.is_empty() {
@@ -152,14 +159,7 @@ pub async fn nodes(session: &Session, flags: &NodeFlags) -> Result<(), Failure> 
             .iter()
             .map(|(status, count)| format!("{count} {status}"))
             .collect();
-        let ready = match (n.status.schedulable, n.placement.admin_state.as_str()) {
-            // ready, but operators keep launches away
-            (true, state @ ("cordoned" | "draining" | "maintenance" | "broken" | "retired")) => {
-                format!("no: {state}")
-            }
-            (true, _) => "yes".to_owned(),
-            (false, _) => format!("no: {}", n.status.blockers.join(", ")),
-        };
+        let schedulable = n.schedulable();
         let mode = if n.status.lab {
             format!("{} (lab)", n.config.mode)
         } else {
@@ -171,7 +171,7 @@ pub async fn nodes(session: &Session, flags: &NodeFlags) -> Result<(), Failure> 
             n.config.region_code,
             mode,
             n.status.state,
-            ready.trim_end_matches(": ").to_owned(),
+            schedulable,
             admin_state(&n.placement),
             slots.join(", "),
             n.status.instance.agent_version,

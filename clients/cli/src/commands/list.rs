@@ -1,6 +1,7 @@
 //! `list`: the allocations of a project.
 use serde_json::json;
 
+use super::select::Selected;
 use super::{Session, given};
 use crate::allocation::Allocation;
 use crate::api::parse_all;
@@ -16,6 +17,8 @@ pub struct Flags {
     /// Only this project.
     #[arg(long, value_name = "PROJECT")]
     project: Option<String>,
+    #[command(flatten)]
+    selected: Selected,
 }
 
 /// Runs it.
@@ -23,11 +26,16 @@ pub struct Flags {
 /// # Errors
 /// See [`Failure`].
 pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
-    let Flags { all, project } = flags;
-    let query = given([
+    let Flags {
+        all,
+        project,
+        selected,
+    } = flags;
+    let mut query = given([
         ("include_ended", all.then(|| "true".to_owned())),
         ("project_id", project::given(&session.api, project).await?),
     ]);
+    query.extend(selected.query());
     let found = session
         .api
         .list(&["allocations"], &query, "allocations")
@@ -37,6 +45,10 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
         return Ok(());
     }
     let allocations: Vec<Allocation> = parse_all(&found)?;
+    if allocations.is_empty() && selected.narrows() {
+        say!("No allocation matches the filter.");
+        return Ok(());
+    }
     if allocations.is_empty() {
         say!(
             "No allocations{}. Launch one: gpuaas launch --sku SKU --image IMAGE",

@@ -82,6 +82,7 @@ pub async fn login(global: &Global, flags: &Flags) -> Result<(), Failure> {
         revocation_endpoint: found.revocation_endpoint,
         parameters: issuer.parameters,
         principal: caller.principal.clone(),
+        is_admin: caller.roles.iter().any(|role| role == "platform_admin"),
         tokens: Some(tokens),
     };
     let locked = file.lock()?;

@@ -11,6 +11,7 @@ pub mod hosts;
 pub mod launch;
 pub mod list;
 pub mod login;
+pub mod logs;
 pub mod members;
 pub mod network;
 pub mod organisations;
@@ -24,6 +25,7 @@ pub mod release;
 pub mod rename;
 pub mod reservations;
 mod scim;
+pub mod select;
 pub mod service_accounts;
 pub mod show;
 pub mod ssh;
@@ -103,9 +105,10 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Show(flags) => show::run(&session, &flags).await,
         Command::Ssh(flags) => ssh::run(&session, flags).await,
         Command::Terminal(flags) => terminal::run(&session, &flags).await,
-        Command::Stop(flags) => power::run(&session, &flags, power::Verb::Stop).await,
-        Command::Start(flags) => power::run(&session, &flags, power::Verb::Start).await,
-        Command::Reboot(flags) => power::run(&session, &flags, power::Verb::Reboot).await,
+        Command::Logs(flags) => logs::run(&session, &flags).await,
+        Command::Stop(flags) => power::forced(&session, &flags, power::Verb::Stop).await,
+        Command::Start(flags) => power::start(&session, &flags).await,
+        Command::Reboot(flags) => power::forced(&session, &flags, power::Verb::Reboot).await,
         Command::Release(flags) => release::run(&session, &flags).await,
         Command::Certificate(flags) => certificate::run(&session, &flags).await,
         Command::Usage(flags) => usage::run(&session, flags).await,

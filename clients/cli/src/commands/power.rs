@@ -2,7 +2,7 @@
 use std::time::Duration;
 
 use reqwest::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Session;
 use crate::allocation::{Allocation, AllocationRef};
@@ -21,6 +21,15 @@ pub struct Flags {
     /// Maximum wait in seconds.
     #[arg(long, default_value_t = 900, value_name = "SECONDS")]
     timeout: u64,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct Forced {
+    #[command(flatten)]
+    flags: Flags,
+    /// Do not ask the guest to shut down. What it did not write to its disk is lost.
+    #[arg(long)]
+    force: bool,
 }
 
 /// The power operation.
@@ -51,11 +60,27 @@ impl Verb {
     }
 }
 
-/// Runs it.
+/// Stops or reboots, with or without asking the guest.
 ///
 /// # Errors
 /// See [`Failure`].
-pub async fn run(session: &Session, flags: &Flags, verb: Verb) -> Result<(), Failure> {
+pub async fn forced(session: &Session, flags: &Forced, verb: Verb) -> Result<(), Failure> {
+    let body = match flags.force {
+        true => json!({ "force": true }),
+        false => json!({}),
+    };
+    change(session, &flags.flags, verb, &body).await
+}
+
+/// Starts.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn start(session: &Session, flags: &Flags) -> Result<(), Failure> {
+    change(session, flags, Verb::Start, &json!({})).await
+}
+
+async fn change(session: &Session, flags: &Flags, verb: Verb, body: &Value) -> Result<(), Failure> {
     let id = flags.of.id(&session.api).await?;
     let quiet = session.json();
     // what happened before is not news
@@ -67,12 +92,7 @@ pub async fn run(session: &Session, flags: &Flags, verb: Verb) -> Result<(), Fai
     let path = format!("{id}:{}", verb.name());
     let mut answer = session
         .api
-        .change(
-            Method::POST,
-            &["allocations", &path],
-            &json!({}),
-            &session.key,
-        )
+        .change(Method::POST, &["allocations", &path], body, &session.key)
         .await?;
     if flags.wait {
         let wait = Wait {

@@ -69,7 +69,14 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
     let answer = session
         .api
         .call(method, &parts, &query, body.as_ref(), &session.key)
-        .await?;
+        .await
+        .map_err(|failure| match failure {
+            Failure::Api(mut error) => {
+                error.is_raw = true;
+                Failure::Api(error)
+            }
+            other => other,
+        })?;
     print_json(&answer);
     Ok(())
 }

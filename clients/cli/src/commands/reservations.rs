@@ -13,8 +13,8 @@ use super::{Session, Side, given};
 use crate::api::{Api, parse, parse_all};
 use crate::failure::Failure;
 use crate::output::{duration, print_json, print_line, print_table, time};
-use crate::project;
 use crate::resolve::{list_query, unique};
+use crate::{project, suggest};
 
 /// GPUs that only one project can launch on.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -195,7 +195,7 @@ pub async fn common(session: &Session, side: Side, command: Common) -> Result<()
             let id = of.id(session, side).await?;
             let path = [side.path(), &[id.as_str()]].concat();
             let answer = session.api.get(&path, &[]).await?;
-            print_reservation(session, &answer, "")
+            print_reservation(session, &answer, "").await
         }
         Common::Cancel { of, reason } => {
             let id = of.id(session, side).await?;
@@ -211,6 +211,7 @@ pub async fn common(session: &Session, side: Side, command: Common) -> Result<()
                 &answer,
                 "The reservation has ended. Running allocations continue.",
             )
+            .await
         }
     }
 }
@@ -259,6 +260,7 @@ async fn create(session: &Session, side: Side, flags: Create) -> Result<(), Fail
         Some(region) => region,
         None => default_region(session, &flags.sku, 0).await?,
     };
+    let given = (flags.sku.clone(), region.clone());
     let mut config = json!({
         "name": flags.name, "sku": flags.sku, "gpu_count": flags.gpus, "region_code": region, "end_time": flags.end,
     });
@@ -276,8 +278,14 @@ async fn create(session: &Session, side: Side, flags: Create) -> Result<(), Fail
     let answer = session
         .api
         .change(Method::POST, side.path(), &body, &session.key)
-        .await?;
-    print_reservation(session, &answer, "")
+        .await;
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(failure) => {
+            return Err(suggest::names(&session.api, failure, [&given.0, "", &given.1]).await);
+        }
+    };
+    print_reservation(session, &answer, "").await
 }
 
 /// Lists them; of one region only for an administrator.
@@ -357,7 +365,11 @@ pub async fn list(
 }
 
 /// Prints a reservation after a sentence.
-fn print_reservation(session: &Session, answer: &Value, sentence: &str) -> Result<(), Failure> {
+async fn print_reservation(
+    session: &Session,
+    answer: &Value,
+    sentence: &str,
+) -> Result<(), Failure> {
     if session.json() {
         print_json(answer);
         return Ok(());
@@ -369,7 +381,8 @@ fn print_reservation(session: &Session, answer: &Value, sentence: &str) -> Resul
     let (config, status) = (&one.config, &one.status);
     print_line("ID", &one.id);
     print_line("Name", &config.name);
-    print_line("Project", &config.project_id);
+    let projects = project::names(&session.api).await;
+    print_line("Project", &project::name_of(&projects, &config.project_id));
     print_line("State", &status.state);
     print_line(
         "Size",

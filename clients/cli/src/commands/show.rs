@@ -6,7 +6,7 @@ use crate::allocation::{Allocation, AllocationRef, TimelineEntry};
 use crate::api::{parse, parse_all};
 use crate::commands::usage::UsageTotal;
 use crate::failure::Failure;
-use crate::output::{amount, bytes, print_json, print_line, span, time};
+use crate::output::{amount, bytes, print_command, print_json, print_line, span, time};
 use crate::progress::entry_line;
 use crate::ssh::Login;
 
@@ -132,6 +132,9 @@ pub fn print_allocation(allocation: &Allocation) {
             ),
         );
     }
+    for check in &status.readiness_checks {
+        print_line("Check", &check.text());
+    }
     if let Some(failure) = &status.failure {
         print_line(
             "Failure",
@@ -175,9 +178,11 @@ pub fn print_login(allocation: &Allocation) -> Result<(), Failure> {
     }
     if let Some(access) = &allocation.status.access {
         print_line("Address", &format!("{} (private)", access.private_ip));
-        if !allocation.status.is_off() {
-            print_line("Log in", &format!("gpuaas ssh {}", allocation.id));
-            print_line("or", &Login::new(allocation, None)?.command_line());
+        if access.ssh_host_keys.is_empty() {
+            print_line("Log in", "not from here: no host keys are on record");
+        } else if !allocation.status.is_off() {
+            print_command("Log in", &format!("gpuaas ssh {}", allocation.id));
+            print_command("or", &Login::new(allocation, None)?.command_line());
         }
     }
     Ok(())

@@ -63,8 +63,5 @@ pub async fn login(
             name = allocation.config.name
         );
     }
-    if !login.is_pinned() {
-        note!("The host keys of this VM are unknown. ssh trusts the first key it receives.");
-    }
     Ok(login)
 }

@@ -8,7 +8,8 @@ use super::{Session, given};
 use crate::allocation::{self, Allocation, Among, TimelineEntry};
 use crate::api::parse;
 use crate::failure::Failure;
-use crate::output::{clock, print_message};
+use crate::fit::{self, ID_PREFIX};
+use crate::output::{clock, print_message, short};
 use crate::progress::{entry_line, step_line};
 use crate::project;
 use crate::watch::Watch;
@@ -52,6 +53,7 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
     };
     let mut table = Table {
         of_one: flags.allocation.is_some(),
+        width: fit::width(),
         ..Table::default()
     };
     if !session.json() {
@@ -71,18 +73,32 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
     }
 }
 
-fn row(cells: [&str; 6]) -> String {
+/// A line of the table. In a narrow terminal an id is cut to a beginning that commands take, and a name to its column.
+fn row(cells: [&str; 6], width: Option<usize>) -> String {
     let [time, change, id, name, state, power] = cells;
-    format!("{time:<8}  {change:<8}  {id:<36}  {name:<20}  {state:<12}  {power}")
+    let is_narrow = width.is_some_and(|width| width < WHOLE);
+    let (of_id, of_name) = if is_narrow { (ID_PREFIX, 18) } else { (36, 20) };
+    let id: String = id.chars().take(of_id).collect();
+    let name = if is_narrow {
+        short(name, of_name)
+    } else {
+        name.to_owned()
+    };
+    format!("{time:<8}  {change:<8}  {id:<of_id$}  {name:<of_name$}  {state:<12}  {power}")
         .trim_end()
         .to_owned()
 }
+
+/// Width of a line with a whole id.
+const WHOLE: usize = 105;
 
 /// What was shown last of each allocation: other changes are not shown.
 #[derive(Default)]
 struct Table {
     /// Of one allocation: its steps, and its state in the same columns.
     of_one: bool,
+    /// Of the terminal.
+    width: Option<usize>,
     shown: HashMap<String, (String, String)>,
 }
 
@@ -91,7 +107,10 @@ impl Table {
         if self.of_one {
             step_line("TIME", "RESULT", "STEP", "TOOK", "MESSAGE")
         } else {
-            row(["TIME", "CHANGE", "ID", "NAME", "STATE", "POWER"])
+            row(
+                ["TIME", "CHANGE", "ID", "NAME", "STATE", "POWER"],
+                self.width,
+            )
         }
     }
 
@@ -121,14 +140,15 @@ impl Table {
             let text = [state, power].join(" ");
             return Ok(Some(step_line(&at, "--", "state", "", text.trim_end())));
         }
-        Ok(Some(row([
+        let cells = [
             &at,
             kind,
             &allocation.id,
             &allocation.config.name,
             &state,
             &power,
-        ])))
+        ];
+        Ok(Some(row(cells, self.width)))
     }
 }
 

@@ -42,6 +42,9 @@ pub struct Context {
     pub parameters: BTreeMap<String, String>,
     /// Who is signed in.
     pub principal: String,
+    /// Whether they were a platform administrator then: advice is worded for them.
+    #[serde(default)]
+    pub is_admin: bool,
     /// Nothing after signing out.
     pub tokens: Option<Tokens>,
 }

@@ -147,11 +147,14 @@ fn histories_are_tables() {
     world.get(
         &format!("{nodes}/history"),
         json!({ "entries": [{ "time": "2026-01-31T13:00:00Z", "state": "cordoned", "reason": "fan", "principal": "user:root" },
-                            { "time": "2026-01-31T12:00:00Z", "state": "ready", "reason": "", "principal": "" }] }),
+                            { "time": "2026-01-31T12:00:00Z", "state": "ready", "reason": "", "principal": format!("node:{NODE}") }] }),
     );
     let shown = world.run(&["admin", "node", "history", NODE]).ok().out;
     assert!(
-        shown.contains("cordoned") && shown.contains("user:root") && shown.contains("host"),
+        shown.contains("cordoned")
+            && shown.contains("user:root")
+            && shown.contains("host")
+            && !shown.contains("node:"),
         "{shown}"
     );
     world.get(

@@ -9,6 +9,8 @@ mod explain;
 mod formats;
 mod hosts;
 mod life;
+mod logs;
+mod narrow;
 mod network;
 mod pipes;
 mod placement;

@@ -385,6 +385,17 @@ fn an_operator_sees_the_queue_and_sets_priorities() {
         .ok();
     let told: Value = serde_json::from_str(&ran.out).expect("JSON");
     assert_eq!(told["requests"].as_array().map(Vec::len), Some(2));
+    // of every region, also of a closed one
+    let regions = [("lab", true), ("old", false)]
+        .map(|(code, enabled)| json!({ "code": code, "enabled": enabled }));
+    world.get("/api/v1/regions", json!({ "regions": regions }));
+    world.on("GET", "/api/v1/admin/queue", [page(1, ""), page(1, "")]);
+    let ran = world
+        .run(&["admin", "queue", "list", "--output", "json"])
+        .ok();
+    let told: Value = serde_json::from_str(&ran.out).expect("JSON");
+    let of = [0, 1].map(|at| told["requests"][at]["region_code"].clone());
+    assert_eq!(of, ["lab", "old"]);
     let path = format!("/api/v1/admin/projects/{NODE}/priority");
     world.on(
         "PUT",

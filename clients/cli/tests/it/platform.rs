@@ -211,6 +211,14 @@ fn an_audit_of_the_ledger_exits_with_1_on_a_violation() {
 #[test]
 fn administrators_commands_send_what_the_api_wants() {
     let world = World::new();
+    world.get("/api/v1/regions", json!({ "regions": [] }));
+    let checks = world.path("checks.json");
+    std::fs::write(
+        &checks,
+        r#"[{"name": "gpus", "command": "nvidia-smi -L", "line_per_gpu": true}]"#,
+    )
+    .expect("a file");
+    let checks = checks.display().to_string();
     let table: &[(&[&str], &str, &str, Value)] = &[
         (
             &["admin", "region", "put", "lab", "--name", "Lab"],
@@ -224,6 +232,8 @@ fn administrators_commands_send_what_the_api_wants() {
                 "sku",
                 "put",
                 "lab-slice",
+                "--name",
+                "Lab slice",
                 "--slot-class",
                 "lab",
                 "--gpu-counts",
@@ -237,7 +247,7 @@ fn administrators_commands_send_what_the_api_wants() {
             ],
             "PUT",
             "/api/v1/admin/skus/lab-slice",
-            json!({ "display_name": "", "capacity_shape": "gpu_slice", "slot_class": "lab", "allowed_gpu_counts": [1, 2],
+            json!({ "display_name": "Lab slice", "capacity_shape": "gpu_slice", "slot_class": "lab", "allowed_gpu_counts": [1, 2],
                     "profile": { "name": "lab_1c", "vcpus_per_gpu": 1, "memory_mib_per_gpu": 512, "hugepages": false } }),
         ),
         (
@@ -282,6 +292,23 @@ fn administrators_commands_send_what_the_api_wants() {
             "POST",
             "/api/v1/admin/images",
             json!({ "slug": "lab-mini", "display_name": "", "driver_strategy": "none", "source_uri": "oci://r/i:1", "compatible_skus": ["lab-slice"], "boot_timeout_seconds": 600, "disabled": false }),
+        ),
+        (
+            &[
+                "admin",
+                "image",
+                "create",
+                "cuda",
+                "--source",
+                "oci://r/i:1",
+                "--sku",
+                "lab-slice",
+                "--readiness-checks",
+                &checks,
+            ],
+            "POST",
+            "/api/v1/admin/images",
+            json!({ "slug": "cuda", "display_name": "", "driver_strategy": "none", "source_uri": "oci://r/i:1", "compatible_skus": ["lab-slice"], "boot_timeout_seconds": 600, "disabled": false, "readiness_checks": [{ "name": "gpus", "command": "nvidia-smi -L", "line_per_gpu": true }] }),
         ),
         (
             &["admin", "image", "set-status", "lab-mini", "disabled"],

@@ -238,7 +238,16 @@ fn an_operator_chooses_one_of_several_projects_and_lists_a_region() {
         "--project",
         PROJECT,
     ];
-    world.run(&show).ok();
+    world.get(
+        "/api/v1/admin/projects?page_size=200",
+        json!({ "projects": [{ "id": PROJECT, "slug": "vision" }] }),
+    );
+    let ran = world.run(&show).ok();
+    assert!(
+        ran.out.contains("vision") && !ran.out.contains(PROJECT),
+        "a project stands with its name: {}",
+        ran.out
+    );
     let of_region = json!({ "reservations": [reservation("gathering")] });
     world.get(&format!("{path}?region_code=lab&page_size=200"), of_region);
     let ran = world

@@ -76,7 +76,11 @@ async fn answer(State(api): State<Api>, request: Request) -> Response {
             .collect(),
         value => value.to_string(),
     };
-    Response::builder()
+    let mut response = Response::builder();
+    if let Some(seconds) = value["retry_after"].as_u64() {
+        response = response.header("retry-after", seconds);
+    }
+    response
         .status(status)
         .header("content-type", "application/json")
         .header("x-request-id", "req-1")

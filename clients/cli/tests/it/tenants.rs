@@ -64,6 +64,21 @@ fn operators_list_the_allocations_of_all_projects() {
     ] {
         assert!(asked.contains(&part), "{part}: {asked}");
     }
+    let selected = [
+        "--filter",
+        "labels.team = \"ml\" AND gpu_count > 1",
+        "--sort",
+        "project_id, create_time desc",
+    ];
+    world.run(&[&list[..], &selected].concat()).ok();
+    let sent = world.seen();
+    let asked = sent.iter().rev().find(|one| one.target.starts_with(ALL));
+    assert_eq!(
+        asked.expect("asked").target.replace("&page_size=200", ""),
+        format!(
+            "{ALL}?filter=labels.team+%3D+%22ml%22+AND+gpu_count+%3E+1&order_by=project_id%2C+create_time+desc"
+        )
+    );
     let ran = world.run(&[&list[..], &["--output", "name"]].concat()).ok();
     assert_eq!(ran.out.lines().next(), Some(ID));
     assert_eq!(

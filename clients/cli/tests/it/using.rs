@@ -31,6 +31,45 @@ fn a_region_is_closed_by_its_code_alone_and_keeps_its_name() {
     );
     world.run(&["admin", "region", "put", "us"]).ok();
     assert_eq!(world.changes()[1].body["display_name"], "us");
+    assert_eq!(world.changes()[1].body["enabled"], true, "a new region");
+    // a closed region that is renamed stays closed, until somebody opens it
+    let closed = json!({ "code": "eu", "display_name": "Europe", "enabled": false, "unavailable_reason": "fire" });
+    world.get("/api/v1/regions", json!({ "regions": [closed] }));
+    let renamed = ["admin", "region", "put", "eu", "--name", "Europe 1"];
+    assert_eq!(world.run(&renamed).ok().out, "Region eu is disabled.\n");
+    world
+        .run(&["admin", "region", "put", "eu", "--enabled"])
+        .ok();
+    let sent: Vec<_> = world.changes().into_iter().map(|s| s.body).collect();
+    assert_eq!(
+        sent[2..],
+        [
+            json!({ "display_name": "Europe 1", "enabled": false, "unavailable_reason": "fire" }),
+            json!({ "display_name": "Europe", "enabled": true, "unavailable_reason": "" })
+        ]
+    );
+}
+
+#[test]
+fn a_sku_that_is_put_again_without_a_name_keeps_its_name() {
+    let world = World::new();
+    world.get(
+        "/api/v1/skus",
+        json!({ "skus": [{ "code": "s", "display_name": "Slice" }] }),
+    );
+    for (code, name) in [("s", "Slice"), ("t", "t")] {
+        world.on(
+            "PUT",
+            &format!("/api/v1/admin/skus/{code}"),
+            [(200, json!({}))],
+        );
+        let put = ["admin", "sku", "put", code, "--slot-class", "lab"];
+        let flags = ["--gpu-counts", "1", "--profile", "p", "--vcpus", "1"];
+        let command = [&put[..], &flags, &["--memory", "512"]].concat();
+        world.run(&command).ok();
+        let changes = world.changes();
+        assert_eq!(changes.last().expect("sent").body["display_name"], name);
+    }
 }
 
 #[test]
@@ -48,6 +87,72 @@ fn a_ready_node_that_operators_keep_empty_is_not_schedulable() {
         );
         let ran = world.run(&["nodes"]).ok();
         assert!(ran.out.contains(shown), "{state}: {}", ran.out);
+
+        let node = format!("/api/v1/admin/nodes/{NODE}");
+        world.get(&node, json!({ "id": NODE, "config": { "hostname": "h1" }, "status": { "schedulable": true } }));
+        world.get(
+            &format!("{node}/placement"),
+            json!({ "node_id": NODE, "admin_state": state }),
+        );
+        world.get(&format!("{node}/resource-slots"), json!({}));
+        world.get(&format!("{node}/slice-topology/discovery"), json!({}));
+        world.get(&format!("{node}/history"), json!({}));
+        let ran = world.run(&["admin", "node", "describe", NODE]).ok();
+        let line = format!("{:<12} {}", "Schedulable", shown.trim());
+        assert!(ran.out.lines().any(|one| one == line), "{}", ran.out);
+    }
+}
+
+#[test]
+fn mean_use_is_that_of_means_and_not_of_peaks() {
+    let world = World::new();
+    world.get("/api/v1/admin/capacity:history", json!({ "buckets": [
+        { "start_time": "2026-01-31T12:00:00Z", "region_code": "eu", "sku": "s", "nodes": 2, "gpus": 16, "gpus_in_use": 16, "gpus_free": 0,
+          "mean_gpus": 16.0, "mean_gpus_in_use": 4.0 },
+    ] }));
+    let out = world.run(&["admin", "capacity"]).ok().out;
+    assert!(out.contains("MEAN UTILIZATION"), "{out}");
+    assert!(out.contains(" 25 %"), "{out}");
+}
+
+#[test]
+fn a_limited_request_waits_as_long_as_it_is_told() {
+    let world = World::new();
+    let mut limited = error(429, "RATE_LIMITED", "too many requests", &[]);
+    limited["retry_after"] = json!(1);
+    let listed = json!({ "allocations": [] });
+    world.on("GET", ALLOCATIONS, [(429, limited.clone()), (200, listed)]);
+    let begun = std::time::Instant::now();
+    world.run(&["list"]).ok();
+    // its own first wait is a fifth of that
+    assert!(begun.elapsed() >= std::time::Duration::from_secs(1));
+
+    // longer than anybody waits at a prompt: it says so at once instead of trying in vain
+    limited["retry_after"] = json!(3600);
+    world.on("GET", ALLOCATIONS, [(429, limited)]);
+    let before = world.seen().len();
+    assert_eq!(world.run(&["list"]).code, 5);
+    assert_eq!(world.seen().len(), before + 1);
+}
+
+#[test]
+fn a_watch_fits_into_eighty_columns() {
+    let world = World::new();
+    let mut change = allocation("active");
+    change["config"]["name"] = json!("a-rather-long-name-of-an-allocation");
+    let told = json!([{ "change": { "kind": "modified", "allocation": change } }]);
+    let over = error(404, "ALLOCATION_NOT_FOUND", "gone", &[]);
+    world.on(
+        "GET",
+        &format!("{ALLOCATIONS}:watch"),
+        [(200, told), (404, over)],
+    );
+    let mut narrow = world.command(&["watch"]);
+    let ran = narrow.env("COLUMNS", "80").output().expect("runs");
+    let text = String::from_utf8(ran.stdout).expect("text");
+    assert_eq!(text.lines().count(), 2, "{text}");
+    for line in text.lines() {
+        assert!(line.chars().count() <= 80, "{text}");
     }
 }
 
@@ -146,8 +251,10 @@ fn a_wrong_command_is_answered_with_what_is_meant_or_with_nothing() {
         ("ls", "'list'"),
         ("lst", "'list'"),
         ("shell", "'terminal'"),
+        ("ssh-key rm", "'delete'"),
+        ("admin region create", "'put'"),
     ] {
-        let ran = world.run(&[given]);
+        let ran = world.run(&given.split(' ').collect::<Vec<_>>());
         assert_eq!(ran.code, 2);
         assert!(ran.err.contains(suggested), "{given}: {}", ran.err);
         assert_eq!(
@@ -206,6 +313,29 @@ fn help_tells_global_flags_from_those_of_the_command() {
         }
         assert!(own.contains("Options:"), "{help}");
     }
+}
+
+#[test]
+fn p11_no_host_key_is_learned_from_whoever_answers() {
+    let world = World::new();
+    world.fake_program("ssh");
+    let mut unknown = allocation("active");
+    unknown["status"]["access"]["ssh_host_keys"] = json!([]);
+    world.get(&format!("{ALLOCATIONS}/{ID}"), unknown);
+    let ran = world.run(&["ssh", ID, "-i", "key"]);
+    assert_eq!((ran.code, ran.out.as_str()), (2, ""));
+    assert!(ran.err.contains("host keys of allocation"), "{}", ran.err);
+    world.get(
+        &format!("{ALLOCATIONS}/{ID}/timeline"),
+        json!({ "entries": [] }),
+    );
+    world.get("/api/v1/usage", json!({ "intervals": [], "totals": [] }));
+    let shown = world.run(&["show", ID]).ok();
+    assert!(!shown.out.contains("gpuaas ssh"), "{}", shown.out);
+    assert!(
+        shown.out.contains("no host keys are on record"),
+        "{shown:?}"
+    );
 }
 
 #[test]
@@ -314,27 +444,78 @@ fn an_error_names_flags_says_its_rule_once_and_knows_an_administrator() {
     assert!(world.run(&launch).err.contains("ask an administrator"));
 }
 
+fn regions_of(world: &World, all: &[(&str, bool, &str)]) {
+    let regions = all.iter().map(|(code, enabled, reason)| {
+        json!({ "code": code, "display_name": code, "enabled": enabled, "unavailable_reason": reason })
+    });
+    world.get(
+        "/api/v1/regions",
+        json!({ "regions": regions.collect::<Vec<_>>() }),
+    );
+}
+
 #[test]
-fn a_narrow_terminal_shows_what_usage_costs() {
+fn h_28_a_launch_in_a_closed_region_says_why_and_which_are_open() {
     let world = World::new();
-    let money = |nanos: u32| json!({ "currency_code": "EUR", "units": "2", "nanos": nanos });
-    world.get(
-        "/api/v1/usage",
-        json!({ "intervals": [{ "allocation_id": ID, "sku": "lab-slice", "gpu_count": 1, "start_time": "2026-01-02T03:04:05Z",
-            "microseconds": "90000000", "price_per_gpu_hour": money(0), "amount": money(500_000_000) }] }),
+    let key = key_pair(&world);
+    regions_of(
+        &world,
+        &[
+            ("lab", false, "Moves to a new hall until June."),
+            ("us", true, ""),
+        ],
     );
-    world.get(
-        ALLOCATIONS,
-        json!({ "allocations": [allocation("active")] }),
+    let fields = [("region_code", "must be a region that is open")];
+    let refusal = error(400, "REGION_DISABLED", "Region lab is closed.", &fields);
+    world.on("POST", ALLOCATIONS, [(400, refusal.clone())]);
+    world.on("POST", "/api/v1/capacity-reservations", [(400, refusal)]);
+    let launch = crate::allocations::launch_arguments(&key, &[]);
+    let of_capacity = "reservations create --name a --sku s --gpus 1 --region lab --end 3d";
+    for command in [launch, of_capacity.split(' ').collect()] {
+        let ran = world.run(&command);
+        assert_eq!(ran.code, 4, "{}", ran.err);
+        let told = "error: Region lab is closed: Moves to a new hall until June.\n  advice:  Choose an open region with --region: us\n";
+        assert!(ran.err.starts_with(told), "{}", ran.err);
+    }
+}
+
+#[test]
+fn h_28_a_launch_without_a_region_says_which_are_closed_and_why() {
+    let world = World::new();
+    let key = key_pair(&world);
+    let launch = ["launch", "--sku", "s", "--image", "i", "--ssh-key", &key];
+    world.on("POST", ALLOCATIONS, [(200, allocation("reserved"))]);
+    regions_of(&world, &[("lab", false, "fire"), ("us", true, "")]);
+    let ran = world.run(&launch).ok();
+    let told = "Region us: the only open one. Region lab is closed: fire.\n";
+    assert!(ran.err.starts_with(told), "{}", ran.err);
+    regions_of(&world, &[("lab", false, "fire"), ("us", false, "")]);
+    let ran = world.run(&launch);
+    let told =
+        "error: no region is open. Region lab is closed: fire. us is closed; no reason was given\n";
+    assert!(ran.code == 2 && ran.err.starts_with(told), "{}", ran.err);
+}
+
+#[test]
+fn a_raw_call_that_is_refused_names_fields_and_not_flags() {
+    let world = World::new();
+    let rule = "must be a DNS label";
+    let refusal = error(
+        400,
+        "FIELD_INVALID",
+        &format!("config.name: {rule}"),
+        &[
+            ("config.name", rule),
+            ("config.gpu_count", "must be 1 to 8"),
+        ],
     );
-    let ran = world.command(&["usage"]).env("COLUMNS", "80").output();
-    let told = String::from_utf8(ran.expect("runs").stdout).expect("text");
+    world.on("POST", ALLOCATIONS, [(400, refusal)]);
+    let ran = world.run(&["api", "POST", "/api/v1/allocations", "--data", "{}"]);
     assert!(
-        told.contains("AMOUNT") && told.contains("2.50 EUR"),
-        "{told}"
-    );
-    assert!(
-        told.lines().all(|line| line.chars().count() <= 80),
-        "{told}"
+        ran.err.starts_with(
+            "error: config.name: must be a DNS label\n  config.gpu_count: must be 1 to 8\n"
+        ),
+        "{}",
+        ran.err
     );
 }

@@ -42,7 +42,7 @@ export const auditAnswers = {
 };
 
 export async function audit({ page, test, look, go, signIn }) {
-  await signIn(true);
+  await signIn("admin");
   const records = page.getByRole("table", { name: "Audit records" });
 
   await test("p10_the_audit_trail_marks_denials_and_names_who_from_where", async () => {

@@ -1,15 +1,15 @@
 // What members of projects see.
 import { readFileSync } from "node:fs";
-import { allocationId } from "./world.mjs";
+import { OBSERVED, allocationId, failed } from "./world.mjs";
 
 export async function members({ assert, page, server, test, look, go, signIn, take }) {
-  await signIn(false);
+  await signIn();
   const table = (name) => page.getByRole("table", { name });
   const dialog = page.getByRole("alertdialog");
 
   await test("the overview says what runs, what it costs and what is left", async () => {
     await go("/", "Overview");
-    await page.getByRole("link", { name: "train-large" }).waitFor();
+    await table("Running allocations").getByRole("link", { name: "train-large" }).waitFor();
     await page.getByText("10 of 16 left").waitFor();
     await page.getByText("A check of the host failed.").waitFor();
     await page.getByText("per hour now").waitFor();
@@ -45,7 +45,95 @@ export async function members({ assert, page, server, test, look, go, signIn, ta
     await look("allocation");
   });
 
+  await test("a guest that hangs is reset", async () => {
+    await go(`/allocations/${allocationId(1)}`, "train-large");
+    const dialog = page.getByRole("alertdialog");
+    const reboot = async (choose) => {
+      await page.getByRole("button", { name: "Reboot" }).click();
+      await choose(dialog.getByRole("checkbox", { name: /^Force/ }));
+      await dialog.getByRole("button", { name: "Reboot" }).click();
+      await dialog.waitFor({ state: "detached" });
+      return server.changes.at(-1).body;
+    };
+    assert.deepEqual(
+      await reboot(async (force) => {
+        await force.check();
+        await look("allocation-reset");
+      }),
+      { force: true },
+    );
+    assert.deepEqual(await reboot(async (force) => assert.ok(!(await force.isChecked()), "the next one asks the guest again")), {});
+  });
+
+  await test("a serial log is followed, searched and downloaded", async () => {
+    await go(`/allocations/${allocationId(1)}`, "train-large");
+    await page.getByRole("tab", { name: "Serial log" }).click();
+    const lines = page.getByRole("region", { name: "Lines of the serial log" });
+    await lines.getByText("Linux version 6.1.0").waitFor();
+    await lines.getByText("train-large login:").waitFor();
+    assert.ok(!(await lines.textContent()).includes("\u001b"), "no escape sequence is shown");
+    assert.ok(await lines.evaluate((e) => e.scrollHeight > e.clientHeight && e.scrollTop + e.clientHeight >= e.scrollHeight - 1), "it shows the end");
+    await page.getByRole("checkbox", { name: "Times" }).check();
+    await look("allocation-serial-log");
+    await page.getByRole("searchbox", { name: "Search the serial log" }).fill("REACHED");
+    await page.getByText("1 of 63 lines").waitFor();
+    assert.equal(await lines.getByText("Linux version").count(), 0);
+    const [saved] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Download" }).click()]);
+    assert.equal(saved.suggestedFilename(), "train-large-serial.log");
+    const text = readFileSync(await saved.path(), "utf8");
+    assert.ok(text.startsWith("Linux version") && text.includes("\u001b[32m"), "it is as it was printed");
+    await page.reload();
+    await lines.getByText("train-large login:").waitFor();
+  });
+
+  await test("a failed launch says what went wrong, what the guest said, and what to do", async () => {
+    await go(`/allocations/${failed.id}`, "broken-boot");
+    const alert = page.getByRole("alert").filter({ hasText: "did not accept a login within 600 seconds" });
+    await alert.getByText(OBSERVED).waitFor();
+    await alert.getByText("Choose another image, or launch again.").waitFor();
+    assert.equal(await alert.getByRole("link", { name: "Launch again" }).getAttribute("href"), `/launch?again=${failed.id}`);
+    await look("allocation-failed");
+  });
+
+  await test("a terminal fills the screen, and its letters grow, shrink and keep their size", async () => {
+    await page.routeWebSocket("**/terminal-played", (socket) => {
+      socket.onMessage((message) => {
+        if (typeof message === "string" && JSON.parse(message).type === "attach") {
+          socket.send(JSON.stringify({ type: "session_ready", session_id: "s", resumed: false, resume_token: "r", resume_seconds: 60, output_offset: 0, input_offset: 0, output_window: 65536, input_window: 65536, recorded: false }));
+          socket.send(Buffer.concat([Buffer.alloc(8), Buffer.from("u@train-large:~$ ")]));
+        }
+      });
+    });
+    const rows = page.locator(".screen .xterm-rows");
+    const size = () => rows.evaluate((element) => Number.parseFloat(getComputedStyle(element).fontSize));
+    const height = () => page.locator(".screen").evaluate((element) => element.getBoundingClientRect().height);
+    await go(`/allocations/${allocationId(1)}?terminal=1`, "train-large");
+    await page.getByText("Connected", { exact: true }).waitFor();
+    await rows.getByText("u@train-large").waitFor();
+    const [usual, low] = [await size(), await height()];
+    for (let press = 0; press < 3; press++) await page.getByRole("button", { name: /^A\+/ }).click();
+    assert.equal(await size(), usual + 3);
+    await page.getByRole("button", { name: /^A−/ }).click();
+    assert.equal(await size(), usual + 2);
+    await page.getByRole("button", { name: "Full screen" }).click();
+    await page.getByRole("button", { name: "Leave full screen" }).waitFor();
+    const { width, top, bottom } = await page.locator(".terminal-card").evaluate((element) => element.getBoundingClientRect().toJSON());
+    assert.deepEqual([width, top, bottom], [1440, 0, 900], "it fills the window");
+    assert.ok((await height()) > low);
+    await look("terminal-full");
+    await page.getByRole("button", { name: "Leave full screen" }).click();
+    await page.getByRole("button", { name: "Full screen" }).waitFor();
+    assert.ok((await page.locator(".terminal-card").evaluate((element) => element.getBoundingClientRect().height)) < 900);
+    await look("terminal");
+    await page.reload();
+    await rows.getByText("u@train-large").waitFor();
+    assert.equal(await size(), usual + 2, "the next terminal has the size");
+    await page.getByRole("button", { name: "Close", exact: true }).click();
+    await page.evaluate(() => localStorage.removeItem("gpuaas.terminal-size"));
+  });
+
   await test("an allocation is renamed for people", async () => {
+    await go(`/allocations/${allocationId(1)}`, "train-large");
     await page.getByRole("button", { name: "Rename" }).click();
     await dialog.getByLabel("Display name").fill("Training, run 7");
     await look("allocation-rename");
@@ -83,6 +171,18 @@ export async function members({ assert, page, server, test, look, go, signIn, ta
     const call = await page.getByRole("region", { name: "Call" }).textContent();
     assert.match(call, /Bearer \$GPUAAS_TOKEN/);
     assert.ok(!call.includes("a.b.c"), "the token is not in it");
+    assert.match(page.url(), /[?&]keys=laptop(&|$)/);
+    await page.reload();
+    await page.getByRole("checkbox", { name: /laptop/ }).waitFor();
+    assert.deepEqual([await page.getByRole("checkbox", { name: /laptop/ }).isChecked(), await page.getByRole("checkbox", { name: /workstation/ }).isChecked()], [true, false], "a reload keeps the picked keys");
+    await page.getByRole("radio", { name: "Bare metal" }).check({ force: true });
+    await page.reload();
+    await page.getByRole("radio", { name: "Bare metal" }).waitFor();
+    assert.ok(await page.getByRole("radio", { name: "Bare metal" }).isChecked(), "a reload keeps the shape");
+    await look("launch-bare-metal");
+    await page.getByRole("radio", { name: "Virtual machine" }).check({ force: true });
+    await page.getByText("The same with CLI or API").click();
+    await page.getByRole("radio", { name: "curl" }).check({ force: true });
     await page.getByRole("checkbox", { name: "Protect from release" }).check();
     assert.match(await page.getByRole("region", { name: "Call" }).textContent(), /"termination_protection": true/);
     await look("launch");
@@ -196,6 +296,10 @@ export async function members({ assert, page, server, test, look, go, signIn, ta
     await page.getByText("whsec_shown_once").waitFor({ state: "detached" });
     await page.getByLabel("Deliveries").first().selectOption("failed");
     await sent.getByText("No answer in time").waitFor({ state: "detached" });
+    await page.reload();
+    await sent.getByRole("button", { name: /^Deliver again: allocation.failed/ }).waitFor();
+    assert.equal(await page.getByLabel("Deliveries").first().inputValue(), "failed", "a reload keeps the filter");
+    assert.equal(await sent.getByText("No answer in time").count(), 0);
     await sent.getByRole("button", { name: /^Deliver again: allocation.failed/ }).click();
     await dialog.getByRole("button", { name: "Deliver" }).click();
     await dialog.waitFor({ state: "detached" });

@@ -2,7 +2,7 @@
 import { SPEECH, allocationId, nodeId } from "./world.mjs";
 
 export async function operators({ assert, page, server, test, look, go, signIn }) {
-  await signIn(true);
+  await signIn("admin");
   const table = (name) => page.getByRole("table", { name });
   const dialog = page.getByRole("alertdialog");
   const sent = (key) => server.changes.filter((change) => change.key === key).at(-1)?.body;
@@ -13,6 +13,8 @@ export async function operators({ assert, page, server, test, look, go, signIn }
     await table("Work under way").getByText("Booting the VM").waitFor();
     await page.getByText(/m \d+ s left|m left/).first().waitFor();
     await page.getByText("of 20 in active allocations").waitFor();
+    await page.getByText("Held back: 2 on gpu-03, cordoned: new cables").waitFor();
+    await page.getByRole("list", { name: "GPUs of l40s in eu-1" }).getByText("0 free").waitFor();
     await look("platform");
   });
 
@@ -119,6 +121,7 @@ export async function operators({ assert, page, server, test, look, go, signIn }
   await test("SKUs, prices and images", async () => {
     await go("/admin/catalog?tab=skus", "Catalog");
     await table("SKUs").getByText("No price, not offered").waitFor();
+    assert.equal(await table("SKUs").locator("td.number .money").getAttribute("title"), "€2.50");
     await look("catalog-skus");
     await page.getByRole("button", { name: "Edit l40s-slice" }).click();
     await dialog.getByLabel("GPU counts").fill("1, x");
@@ -131,6 +134,9 @@ export async function operators({ assert, page, server, test, look, go, signIn }
     assert.deepEqual(sent("PUT /api/v1/admin/skus/l40s-slice").allowed_gpu_counts, [1, 2, 4]);
     await page.getByRole("tab", { name: "Prices" }).click();
     await table("Prices").getByText("Current").waitFor();
+    const prices = table("Prices").locator(".money");
+    assert.deepEqual(await prices.allInnerTexts(), ["€2.5000", "€2.9123", "€0.0400"]);
+    assert.equal(await prices.nth(1).getAttribute("title"), "€2.912345678");
     await look("catalog-prices");
     await page.getByRole("button", { name: "Publish a price" }).click();
     await dialog.getByLabel("Price per GPU-hour").fill("1.25");
@@ -140,6 +146,19 @@ export async function operators({ assert, page, server, test, look, go, signIn }
     await page.getByRole("tab", { name: "Images" }).click();
     await table("Images").getByText("ubuntu-24.04").waitFor();
     await look("catalog-images");
+    await page.getByRole("button", { name: "Add an image" }).click();
+    await dialog.getByLabel("Slug").fill("cuda-13");
+    await dialog.getByLabel("Source").fill("oci://registry.test/images/cuda:13");
+    await dialog.getByLabel("L40S slice").check();
+    await dialog.getByRole("button", { name: "Add a check" }).click();
+    assert.ok(await dialog.getByRole("button", { name: "Add", exact: true }).isDisabled());
+    await dialog.getByLabel("Name", { exact: true }).fill("gpus");
+    await dialog.getByLabel("Command").fill("nvidia-smi -L");
+    await dialog.getByLabel("One such line").check();
+    await look("catalog-image-add");
+    await dialog.getByRole("button", { name: "Add", exact: true }).click();
+    await dialog.waitFor({ state: "detached" });
+    assert.deepEqual(sent("POST /api/v1/admin/images").readiness_checks, [{ name: "gpus", command: "nvidia-smi -L", line_per_gpu: true }]);
     await page.getByRole("button", { name: "Activate debian-12" }).click();
     await dialog.getByRole("button", { name: "Activate" }).click();
     await dialog.waitFor({ state: "detached" });
@@ -186,17 +205,60 @@ export async function operators({ assert, page, server, test, look, go, signIn }
     await page.getByRole("button", { name: "Set quota of vision" }).click();
     await dialog.getByLabel("Limit").fill("5000");
     await dialog.getByRole("button", { name: "Set quota" }).click();
-    await dialog.getByRole("alert").getByText("must be at most 1000").waitFor();
+    await dialog.getByRole("alert").getByText("Maximum allocations: must be at most 1000").waitFor();
+    assert.ok(!(await dialog.innerText()).includes("max_allocations"), "the field is named as a person knows it");
     assert.equal(await dialog.getByLabel("Limit").inputValue(), "5000");
     await look("quota-refused");
     await page.unroute("**/api/v1/admin/projects/*/allocation-limit");
   });
 
-  await test("in the dark", async () => {
-    await page.emulateMedia({ colorScheme: "dark" });
+  await test("operators run the platform and auditors read it: nobody is offered what would be refused", async () => {
+    const menu = page.getByRole("navigation", { name: "Main" });
+    const buttons = async (path, heading, shown) => {
+      await go(path, heading);
+      await shown.first().waitFor();
+      return page.locator("main").getByRole("button").allInnerTexts();
+    };
+    const seen = {};
+    for (const role of ["auditor", "operator"]) {
+      await signIn(role);
+      await go("/admin", "Platform");
+      assert.equal(await menu.getByRole("link").count(), 19, "all pages of the platform are read");
+      await page.getByText(role, { exact: true }).waitFor();
+      await look(`menu-${role}`);
+      seen[role] = [
+        ...(await buttons("/admin/nodes", "Nodes", page.getByRole("article"))),
+        ...(await buttons("/admin/quotas", "Quotas", table("Quotas of projects"))),
+        ...(await buttons("/admin/allocations", "All allocations", table("All allocations"))),
+        ...(await buttons("/admin/catalog?tab=images", "Catalog", table("Images"))),
+        ...(await buttons("/admin/organisations", "Organisations", table("Projects of acme"))),
+      ].map((text) => text.trim());
+    }
+    const offered = (role) => ["Register a node", "Release", "Activate", "Set quota", "Suspend"].filter((word) => seen[role].includes(word));
+    assert.deepEqual([offered("auditor"), offered("operator")], [[], ["Register a node", "Release", "Activate"]]);
+    await signIn("admin");
+  });
+
+  await test("in a low window the places scroll, and signing out stays in sight", async () => {
+    await page.setViewportSize({ width: 1280, height: 640 });
     await go("/admin", "Platform");
-    await table("Work under way").waitFor();
-    await look("platform-dark");
-    await page.emulateMedia({ colorScheme: null });
+    const box = await page.getByRole("button", { name: "Sign out" }).boundingBox();
+    assert.ok(box.y + box.height <= 640, `it ends at ${box.y + box.height}`);
+    await page.getByRole("link", { name: "Audit", exact: true }).click();
+    await page.getByRole("heading", { level: 1, name: "Audit" }).waitFor();
+    await look("low-window");
+    await page.setViewportSize({ width: 1440, height: 900 });
+  });
+
+  await test("a rollout says why it stopped, node by node, and goes on", async () => {
+    await go("/admin/agent-rollouts", "Agent rollouts");
+    await page.getByRole("link", { name: "0.9.1" }).click();
+    await page.getByText("the package has another digest").waitFor();
+    await page.getByText("1 node failed, 0 are allowed").waitFor();
+    await page.getByRole("button", { name: "Resume" }).click();
+    await dialog.getByLabel("Reason").fill("the package was put right");
+    await dialog.getByRole("button", { name: "Resume" }).click();
+    await dialog.waitFor({ state: "detached" });
+    assert.equal(server.changes.at(-1).body.reason, "the package was put right");
   });
 }

@@ -3,7 +3,10 @@ import assert from "node:assert/strict";
 import { accessible, findings } from "../accessible.mjs";
 import { camera, open, start } from "../browser.mjs";
 import { audit, auditAnswers } from "./audit.mjs";
+import { fleetAnswers } from "./fleet.mjs";
+import { reference } from "./reference.mjs";
 import { play } from "./server.mjs";
+import { sweep } from "./sweep.mjs";
 import { answers, projects } from "./world.mjs";
 
 export const SIZES = [
@@ -15,19 +18,21 @@ export const SIZES = [
 const take = camera(process.argv[2] ?? "e2e/screenshots/scripted");
 const only = process.argv[3] ?? "";
 const browser = await start();
-const server = await play({ ...answers, ...auditAnswers });
+const server = await play({ ...fleetAnswers, ...answers, ...auditAnswers });
 const page = await open(browser, { viewport: SIZES[0] });
 const failed = [];
 
-async function signIn(admin) {
-  const session = { token: "a.b.c", principal: admin ? "user:olga" : "user:alice", admin, projects: projects.map(({ id, slug }) => ({ id, slug })), project: projects[0].id, expires: Date.now() + 3_600_000_000, renewable: false, renewAt: Date.now() + 3_600_000_000 };
+/** With a role on the platform, or as a member of projects. */
+async function signIn(platformRole) {
+  const session = { token: "a.b.c", principal: platformRole ? "user:olga" : "user:alice", platformRole, projects: projects.map(({ id, slug }) => ({ id, slug })), project: projects[0].id, expires: Date.now() + 3_600_000_000, renewable: false, renewAt: Date.now() + 3_600_000_000 };
   await page.goto(`${server.base}/icon.svg`);
   await page.evaluate((value) => sessionStorage.setItem("gpuaas.session", JSON.stringify(value)), session);
 }
 
-/** What is wider than its place, or stands outside of the window. */
+/** What is wider than its place or stands outside of the window, and rows of tabs that scroll up and down. */
 const wide = () => [
   ...[...document.querySelectorAll("[role=dialog], [role=alertdialog]")].map((e) => [e, e.getBoundingClientRect()]).filter(([, { left, right }]) => left < 0 || right > innerWidth).map(([e]) => `${e.className} stands outside`),
+  ...[...document.querySelectorAll("[role=tablist]")].filter((e) => e.scrollHeight > e.clientHeight).map((e) => `tabs ${e.getAttribute("aria-label")} ${e.scrollHeight} in ${e.clientHeight}`),
   ...[...document.querySelectorAll(".table-card, main table, html")].filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => `${e.tagName}.${e.className} ${e.scrollWidth} in ${e.clientWidth}`),
 ];
 
@@ -60,12 +65,12 @@ const go = async (path, heading) => {
   await page.goto(server.base + path);
   await page.getByRole("heading", { level: 1, name: heading }).waitFor();
 };
-const tools = { assert, page, server, test, look, go, signIn, take };
+const tools = { assert, page, server, test, look, go, signIn, take, wide, accessible };
 
 try {
   const { members } = await import("./members.mjs");
   const { operators } = await import("./operators.mjs");
-  await signIn(false);
+  await signIn();
   await test("the first load is under 300 kB", async () => {
     await go("/overview", "Overview");
     const bytes = await page.evaluate(() => [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")].filter(({ name }) => !name.includes("/api/")).reduce((sum, { encodedBodySize }) => sum + encodedBodySize, 0));
@@ -75,6 +80,8 @@ try {
   await members(tools);
   await operators(tools);
   await audit(tools);
+  await reference(tools);
+  await sweep(tools);
   await test("no page had a serious violation of the accessibility rules", () => assert.deepEqual(findings, []));
   await test("no script failed and the content policy held", () => assert.deepEqual(page.faults, []));
 } finally {

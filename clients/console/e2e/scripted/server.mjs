@@ -4,13 +4,21 @@ import { createServer } from "node:http";
 import { extname, join, normalize } from "node:path";
 
 const DIST = new URL("../../dist", import.meta.url).pathname;
+// the gateway's own page, and the document that it reads
+const REFERENCE = {
+  "/reference": ["../../../../gateway/src/reference/page.html", "text/html"],
+  "/reference/page.js": ["../../../../gateway/src/reference/page.js", "text/javascript"],
+  "/reference/page.css": ["../../../../gateway/src/reference/page.css", "text/css"],
+  "/api/openapi.json": ["../../../../docs/reference/openapi.json", "application/json"],
+};
+const REFERENCE_POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 const TYPES = { ".css": "text/css", ".html": "text/html", ".js": "text/javascript", ".svg": "image/svg+xml", ".woff2": "font/woff2" };
 // that of the gateway
 const POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /**
- * Plays `answers`: "METHOD path" to a body, to a function of body and address that makes one, or to a list for a watch. Keys may
+ * Plays `answers`: "METHOD path" to a body, to a function of body and address that makes one, or to a list for a stream, which stays open unless its last message is an end. Keys may
  * have `*` for one part of a path. What changes something is kept in `changes`.
  */
 export async function play(answers) {
@@ -19,6 +27,11 @@ export async function play(answers) {
   const patterns = Object.entries(answers).map(([key, answer]) => [new RegExp(`^${key.replace(/[.?+()[\]{}|^$\\]/g, "\\$&").replaceAll("*", "[^/]+")}$`), answer]);
   const server = createServer(async (request, response) => {
     const address = new URL(request.url, "http://x");
+    if (address.pathname in REFERENCE) {
+      const [path, type] = REFERENCE[address.pathname];
+      response.writeHead(200, { "content-type": type, "content-security-policy": REFERENCE_POLICY });
+      return createReadStream(new URL(path, import.meta.url)).pipe(response);
+    }
     if (!address.pathname.startsWith("/api/") && !address.pathname.startsWith("/dev/")) return file(address.pathname, request.headers["accept-encoding"] ?? "", response);
     const chunks = [];
     for await (const chunk of request) chunks.push(chunk);
@@ -31,13 +44,15 @@ export async function play(answers) {
       response.writeHead(404, { "content-type": "application/json" });
       return response.end(JSON.stringify({ error: { code: 404, status: "NOT_FOUND", message: `not scripted: ${key}`, details: [] } }));
     }
-    if (Array.isArray(answer)) {
+    const made = typeof answer === "function" ? answer(body, address) : answer;
+    if (Array.isArray(made)) {
       response.writeHead(200, { "content-type": "application/x-ndjson" });
-      for (const [index, message] of [...answer, { synced: {} }].entries()) response.write(`${JSON.stringify({ ...message, resume_token: String(index) })}\n`);
+      const ends = made.at(-1)?.end !== undefined;
+      for (const [index, message] of [...made, ...(ends ? [] : [{ synced: {} }])].entries()) response.write(`${JSON.stringify({ ...message, resume_token: String(index) })}\n`);
+      if (ends) return response.end();
       streams.add(response);
       return undefined;
     }
-    const made = typeof answer === "function" ? answer(body, address) : answer;
     const status = made?.error?.code ?? 200;
     response.writeHead(status, { "content-type": "application/json", "x-request-id": "req-1" });
     return response.end(JSON.stringify(made));

@@ -51,6 +51,10 @@ export const allocations = [
   allocation(4, { name: "sweep", state: "requested", hours: 1, status: { queue: { position: 2, reason: "SLOTS_IN_USE", message: "8 GPUs are in use on 1 node.", since: ago(1), deadline: ahead(2) } } }),
 ];
 
+/** A launch that has failed, with what the guest said last. */
+export const failed = allocation(6, { name: "broken-boot", state: "failed", hours: 2, status: { billing: "Never billed.", failure: { reason: "GUEST_NOT_READY", step: "provision.ssh", message: "The guest did not accept a login within 600 seconds.", advice: "Choose another image, or launch again." } } });
+export const OBSERVED = "cloud-init: no datasource found in /dev/vda";
+
 /** Of another project, on a host that is lost. */
 export const lost = allocation(9, { name: "speech-train", project_id: SPEECH, hours: 50, status: { conditions: [{ type: "host_lost", message: "Its host does not answer.", since: ago(1) }] } });
 
@@ -72,7 +76,7 @@ export const intervals = [
   amount: euro(gpus * hours * 2.5),
 }));
 
-const slot = (node, index, status = "available", allocation_id = "") => ({ id: uuid(3, node * 10 + index), node_id: nodeId(node), slot_index: index, slot_class: "h200_sxm", status, health_state: "healthy", generation: "1", allocation_id, drift: [] });
+const slot = (node, index, status = "available", allocation_id = "") => ({ id: uuid(3, node * 10 + index), node_id: nodeId(node), slot_index: index, slot_class: "h200_sxm", status, health_state: "healthy", generation: "7", clean_generation: "6", bindings: { gpu_pci_address: `0000:${10 + index}:00.0`, nvme_device: `/dev/disk/by-id/nvme-eui.000000000000000${index}`, nvme_bytes: "3840755982336", private_ip: `10.0.0.${index + 5}`, management_mac: `52:54:00:00:00:0${index}` }, update_time: ago(31), allocation_id, drift: [] });
 const node = (number, hostname, status) => ({
   id: nodeId(number),
   config: { hostname, region_code: "eu-1", mode: "slice" },
@@ -117,7 +121,10 @@ export const fleet = {
   ],
 };
 
-export const quotas = { max_allocations: 32, used_allocations: 4, default_max_gpus: 0, max_reserved_gpus: 0, quotas: [{ sku: "h200-sxm-slice", max_gpus: 16, used_gpus: 6 }, { sku: "l40s-slice", max_gpus: 2, used_gpus: 2 }] };
+const fleetNode = (number, hardware_type, gpus, reason = "") => ({ id: nodeId(number), hostname: `gpu-0${number}`, region_code: "eu-1", hardware_type, mode: "slice", admin_state: reason.split(":")[0] || "enabled", reason, gpus });
+export const fleetNodes = [fleetNode(1, "h200_sxm", counts(8, 8, 7, 6)), fleetNode(2, "h200_sxm", counts(4, 1, 1, 1)), fleetNode(3, "l40s", counts(4, 2, 0, 0), "cordoned: new cables")];
+
+export const quotas = { max_allocations: 32, used_allocations: 4, default_max_gpus: 0, max_reserved_gpus: 16, quotas: [{ sku: "h200-sxm-slice", max_gpus: 16, used_gpus: 6 }, { sku: "l40s-slice", max_gpus: 2, used_gpus: 2 }] };
 
 export const healthEvents = [
   { id: "e1", allocation_id: allocationId(1), gpu_count: 1, health: "degraded", start_time: ago(3), end_time: ago(2), message: "A check of the host failed." },
@@ -186,12 +193,28 @@ const comparison = (id) => ({
   ],
 });
 
+const printed = ["Linux version 6.1.0 (debian-kernel)\r\n", ...Array.from({ length: 60 }, (_, n) => `[    ${n}.25] pci 0000:00:${String(n).padStart(2, "0")}.0: BAR 0\r\n`), "[  \u001b[32mOK\u001b[0m  ] Reached target Multi-User System.\r\n", "train-large login: "];
+
+/** What a VM printed: in a stream that stays open with follow, and that ends without. */
+function serialLog(_, { searchParams }) {
+  let offset = 0;
+  const parts = printed.map((text) => {
+    const part = { offset: String(offset), print_time: ago(1), data: Buffer.from(text).toString("base64") };
+    offset += text.length;
+    return { part };
+  });
+  return searchParams.has("follow") ? parts : [...parts, { end: {} }];
+}
+
 /** The answers that all chapters share. */
 export const answers = {
   "GET /api/v1/allocations:watch": allocations.map((one) => ({ change: { kind: "added", allocation: one } })),
   "GET /api/v1/allocations": { allocations },
+  [`GET /api/v1/allocations/${failed.id}:watch`]: [{ change: { kind: "added", allocation: failed } }, { entry: { sequence: "1", time: ago(2), step: "provision.boot", state: "done", message: "Started the VM.", end_time: ago(1.9) } }, { entry: { sequence: "2", time: ago(1.9), step: "provision.ssh", state: "failed", message: "The guest did not accept a login.", error: { code: 4, message: OBSERVED }, end_time: ago(1.7) } }],
   "GET /api/v1/allocations/*:watch": [{ change: { kind: "added", allocation: { ...allocations[0], creator: "user:alice" } } }, { entry: { sequence: "1", time: ago(30), step: "provision.boot", state: "done", message: "Started the VM.", end_time: ago(29.9) } }, { entry: { sequence: "2", time: ago(2), step: "rebooting", state: "done", message: "The reboot is accepted.", end_time: ago(2), actor: "operator", reason: "new firmware" } }],
   "GET /api/v1/allocations/*/terminal-sessions": { sessions: [] },
+  "GET /api/v1/allocations/*/serial-log": serialLog,
+  "POST /api/v1/allocations/*/terminal-sessions": { ticket: "t", websocket_path: "/terminal-played" },
   "GET /api/v1/usage": (_, address) => {
     const own = address.searchParams.get("project_id") === SPEECH ? [] : intervals;
     return { intervals: own, totals: own.length ? [{ gpu_microseconds: String(169 * HOUR * 1000), amount: euro(total) }] : [] };
@@ -205,11 +228,13 @@ export const answers = {
   "GET /api/v1/availability:explain": { region_code: "eu-1", sku: "h200-sxm-slice", gpu_count: 1, nodes: 4, nodes_fit: 1, removed: [] },
   "POST /api/v1/allocations": (body) => (body.validate_only ? { ...allocations[0], placement: { nodes: 4, nodes_fit: 1, removed: [] } } : allocations[2]),
   "POST /api/v1/allocations/*:stop": allocations[0],
+  "POST /api/v1/allocations/*:reboot": allocations[0],
   "POST /api/v1/allocations/*:release": allocations[0],
   "GET /api/v1/admin/projects": { projects },
   "GET /api/v1/admin/nodes:watch": [...nodes.map((one) => ({ node: { kind: "added", node: one } })), ...slots.map((one) => ({ slot: { kind: "added", slot: one } }))],
   "GET /api/v1/admin/node-placements": { nodes: placements },
   "GET /api/v1/admin/fleet:counts": fleet,
+  "GET /api/v1/admin/fleet/nodes": { nodes: fleetNodes },
   "GET /api/v1/admin/allocations": (_, { searchParams }) => {
     const [project, node, state] = ["project_id", "node_id", "state"].map((name) => searchParams.get(name) ?? "");
     const kept = placed().filter(({ allocation: { config, status }, node_id }) => (!project || config.project_id === project) && (!node || node_id === node) && (!state || status.state === state));
@@ -246,11 +271,12 @@ export const answers = {
   "GET /api/v1/admin/nodes/*/comparison": (_, { pathname }) => comparison(pathname.split("/")[5]),
   "POST /api/v1/admin/nodes/*/resource-slots/*:repair": { state: "running" },
   "GET /api/v1/admin/images": { images },
-  "GET /api/v1/admin/prices": { price_versions: [{ id: "price-2", sku: "h200-sxm-slice", price_per_gpu_hour: euro(2.5), effective_time: ago(200) }, { id: "price-1", sku: "h200-sxm-slice", price_per_gpu_hour: euro(2.9), effective_time: ago(2000) }] },
+  "GET /api/v1/admin/prices": { price_versions: [{ id: "price-2", sku: "h200-sxm-slice", price_per_gpu_hour: euro(2.5), effective_time: ago(200) }, { id: "price-1", sku: "h200-sxm-slice", price_per_gpu_hour: euro(2.912345678), effective_time: ago(2000) }, { id: "price-0", sku: "l40s-slice", price_per_gpu_hour: euro(0.04), effective_time: ago(3000) }] },
   "GET /api/v1/admin/projects/*/quotas": quotas,
   "PUT /api/v1/admin/regions/*": (body) => body,
   "PUT /api/v1/admin/skus/*": (body) => body,
   "POST /api/v1/admin/prices": (body) => ({ id: "price-3", ...body }),
+  "POST /api/v1/admin/images": images[0],
   "POST /api/v1/admin/images/*:setStatus": images[0],
   "PUT /api/v1/admin/projects/*/quotas/*": { max_gpus: 4 },
   "PUT /api/v1/admin/projects/*/allocation-limit": { max_allocations: 4 },

@@ -2,7 +2,7 @@
 import { useMutation, useQueries, useQuery, useQueryClient } from "@tanstack/react-query";
 import { client, unwrap } from "./client";
 import type { components } from "./schema";
-import type { Money, Region, Sku } from "./types";
+import type { FleetNode, Money, Region, Sku } from "./types";
 
 const PAGE = 200;
 const CALM_MS = 10_000;
@@ -58,6 +58,7 @@ export interface NewImage {
   source_uri: string;
   compatible_skus: string[];
   boot_timeout_seconds: number;
+  readiness_checks: components["schemas"]["common.ReadinessCheck"][];
 }
 
 export function useCreateImage() {
@@ -94,6 +95,24 @@ export function useFleetCounts() {
   return useQuery({
     queryKey: ["fleet-counts"],
     queryFn: () => unwrap(client.GET("/api/v1/admin/fleet:counts", { params: { query: {} } })),
+    refetchInterval: CALM_MS,
+  });
+}
+
+/** Each node of the fleet with its own counters. */
+export function useFleetNodes() {
+  return useQuery({
+    queryKey: ["fleet-nodes"],
+    queryFn: async () => {
+      const nodes: FleetNode[] = [];
+      let page_token = "";
+      do {
+        const page = await unwrap(client.GET("/api/v1/admin/fleet/nodes", { params: { query: { page_size: PAGE, page_token } } }));
+        nodes.push(...(page.nodes ?? []));
+        page_token = page.next_page_token ?? "";
+      } while (page_token);
+      return nodes;
+    },
     refetchInterval: CALM_MS,
   });
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Problem, adviceFor, causesOf, isOf, isOfCapacity, isUnschedulable, labelOf, messageOf, problemFrom, unsaidOf } from "./problem";
+import { Problem, adviceFor, causesOf, isOf, isOfCapacity, isUnschedulable, messageOf, problemFrom, unsaidOf } from "./problem";
 
 const fragmented = "12 GPUs are free on 2 nodes, but no node has 4 that can be used together.";
 const refused = (message: string, reason: string, metadata: Record<string, string>) =>
@@ -17,12 +17,13 @@ describe("what went wrong", () => {
     expect(problem.rule("start_time")).toBeUndefined();
   });
 
-  it("fields are named as the form names them, and each rule once", () => {
-    expect(["gpu_count", "allocations[2].image_digest", "config.end_time", "ssh_public_keys[1]", "other"].map(labelOf)).toEqual(["GPUs", "Image", "End", "SSH public keys, number 2", "other"]);
+  it("each rule is said once, with the fields in it as the form names them", () => {
     const bad = new Problem({ status: 400, message: "allocation_id: must be a UUID", fields: [{ field: "allocation_id", description: "must be a UUID" }] });
     expect([messageOf(bad), unsaidOf(bad)]).toEqual(["Allocation: must be a UUID", []]);
     const two = new Problem({ status: 400, message: "The request is invalid.", fields: bad.fields });
     expect([messageOf(two), unsaidOf(two)]).toEqual(["The request is invalid.", bad.fields]);
+    const late = new Problem({ status: 400, message: "no_auto_release: contradicts auto_release_time", fields: [{ field: "no_auto_release", description: "contradicts auto_release_time" }] });
+    expect([messageOf(late), late.rule("no_auto_release")]).toEqual(["Release at: contradicts Release at", "contradicts Release at"]);
   });
 
   it("an allocation of a batch is named", () => {
@@ -55,6 +56,11 @@ describe("what went wrong", () => {
     expect(adviceFor(refused("no", "PERMISSION_DENIED", {}), [], true)).not.toContain("ask an administrator");
     for (const reason of ["ALLOCATION_NOT_FOUND", "NODE_NOT_FOUND", "NOT_FOUND"]) expect(adviceFor(refused("no", reason, {}))).toContain("Choose it from the list");
     expect(adviceFor(problemFrom(502, "<html>", null))).toContain("Try again in a moment");
+    const limit = refused("The project may reserve 0 GPUs and has reserved 0.", "QUOTA", {});
+    expect(adviceFor(limit)).toBe("Ask an administrator to raise the reservation limit.");
+    expect(adviceFor(limit, [], true)).toBe("Raise the reservation limit under All reservations.");
+    expect(adviceFor(refused("The quota of the project is 2 allocations.", "QUOTA", {}))).toBe("Release an allocation, or ask an administrator to raise the quota.");
+    expect(adviceFor(refused("sku: no", "SKU_UNKNOWN", {}))).toContain("launch form");
     expect(adviceFor(problemFrom(400, undefined, null))).toBeUndefined();
   });
 });

@@ -1,5 +1,6 @@
 /** Errors of the API. */
-import { either } from "../lib/text";
+import { either, raise } from "../lib/text";
+import { inWords, labelOf, ownField } from "./labels";
 
 export interface FieldViolation {
   field: string;
@@ -14,57 +15,15 @@ interface Detail {
   request_id?: string;
 }
 
-/** A field as its form names it: a batch names it `allocations[2].name`, a reservation `config.name`. */
-export function ownField(field: string): string {
-  return field.replace(/^(allocations\[\d+\]|config)\./, "");
-}
-
-/** Fields as the forms call them; others are shown as the API names them. */
-const LABELS: Record<string, string> = {
-  name: "Name",
-  region_code: "Region",
-  sku: "SKU",
-  gpu_count: "GPUs",
-  image: "Image",
-  image_digest: "Image",
-  ssh_public_keys: "SSH public keys",
-  labels: "Labels",
-  project_id: "Project",
-  start_time: "Start",
-  end_time: "End",
-  release_unused_after_seconds: "Idle release",
-  max_gpus: "Maximum GPUs",
-  priority: "Priority",
-  reason: "Reason",
-  "wait.deadline": "Maximum wait",
-  "placement.affinity": "Affinity",
-  "placement.affinity_label": "Affinity label",
-  "placement.anti_affinity": "Anti-affinity",
-  "placement.anti_affinity_label": "Anti-affinity label",
-  allocation_id: "Allocation",
-  reservation_id: "Reservation",
-  node_id: "Node",
-  slot_indexes: "Slots",
-};
-
-/** A field as a person knows it. */
-export function labelOf(field: string): string {
-  const own = ownField(field);
-  const base = own.replace(/\[[^\]]*\]$/, "");
-  const label = LABELS[own] ?? LABELS[base];
-  const number = /\[(\d+)\]$/.exec(own)?.[1];
-  return label ? (number === undefined ? label : `${label}, number ${Number(number) + 1}`) : own;
-}
-
 /** The message in words that a person knows: a leading name of a field becomes its label. */
 export function messageOf({ message, fields }: Pick<Problem, "message" | "fields">): string {
   const named = fields.find(({ field }) => message.startsWith(`${field}: `));
-  return named ? `${labelOf(named.field)}: ${message.slice(named.field.length + 2)}` : message;
+  return inWords(named ? `${labelOf(named.field)}: ${message.slice(named.field.length + 2)}` : message);
 }
 
 /** The violations that the message does not already contain. */
 export function unsaidOf({ message, fields }: Pick<Problem, "message" | "fields">): FieldViolation[] {
-  return fields.filter(({ description }) => !message.includes(description));
+  return fields.filter(({ description }) => !message.includes(description)).map(({ field, description }) => ({ field, description: inWords(description) }));
 }
 
 /** Whether a rule about `named` is one about `field`, or about a part of it, such as `ssh_public_keys[0]`. */
@@ -111,7 +70,8 @@ export class Problem extends Error {
 
   /** The rule that the field breaks, or a part of it. */
   rule(field: string): string | undefined {
-    return this.fields.find((violation) => isOf(field, violation.field))?.description;
+    const rule = this.fields.find((violation) => isOf(field, violation.field))?.description;
+    return rule && inWords(rule);
   }
 
   /** Trying the same again may work. */
@@ -165,6 +125,13 @@ export function isUnschedulable(problem: unknown): boolean {
 /** Advice for missing capacity; a form that knows what applies passes its own. */
 const WAYS = ["request fewer GPUs", "choose another region", "wait until capacity becomes free"];
 
+/** A project's quota or its reservation limit; the limit has no reason of its own. */
+function quotaAdvice({ message }: Problem, admin: boolean): string {
+  if (message.includes("may reserve")) return `${message.includes("may reserve 0 GPUs") ? "" : "End a reservation, or "}${raise("the reservation limit", admin)}.`.replace(/^./, (first) => first.toUpperCase());
+  if (message.startsWith("The quota")) return `Release an allocation, or ${raise("the quota", admin)}.`;
+  return `${raise("the limit", admin)}.`.replace(/^./, (first) => first.toUpperCase());
+}
+
 /** Advice where the message has none; `ways` is the advice for missing capacity, `admin` whether an administrator reads it. */
 export function adviceFor(problem: Problem, ways: string[] = WAYS, admin = false): string | undefined {
   if (isOfCapacity(problem)) return either(ways);
@@ -179,6 +146,15 @@ export function adviceFor(problem: Problem, ways: string[] = WAYS, admin = false
       return "Allow nodes without the cached image. The image is pulled first and then stays cached.";
     case "PERMISSION_DENIED":
       return admin ? "Sign in as a member of the project: an administrator’s role does not include it." : "Sign in with an account that has permission, or ask an administrator.";
+    case "SKU_UNKNOWN":
+      return "Choose one of the SKUs that the launch form lists.";
+    case "IMAGE_UNKNOWN":
+      return "Choose one of the images that the launch form lists.";
+    case "REGION_UNKNOWN":
+    case "REGION_DISABLED":
+      return "Choose an open region. The launch form lists all regions, closed ones with the reason.";
+    case "QUOTA":
+      return quotaAdvice(problem, admin);
     case "ALLOCATION_NOT_FOUND":
     case "NODE_NOT_FOUND":
     case "NOT_FOUND":

@@ -1,5 +1,6 @@
 /** Queries of the views, where no watch delivers the data. */
 import { queryOptions, useInfiniteQuery, useQueries, useQuery } from "@tanstack/react-query";
+import { may } from "../session/rights";
 import { type Project, useSession } from "../session/session";
 import { client, unwrap } from "./client";
 import { type ExplanationQuery, queryOf } from "./explanation";
@@ -16,18 +17,18 @@ function useProject(): string {
   return useSession()?.project ?? "";
 }
 
-/** The projects that the user can name: all of them for an administrator, otherwise those of the user. */
+/** The projects that the user can name: all of them with a role on the platform, otherwise those of the user. */
 export function useProjects(): Project[] {
   const session = useSession();
   const all = useQuery({
     queryKey: ["projects"],
-    enabled: !!session?.admin,
+    enabled: may(session?.platformRole, "read"),
     queryFn: () => unwrap(client.GET("/api/v1/admin/projects", { params: { query: { page_size: MOST_NODES } } })).then((page) => page.projects ?? []),
     staleTime: 60_000,
     retry: false,
   });
   const own = session?.projects ?? [];
-  return session?.admin && all.data ? all.data.map(({ id = "", slug = "" }) => ({ id, slug })) : own;
+  return may(session?.platformRole, "read") && all.data ? all.data.map(({ id = "", slug = "" }) => ({ id, slug })) : own;
 }
 
 /** Those that have ended too, page by page; what is going on comes from the watch. */

@@ -16,7 +16,12 @@ export function csvOf(header: string[], rows: string[][]): string {
 
 /** Hands a text to the reader as a file. */
 export function download(name: string, text: string, type = "text/csv"): void {
-  const address = URL.createObjectURL(new Blob([text], { type: `${type};charset=utf-8` }));
+  saveFile(name, new Blob([text], { type: `${type};charset=utf-8` }));
+}
+
+/** Hands bytes to the reader as a file. */
+export function saveFile(name: string, content: Blob): void {
+  const address = URL.createObjectURL(content);
   const link = document.createElement("a");
   link.href = address;
   link.download = name;

@@ -29,6 +29,12 @@ export function either(ways: string[]): string | undefined {
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 }
 
+/** How a limit is raised: administrators do it, others ask one. */
+export function raise(what: string, admin: boolean): string {
+  const where = what === "the reservation limit" ? "All reservations" : "Quotas";
+  return admin ? `raise ${what} under ${where}` : `ask an administrator to raise ${what}`;
+}
+
 /** The part of a long id that people compare. */
 export function shortId(id: string): string {
   return id.slice(-8);

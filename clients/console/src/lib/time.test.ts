@@ -20,6 +20,21 @@ describe("time", () => {
     [-59, "just now"],
     [-300, "5 minutes ago"],
     [7200, "in 2 hours"],
+    // an 8-hour reservation, right after its start
+    [28_799, "in 8 hours"],
+    [28_790, "in 8 hours"],
+    [26_100, "in 7 hours"],
+    [3580, "in 1 hour"],
+    [3300, "in 55 minutes"],
+    [5400, "in 90 minutes"],
+    [4200, "in 1 hour"],
+    [7100, "in 2 hours"],
+    [119, "in 2 minutes"],
+    [90, "in 1 minute"],
+    [-3580, "1 hour ago"],
+    [-86_390, "1 day ago"],
+    [129_600, "in 36 hours"],
+    [259_000, "in 3 days"],
   ])("%d s reads %s", (seconds, text) => {
     const now = Date.parse("2026-11-20T12:00:00Z");
     expect(relativeTime(new Date(now + seconds * 1000).toISOString(), now)).toBe(text);

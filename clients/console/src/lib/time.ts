@@ -8,7 +8,7 @@ const day = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" 
 const hour = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
 const minute = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" });
 const planned = new Intl.DateTimeFormat(undefined, { weekday: "short", year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" });
-const relative = new Intl.RelativeTimeFormat(undefined, { numeric: "auto", style: "long" });
+const relative = new Intl.RelativeTimeFormat(undefined, { numeric: "always", style: "long" });
 
 export const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
@@ -54,13 +54,31 @@ const STEPS: [Intl.RelativeTimeFormatUnit, number][] = [
   ["minute", 60],
 ];
 
-/** "5 minutes ago", "in 2 hours"; everything below a minute is "just now" or "in a moment". */
+/** How much a text may say too much, and too little, of what there is. */
+const TOO_MUCH = 1.05;
+const TOO_LITTLE = 0.75;
+
+/** Whole units of about `seconds`: rounded up where it is almost so, and nothing where a smaller unit has to say it. */
+function wholeOf(seconds: number, size: number): number | undefined {
+  const up = Math.ceil(seconds / size);
+  if (up * size <= seconds * TOO_MUCH) return up;
+  const down = up - 1;
+  return down * size >= seconds * TOO_LITTLE ? down : undefined;
+}
+
+/**
+ * "5 minutes ago", "in 2 hours"; 7 h 59 min are 8 hours, and 1 h 30 min 90 minutes, neither 1 hour nor 2. Everything below
+ * a minute is "just now" or "in a moment".
+ */
 export function relativeTime(time: string, now: number): string {
   const seconds = Math.round((Date.parse(time) - now) / 1000);
+  const away = Math.abs(seconds);
+  if (away < 60) return seconds > 5 ? "in a moment" : "just now";
   for (const [unit, size] of STEPS) {
-    if (Math.abs(seconds) >= size) return relative.format(Math.trunc(seconds / size), unit);
+    const whole = wholeOf(away, size) ?? (unit === "minute" ? Math.floor(away / size) : undefined);
+    if (whole) return relative.format(Math.sign(seconds) * whole, unit);
   }
-  return seconds > 5 ? "in a moment" : "just now";
+  return "just now";
 }
 
 /** "1.4 s", "12 s", "3 m 20 s", "5 h 12 m", "2 d 4 h". */

@@ -1,9 +1,21 @@
 import { expect, it } from "vitest";
 import { callerOf } from "./caller";
+import { type PlatformRole, type Right, may } from "./rights";
 
-it("only the role makes an administrator of the owner of a pasted token", () => {
+const RIGHTS: Right[] = ["read", "operate", "manage"];
+const rightsOf = (platform_role?: PlatformRole) => RIGHTS.filter((right) => may(callerOf({ principal: "user:a", platform_role }).platformRole, right));
+
+it("the owner of a pasted token has the role that the server says, with its projects", () => {
   const projects = [{ id: "p1", slug: "ml" }];
-  expect(callerOf({ principal: "user:a", projects })).toEqual({ principal: "user:a", admin: false, projects });
-  expect(callerOf({ principal: "user:b", roles: ["platform_admin"] })).toEqual({ principal: "user:b", admin: true, projects: [] });
-  expect(callerOf({ roles: ["unspecified"] }).admin).toBe(false);
+  expect(callerOf({ principal: "user:a", projects })).toEqual({ principal: "user:a", platformRole: "unspecified", projects });
+  expect(callerOf({ principal: "user:b", platform_role: "operator" })).toEqual({ principal: "user:b", platformRole: "operator", projects: [] });
+});
+
+it("auditors read the platform, operators run it, administrators manage it, and nobody else sees it", () => {
+  expect(rightsOf()).toEqual([]);
+  expect(rightsOf("unspecified")).toEqual([]);
+  expect(rightsOf("auditor")).toEqual(["read"]);
+  expect(rightsOf("operator")).toEqual(["read", "operate"]);
+  expect(rightsOf("admin")).toEqual(["read", "operate", "manage"]);
+  expect(rightsOf("of a later server" as PlatformRole)).toEqual([]);
 });

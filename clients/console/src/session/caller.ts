@@ -1,24 +1,23 @@
 /** Who a token belongs to, as the server knows it. */
 import { request } from "../api/client";
+import type { PlatformRole } from "./rights";
 import type { Project } from "./session";
 
 /** The part of the answer that the console uses. */
 interface Answer {
   principal?: string;
-  roles?: string[];
+  platform_role?: PlatformRole;
   projects?: { id?: string; slug?: string }[];
 }
 
 export interface Caller {
   principal: string;
-  admin: boolean;
+  platformRole: PlatformRole;
   projects: Project[];
 }
 
-const ADMIN = "platform_admin";
-
-export function callerOf({ principal = "", roles = [], projects = [] }: Answer): Caller {
-  return { principal, admin: roles.includes(ADMIN), projects: projects.map(({ id = "", slug = "" }) => ({ id, slug })) };
+export function callerOf({ principal = "", platform_role = "unspecified", projects = [] }: Answer): Caller {
+  return { principal, platformRole: platform_role, projects: projects.map(({ id = "", slug = "" }) => ({ id, slug })) };
 }
 
 /** Throws a `Problem` when the server refuses the token. */

@@ -29,9 +29,9 @@ function timesOf({ token, expires }: Tokens): { expires: number; renewAt: number
 /** Completes the sign-in that the provider has sent the browser back from. */
 export async function completeSignIn(): Promise<void> {
   const given = await (await oidc()).complete();
-  const { principal, admin, projects } = await whoIs(given.token);
+  const { principal, platformRole, projects } = await whoIs(given.token);
   const project = projects.length > 1 ? (projects[0]?.id ?? "") : "";
-  beginSession({ token: given.token, principal, admin, projects, project, ...timesOf(given), source: given.source });
+  beginSession({ token: given.token, principal, platformRole, projects, project, ...timesOf(given), source: given.source });
   history.replaceState(null, "", given.returnTo);
 }
 

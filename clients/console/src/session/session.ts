@@ -3,6 +3,8 @@
  * one that is open, and nothing stores it beyond a tab.
  */
 import { useSyncExternalStore } from "react";
+import { forgetLeft } from "../terminal/left";
+import type { PlatformRole } from "./rights";
 
 export interface Project {
   id: string;
@@ -24,8 +26,8 @@ export interface Session {
   token: string;
   /** Name of the principal; empty when only a token is known. */
   principal: string;
-  /** Has the role of a platform administrator. */
-  admin: boolean;
+  /** On the whole platform; missing for who is only a member of projects. */
+  platformRole?: PlatformRole;
   projects: Project[];
   /** The project that is looked at; empty: the only one. */
   project: string;
@@ -136,6 +138,7 @@ function leave(): void {
   } catch {
     // without storage a reload may take the session of another tab
   }
+  forgetLeft();
   change(undefined);
 }
 
@@ -150,6 +153,8 @@ export function beginSession(next: Session): void {
   } catch {
     // then there was nothing to remove
   }
+  // after an expiry somebody else may sign in
+  forgetLeft(next.principal);
   change(next);
 }
 

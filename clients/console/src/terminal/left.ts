@@ -1,10 +1,13 @@
-/** A session that this tab left by a reload, with the output that was on the screen. */
+/** A session that this tab left by a reload, with the output that was on the screen: for whoever it is of, until they sign out. */
 import type { Saved } from "./connection";
 
 const KEY = "gpuaas.terminal:";
 /** Output that is shown again, in bytes. */
 const MOST_BYTES = 131_072;
 const NEWLINE = 10;
+
+/** Ids have no space. */
+const ownerKey = (principal: string) => `${KEY}${principal} `;
 
 /** The latest output of a session. */
 export class Transcript {
@@ -52,26 +55,38 @@ export interface Left {
 }
 
 /** Keeps a session for the page that comes next in this tab. */
-export function leave(allocationId: string, { saved, output }: Left): void {
+export function leave(principal: string, allocationId: string, { saved, output }: Left): void {
   const { input, ...rest } = saved;
   const text = JSON.stringify({ ...rest, input: { offset: input.offset, data: toText(input.data) }, output: toText(output) });
   try {
-    sessionStorage.setItem(KEY + allocationId, text);
+    sessionStorage.setItem(ownerKey(principal) + allocationId, text);
   } catch {
     // then the reload begins a new session
   }
 }
 
 /** Takes what the page before left; nothing when it is too old to be resumed. A session is taken once. */
-export function takeLeft(allocationId: string, now: number): Left | undefined {
+export function takeLeft(principal: string, allocationId: string, now: number): Left | undefined {
   try {
-    const text = sessionStorage.getItem(KEY + allocationId);
-    sessionStorage.removeItem(KEY + allocationId);
+    const key = ownerKey(principal) + allocationId;
+    const text = sessionStorage.getItem(key);
+    sessionStorage.removeItem(key);
     if (!text) return undefined;
     const { output, input, ...rest } = JSON.parse(text) as Omit<Saved, "input"> & { output: string; input: { offset: number; data: string } };
     if (now - rest.time > rest.ready.resume_seconds * 1000) return undefined;
     return { saved: { ...rest, input: { offset: input.offset, data: fromText(input.data) } }, output: fromText(output) };
   } catch {
     return undefined;
+  }
+}
+
+/** Forgets what was left by everybody but `principal`; without one by everybody. */
+export function forgetLeft(principal?: string): void {
+  try {
+    const keys = Array.from({ length: sessionStorage.length }, (_, index) => sessionStorage.key(index) ?? "");
+    const kept = principal === undefined ? undefined : ownerKey(principal);
+    for (const key of keys) if (key.startsWith(KEY) && !(kept && key.startsWith(kept))) sessionStorage.removeItem(key);
+  } catch {
+    // then nothing was kept
   }
 }

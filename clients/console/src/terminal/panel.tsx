@@ -1,5 +1,6 @@
 /** A terminal in the page: a shell in the VM that survives lost connections. */
 import { useEffect, useRef, useState } from "react";
+import { useSession } from "../session/session";
 import { Badge, Button, type Tone } from "../ui/basics";
 import { ProblemNote } from "../ui/problem";
 import { openTicket } from "./api";
@@ -43,6 +44,7 @@ interface State {
 const NEXT_SESSION = "\x1b[?1049l\x1b[!p\r\n\x1b[2m[new session]\x1b[0m\r\n";
 
 export default function TerminalPanel({ id, isRunning, close }: { id: string; /** The VM runs, so that a session can begin. */ isRunning: boolean; close: () => void }) {
+  const principal = useSession()?.principal ?? "";
   const [state, setState] = useState<State>({ phase: "connecting" });
   const [dropped, setDropped] = useState(0);
   const begin = useRef<() => void>(() => {});
@@ -102,7 +104,7 @@ export default function TerminalPanel({ id, isRunning, close }: { id: string; /*
       connect();
       terminal.focus();
     };
-    const left = takeLeft(id, Date.now());
+    const left = takeLeft(principal, id, Date.now());
     if (left) {
       transcript.add(left.output);
       terminal.write(left.output);
@@ -127,9 +129,11 @@ export default function TerminalPanel({ id, isRunning, close }: { id: string; /*
     const watcher = new ResizeObserver(() => fit.fit());
     if (terminal.element?.parentElement) watcher.observe(terminal.element.parentElement);
     terminal.focus();
+    // on a phone and in a low window it opens below what is in sight
+    terminal.element?.scrollIntoView({ block: "nearest" });
     const keep = () => {
       const saved = connection?.save();
-      if (saved) leave(id, { saved, output: transcript.bytes() });
+      if (saved) leave(principal, id, { saved, output: transcript.bytes() });
     };
     window.addEventListener("pagehide", keep);
     return () => {

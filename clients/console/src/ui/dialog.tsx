@@ -1,6 +1,8 @@
 /** A question before something that cannot be undone. */
 import { AlertDialog } from "radix-ui";
 import { type FormEvent, type ReactNode, useState } from "react";
+import { type Right, may } from "../session/rights";
+import { useSession } from "../session/session";
 import { Button } from "./basics";
 import { ProblemNote } from "./problem";
 
@@ -11,6 +13,7 @@ export function Confirm({
   action,
   danger = false,
   ready = true,
+  needs,
   run,
 }: {
   trigger: ReactNode;
@@ -19,11 +22,15 @@ export function Confirm({
   action: string;
   danger?: boolean;
   ready?: boolean;
+  /** Not offered to who lacks this right on the platform. */
+  needs?: Right;
   run: () => Promise<unknown>;
 }) {
   const [open, setOpen] = useState(false);
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>();
+  const role = useSession()?.platformRole;
+  if (needs && !may(role, needs)) return null;
   const confirm = async (event: FormEvent) => {
     event.preventDefault();
     if (!ready || busy) return;

@@ -2,6 +2,7 @@
 export {
   Activity,
   ArrowLeft,
+  BookOpen,
   Bot,
   Building2,
   CalendarClock,

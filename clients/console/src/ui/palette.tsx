@@ -4,6 +4,7 @@ import { type KeyboardEvent, useId, useMemo, useState } from "react";
 import { useLocation } from "wouter";
 import { usePlacements } from "../api/queries";
 import { useAllocationsWatch } from "../api/watches";
+import { may, useMay } from "../session/rights";
 import { chooseProject, useSession } from "../session/session";
 import { PLACES, PLATFORM } from "./nav";
 import { type Command, matching } from "./palette-match";
@@ -29,13 +30,14 @@ function Found({ nodes, close }: { nodes: { id: string; hostname: string }[]; cl
   const allocations = useAllocationsWatch().view;
   const commands = useMemo((): Action[] => {
     const go = (to: string) => () => navigate(to);
-    const places = [...PLACES, ...(session?.admin ? PLATFORM : [])];
+    const places = [...PLACES, ...(may(session?.platformRole, "read") ? PLATFORM : [])];
     const projects = (session?.projects.length ?? 0) > 1 ? (session?.projects ?? []) : [];
     return [
       ...places.map(({ to, title }) => ({ key: to, title, kind: "Page", run: go(to) })),
       ...Object.values(allocations ?? {}).map(({ id = "", config }) => ({ key: id, title: config?.name ?? id, kind: "Allocation", also: `${id} ${config?.sku} ${config?.image}`, run: go(`/allocations/${id}`) })),
       ...nodes.map(({ id, hostname }) => ({ key: id, title: hostname, kind: "Node", also: id, run: go(`/admin/nodes/${id}`) })),
       ...projects.map(({ id, slug }) => ({ key: `project ${id}`, title: slug, kind: "Project", also: `switch to ${id}`, run: () => chooseProject(id) })),
+      { key: "reference", title: "API reference", kind: "Page", also: "openapi help documentation", run: () => location.assign("/reference") },
       ...(["light", "system", "dark"] as const).map((theme) => ({ key: theme, title: `${theme.charAt(0).toUpperCase()}${theme.slice(1)} theme`, kind: "Setting", run: () => chooseTheme(theme) })),
     ];
   }, [session, allocations, nodes, navigate]);
@@ -91,14 +93,14 @@ function Found({ nodes, close }: { nodes: { id: string; hostname: string }[]; cl
 
 export default function Palette({ open, setOpen }: { open: boolean; setOpen: (open: boolean) => void }) {
   const close = () => setOpen(false);
-  const admin = useSession()?.admin ?? false;
+  const operator = useMay("read");
   return (
     <Dialog.Root open={open} onOpenChange={setOpen}>
       <Dialog.Portal>
         <Dialog.Overlay className="overlay" />
         <Dialog.Content className="dialog palette" aria-describedby={undefined}>
           <Dialog.Title className="visually-hidden">Go to</Dialog.Title>
-          {admin ? <NodeCommands>{(nodes) => <Found nodes={nodes} close={close} />}</NodeCommands> : <Found nodes={NO_NODES} close={close} />}
+          {operator ? <NodeCommands>{(nodes) => <Found nodes={nodes} close={close} />}</NodeCommands> : <Found nodes={NO_NODES} close={close} />}
         </Dialog.Content>
       </Dialog.Portal>
     </Dialog.Root>

@@ -1,6 +1,7 @@
 /** An error in full: message, fields, advice, and the request id. */
-import { adviceFor, causesOf, isOf, isUnschedulable, labelOf, messageOf, Problem, unsaidOf } from "../api/problem";
-import { useSession } from "../session/session";
+import { adviceFor, causesOf, isOf, isUnschedulable, messageOf, Problem, unsaidOf } from "../api/problem";
+import { labelOf } from "../api/labels";
+import { useMay } from "../session/rights";
 import { Button, CopyButton } from "./basics";
 import { CircleAlert } from "./icons";
 
@@ -11,7 +12,7 @@ function asProblem(error: unknown): Problem {
 
 export function ProblemNote({ error, retry, knownFields = [], ways }: { error: unknown; retry?: () => void; knownFields?: string[]; /** Advice for missing capacity. */ ways?: string[] }) {
   const problem = asProblem(error);
-  const advice = adviceFor(problem, ways, useSession()?.admin);
+  const advice = adviceFor(problem, ways, useMay("manage"));
   // a form shows the rule beside the field
   const fields = unsaidOf(problem).filter(({ field }) => !knownFields.some((known) => isOf(known, field)));
   const causes = causesOf(problem);

@@ -2,8 +2,9 @@
 import { type ReactNode, useEffect, useRef } from "react";
 import { Link, useLocation } from "wouter";
 import { signOut as endSignIn } from "../session/lifecycle";
+import { ROLE_WORDS, may } from "../session/rights";
 import { chooseProject, useSession } from "../session/session";
-import { ArrowLeft, LogOut, Monitor, Moon, Sun } from "./icons";
+import { ArrowLeft, BookOpen, LogOut, Monitor, Moon, Sun } from "./icons";
 import { PLACES, PLATFORM, type Place } from "./nav";
 import { PaletteButton } from "./palette-button";
 import { type Theme, chooseTheme, useTheme } from "./theme";
@@ -85,7 +86,7 @@ export function Shell({ children }: { children: ReactNode }) {
           {PLACES.map((place) => (
             <NavLink key={place.to} {...place} />
           ))}
-          {session.admin && (
+          {may(session.platformRole, "read") && (
             <>
               <p className="nav-title">Platform</p>
               {PLATFORM.map((place) => (
@@ -115,8 +116,11 @@ export function Shell({ children }: { children: ReactNode }) {
             </span>
             <span className="who-name" title={session.principal}>
               {session.principal || "token"}
-              {session.admin && <small>administrator</small>}
+              {may(session.platformRole, "read") && <small>{ROLE_WORDS[session.platformRole ?? "unspecified"]}</small>}
             </span>
+            <a className="button quiet small icon-only" href="/reference" aria-label="API reference" title="API reference">
+              <BookOpen size={16} />
+            </a>
             <button type="button" className="button quiet small icon-only" onClick={signOut} aria-label="Sign out" title="Sign out">
               <LogOut size={16} />
             </button>

@@ -1,4 +1,5 @@
 /** Whether the view is live. */
+import { Problem } from "../api/problem";
 import { ProblemNote } from "../ui/problem";
 import type { Watched } from "./use-watch";
 
@@ -11,6 +12,11 @@ export function LiveMark({ watched: { status } }: { watched: Watched<unknown> })
       {LABELS[status]}
     </span>
   );
+}
+
+/** Whether the watch's own note says the same as this error of another call. */
+export function isTold({ status, problem }: Pick<Watched<unknown>, "status" | "problem">, error: unknown): boolean {
+  return status === "refused" && problem instanceof Problem && error instanceof Problem && problem.status === error.status && problem.reason === error.reason;
 }
 
 /** Why a watch was refused. */

@@ -14,7 +14,7 @@ import httpx
 from gpuaas import _settings as settings
 from gpuaas import _table as table
 from gpuaas._async_operations import AsyncOperations
-from gpuaas._operation import Operation, Request, address, request
+from gpuaas._operation import Operation, Request, address, page_query, request
 from gpuaas._policy import Body, Deadline, Retries, answer, refusal
 from gpuaas._waiting import final, reached
 from gpuaas._watching import Lines, Watching
@@ -135,7 +135,7 @@ class AsyncClient(AsyncOperations):
     ) -> AsyncGenerator[Any, None]:
         token, seen = "", set[str]()
         while True:
-            page = await self._call(operation, path, {**query, "page_token": token or None}, None, None, timeout)
+            page = await self._call(operation, path, page_query(query, token), None, None, timeout)
             for item in getattr(page, items):
                 yield item
             token = page.next_page_token

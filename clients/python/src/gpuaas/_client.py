@@ -13,7 +13,7 @@ import httpx
 
 from gpuaas import _settings as settings
 from gpuaas import _table as table
-from gpuaas._operation import Operation, Request, address, request
+from gpuaas._operation import Operation, Request, address, page_query, request
 from gpuaas._operations import Operations
 from gpuaas._policy import Body, Deadline, Retries, answer, refusal
 from gpuaas._waiting import final, reached
@@ -135,7 +135,7 @@ class Client(Operations):
     ) -> Iterator[Any]:
         token, seen = "", set[str]()
         while True:
-            page = self._call(operation, path, {**query, "page_token": token or None}, None, None, timeout)
+            page = self._call(operation, path, page_query(query, token), None, None, timeout)
             yield from getattr(page, items)
             token = page.next_page_token
             if not token:

@@ -75,6 +75,12 @@ def request(
     return Request(operation.verb, _filled(operation.path, path), tuple(_pairs(query)), content, key, repeatable)
 
 
+def page_query(query: Mapping[str, object], token: str) -> Mapping[str, object]:
+    """The query for the page of a token. A mask that leaves the next page's token out would end the list early."""
+    mask = query.get("read_mask")
+    return {**query, "page_token": token or None, **({"read_mask": f"{mask},next_page_token"} if mask else {})}
+
+
 def address(base: httpx.URL, call: Request) -> httpx.URL:
     """Where the request goes."""
     try:

@@ -113,6 +113,7 @@ class Operations(Caller):
         page_token: str | None = None,
         organisation_id: str | None = None,
         state: m.TenantState | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListProjectsResponse:
         """ListProjects lists all projects, by organisation and slug.
@@ -122,8 +123,10 @@ class Operations(Caller):
         page_size: Default 50, at most 500.
         organisation_id: Only those of this organisation.
         state: Only those in this state; unspecified: all.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.ADMIN_LIST_PROJECTS, {}, {"page_size": page_size, "page_token": page_token, "organisation_id": organisation_id, "state": state}, None, None, timeout)
+        return self._call(t.ADMIN_LIST_PROJECTS, {}, {"page_size": page_size, "page_token": page_token, "organisation_id": organisation_id, "state": state, "read_mask": read_mask}, None, None, timeout)
 
     def iter_admin_projects(
         self,
@@ -131,6 +134,7 @@ class Operations(Caller):
         page_size: int | None = None,
         organisation_id: str | None = None,
         state: m.TenantState | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.Project]:
         """The items of all pages of `admin_list_projects`.
@@ -138,8 +142,10 @@ class Operations(Caller):
         page_size: Default 50, at most 500.
         organisation_id: Only those of this organisation.
         state: Only those in this state; unspecified: all.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.ADMIN_LIST_PROJECTS, {}, {"page_size": page_size, "organisation_id": organisation_id, "state": state}, "projects", timeout)
+        return self._pages(t.ADMIN_LIST_PROJECTS, {}, {"page_size": page_size, "organisation_id": organisation_id, "state": state, "read_mask": read_mask}, "projects", timeout)
 
     def approve_resource_slots(
         self,
@@ -161,13 +167,17 @@ class Operations(Caller):
     def audit_ledger(
         self,
         *,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.AuditLedgerResponse:
         """AuditLedger checks every invariant of the ledger on one snapshot. It changes nothing.
 
         All platform roles; action `ledger.audit` on `ledger`.
+
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.AUDIT_LEDGER, {}, {}, None, None, timeout)
+        return self._call(t.AUDIT_LEDGER, {}, {"read_mask": read_mask}, None, None, timeout)
 
     def batch_create_allocations(
         self,
@@ -283,6 +293,7 @@ class Operations(Caller):
         self,
         node_id: str,
         *,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.NodeComparison:
         """CompareNode reads what the ledger claims on a node, what the journal of its host holds and which domains its
@@ -290,8 +301,11 @@ class Operations(Caller):
         of. It changes nothing. Refused with HOST_UNREACHABLE while the host does not answer.
 
         All platform roles; action `node.get` on `node`.
+
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.COMPARE_NODE, {"node_id": node_id}, {}, None, None, timeout)
+        return self._call(t.COMPARE_NODE, {"node_id": node_id}, {"read_mask": read_mask}, None, None, timeout)
 
     def cordon_node(
         self,
@@ -449,6 +463,7 @@ class Operations(Caller):
         display_name: str | None = None,
         boot_timeout_seconds: int | None = None,
         disabled: bool | None = None,
+        readiness_checks: list[m.ReadinessCheck] | None = None,
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> m.Image:
@@ -460,8 +475,9 @@ class Operations(Caller):
         source_uri: "oci://host/namespace/name:tag" or "…@sha256:…"; resolved and verified against the registry.
         boot_timeout_seconds: Default 600.
         disabled: Create it disabled.
+        readiness_checks: At most 8, run in this order. They never change: another list is another image.
         """
-        return self._call(t.CREATE_IMAGE, {}, {}, {"slug": slug, "display_name": display_name, "driver_strategy": driver_strategy, "source_uri": source_uri, "compatible_skus": compatible_skus, "boot_timeout_seconds": boot_timeout_seconds, "disabled": disabled}, idempotency_key, timeout)
+        return self._call(t.CREATE_IMAGE, {}, {}, {"slug": slug, "display_name": display_name, "driver_strategy": driver_strategy, "source_uri": source_uri, "compatible_skus": compatible_skus, "boot_timeout_seconds": boot_timeout_seconds, "disabled": disabled, "readiness_checks": readiness_checks}, idempotency_key, timeout)
 
     def create_node(
         self,
@@ -1016,6 +1032,7 @@ class Operations(Caller):
         placement_anti_affinity_label: str | None = None,
         placement_require_prewarmed: bool | None = None,
         placement_affinity_label: str | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ExplainNodesResponse:
         """ExplainNodes scores the nodes for a launch, and gives the unschedulable reasons of the others.
@@ -1033,8 +1050,10 @@ class Operations(Caller):
         placement_require_prewarmed: Only nodes that have cached and verified the image (CON-10). For VMs only.
         placement_affinity_label: "key=value": only nodes with an allocation of the project that has this label and
         has not ended. There must be one.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.EXPLAIN_NODES, {}, {"region_code": region_code, "sku": sku, "gpu_count": gpu_count, "page_size": page_size, "project_id": project_id, "image_digest": image_digest, "placement.affinity": placement_affinity, "placement.anti_affinity": placement_anti_affinity, "placement.anti_affinity_label": placement_anti_affinity_label, "placement.require_prewarmed": placement_require_prewarmed, "placement.affinity_label": placement_affinity_label}, None, None, timeout)
+        return self._call(t.EXPLAIN_NODES, {}, {"region_code": region_code, "sku": sku, "gpu_count": gpu_count, "page_size": page_size, "project_id": project_id, "image_digest": image_digest, "placement.affinity": placement_affinity, "placement.anti_affinity": placement_anti_affinity, "placement.anti_affinity_label": placement_anti_affinity_label, "placement.require_prewarmed": placement_require_prewarmed, "placement.affinity_label": placement_affinity_label, "read_mask": read_mask}, None, None, timeout)
 
     def explain_placement(
         self,
@@ -1049,6 +1068,7 @@ class Operations(Caller):
         placement_anti_affinity_label: str | None = None,
         placement_require_prewarmed: bool | None = None,
         placement_affinity_label: str | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.PlacementExplanation:
         """ExplainPlacement counts the nodes on which a launch fits now, and the unschedulable reasons of the others.
@@ -1065,8 +1085,10 @@ class Operations(Caller):
         placement_require_prewarmed: Only nodes that have cached and verified the image (CON-10). For VMs only.
         placement_affinity_label: "key=value": only nodes with an allocation of the project that has this label and
         has not ended. There must be one.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.EXPLAIN_PLACEMENT, {}, {"region_code": region_code, "sku": sku, "gpu_count": gpu_count, "project_id": project_id, "image_digest": image_digest, "placement.affinity": placement_affinity, "placement.anti_affinity": placement_anti_affinity, "placement.anti_affinity_label": placement_anti_affinity_label, "placement.require_prewarmed": placement_require_prewarmed, "placement.affinity_label": placement_affinity_label}, None, None, timeout)
+        return self._call(t.EXPLAIN_PLACEMENT, {}, {"region_code": region_code, "sku": sku, "gpu_count": gpu_count, "project_id": project_id, "image_digest": image_digest, "placement.affinity": placement_affinity, "placement.anti_affinity": placement_anti_affinity, "placement.anti_affinity_label": placement_anti_affinity_label, "placement.require_prewarmed": placement_require_prewarmed, "placement.affinity_label": placement_affinity_label, "read_mask": read_mask}, None, None, timeout)
 
     def export_audit_records(
         self,
@@ -1074,6 +1096,7 @@ class Operations(Caller):
         *,
         after_position: int | None = None,
         page_size: int | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ExportAuditRecordsResponse:
         """ExportAuditRecords returns the sealed records of one source in the order of its hash chain.
@@ -1081,8 +1104,10 @@ class Operations(Caller):
         All platform roles; action `audit.list` on `audit`.
 
         after_position: Position of the last record that the caller has; 0 for all that are kept.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.EXPORT_AUDIT_RECORDS, {"source": source}, {"after_position": after_position, "page_size": page_size}, None, None, timeout)
+        return self._call(t.EXPORT_AUDIT_RECORDS, {"source": source}, {"after_position": after_position, "page_size": page_size, "read_mask": read_mask}, None, None, timeout)
 
     def force_release_allocation(
         self,
@@ -1115,66 +1140,87 @@ class Operations(Caller):
         self,
         rollout_id: str,
         *,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.AgentRollout:
         """GetAgentRollout returns a rollout with the state of every node.
 
         All platform roles; action `node.list` on `region`.
+
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.GET_AGENT_ROLLOUT, {"rollout_id": rollout_id}, {}, None, None, timeout)
+        return self._call(t.GET_AGENT_ROLLOUT, {"rollout_id": rollout_id}, {"read_mask": read_mask}, None, None, timeout)
 
     def get_allocation(
         self,
         allocation_id: str,
         *,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.Allocation:
         """GetAllocation returns one allocation of the caller's project.
 
         Owners, members and viewers of the project; action `allocation.get` on `allocation`.
+
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.GET_ALLOCATION, {"allocation_id": allocation_id}, {}, None, None, timeout)
+        return self._call(t.GET_ALLOCATION, {"allocation_id": allocation_id}, {"read_mask": read_mask}, None, None, timeout)
 
     def get_allocation_detail(
         self,
         allocation_id: str,
         *,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.AllocationDetail:
         """GetAllocationDetail shows placement shape and claims (B-30, H-17).
 
         All platform roles; action `allocation.inspect` on `allocation`.
+
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.GET_ALLOCATION_DETAIL, {"allocation_id": allocation_id}, {}, None, None, timeout)
+        return self._call(t.GET_ALLOCATION_DETAIL, {"allocation_id": allocation_id}, {"read_mask": read_mask}, None, None, timeout)
 
     def get_caller(
         self,
         *,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.Caller:
         """GetCaller returns who the bearer of the token is, with its roles and its projects. It answers who is not
         registered, too: the principal is empty then.
 
         Every registered principal; action `identity.get` on `principal`.
+
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.GET_CALLER, {}, {}, None, None, timeout)
+        return self._call(t.GET_CALLER, {}, {"read_mask": read_mask}, None, None, timeout)
 
     def get_capacity_reservation(
         self,
         reservation_id: str,
         *,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.CapacityReservation:
         """GetCapacityReservation returns a reservation of the caller's projects.
 
         Owners, members and viewers of the project; action `reservation.get` on `project`.
+
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.GET_CAPACITY_RESERVATION, {"reservation_id": reservation_id}, {}, None, None, timeout)
+        return self._call(t.GET_CAPACITY_RESERVATION, {"reservation_id": reservation_id}, {"read_mask": read_mask}, None, None, timeout)
 
     def get_fleet_counts(
         self,
         *,
         region_code: str | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.FleetRollup:
         """GetFleetCounts counts nodes and GPUs, in all, by pool and by capacity reservation, at one moment.
@@ -1182,49 +1228,64 @@ class Operations(Caller):
         All platform roles; action `fleet.list` on `region`.
 
         region_code: One region; empty: all.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.GET_FLEET_COUNTS, {}, {"region_code": region_code}, None, None, timeout)
+        return self._call(t.GET_FLEET_COUNTS, {}, {"region_code": region_code, "read_mask": read_mask}, None, None, timeout)
 
     def get_node(
         self,
         node_id: str,
         *,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.Node:
         """GetNode returns one node with its current evidence.
 
         All platform roles; action `node.get` on `node`.
+
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.GET_NODE, {"node_id": node_id}, {}, None, None, timeout)
+        return self._call(t.GET_NODE, {"node_id": node_id}, {"read_mask": read_mask}, None, None, timeout)
 
     def get_node_placement(
         self,
         node_id: str,
         *,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.NodePlacement:
         """GetNodePlacement returns one node; a drain waits until it has no live claims.
 
         All platform roles; action `node.get` on `node`.
+
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.GET_NODE_PLACEMENT, {"node_id": node_id}, {}, None, None, timeout)
+        return self._call(t.GET_NODE_PLACEMENT, {"node_id": node_id}, {"read_mask": read_mask}, None, None, timeout)
 
     def get_organisation(
         self,
         organisation_id: str,
         *,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.Organisation:
         """GetOrganisation returns an organisation that the caller is a member of, or has a project in.
 
         Members of the organisation; action `organisation.get` on `organisation`.
+
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.GET_ORGANISATION, {"organisation_id": organisation_id}, {}, None, None, timeout)
+        return self._call(t.GET_ORGANISATION, {"organisation_id": organisation_id}, {"read_mask": read_mask}, None, None, timeout)
 
     def get_preservation_report(
         self,
         *,
         region_code: str | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.PreservationReport:
         """GetPreservationReport counts the nodes that are free for bare metal, and the moves that would free more.
@@ -1233,37 +1294,48 @@ class Operations(Caller):
         All platform roles; action `capacity.plan` on `region`.
 
         region_code: Only this region.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.GET_PRESERVATION_REPORT, {}, {"region_code": region_code}, None, None, timeout)
+        return self._call(t.GET_PRESERVATION_REPORT, {}, {"region_code": region_code, "read_mask": read_mask}, None, None, timeout)
 
     def get_principal(
         self,
         principal_id: str,
         *,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.Principal:
         """GetPrincipal returns one principal.
 
         All platform roles; action `principal.get` on `principal`.
+
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.GET_PRINCIPAL, {"principal_id": principal_id}, {}, None, None, timeout)
+        return self._call(t.GET_PRINCIPAL, {"principal_id": principal_id}, {"read_mask": read_mask}, None, None, timeout)
 
     def get_project(
         self,
         project_id: str,
         *,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.Project:
         """GetProject returns a project that the caller is a member of.
 
         Owners, members and viewers of the project; action `project.get` on `project`.
+
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.GET_PROJECT, {"project_id": project_id}, {}, None, None, timeout)
+        return self._call(t.GET_PROJECT, {"project_id": project_id}, {"read_mask": read_mask}, None, None, timeout)
 
     def get_project_network(
         self,
         *,
         project_id: str | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ProjectNetwork:
         """GetProjectNetwork returns the network setting of the caller's project.
@@ -1271,61 +1343,80 @@ class Operations(Caller):
         Owners, members and viewers of the project; action `network.get` on `project`.
 
         project_id: Optional for a member of exactly one.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.GET_PROJECT_NETWORK, {}, {"project_id": project_id}, None, None, timeout)
+        return self._call(t.GET_PROJECT_NETWORK, {}, {"project_id": project_id, "read_mask": read_mask}, None, None, timeout)
 
     def get_project_priority(
         self,
         project_id: str,
         *,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ProjectPriority:
         """GetProjectPriority returns the priority of a project.
 
         All platform roles; action `queue.priority` on `project`.
+
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.GET_PROJECT_PRIORITY, {"project_id": project_id}, {}, None, None, timeout)
+        return self._call(t.GET_PROJECT_PRIORITY, {"project_id": project_id}, {"read_mask": read_mask}, None, None, timeout)
 
     def get_project_quotas(
         self,
         project_id: str,
         *,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ProjectQuotas:
         """GetProjectQuotas returns the quotas of a project and their use. An unknown project has the site's defaults.
 
         All platform roles; action `quota.get` on `project`.
+
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.GET_PROJECT_QUOTAS, {"project_id": project_id}, {}, None, None, timeout)
+        return self._call(t.GET_PROJECT_QUOTAS, {"project_id": project_id}, {"read_mask": read_mask}, None, None, timeout)
 
     def get_project_reservation(
         self,
         reservation_id: str,
         *,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.CapacityReservation:
         """GetProjectReservation returns a reservation of any project.
 
         All platform roles; action `reservation.get` on `project`.
+
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.GET_PROJECT_RESERVATION, {"reservation_id": reservation_id}, {}, None, None, timeout)
+        return self._call(t.GET_PROJECT_RESERVATION, {"reservation_id": reservation_id}, {"read_mask": read_mask}, None, None, timeout)
 
     def get_project_reservation_limit(
         self,
         project_id: str,
         *,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ProjectReservationLimit:
         """GetProjectReservationLimit returns how many GPUs the members of a project can reserve, and have reserved.
 
         All platform roles; action `reservation.get_limit` on `project`.
+
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.GET_PROJECT_RESERVATION_LIMIT, {"project_id": project_id}, {}, None, None, timeout)
+        return self._call(t.GET_PROJECT_RESERVATION_LIMIT, {"project_id": project_id}, {"read_mask": read_mask}, None, None, timeout)
 
     def get_quotas(
         self,
         *,
         project_id: str | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ProjectQuotas:
         """GetQuotas returns the quotas of the caller's project and their use.
@@ -1333,76 +1424,99 @@ class Operations(Caller):
         All roles in the project; action `quota.get` on `project`.
 
         project_id: Optional for a member of exactly one.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.GET_QUOTAS, {}, {"project_id": project_id}, None, None, timeout)
+        return self._call(t.GET_QUOTAS, {}, {"project_id": project_id, "read_mask": read_mask}, None, None, timeout)
 
     def get_scim_settings(
         self,
         organisation_id: str,
         *,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ScimSettings:
         """GetScimSettings returns whether SCIM is set up for an organisation, and for which issuer.
 
         Members of the organisation; action `organisation_scim.get` on `organisation`.
+
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.GET_SCIM_SETTINGS, {"organisation_id": organisation_id}, {}, None, None, timeout)
+        return self._call(t.GET_SCIM_SETTINGS, {"organisation_id": organisation_id}, {"read_mask": read_mask}, None, None, timeout)
 
     def get_slot_repair(
         self,
         node_id: str,
         slot_id: str,
         *,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.SlotRepair:
         """GetSlotRepair shows the latest repair of a slot.
 
         All platform roles; action `slot.get` on `slot`.
+
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.GET_SLOT_REPAIR, {"node_id": node_id, "slot_id": slot_id}, {}, None, None, timeout)
+        return self._call(t.GET_SLOT_REPAIR, {"node_id": node_id, "slot_id": slot_id}, {"read_mask": read_mask}, None, None, timeout)
 
     def get_terminal_recording(
         self,
         session_id: str,
         *,
         page_token: str | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.GetTerminalRecordingResponse:
         """GetTerminalRecording returns a part of a recording of the caller's project.
 
         Owners and members of the project; action `terminal.replay` on `session`.
+
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.GET_TERMINAL_RECORDING, {"session_id": session_id}, {"page_token": page_token}, None, None, timeout)
+        return self._call(t.GET_TERMINAL_RECORDING, {"session_id": session_id}, {"page_token": page_token, "read_mask": read_mask}, None, None, timeout)
 
     def get_topology_discovery(
         self,
         node_id: str,
         *,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.TopologyDiscovery:
         """GetTopologyDiscovery returns the latest discovery (A-57, H-02).
 
         All platform roles; action `node.get` on `node`.
+
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.GET_TOPOLOGY_DISCOVERY, {"node_id": node_id}, {}, None, None, timeout)
+        return self._call(t.GET_TOPOLOGY_DISCOVERY, {"node_id": node_id}, {"read_mask": read_mask}, None, None, timeout)
 
     def get_webhook(
         self,
         webhook_id: str,
         *,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.Webhook:
         """GetWebhook reads a webhook.
 
         Owners, members and viewers of the project; action `webhook.get` on `webhook`.
+
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.GET_WEBHOOK, {"webhook_id": webhook_id}, {}, None, None, timeout)
+        return self._call(t.GET_WEBHOOK, {"webhook_id": webhook_id}, {"read_mask": read_mask}, None, None, timeout)
 
     def list_agent_rollouts(
         self,
         *,
         page_size: int | None = None,
         page_token: str | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListAgentRolloutsResponse:
         """ListAgentRollouts lists rollouts without their waves, the newest first.
@@ -1410,20 +1524,25 @@ class Operations(Caller):
         All platform roles; action `node.list` on `region`.
 
         page_size: Default 50, at most 500.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_AGENT_ROLLOUTS, {}, {"page_size": page_size, "page_token": page_token}, None, None, timeout)
+        return self._call(t.LIST_AGENT_ROLLOUTS, {}, {"page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
 
     def iter_agent_rollouts(
         self,
         *,
         page_size: int | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.AgentRollout]:
         """The items of all pages of `list_agent_rollouts`.
 
         page_size: Default 50, at most 500.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_AGENT_ROLLOUTS, {}, {"page_size": page_size}, "rollouts", timeout)
+        return self._pages(t.LIST_AGENT_ROLLOUTS, {}, {"page_size": page_size, "read_mask": read_mask}, "rollouts", timeout)
 
     def list_all_allocations(
         self,
@@ -1434,6 +1553,9 @@ class Operations(Caller):
         include_ended: bool | None = None,
         page_size: int | None = None,
         page_token: str | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListAllAllocationsResponse:
         """ListAllAllocations lists the allocations of all projects, newest first.
@@ -1443,10 +1565,19 @@ class Operations(Caller):
         project_id: Only those of this project.
         node_id: Only those on this node.
         state: Only those in this state; unspecified: all that include_ended leaves.
-        include_ended: Include released and failed ones.
+        include_ended: Include released and failed ones, as a filter that names `state` does.
         page_size: Default 50, at most 500.
+        filter: Only those that it is true of, for example `state = failed AND create_time > 2026-11-01`. See
+        "Filters and orders" of the guide for integrators. Fields: id, name, display_name, state, power,
+        region_code, sku, gpu_count, capacity_shape, image, creator, lab, termination_protection, create_time,
+        update_time, active_time, auto_release_time, labels, project_id, node_id.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `project_id,
+        create_time desc`; default `create_time desc`. Fields: name, state, region_code, sku, gpu_count, image,
+        creator, create_time, update_time, project_id.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_ALL_ALLOCATIONS, {}, {"project_id": project_id, "node_id": node_id, "state": state, "include_ended": include_ended, "page_size": page_size, "page_token": page_token}, None, None, timeout)
+        return self._call(t.LIST_ALL_ALLOCATIONS, {}, {"project_id": project_id, "node_id": node_id, "state": state, "include_ended": include_ended, "page_size": page_size, "page_token": page_token, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     def iter_all_allocations(
         self,
@@ -1456,6 +1587,9 @@ class Operations(Caller):
         state: m.AllocationState | None = None,
         include_ended: bool | None = None,
         page_size: int | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.TenantAllocation]:
         """The items of all pages of `list_all_allocations`.
@@ -1463,10 +1597,19 @@ class Operations(Caller):
         project_id: Only those of this project.
         node_id: Only those on this node.
         state: Only those in this state; unspecified: all that include_ended leaves.
-        include_ended: Include released and failed ones.
+        include_ended: Include released and failed ones, as a filter that names `state` does.
         page_size: Default 50, at most 500.
+        filter: Only those that it is true of, for example `state = failed AND create_time > 2026-11-01`. See
+        "Filters and orders" of the guide for integrators. Fields: id, name, display_name, state, power,
+        region_code, sku, gpu_count, capacity_shape, image, creator, lab, termination_protection, create_time,
+        update_time, active_time, auto_release_time, labels, project_id, node_id.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `project_id,
+        create_time desc`; default `create_time desc`. Fields: name, state, region_code, sku, gpu_count, image,
+        creator, create_time, update_time, project_id.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_ALL_ALLOCATIONS, {}, {"project_id": project_id, "node_id": node_id, "state": state, "include_ended": include_ended, "page_size": page_size}, "allocations", timeout)
+        return self._pages(t.LIST_ALL_ALLOCATIONS, {}, {"project_id": project_id, "node_id": node_id, "state": state, "include_ended": include_ended, "page_size": page_size, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "allocations", timeout)
 
     def list_all_images(
         self,
@@ -1474,6 +1617,9 @@ class Operations(Caller):
         page_size: int | None = None,
         page_token: str | None = None,
         sku: str | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListImagesResponse:
         """ListAllImages lists images of every status.
@@ -1481,21 +1627,38 @@ class Operations(Caller):
         All platform roles; action `image.list_all` on `catalog`.
 
         sku: Only images that this SKU can run.
+        filter: Only those that it is true of, for example `display_name:ubuntu`. See "Filters and orders" of the
+        guide for integrators. Fields: slug, display_name, status, driver_strategy, size_bytes, create_time,
+        update_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `create_time
+        desc`; default `slug`. Fields: slug, display_name, status, create_time, update_time.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_ALL_IMAGES, {}, {"page_size": page_size, "page_token": page_token, "sku": sku}, None, None, timeout)
+        return self._call(t.LIST_ALL_IMAGES, {}, {"page_size": page_size, "page_token": page_token, "sku": sku, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     def iter_all_images(
         self,
         *,
         page_size: int | None = None,
         sku: str | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.Image]:
         """The items of all pages of `list_all_images`.
 
         sku: Only images that this SKU can run.
+        filter: Only those that it is true of, for example `display_name:ubuntu`. See "Filters and orders" of the
+        guide for integrators. Fields: slug, display_name, status, driver_strategy, size_bytes, create_time,
+        update_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `create_time
+        desc`; default `slug`. Fields: slug, display_name, status, create_time, update_time.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_ALL_IMAGES, {}, {"page_size": page_size, "sku": sku}, "images", timeout)
+        return self._pages(t.LIST_ALL_IMAGES, {}, {"page_size": page_size, "sku": sku, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "images", timeout)
 
     def list_all_organisations(
         self,
@@ -1503,6 +1666,7 @@ class Operations(Caller):
         page_size: int | None = None,
         page_token: str | None = None,
         state: m.TenantState | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListAllOrganisationsResponse:
         """ListAllOrganisations lists all organisations, by slug.
@@ -1511,22 +1675,27 @@ class Operations(Caller):
 
         page_size: Default 50, at most 500.
         state: Only those in this state; unspecified: all.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_ALL_ORGANISATIONS, {}, {"page_size": page_size, "page_token": page_token, "state": state}, None, None, timeout)
+        return self._call(t.LIST_ALL_ORGANISATIONS, {}, {"page_size": page_size, "page_token": page_token, "state": state, "read_mask": read_mask}, None, None, timeout)
 
     def iter_all_organisations(
         self,
         *,
         page_size: int | None = None,
         state: m.TenantState | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.Organisation]:
         """The items of all pages of `list_all_organisations`.
 
         page_size: Default 50, at most 500.
         state: Only those in this state; unspecified: all.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_ALL_ORGANISATIONS, {}, {"page_size": page_size, "state": state}, "organisations", timeout)
+        return self._pages(t.LIST_ALL_ORGANISATIONS, {}, {"page_size": page_size, "state": state, "read_mask": read_mask}, "organisations", timeout)
 
     def list_all_reservations(
         self,
@@ -1536,6 +1705,7 @@ class Operations(Caller):
         include_ended: bool | None = None,
         page_size: int | None = None,
         page_token: str | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListAllReservationsResponse:
         """ListAllReservations lists the reservations of all projects, newest first.
@@ -1546,8 +1716,10 @@ class Operations(Caller):
         region_code: Only this region.
         include_ended: Include ended ones.
         page_size: Default 50, at most 500.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_ALL_RESERVATIONS, {}, {"project_id": project_id, "region_code": region_code, "include_ended": include_ended, "page_size": page_size, "page_token": page_token}, None, None, timeout)
+        return self._call(t.LIST_ALL_RESERVATIONS, {}, {"project_id": project_id, "region_code": region_code, "include_ended": include_ended, "page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
 
     def iter_all_reservations(
         self,
@@ -1556,6 +1728,7 @@ class Operations(Caller):
         region_code: str | None = None,
         include_ended: bool | None = None,
         page_size: int | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.CapacityReservation]:
         """The items of all pages of `list_all_reservations`.
@@ -1564,8 +1737,10 @@ class Operations(Caller):
         region_code: Only this region.
         include_ended: Include ended ones.
         page_size: Default 50, at most 500.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_ALL_RESERVATIONS, {}, {"project_id": project_id, "region_code": region_code, "include_ended": include_ended, "page_size": page_size}, "reservations", timeout)
+        return self._pages(t.LIST_ALL_RESERVATIONS, {}, {"project_id": project_id, "region_code": region_code, "include_ended": include_ended, "page_size": page_size, "read_mask": read_mask}, "reservations", timeout)
 
     def list_allocation_terminal_sessions(
         self,
@@ -1573,23 +1748,32 @@ class Operations(Caller):
         *,
         page_size: int | None = None,
         page_token: str | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListAllocationTerminalSessionsResponse:
         """ListAllocationTerminalSessions lists the sessions of an allocation of the caller's project, newest first.
 
         Owners and members of the project; action `terminal.list_own` on `allocation`.
+
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_ALLOCATION_TERMINAL_SESSIONS, {"allocation_id": allocation_id}, {"page_size": page_size, "page_token": page_token}, None, None, timeout)
+        return self._call(t.LIST_ALLOCATION_TERMINAL_SESSIONS, {"allocation_id": allocation_id}, {"page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
 
     def iter_allocation_terminal_sessions(
         self,
         allocation_id: str,
         *,
         page_size: int | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.TerminalSession]:
-        """The items of all pages of `list_allocation_terminal_sessions`."""
-        return self._pages(t.LIST_ALLOCATION_TERMINAL_SESSIONS, {"allocation_id": allocation_id}, {"page_size": page_size}, "sessions", timeout)
+        """The items of all pages of `list_allocation_terminal_sessions`.
+
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
+        """
+        return self._pages(t.LIST_ALLOCATION_TERMINAL_SESSIONS, {"allocation_id": allocation_id}, {"page_size": page_size, "read_mask": read_mask}, "sessions", timeout)
 
     def list_allocations(
         self,
@@ -1598,6 +1782,9 @@ class Operations(Caller):
         page_size: int | None = None,
         page_token: str | None = None,
         include_ended: bool | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListAllocationsResponse:
         """ListAllocations lists the project's allocations, newest first.
@@ -1605,9 +1792,18 @@ class Operations(Caller):
         Owners, members and viewers of the project; action `allocation.list` on `project`.
 
         page_size: Default 50, at most 500.
-        include_ended: Include released and failed ones.
+        include_ended: Include released and failed ones, as a filter that names `state` does.
+        filter: Only those that it is true of, for example `state = active AND labels.team = "ml"`. See "Filters and
+        orders" of the guide for integrators. Fields: id, name, display_name, state, power, region_code, sku,
+        gpu_count, capacity_shape, image, creator, lab, termination_protection, create_time, update_time,
+        active_time, auto_release_time, labels.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `sku, create_time
+        desc`; default `create_time desc`. Fields: name, state, region_code, sku, gpu_count, image, creator,
+        create_time, update_time.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_ALLOCATIONS, {}, {"project_id": project_id, "page_size": page_size, "page_token": page_token, "include_ended": include_ended}, None, None, timeout)
+        return self._call(t.LIST_ALLOCATIONS, {}, {"project_id": project_id, "page_size": page_size, "page_token": page_token, "include_ended": include_ended, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     def iter_allocations(
         self,
@@ -1615,14 +1811,26 @@ class Operations(Caller):
         project_id: str | None = None,
         page_size: int | None = None,
         include_ended: bool | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.Allocation]:
         """The items of all pages of `list_allocations`.
 
         page_size: Default 50, at most 500.
-        include_ended: Include released and failed ones.
+        include_ended: Include released and failed ones, as a filter that names `state` does.
+        filter: Only those that it is true of, for example `state = active AND labels.team = "ml"`. See "Filters and
+        orders" of the guide for integrators. Fields: id, name, display_name, state, power, region_code, sku,
+        gpu_count, capacity_shape, image, creator, lab, termination_protection, create_time, update_time,
+        active_time, auto_release_time, labels.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `sku, create_time
+        desc`; default `create_time desc`. Fields: name, state, region_code, sku, gpu_count, image, creator,
+        create_time, update_time.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_ALLOCATIONS, {}, {"project_id": project_id, "page_size": page_size, "include_ended": include_ended}, "allocations", timeout)
+        return self._pages(t.LIST_ALLOCATIONS, {}, {"project_id": project_id, "page_size": page_size, "include_ended": include_ended, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "allocations", timeout)
 
     def list_api_keys(
         self,
@@ -1631,6 +1839,7 @@ class Operations(Caller):
         *,
         page_size: int | None = None,
         page_token: str | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListApiKeysResponse:
         """ListApiKeys lists the keys of a service account, oldest first, the disabled and expired ones too.
@@ -1638,8 +1847,10 @@ class Operations(Caller):
         Owners, members and viewers of the project; action `api_key.list` on `project`.
 
         page_size: Default 50, at most 500.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_API_KEYS, {"project_id": project_id, "service_account_id": service_account_id}, {"page_size": page_size, "page_token": page_token}, None, None, timeout)
+        return self._call(t.LIST_API_KEYS, {"project_id": project_id, "service_account_id": service_account_id}, {"page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
 
     def iter_api_keys(
         self,
@@ -1647,24 +1858,31 @@ class Operations(Caller):
         service_account_id: str,
         *,
         page_size: int | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.ApiKey]:
         """The items of all pages of `list_api_keys`.
 
         page_size: Default 50, at most 500.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_API_KEYS, {"project_id": project_id, "service_account_id": service_account_id}, {"page_size": page_size}, "api_keys", timeout)
+        return self._pages(t.LIST_API_KEYS, {"project_id": project_id, "service_account_id": service_account_id}, {"page_size": page_size, "read_mask": read_mask}, "api_keys", timeout)
 
     def list_audit_chains(
         self,
         *,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListAuditChainsResponse:
         """ListAuditChains returns where the hash chain of each source begins and ends.
 
         All platform roles; action `audit.list` on `audit`.
+
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_AUDIT_CHAINS, {}, {}, None, None, timeout)
+        return self._call(t.LIST_AUDIT_CHAINS, {}, {"read_mask": read_mask}, None, None, timeout)
 
     def list_audit_records(
         self,
@@ -1680,6 +1898,9 @@ class Operations(Caller):
         page_token: str | None = None,
         source: str | None = None,
         request_id: str | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListAuditRecordsResponse:
         """ListAuditRecords lists the records of all sources, newest first.
@@ -1690,8 +1911,14 @@ class Operations(Caller):
         start_time: Records from this time on.
         end_time: Records before this time.
         source: Only records of this source.
+        filter: Only those that it is true of, for example `outcome = denied AND NOT principal:scheduler`. See
+        "Filters and orders" of the guide for integrators. Fields: principal, action, resource, resource_id,
+        request_id, address, user_agent, region, service, outcome, create_time.
+        order_by: `create_time desc` (default) or `create_time`.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_AUDIT_RECORDS, {}, {"principal": principal, "action": action, "resource": resource, "resource_id": resource_id, "outcome": outcome, "start_time": start_time, "end_time": end_time, "page_size": page_size, "page_token": page_token, "source": source, "request_id": request_id}, None, None, timeout)
+        return self._call(t.LIST_AUDIT_RECORDS, {}, {"principal": principal, "action": action, "resource": resource, "resource_id": resource_id, "outcome": outcome, "start_time": start_time, "end_time": end_time, "page_size": page_size, "page_token": page_token, "source": source, "request_id": request_id, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     def iter_audit_records(
         self,
@@ -1706,6 +1933,9 @@ class Operations(Caller):
         page_size: int | None = None,
         source: str | None = None,
         request_id: str | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.AuditRecord]:
         """The items of all pages of `list_audit_records`.
@@ -1714,8 +1944,14 @@ class Operations(Caller):
         start_time: Records from this time on.
         end_time: Records before this time.
         source: Only records of this source.
+        filter: Only those that it is true of, for example `outcome = denied AND NOT principal:scheduler`. See
+        "Filters and orders" of the guide for integrators. Fields: principal, action, resource, resource_id,
+        request_id, address, user_agent, region, service, outcome, create_time.
+        order_by: `create_time desc` (default) or `create_time`.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_AUDIT_RECORDS, {}, {"principal": principal, "action": action, "resource": resource, "resource_id": resource_id, "outcome": outcome, "start_time": start_time, "end_time": end_time, "page_size": page_size, "source": source, "request_id": request_id}, "records", timeout)
+        return self._pages(t.LIST_AUDIT_RECORDS, {}, {"principal": principal, "action": action, "resource": resource, "resource_id": resource_id, "outcome": outcome, "start_time": start_time, "end_time": end_time, "page_size": page_size, "source": source, "request_id": request_id, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "records", timeout)
 
     def list_availability(
         self,
@@ -1723,6 +1959,7 @@ class Operations(Caller):
         region_code: str | None = None,
         sku: str | None = None,
         project_id: str | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListAvailabilityResponse:
         """ListAvailability counts, per region and SKU, how many allocations of each allowed GPU count fit now.
@@ -1733,8 +1970,10 @@ class Operations(Caller):
         sku: Only this SKU.
         project_id: Project whose reserved capacity counts too. Optional when the caller belongs to exactly one;
         otherwise only unreserved capacity counts.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_AVAILABILITY, {}, {"region_code": region_code, "sku": sku, "project_id": project_id}, None, None, timeout)
+        return self._call(t.LIST_AVAILABILITY, {}, {"region_code": region_code, "sku": sku, "project_id": project_id, "read_mask": read_mask}, None, None, timeout)
 
     def list_break_fixes(
         self,
@@ -1742,6 +1981,7 @@ class Operations(Caller):
         *,
         page_size: int | None = None,
         page_token: str | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListBreakFixesResponse:
         """ListBreakFixes lists the records of a node, the newest first.
@@ -1750,21 +1990,26 @@ class Operations(Caller):
 
         page_size: Default 50, at most 500.
         page_token: Of the page before.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_BREAK_FIXES, {"node_id": node_id}, {"page_size": page_size, "page_token": page_token}, None, None, timeout)
+        return self._call(t.LIST_BREAK_FIXES, {"node_id": node_id}, {"page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
 
     def iter_break_fixes(
         self,
         node_id: str,
         *,
         page_size: int | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.BreakFix]:
         """The items of all pages of `list_break_fixes`.
 
         page_size: Default 50, at most 500.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_BREAK_FIXES, {"node_id": node_id}, {"page_size": page_size}, "break_fixes", timeout)
+        return self._pages(t.LIST_BREAK_FIXES, {"node_id": node_id}, {"page_size": page_size, "read_mask": read_mask}, "break_fixes", timeout)
 
     def list_capacity_history(
         self,
@@ -1774,6 +2019,7 @@ class Operations(Caller):
         start_time: datetime | None = None,
         end_time: datetime | None = None,
         bucket_seconds: int | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListCapacityHistoryResponse:
         """ListCapacityHistory returns the fleet's capacity over time, oldest first. A sample is taken every minute;
@@ -1787,8 +2033,10 @@ class Operations(Caller):
         end_time: Until this time, exclusive; absent: now.
         bucket_seconds: Length of a bucket in seconds, a multiple of 60 that gives at most 1500 buckets; 0: about
         288 buckets.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_CAPACITY_HISTORY, {}, {"region_code": region_code, "sku": sku, "start_time": start_time, "end_time": end_time, "bucket_seconds": bucket_seconds}, None, None, timeout)
+        return self._call(t.LIST_CAPACITY_HISTORY, {}, {"region_code": region_code, "sku": sku, "start_time": start_time, "end_time": end_time, "bucket_seconds": bucket_seconds, "read_mask": read_mask}, None, None, timeout)
 
     def list_capacity_reservations(
         self,
@@ -1797,6 +2045,7 @@ class Operations(Caller):
         include_ended: bool | None = None,
         page_size: int | None = None,
         page_token: str | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListCapacityReservationsResponse:
         """ListCapacityReservations lists the reservations of a project, newest first.
@@ -1806,8 +2055,10 @@ class Operations(Caller):
         project_id: Optional when the caller belongs to exactly one.
         include_ended: Include ended ones.
         page_size: Default 50, at most 500.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_CAPACITY_RESERVATIONS, {}, {"project_id": project_id, "include_ended": include_ended, "page_size": page_size, "page_token": page_token}, None, None, timeout)
+        return self._call(t.LIST_CAPACITY_RESERVATIONS, {}, {"project_id": project_id, "include_ended": include_ended, "page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
 
     def iter_capacity_reservations(
         self,
@@ -1815,6 +2066,7 @@ class Operations(Caller):
         project_id: str | None = None,
         include_ended: bool | None = None,
         page_size: int | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.CapacityReservation]:
         """The items of all pages of `list_capacity_reservations`.
@@ -1822,8 +2074,10 @@ class Operations(Caller):
         project_id: Optional when the caller belongs to exactly one.
         include_ended: Include ended ones.
         page_size: Default 50, at most 500.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_CAPACITY_RESERVATIONS, {}, {"project_id": project_id, "include_ended": include_ended, "page_size": page_size}, "reservations", timeout)
+        return self._pages(t.LIST_CAPACITY_RESERVATIONS, {}, {"project_id": project_id, "include_ended": include_ended, "page_size": page_size, "read_mask": read_mask}, "reservations", timeout)
 
     def list_fleet_nodes(
         self,
@@ -1837,6 +2091,7 @@ class Operations(Caller):
         project_id: str | None = None,
         reservation_id: str | None = None,
         in_use: bool | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListFleetNodesResponse:
         """ListFleetNodes lists the nodes that hosts have enrolled for, by host name.
@@ -1850,8 +2105,10 @@ class Operations(Caller):
         project_id: Nodes on which this project has an allocation.
         reservation_id: Nodes on which this capacity reservation holds a GPU.
         in_use: Only nodes with allocations, or only nodes without; absent: both.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_FLEET_NODES, {}, {"page_size": page_size, "page_token": page_token, "region_code": region_code, "rack": rack, "hardware_type": hardware_type, "health": health, "project_id": project_id, "reservation_id": reservation_id, "in_use": in_use}, None, None, timeout)
+        return self._call(t.LIST_FLEET_NODES, {}, {"page_size": page_size, "page_token": page_token, "region_code": region_code, "rack": rack, "hardware_type": hardware_type, "health": health, "project_id": project_id, "reservation_id": reservation_id, "in_use": in_use, "read_mask": read_mask}, None, None, timeout)
 
     def iter_fleet_nodes(
         self,
@@ -1864,6 +2121,7 @@ class Operations(Caller):
         project_id: str | None = None,
         reservation_id: str | None = None,
         in_use: bool | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.FleetNode]:
         """The items of all pages of `list_fleet_nodes`.
@@ -1875,8 +2133,10 @@ class Operations(Caller):
         project_id: Nodes on which this project has an allocation.
         reservation_id: Nodes on which this capacity reservation holds a GPU.
         in_use: Only nodes with allocations, or only nodes without; absent: both.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_FLEET_NODES, {}, {"page_size": page_size, "region_code": region_code, "rack": rack, "hardware_type": hardware_type, "health": health, "project_id": project_id, "reservation_id": reservation_id, "in_use": in_use}, "nodes", timeout)
+        return self._pages(t.LIST_FLEET_NODES, {}, {"page_size": page_size, "region_code": region_code, "rack": rack, "hardware_type": hardware_type, "health": health, "project_id": project_id, "reservation_id": reservation_id, "in_use": in_use, "read_mask": read_mask}, "nodes", timeout)
 
     def list_health_events(
         self,
@@ -1885,6 +2145,7 @@ class Operations(Caller):
         allocation_id: str | None = None,
         page_size: int | None = None,
         page_token: str | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListHealthEventsResponse:
         """ListHealthEvents lists the times in which GPUs of a project's allocations were not healthy, newest first. An
@@ -1894,8 +2155,10 @@ class Operations(Caller):
 
         project_id: Empty: the caller's only project.
         allocation_id: One allocation of it; empty: all.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_HEALTH_EVENTS, {}, {"project_id": project_id, "allocation_id": allocation_id, "page_size": page_size, "page_token": page_token}, None, None, timeout)
+        return self._call(t.LIST_HEALTH_EVENTS, {}, {"project_id": project_id, "allocation_id": allocation_id, "page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
 
     def iter_health_events(
         self,
@@ -1903,14 +2166,17 @@ class Operations(Caller):
         project_id: str | None = None,
         allocation_id: str | None = None,
         page_size: int | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.HealthEvent]:
         """The items of all pages of `list_health_events`.
 
         project_id: Empty: the caller's only project.
         allocation_id: One allocation of it; empty: all.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_HEALTH_EVENTS, {}, {"project_id": project_id, "allocation_id": allocation_id, "page_size": page_size}, "events", timeout)
+        return self._pages(t.LIST_HEALTH_EVENTS, {}, {"project_id": project_id, "allocation_id": allocation_id, "page_size": page_size, "read_mask": read_mask}, "events", timeout)
 
     def list_images(
         self,
@@ -1918,6 +2184,9 @@ class Operations(Caller):
         page_size: int | None = None,
         page_token: str | None = None,
         sku: str | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListImagesResponse:
         """ListImages lists active images by slug.
@@ -1925,21 +2194,38 @@ class Operations(Caller):
         Every registered principal; action `image.list` on `catalog`.
 
         sku: Only images that this SKU can run.
+        filter: Only those that it is true of, for example `display_name:ubuntu`. See "Filters and orders" of the
+        guide for integrators. Fields: slug, display_name, status, driver_strategy, size_bytes, create_time,
+        update_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `create_time
+        desc`; default `slug`. Fields: slug, display_name, status, create_time, update_time.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_IMAGES, {}, {"page_size": page_size, "page_token": page_token, "sku": sku}, None, None, timeout)
+        return self._call(t.LIST_IMAGES, {}, {"page_size": page_size, "page_token": page_token, "sku": sku, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     def iter_images(
         self,
         *,
         page_size: int | None = None,
         sku: str | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.Image]:
         """The items of all pages of `list_images`.
 
         sku: Only images that this SKU can run.
+        filter: Only those that it is true of, for example `display_name:ubuntu`. See "Filters and orders" of the
+        guide for integrators. Fields: slug, display_name, status, driver_strategy, size_bytes, create_time,
+        update_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `create_time
+        desc`; default `slug`. Fields: slug, display_name, status, create_time, update_time.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_IMAGES, {}, {"page_size": page_size, "sku": sku}, "images", timeout)
+        return self._pages(t.LIST_IMAGES, {}, {"page_size": page_size, "sku": sku, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "images", timeout)
 
     def list_node_findings(
         self,
@@ -1948,6 +2234,7 @@ class Operations(Caller):
         include_resolved: bool | None = None,
         page_size: int | None = None,
         page_token: str | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListNodeFindingsResponse:
         """ListNodeFindings lists the findings of a node, the latest first.
@@ -1957,8 +2244,10 @@ class Operations(Caller):
         include_resolved: Resolved ones too.
         page_size: Default 50, at most 500.
         page_token: Of the page before.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_NODE_FINDINGS, {"node_id": node_id}, {"include_resolved": include_resolved, "page_size": page_size, "page_token": page_token}, None, None, timeout)
+        return self._call(t.LIST_NODE_FINDINGS, {"node_id": node_id}, {"include_resolved": include_resolved, "page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
 
     def iter_node_findings(
         self,
@@ -1966,20 +2255,24 @@ class Operations(Caller):
         *,
         include_resolved: bool | None = None,
         page_size: int | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.NodeFinding]:
         """The items of all pages of `list_node_findings`.
 
         include_resolved: Resolved ones too.
         page_size: Default 50, at most 500.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_NODE_FINDINGS, {"node_id": node_id}, {"include_resolved": include_resolved, "page_size": page_size}, "findings", timeout)
+        return self._pages(t.LIST_NODE_FINDINGS, {"node_id": node_id}, {"include_resolved": include_resolved, "page_size": page_size, "read_mask": read_mask}, "findings", timeout)
 
     def list_node_history(
         self,
         node_id: str,
         *,
         page_size: int | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListNodeHistoryResponse:
         """ListNodeHistory lists what became of a node, the newest first.
@@ -1987,20 +2280,26 @@ class Operations(Caller):
         All platform roles; action `node.get` on `node`.
 
         page_size: Default 50, at most 500.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_NODE_HISTORY, {"node_id": node_id}, {"page_size": page_size}, None, None, timeout)
+        return self._call(t.LIST_NODE_HISTORY, {"node_id": node_id}, {"page_size": page_size, "read_mask": read_mask}, None, None, timeout)
 
     def list_node_image_cache(
         self,
         node_id: str,
         *,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListNodeImageCacheResponse:
         """ListNodeImageCache lists the cached images of nodes (E-03, E-04).
 
         All platform roles; action `image.cache_list` on `node`.
+
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_NODE_IMAGE_CACHE, {"node_id": node_id}, {}, None, None, timeout)
+        return self._call(t.LIST_NODE_IMAGE_CACHE, {"node_id": node_id}, {"read_mask": read_mask}, None, None, timeout)
 
     def list_node_placements(
         self,
@@ -2008,6 +2307,7 @@ class Operations(Caller):
         region_code: str | None = None,
         page_size: int | None = None,
         page_token: str | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListNodePlacementsResponse:
         """ListNodePlacements lists the ledger's nodes by id.
@@ -2016,22 +2316,27 @@ class Operations(Caller):
 
         region_code: Only this region.
         page_size: Default 50, at most 500.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_NODE_PLACEMENTS, {}, {"region_code": region_code, "page_size": page_size, "page_token": page_token}, None, None, timeout)
+        return self._call(t.LIST_NODE_PLACEMENTS, {}, {"region_code": region_code, "page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
 
     def iter_node_placements(
         self,
         *,
         region_code: str | None = None,
         page_size: int | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.NodePlacement]:
         """The items of all pages of `list_node_placements`.
 
         region_code: Only this region.
         page_size: Default 50, at most 500.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_NODE_PLACEMENTS, {}, {"region_code": region_code, "page_size": page_size}, "nodes", timeout)
+        return self._pages(t.LIST_NODE_PLACEMENTS, {}, {"region_code": region_code, "page_size": page_size, "read_mask": read_mask}, "nodes", timeout)
 
     def list_nodes(
         self,
@@ -2039,6 +2344,9 @@ class Operations(Caller):
         page_size: int | None = None,
         page_token: str | None = None,
         include_retired: bool | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListNodesResponse:
         """ListNodes lists nodes by hostname.
@@ -2046,21 +2354,40 @@ class Operations(Caller):
         All platform roles; action `node.list` on `region`.
 
         include_retired: Retired ones too.
+        filter: Only those that it is true of, for example `state = lost AND labels.row = "7"`. See "Filters and
+        orders" of the guide for integrators. Fields: id, hostname, region_code, mode, rack, state,
+        max_vms_per_node, hypervisor, lab, host_profile, agent_version, last_heartbeat_time, create_time,
+        update_time, labels.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `rack, hostname`;
+        default `hostname`. Fields: hostname, region_code, mode, rack, state, create_time, update_time.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_NODES, {}, {"page_size": page_size, "page_token": page_token, "include_retired": include_retired}, None, None, timeout)
+        return self._call(t.LIST_NODES, {}, {"page_size": page_size, "page_token": page_token, "include_retired": include_retired, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     def iter_nodes(
         self,
         *,
         page_size: int | None = None,
         include_retired: bool | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.Node]:
         """The items of all pages of `list_nodes`.
 
         include_retired: Retired ones too.
+        filter: Only those that it is true of, for example `state = lost AND labels.row = "7"`. See "Filters and
+        orders" of the guide for integrators. Fields: id, hostname, region_code, mode, rack, state,
+        max_vms_per_node, hypervisor, lab, host_profile, agent_version, last_heartbeat_time, create_time,
+        update_time, labels.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `rack, hostname`;
+        default `hostname`. Fields: hostname, region_code, mode, rack, state, create_time, update_time.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_NODES, {}, {"page_size": page_size, "include_retired": include_retired}, "nodes", timeout)
+        return self._pages(t.LIST_NODES, {}, {"page_size": page_size, "include_retired": include_retired, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "nodes", timeout)
 
     def list_organisation_invitations(
         self,
@@ -2069,6 +2396,7 @@ class Operations(Caller):
         page_size: int | None = None,
         page_token: str | None = None,
         state: m.InvitationState | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListOrganisationInvitationsResponse:
         """ListOrganisationInvitations lists the invitations into an organisation, newest first.
@@ -2077,8 +2405,10 @@ class Operations(Caller):
 
         page_size: Default 50, at most 500.
         state: Only those in this state; unspecified: all.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_ORGANISATION_INVITATIONS, {"organisation_id": organisation_id}, {"page_size": page_size, "page_token": page_token, "state": state}, None, None, timeout)
+        return self._call(t.LIST_ORGANISATION_INVITATIONS, {"organisation_id": organisation_id}, {"page_size": page_size, "page_token": page_token, "state": state, "read_mask": read_mask}, None, None, timeout)
 
     def iter_organisation_invitations(
         self,
@@ -2086,14 +2416,17 @@ class Operations(Caller):
         *,
         page_size: int | None = None,
         state: m.InvitationState | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.Invitation]:
         """The items of all pages of `list_organisation_invitations`.
 
         page_size: Default 50, at most 500.
         state: Only those in this state; unspecified: all.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_ORGANISATION_INVITATIONS, {"organisation_id": organisation_id}, {"page_size": page_size, "state": state}, "invitations", timeout)
+        return self._pages(t.LIST_ORGANISATION_INVITATIONS, {"organisation_id": organisation_id}, {"page_size": page_size, "state": state, "read_mask": read_mask}, "invitations", timeout)
 
     def list_organisation_members(
         self,
@@ -2103,6 +2436,7 @@ class Operations(Caller):
         page_token: str | None = None,
         principal: str | None = None,
         role: m.MemberRole | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListOrganisationMembersResponse:
         """ListOrganisationMembers lists the members of an organisation, in the order of their registration.
@@ -2112,8 +2446,10 @@ class Operations(Caller):
         page_size: Default 50, at most 500.
         principal: Only this one, for example "user:alice".
         role: Only those with this role; unspecified: all.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_ORGANISATION_MEMBERS, {"organisation_id": organisation_id}, {"page_size": page_size, "page_token": page_token, "principal": principal, "role": role}, None, None, timeout)
+        return self._call(t.LIST_ORGANISATION_MEMBERS, {"organisation_id": organisation_id}, {"page_size": page_size, "page_token": page_token, "principal": principal, "role": role, "read_mask": read_mask}, None, None, timeout)
 
     def iter_organisation_members(
         self,
@@ -2122,6 +2458,7 @@ class Operations(Caller):
         page_size: int | None = None,
         principal: str | None = None,
         role: m.MemberRole | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.Member]:
         """The items of all pages of `list_organisation_members`.
@@ -2129,8 +2466,10 @@ class Operations(Caller):
         page_size: Default 50, at most 500.
         principal: Only this one, for example "user:alice".
         role: Only those with this role; unspecified: all.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_ORGANISATION_MEMBERS, {"organisation_id": organisation_id}, {"page_size": page_size, "principal": principal, "role": role}, "members", timeout)
+        return self._pages(t.LIST_ORGANISATION_MEMBERS, {"organisation_id": organisation_id}, {"page_size": page_size, "principal": principal, "role": role, "read_mask": read_mask}, "members", timeout)
 
     def list_organisation_webhooks(
         self,
@@ -2138,6 +2477,7 @@ class Operations(Caller):
         *,
         page_size: int | None = None,
         page_token: str | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListOrganisationWebhooksResponse:
         """ListOrganisationWebhooks lists the webhooks of an organisation, oldest first, those of its projects not.
@@ -2145,21 +2485,26 @@ class Operations(Caller):
         Members of the organisation; action `organisation_webhook.list` on `organisation`.
 
         page_size: Default 50, at most 500.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_ORGANISATION_WEBHOOKS, {"organisation_id": organisation_id}, {"page_size": page_size, "page_token": page_token}, None, None, timeout)
+        return self._call(t.LIST_ORGANISATION_WEBHOOKS, {"organisation_id": organisation_id}, {"page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
 
     def iter_organisation_webhooks(
         self,
         organisation_id: str,
         *,
         page_size: int | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.Webhook]:
         """The items of all pages of `list_organisation_webhooks`.
 
         page_size: Default 50, at most 500.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_ORGANISATION_WEBHOOKS, {"organisation_id": organisation_id}, {"page_size": page_size}, "webhooks", timeout)
+        return self._pages(t.LIST_ORGANISATION_WEBHOOKS, {"organisation_id": organisation_id}, {"page_size": page_size, "read_mask": read_mask}, "webhooks", timeout)
 
     def list_organisations(
         self,
@@ -2167,6 +2512,7 @@ class Operations(Caller):
         page_size: int | None = None,
         page_token: str | None = None,
         state: m.TenantState | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListOrganisationsResponse:
         """ListOrganisations lists the organisations that the caller is a member of, or has a project in, by slug.
@@ -2175,22 +2521,27 @@ class Operations(Caller):
 
         page_size: Default 50, at most 500.
         state: Only those in this state; unspecified: all.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_ORGANISATIONS, {}, {"page_size": page_size, "page_token": page_token, "state": state}, None, None, timeout)
+        return self._call(t.LIST_ORGANISATIONS, {}, {"page_size": page_size, "page_token": page_token, "state": state, "read_mask": read_mask}, None, None, timeout)
 
     def iter_organisations(
         self,
         *,
         page_size: int | None = None,
         state: m.TenantState | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.Organisation]:
         """The items of all pages of `list_organisations`.
 
         page_size: Default 50, at most 500.
         state: Only those in this state; unspecified: all.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_ORGANISATIONS, {}, {"page_size": page_size, "state": state}, "organisations", timeout)
+        return self._pages(t.LIST_ORGANISATIONS, {}, {"page_size": page_size, "state": state, "read_mask": read_mask}, "organisations", timeout)
 
     def list_price_versions(
         self,
@@ -2198,23 +2549,32 @@ class Operations(Caller):
         sku: str | None = None,
         page_size: int | None = None,
         page_token: str | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListPriceVersionsResponse:
         """ListPriceVersions lists all prices ever published, newest first.
 
         All platform roles; action `price.list` on `catalog`.
+
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_PRICE_VERSIONS, {}, {"sku": sku, "page_size": page_size, "page_token": page_token}, None, None, timeout)
+        return self._call(t.LIST_PRICE_VERSIONS, {}, {"sku": sku, "page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
 
     def iter_price_versions(
         self,
         *,
         sku: str | None = None,
         page_size: int | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.PriceVersion]:
-        """The items of all pages of `list_price_versions`."""
-        return self._pages(t.LIST_PRICE_VERSIONS, {}, {"sku": sku, "page_size": page_size}, "price_versions", timeout)
+        """The items of all pages of `list_price_versions`.
+
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
+        """
+        return self._pages(t.LIST_PRICE_VERSIONS, {}, {"sku": sku, "page_size": page_size, "read_mask": read_mask}, "price_versions", timeout)
 
     def list_principals(
         self,
@@ -2225,6 +2585,7 @@ class Operations(Caller):
         kind: m.PrincipalKind | None = None,
         platform_role: m.PlatformRole | None = None,
         disabled: bool | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListPrincipalsResponse:
         """ListPrincipals lists all principals, in the order of their registration.
@@ -2236,8 +2597,10 @@ class Operations(Caller):
         kind: Only these; unspecified: all.
         platform_role: Only those with this role; unspecified: all.
         disabled: Only those that are disabled, or only those that are not; absent: all.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_PRINCIPALS, {}, {"page_size": page_size, "page_token": page_token, "name": name, "kind": kind, "platform_role": platform_role, "disabled": disabled}, None, None, timeout)
+        return self._call(t.LIST_PRINCIPALS, {}, {"page_size": page_size, "page_token": page_token, "name": name, "kind": kind, "platform_role": platform_role, "disabled": disabled, "read_mask": read_mask}, None, None, timeout)
 
     def iter_principals(
         self,
@@ -2247,6 +2610,7 @@ class Operations(Caller):
         kind: m.PrincipalKind | None = None,
         platform_role: m.PlatformRole | None = None,
         disabled: bool | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.Principal]:
         """The items of all pages of `list_principals`.
@@ -2256,8 +2620,10 @@ class Operations(Caller):
         kind: Only these; unspecified: all.
         platform_role: Only those with this role; unspecified: all.
         disabled: Only those that are disabled, or only those that are not; absent: all.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_PRINCIPALS, {}, {"page_size": page_size, "name": name, "kind": kind, "platform_role": platform_role, "disabled": disabled}, "principals", timeout)
+        return self._pages(t.LIST_PRINCIPALS, {}, {"page_size": page_size, "name": name, "kind": kind, "platform_role": platform_role, "disabled": disabled, "read_mask": read_mask}, "principals", timeout)
 
     def list_project_invitations(
         self,
@@ -2266,6 +2632,7 @@ class Operations(Caller):
         page_size: int | None = None,
         page_token: str | None = None,
         state: m.InvitationState | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListProjectInvitationsResponse:
         """ListProjectInvitations lists the invitations into a project, newest first.
@@ -2274,8 +2641,10 @@ class Operations(Caller):
 
         page_size: Default 50, at most 500.
         state: Only those in this state; unspecified: all.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_PROJECT_INVITATIONS, {"project_id": project_id}, {"page_size": page_size, "page_token": page_token, "state": state}, None, None, timeout)
+        return self._call(t.LIST_PROJECT_INVITATIONS, {"project_id": project_id}, {"page_size": page_size, "page_token": page_token, "state": state, "read_mask": read_mask}, None, None, timeout)
 
     def iter_project_invitations(
         self,
@@ -2283,14 +2652,17 @@ class Operations(Caller):
         *,
         page_size: int | None = None,
         state: m.InvitationState | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.Invitation]:
         """The items of all pages of `list_project_invitations`.
 
         page_size: Default 50, at most 500.
         state: Only those in this state; unspecified: all.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_PROJECT_INVITATIONS, {"project_id": project_id}, {"page_size": page_size, "state": state}, "invitations", timeout)
+        return self._pages(t.LIST_PROJECT_INVITATIONS, {"project_id": project_id}, {"page_size": page_size, "state": state, "read_mask": read_mask}, "invitations", timeout)
 
     def list_project_members(
         self,
@@ -2300,6 +2672,7 @@ class Operations(Caller):
         page_token: str | None = None,
         principal: str | None = None,
         role: m.MemberRole | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListProjectMembersResponse:
         """ListProjectMembers lists the members of a project, in the order of their registration.
@@ -2309,8 +2682,10 @@ class Operations(Caller):
         page_size: Default 50, at most 500.
         principal: Only this one, for example "user:alice".
         role: Only those with this role; unspecified: all.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_PROJECT_MEMBERS, {"project_id": project_id}, {"page_size": page_size, "page_token": page_token, "principal": principal, "role": role}, None, None, timeout)
+        return self._call(t.LIST_PROJECT_MEMBERS, {"project_id": project_id}, {"page_size": page_size, "page_token": page_token, "principal": principal, "role": role, "read_mask": read_mask}, None, None, timeout)
 
     def iter_project_members(
         self,
@@ -2319,6 +2694,7 @@ class Operations(Caller):
         page_size: int | None = None,
         principal: str | None = None,
         role: m.MemberRole | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.Member]:
         """The items of all pages of `list_project_members`.
@@ -2326,8 +2702,10 @@ class Operations(Caller):
         page_size: Default 50, at most 500.
         principal: Only this one, for example "user:alice".
         role: Only those with this role; unspecified: all.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_PROJECT_MEMBERS, {"project_id": project_id}, {"page_size": page_size, "principal": principal, "role": role}, "members", timeout)
+        return self._pages(t.LIST_PROJECT_MEMBERS, {"project_id": project_id}, {"page_size": page_size, "principal": principal, "role": role, "read_mask": read_mask}, "members", timeout)
 
     def list_project_ssh_keys(
         self,
@@ -2335,6 +2713,7 @@ class Operations(Caller):
         *,
         page_size: int | None = None,
         page_token: str | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListProjectSshKeysResponse:
         """ListProjectSshKeys lists the keys of a project, by name.
@@ -2342,21 +2721,26 @@ class Operations(Caller):
         Owners, members and viewers of the project; action `project_ssh_key.list` on `project`.
 
         page_size: Default 50, at most 500.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_PROJECT_SSH_KEYS, {"project_id": project_id}, {"page_size": page_size, "page_token": page_token}, None, None, timeout)
+        return self._call(t.LIST_PROJECT_SSH_KEYS, {"project_id": project_id}, {"page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
 
     def iter_project_ssh_keys(
         self,
         project_id: str,
         *,
         page_size: int | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.SshKey]:
         """The items of all pages of `list_project_ssh_keys`.
 
         page_size: Default 50, at most 500.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_PROJECT_SSH_KEYS, {"project_id": project_id}, {"page_size": page_size}, "ssh_keys", timeout)
+        return self._pages(t.LIST_PROJECT_SSH_KEYS, {"project_id": project_id}, {"page_size": page_size, "read_mask": read_mask}, "ssh_keys", timeout)
 
     def list_project_webhooks(
         self,
@@ -2364,6 +2748,7 @@ class Operations(Caller):
         *,
         page_size: int | None = None,
         page_token: str | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListProjectWebhooksResponse:
         """ListProjectWebhooks lists the webhooks of a project, oldest first.
@@ -2371,21 +2756,26 @@ class Operations(Caller):
         Owners, members and viewers of the project; action `webhook.list` on `project`.
 
         page_size: Default 50, at most 500.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_PROJECT_WEBHOOKS, {"project_id": project_id}, {"page_size": page_size, "page_token": page_token}, None, None, timeout)
+        return self._call(t.LIST_PROJECT_WEBHOOKS, {"project_id": project_id}, {"page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
 
     def iter_project_webhooks(
         self,
         project_id: str,
         *,
         page_size: int | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.Webhook]:
         """The items of all pages of `list_project_webhooks`.
 
         page_size: Default 50, at most 500.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_PROJECT_WEBHOOKS, {"project_id": project_id}, {"page_size": page_size}, "webhooks", timeout)
+        return self._pages(t.LIST_PROJECT_WEBHOOKS, {"project_id": project_id}, {"page_size": page_size, "read_mask": read_mask}, "webhooks", timeout)
 
     def list_projects(
         self,
@@ -2394,6 +2784,7 @@ class Operations(Caller):
         page_token: str | None = None,
         organisation_id: str | None = None,
         state: m.TenantState | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListProjectsResponse:
         """ListProjects lists the projects that the caller is a member of, by organisation and slug.
@@ -2403,8 +2794,10 @@ class Operations(Caller):
         page_size: Default 50, at most 500.
         organisation_id: Only those of this organisation.
         state: Only those in this state; unspecified: all.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_PROJECTS, {}, {"page_size": page_size, "page_token": page_token, "organisation_id": organisation_id, "state": state}, None, None, timeout)
+        return self._call(t.LIST_PROJECTS, {}, {"page_size": page_size, "page_token": page_token, "organisation_id": organisation_id, "state": state, "read_mask": read_mask}, None, None, timeout)
 
     def iter_projects(
         self,
@@ -2412,6 +2805,7 @@ class Operations(Caller):
         page_size: int | None = None,
         organisation_id: str | None = None,
         state: m.TenantState | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.Project]:
         """The items of all pages of `list_projects`.
@@ -2419,8 +2813,10 @@ class Operations(Caller):
         page_size: Default 50, at most 500.
         organisation_id: Only those of this organisation.
         state: Only those in this state; unspecified: all.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_PROJECTS, {}, {"page_size": page_size, "organisation_id": organisation_id, "state": state}, "projects", timeout)
+        return self._pages(t.LIST_PROJECTS, {}, {"page_size": page_size, "organisation_id": organisation_id, "state": state, "read_mask": read_mask}, "projects", timeout)
 
     def list_queue(
         self,
@@ -2428,6 +2824,7 @@ class Operations(Caller):
         region_code: str,
         page_size: int | None = None,
         page_token: str | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListQueueResponse:
         """ListQueue lists the queued requests of a region, by slot class in queue order.
@@ -2435,43 +2832,57 @@ class Operations(Caller):
         All platform roles; action `queue.list` on `region`.
 
         page_size: Default 50, at most 500.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_QUEUE, {}, {"region_code": region_code, "page_size": page_size, "page_token": page_token}, None, None, timeout)
+        return self._call(t.LIST_QUEUE, {}, {"region_code": region_code, "page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
 
     def iter_queue(
         self,
         *,
         region_code: str,
         page_size: int | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.QueuedRequest]:
         """The items of all pages of `list_queue`.
 
         page_size: Default 50, at most 500.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_QUEUE, {}, {"region_code": region_code, "page_size": page_size}, "requests", timeout)
+        return self._pages(t.LIST_QUEUE, {}, {"region_code": region_code, "page_size": page_size, "read_mask": read_mask}, "requests", timeout)
 
     def list_regions(
         self,
         *,
         page_size: int | None = None,
         page_token: str | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListRegionsResponse:
         """ListRegions lists all regions by code.
 
         Every registered principal; action `region.list` on `catalog`.
+
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_REGIONS, {}, {"page_size": page_size, "page_token": page_token}, None, None, timeout)
+        return self._call(t.LIST_REGIONS, {}, {"page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
 
     def iter_regions(
         self,
         *,
         page_size: int | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.Region]:
-        """The items of all pages of `list_regions`."""
-        return self._pages(t.LIST_REGIONS, {}, {"page_size": page_size}, "regions", timeout)
+        """The items of all pages of `list_regions`.
+
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
+        """
+        return self._pages(t.LIST_REGIONS, {}, {"page_size": page_size, "read_mask": read_mask}, "regions", timeout)
 
     def list_resource_slot_history(
         self,
@@ -2479,6 +2890,7 @@ class Operations(Caller):
         slot_id: str,
         *,
         page_size: int | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListResourceSlotHistoryResponse:
         """ListResourceSlotHistory lists what became of a slot, the newest first.
@@ -2486,20 +2898,26 @@ class Operations(Caller):
         All platform roles; action `slot.list` on `node`.
 
         page_size: Default 50, at most 500.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_RESOURCE_SLOT_HISTORY, {"node_id": node_id, "slot_id": slot_id}, {"page_size": page_size}, None, None, timeout)
+        return self._call(t.LIST_RESOURCE_SLOT_HISTORY, {"node_id": node_id, "slot_id": slot_id}, {"page_size": page_size, "read_mask": read_mask}, None, None, timeout)
 
     def list_resource_slots(
         self,
         node_id: str,
         *,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListResourceSlotsResponse:
         """ListResourceSlots lists a node's approved slots by index (H-16).
 
         All platform roles; action `slot.list` on `node`.
+
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_RESOURCE_SLOTS, {"node_id": node_id}, {}, None, None, timeout)
+        return self._call(t.LIST_RESOURCE_SLOTS, {"node_id": node_id}, {"read_mask": read_mask}, None, None, timeout)
 
     def list_scim_groups(
         self,
@@ -2507,6 +2925,7 @@ class Operations(Caller):
         *,
         page_size: int | None = None,
         page_token: str | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListScimGroupsResponse:
         """ListScimGroups lists the groups that the identity provider has sent, with what each is mapped on, in the
@@ -2515,21 +2934,26 @@ class Operations(Caller):
         Members of the organisation; action `organisation_scim_group.list` on `organisation`.
 
         page_size: Default 50, at most 500.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_SCIM_GROUPS, {"organisation_id": organisation_id}, {"page_size": page_size, "page_token": page_token}, None, None, timeout)
+        return self._call(t.LIST_SCIM_GROUPS, {"organisation_id": organisation_id}, {"page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
 
     def iter_scim_groups(
         self,
         organisation_id: str,
         *,
         page_size: int | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.ScimGroup]:
         """The items of all pages of `list_scim_groups`.
 
         page_size: Default 50, at most 500.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_SCIM_GROUPS, {"organisation_id": organisation_id}, {"page_size": page_size}, "groups", timeout)
+        return self._pages(t.LIST_SCIM_GROUPS, {"organisation_id": organisation_id}, {"page_size": page_size, "read_mask": read_mask}, "groups", timeout)
 
     def list_service_accounts(
         self,
@@ -2537,6 +2961,7 @@ class Operations(Caller):
         *,
         page_size: int | None = None,
         page_token: str | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListServiceAccountsResponse:
         """ListServiceAccounts lists the service accounts of a project, oldest first.
@@ -2544,44 +2969,58 @@ class Operations(Caller):
         Owners, members and viewers of the project; action `service_account.list` on `project`.
 
         page_size: Default 50, at most 500.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_SERVICE_ACCOUNTS, {"project_id": project_id}, {"page_size": page_size, "page_token": page_token}, None, None, timeout)
+        return self._call(t.LIST_SERVICE_ACCOUNTS, {"project_id": project_id}, {"page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
 
     def iter_service_accounts(
         self,
         project_id: str,
         *,
         page_size: int | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.ServiceAccount]:
         """The items of all pages of `list_service_accounts`.
 
         page_size: Default 50, at most 500.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_SERVICE_ACCOUNTS, {"project_id": project_id}, {"page_size": page_size}, "service_accounts", timeout)
+        return self._pages(t.LIST_SERVICE_ACCOUNTS, {"project_id": project_id}, {"page_size": page_size, "read_mask": read_mask}, "service_accounts", timeout)
 
     def list_skus(
         self,
         *,
         page_size: int | None = None,
         page_token: str | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListSkusResponse:
         """ListSkus lists the SKUs with their allowed GPU counts, shapes and prices. Members see those that have a
         price, administrators all.
 
         Every registered principal; action `sku.list` on `catalog`.
+
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_SKUS, {}, {"page_size": page_size, "page_token": page_token}, None, None, timeout)
+        return self._call(t.LIST_SKUS, {}, {"page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
 
     def iter_skus(
         self,
         *,
         page_size: int | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.Sku]:
-        """The items of all pages of `list_skus`."""
-        return self._pages(t.LIST_SKUS, {}, {"page_size": page_size}, "skus", timeout)
+        """The items of all pages of `list_skus`.
+
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
+        """
+        return self._pages(t.LIST_SKUS, {}, {"page_size": page_size, "read_mask": read_mask}, "skus", timeout)
 
     def list_slot_wipe_certificates(
         self,
@@ -2590,6 +3029,7 @@ class Operations(Caller):
         *,
         page_size: int | None = None,
         page_token: str | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListSlotWipeCertificatesResponse:
         """ListSlotWipeCertificates lists the certificates of the wipes of a slot's disk, newest first.
@@ -2597,8 +3037,10 @@ class Operations(Caller):
         All platform roles; action `slot.get` on `slot`.
 
         page_size: Default 50, at most 500.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_SLOT_WIPE_CERTIFICATES, {"node_id": node_id, "slot_id": slot_id}, {"page_size": page_size, "page_token": page_token}, None, None, timeout)
+        return self._call(t.LIST_SLOT_WIPE_CERTIFICATES, {"node_id": node_id, "slot_id": slot_id}, {"page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
 
     def iter_slot_wipe_certificates(
         self,
@@ -2606,19 +3048,23 @@ class Operations(Caller):
         slot_id: str,
         *,
         page_size: int | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.WipeCertificate]:
         """The items of all pages of `list_slot_wipe_certificates`.
 
         page_size: Default 50, at most 500.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_SLOT_WIPE_CERTIFICATES, {"node_id": node_id, "slot_id": slot_id}, {"page_size": page_size}, "certificates", timeout)
+        return self._pages(t.LIST_SLOT_WIPE_CERTIFICATES, {"node_id": node_id, "slot_id": slot_id}, {"page_size": page_size, "read_mask": read_mask}, "certificates", timeout)
 
     def list_ssh_keys(
         self,
         *,
         page_size: int | None = None,
         page_token: str | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListSshKeysResponse:
         """ListSshKeys lists the caller's keys, by name.
@@ -2626,20 +3072,25 @@ class Operations(Caller):
         Every registered principal; action `ssh_key.list` on `principal`.
 
         page_size: Default 50, at most 500.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_SSH_KEYS, {}, {"page_size": page_size, "page_token": page_token}, None, None, timeout)
+        return self._call(t.LIST_SSH_KEYS, {}, {"page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
 
     def iter_ssh_keys(
         self,
         *,
         page_size: int | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.SshKey]:
         """The items of all pages of `list_ssh_keys`.
 
         page_size: Default 50, at most 500.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_SSH_KEYS, {}, {"page_size": page_size}, "ssh_keys", timeout)
+        return self._pages(t.LIST_SSH_KEYS, {}, {"page_size": page_size, "read_mask": read_mask}, "ssh_keys", timeout)
 
     def list_terminal_sessions(
         self,
@@ -2647,6 +3098,7 @@ class Operations(Caller):
         page_size: int | None = None,
         page_token: str | None = None,
         allocation_id: str | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListTerminalSessionsResponse:
         """ListTerminalSessions lists sessions, newest first.
@@ -2654,21 +3106,26 @@ class Operations(Caller):
         All platform roles; action `terminal.list` on `session`.
 
         allocation_id: Only sessions into this allocation.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_TERMINAL_SESSIONS, {}, {"page_size": page_size, "page_token": page_token, "allocation_id": allocation_id}, None, None, timeout)
+        return self._call(t.LIST_TERMINAL_SESSIONS, {}, {"page_size": page_size, "page_token": page_token, "allocation_id": allocation_id, "read_mask": read_mask}, None, None, timeout)
 
     def iter_terminal_sessions(
         self,
         *,
         page_size: int | None = None,
         allocation_id: str | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.TerminalSession]:
         """The items of all pages of `list_terminal_sessions`.
 
         allocation_id: Only sessions into this allocation.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_TERMINAL_SESSIONS, {}, {"page_size": page_size, "allocation_id": allocation_id}, "sessions", timeout)
+        return self._pages(t.LIST_TERMINAL_SESSIONS, {}, {"page_size": page_size, "allocation_id": allocation_id, "read_mask": read_mask}, "sessions", timeout)
 
     def list_timeline(
         self,
@@ -2676,23 +3133,32 @@ class Operations(Caller):
         *,
         page_size: int | None = None,
         page_token: str | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListTimelineResponse:
         """ListTimeline lists the timeline of an allocation, oldest first.
 
         Owners, members and viewers of the project; action `allocation.get` on `allocation`.
+
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_TIMELINE, {"allocation_id": allocation_id}, {"page_size": page_size, "page_token": page_token}, None, None, timeout)
+        return self._call(t.LIST_TIMELINE, {"allocation_id": allocation_id}, {"page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
 
     def iter_timeline(
         self,
         allocation_id: str,
         *,
         page_size: int | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.TimelineEntry]:
-        """The items of all pages of `list_timeline`."""
-        return self._pages(t.LIST_TIMELINE, {"allocation_id": allocation_id}, {"page_size": page_size}, "entries", timeout)
+        """The items of all pages of `list_timeline`.
+
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
+        """
+        return self._pages(t.LIST_TIMELINE, {"allocation_id": allocation_id}, {"page_size": page_size, "read_mask": read_mask}, "entries", timeout)
 
     def list_usage(
         self,
@@ -2701,6 +3167,7 @@ class Operations(Caller):
         allocation_id: str | None = None,
         page_size: int | None = None,
         page_token: str | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListUsageResponse:
         """ListUsage lists usage intervals with exact money, newest first; open intervals count up to now.
@@ -2708,8 +3175,10 @@ class Operations(Caller):
         All roles in the project; action `usage.list` on `project`.
 
         allocation_id: Only this allocation.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_USAGE, {}, {"project_id": project_id, "allocation_id": allocation_id, "page_size": page_size, "page_token": page_token}, None, None, timeout)
+        return self._call(t.LIST_USAGE, {}, {"project_id": project_id, "allocation_id": allocation_id, "page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
 
     def iter_usage(
         self,
@@ -2717,13 +3186,16 @@ class Operations(Caller):
         project_id: str | None = None,
         allocation_id: str | None = None,
         page_size: int | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.UsageInterval]:
         """The items of all pages of `list_usage`.
 
         allocation_id: Only this allocation.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_USAGE, {}, {"project_id": project_id, "allocation_id": allocation_id, "page_size": page_size}, "intervals", timeout)
+        return self._pages(t.LIST_USAGE, {}, {"project_id": project_id, "allocation_id": allocation_id, "page_size": page_size, "read_mask": read_mask}, "intervals", timeout)
 
     def list_webhook_deliveries(
         self,
@@ -2732,6 +3204,7 @@ class Operations(Caller):
         state: m.WebhookDeliveryState | None = None,
         page_size: int | None = None,
         page_token: str | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListWebhookDeliveriesResponse:
         """ListWebhookDeliveries lists the deliveries of a webhook of the last 30 days, newest first.
@@ -2740,8 +3213,10 @@ class Operations(Caller):
 
         state: Left out: all.
         page_size: Default 50, at most 500.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_WEBHOOK_DELIVERIES, {"webhook_id": webhook_id}, {"state": state, "page_size": page_size, "page_token": page_token}, None, None, timeout)
+        return self._call(t.LIST_WEBHOOK_DELIVERIES, {"webhook_id": webhook_id}, {"state": state, "page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
 
     def iter_webhook_deliveries(
         self,
@@ -2749,27 +3224,34 @@ class Operations(Caller):
         *,
         state: m.WebhookDeliveryState | None = None,
         page_size: int | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.WebhookDelivery]:
         """The items of all pages of `list_webhook_deliveries`.
 
         state: Left out: all.
         page_size: Default 50, at most 500.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_WEBHOOK_DELIVERIES, {"webhook_id": webhook_id}, {"state": state, "page_size": page_size}, "deliveries", timeout)
+        return self._pages(t.LIST_WEBHOOK_DELIVERIES, {"webhook_id": webhook_id}, {"state": state, "page_size": page_size, "read_mask": read_mask}, "deliveries", timeout)
 
     def list_wipe_certificates(
         self,
         allocation_id: str,
         *,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListWipeCertificatesResponse:
         """ListWipeCertificates lists the certificates of the wipes that ended an allocation, one per slot in order of
         the slots' index; none while its disks are not wiped yet, and none of bare metal.
 
         Owners, members and viewers of the project; action `allocation.get` on `allocation`.
+
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_WIPE_CERTIFICATES, {"allocation_id": allocation_id}, {}, None, None, timeout)
+        return self._call(t.LIST_WIPE_CERTIFICATES, {"allocation_id": allocation_id}, {"read_mask": read_mask}, None, None, timeout)
 
     def open_break_fix(
         self,
@@ -2825,6 +3307,7 @@ class Operations(Caller):
         self,
         *,
         node_ids: list[str],
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.EvacuationPlan:
         """PlanEvacuation simulates the evacuation of nodes: where each of their allocations would fit, after those
@@ -2833,8 +3316,10 @@ class Operations(Caller):
         All platform roles; action `capacity.plan` on `node`.
 
         node_ids: The nodes to evacuate together: 1 to 32 of one region.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.PLAN_EVACUATION, {}, {"node_ids": node_ids}, None, None, timeout)
+        return self._call(t.PLAN_EVACUATION, {}, {"node_ids": node_ids, "read_mask": read_mask}, None, None, timeout)
 
     def put_project_allocation_limit(
         self,
@@ -2971,10 +3456,35 @@ class Operations(Caller):
         """
         return self._call(t.PUT_SKU, {"sku_code": sku_code}, {}, sku, idempotency_key, timeout)
 
+    def read_serial_log(
+        self,
+        allocation_id: str,
+        *,
+        resume_token: str | None = None,
+        follow: bool | None = None,
+        since_time: datetime | None = None,
+        tail_lines: int | None = None,
+        timeout: float | None = None,
+    ) -> Iterator[m.ReadSerialLogResponse]:
+        """ReadSerialLog streams what the VM printed on its serial console: what is retained, and with follow what it
+        prints, until it is gone. It can be read after the allocation has failed or ended for as long as its host
+        retains it (30 days unless the operator sets another time). The stream ends with an end message. Refused
+        with SERIAL_LOG_UNAVAILABLE when there is none.
+
+        Owners and members of the project; action `serial_log.read` on `allocation`.
+
+        resume_token: Of the last message of an earlier stream of the same allocation: go on after it.
+        follow: Go on with what the VM prints, until it is gone.
+        since_time: Only what was printed since.
+        tail_lines: Only so many of the last lines; at most 100,000.
+        """
+        return self._watch(t.READ_SERIAL_LOG, {"allocation_id": allocation_id}, {"resume_token": resume_token, "follow": follow, "since_time": since_time, "tail_lines": tail_lines}, timeout)
+
     def reboot_allocation(
         self,
         allocation_id: str,
         *,
+        force: bool | None = None,
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> m.Allocation:
@@ -2982,8 +3492,11 @@ class Operations(Caller):
         status.power.
 
         Owners and members of the project; action `allocation.reboot` on `allocation`.
+
+        force: Reset the VM: stop it at once, without asking its guest to shut down; what the guest did not write to
+        its disk is lost.
         """
-        return self._call(t.REBOOT_ALLOCATION, {"allocation_id": allocation_id}, {}, {}, idempotency_key, timeout)
+        return self._call(t.REBOOT_ALLOCATION, {"allocation_id": allocation_id}, {}, {"force": force}, idempotency_key, timeout)
 
     def redeliver_webhook_delivery(
         self,
@@ -3137,12 +3650,13 @@ class Operations(Caller):
         timeout: float | None = None,
     ) -> m.AgentRollout:
         """ResumeAgentRollout goes on with a paused rollout. Earlier failures no longer count against its limit.
+        Skipped nodes are accepted with them.
 
         Platform administrators and operators; action `node.rollout` on `region`.
 
         etag: Of the rollout that was read; another one makes the call fail with ABORTED. Empty: not checked.
         reason: For the other operators; at most 500 characters.
-        retry_failed: Failed nodes get another turn. Without it they stay as they are.
+        retry_failed: Failed and skipped nodes get another turn. Without it they stay as they are.
         """
         return self._call(t.RESUME_AGENT_ROLLOUT, {"rollout_id": rollout_id}, {}, {"etag": etag, "reason": reason, "retry_failed": retry_failed}, idempotency_key, timeout)
 
@@ -3357,6 +3871,7 @@ class Operations(Caller):
         self,
         allocation_id: str,
         *,
+        force: bool | None = None,
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> m.Allocation:
@@ -3365,8 +3880,11 @@ class Operations(Caller):
         once; watch status.power.
 
         Owners and members of the project; action `allocation.stop` on `allocation`.
+
+        force: Stop the VM at once, without asking its guest to shut down; what the guest did not write to its disk
+        is lost.
         """
-        return self._call(t.STOP_ALLOCATION, {"allocation_id": allocation_id}, {}, {}, idempotency_key, timeout)
+        return self._call(t.STOP_ALLOCATION, {"allocation_id": allocation_id}, {}, {"force": force}, idempotency_key, timeout)
 
     def stop_tenant_allocation(
         self,
@@ -3392,6 +3910,7 @@ class Operations(Caller):
         sku: str,
         gpu_count: int,
         max_moves: int | None = None,
+        read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.DefragmentationSuggestion:
         """SuggestDefragmentation finds the fewest moves that let more launches of a size fit. Nothing is executed.
@@ -3401,8 +3920,10 @@ class Operations(Caller):
         sku: A SKU of shape gpu_slice.
         gpu_count: GPUs per launch.
         max_moves: Maximum allocations to move, at most 64; 0: 8.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.SUGGEST_DEFRAGMENTATION, {}, {"region_code": region_code, "sku": sku, "gpu_count": gpu_count, "max_moves": max_moves}, None, None, timeout)
+        return self._call(t.SUGGEST_DEFRAGMENTATION, {}, {"region_code": region_code, "sku": sku, "gpu_count": gpu_count, "max_moves": max_moves, "read_mask": read_mask}, None, None, timeout)
 
     def suspend_organisation(
         self,

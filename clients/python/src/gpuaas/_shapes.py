@@ -118,6 +118,7 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("queue", "queue", "QueueStatus"),
         ("conditions", "conditions", "[AllocationCondition]"),
         ("resources", "resources", "VmResources"),
+        ("readiness_checks", "readiness_checks", "[ReadinessResult]"),
     ),
     "ApiKey": (
         ("id", "id", "str"),
@@ -559,6 +560,7 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("compatible_skus", "compatible_skus", "[str]"),
         ("boot_timeout_seconds", "boot_timeout_seconds", "int"),
         ("metadata", "metadata", "ResourceMetadata"),
+        ("readiness_checks", "readiness_checks", "[ReadinessCheck]"),
     ),
     "Invitation": (
         ("id", "id", "str"),
@@ -1145,6 +1147,29 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("reason", "reason", "str"),
         ("backfill_node_ids", "backfill_node_ids", "[str]"),
     ),
+    "ReadSerialLogResponse": (
+        ("part", "part", "SerialLogPart"),
+        ("synced", "synced", "WatchSynced"),
+        ("heartbeat", "heartbeat", "WatchHeartbeat"),
+        ("end", "end", "WatchEnd"),
+        ("resume_token", "resume_token", "str"),
+    ),
+    "ReadinessCheck": (
+        ("name", "name", "str"),
+        ("command", "command", "str"),
+        ("expected_text", "expected_text", "str"),
+        ("min_lines", "min_lines", "int"),
+        ("line_per_gpu", "line_per_gpu", "bool"),
+        ("timeout_seconds", "timeout_seconds", "int"),
+    ),
+    "ReadinessResult": (
+        ("check", "check", "str"),
+        ("passed", "passed", "bool"),
+        ("exit_status", "exit_status", "int?"),
+        ("message", "message", "str"),
+        ("output_end", "output_end", "str"),
+        ("time", "time", "time"),
+    ),
     "RecoverableNode": (
         ("node_id", "node_id", "str"),
         ("hostname", "hostname", "str"),
@@ -1221,6 +1246,11 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "ScorePart": (
         ("name", "name", "str"),
         ("value", "value", "int64"),
+    ),
+    "SerialLogPart": (
+        ("offset", "offset", "int64"),
+        ("print_time", "print_time", "time"),
+        ("data", "data", "bytes"),
     ),
     "ServiceAccount": (
         ("id", "id", "str"),

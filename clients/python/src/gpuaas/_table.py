@@ -427,6 +427,9 @@ PUT_SCIM_SETTINGS: Operation[m.ScimSettings] = Operation(
 PUT_SKU: Operation[m.Sku] = Operation(
     "PUT", "/api/v1/admin/skus/{sku_code}", m.Sku, keyed=True
 )
+READ_SERIAL_LOG: Operation[m.ReadSerialLogResponse] = Operation(
+    "GET", "/api/v1/allocations/{allocation_id}/serial-log", m.ReadSerialLogResponse, stream=True
+)
 REBOOT_ALLOCATION: Operation[m.Allocation] = Operation(
     "POST", "/api/v1/allocations/{allocation_id}:reboot", m.Allocation, keyed=True
 )

@@ -204,6 +204,9 @@ __all__ = [
     "ProjectReservationLimit",
     "QueueStatus",
     "QueuedRequest",
+    "ReadSerialLogResponse",
+    "ReadinessCheck",
+    "ReadinessResult",
     "RecoverableNode",
     "Region",
     "RemoveOrganisationMemberResponse",
@@ -217,6 +220,7 @@ __all__ = [
     "ScimSettings",
     "ScimSubjectAttribute",
     "ScorePart",
+    "SerialLogPart",
     "ServiceAccount",
     "Sku",
     "SlotBindings",
@@ -455,6 +459,9 @@ ErrorReason = Literal[
     "host_replaced",
     "host_key_mismatch",
     "host_clock_skewed",
+    "serial_log_unavailable",
+    "guest_not_ready",
+    "gpu_partition_unavailable",
     "deadline_exceeded",
     "overloaded",
     "dependency_unavailable",
@@ -493,6 +500,11 @@ projects.
 guest.
 - `host_clock_skewed`: The host's clock stands outside the time in which its certificate counts: nothing it signs
 can be verified.
+- `serial_log_unavailable`: The host has no serial log of the allocation: nothing was printed yet, or it is not
+retained any more.
+- `guest_not_ready`: The guest let us in and did not pass a readiness check of its image.
+- `gpu_partition_unavailable`: The GPUs of the allocation cannot be connected: Fabric Manager does not offer or does
+not activate their NVSwitch partition, or does not answer.
 - `deadline_exceeded`: The system.
 - `rate_limited`: Too many requests or streams of one caller are open at once, or too many came in a minute: try
 again after the time in Retry-After.
@@ -871,6 +883,10 @@ class AllocationStatus:
     """What is unusual about it now; empty when nothing is."""
     resources: VmResources | None = None
     """What its VM has, as it was when its slots were claimed. Absent before that, and for bare metal."""
+    readiness_checks: list[ReadinessResult] = dataclasses.field(default_factory=list)
+    """Results of the readiness checks of its image, in their order; they end with the first that failed. Empty when
+    the image names none.
+    """
 
 
 
@@ -1730,6 +1746,8 @@ class Image:
     boot_timeout_seconds: int = 0
     """Maximum seconds from start to a working login."""
     metadata: ResourceMetadata = dataclasses.field(default_factory=lambda: ResourceMetadata())
+    readiness_checks: list[ReadinessCheck] = dataclasses.field(default_factory=list)
+    """What must pass in a guest before its allocation is active, in this order (INC-24)."""
 
 
 
@@ -2874,6 +2892,60 @@ class QueuedRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReadSerialLogResponse:
+    """ReadSerialLogResponse."""
+    part: SerialLogPart | None = None
+    synced: WatchSynced | None = None
+    """Everything that was printed so far has been sent; only with follow."""
+    heartbeat: WatchHeartbeat | None = None
+    end: WatchEnd | None = None
+    resume_token: str = ""
+    """Goes on after this message."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadinessCheck:
+    """ReadinessCheck is a command that must succeed in a guest before its allocation is active (D-45, D-69). It is
+    repeated until it passes or its time is over.
+    """
+    name: str = ""
+    """Lower-case letters, digits and '-', at most 32; unique in its image."""
+    command: str = ""
+    """One line for the shell of the guest user, at most 1024 bytes. It may run more than once."""
+    expected_text: str = ""
+    """Text that the output must contain, at most 128 bytes. Empty: any output."""
+    min_lines: int = 0
+    """Least number of output lines with expected_text, at most 1000; not together with line_per_gpu. Default: one with
+    expected_text, none without.
+    """
+    line_per_gpu: bool = False
+    """As many output lines with expected_text as the VM has GPUs, at least."""
+    timeout_seconds: int = 0
+    """Seconds until it must have passed, at most 600, which is also the most of all checks of an image together.
+    Default 60.
+    """
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadinessResult:
+    """ReadinessResult is the result of a readiness check in one guest."""
+    check: str = ""
+    """Name of the check; "cloud-init" for the result of cloud-init."""
+    passed: bool = False
+    exit_status: int | None = None
+    """Exit status of the command; absent when it gave none."""
+    message: str = ""
+    """A sentence."""
+    output_end: str = ""
+    """End of the output as plain text, at most 2048 bytes. It is the guest's."""
+    time: datetime | None = None
+    """When it was known."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecoverableNode:
     """RecoverableNode is a sliced node that some moves would free."""
     node_id: str = ""
@@ -3007,6 +3079,17 @@ class ScorePart:
     """ScorePart."""
     name: str = ""
     value: int = 0
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SerialLogPart:
+    """SerialLogPart is a part of what a VM printed, as it printed it: with control characters, and cut anywhere."""
+    offset: int = 0
+    """Bytes printed before it. More than where the part before ended: what was between is not retained any more."""
+    print_time: datetime | None = None
+    """When it was printed, to about a second."""
+    data: bytes = b""
 
 
 

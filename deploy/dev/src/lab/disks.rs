@@ -91,3 +91,21 @@ pub fn detach_below(folder: &Path) {
     // a device that was still open when it was detached goes away with its last user
     wait_until(Duration::from_secs(10), || devices(false) == 0);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn p2_nobody_but_its_owner_reads_a_lab_disk() {
+        let folder = std::env::temp_dir().join(format!("gpuaas-disks-{}", std::process::id()));
+        let made = Disk::open(&folder, 0).unwrap();
+        let mode = || std::fs::metadata(&made.file).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(), 0o600);
+        // one of an earlier stack, that everybody could read
+        std::fs::set_permissions(&made.file, std::fs::Permissions::from_mode(0o644)).unwrap();
+        assert_eq!(Disk::open(&folder, 0).unwrap(), made);
+        assert_eq!(mode(), 0o600);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

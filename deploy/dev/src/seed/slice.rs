@@ -180,25 +180,20 @@ fn key(root: &Path) -> Result<PathBuf> {
 /// The command that logs in; the guest's host keys are pinned in a file of their own.
 fn ssh_command(key: &Path, status: &Value) -> Result<Option<String>> {
     let access = &status["access"];
-    if string(&status["state"]) != "active" || string(&access["ssh_host"]).is_empty() {
+    let host_keys = list(&access["ssh_host_keys"]);
+    let is_there = string(&status["state"]) == "active" && !string(&access["ssh_host"]).is_empty();
+    if !is_there || host_keys.is_empty() {
         return Ok(None);
     }
     let (host, port) = (string(&access["ssh_host"]), &access["ssh_host_port"]);
     let known_hosts = key.with_file_name("known_hosts");
-    let lines: Vec<String> = list(&access["ssh_host_keys"])
+    let lines: Vec<String> = host_keys
         .iter()
         .map(|host_key| format!("[{host}]:{port} {}\n", string(host_key)))
         .collect();
-    let checking = if lines.is_empty() {
-        "accept-new"
-    } else {
-        "yes"
-    };
-    if !lines.is_empty() {
-        paths::write_with_mode(&known_hosts, lines.concat().as_bytes(), 0o644)?;
-    }
+    paths::write_with_mode(&known_hosts, lines.concat().as_bytes(), 0o644)?;
     Ok(Some(format!(
-        "ssh -i {} -o IdentitiesOnly=yes -o UserKnownHostsFile={} -o StrictHostKeyChecking={checking} -p {port} {}@{host}",
+        "ssh -i {} -o IdentitiesOnly=yes -o UserKnownHostsFile={} -o StrictHostKeyChecking=yes -p {port} {}@{host}",
         key.display(),
         known_hosts.display(),
         string(&access["guest_user"]),
@@ -224,6 +219,13 @@ mod tests {
         );
         let pinned = std::fs::read_to_string(folder.join("known_hosts")).unwrap();
         assert_eq!(pinned, "[127.0.0.1]:22000 ssh-ed25519 AAAA\n");
+        let unknown = json!({"state": "active", "access": {"guest_user": "u_1", "ssh_host": "127.0.0.1",
+            "ssh_host_port": 22000, "ssh_host_keys": []}});
+        assert!(
+            ssh_command(&folder.join("id_ed25519"), &unknown)
+                .unwrap()
+                .is_none()
+        );
         let released = json!({"state": "released", "access": status["access"]});
         assert!(
             ssh_command(&folder.join("id_ed25519"), &released)

@@ -96,6 +96,10 @@ impl Stack {
                     ("bridge_kind", text("ovs")),
                     ("datapath", text("netdev")),
                     ("gateway", text("10.100.0.1/24")),
+                    (
+                        "host_services",
+                        Value::Array(vec![text("dhcp"), text("metadata")]),
+                    ),
                 ]),
             ),
             (
@@ -105,10 +109,6 @@ impl Stack {
                     ("leases_file", path(&folder.join("run/dnsmasq.leases"))),
                     ("pid_file", path(&folder.join("run/dnsmasq.pid"))),
                 ]),
-            ),
-            (
-                "images",
-                section([("cache_dir", path(&folder.join("image-cache")))]),
             ),
             (
                 "relay",

@@ -207,6 +207,7 @@ impl Setting<'_> {
                     ("enrolment_listen", listen(ENROLMENT)),
                     ("host_ca_cert_file", path(&hosts.certificate)),
                     ("host_ca_key_file", path(&hosts.key)),
+                    ("instance_identity", self.instance_identity()?),
                 ]),
             )),
             // who starts the stack again does not wait a minute for what ran in it
@@ -249,6 +250,19 @@ impl Setting<'_> {
             )),
             _ => None,
         })
+    }
+
+    /// Identity tokens of VMs, as the first gateway's address names their issuer for every replica.
+    fn instance_identity(&self) -> Result<Value> {
+        let gateway = GATEWAY.address(self.instance, 1);
+        let key = self.authority.instance_identity_key("instance-identity")?;
+        Ok(section([
+            (
+                "issuer",
+                text(format!("http://{gateway}/instance-identity")),
+            ),
+            ("key_files", Value::Array(vec![path(&key)])),
+        ]))
     }
 
     fn tls(&self, name: &str, identity: &Identity) -> Value {

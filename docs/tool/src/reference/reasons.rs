@@ -372,6 +372,16 @@ const REASONS: &[Row] = &[
         "Try another image.",
     ),
     (
+        "GPU_PARTITION_UNAVAILABLE",
+        "The host could not connect the GPUs of the VM: Fabric Manager does not offer or activate their NVSwitch partition, or does not answer.",
+        "Launch again; operators: see [a partition is sick](../runbooks/gpu-partition.md).",
+    ),
+    (
+        "GUEST_NOT_READY",
+        "The VM let the platform log in, and did not pass a readiness check of its image.",
+        "Read the output of the check (`gpuaas show`); try another image.",
+    ),
+    (
         "WIPE_NOT_PROVEN",
         "The disk could not be verified empty.",
         "Nothing to do for users; operators: repair the slot.",
@@ -401,6 +411,12 @@ const REASONS: &[Row] = &[
         "The host's clock stands outside the time in which its certificate counts, so nothing it signs can be verified. \
          It says nothing about a disk.",
         "Operators: set the host's clock (`timedatectl`, the site's time servers); what waits for it goes on by itself.",
+    ),
+    (
+        "SERIAL_LOG_UNAVAILABLE",
+        "The host has no serial log of the allocation: its VM has printed nothing yet, or what it printed is not retained any \
+         more.",
+        "Read it again once the VM has started.",
     ),
     (
         "HOST_UNREACHABLE",

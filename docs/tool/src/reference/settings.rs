@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
+use super::constants::{self, module_of};
 use crate::markdown::cell;
 use crate::{Error, Result};
 
@@ -70,7 +71,12 @@ struct Sources {
     defaults: BTreeMap<(String, String), String>,
     /// Bodies of functions that take and compute nothing.
     functions: BTreeMap<String, String>,
+    /// Values of constants, each by its name and by its module and name.
+    constants: BTreeMap<String, String>,
 }
+
+/// Crates whose constants are defaults of others.
+const SHARED: [&str; 2] = ["services/common/src", "services/placement/src"];
 
 /// The page.
 ///
@@ -79,7 +85,14 @@ struct Sources {
 pub fn page(root: &Path) -> Result<String> {
     let mut page = HEAD.to_owned();
     for (title, folder, name, section) in ROOTS {
-        let mut sources = Sources::default();
+        let mut shared = Sources::default();
+        for folder in SHARED {
+            read(&root.join(folder), &mut shared)?;
+        }
+        let mut sources = Sources {
+            constants: shared.constants,
+            ..Sources::default()
+        };
         read(&root.join(folder), &mut sources)?;
         let _ = write!(page, "\n## {title}\n\n");
         if !sources.structs.contains_key(name) {
@@ -114,7 +127,9 @@ fn read(folder: &Path, sources: &mut Sources) -> Result<()> {
         if path.is_dir() {
             read(&path, sources)?;
         } else if path.extension().is_some_and(|e| e == "rs") {
-            collect(&crate::read(&path)?, sources);
+            let text = crate::read(&path)?;
+            collect(&text, sources);
+            constants::collect(&module_of(&path), &text, &mut sources.constants);
         }
     }
     Ok(())
@@ -149,6 +164,7 @@ fn table(sources: &Sources, name: &str, prefix: &str, rows: &mut String) {
             (None, false) if field.kind.starts_with("Option<") => Some("none".to_owned()),
             (None, false) => None,
         };
+        let default = default.map(|value| constants::resolved(&value, &sources.constants));
         let values = sources.enums.get(inner);
         let default = match default.as_deref() {
             Some("none" | "None") => "none".to_owned(),
@@ -188,6 +204,7 @@ fn kind_name(kind: &str) -> String {
         "Uuid" => "UUID",
         "Url" => "URL",
         "Network" => "network",
+        "PageOrigin" => "origin",
         "BTreeMap<String, String>" => "table of text",
         other => other,
     };

@@ -17,6 +17,8 @@ use super::{KeysError, Known, MAX_JWKS_BYTES, parse};
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// Longest pause after failures.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
+/// Longest pause while no set was fetched yet: until then nobody whom the issuer knows can sign in.
+const MAX_PAUSE_WITHOUT_KEYS: Duration = Duration::from_secs(5);
 
 /// When an issuer's key set is fetched again.
 #[derive(Clone, Debug, Deserialize)]
@@ -103,7 +105,11 @@ impl Refresher {
                 }
                 Err(_) => {
                     failures = failures.saturating_add(1);
-                    pause_after(failures, random())
+                    let longest = match self.learned.borrow().keys {
+                        Some(_) => MAX_PAUSE,
+                        None => MAX_PAUSE_WITHOUT_KEYS,
+                    };
+                    pause_after(failures, longest, random())
                 }
             };
             self.record(&fetched, failures, pause);
@@ -165,11 +171,11 @@ impl Refresher {
     }
 }
 
-/// Pause after so many failures in a row: between half and the whole of a time that doubles, so that the gateways of a
-/// fleet do not ask at once. `random` is from 0 to 1.
-fn pause_after(failures: u32, random: f64) -> Duration {
+/// Pause after so many failures in a row: between half and the whole of a time that doubles up to the longest, so that
+/// the gateways of a fleet do not ask at once. `random` is from 0 to 1.
+fn pause_after(failures: u32, longest: Duration, random: f64) -> Duration {
     let doublings = failures.saturating_sub(1).min(16);
-    let whole = FIRST_PAUSE.saturating_mul(1 << doublings).min(MAX_PAUSE);
+    let whole = FIRST_PAUSE.saturating_mul(1 << doublings).min(longest);
     jittered(whole, random)
 }
 
@@ -193,15 +199,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_grow_to_a_minute_and_are_spread_over_half_of_it() {
-        for (failures, least, most) in [
-            (1, 500, 1000),
-            (2, 1000, 2000),
-            (4, 4000, 8000),
-            (7, 30_000, 60_000),
-            (u32::MAX, 30_000, 60_000),
+    fn pauses_grow_and_are_spread_over_half_of_their_length() {
+        for (failures, longest, least, most) in [
+            (1, MAX_PAUSE, 500, 1000),
+            (2, MAX_PAUSE, 1000, 2000),
+            (4, MAX_PAUSE, 4000, 8000),
+            (7, MAX_PAUSE, 30_000, 60_000),
+            (u32::MAX, MAX_PAUSE, 30_000, 60_000),
+            (1, MAX_PAUSE_WITHOUT_KEYS, 500, 1000),
+            (4, MAX_PAUSE_WITHOUT_KEYS, 2500, 5000),
+            (u32::MAX, MAX_PAUSE_WITHOUT_KEYS, 2500, 5000),
         ] {
-            let pause = |random| pause_after(failures, random).as_millis();
+            let pause = |random| pause_after(failures, longest, random).as_millis();
             assert_eq!((pause(0.0), pause(1.0)), (least, most), "{failures}");
         }
     }

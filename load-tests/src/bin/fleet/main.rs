@@ -1,9 +1,9 @@
 //! A fleet of hosts against one inventory: how long until all are ready, what they cost when nothing happens, and what
 //! happens when inventory was away while every host changed. Prints Markdown.
 //!
-//! Enrolment and reports are those of the agent: its report of a recorded H200 host (`agent/tests/fixtures`), its calls, its
-//! pauses, with a key, a certificate and a connection of its own for each host. Checks that fail because this machine is no
-//! such host count as passed, and the inspection is made once: how long it takes is a matter of the host.
+//! Enrolment and reports are those of the agent: its report of a recorded H200 host (`agent/recordings`), its calls, its
+//! pauses, with a key, a certificate and a connection of its own for each host. The inspection is made once: how long it
+//! takes is a matter of the host.
 //!
 //! usage: make bench-fleet
 //!        fleet [HOSTS]
@@ -64,7 +64,7 @@ async fn measure(system: &Services<'_>, hosts: usize) -> anyhow::Result<()> {
         .max_connections(4)
         .connect_with(system.database("postgres")?)
         .await?;
-    let template = Template::inspect(system).await?;
+    let template = Template::inspect().await?;
     eprintln!(
         "one inspection of a recorded host: {:.0} ms",
         template.inspection.as_secs_f64() * 1000.0

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use gpuaas_common::identity::{Caller, ProjectScope};
+use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_common::{Error, audit, id, idempotency, page, trace};
+use gpuaas_placement::allocations::Listed;
 use gpuaas_placement::power::Action;
 use gpuaas_placement::timeline::{self, State};
 use gpuaas_placement::{Scope, allocations, auto_release};
@@ -18,7 +20,7 @@ use super::create::{Created, create, create_all};
 use super::owned::owned;
 use super::power;
 use super::update::update;
-use super::{before, convert, worth_repeating};
+use super::{convert, worth_repeating};
 use crate::store::read;
 use crate::watch::Watching;
 use crate::workflow::Deps;
@@ -41,16 +43,17 @@ impl AllocationApi {
     async fn power<M: prost::Message>(
         &self,
         request: Request<M>,
-        allocation_id: fn(&M) -> &str,
+        asked: fn(&M) -> (&str, bool),
         action: Action,
     ) -> Result<Response<pb::Allocation>, Status> {
         let caller = Caller::of(&request)?;
         let request = request.into_inner();
-        let id = id::parse("allocation_id", allocation_id(&request))?;
+        let (id, forced) = asked(&request);
+        let id = id::parse("allocation_id", id)?;
         let hash = idempotency::hash(&request);
-        let mut changed = power::change(&self.deps, &caller, id, action, &hash).await;
+        let mut changed = power::change(&self.deps, &caller, id, action, forced, &hash).await;
         if changed.as_ref().is_err_and(worth_repeating) {
-            changed = power::change(&self.deps, &caller, id, action, &hash).await;
+            changed = power::change(&self.deps, &caller, id, action, forced, &hash).await;
         }
         changed?;
         Ok(Response::new(self.get(&caller, id).await?))
@@ -136,6 +139,16 @@ impl AllocationApi {
 impl AllocationService for AllocationApi {
     type WatchAllocationsStream = gpuaas_common::watch::Stream<pb::WatchAllocationsResponse>;
     type WatchAllocationStream = gpuaas_common::watch::Stream<pb::WatchAllocationResponse>;
+    type ReadSerialLogStream = gpuaas_common::watch::Stream<pb::ReadSerialLogResponse>;
+
+    async fn read_serial_log(
+        &self,
+        request: Request<pb::ReadSerialLogRequest>,
+    ) -> Result<Response<Self::ReadSerialLogStream>, Status> {
+        let caller = Caller::of(&request)?;
+        let opened = self.watch.serial_log(&caller, request.get_ref()).await?;
+        Ok(Response::new(opened))
+    }
 
     async fn watch_allocations(
         &self,
@@ -208,27 +221,22 @@ impl AllocationService for AllocationApi {
         let request = request.into_inner();
         let project = caller.project(&request.project_id)?.id();
         let size = page::page_size(request.page_size)?;
+        let selection =
+            Selection::parse(&allocations::OF_PROJECT, &request.filter, &request.order_by)?;
         let query = [project.to_string(), request.include_ended.to_string()];
-        let query = query.each_ref().map(String::as_str);
-        let after: Option<(i64, Uuid)> = page::decode(&request.page_token, &query)?;
-        let before = before(after)?;
+        let listed = Listed {
+            project_id: Some(project),
+            include_ended: request.include_ended,
+            ..Listed::default()
+        };
+        let wanted = Wanted {
+            page_token: &request.page_token,
+            size,
+            query: &query.each_ref().map(String::as_str),
+        };
         let mut conn = self.deps.pool.acquire().await.map_err(Error::from)?;
-        // one more than requested shows whether there is a next page
-        let mut rows =
-            allocations::list(&mut conn, project, request.include_ended, before, size + 1)
-                .await
-                .map_err(Error::from)?;
-        let more = rows.len() as i64 > size;
-        rows.truncate(usize::try_from(size).unwrap_or(usize::MAX));
-        let next_page_token = rows
-            .last()
-            .filter(|_| more)
-            .map_or_else(String::new, |last| {
-                page::encode(
-                    &(last.created_at.to_jiff().as_microsecond(), last.id),
-                    &query,
-                )
-            });
+        let (rows, next_page_token) =
+            allocations::select(&mut conn, listed, &selection, wanted).await?;
         let mut now = read::now(&mut conn, &rows).await?;
         let allocations = rows
             .into_iter()
@@ -273,24 +281,36 @@ impl AllocationService for AllocationApi {
         &self,
         request: Request<pb::StopAllocationRequest>,
     ) -> Result<Response<pb::Allocation>, Status> {
-        self.power(request, |request| &request.allocation_id, Action::Stop)
-            .await
+        self.power(
+            request,
+            |asked| (&asked.allocation_id, asked.force),
+            Action::Stop,
+        )
+        .await
     }
 
     async fn start_allocation(
         &self,
         request: Request<pb::StartAllocationRequest>,
     ) -> Result<Response<pb::Allocation>, Status> {
-        self.power(request, |request| &request.allocation_id, Action::Start)
-            .await
+        self.power(
+            request,
+            |asked| (&asked.allocation_id, false),
+            Action::Start,
+        )
+        .await
     }
 
     async fn reboot_allocation(
         &self,
         request: Request<pb::RebootAllocationRequest>,
     ) -> Result<Response<pb::Allocation>, Status> {
-        self.power(request, |request| &request.allocation_id, Action::Reboot)
-            .await
+        self.power(
+            request,
+            |asked| (&asked.allocation_id, asked.force),
+            Action::Reboot,
+        )
+        .await
     }
 
     async fn list_timeline(

@@ -1,5 +1,6 @@
 //! Rows as messages of the contract.
 
+use gpuaas_common::readiness::Outcome;
 use gpuaas_common::ssh;
 use gpuaas_common::time::proto_time;
 use gpuaas_placement::model::{Allocation as Row, AllocationState as RowState};
@@ -74,6 +75,7 @@ pub fn allocation(row: Row, now: Now) -> pb::Allocation {
             disks: u32::try_from(vm.disks).unwrap_or_default(),
             disk_bytes: u64::try_from(vm.disk_bytes).unwrap_or_default(),
         }),
+        readiness_checks: row.readiness.iter().map(Outcome::to_wire).collect(),
     };
     pb::Allocation {
         id: row.id.to_string(),

@@ -285,6 +285,7 @@ fn frozen(image: Image) -> scheduler::Image {
         driver_strategy: image.driver_strategy,
         size_bytes: image.size_bytes,
         boot_timeout_seconds: image.boot_timeout_seconds,
+        readiness_checks: image.readiness_checks,
     }
 }
 
@@ -309,9 +310,9 @@ fn unknown(error: Error, reason: ErrorReason, field: &'static str) -> Error {
         return error;
     }
     let rule = match field {
-        "sku" => "must be a SKU of this platform; GET /api/v1/skus lists them",
-        "image" => "must be an image of this platform; GET /api/v1/images lists them",
-        _ => "must be a region of this platform; GET /api/v1/regions lists them",
+        "sku" => "must be a SKU of this platform",
+        "image" => "must be an image of this platform",
+        _ => "must be a region of this platform",
     };
     Error::new(Code::InvalidArgument, reason, format!("{field}: {rule}")).field(field, rule)
 }

@@ -24,10 +24,6 @@ pub use network::NetworkApi;
 use gpuaas_common::Error;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
-use jiff::Timestamp;
-use jiff_sqlx::ToSqlx as _;
-use uuid::Uuid;
-
 use crate::domain::FieldError;
 
 impl From<FieldError> for Error {
@@ -38,14 +34,6 @@ impl From<FieldError> for Error {
             Self::invalid(error.field, error.rule)
         }
     }
-}
-
-/// The last row of the page before, from a page token: when it was created, in microseconds, and its id.
-fn before(after: Option<(i64, Uuid)>) -> Result<Option<(jiff_sqlx::Timestamp, Uuid)>, Error> {
-    after
-        .map(|(micros, id)| Timestamp::from_microsecond(micros).map(|at| (at.to_sqlx(), id)))
-        .transpose()
-        .map_err(|_| Error::invalid("page_token", "is not a token this API gave out"))
 }
 
 /// A statement that failed by a deadlock or contention may be retried.

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::owned::owned;
 use crate::workflow::Deps;
 
-/// Accepts the change, notes it and starts its workflow in one transaction. The same key again changes nothing.
+/// Accepts the change, `forced` if the guest is not to be asked, notes it and starts its workflow in one transaction. The same key again changes nothing.
 ///
 /// # Errors
 /// There is no such allocation in the caller's projects; it is in another state.
@@ -20,6 +20,7 @@ pub async fn change(
     caller: &Caller,
     allocation_id: Uuid,
     action: Action,
+    forced: bool,
     hash: &[u8],
 ) -> Result<(), Error> {
     let (method, audited) = match action {
@@ -42,6 +43,7 @@ pub async fn change(
         Scope::Project(project.id()),
         allocation_id,
         action,
+        forced,
         &trace::current_traceparent(),
         &caller.request_id,
     )
@@ -54,7 +56,7 @@ pub async fn change(
         resource: "allocation",
         resource_id: &allocation_id.to_string(),
         request_id: &caller.request_id,
-        detail: json!({"workflow_id": workflow_id}),
+        detail: json!({"workflow_id": workflow_id, "force": forced}),
     };
     audit::record(&mut tx, entry).await?;
     tx.commit().await?;

@@ -2,16 +2,16 @@
 //! of the project read.
 
 use gpuaas_common::identity::Caller;
+use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_common::{Error, audit, id, idempotency, page, trace};
-use gpuaas_placement::allocations::{self, Filter};
+use gpuaas_placement::allocations::{self, Listed};
 use gpuaas_placement::model::AllocationState;
 use gpuaas_placement::{Scope, tenants};
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use serde_json::json;
-use uuid::Uuid;
 
 use super::admin::{AdminApi, reason};
-use super::{before, convert};
+use super::convert;
 use crate::store::read;
 
 /// What an operator does.
@@ -35,28 +35,22 @@ impl AdminApi {
         &self,
         request: &pb::ListAllAllocationsRequest,
     ) -> Result<pb::ListAllAllocationsResponse, Error> {
-        let filter = filter(request)?;
-        let size = page::page_size(request.page_size)?;
-        let query = [
-            "all",
-            &request.project_id,
-            &request.node_id,
-            filter.state.map_or("", AllocationState::as_str),
-            if request.include_ended { "ended" } else { "" },
-        ];
-        let after: Option<(i64, Uuid)> = page::decode(&request.page_token, &query)?;
+        let listed = listed(request)?;
+        let selection = Selection::parse(&allocations::OF_ALL, &request.filter, &request.order_by)?;
+        let wanted = Wanted {
+            page_token: &request.page_token,
+            size: page::page_size(request.page_size)?,
+            query: &[
+                "all",
+                &request.project_id,
+                &request.node_id,
+                listed.state.map_or("", AllocationState::as_str),
+                if request.include_ended { "ended" } else { "" },
+            ],
+        };
         let mut conn = self.deps.pool.acquire().await?;
-        // one more than requested shows whether there is a next page
-        let mut rows = allocations::list_all(&mut conn, filter, before(after)?, size + 1).await?;
-        let more = rows.len() as i64 > size;
-        rows.truncate(usize::try_from(size).unwrap_or(usize::MAX));
-        let next_page_token = rows
-            .last()
-            .filter(|_| more)
-            .map_or_else(String::new, |last| {
-                let micros = last.created_at.to_jiff().as_microsecond();
-                page::encode(&(micros, last.id), &query)
-            });
+        let (rows, next_page_token) =
+            allocations::select(&mut conn, listed, &selection, wanted).await?;
         let mut now = read::now(&mut conn, &rows).await?;
         let allocations = rows.into_iter().map(|row| pb::TenantAllocation {
             node_id: row.node_id.map(|id| id.to_string()).unwrap_or_default(),
@@ -130,7 +124,7 @@ impl AdminApi {
     }
 }
 
-fn filter(request: &pb::ListAllAllocationsRequest) -> Result<Filter, Error> {
+fn listed(request: &pb::ListAllAllocationsRequest) -> Result<Listed, Error> {
     let given = |field, text: &str| match text {
         "" => Ok(None),
         text => id::parse(field, text).map(Some),
@@ -146,7 +140,7 @@ fn filter(request: &pb::ListAllAllocationsRequest) -> Result<Filter, Error> {
         Ok(pb::AllocationState::Failed) => Some(AllocationState::Failed),
         Err(_) => return Err(Error::invalid("state", "is not a state of allocations")),
     };
-    Ok(Filter {
+    Ok(Listed {
         project_id: given("project_id", &request.project_id)?,
         node_id: given("node_id", &request.node_id)?,
         state,

@@ -37,6 +37,10 @@ pub fn explain(reason: &str, boot_timeout_seconds: Option<u32>) -> Advice {
                 advice: OTHER_IMAGE,
             };
         }
+        "GUEST_NOT_READY" => (
+            "The VM started and let the platform log in, but it did not pass the readiness checks of its image.",
+            OTHER_IMAGE,
+        ),
         "HOST_KEY_MISMATCH" => (
             "At the VM's address nobody showed an SSH host key that is recorded for the VM.",
             "The image must take its SSH host keys from cloud-init: try another image, and contact the operator. You are \
@@ -55,6 +59,10 @@ pub fn explain(reason: &str, boot_timeout_seconds: Option<u32>) -> Advice {
             OPERATOR,
         ),
         "DEVICE_MISSING" => ("A device of the slot is missing on the host.", OPERATOR),
+        "GPU_PARTITION_UNAVAILABLE" => (
+            "The host could not set up or take down the connections of the VM's GPUs.",
+            OPERATOR,
+        ),
         "HUGEPAGES_MISSING" => (
             "The host has fewer free hugepages than the VM needs.",
             TRY_AGAIN,
@@ -98,11 +106,15 @@ pub fn step_sentence(step: &str) -> &'static str {
         "seed" => "Writing the cloud-init configuration.",
         "reserve_address" => "Reserving the network address.",
         "define" => "Defining the VM.",
+        "find_partition" => "Looking up the partition of the GPUs.",
+        "activate_partition" => "Connecting the GPUs.",
         "start" => "Starting the VM.",
         "wait_address" => "Waiting for the VM's address.",
         "wait_login" => "Waiting for a login that works.",
+        "check_guest" => "Running the readiness checks of the image in the VM.",
         "detach_seed" => "Removing the cloud-init configuration.",
         "stop" => "Stopping the VM.",
+        "deactivate_partition" => "Separating the GPUs.",
         "undefine" => "Removing the VM.",
         "remove_reservation" => "Removing the network reservation.",
         "wipe" => "Wiping the disk.",
@@ -124,11 +136,15 @@ pub fn done_sentence(step: &str) -> &'static str {
         "seed" => "Wrote the cloud-init configuration.",
         "reserve_address" => "Reserved the network address.",
         "define" => "Defined the VM.",
+        "find_partition" => "Found the partition of the GPUs.",
+        "activate_partition" => "Connected the GPUs.",
         "start" => "Started the VM.",
         "wait_address" => "The VM has its address.",
         "wait_login" => "A login works.",
+        "check_guest" => "Checked that the VM is ready.",
         "detach_seed" => "Removed the cloud-init configuration.",
         "stop" => "Stopped the VM.",
+        "deactivate_partition" => "Separated the GPUs.",
         "undefine" => "Removed the VM.",
         "remove_reservation" => "Removed the network reservation.",
         "wipe" => "Wiped the disk.",
@@ -151,11 +167,15 @@ mod tests {
             "seed",
             "reserve_address",
             "define",
+            "find_partition",
+            "activate_partition",
             "start",
             "wait_address",
             "wait_login",
+            "check_guest",
             "detach_seed",
             "stop",
+            "deactivate_partition",
             "undefine",
             "remove_reservation",
             "wipe",
@@ -197,15 +217,19 @@ mod tests {
     #[test]
     fn c_05_every_host_reason_has_words_of_its_own() {
         let general = explain("", None);
-        for reason in 90..=108 {
+        for reason in 90..=110 {
             let Ok(reason) = ErrorReason::try_from(reason) else {
                 continue;
             };
             let name = reason.as_str_name().trim_start_matches("ERROR_REASON_");
-            // these two are about calls between our own parts and never end an allocation
+            // these are about calls between our own parts, or about reading, and never end an allocation
             if matches!(
                 name,
-                "LEASE_REQUIRED" | "LEASE_EXPIRED" | "OPERATION_NOT_FOUND" | "OPERATION_CONFLICT"
+                "LEASE_REQUIRED"
+                    | "LEASE_EXPIRED"
+                    | "OPERATION_NOT_FOUND"
+                    | "OPERATION_CONFLICT"
+                    | "SERIAL_LOG_UNAVAILABLE"
             ) {
                 continue;
             }

@@ -16,6 +16,8 @@ pub struct Taken {
     pub allocation_id: Option<Uuid>,
     /// The slot worked on, for a repair.
     pub slot_id: Option<Uuid>,
+    /// Of a stop or reboot: the guest is not asked to shut down.
+    pub forced: bool,
     /// `forward` or `undo`.
     pub direction: String,
     /// Why it failed, once it has.
@@ -69,7 +71,7 @@ pub async fn take(pool: &PgPool, owner: &str, lease_seconds: f64) -> sqlx::Resul
             SET lease_owner = $1, lease_epoch = nextval('workflow_epochs'),
                 lease_expires_at = clock_timestamp() + make_interval(secs => $2)
            FROM due WHERE w.id = due.id
-         RETURNING w.id, w.kind, w.allocation_id, w.slot_id, w.direction, w.failure, w.lease_epoch,
+         RETURNING w.id, w.kind, w.allocation_id, w.slot_id, w.forced, w.direction, w.failure, w.lease_epoch,
                    w.traceparent, w.request_id,
                    extract(epoch FROM clock_timestamp() - w.created_at)::float8 AS age_seconds,
                    extract(epoch FROM w.deadline_at - clock_timestamp())::float8 AS left_seconds",
@@ -86,7 +88,7 @@ pub async fn take(pool: &PgPool, owner: &str, lease_seconds: f64) -> sqlx::Resul
 /// Those of the database.
 pub async fn reload(pool: &PgPool, id: Uuid, epoch: i64) -> sqlx::Result<Option<Taken>> {
     sqlx::query_as(
-        "SELECT id, kind, allocation_id, slot_id, direction, failure, lease_epoch, traceparent, request_id,
+        "SELECT id, kind, allocation_id, slot_id, forced, direction, failure, lease_epoch, traceparent, request_id,
                 extract(epoch FROM clock_timestamp() - created_at)::float8 AS age_seconds,
                 extract(epoch FROM deadline_at - clock_timestamp())::float8 AS left_seconds
            FROM workflows WHERE id = $1 AND lease_epoch = $2 AND state = 'running'",

@@ -9,6 +9,7 @@ mod one;
 mod pages;
 mod project;
 mod reader;
+mod serial_log;
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;

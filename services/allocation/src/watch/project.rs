@@ -1,4 +1,5 @@
 //! The allocations of one project: first all, then every one that has events after the position.
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -6,6 +7,7 @@ use std::time::Instant;
 use gpuaas_common::Error;
 use gpuaas_common::identity::Caller;
 use gpuaas_common::watch::{Sink, Stop, Stream, Subscription, token};
+use gpuaas_placement::model::Allocation;
 use gpuaas_placement::{Scope, allocations, events};
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::allocation::v1::watch_allocations_response::Event;
@@ -14,7 +16,7 @@ use uuid::Uuid;
 
 use super::pages::{Entry, Lane, Page};
 use super::{Key, Watching, Woken, change, endure, expired, wait};
-use crate::store::read;
+use crate::store::read::{self, Now};
 
 /// Allocations of the first state, and events, read in one go.
 const BATCH: i64 = 100;
@@ -117,13 +119,13 @@ impl Follower {
     async fn first_state(&mut self) -> Result<(), Stop> {
         let mut before = None;
         loop {
-            let mut conn = self.watching.turn().await?;
-            let rows =
-                allocations::list(&mut conn, self.project, self.include_ended, before, BATCH)
-                    .await
-                    .map_err(Error::from)?;
-            let mut now = read::now(&mut conn, &rows).await?;
-            drop(conn);
+            let (rows, mut now) = match self.page_of_all(before).await {
+                Ok(page) => page,
+                Err(error) => {
+                    endure(error.into(), self.watching.poll()).await?;
+                    continue;
+                }
+            };
             let Some(last) = rows.last() else {
                 return Ok(());
             };
@@ -137,6 +139,17 @@ impl Follower {
                 self.sink.send(message).await?;
             }
         }
+    }
+
+    async fn page_of_all(
+        &self,
+        before: Option<(jiff_sqlx::Timestamp, Uuid)>,
+    ) -> Result<(Vec<Allocation>, HashMap<Uuid, Now>), Error> {
+        let mut conn = self.watching.turn().await?;
+        let all = self.include_ended;
+        let rows = allocations::list(&mut conn, self.project, all, before, BATCH).await?;
+        let now = read::now(&mut conn, &rows).await?;
+        Ok((rows, now))
     }
 
     /// Sends the present state of everything that has events after the position.

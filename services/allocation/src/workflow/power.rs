@@ -136,7 +136,11 @@ fn change(work: &Work) -> BoxFuture<'_, StepResult> {
     Box::pin(async move {
         let action = action(work)?;
         let (allocation, subject) = subject::of_allocation(work).await?;
-        let graceful = Duration::from_secs(work.deps.config.power_graceful_seconds);
+        let forced = work.taken.forced;
+        let graceful = match forced {
+            true => Duration::ZERO,
+            false => Duration::from_secs(work.deps.config.power_graceful_seconds),
+        };
         let boot = Duration::from_secs(allocation.image.boot_timeout_seconds.into());
         let request = PowerRequest {
             operation_id: String::new(),

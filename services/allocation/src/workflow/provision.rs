@@ -8,8 +8,9 @@
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use gpuaas_common::readiness::{Check, MAX_CHECKS, Outcome};
 use gpuaas_common::time::proto_duration;
-use gpuaas_placement::model::{Failure as LedgerFailure, GuestAccess};
+use gpuaas_placement::model::{Failure as LedgerFailure, GuestAccess, Image};
 use gpuaas_placement::node_tasks::{self, TaskType};
 use gpuaas_placement::provision::{self, HostState};
 use gpuaas_placement::timeline::{self, State};
@@ -173,12 +174,14 @@ fn provision_vm(work: &Work) -> BoxFuture<'_, StepResult> {
                 boot_timeout: Some(proto_duration(Duration::from_secs(
                     image.boot_timeout_seconds.into(),
                 ))),
+                readiness_checks: image.readiness_checks.iter().map(Check::to_wire).collect(),
             }),
             guest_user: allocation.guest_user.clone(),
             ssh_public_keys: allocation.ssh_public_keys.clone(),
             hostname: allocation.name.clone(),
             budget: Some(proto_duration(work.left)),
             network_group,
+            region_code: allocation.region_code.clone(),
         };
         let strategy =
             DriverStrategy::try_from(image.driver_strategy).unwrap_or(DriverStrategy::Unspecified);
@@ -205,14 +208,37 @@ fn provision_vm(work: &Work) -> BoxFuture<'_, StepResult> {
             around: AROUND,
         };
         let operation = drive(work, &host, &subject, &order).await?;
-        judge(&operation, &image.digest)?;
+        record_readiness(work, allocation.id, &operation).await?;
+        judge(&operation, image)?;
         Ok(output(&operation))
     })
 }
 
+/// Keeps what came of the readiness checks: of a launch that fails nothing else is left to look at (INC-24).
+async fn record_readiness(
+    work: &Work,
+    id: uuid::Uuid,
+    operation: &HostOperation,
+) -> Result<(), StepError> {
+    let found: Vec<Outcome> = operation
+        .readiness_results
+        .iter()
+        .take(MAX_CHECKS + 1)
+        .map(Outcome::from_wire)
+        .collect();
+    if found.is_empty() {
+        return Ok(());
+    }
+    let mut tx = work.deps.pool.begin().await?;
+    let recorded = provision::record_readiness(&mut tx, work.fence(), id, &found).await;
+    let _ = unless_replaced(&mut tx, id, recorded).await?;
+    tx.commit().await?;
+    Ok(())
+}
+
 /// The control plane's own check of what the host reports as a success: a VM that nobody can log in to is none
 /// (C-04, INC-41), nor is one from another image.
-fn judge(operation: &HostOperation, digest: &str) -> Result<(), StepError> {
+fn judge(operation: &HostOperation, image: &Image) -> Result<(), StepError> {
     if operation.state() == OperationState::Failed {
         return Err(StepError::of_operation(
             "provision",
@@ -234,11 +260,28 @@ fn judge(operation: &HostOperation, digest: &str) -> Result<(), StepError> {
             FailureClass::Guest,
         ));
     }
-    if result.image_digest != digest {
+    if result.image_digest != image.digest {
         return Err(StepError::fail(
             ErrorReason::ImageDigestMismatch,
             format!("the host booted {:?}", result.image_digest),
             FailureClass::Host,
+        ));
+    }
+    // INC-24: an agent that knows nothing of checks shows nothing of the drivers in the guest
+    let passed = |check: &&Check| {
+        let results = &operation.readiness_results;
+        results
+            .iter()
+            .any(|one| one.check == check.name() && one.passed)
+    };
+    if let Some(missing) = image.readiness_checks.iter().find(|check| !passed(check)) {
+        return Err(StepError::fail(
+            ErrorReason::GuestNotReady,
+            format!(
+                "the host reported success without the check {}",
+                missing.name()
+            ),
+            FailureClass::Guest,
         ));
     }
     Ok(())
@@ -345,6 +388,11 @@ fn fail_provision<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'
         let message = match &*failure.serial_log_end {
             "" => words.message.clone(),
             end => format!("{}\nIts serial console ended with:\n{end}", words.message),
+        };
+        let failed = allocation.readiness.iter().find(|one| !one.passed);
+        let message = match failed.filter(|_| failure.reason == "GUEST_NOT_READY") {
+            Some(check) => format!("{message}\n{}", check.explain()),
+            None => message,
         };
         let shown = LedgerFailure {
             reason: failure.reason.clone(),

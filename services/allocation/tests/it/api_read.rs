@@ -47,7 +47,7 @@ async fn c_15_the_read_model_tells_progress_access_and_names() {
             progress.steps_done,
             progress.steps_total
         ),
-        ("clone", 3, 12)
+        ("clone", 3, 14)
     );
     assert!(!progress.message.is_empty());
     platform.world.host.script(|script| script.stay = None);
@@ -315,6 +315,41 @@ async fn c_37_lists_and_timelines_come_in_pages() {
         "no gap"
     );
     assert!(sequences.len() > 8);
+    // nothing of another project, whatever the filter says
+    for (filter, expected) in [
+        ("state = active OR NOT state = active", 2),
+        ("state = released", 0),
+        ("NOT lab = true AND NOT lab = false", 0),
+    ] {
+        let request = pb::ListAllocationsRequest {
+            filter: filter.into(),
+            order_by: "name desc".into(),
+            ..Default::default()
+        };
+        let page = users.list_allocations(platform.user(request, None)).await;
+        let found = page.expect(filter).into_inner().allocations;
+        assert_eq!(found.len(), expected, "{filter}");
+        let names: Vec<_> = found.into_iter().filter_map(|one| one.config).collect();
+        assert!(names.is_sorted_by(|one, other| one.name >= other.name));
+    }
+    for (filter, order_by, field) in [
+        (
+            "project_id = \"00000000-0000-0000-0000-000000000000\"",
+            "",
+            "filter",
+        ),
+        ("node_id:*", "", "filter"),
+        ("", "node_id", "order_by"),
+    ] {
+        let request = pb::ListAllocationsRequest {
+            filter: filter.into(),
+            order_by: order_by.into(),
+            ..Default::default()
+        };
+        let refused = users.list_allocations(platform.user(request, None)).await;
+        let error = Error::from(refused.expect_err(filter));
+        assert_eq!(error.fields()[0].0, field);
+    }
     for (page_size, page_token, field) in [(-1, "", "page_size"), (1, "rubbish", "page_token")] {
         let request = pb::ListAllocationsRequest {
             page_size,

@@ -225,7 +225,47 @@ async fn operators_list_the_allocations_of_all_projects_by_state_project_and_nod
     };
     assert_eq!(ids(platform.all(ended).await).len(), 2);
 
+    let selected = |filter: &str, order_by: &str| pb::ListAllAllocationsRequest {
+        filter: filter.into(),
+        order_by: order_by.into(),
+        ..Default::default()
+    };
+    let (first_id, second_id) = (first.clone(), second.id.clone());
+    for (filter, order_by, expected) in [
+        // a filter that names the state finds ended ones
+        ("state != requested", "", vec![&second_id, &first_id]),
+        ("state:*", "create_time", vec![&first_id, &second_id]),
+        (
+            "NOT (state = released OR lab = false)",
+            "",
+            vec![&second_id],
+        ),
+        ("name = other", "", vec![&second_id]),
+        ("name:OTH", "name, create_time desc", vec![&second_id]),
+        ("power = running AND gpu_count >= 1", "", vec![&second_id]),
+        ("active_time:* AND auto_release_time:*", "", vec![]),
+        ("labels:team", "", vec![]),
+        ("create_time < 2000-01-01", "", vec![]),
+        ("creator = \"user:other\"", "project_id", vec![&second_id]),
+        ("name = \"other' OR 'a' = 'a\"", "", vec![]),
+    ] {
+        let found = ids(platform.all(selected(filter, order_by)).await);
+        assert_eq!(found.iter().collect::<Vec<_>>(), expected, "{filter}");
+    }
+    let of_first = format!("state = released AND id = {first}");
+    let found = ids(platform.all(selected(&of_first, "")).await);
+    assert_eq!(found, std::slice::from_ref(&first));
+
     let bad = [
+        (selected("owner = me", ""), "filter"),
+        (selected("", "owner"), "order_by"),
+        (
+            pb::ListAllAllocationsRequest {
+                page_token: token.clone(),
+                ..selected("lab = true", "")
+            },
+            "page_token",
+        ),
         (
             pb::ListAllAllocationsRequest {
                 project_id: "p".into(),

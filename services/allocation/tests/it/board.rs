@@ -147,6 +147,7 @@ impl Board {
                 driver_strategy: 1,
                 size_bytes: 1 << 20,
                 boot_timeout_seconds: 30,
+                readiness_checks: Vec::new(),
             },
             ssh_public_keys: vec![KEY.into()],
             labels: BTreeMap::new(),

@@ -4,17 +4,42 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use gpuaas_common::id::IdGen;
+use gpuaas_common::readiness;
 use gpuaas_placement::capacity::Ledger;
 use gpuaas_placement::model::{Bindings, Health, Image, Price, Profile, Shape, Slot, SlotClass};
 use gpuaas_placement::repair::Origin;
 use gpuaas_placement::{catalog, drift, nodes, reserve, slots};
 use gpuaas_placement_testing as testing;
 use gpuaas_proto::gpuaas::agent::v1::{HostDevices, HostDisk};
+use gpuaas_proto::gpuaas::common::v1::ReadinessCheck;
 use jiff_sqlx::ToSqlx as _;
 use uuid::Uuid;
 
 use crate::host::{DISK_BYTES, digest};
 use crate::world::{CELL, KEY, World};
+
+/// The image of the host's guests, with a readiness check for each command, of that name, and the text it must print.
+pub fn image(checks: &[(&str, &str)]) -> Image {
+    let wire: Vec<_> = checks
+        .iter()
+        .map(|(command, text)| ReadinessCheck {
+            name: (*command).to_owned(),
+            command: (*command).to_owned(),
+            expected_text: (*text).to_owned(),
+            timeout_seconds: 1,
+            ..ReadinessCheck::default()
+        })
+        .collect();
+    Image {
+        slug: "lab-mini".into(),
+        digest: digest(),
+        source_uri: format!("oci://registry.test/guests/lab-mini@{}", digest()),
+        driver_strategy: 1,
+        size_bytes: 1 << 20,
+        boot_timeout_seconds: 30,
+        readiness_checks: readiness::parse(&wire).expect("checks"),
+    }
+}
 
 impl World {
     /// A region, a SKU with its price, a node with a slot for each disk of the host.
@@ -53,6 +78,7 @@ impl World {
             slot_index: index,
             class: SlotClass::Lab,
             bindings: Bindings {
+                gpu_module_id: self.host.module(index.unsigned_abs() as usize),
                 nvme_device: disks[index.unsigned_abs() as usize].clone(),
                 storage_identity_kind: "lab_backing_file".into(),
                 nvme_bytes: DISK_BYTES.cast_signed(),
@@ -172,12 +198,8 @@ impl World {
     /// The same from an image whose guest must answer within so many seconds.
     pub async fn reserve_of(&self, name: &str, boot_timeout_seconds: u32) -> Uuid {
         let image = Image {
-            slug: "lab-mini".into(),
-            digest: digest(),
-            source_uri: format!("oci://registry.test/guests/lab-mini@{}", digest()),
-            driver_strategy: 1,
-            size_bytes: 1 << 20,
             boot_timeout_seconds,
+            ..self::image(&[("true", "")])
         };
         self.reserve_image(name, image).await
     }

@@ -27,9 +27,13 @@ async fn ask(
     key: &str,
 ) -> Result<pb::Allocation, Error> {
     let (mut users, allocation_id) = (platform.users.clone(), id.to_string());
-    let answer = match verb {
+    let force = verb.starts_with("forced ");
+    let answer = match verb.trim_start_matches("forced ") {
         "stop" => {
-            let request = pb::StopAllocationRequest { allocation_id };
+            let request = pb::StopAllocationRequest {
+                allocation_id,
+                force,
+            };
             users
                 .stop_allocation(platform.user(request, Some(key)))
                 .await
@@ -41,7 +45,10 @@ async fn ask(
                 .await
         }
         _ => {
-            let request = pb::RebootAllocationRequest { allocation_id };
+            let request = pb::RebootAllocationRequest {
+                allocation_id,
+                force,
+            };
             users
                 .reboot_allocation(platform.user(request, Some(key)))
                 .await
@@ -128,6 +135,51 @@ async fn an_allocation_is_stopped_started_and_rebooted() {
     }
     platform.world.nothing_runs(id, "after all").await;
     assert!(platform.world.host.state().await.leases.is_empty());
+}
+
+/// What the host did in the step that stops the VM, of each operation in turn.
+async fn stops(platform: &Platform, id: Uuid) -> Vec<String> {
+    sqlx::query_scalar(
+        "SELECT step->>'message'
+           FROM node_tasks, jsonb_array_elements(output->'steps') AS step
+          WHERE allocation_id = $1 AND step->>'name' = 'stop' ORDER BY node_tasks.created_at",
+    )
+    .bind(id)
+    .fetch_all(&platform.world.pool)
+    .await
+    .expect("tasks")
+}
+
+/// D-71: a guest that hangs never answers its power button.
+#[tokio::test]
+async fn a_forced_stop_and_a_reset_do_not_ask_the_guest() {
+    let platform = Platform::start().await;
+    let id = active(&platform).await;
+    let first = status(&platform, id).await;
+    let reset = done(&platform, id, "forced reboot", "k1").await;
+    assert_eq!(reset.power(), PowerState::Running);
+    assert_ne!(reset.boot_id, first.boot_id, "the boot is proven anew");
+    done(&platform, id, "reboot", "k2").await;
+    let stopped = done(&platform, id, "forced stop", "k3").await;
+    assert_eq!(stopped.power(), PowerState::Stopped);
+    let hard = "the domain was stopped hard";
+    assert_eq!(
+        stops(&platform, id).await,
+        [hard, "the guest shut down", hard]
+    );
+    let other = ask(&platform, id, "stop", "k3").await;
+    assert_eq!(
+        other.expect_err("another request").reason(),
+        ErrorReason::IdempotencyKeyReused
+    );
+    let audited: Vec<bool> = sqlx::query_scalar(
+        "SELECT (detail->>'force')::boolean FROM placement.audit
+          WHERE action IN ('allocation.stop', 'allocation.reboot') ORDER BY id",
+    )
+    .fetch_all(&platform.world.owner)
+    .await
+    .expect("audit records");
+    assert_eq!(audited, [true, false, true]);
 }
 
 #[tokio::test]

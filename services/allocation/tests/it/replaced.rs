@@ -96,3 +96,33 @@ async fn a_09_release_and_power_touch_nothing_on_another_instance() {
     assert_eq!(world.periods(id).await, (1, 0));
     runner.stop().await;
 }
+
+/// The node's agent answers at its address, but its certificate names an instance that the ledger has not heard of: every
+/// call goes to the instance of the claim, so none is made.
+#[tokio::test]
+async fn a_09_an_instance_that_the_ledger_does_not_know_yet_is_not_called() {
+    let mut world = World::start().await;
+    let id = world.reserve("web").await;
+    world.host_gone().await;
+    world.host.reinstall().await;
+    world.instance_id = uuid::Uuid::now_v7();
+    world.host_up().await;
+    let runner = world.runner(World::config());
+    let refused = "SELECT coalesce(max(s.attempts), 0) >= 3 FROM workflow_steps s JOIN workflows w ON w.id = s.workflow_id
+                    WHERE w.allocation_id = $1";
+    world
+        .until("three calls that were not made", refused, id)
+        .await;
+    is_untouched(&world, "before the ledger knows").await;
+    let spec = gpuaas_placement::nodes::NodeSpec {
+        new_instance: true,
+        ..world.spec()
+    };
+    world.put_node(&spec).await;
+    world.until_state(id, "failed").await;
+    world.until_idle(id).await;
+    let failure = world.allocation(id).await.failure.expect("a failure").0;
+    assert_eq!(failure.reason, "HOST_REPLACED", "{}", failure.message);
+    is_untouched(&world, "after").await;
+    runner.stop().await;
+}

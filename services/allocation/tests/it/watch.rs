@@ -9,6 +9,7 @@ use gpuaas_proto::gpuaas::allocation::v1::watch_allocation_response::Event as On
 use gpuaas_proto::gpuaas::allocation::v1::watch_allocations_response::Event as All;
 use gpuaas_proto::gpuaas::common::v1::ChangeKind;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use sqlx::Connection as _;
 use tonic::{Code, Streaming};
 use uuid::Uuid;
 
@@ -406,6 +407,46 @@ async fn two_hundred_streams_all_see_the_last_state() {
     while let Some(ended) = readers.join_next().await {
         ended.expect("it saw the last state");
     }
+}
+
+#[tokio::test]
+async fn p8_a_stream_outlives_a_connection_lost_while_it_reads_the_first_state() {
+    let platform = Platform::start().await;
+    let created = platform
+        .create(good("web"), "key-1")
+        .await
+        .expect("created");
+    let id: Uuid = created.id.parse().expect("a uuid");
+    platform.world.until_state(id, "active").await;
+
+    let db = &platform.world.db;
+    let mut superuser = db.server().superuser(db.name()).await.expect("superuser");
+    let mut lock = superuser.begin().await.expect("a transaction");
+    sqlx::query("LOCK TABLE placement.allocations IN ACCESS EXCLUSIVE MODE")
+        .execute(&mut *lock)
+        .await
+        .expect("locked");
+    let mut stream = platform.watch_all(after("")).await.expect("opened");
+    let deadline = Instant::now() + TIMEOUT;
+    loop {
+        // the statement that reads a page of the project's allocations, and no other
+        let ended: i64 = sqlx::query_scalar(
+            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+             WHERE datname = current_database() AND wait_event_type = 'Lock'
+               AND query LIKE '%state NOT IN%ORDER BY created_at DESC, id DESC LIMIT%'
+               AND pid <> pg_backend_pid()",
+        )
+        .fetch_one(&mut *lock)
+        .await
+        .expect("backends");
+        if ended > 0 {
+            break;
+        }
+        assert!(Instant::now() < deadline, "nobody reads the first state");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    lock.rollback().await.expect("unlocked");
+    until_told(&mut stream, "web", pb::AllocationState::Active).await;
 }
 
 #[tokio::test]

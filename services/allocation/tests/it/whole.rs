@@ -97,6 +97,7 @@ async fn b_04_b_21_a_whole_node_is_launched_billed_and_given_back_to_approval() 
     // what is for virtual machines is refused by name
     let stop = pb::StopAllocationRequest {
         allocation_id: made.id.clone(),
+        ..Default::default()
     };
     let stopped = platform
         .users

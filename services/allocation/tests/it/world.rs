@@ -62,6 +62,15 @@ impl World {
 
     /// A world whose host has so many slots.
     pub async fn with_slots(slots: usize) -> Self {
+        Self::of(Host::new(slots).await).await
+    }
+
+    /// A world whose host has GPUs that Fabric Manager connects.
+    pub async fn with_board() -> Self {
+        Self::of(Host::new(SLOTS).await.with_board()).await
+    }
+
+    async fn of(host: Host) -> Self {
         let db = TestDb::create().await;
         let folder = tempfile::tempdir().expect("a folder");
         let authority = Authority::open(folder.path(), CELL).expect("an authority");
@@ -74,7 +83,7 @@ impl World {
             scheduler: db.pool("gpuaas_scheduler").await,
             owner: db.owner_pool().await,
             db,
-            host: Host::new(slots).await,
+            host,
             node_id,
             slot_ids: Vec::new(),
             project: Uuid::now_v7(),
@@ -267,7 +276,7 @@ impl World {
         let action = actions.into_iter().find(|action| action.as_str() == kind);
         let mut tx = self.pool.begin().await.expect("a transaction");
         let scope = gpuaas_placement::Scope::Platform;
-        gpuaas_placement::power::begin(&mut tx, scope, id, action.expect("one"), "", "req")
+        gpuaas_placement::power::begin(&mut tx, scope, id, action.expect("one"), false, "", "req")
             .await
             .expect("accepted");
         tx.commit().await.expect("commit");

@@ -8,6 +8,7 @@ use sqlx::postgres::PgRow;
 use sqlx::{Connection as _, PgConnection, Postgres, QueryBuilder, Row as _};
 use uuid::Uuid;
 
+use crate::select::{Catalog, Field, Kind, Selection};
 use crate::time::{from_proto_time, proto_time};
 use crate::{Error, Result, page};
 
@@ -57,7 +58,31 @@ pub struct Filter {
     /// In microseconds since 1970.
     start: Option<i64>,
     end: Option<i64>,
+    selection: Option<Selection>,
 }
+
+/// What the records can be selected by.
+static CATALOG: Catalog = Catalog {
+    fields: &[
+        Field::new("principal", Kind::Text, "principal"),
+        Field::new("action", Kind::Text, "action"),
+        Field::new("resource", Kind::Text, "resource"),
+        Field::new("resource_id", Kind::Text, "resource_id"),
+        Field::new("request_id", Kind::Text, "request_id"),
+        Field::new("address", Kind::Text, "address"),
+        Field::new("user_agent", Kind::Text, "user_agent"),
+        Field::new("region", Kind::Text, "region"),
+        Field::new("service", Kind::Text, "service"),
+        Field::new(
+            "outcome",
+            Kind::OneOf(&["allowed", "denied"]),
+            "CASE WHEN detail->>'outcome' = 'denied' THEN 'denied' ELSE 'allowed' END",
+        ),
+        Field::sortable("create_time", Kind::Time, "at"),
+    ],
+    key: Field::new("id", Kind::Id, "id"),
+    order: "create_time desc",
+};
 
 impl Filter {
     /// From a request.
@@ -100,7 +125,16 @@ impl Filter {
         {
             return Err(Error::invalid("end_time", "must be after start_time"));
         }
+        let selection = Selection::parse(&CATALOG, &request.filter, &request.order_by)?;
+        filter.selection = Some(selection);
         Ok(filter)
+    }
+
+    /// Whether the oldest records come first.
+    #[must_use]
+    pub fn is_ascending(&self) -> bool {
+        let selection = self.selection.as_ref();
+        selection.is_some_and(|selection| !selection.is_descending())
     }
 }
 
@@ -110,14 +144,15 @@ fn first_id(micros: i64) -> Uuid {
     Uuid::from_u128(u128::from(millis) << 80)
 }
 
-/// The newest records that match and have a smaller id, newest first, at most `limit`.
+/// The records that match and come after the one of an id, newest first or as the filter says, at most `limit`. They are in the
+/// order of their ids, which begin with the time.
 ///
 /// # Errors
 /// Those of the database.
 pub async fn list(
     conn: &mut PgConnection,
     filter: &Filter,
-    before: Option<Uuid>,
+    after: Option<Uuid>,
     limit: i64,
 ) -> Result<Vec<AuditRecord>> {
     let mut query = QueryBuilder::<Postgres>::new("SELECT ");
@@ -141,10 +176,18 @@ pub async fn list(
         query.push_bind(end).push(" AND id < ");
         query.push_bind(first_id(end.saturating_add(CLOCKS_DIFFER)));
     }
-    if let Some(before) = before {
-        query.push(" AND id < ").push_bind(before);
+    if let Some(selection) = &filter.selection {
+        selection.push_filter(&mut query);
     }
-    query.push(" ORDER BY id DESC LIMIT ").push_bind(limit);
+    let (beyond, way) = match filter.is_ascending() {
+        true => (" AND id > ", ""),
+        false => (" AND id < ", " DESC"),
+    };
+    if let Some(after) = after {
+        query.push(beyond).push_bind(after);
+    }
+    query.push(" ORDER BY id").push(way).push(" LIMIT ");
+    query.push_bind(limit);
     let rows = query.build().fetch_all(conn).await?;
     Ok(rows.iter().map(to_record).collect::<sqlx::Result<_>>()?)
 }

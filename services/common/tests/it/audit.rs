@@ -416,6 +416,30 @@ async fn p10_records_are_found_by_what_they_say() {
             },
             vec![],
         ),
+        (
+            ListAuditRecordsRequest {
+                filter: "outcome = denied AND NOT principal = \"user:a\"".to_owned(),
+                ..all()
+            },
+            vec!["user:b p1"],
+        ),
+        (
+            ListAuditRecordsRequest {
+                filter: "resource_id = p1 OR principal:B".to_owned(),
+                order_by: "create_time".to_owned(),
+                ..all()
+            },
+            vec!["user:a p1", "user:b p1"],
+        ),
+        (
+            ListAuditRecordsRequest {
+                principal: "user:a".to_owned(),
+                filter: "create_time > 2020-01-01 AND outcome = allowed AND service = billing"
+                    .to_owned(),
+                ..all()
+            },
+            vec!["user:a p1"],
+        ),
         // the filter is a value, not SQL
         (
             ListAuditRecordsRequest {

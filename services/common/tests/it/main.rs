@@ -1,2 +1,3 @@
 //! What only a real database shows.
 mod audit;
+mod select;

@@ -1,7 +1,7 @@
 //! `CreateImage`: parse, check against registry and SKUs, write once.
 use gpuaas_common::idempotency::{self, Lookup, Scope};
 use gpuaas_common::identity::Caller;
-use gpuaas_common::{Error, audit};
+use gpuaas_common::{Error, audit, readiness};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::images::v1::{CreateImageRequest, Image};
 use gpuaas_proto::gpuaas::internal::scheduler::v1::GetSkuRequest;
@@ -143,6 +143,8 @@ impl Api {
             resolved: None,
             compatible_skus: parse_skus(&request.compatible_skus)?,
             boot_timeout_seconds,
+            readiness_checks: readiness::parse(&request.readiness_checks)
+                .map_err(|wrong| Error::invalid(wrong.field, wrong.rule))?,
         })
     }
 

@@ -8,6 +8,7 @@ mod user;
 use gpuaas_common::Error;
 use gpuaas_common::client::GrpcChannel;
 use gpuaas_common::page;
+use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_common::time::proto_time;
 use gpuaas_proto::gpuaas::common::v1::ResourceMetadata;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -40,23 +41,21 @@ impl Api {
         request: &ListImagesRequest,
         active_only: bool,
     ) -> Result<ListImagesResponse, Error> {
-        let limit = page::page_size(request.page_size)?;
-        let query = [
-            if active_only { "images" } else { "all-images" },
-            request.sku.as_str(),
-        ];
-        let after: Option<String> = page::decode(&request.page_token, &query)?;
+        let selection = Selection::parse(&images::CATALOG, &request.filter, &request.order_by)?;
+        let wanted = Wanted {
+            page_token: &request.page_token,
+            size: page::page_size(request.page_size)?,
+            query: &[
+                if active_only { "images" } else { "all-images" },
+                request.sku.as_str(),
+            ],
+        };
         let filter = Filter {
             active_only,
             sku: Some(request.sku.as_str()).filter(|sku| !sku.is_empty()),
         };
-        let mut rows = images::list(&self.pool, filter, after.as_deref(), limit + 1).await?;
-        let more = rows.len() as i64 > limit;
-        rows.truncate(usize::try_from(limit).map_err(Error::internal)?);
-        let next_page_token = match rows.last().filter(|_| more) {
-            Some(last) => page::encode(&last.slug, &query),
-            None => String::new(),
-        };
+        let mut conn = self.pool.acquire().await?;
+        let (rows, next_page_token) = images::list(&mut conn, filter, &selection, wanted).await?;
         Ok(ListImagesResponse {
             images: rows.iter().map(to_proto).collect(),
             next_page_token,
@@ -97,6 +96,11 @@ fn to_proto(image: &images::Image) -> Image {
         size_bytes: image.size_bytes(),
         compatible_skus: image.compatible_skus.clone(),
         boot_timeout_seconds: image.boot_timeout_seconds(),
+        readiness_checks: image
+            .readiness_checks
+            .iter()
+            .map(gpuaas_common::readiness::Check::to_wire)
+            .collect(),
         metadata: Some(ResourceMetadata {
             create_time: Some(proto_time(image.created_at.to_jiff())),
             update_time: Some(proto_time(image.updated_at.to_jiff())),

@@ -1,5 +1,9 @@
 //! Rows of `os_images` (E-01, E-02).
+use gpuaas_common::Result;
+use gpuaas_common::readiness;
+use gpuaas_common::select::{Catalog, Field, Kind, Selection, Statement, Wanted};
 use jiff_sqlx::Timestamp;
+use sqlx::types::Json;
 use sqlx::{FromRow, PgConnection, PgExecutor};
 
 use crate::domain::image::{DriverStrategy, Status};
@@ -24,6 +28,8 @@ pub struct Image {
     /// SKUs that can run it (E-12, E-13).
     pub compatible_skus: Vec<String>,
     boot_timeout_seconds: i32,
+    /// What must pass in a guest before its allocation is active (INC-24).
+    pub readiness_checks: Json<Vec<readiness::Check>>,
     /// Grows by one with every change.
     pub revision: i64,
     /// When it was created.
@@ -73,6 +79,8 @@ pub struct NewImage {
     pub compatible_skus: Vec<String>,
     /// Seconds.
     pub boot_timeout_seconds: u32,
+    /// What must pass in a guest before its allocation is active.
+    pub readiness_checks: Vec<readiness::Check>,
 }
 
 /// Inserts an image; `None` when the slug exists, which is left as it is (INC-38).
@@ -83,11 +91,11 @@ pub async fn insert(conn: &mut PgConnection, image: &NewImage) -> sqlx::Result<O
     let pinned = image.resolved.as_ref();
     sqlx::query_as(
         "INSERT INTO os_images (slug, display_name, status, driver_strategy, source_uri, digest_sha256, size_bytes,
-                                compatible_skus, boot_timeout_seconds, metadata)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+                                compatible_skus, boot_timeout_seconds, metadata, readiness_checks)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
          ON CONFLICT (slug) DO NOTHING
          RETURNING slug, display_name, status, driver_strategy, source_uri, digest_sha256, size_bytes,
-                   compatible_skus, boot_timeout_seconds, revision, created_at, updated_at",
+                   compatible_skus, boot_timeout_seconds, readiness_checks, revision, created_at, updated_at",
     )
     .bind(image.slug.as_str())
     .bind(&image.display_name)
@@ -99,6 +107,7 @@ pub async fn insert(conn: &mut PgConnection, image: &NewImage) -> sqlx::Result<O
     .bind(&image.compatible_skus)
     .bind(i32::try_from(image.boot_timeout_seconds).unwrap_or(i32::MAX))
     .bind(metadata(&image.slug, &image.source))
+    .bind(Json(&image.readiness_checks))
     .fetch_optional(conn)
     .await
 }
@@ -119,7 +128,7 @@ fn size(resolved: &Resolved) -> i64 {
 pub async fn get(executor: impl PgExecutor<'_>, slug: &str) -> sqlx::Result<Option<Image>> {
     sqlx::query_as(
         "SELECT slug, display_name, status, driver_strategy, source_uri, digest_sha256, size_bytes,
-                compatible_skus, boot_timeout_seconds, revision, created_at, updated_at
+                compatible_skus, boot_timeout_seconds, readiness_checks, revision, created_at, updated_at
          FROM os_images WHERE slug = $1",
     )
     .bind(slug)
@@ -136,31 +145,50 @@ pub struct Filter<'a> {
     pub sku: Option<&'a str>,
 }
 
-/// Images by slug, at most `limit`, after the last one of the page before.
+/// What the list of images can be selected by.
+pub static CATALOG: Catalog = Catalog {
+    fields: &[
+        SLUG,
+        Field::sortable("display_name", Kind::Text, "listed.display_name"),
+        Field::sortable(
+            "status",
+            Kind::OneOf(&["disabled", "active"]),
+            "listed.status",
+        ),
+        Field::new(
+            "driver_strategy",
+            Kind::OneOf(&["none", "cloud_init", "preinstalled"]),
+            "listed.driver_strategy",
+        ),
+        Field::new("size_bytes", Kind::Number, "coalesce(listed.size_bytes, 0)"),
+        Field::sortable("create_time", Kind::Time, "listed.created_at"),
+        Field::sortable("update_time", Kind::Time, "listed.updated_at"),
+    ],
+    key: SLUG,
+    order: "slug",
+};
+
+const SLUG: Field = Field::sortable("slug", Kind::Text, "listed.slug");
+
+/// A page of the images that a caller selects, and the token of the next one.
 ///
 /// # Errors
-/// Database errors.
+/// `PAGE_TOKEN_INVALID`; database errors.
 pub async fn list(
-    executor: impl PgExecutor<'_>,
+    conn: &mut PgConnection,
     filter: Filter<'_>,
-    after: Option<&str>,
-    limit: i64,
-) -> sqlx::Result<Vec<Image>> {
-    sqlx::query_as(
+    selection: &Selection,
+    wanted: Wanted<'_>,
+) -> Result<(Vec<Image>, String)> {
+    let statement = Statement::new(&[
         "SELECT slug, display_name, status, driver_strategy, source_uri, digest_sha256, size_bytes,
-                compatible_skus, boot_timeout_seconds, revision, created_at, updated_at
+                compatible_skus, boot_timeout_seconds, readiness_checks, revision, created_at, updated_at
          FROM os_images
-         WHERE (NOT $1 OR status = 'active')
-           AND ($2::text IS NULL OR compatible_skus @> ARRAY[$2])
-           AND ($3::text IS NULL OR slug > $3)
-         ORDER BY slug LIMIT $4",
-    )
+         WHERE (NOT $1 OR status = 'active') AND ($2::text IS NULL OR compatible_skus @> ARRAY[$2])",
+    ])
     .bind(filter.active_only)
-    .bind(filter.sku)
-    .bind(after)
-    .bind(limit)
-    .fetch_all(executor)
-    .await
+    .bind(filter.sku);
+    selection.page(conn, statement, wanted).await
 }
 
 /// Sets the status; with `resolved` a placeholder gets its digest in the same statement. `None` when there is no

@@ -144,6 +144,29 @@ async fn e_13_images_are_listed_by_compatible_sku_in_pages() {
         ),
         ("image-2", "")
     );
+    let selected = |filter: &str, order_by: &str| ListImagesRequest {
+        filter: filter.to_owned(),
+        order_by: order_by.to_owned(),
+        ..Default::default()
+    };
+    for (filter, order_by, expected) in [
+        ("slug != image-1", "slug desc", vec!["image-2", "image-0"]),
+        ("slug:AGE-1 AND size_bytes > 0", "", vec!["image-1"]),
+        ("status = disabled", "create_time", vec![]),
+        (
+            "",
+            "status, slug desc",
+            vec!["image-2", "image-1", "image-0"],
+        ),
+    ] {
+        let found = listed(&world, selected(filter, order_by)).await;
+        assert_eq!(found, expected, "{filter}");
+    }
+    for (filter, order_by, field) in [("digest:a", "", "filter"), ("", "size_bytes", "order_by")] {
+        let request = as_admin("", selected(filter, order_by));
+        let error = world.api.list_images(request).await.expect_err("refused");
+        assert_eq!(Error::from(error).fields()[0].0, field);
+    }
     // a token of one list opens no other
     let error = world
         .api

@@ -1,5 +1,6 @@
 //! Creating an image: validated, once, and never over an existing one.
 use crate::common::{SKU, World, field, status};
+use gpuaas_proto::gpuaas::common::v1::ReadinessCheck;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::images::v1::{CreateImageRequest, ImageStatus};
 use gpuaas_proto::gpuaas::internal::images::v1::GetImageRequest;
@@ -36,6 +37,11 @@ async fn bad_requests_name_the_field_and_change_nothing() {
             with(&|r| r.boot_timeout_seconds = 3601),
             invalid,
             "boot_timeout_seconds",
+        ),
+        (
+            with(&|r| r.readiness_checks.push(ReadinessCheck::default())),
+            invalid,
+            "readiness_checks[0].name",
         ),
         (
             with(&|r| r.compatible_skus.clear()),

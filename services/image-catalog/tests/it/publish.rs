@@ -4,9 +4,10 @@ use gpuaas_common::Error;
 use gpuaas_image_catalog::api::Api;
 use gpuaas_image_catalog::domain::source::Source;
 use gpuaas_image_catalog::registry::Registry;
+use gpuaas_proto::gpuaas::common::v1::ReadinessCheck;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
-use gpuaas_proto::gpuaas::images::v1::ImageStatus;
 use gpuaas_proto::gpuaas::images::v1::image_admin_service_server::ImageAdminService as _;
+use gpuaas_proto::gpuaas::images::v1::{CreateImageRequest, ImageStatus};
 use gpuaas_proto::gpuaas::internal::images::v1::GetImageRequest;
 use gpuaas_proto::gpuaas::internal::images::v1::image_catalog_service_server::ImageCatalogService as _;
 use tonic::{Code, Request};
@@ -18,9 +19,30 @@ async fn e_15_e_16_an_image_is_pinned_to_what_the_registry_holds() {
     let pushed = world.push(&world.file(1), "lab-mini:v1").await;
     assert!(pushed.uploaded);
     let image = world
-        .create("k1", world.request("lab-mini", &world.uri("lab-mini:v1")))
+        .create(
+            "k1",
+            CreateImageRequest {
+                readiness_checks: vec![ReadinessCheck {
+                    name: "gpus".to_owned(),
+                    command: "nvidia-smi -L".to_owned(),
+                    expected_text: "NVIDIA H200".to_owned(),
+                    line_per_gpu: true,
+                    ..ReadinessCheck::default()
+                }],
+                ..world.request("lab-mini", &world.uri("lab-mini:v1"))
+            },
+        )
         .await
         .expect("created");
+    let check = &image.readiness_checks[0];
+    assert_eq!(
+        (
+            check.command.as_str(),
+            check.line_per_gpu,
+            check.timeout_seconds
+        ),
+        ("nvidia-smi -L", true, 60)
+    );
     assert_eq!(image.status(), ImageStatus::Active);
     assert_eq!(image.digest, pushed.image.digest.to_string());
     assert_eq!(image.size_bytes, 9_000_001);

@@ -7,7 +7,9 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::internal::inventory::v1::host_service_server::HostService;
 use gpuaas_proto::gpuaas::internal::inventory::v1::{
     AgentUpdate, AgentUpdateReport, AgentUpdateState, EnrolRequest, EnrolResponse,
-    HeartbeatRequest, HeartbeatResponse, RenewByKeyRequest, RenewRequest, RenewResponse, SlotFence,
+    GetInstanceIdentityKeysRequest, GetInstanceIdentityKeysResponse, HeartbeatRequest,
+    HeartbeatResponse, IssueInstanceIdentityRequest, IssueInstanceIdentityResponse,
+    RenewByKeyRequest, RenewRequest, RenewResponse, SlotFence,
 };
 use std::time::Duration;
 use tonic::{Code, Request, Response, Status};
@@ -71,6 +73,23 @@ impl HostService for Hosts {
             node_mode,
             agent_update: told.map_err(Error::from)?.map(agent_update),
         }))
+    }
+
+    async fn issue_instance_identity(
+        &self,
+        request: Request<IssueInstanceIdentityRequest>,
+    ) -> Result<Response<IssueInstanceIdentityResponse>, Status> {
+        let peer = Peer::of(&request)?;
+        Ok(Response::new(
+            self.issue_identity(&peer, request.into_inner()).await?,
+        ))
+    }
+
+    async fn get_instance_identity_keys(
+        &self,
+        _request: Request<GetInstanceIdentityKeysRequest>,
+    ) -> Result<Response<GetInstanceIdentityKeysResponse>, Status> {
+        Ok(Response::new(self.identity_keys()?))
     }
 }
 

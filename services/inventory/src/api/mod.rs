@@ -1,5 +1,6 @@
 //! One thin method per RPC: parse, call, map the error.
 mod hosts;
+mod identity;
 mod life;
 mod nodes;
 mod regions;

@@ -1,6 +1,7 @@
 //! Node administration: registering, enrolment tokens, the read model, topology discovery.
 use futures::{StreamExt as _, TryStreamExt as _};
 use gpuaas_common::error::{Error, Result};
+use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_common::{id, page, trace, watch};
 use gpuaas_proto::gpuaas::common::v1::SlotStatus;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -241,17 +242,18 @@ impl Nodes {
         } else {
             Which::InService
         };
-        let query = ["nodes", which.as_str()];
-        let after: Option<(String, Uuid)> = page::decode(&request.page_token, &query)?;
-        let freshness = self.0.config.freshness();
-        let after = after.unwrap_or_default();
-        let mut rows = nodes::list(&self.0.pool, which, &after, size + 1, freshness).await?;
-        let more = rows.len() as i64 > size;
-        rows.truncate(size as usize);
-        let next_page_token = match rows.last() {
-            Some(last) if more => page::encode(&(&last.hostname, last.id), &query),
-            _ => String::new(),
+        let selection = Selection::parse(&nodes::CATALOG, &request.filter, &request.order_by)?;
+        let wanted = Wanted {
+            page_token: &request.page_token,
+            size,
+            query: &["nodes", which.as_str()],
         };
+        let freshness = self.0.config.freshness();
+        let mut conn = self.0.pool.acquire().await?;
+        let (rows, next_page_token) =
+            nodes::select(&mut conn, which, &selection, wanted, freshness).await?;
+        // the ledger is asked now
+        drop(conn);
         let nodes = futures::stream::iter(rows)
             .map(|row| self.with_slots(row))
             .buffered(LEDGER_CALLS)

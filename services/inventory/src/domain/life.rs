@@ -183,10 +183,12 @@ pub fn onboarding(facts: &Facts<'_>) -> Vec<Step> {
     } else {
         unseen
     };
-    let failing = if facts.enrolled {
-        format!("the host has to prove: {}", facts.blockers.join(", "))
-    } else {
+    let failing = if !facts.enrolled {
         unseen.to_owned()
+    } else if facts.blockers == [NO_EVIDENCE] {
+        "the host has not reported what it proves yet".to_owned()
+    } else {
+        format!("the host has to prove: {}", facts.blockers.join(", "))
     };
     let unanswered = "the scheduler does not answer";
     let approve = match facts.slots {

@@ -60,6 +60,8 @@ pub struct Facts<'a> {
     pub reported_reason: &'a str,
     /// Its time is over.
     pub overdue: bool,
+    /// Its rollout has not ended: a host that waits for its operations may go on waiting.
+    pub may_wait: bool,
 }
 
 /// What becomes of a node whose turn it is.
@@ -92,7 +94,9 @@ pub fn judge(node: &Facts<'_>) -> Verdict {
         };
         return Verdict::Failed(why.to_owned());
     }
-    if !node.overdue {
+    // a wipe takes hours, and nothing of the host is changed meanwhile
+    let waits = node.heard && node.reported == "waiting" && node.may_wait;
+    if !node.overdue || waits {
         return Verdict::Wait;
     }
     Verdict::Failed(if !node.heard {
@@ -174,6 +178,7 @@ mod tests {
             reported: "installed",
             reported_reason: "",
             overdue: false,
+            may_wait: true,
         };
         assert_eq!(judge(&good), Verdict::Succeeded);
         let waits = [
@@ -213,6 +218,26 @@ mod tests {
             ..good
         };
         assert_eq!(judge(&worse), Verdict::Succeeded);
+        // it waits for an operation of its own, for as long as that takes and the rollout goes on
+        let busy = Facts {
+            agent_version: "old",
+            reported: "waiting",
+            overdue: true,
+            ..good
+        };
+        assert_eq!(judge(&busy), Verdict::Wait);
+        for facts in [
+            Facts {
+                heard: false,
+                ..busy
+            },
+            Facts {
+                may_wait: false,
+                ..busy
+            },
+        ] {
+            assert!(matches!(judge(&facts), Verdict::Failed(_)), "{facts:?}");
+        }
         let failed = Facts {
             agent_version: "old",
             reported: "failed",

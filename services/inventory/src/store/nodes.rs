@@ -1,6 +1,7 @@
 //! Nodes with their current host instance and evidence, and what a heartbeat changes.
 use std::collections::BTreeMap;
 
+use gpuaas_common::select::{Catalog, Field, Kind, Selection, Statement, Wanted};
 use gpuaas_common::time::proto_time;
 use gpuaas_proto::gpuaas::agent::v1::ReadinessReport;
 use jiff_sqlx::Timestamp;
@@ -249,6 +250,70 @@ pub async fn list(
     .await
 }
 
+/// What the list of nodes can be selected by.
+pub static CATALOG: Catalog = Catalog {
+    fields: &[
+        Field::new("id", Kind::Id, "listed.id"),
+        Field::sortable("hostname", Kind::Text, "listed.hostname"),
+        Field::sortable("region_code", Kind::Text, "listed.region_code"),
+        Field::sortable("mode", Kind::OneOf(&["slice", "baremetal"]), "listed.mode"),
+        Field::sortable("rack", Kind::Text, "listed.rack"),
+        Field::sortable(
+            "state",
+            Kind::OneOf(&["pending", "enrolled", "lost"]),
+            "listed.state",
+        ),
+        Field::new(
+            "max_vms_per_node",
+            Kind::Number,
+            "listed.max_vms_per_node::bigint",
+        ),
+        Field::new("hypervisor", Kind::Text, "coalesce(listed.hypervisor, '')"),
+        Field::new("lab", Kind::Flag, "coalesce(listed.lab, false)"),
+        Field::new(
+            "host_profile",
+            Kind::Text,
+            "coalesce(listed.host_profile, '')",
+        ),
+        Field::new(
+            "agent_version",
+            Kind::Text,
+            "coalesce(listed.agent_version, '')",
+        ),
+        Field::new(
+            "last_heartbeat_time",
+            Kind::Time,
+            "listed.last_heartbeat_time",
+        ),
+        Field::sortable("create_time", Kind::Time, "listed.create_time"),
+        Field::sortable("update_time", Kind::Time, "listed.update_time"),
+        Field::new("labels", Kind::Labels, "listed.labels"),
+    ],
+    key: Field::new("id", Kind::Id, "listed.id"),
+    order: "hostname",
+};
+
+/// A page of the nodes that a caller selects, and the token of the next one.
+///
+/// # Errors
+/// `PAGE_TOKEN_INVALID`; database errors.
+pub async fn select(
+    conn: &mut PgConnection,
+    which: Which,
+    selection: &Selection,
+    wanted: Wanted<'_>,
+    freshness: Freshness,
+) -> gpuaas_common::Result<(Vec<NodeRow>, String)> {
+    let statement = Statement::new(&[
+        SELECT,
+        " WHERE n.removed IS NULL OR $3 = 'all' OR $3 = 'retired' AND n.removed = 'retired'",
+    ])
+    .bind(freshness.heartbeat_seconds)
+    .bind(freshness.evidence_seconds)
+    .bind(which.as_str());
+    selection.page(conn, statement, wanted).await
+}
+
 /// A node to be.
 #[derive(Debug, Clone)]
 pub struct NewNode<'a> {
@@ -457,6 +522,24 @@ pub async fn mode(conn: &mut PgConnection, id: Uuid) -> sqlx::Result<String> {
         .bind(id)
         .fetch_one(conn)
         .await
+}
+
+/// The region of a node, while this is its current instance.
+///
+/// # Errors
+/// Database errors.
+pub async fn region_of_current(
+    pool: &sqlx::PgPool,
+    id: Uuid,
+    instance_id: Uuid,
+) -> sqlx::Result<Option<String>> {
+    sqlx::query_scalar(
+        "SELECT region_code FROM nodes WHERE id = $1 AND current_instance_id = $2 AND removed IS NULL",
+    )
+    .bind(id)
+    .bind(instance_id)
+    .fetch_optional(pool)
+    .await
 }
 
 /// Locks a node's row against heartbeats, enrolments and sweeps. `false` when there is none.

@@ -65,6 +65,8 @@ pub struct RolloutNodeRow {
     /// A name of `AgentUpdateState` in lower case.
     pub reported_state: String,
     pub reported_reason: String,
+    /// An operator has gone on although it failed or was left out.
+    pub accepted: bool,
     /// Its time is over.
     pub overdue: bool,
     pub start_time: Option<Timestamp>,
@@ -155,7 +157,7 @@ pub async fn nodes(
 ) -> sqlx::Result<Vec<RolloutNodeRow>> {
     sqlx::query_as(
         "SELECT o.node_id, n.hostname, n.rack, o.wave, o.state, o.reason, o.version, o.from_version,
-                coalesce(i.agent_version, '') AS agent_version, o.was_ready, o.reported_state, o.reported_reason,
+                coalesce(i.agent_version, '') AS agent_version, o.was_ready, o.reported_state, o.reported_reason, o.accepted,
                 coalesce(o.start_time + make_interval(secs => r.node_timeout_seconds) <= clock_timestamp(), false) AS overdue,
                 o.start_time, o.end_time
            FROM agent_rollout_nodes o JOIN agent_rollouts r ON r.id = o.rollout_id JOIN nodes n ON n.id = o.node_id
@@ -278,22 +280,24 @@ pub async fn set_state(
     Ok(())
 }
 
-/// The failures of a locked rollout count no more; with `retry` they get another turn, and the rollout goes back to the
-/// earliest wave that has one.
+/// What has failed or was left out in a locked rollout counts no more; with `retry` it gets another turn, and the rollout goes
+/// back to the earliest wave that has one.
 ///
 /// # Errors
 /// Database errors.
 pub async fn accept_failures(conn: &mut PgConnection, id: Uuid, retry: bool) -> sqlx::Result<()> {
     if !retry {
-        sqlx::query("UPDATE agent_rollout_nodes SET accepted = true WHERE rollout_id = $1 AND state = 'failed'")
-            .bind(id)
-            .execute(conn)
-            .await?;
+        sqlx::query(
+            "UPDATE agent_rollout_nodes SET accepted = true WHERE rollout_id = $1 AND state IN ('failed', 'skipped')",
+        )
+        .bind(id)
+        .execute(conn)
+        .await?;
         return Ok(());
     }
     sqlx::query(
         "UPDATE agent_rollout_nodes SET state = 'pending', reason = '', accepted = false, end_time = NULL, start_time = NULL
-         WHERE rollout_id = $1 AND state = 'failed'",
+         WHERE rollout_id = $1 AND state IN ('failed', 'skipped')",
     )
     .bind(id)
     .execute(&mut *conn)
@@ -426,7 +430,8 @@ pub async fn told(pool: &PgPool, node_id: Uuid) -> sqlx::Result<Option<Told>> {
     .await
 }
 
-/// Notes what a host says of the update that it was told; of another one it counts for nothing.
+/// Notes what a host says of the update that it was told; of another one it counts for nothing. The time of its turn runs from
+/// the end of its wait.
 ///
 /// # Errors
 /// Database errors.
@@ -438,7 +443,8 @@ pub async fn note_report(
     reason: &str,
 ) -> sqlx::Result<()> {
     sqlx::query(
-        "UPDATE agent_rollout_nodes SET reported_state = $4, reported_reason = $5
+        "UPDATE agent_rollout_nodes SET reported_state = $4, reported_reason = $5,
+             start_time = CASE WHEN reported_state = 'waiting' AND $4 <> 'waiting' THEN clock_timestamp() ELSE start_time END
          WHERE rollout_id = $2 AND node_id = $1 AND attempt = $3 AND state = 'updating'
            AND (reported_state, reported_reason) IS DISTINCT FROM ($4, $5)",
     )

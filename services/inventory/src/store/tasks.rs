@@ -217,3 +217,27 @@ pub async fn finish(
     .await?;
     Ok(done.rows_affected() == 1)
 }
+
+/// Rows of one transaction.
+const BATCH: i32 = 200;
+
+/// Removes discoveries that ended so many days ago, and returns how many: the database itself keeps those that an approval
+/// names and the latest of each node, whoever calls.
+///
+/// # Errors
+/// Database errors.
+pub async fn sweep(pool: &PgPool, retention_days: u32) -> sqlx::Result<u64> {
+    let mut total = 0;
+    loop {
+        let gone: i64 =
+            sqlx::query_scalar("SELECT sweep_discoveries(make_interval(days => $1), $2)")
+                .bind(i32::try_from(retention_days.max(1)).unwrap_or(i32::MAX))
+                .bind(BATCH)
+                .fetch_one(pool)
+                .await?;
+        total += gone.unsigned_abs();
+        if gone < i64::from(BATCH) {
+            return Ok(total);
+        }
+    }
+}

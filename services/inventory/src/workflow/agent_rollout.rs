@@ -28,7 +28,10 @@ async fn step(state: &State) -> sqlx::Result<()> {
     let Some(id) = rollouts::take(&mut tx).await? else {
         return Ok(());
     };
-    judge_nodes(state, &mut tx, id).await?;
+    let Some(rollout) = rollouts::find(&mut tx, id, false).await? else {
+        return Ok(());
+    };
+    judge_nodes(state, &mut tx, &rollout).await?;
     let Some(rollout) = rollouts::find(&mut tx, id, false).await? else {
         return Ok(());
     };
@@ -41,8 +44,9 @@ async fn step(state: &State) -> sqlx::Result<()> {
 async fn judge_nodes(
     state: &State,
     conn: &mut sqlx::PgConnection,
-    rollout_id: Uuid,
+    rollout: &RolloutRow,
 ) -> sqlx::Result<()> {
+    let rollout_id = rollout.id;
     for node in rollouts::nodes(&mut *conn, rollout_id, true).await? {
         let Some(row) = nodes::find(&mut *conn, node.node_id, state.config.freshness()).await?
         else {
@@ -60,6 +64,7 @@ async fn judge_nodes(
             reported: &node.reported_state,
             reported_reason: &node.reported_reason,
             overdue: node.overdue,
+            may_wait: rollout.end_time.is_none(),
         });
         let (word, reason) = match &verdict {
             Verdict::Wait => continue,
@@ -93,6 +98,14 @@ async fn advance(
         tracing::info!(rollout_id = %rollout.id, "complete rollout of agent");
         return rollouts::set_state(conn, rollout.id, "completed", "").await;
     };
+    if wave > rollout.current_wave && skipped_whole(&all, rollout.current_wave) {
+        let reason = format!(
+            "No node of wave {} was updated, so nothing shows that the version is good.",
+            rollout.current_wave
+        );
+        tracing::warn!(rollout_id = %rollout.id, wave = rollout.current_wave, "pause rollout of agent");
+        return rollouts::set_state(conn, rollout.id, "paused", &reason).await;
+    }
     if wave != rollout.current_wave {
         rollouts::begin_wave(&mut *conn, rollout.id, wave).await?;
     }
@@ -104,6 +117,14 @@ async fn advance(
         begin(state, &mut *conn, rollout.id, node).await?;
     }
     Ok(())
+}
+
+/// Whether a wave has ended without a node that was updated and with one that was left out, which no operator has accepted.
+/// Failures alone are counted by the limit.
+fn skipped_whole(nodes: &[RolloutNodeRow], wave: i32) -> bool {
+    let mut wave = nodes.iter().filter(|node| node.wave == wave);
+    let updated = wave.clone().any(|node| node.state == "succeeded");
+    !updated && wave.any(|node| node.state == "skipped" && !node.accepted)
 }
 
 /// Begins a node's turn, or ends it at once where there is nothing to do.

@@ -1,10 +1,11 @@
 //! The background work: synchronising the ledger, inspecting hosts, monitoring heartbeats, rolling
-//! out agents. Every replica does all of it; rows are
-//! taken by expiring leases or locks, so no replica leads.
+//! out agents, removing what is too old. Every replica does all of it; rows are taken by expiring leases or locks, so no
+//! replica leads.
 pub mod agent_rollout;
 pub mod discovery;
 pub mod heartbeat_monitor;
 pub mod ledger_sync;
+pub mod retention;
 
 use std::time::Duration;
 

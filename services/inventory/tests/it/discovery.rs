@@ -297,3 +297,48 @@ async fn a_worker_that_comes_late_changes_nothing() {
     .await;
     assert_eq!(latest(&world, &node.id).await.candidates.len(), 1);
 }
+
+/// The running service removes what is old at its start; what an approval names and the latest of a node stay.
+#[tokio::test]
+async fn old_discoveries_go_but_for_those_that_something_rests_on() {
+    let (mut ready, approved) = crate::ready::Ready::start(|_| {}).await;
+    ready
+        .approve("a1", &approved, &[0])
+        .await
+        .expect("approved");
+    let node = ready.host.node_id().to_owned();
+    let mut ids = vec![approved];
+    for key in ["d2", "d3", "d4"] {
+        discover(&ready.world, &node, key).await;
+        ids.push(ended(&ready.world, &node).await.id);
+    }
+    let owner = ready.world.owner().await;
+    let left = async || -> Vec<String> {
+        sqlx::query_scalar("SELECT id::text FROM inventory.node_tasks ORDER BY create_time, id")
+            .fetch_all(&owner)
+            .await
+            .expect("read")
+    };
+    assert_eq!(left().await, ids);
+    // all but the third are from before the retention
+    sqlx::query(
+        "UPDATE inventory.node_tasks SET end_time = end_time - interval '91 days' WHERE id <> $1::uuid",
+    )
+    .bind(&ids[2])
+    .execute(&owner)
+    .await
+    .expect("aged");
+    ready.world.restart().await;
+    until("the old discovery goes", || async {
+        !left().await.contains(&ids[1])
+    })
+    .await;
+    assert_eq!(left().await, [&ids[0], &ids[2], &ids[3]].map(Clone::clone));
+
+    // no caller shortens it to nothing
+    let service = ready.world.db.pool("gpuaas_inventory").await;
+    let refused = sqlx::query("SELECT sweep_discoveries(interval '1 hour', 10)");
+    let refused = refused.execute(&service).await.expect_err("refused");
+    assert!(refused.to_string().contains("at least a day"), "{refused}");
+    assert_eq!(left().await.len(), 3);
+}

@@ -1,4 +1,5 @@
 //! Regions, nodes, tokens: bad input, idempotency, pages, audit.
+use gpuaas_common::Error;
 use gpuaas_proto::gpuaas::agent::v1::{HostDevices, ReadinessReport};
 use gpuaas_proto::gpuaas::common::v1::EvidenceStatus;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -144,7 +145,7 @@ async fn a_01_nodes_get_ids_and_are_listed_by_name() {
             api::ListNodesRequest {
                 page_size: 2,
                 page_token: token,
-                include_retired: false,
+                ..api::ListNodesRequest::default()
             },
         )
     };
@@ -179,6 +180,58 @@ async fn a_01_nodes_get_ids_and_are_listed_by_name() {
             (api::NodeState::Pending, false)
         );
         assert_eq!(status.blockers, ["not_enrolled"]);
+    }
+}
+
+#[tokio::test]
+async fn nodes_are_selected_by_filter_and_order() {
+    let world = World::start().await;
+    for name in ["n2", "n1", "n3"] {
+        world.create_node(name).await;
+    }
+    let page = async |filter: &str, order_by: &str, page_token: &str| {
+        let request = api::ListNodesRequest {
+            page_size: 2,
+            page_token: page_token.to_owned(),
+            filter: filter.to_owned(),
+            order_by: order_by.to_owned(),
+            ..api::ListNodesRequest::default()
+        };
+        let answer = world.nodes().list_nodes(world.admin("", request)).await;
+        let page = answer.map_err(Error::from)?.into_inner();
+        let names = page.nodes.into_iter().filter_map(|node| node.config);
+        let names: Vec<String> = names.map(|config| config.hostname).collect();
+        Ok::<_, Error>((names.join(" "), page.next_page_token))
+    };
+    for (filter, order_by, expected) in [
+        ("hostname != n2", "", "n1 n3"),
+        ("hostname = n1 OR hostname = n3", "hostname desc", "n3 n1"),
+        ("state = pending AND hostname:2", "", "n2"),
+        ("state = enrolled", "", ""),
+        (
+            "lab = true OR agent_version:* OR last_heartbeat_time:*",
+            "",
+            "",
+        ),
+        ("create_time > 2099-01-01", "", ""),
+        ("hostname = n2", "region_code, create_time desc", "n2"),
+        ("labels:row", "", ""),
+    ] {
+        let (names, next) = page(filter, order_by, "").await.expect(filter);
+        assert_eq!((names.as_str(), next.as_str()), (expected, ""), "{filter}");
+    }
+    let (names, token) = page("", "create_time", "").await.expect("the first page");
+    assert_eq!(names, "n2 n1");
+    let (names, end) = page("", "create_time", &token).await.expect("the rest");
+    assert_eq!((names.as_str(), end.as_str()), ("n3", ""));
+    for (filter, order_by, page_token, field) in [
+        ("schedulable = true", "", "", "filter"),
+        ("", "last_heartbeat_time", "", "order_by"),
+        ("", "create_time desc", token.as_str(), "page_token"),
+        ("lab = false", "create_time", &token, "page_token"),
+    ] {
+        let refused = page(filter, order_by, page_token).await;
+        assert_eq!(refused.expect_err(field).fields()[0].0, field);
     }
 }
 

@@ -112,6 +112,25 @@ impl Fleet {
         self.beat(at, OLD, said).await;
     }
 
+    async fn resume(&self, rollout_id: &str, key: &str, retry_failed: bool) {
+        let resume = api::ResumeAgentRolloutRequest {
+            rollout_id: rollout_id.into(),
+            retry_failed,
+            ..Default::default()
+        };
+        let resume = self.world.admin(key, resume);
+        let answer = self.client().resume_agent_rollout(resume).await;
+        answer.expect("resumed");
+    }
+
+    /// Changes what is stored, as time would.
+    async fn set(&self, statement: &str) {
+        sqlx::raw_sql(sqlx::AssertSqlSafe(statement.to_owned()))
+            .execute(&self.world.owner().await)
+            .await
+            .expect("set");
+    }
+
     async fn becomes(&self, rollout_id: &str, state: State) -> api::AgentRollout {
         until(&format!("rollout becomes {state:?}"), || async {
             self.get(rollout_id).await.state() == state
@@ -283,6 +302,78 @@ async fn a_10_failures_within_the_limit_let_the_next_wave_begin() {
     fleet.updated(1, &update).await;
     let done = fleet.becomes(&rollout.id, State::Completed).await;
     assert_eq!((done.succeeded_nodes, done.failed_nodes), (1, 1));
+}
+
+#[tokio::test]
+async fn a_10_a_wave_whose_nodes_were_all_skipped_pauses_the_rollout() {
+    let fleet = Fleet::start(&["r1", "r1"]).await;
+    let silent = format!(
+        "UPDATE inventory.nodes SET last_heartbeat_time = last_heartbeat_time - interval '1 hour' WHERE id = '{0}';
+         UPDATE inventory.host_beats SET beat_time = beat_time - interval '1 hour'",
+        fleet.hosts[0].node_id()
+    );
+    fleet.set(&silent).await;
+    let rollout = fleet.create("k", 0).await;
+    let paused = fleet.becomes(&rollout.id, State::Paused).await;
+    let why = &paused.state_reason;
+    assert!(why.contains("No node of wave 1 was updated"), "{why}");
+    let node = fleet.node(&rollout.id, 0).await;
+    assert_eq!(node.state(), NodeState::Skipped);
+    assert_eq!(
+        fleet.beat(1, OLD, None).await,
+        None,
+        "nothing shows that it is good"
+    );
+    // it reports again, and gets its turn
+    fleet.beat(0, OLD, None).await;
+    fleet.resume(&rollout.id, "again", true).await;
+    let update = fleet.told(0).await;
+    fleet.failed(0, &update, "no").await;
+    fleet.becomes(&rollout.id, State::Paused).await;
+    fleet.set(&silent).await;
+    fleet.resume(&rollout.id, "again2", true).await;
+    let paused = fleet.becomes(&rollout.id, State::Paused).await;
+    assert!(
+        paused.state_reason.contains("wave 1"),
+        "{}",
+        paused.state_reason
+    );
+    // accepted as it is
+    fleet.beat(1, OLD, None).await;
+    fleet.resume(&rollout.id, "on", false).await;
+    let update = fleet.told(1).await;
+    fleet.updated(1, &update).await;
+    let done = fleet.becomes(&rollout.id, State::Completed).await;
+    assert_eq!((done.succeeded_nodes, done.failed_nodes), (1, 0));
+}
+
+#[tokio::test]
+async fn a_10_the_time_of_a_turn_runs_from_the_end_of_its_wait_for_operations() {
+    let fleet = Fleet::start(&["r1", "r2", "r2"]).await;
+    let rollout = fleet.create("k", 1).await;
+    let update = fleet.told(0).await;
+    fleet.updated(0, &update).await;
+    let (busy, slow) = (fleet.told(1).await, fleet.told(2).await);
+    let says = async |at, update, state| fleet.beat(at, OLD, Some((update, state, ""))).await;
+    says(1, &busy, AgentUpdateState::Waiting).await;
+    says(2, &slow, AgentUpdateState::Fetching).await;
+    let long_ago = "UPDATE inventory.agent_rollout_nodes SET start_time = start_time - interval '1 day' WHERE state = 'updating'";
+    fleet.set(long_ago).await;
+    fleet.node_becomes(&rollout.id, 2, NodeState::Failed).await;
+    // judged in the same step
+    assert_eq!(
+        fleet.node(&rollout.id, 1).await.state(),
+        NodeState::Updating
+    );
+    says(1, &busy, AgentUpdateState::Fetching).await;
+    let begun = fleet.node(&rollout.id, 1).await.start_time.expect("start");
+    let node = fleet.node(&rollout.id, 2).await;
+    assert!(
+        begun.seconds > node.end_time.expect("end").seconds - 60,
+        "a day ago"
+    );
+    fleet.updated(1, &busy).await;
+    fleet.becomes(&rollout.id, State::Completed).await;
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use gpuaas_common::identity::TokenMinter;
 use gpuaas_common::{CancellationToken, Context, Error};
 use gpuaas_dev::ca::{Authority, Identity};
 use gpuaas_dev::postgres::TestDb;
-use gpuaas_inventory::Config;
+use gpuaas_inventory::{Config, InstanceIdentityConfig};
 use gpuaas_proto::gpuaas::inventory::v1::node_admin_service_client::NodeAdminServiceClient;
 use gpuaas_proto::gpuaas::inventory::v1::region_admin_service_client::RegionAdminServiceClient;
 use gpuaas_proto::gpuaas::inventory::v1::region_service_client::RegionServiceClient;
@@ -23,6 +23,8 @@ use crate::ledger::Ledger;
 
 pub(crate) const CELL: u16 = 1;
 pub(crate) const REGION: &str = "region-maas-1";
+/// Of identity tokens of VMs.
+pub(crate) const ISSUER: &str = "https://api.test/instance-identity";
 
 pub(crate) struct World {
     pub(crate) db: TestDb,
@@ -83,6 +85,10 @@ impl World {
             enrolment_listen: vec![([127, 0, 0, 1], enrolment_port).into()],
             host_ca_cert_file: hosts.certificate,
             host_ca_key_file: hosts.key,
+            instance_identity: InstanceIdentityConfig {
+                issuer: ISSUER.to_owned(),
+                key_files: vec![ca.instance_identity_key("instance-identity").expect("key")],
+            },
             poll_interval_milliseconds: 100,
             watch_interval_milliseconds: 50,
             watch_heartbeat_milliseconds: 300,

@@ -263,7 +263,7 @@ pub fn sentence(reason: &str) -> &'static str {
         ErrorReason::SlotsInUse => "All suitable GPUs are in use.",
         ErrorReason::NoCapacity => "No suitable capacity is free.",
         ErrorReason::Quota => {
-            "The quota of the project is used up. Release an allocation, or ask an operator to raise the quota."
+            "The quota of the project is used up. The request fits once an allocation is released or the quota is raised."
         }
         other => crate::error::sentence(other),
     }

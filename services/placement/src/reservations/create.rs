@@ -232,7 +232,7 @@ async fn check_limit(conn: &mut PgConnection, asked: &ReservationSpec) -> Result
         return Ok(());
     }
     let told = format!(
-        "The project may reserve {} GPUs and has reserved {}. Ask an operator to raise the limit.",
+        "The project may reserve {} GPUs and has reserved {}.",
         limit.max_gpus, limit.reserved_gpus
     );
     Err(over_quota(told, None))

@@ -56,7 +56,7 @@ pub(crate) async fn check(
     if !enabled {
         return Err(refused(
             ErrorReason::RegionDisabled,
-            sentence(ErrorReason::RegionDisabled).to_owned(),
+            format!("Region {} is closed.", request.region_code),
             None,
         ));
     }
@@ -72,7 +72,7 @@ pub(super) fn check_quota(request: &Request, quota: quota::Quota) -> Result<()> 
         _ => "allocations".to_owned(),
     };
     let message = format!(
-        "The quota of the project is {} {what} and {} are in use. Release some, or ask an operator to raise the quota.",
+        "The quota of the project is {} {what} and {} are in use.",
         over.limit, over.used
     );
     Err(over_quota(message, Some(over)))

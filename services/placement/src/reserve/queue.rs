@@ -258,7 +258,7 @@ async fn possible_at_all(
             _ => "allocations".to_owned(),
         };
         let message = format!(
-            "The quota of the project is {} {what}, so the request would never fit. Ask an operator to raise the quota.",
+            "The quota of the project is {} {what}, so the request would never fit.",
             over.limit
         );
         return Err(over_quota(message, Some(over)));

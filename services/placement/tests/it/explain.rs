@@ -102,6 +102,16 @@ async fn what_has_no_price_is_told_as_such() {
     let row = list(&mut conn, "h200-new").await;
     let told: Vec<_> = row.reasons.iter().map(|r| r.message.as_str()).collect();
     assert_eq!((row.fits, told), (0, vec!["The SKU has no price yet."]));
+
+    // a list for members has what they can launch one day, and not an operator's unfinished SKU
+    for (project, is_listed) in [(None, true), (Some(world.project), false)] {
+        let (capacity, region) = (&world.capacity, Some(REGION));
+        let rows = availability::list(&mut conn, capacity, POLICY, project, region, None).await;
+        let rows = rows.expect("availability");
+        assert!(rows.iter().any(|row| row.sku == H200), "{project:?}");
+        let of_new = rows.iter().any(|row| row.sku == "h200-new");
+        assert_eq!(of_new, is_listed, "{project:?}");
+    }
 }
 
 #[tokio::test]

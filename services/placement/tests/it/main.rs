@@ -22,6 +22,7 @@ mod hugepages;
 mod intake;
 mod life;
 mod lifecycle;
+mod many_slots;
 mod marks;
 mod model;
 mod operators;

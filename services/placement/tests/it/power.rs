@@ -9,7 +9,8 @@ use crate::world::World;
 
 async fn begin(world: &World, id: Uuid, action: Action) -> Result<Uuid, Error> {
     let mut tx = world.allocation.begin().await.expect("begin");
-    let (_, workflow_id) = power::begin(&mut tx, Scope::Platform, id, action, "", "").await?;
+    let (_, workflow_id) =
+        power::begin(&mut tx, Scope::Platform, id, action, false, "", "").await?;
     tx.commit().await.expect("commit");
     Ok(workflow_id)
 }

@@ -85,7 +85,7 @@ async fn a_project_holds_no_more_allocations_of_all_skus_than_its_limit() {
         assert_eq!(error.reason(), ErrorReason::Quota);
         assert_eq!(
             error.message(),
-            "The quota of the project is 2 allocations and 2 are in use. Release some, or ask an operator to raise the quota."
+            "The quota of the project is 2 allocations and 2 are in use."
         );
         assert_eq!(error.fields()[0].0, "project_id");
         for (key, value) in [

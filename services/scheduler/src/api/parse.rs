@@ -1,6 +1,7 @@
 //! Requests into values of the ledger; each error names the field and the rule.
 use std::collections::HashSet;
 
+use gpuaas_common::readiness::Wrong;
 use gpuaas_common::time::from_proto_time;
 use gpuaas_common::value::DnsLabel;
 use gpuaas_common::{Error, Result, digest, id};
@@ -192,7 +193,8 @@ fn one(request: internal::ReserveRequest) -> Result<Request> {
         image: request
             .image
             .ok_or_else(|| Error::required("image"))?
-            .into(),
+            .try_into()
+            .map_err(|wrong: Wrong| Error::invalid(wrong.field, wrong.rule))?,
         labels: request.labels.into_iter().collect(),
         principal: request.principal,
         idempotency_key: request.idempotency_key,

@@ -201,6 +201,7 @@ pub(super) fn slot(slot: Slot) -> internal::LedgerSlot {
         clean_generation: slot.clean_generation.unwrap_or_default(),
         drift: slot.drift.iter().map(Standing::to_proto).collect(),
         etag,
+        project_id: slot.project_id.map(|id| id.to_string()).unwrap_or_default(),
     }
 }
 

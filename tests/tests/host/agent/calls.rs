@@ -179,6 +179,7 @@ impl LabHost {
                 nanos: 0,
             }),
             network_group: String::new(),
+            region_code: "lab-region".to_owned(),
         }
     }
 

@@ -39,14 +39,15 @@ fn arp(to: [u8; 6], from: [u8; 6], operation: u8, sender: End, target: End) -> S
     frame(to, from, &[8, 6], &content.concat())
 }
 
-/// An IPv4 packet with UDP in it and a right checksum of its header; that of UDP is left out, as it may be.
-fn ipv4(from: Ipv4Addr, to: Ipv4Addr, ports: (u16, u16), payload: &[u8]) -> Vec<u8> {
-    let udp = 8 + payload.len() + FORGED.len();
-    let length = u16::try_from(20 + udp).expect("short");
+/// An IPv4 packet of UDP with these flags and this offset, and a right checksum of its header.
+fn packet(from: Ipv4Addr, to: Ipv4Addr, fragment: u16, content: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(20 + content.len() + FORGED.len()).expect("short");
     let mut header = [
         &[0x45, 0][..],
         &length.to_be_bytes(),
-        &[0, 0, 0, 0, 64, 17, 0, 0],
+        &[0, 0],
+        &fragment.to_be_bytes(),
+        &[64, 17, 0, 0],
         &from.octets(),
         &to.octets(),
     ]
@@ -57,19 +58,29 @@ fn ipv4(from: Ipv4Addr, to: Ipv4Addr, ports: (u16, u16), payload: &[u8]) -> Vec<
     let sum: u32 = words.sum();
     let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
     header[10..12].copy_from_slice(&sum.to_be_bytes());
+    [header.as_slice(), content].concat()
+}
+
+/// A datagram; its checksum is left out, as it may be.
+fn datagram(ports: (u16, u16), payload: &[u8], rest: usize) -> Vec<u8> {
+    let length = u16::try_from(8 + payload.len() + FORGED.len() + rest).expect("short");
     [
-        header.as_slice(),
-        &ports.0.to_be_bytes(),
+        &ports.0.to_be_bytes()[..],
         &ports.1.to_be_bytes(),
-        &u16::try_from(udp).expect("short").to_be_bytes(),
+        &length.to_be_bytes(),
         &[0, 0],
         payload,
     ]
     .concat()
 }
 
-/// A DHCP message with one option that says its type.
-fn dhcp(operation: u8, kind: u8, client: End, offered: Ipv4Addr) -> Vec<u8> {
+fn ipv4(from: Ipv4Addr, to: Ipv4Addr, ports: (u16, u16), payload: &[u8]) -> Vec<u8> {
+    packet(from, to, 0, &datagram(ports, payload, 0))
+}
+
+/// A DHCP message of this type, with the client's address and with that of the server, without which dnsmasq reads no decline
+/// and no release.
+fn dhcp(operation: u8, kind: u8, client: End, offered: Ipv4Addr, server: Ipv4Addr) -> Vec<u8> {
     let mut message = vec![operation, 1, 6, 0, 0, 0, 0, 7, 0, 0, 0x80, 0];
     message.extend([0; 4]);
     message.extend(offered.octets());
@@ -78,6 +89,8 @@ fn dhcp(operation: u8, kind: u8, client: End, offered: Ipv4Addr) -> Vec<u8> {
     message.extend([0; 10 + 64 + 128]);
     message.extend([99, 130, 83, 99, 53, 1, kind, 50, 4]);
     message.extend(client.ip.octets());
+    message.extend([54, 4]);
+    message.extend(server.octets());
     message.push(255);
     message
 }
@@ -120,6 +133,9 @@ pub fn forged(own: End, other: End, gateway: End) -> Vec<(&'static str, String)>
         &[9],
     ]
     .concat();
+    let link_local = [&[0xfe, 0x80][..], &[0; 13], &[9]].concat();
+    let solicitation = [&[135, 0, 0, 0, 0, 0, 0, 0][..], &link_local].concat();
+    let redirect = [&[137, 0, 0, 0, 0, 0, 0, 0][..], &link_local, &link_local].concat();
     let dhcp6 = [
         &2_u16.to_be_bytes()[..],
         &547_u16.to_be_bytes(),
@@ -127,7 +143,7 @@ pub fn forged(own: End, other: End, gateway: End) -> Vec<(&'static str, String)>
     ]
     .concat();
     let udp = |from, to| ipv4(from, to, (5000, 5000), b"");
-    let offer = |to| ipv4(own.ip, to, (67, 68), &dhcp(2, 2, other, other.ip));
+    let offer = |to| ipv4(own.ip, to, (67, 68), &dhcp(2, 2, other, other.ip, own.ip));
     vec![
         (
             "gratuitous ARP for the neighbour",
@@ -220,6 +236,18 @@ pub fn forged(own: End, other: End, gateway: End) -> Vec<(&'static str, String)>
             frame(multicast, own.mac, &V6, &ipv6(58, &neighbour)),
         ),
         (
+            "neighbour solicitation",
+            frame(multicast, own.mac, &V6, &ipv6(58, &solicitation)),
+        ),
+        (
+            "redirect of a router",
+            frame(other.mac, own.mac, &V6, &ipv6(58, &redirect)),
+        ),
+        (
+            "IPv6 datagram to the gateway",
+            frame(gateway.mac, own.mac, &V6, &ipv6(17, &dhcp6)),
+        ),
+        (
             "DHCPv6 answer",
             frame(other.mac, own.mac, &V6, &ipv6(17, &dhcp6)),
         ),
@@ -274,15 +302,41 @@ pub fn forged(own: End, other: End, gateway: End) -> Vec<(&'static str, String)>
     ]
 }
 
+/// A datagram to the neighbour's DHCP client in two fragments, the second of which shows no ports. The host may get them.
+pub fn fragments(own: End, other: End) -> [String; 2] {
+    const MORE_FOLLOW: u16 = 0x2000;
+    // offsets count in eight bytes
+    let padding = vec![0; 8 - FORGED.len() % 8];
+    let first = datagram((67, 68), &padding, FORGED.len());
+    let offset = u16::try_from((first.len() + FORGED.len()) / 8).expect("short");
+    [(MORE_FOLLOW, first.as_slice()), (offset, &[])].map(|(fragment, content)| {
+        let packet = packet(own.ip, other.ip, fragment, content);
+        frame(other.mac, own.mac, &[8, 0], &packet)
+    })
+}
+
 /// A DHCP message about the neighbour, from one's own hardware: that its address is declined.
-pub fn decline(own: End, other: End) -> String {
+pub fn decline(own: End, other: End, gateway: End) -> String {
     let message = ipv4(
         Ipv4Addr::UNSPECIFIED,
         Ipv4Addr::BROADCAST,
         (68, 67),
-        &dhcp(1, 4, other, Ipv4Addr::UNSPECIFIED),
+        &dhcp(1, 4, other, Ipv4Addr::UNSPECIFIED, gateway.ip),
     );
     frame(ALL, own.mac, &[8, 0], &message)
+}
+
+/// To the host's DHCP server and from the address of `own`, so of one flow: its own renewal, which is answered, then in the
+/// neighbour's name that its address is declined, and that it is released.
+pub fn over_own_renewal(own: End, other: End, gateway: End) -> [String; 3] {
+    [(3, own), (4, other), (7, other)].map(|(kind, client)| {
+        let mut message = dhcp(1, kind, client, Ipv4Addr::UNSPECIFIED, gateway.ip);
+        // answered to the client's address
+        message[10] = 0;
+        message[12..16].copy_from_slice(&client.ip.octets());
+        let packet = ipv4(own.ip, gateway.ip, (68, 67), &message);
+        frame(gateway.mac, own.mac, &[8, 0], &packet)
+    })
 }
 
 /// What `own` may send, with this text in it: it shows that frames before it have arrived, or never will.

@@ -11,9 +11,12 @@ mod faults;
 mod frames;
 mod host;
 mod inspect;
-mod linux_bridge;
 mod setup;
 mod wire;
+mod wire_former;
+mod wire_ipv6;
+mod wire_links;
+mod wire_metadata;
 
 pub use host::LabHost;
 
@@ -25,7 +28,7 @@ pub fn cases() -> Vec<Case> {
         disks::cases(),
         faults::cases(),
         wire::cases(),
-        linux_bridge::cases(),
+        wire_links::cases(),
     ]
     .into_iter()
     .flatten()

@@ -59,12 +59,11 @@ hypervisor = "qemu"
 cpu_model = "qemu64"
 [agent.network]
 datapath = "netdev"
+host_services = ["dhcp", "metadata"]
 [agent.dhcp]
 hosts_dir = {hosts:?}
 leases_file = {leases:?}
 pid_file = {pid:?}
-[agent.images]
-cache_dir = {cache:?}
 [agent.relay]
 key_file = {relay:?}
 [agent.access]
@@ -79,7 +78,6 @@ port_base = {ssh_port}
         hosts = run.join("dnsmasq.d"),
         leases = run.join("dnsmasq.leases"),
         pid = run.join("dnsmasq.pid"),
-        cache = folder.join("lab/image-cache"),
         relay = folder.join("lab/terminal/id_ed25519"),
     )
 }

@@ -8,21 +8,25 @@ use gpuaas_tests::runner::{Case, Place};
 use nix::sys::signal::Signal;
 use uuid::Uuid;
 
-use super::frames::{End, FORGED, decline, forged, honest};
+use super::frames::{End, FORGED, decline, forged, fragments, honest, over_own_renewal};
 use super::host::{LabHost, Tenant, until};
+use super::{wire_former, wire_ipv6};
 
 /// The tests of this file, with the seconds that each usually takes.
 pub fn cases() -> Vec<Case> {
     gpuaas_tests::cases![Place::Host;
-        p11_a_neighbour_is_neither_reached_nor_taken_for: 150,
+        p11_a_neighbour_is_neither_reached_nor_taken_for: 180,
     ]
 }
 
+/// Where guests ask for their metadata.
+const METADATA: &str = "169.254.169.254:80";
+
 /// The hostile tenant and its neighbour.
-struct Pair<'a> {
-    host: &'a LabHost,
-    hostile: Tenant,
-    other: Tenant,
+pub struct Pair<'a> {
+    pub host: &'a LabHost,
+    pub hostile: Tenant,
+    pub other: Tenant,
 }
 
 impl Pair<'_> {
@@ -63,14 +67,21 @@ impl Pair<'_> {
         host.hear_in_guest(&self.other, &pinged).await;
         host.hear_on_host(&sent).await;
         let forged = forged(own, other, gateway);
+        let fragments = fragments(own, other);
         host.send(&self.hostile, forged.iter().map(|(_, frame)| frame));
+        host.send(&self.hostile, &fragments);
         host.send(&self.hostile, [&honest(own, gateway, &sent)]);
         let on_host = host.heard_on_host().await;
         host.send_from_host(&honest(gateway, other, &pinged));
         let in_guest = host.heard_in_guest(&self.other).await;
         let mark = hex::encode(FORGED);
         for (who, heard) in [("the host", on_host), ("the neighbour", in_guest)] {
-            let got = heard.lines().find(|line| line.contains(&mark));
+            let may = |line: &str| {
+                who == "the host" && fragments.iter().any(|frame| line.starts_with(frame))
+            };
+            let got = heard
+                .lines()
+                .find(|line| line.contains(&mark) && !may(line));
             let what = got.and_then(|line| {
                 let mut all = forged.iter();
                 all.find(|(_, frame)| line.starts_with(frame.as_str()))
@@ -128,15 +139,19 @@ impl Pair<'_> {
             format!("{machine}:{registry}"),
             format!("{machine}:{inventory}"),
             format!("{other}:22"),
-            "169.254.169.254:80".to_owned(),
+            METADATA.to_owned(),
         ];
-        let silent = |told: Vec<String>, way: &str| {
-            assert_eq!(told.len(), targets.len(), "{told:?}");
+        let silent = |told: Vec<String>, count: usize, way: &str| {
+            assert_eq!(told.len(), count, "{told:?}");
             for line in told {
                 assert!(line.starts_with("silent "), "{moment}, {way}: {line}");
             }
         };
-        silent(host.scan(&self.hostile, &targets), "as routed");
+        let routed = host.scan(&self.hostile, &targets);
+        let (metadata, routed): (Vec<_>, Vec<_>) =
+            routed.into_iter().partition(|line| line.contains(METADATA));
+        assert_eq!(metadata, [format!("open {METADATA}")], "{moment}");
+        silent(routed, targets.len() - 1, "as routed");
         // past the switch: to the kernel's own end of the guest's port
         let port = port_of(&self.hostile);
         let tap = text_of(host.device_mac(&port));
@@ -159,7 +174,12 @@ impl Pair<'_> {
             .lines()
             .filter(|line| line.contains(':'))
             .map(str::to_owned);
-        silent(told.collect(), "past the switch");
+        silent(told.collect(), targets.len(), "past the switch");
+    }
+
+    fn closed_to_ipv6(&self, moment: &str) {
+        let port = port_of(&self.hostile);
+        wire_ipv6::closed(self.host, &self.hostile, &self.other, &port, moment);
     }
 }
 
@@ -238,6 +258,10 @@ async fn restart_switch(host: &LabHost) {
         &["--pidfile", "--detach", "--no-chdir", log],
     );
     exec("ip", &["addr", "replace", "10.100.0.1/24", "dev", "ovsbr0"]);
+    exec(
+        "ip",
+        &["addr", "replace", "169.254.169.254/32", "dev", "ovsbr0"],
+    );
     exec("ip", &["link", "set", "ovsbr0", "up"]);
 }
 
@@ -257,7 +281,7 @@ async fn p11_a_neighbour_is_neither_reached_nor_taken_for() {
 
     // while the neighbour is being provisioned, the other one has its address and answers for it
     pair.claim_address();
-    let provision = host.provision(&pair.other, image).await;
+    let provision = host.provision(&pair.other, image.clone()).await;
     let result = host
         .succeeded(provision)
         .await
@@ -319,18 +343,36 @@ async fn p11_a_neighbour_is_neither_reached_nor_taken_for() {
     }
     pair.forge("running").await;
     pair.scan("running", registry, inventory).await;
+    pair.closed_to_ipv6("running");
+    pair.metadata();
 
     // of DHCP it has its own, and nobody else's
     let (own, neighbour) = (host.end_of(&pair.hostile), host.end_of(&pair.other));
-    host.send(&pair.hostile, [&decline(own, neighbour)]);
+    host.send(&pair.hostile, [&decline(own, neighbour, pair.gateway())]);
     let asked = "udhcpc -i eth0 -n -q -t 5 -s /usr/share/udhcpc/default.script";
     host.root(&pair.hostile, asked);
-    let log = std::fs::read_to_string(host.folder.join("lab/run/dnsmasq.log")).expect("log");
-    let after = log.rsplit("DHCPACK").next().expect("text");
-    assert!(
-        log.contains("DHCPACK") && !log.contains("DHCPDECLINE"),
-        "{after}"
-    );
+    let log = || std::fs::read_to_string(host.folder.join("lab/run/dnsmasq.log")).expect("log");
+    let answered = || log().matches("DHCPACK").count();
+    let (before, read) = (answered(), log().lines().count());
+    assert!(before > 0);
+    assert!(!log().contains("DHCPDECLINE"));
+    // an answer opens a flow, over which nothing else comes either
+    let [renewal, rest @ ..] = over_own_renewal(own, neighbour, pair.gateway());
+    host.send(&pair.hostile, [&renewal]);
+    until("the renewal to be answered", async || {
+        (answered() > before).then_some(())
+    })
+    .await;
+    host.send(&pair.hostile, &rest);
+    // what came before it has been read
+    host.root(&pair.hostile, asked);
+    let told = log();
+    let taken = ["DHCPDECLINE", "DHCPRELEASE"];
+    let found = told
+        .lines()
+        .skip(read)
+        .find(|line| taken.iter().any(|kind| line.contains(kind)));
+    assert_eq!(found, None);
     assert!(
         flows(&host).contains("arp_spa=10.100.0.1"),
         "the flows name addresses"
@@ -338,18 +380,17 @@ async fn p11_a_neighbour_is_neither_reached_nor_taken_for() {
     assert_eq!(evidence(&host).await, "the rules of 2 guests are in force");
     pair.in_one_group_and_apart_again().await;
 
-    // another hand opens the switch and the filter
-    host.lab
-        .exec(
-            "ovs-ofctl",
-            &["add-flow", "ovsbr0", "priority=900,actions=NORMAL"],
-        )
-        .expect("a flow");
-    host.lab
-        .exec("nft", &["delete", "table", "inet", "gpuaas_guests"])
-        .expect("a table");
+    // another hand opens the switch and the filter, and the agent that would put the rules back stands still: what the
+    // scan finds closed is there to be found
+    let agent = host.lab.agent_process().expect("an agent");
+    agent.signal(Signal::SIGSTOP);
+    wire_ipv6::open(&host);
+    let port = port_of(&pair.hostile);
+    wire_ipv6::open_without_rules(&host, &pair.hostile, &pair.other, &port);
+    agent.signal(Signal::SIGCONT);
     put_back(&host).await;
     assert!(!flows(&host).contains("NORMAL"));
+    pair.closed_to_ipv6("put-back");
 
     // the rules stay in force while no agent runs, and after it is back
     let before = flows(&host);
@@ -392,8 +433,14 @@ async fn p11_a_neighbour_is_neither_reached_nor_taken_for() {
     .await;
     pair.forge("switch-restarted").await;
     pair.scan("switch-restarted", registry, inventory).await;
+    pair.closed_to_ipv6("switch-restarted");
+    pair.metadata();
 
-    for tenant in [&pair.other, &pair.hostile] {
+    let gateway = pair.gateway();
+    let next = wire_former::nothing_of_the_former_tenant(&host, pair.other, gateway, image).await;
+    put_back(&host).await;
+
+    for tenant in [&next, &pair.hostile] {
         host.succeeded(host.release(tenant).await).await;
     }
     host.assert_no_residue().await;

@@ -28,11 +28,11 @@ pub enum Command {
     },
     /// Begin no further node. A node that has begun is brought to its end.
     Pause(Change),
-    /// Go on with a paused rollout. Earlier failures no longer count against its limit.
+    /// Go on with a paused rollout. Earlier failures no longer count against its limit, and skipped nodes are accepted.
     Resume {
         #[command(flatten)]
         change: Change,
-        /// Give failed nodes another turn.
+        /// Give failed and skipped nodes another turn.
         #[arg(long)]
         retry_failed: bool,
     },

@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::output::{print_json, print_table, time};
 
 /// Width of the drawn bar, in characters.
-const BAR: u64 = 20;
+const BAR: f64 = 20.0;
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {
@@ -41,6 +41,8 @@ struct Bucket {
     gpus: u64,
     gpus_in_use: u64,
     gpus_free: u64,
+    mean_gpus: f64,
+    mean_gpus_in_use: f64,
 }
 
 /// Prints it.
@@ -85,7 +87,7 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
             "GPUS",
             "PEAK IN USE",
             "LOWEST FREE",
-            "UTILIZATION",
+            "MEAN UTILIZATION",
         ],
         rows,
     );
@@ -101,17 +103,26 @@ fn row(bucket: &Bucket) -> [String; 8] {
         bucket.gpus.to_string(),
         bucket.gpus_in_use.to_string(),
         bucket.gpus_free.to_string(),
-        bar(bucket.gpus_in_use, bucket.gpus),
+        bar(bucket.mean_gpus_in_use, bucket.mean_gpus),
     ]
 }
 
 /// The share as a bar and per cent.
-fn bar(part: u64, whole: u64) -> String {
-    let Some(percent) = (part * 100).checked_div(whole) else {
+fn bar(part: f64, whole: f64) -> String {
+    if whole <= 0.0 {
         return String::new();
-    };
-    let full = usize::try_from(part * BAR / whole).unwrap_or_default();
-    format!("{:<20} {percent:>3} %", "#".repeat(full))
+    }
+    let share = (part / whole).clamp(0.0, 1.0);
+    let drawn: String = (1..=20)
+        .map(|n| {
+            if f64::from(n) <= share * BAR {
+                '#'
+            } else {
+                ' '
+            }
+        })
+        .collect();
+    format!("{drawn} {:>3.0} %", share * 100.0)
 }
 
 #[cfg(test)]
@@ -120,9 +131,9 @@ mod tests {
 
     #[test]
     fn a_share_is_drawn() {
-        assert_eq!(bar(5, 10), format!("{:<20}  50 %", "##########"));
-        assert_eq!(bar(0, 3), format!("{:<20}   0 %", ""));
-        assert_eq!(bar(8, 8), format!("{} 100 %", "#".repeat(20)));
-        assert_eq!(bar(0, 0), "");
+        assert_eq!(bar(5.0, 10.0), format!("{:<20}  50 %", "##########"));
+        assert_eq!(bar(0.0, 3.0), format!("{:<20}   0 %", ""));
+        assert_eq!(bar(8.0, 8.0), format!("{} 100 %", "#".repeat(20)));
+        assert_eq!(bar(0.0, 0.0), "");
     }
 }

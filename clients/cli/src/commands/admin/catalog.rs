@@ -1,4 +1,6 @@
 //! Regions, SKUs, prices, images.
+use std::path::{Path, PathBuf};
+
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -6,13 +8,13 @@ use super::{Session, done};
 use crate::api::parse;
 use crate::commands::{catalog as listed, catalog::print_images, given};
 use crate::failure::Failure;
-use crate::output::{Money, money, parse_money, print_json, print_table, time};
+use crate::output::{Money, aligned, parse_money, print_json, print_table, time};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Region {
     /// List the regions.
     List,
-    /// Create or replace a region.
+    /// Create a region, or change what is given of it.
     Put {
         /// A DNS label.
         code: String,
@@ -20,11 +22,14 @@ pub enum Region {
         #[arg(long)]
         name: Option<String>,
         /// Show the region, but accept no allocations.
-        #[arg(long)]
+        #[arg(long, conflicts_with = "enabled")]
         disabled: bool,
-        /// Why it is disabled, shown to users.
-        #[arg(long, default_value = "", requires = "disabled")]
-        reason: String,
+        /// Accept allocations [default: as at present; a new region does].
+        #[arg(long)]
+        enabled: bool,
+        /// Why it is disabled, shown to users [default: the present reason].
+        #[arg(long, requires = "disabled")]
+        reason: Option<String>,
     },
 }
 
@@ -33,18 +38,24 @@ pub async fn region(session: &Session, command: Region) -> Result<(), Failure> {
         code,
         name,
         disabled,
+        enabled,
         reason,
     } = command
     else {
         return listed::regions(session).await;
     };
-    let name = match name {
-        Some(name) => name,
-        None => present_name(session, &code)
-            .await?
-            .unwrap_or_else(|| code.clone()),
+    let present = present(session, "regions", &code).await?;
+    let text = |field: &str| present[field].as_str().unwrap_or_default().to_owned();
+    let name = name.unwrap_or_else(|| match text("display_name") {
+        none if none.is_empty() => code.clone(),
+        name => name,
+    });
+    let is_open = enabled || (!disabled && present["enabled"].as_bool().unwrap_or(true));
+    let reason = match is_open {
+        true => String::new(),
+        false => reason.unwrap_or_else(|| text("unavailable_reason")),
     };
-    let body = json!({ "display_name": name, "enabled": !disabled, "unavailable_reason": reason });
+    let body = json!({ "display_name": name, "enabled": is_open, "unavailable_reason": reason });
     let answer = session
         .api
         .change(
@@ -59,18 +70,17 @@ pub async fn region(session: &Session, command: Region) -> Result<(), Failure> {
         &answer,
         &format!(
             "Region {code} is {}.",
-            if disabled { "disabled" } else { "enabled" }
+            if is_open { "enabled" } else { "disabled" }
         ),
     );
     Ok(())
 }
 
-/// The display name that a region has, so that closing it in a hurry neither needs nor loses it.
-async fn present_name(session: &Session, code: &str) -> Result<Option<String>, Failure> {
-    let all = session.api.list(&["regions"], &[], "regions").await?;
-    let region = all.iter().find(|region| region["code"] == code);
-    let name = region.and_then(|region| region["display_name"].as_str());
-    Ok(name.filter(|name| !name.is_empty()).map(str::to_owned))
+/// A region or SKU as it is, so that a change in a hurry neither needs nor loses the rest of it; null for a new one.
+async fn present(session: &Session, of: &str, code: &str) -> Result<Value, Failure> {
+    let all = session.api.list(&[of], &[], of).await?;
+    let found = all.into_iter().find(|one| one["code"] == code);
+    Ok(found.unwrap_or_default())
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -85,9 +95,9 @@ pub enum Sku {
 pub struct SkuFlags {
     /// Slug, for example h200-sxm-slice.
     code: String,
-    /// Display name.
-    #[arg(long, default_value = "")]
-    name: String,
+    /// Display name [default: the present one; for a new SKU its code].
+    #[arg(long)]
+    name: Option<String>,
     /// gpu_slice or baremetal.
     #[arg(long, default_value = "gpu_slice")]
     shape: String,
@@ -115,8 +125,16 @@ pub async fn sku(session: &Session, command: Sku) -> Result<(), Failure> {
     let Sku::Put(flags) = command else {
         return listed::skus(session).await;
     };
+    let name = match flags.name {
+        Some(name) => name,
+        None => {
+            let present = present(session, "skus", &flags.code).await?;
+            let name = present["display_name"].as_str().unwrap_or_default();
+            if name.is_empty() { &flags.code } else { name }.to_owned()
+        }
+    };
     let body = json!({
-        "display_name": flags.name,
+        "display_name": name,
         "capacity_shape": flags.shape,
         "slot_class": flags.slot_class,
         "allowed_gpu_counts": flags.gpu_counts,
@@ -213,11 +231,13 @@ fn print_prices(session: &Session, found: &[Value]) -> Result<(), Failure> {
     }
     let text = |v: &Value, key: &str| v[key].as_str().unwrap_or_default().to_owned();
     let mut rows = Vec::new();
-    for price in found {
-        let amount: Option<Money> = parse(&price["price_per_gpu_hour"])?;
+    let of = |price: &Value| parse::<Option<Money>>(&price["price_per_gpu_hour"]);
+    let prices: Vec<Option<Money>> = found.iter().map(of).collect::<Result<_, _>>()?;
+    let cells = aligned(prices.iter().map(Option::as_ref));
+    for (price, amount) in found.iter().zip(cells) {
         rows.push([
             text(price, "sku"),
-            money(amount.as_ref()),
+            amount,
             time(text(price, "effective_time").parse().ok()),
             text(price, "id"),
         ]);
@@ -261,15 +281,32 @@ pub struct ImageFlags {
     /// Maximum seconds from start to a working login.
     #[arg(long, default_value_t = 600, value_name = "SECONDS")]
     boot_timeout: u32,
+    /// JSON file with the readiness checks: a list of objects with name, command and, as needed, expected_text, min_lines,
+    /// line_per_gpu, timeout_seconds.
+    #[arg(long, value_name = "FILE")]
+    readiness_checks: Option<PathBuf>,
     /// Create it disabled.
     #[arg(long)]
     disabled: bool,
 }
 
+/// The list in a file. What is in it is the API's to judge.
+fn checks_of(file: &Path) -> Result<Value, Failure> {
+    let wrong = |error: &dyn std::fmt::Display| {
+        Failure::Usage(format!(
+            "cannot read the readiness checks in {}: {error}",
+            file.display()
+        ))
+    };
+    let text = std::fs::read_to_string(file).map_err(|error| wrong(&error))?;
+    let list: Vec<Value> = serde_json::from_str(&text).map_err(|error| wrong(&error))?;
+    Ok(Value::Array(list))
+}
+
 pub async fn image(session: &Session, command: Image) -> Result<(), Failure> {
     match command {
         Image::Create(flags) => {
-            let body = json!({
+            let mut body = json!({
                 "slug": flags.slug,
                 "display_name": flags.name,
                 "driver_strategy": flags.drivers,
@@ -278,6 +315,9 @@ pub async fn image(session: &Session, command: Image) -> Result<(), Failure> {
                 "boot_timeout_seconds": flags.boot_timeout,
                 "disabled": flags.disabled,
             });
+            if let Some(file) = &flags.readiness_checks {
+                body["readiness_checks"] = checks_of(file)?;
+            }
             let answer = session
                 .api
                 .change(Method::POST, &["admin", "images"], &body, &session.key)

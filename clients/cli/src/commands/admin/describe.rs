@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::Session;
 use super::devices::{Host, owners, print_devices};
+use super::life::by;
 use crate::api::{parse, parse_all};
 use crate::commands::hosts::{admin_state, print_slots};
 use crate::failure::Failure;
@@ -102,12 +103,12 @@ fn print_history(entries: Vec<HistoryEntry>) {
     }
     say!("\nHistory");
     let rows = entries.into_iter().map(|one| {
-        let by = if one.principal.is_empty() {
-            "host".to_owned()
-        } else {
-            one.principal
-        };
-        [time(one.time), one.state, by, one.reason]
+        [
+            time(one.time),
+            one.state,
+            by(&one.principal).to_owned(),
+            one.reason,
+        ]
     });
     print_table(["WHEN", "STATE", "BY", "REASON"], rows.collect());
 }
@@ -151,13 +152,21 @@ fn print_node(node: &Node) {
     print_line("Region", &config.region_code);
     print_line("State", &status.state);
     if let Some(life) = &status.life {
-        let why = [life.reason.as_str(), life.principal.as_str()];
+        let who = match life.principal.as_str() {
+            "" => "",
+            principal => by(principal),
+        };
+        let why = [life.reason.as_str(), who];
         let why: Vec<&str> = why.into_iter().filter(|text| !text.is_empty()).collect();
         let since = format!("{} since {}", life.state, time(life.since));
         print_line("Life", &[&[since.as_str()], &why[..]].concat().join(", "));
     }
-    let ready = if status.schedulable { "yes" } else { "no" };
-    print_line("Schedulable", ready);
+    // blockers have lines of their own
+    let schedulable = match status.schedulable {
+        true => node.schedulable(),
+        false => "no".to_owned(),
+    };
+    print_line("Schedulable", &schedulable);
     print_line("Admin state", &admin_state(&node.placement));
     print_line("Profile", &status.host_profile);
     print_line("Hypervisor", &status.hypervisor);

@@ -120,7 +120,12 @@ pub async fn history(session: &Session, given: &str) -> Result<(), Failure> {
     let path = ["admin", "nodes", &node, "history"];
     let answer = session.api.get(&path, &[]).await?;
     show(session, &answer, ["TIME", "STATE", "BY", "REASON"], |one| {
-        [time(one.time), one.state, by(one.principal), one.reason]
+        [
+            time(one.time),
+            one.state,
+            by(&one.principal).to_owned(),
+            one.reason,
+        ]
     })
 }
 
@@ -137,15 +142,21 @@ pub async fn slot_history(session: &Session, node: &str, slot: &str) -> Result<(
             "" => one.detail,
             allocation => format!("allocation {allocation}, generation {}", one.generation),
         };
-        [time(one.time), one.kind, by(one.principal), detail]
+        [
+            time(one.time),
+            one.kind,
+            by(&one.principal).to_owned(),
+            detail,
+        ]
     })
 }
 
-fn by(principal: String) -> String {
-    if principal.is_empty() {
-        "host".to_owned()
-    } else {
-        principal
+/// Who did it: a host, which speaks with a certificate that names the node, or a principal.
+pub(super) fn by(principal: &str) -> &str {
+    match principal {
+        "" => "host",
+        host if host.starts_with("node:") => "host",
+        other => other,
     }
 }
 

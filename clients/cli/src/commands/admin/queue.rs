@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 
 use super::{PROJECT_HELP, Session, done};
 use crate::api::{parse, parse_all};
-use crate::commands::catalog::only_region;
 use crate::failure::Failure;
 use crate::node::Node;
 use crate::output::{print_json, print_table, time};
@@ -20,7 +19,7 @@ use crate::project;
 pub enum Command {
     /// List queued requests in the order in which they are placed.
     List {
-        /// The region [default: the only enabled one].
+        /// Only this region.
         #[arg(long)]
         region: Option<String>,
     },
@@ -43,6 +42,8 @@ pub enum Command {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct QueuedRequest {
+    /// Where it waits; set by this client, which asks for one region after the other.
+    pub region_code: String,
     pub slot_class: String,
     pub position: u32,
     pub project_id: String,
@@ -66,11 +67,11 @@ pub enum Priority {
 pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
         Command::List { region } => {
-            let region = match region {
-                Some(region) => region,
-                None => only_region(session).await?,
+            let regions = match region {
+                Some(region) => vec![region],
+                None => all_regions(session).await?,
             };
-            list(session, region).await
+            list(session, &regions).await
         }
         Command::Priority { project } => {
             let id = project::id(&session.api, &project).await?;
@@ -101,12 +102,23 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     }
 }
 
-async fn list(session: &Session, region: String) -> Result<(), Failure> {
-    let query = [("region_code", region.clone())];
-    let found = session
-        .api
-        .list(&["admin", "queue"], &query, "requests")
-        .await?;
+/// The closed ones too: what was queued before is still there.
+async fn all_regions(session: &Session) -> Result<Vec<String>, Failure> {
+    let all = session.api.list(&["regions"], &[], "regions").await?;
+    let codes = all.iter().filter_map(|one| one["code"].as_str());
+    Ok(codes.map(str::to_owned).collect())
+}
+
+async fn list(session: &Session, regions: &[String]) -> Result<(), Failure> {
+    let mut found = Vec::new();
+    for region in regions {
+        let query = [("region_code", region.clone())];
+        let own = session.api.list(&["admin", "queue"], &query, "requests");
+        for mut request in own.await? {
+            request["region_code"] = region.as_str().into();
+            found.push(request);
+        }
+    }
     let requests = Value::Array(found);
     if session.json() {
         print_json(&json!({ "requests": requests }));
@@ -114,7 +126,13 @@ async fn list(session: &Session, region: String) -> Result<(), Failure> {
     }
     let requests: Vec<QueuedRequest> = parse(&requests)?;
     if requests.is_empty() {
-        say!("No queued requests in {region}.");
+        say!(
+            "No queued requests in {}.",
+            match regions {
+                [one] => one.as_str(),
+                _ => "any region",
+            }
+        );
         return Ok(());
     }
     let mut hostnames = HashMap::new();
@@ -136,6 +154,7 @@ async fn list(session: &Session, region: String) -> Result<(), Failure> {
             .map(|id| hostnames.get(id).unwrap_or(id).as_str())
             .collect();
         [
+            one.region_code,
             one.slot_class,
             one.position.to_string(),
             one.priority,
@@ -151,6 +170,7 @@ async fn list(session: &Session, region: String) -> Result<(), Failure> {
     });
     print_table(
         [
+            "REGION",
             "CLASS",
             "POSITION",
             "PRIORITY",

@@ -6,6 +6,7 @@ use serde_json::json;
 use super::Session;
 use crate::allocation::Allocation;
 use crate::api::{parse, parse_all};
+use crate::commands::select::Selected;
 use crate::failure::Failure;
 use crate::node::{self, Node};
 use crate::output::{print_json, print_table, time};
@@ -37,6 +38,8 @@ pub struct List {
     /// Include released and failed ones.
     #[arg(long)]
     all: bool,
+    #[command(flatten)]
+    selected: Selected,
 }
 
 /// What an operator does.
@@ -75,12 +78,13 @@ pub async fn list(session: &Session, flags: List) -> Result<(), Failure> {
         Some(given) => Some(node::resolve(api, given).await?),
         None => None,
     };
-    let query = crate::commands::given([
+    let mut query = crate::commands::given([
         ("project_id", project::given(api, flags.project).await?),
         ("node_id", node),
         ("state", flags.state),
         ("include_ended", flags.all.then(|| "true".to_owned())),
     ]);
+    query.extend(flags.selected.query());
     let found = api.list(&PATH, &query, "allocations").await?;
     if session.json() {
         // an item is what commands take: the allocation, with its node

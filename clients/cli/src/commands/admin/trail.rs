@@ -14,6 +14,7 @@ use super::Session;
 use crate::api::parse_all;
 use crate::audit_chain::{Chain, Expected, Place, Verified};
 use crate::commands::given;
+use crate::commands::select::Selected;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, short, time};
 
@@ -52,6 +53,8 @@ pub struct ListFlags {
     /// Most records to list.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
+    #[command(flatten)]
+    selected: Selected,
 }
 
 /// How an attempt ended.
@@ -116,7 +119,7 @@ pub async fn list(session: &Session, flags: ListFlags) -> Result<(), Failure> {
         Outcome::Allowed => "allowed".to_owned(),
         Outcome::Denied => "denied".to_owned(),
     };
-    let query = given([
+    let mut query = given([
         ("principal", flags.principal),
         ("action", flags.action),
         ("resource", flags.resource),
@@ -127,6 +130,7 @@ pub async fn list(session: &Session, flags: ListFlags) -> Result<(), Failure> {
         ("end_time", flags.until.map(|at| at.to_string())),
         ("source", flags.source),
     ]);
+    query.extend(flags.selected.query());
     let most = flags.limit as usize;
     let (mut found, mut unreachable, mut token) = (Vec::new(), Vec::new(), String::new());
     while found.len() < most {

@@ -197,6 +197,21 @@ fn names_and_unique_beginnings_stand_for_ids() {
 }
 
 #[test]
+fn a_guest_is_asked_to_shut_down_unless_forced() {
+    let world = World::new();
+    for verb in ["stop", "reboot"] {
+        let path = format!("{}:{verb}", one());
+        world.on("POST", &path, [(200, allocation("active"))]);
+        world.run(&[verb, ID]).ok();
+        world.run(&[verb, ID, "--force"]).ok();
+    }
+    let sent: Vec<_> = world.changes().into_iter().map(|s| s.body).collect();
+    let (asked, forced) = (json!({}), json!({ "force": true }));
+    assert_eq!(sent, [&asked, &forced, &asked, &forced].map(Clone::clone));
+    assert_eq!(world.run(&["start", ID, "--force"]).code, 2);
+}
+
+#[test]
 fn a_member_of_several_projects_chooses_the_project_of_a_name() {
     let world = World::new();
     let several = "must be given: you belong to several projects";

@@ -68,6 +68,15 @@ fn ssh_to_what_is_not_active_is_refused() {
         "{}",
         ran.err
     );
+    // its address may be another tenant's by now
+    let mut released = allocation("active");
+    released["status"]["state"] = json!("released");
+    world.get(&one(), released);
+    let ran = world.run(&["ssh", ID]);
+    assert!(
+        ran.code == 2 && ran.err.contains("is released: it has no login"),
+        "{ran:?}"
+    );
 }
 
 #[test]

@@ -1,5 +1,6 @@
 /** Actions on an allocation: power and release. */
 import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
 import { client, unwrap } from "../../api/client";
 import type { Allocation } from "../../api/types";
 import { learn } from "../../api/watches";
@@ -11,12 +12,27 @@ import { isBaremetal } from "./state";
 
 type PowerVerb = "stop" | "start" | "reboot";
 
-function changePower(allocation_id: string, verb: PowerVerb): Promise<Allocation> {
-  return unwrap(client.POST(`/api/v1/allocations/{allocation_id}:${verb}`, { params: { path: { allocation_id } }, body: {} }));
+function changePower(allocation_id: string, verb: PowerVerb, force: boolean): Promise<Allocation> {
+  const body = verb !== "start" && force ? { force } : {};
+  return unwrap(client.POST(`/api/v1/allocations/{allocation_id}:${verb}`, { params: { path: { allocation_id } }, body }));
+}
+
+/** Whether the guest is asked; it is, until somebody says otherwise. */
+function Force({ force, choose }: { force: boolean; choose: (force: boolean) => void }) {
+  return (
+    <label className="check">
+      <input type="checkbox" checked={force} onChange={(event) => choose(event.target.checked)} />
+      <span>
+        Force: do not wait for the guest to shut down
+        <small>For a guest that hangs. What it did not write to its disk is lost.</small>
+      </span>
+    </label>
+  );
 }
 
 export function Actions({ allocation }: { allocation: Allocation }) {
   const queries = useQueryClient();
+  const [force, setForce] = useState(false);
   const id = allocation.id ?? "";
   const name = allocation.config?.name ?? id;
   const { state, power } = allocation.status ?? {};
@@ -24,7 +40,7 @@ export function Actions({ allocation }: { allocation: Allocation }) {
     learn(queries, next);
     void queries.invalidateQueries({ queryKey: ["allocations"] });
   };
-  const turn = useMutation({ mutationFn: (verb: PowerVerb) => changePower(id, verb), onSuccess: changed });
+  const turn = useMutation({ mutationFn: (verb: PowerVerb) => changePower(id, verb, force), onSuccess: changed });
   const release = async () => {
     const call = client.POST("/api/v1/allocations/{allocation_id}:release", { params: { path: { allocation_id: id } }, body: {} });
     changed(await unwrap(call));
@@ -47,16 +63,18 @@ export function Actions({ allocation }: { allocation: Allocation }) {
         </Button>
       )}
       {!baremetal && state === "active" && power === "running" && (
-        <Confirm trigger={<Button busy={busy}><RotateCw size={15} aria-hidden="true" /> Reboot</Button>} title={`Reboot ${name}?`} action="Reboot" run={() => turn.mutateAsync("reboot")}>
-          All sessions are disconnected during the restart. The VM keeps its disk and address.
+        <Confirm trigger={<Button busy={busy} onClick={() => setForce(false)}><RotateCw size={15} aria-hidden="true" /> Reboot</Button>} title={`Reboot ${name}?`} action="Reboot" run={() => turn.mutateAsync("reboot")}>
+          <p>All sessions are disconnected during the restart. The VM keeps its disk and address.</p>
+          <Force force={force} choose={setForce} />
         </Confirm>
       )}
       {!baremetal && state === "active" && power === "running" && (
-        <Confirm trigger={<Button busy={busy}><Square size={14} aria-hidden="true" /> Stop</Button>} title={`Stop ${name}?`} action="Stop" run={() => turn.mutateAsync("stop")}>
+        <Confirm trigger={<Button busy={busy} onClick={() => setForce(false)}><Square size={14} aria-hidden="true" /> Stop</Button>} title={`Stop ${name}?`} action="Stop" run={() => turn.mutateAsync("stop")}>
           <p>The VM is shut down. It keeps its disk and address, and you can start it again.</p>
           <p>
             <strong>Billing continues</strong> because its GPUs stay allocated. Release it to stop billing.
           </p>
+          <Force force={force} choose={setForce} />
         </Confirm>
       )}
       <Confirm

@@ -6,7 +6,7 @@ import { TriangleAlert } from "../../ui/icons";
 import { ForceRelease } from "./force-release";
 import { isHostLost } from "./state";
 
-export function Conditions({ allocation, admin }: { allocation: Allocation; /** Is offered the way out. */ admin: boolean }) {
+export function Conditions({ allocation }: { allocation: Allocation }) {
   const { id = "", config, status } = allocation;
   return status?.conditions?.map(({ type = "", message, since }) => (
     <div key={type} className="problem condition" role="alert">
@@ -17,7 +17,7 @@ export function Conditions({ allocation, admin }: { allocation: Allocation; /** 
           {message} <span className="muted">Since <Time value={since} />.</span>
         </p>
       </div>
-      {admin && isHostLost(allocation) && <ForceRelease id={id} name={config?.name ?? id} />}
+      {isHostLost(allocation) && <ForceRelease id={id} name={config?.name ?? id} />}
     </div>
   ));
 }

@@ -1,4 +1,5 @@
 /** One allocation: its details, login, cost and timeline. */
+import { Tabs } from "radix-ui";
 import { Suspense, lazy, useRef } from "react";
 import { Link } from "wouter";
 import { useSkus, useUsage } from "../../api/queries";
@@ -13,21 +14,23 @@ import { SquareTerminal, TriangleAlert } from "../../ui/icons";
 import { ProblemNote } from "../../ui/problem";
 import { Back, Page } from "../../ui/shell";
 import { useNow } from "../../ui/use-now";
-import { useSession } from "../../session/session";
-import { useQuerySwitch } from "../../ui/use-query-state";
+import { useQueryState, useQuerySwitch } from "../../ui/use-query-state";
 import { LiveMark, WatchProblem } from "../../watch/live";
 import { Actions } from "./actions";
 import { WipeCertificates } from "./certificates";
 import { Conditions } from "./conditions";
 import { constraintsText } from "./constraints";
+import { FailureMessage } from "./failure-message";
 import { actorOf, observedIn } from "./operations";
 import { Ending } from "./ending";
+import { ReadinessChecks } from "./readiness";
 import { Rename, nameOf } from "./rename";
 import { StateBadge, isEnded, isBaremetal, overallPercent } from "./state";
 import { Timeline } from "./timeline";
 
 const TerminalPanel = lazy(() => import("../../terminal/panel"));
 const Sessions = lazy(() => import("../../terminal/sessions"));
+const SerialLog = lazy(() => import("./serial-log"));
 
 const TERMINAL_BUTTON = "terminal-open";
 
@@ -83,7 +86,7 @@ function Failure({ allocation, entries }: { allocation: Allocation; entries: Tim
     <div className="problem" role="alert">
       <TriangleAlert size={18} aria-hidden="true" />
       <div>
-        <p className="problem-message">{failure.message}</p>
+        <FailureMessage message={failure.message} />
         {observed && (
           <p>
             Last observed: <code>{observed}</code>
@@ -236,8 +239,8 @@ function Details({ allocation }: { allocation: Allocation }) {
 export default function AllocationView({ id }: { id: string }) {
   const watched = useAllocationWatch(id);
   const [terminal, setTerminal] = useQuerySwitch("terminal");
+  const [tab, setTab] = useQueryState("tab", "overview");
   const wasShown = useRef(false);
-  const admin = useSession()?.admin ?? false;
   const crumb = <Back to="/allocations">Allocations</Back>;
   const allocation = watched.view?.allocation;
   if (!watched.view || !allocation) {
@@ -275,7 +278,7 @@ export default function AllocationView({ id }: { id: string }) {
       }
     >
       <WatchProblem watched={watched} />
-      <Conditions allocation={allocation} admin={admin} />
+      <Conditions allocation={allocation} />
       <Queued allocation={allocation} />
       <Running allocation={allocation} entries={watched.view.entries} />
       <Failure allocation={allocation} entries={watched.view.entries} />
@@ -287,20 +290,36 @@ export default function AllocationView({ id }: { id: string }) {
           <TerminalPanel id={id} isRunning={isRunning} close={closeTerminal} />
         </Suspense>
       )}
-      <div className="columns">
-        <div>
-          <Connect allocation={allocation} openTerminal={!showsTerminal ? () => setTerminal(true) : undefined} />
-          <Timeline entries={watched.view.entries} />
-        </div>
-        <div>
-          <Cost id={id} open={open} />
-          <Details allocation={allocation} />
-          <WipeCertificates allocation={allocation} />
-          <Suspense fallback={null}>
-            <Sessions id={id} />
+      <Tabs.Root value={tab} onValueChange={setTab} className="tabs">
+        {!isBaremetal(allocation) && (
+          <Tabs.List aria-label="Views of the allocation">
+            <Tabs.Trigger value="overview">Overview</Tabs.Trigger>
+            <Tabs.Trigger value="serial">Serial log</Tabs.Trigger>
+          </Tabs.List>
+        )}
+        <Tabs.Content value="overview">
+          <div className="columns">
+            <div>
+              <Connect allocation={allocation} openTerminal={!showsTerminal ? () => setTerminal(true) : undefined} />
+              <Timeline entries={watched.view.entries} />
+            </div>
+            <div>
+              <Cost id={id} open={open} />
+              <Details allocation={allocation} />
+              <ReadinessChecks results={allocation.status?.readiness_checks} />
+              <WipeCertificates allocation={allocation} />
+              <Suspense fallback={null}>
+                <Sessions id={id} />
+              </Suspense>
+            </div>
+          </div>
+        </Tabs.Content>
+        <Tabs.Content value="serial">
+          <Suspense fallback={<Skeleton lines={8} label="Loading the serial log" />}>
+            <SerialLog id={id} name={allocation.config?.name ?? id} />
           </Suspense>
-        </div>
-      </div>
+        </Tabs.Content>
+      </Tabs.Root>
     </Page>
   );
 }

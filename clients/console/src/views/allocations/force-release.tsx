@@ -72,6 +72,7 @@ export function ForceRelease({ id, name, small = false }: { /** Id of the alloca
   };
   return (
     <Confirm
+      needs="operate"
       danger
       trigger={
         <Button small={small} kind="danger">

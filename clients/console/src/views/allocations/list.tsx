@@ -16,6 +16,7 @@ import { type Column, LinkRow, TableCard } from "../../ui/table";
 import { useQueryReset, useQueryState, useQuerySwitch } from "../../ui/use-query-state";
 import { LiveMark, WatchProblem } from "../../watch/live";
 import { BulkActions } from "./bulk";
+import { partsOfFailure } from "./failure-message";
 import { insteadOfRows, rowsOf } from "./rows";
 import { filtered } from "./selection";
 import { nameOf } from "./rename";
@@ -47,7 +48,7 @@ function Row({ allocation, cost, places, chosen, choose }: { allocation: Allocat
             {message}
           </small>
         ))}
-        {status?.failure && <small className="muted">{status.failure.message}</small>}
+        {status?.failure && <small className="muted">{partsOfFailure(status.failure.message ?? "").text}</small>}
       </td>
       <td className="tight">
         {config?.sku} <span className="muted">× {config?.gpu_count}</span>

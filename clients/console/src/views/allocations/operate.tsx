@@ -20,6 +20,7 @@ function Verb({ allocation, verb }: { allocation: Allocation; verb: "stop" | "re
   const [word, meaning] = WORDS[verb];
   return (
     <Confirm
+      needs="operate"
       danger
       trigger={
         <Button small aria-label={`${word} ${name}`}>

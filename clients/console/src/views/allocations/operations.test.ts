@@ -41,4 +41,8 @@ it("the same operation twice is two, and a guest that shuts itself down is one",
     ["Stop", 1],
   ]);
   expect(titles(["provision.start", "failed"])).toEqual([["Launch", 2]]);
+  expect(titles(["provision.start", "failed", "repair.remove_reservation", "repair.wipe"])).toEqual([
+    ["Launch", 2],
+    ["Slot repair", 2],
+  ]);
 });

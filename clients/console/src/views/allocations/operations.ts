@@ -23,6 +23,8 @@ const TITLES: Record<string, string> = {
   reboot: "Reboot",
   release: "Release",
   release_node: "Release",
+  repair: "Slot repair",
+  clean_up: "Clean-up",
 };
 
 /** What the host saw of the guest when it gave up, such as the answer to the last login. */

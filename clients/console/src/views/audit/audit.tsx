@@ -1,6 +1,7 @@
 /** Who did what, from where, and what was denied: the audit trail of the whole cell. */
 import { useState } from "react";
 import { type AuditFilter, useAudit } from "../../api/audit";
+import { usePlacements, useProjects } from "../../api/queries";
 import { fromField, zone } from "../../lib/time";
 import { plural } from "../../lib/text";
 import { Button, Empty, Skeleton } from "../../ui/basics";
@@ -10,7 +11,7 @@ import { ProblemNote } from "../../ui/problem";
 import { Page } from "../../ui/shell";
 import { TableCard } from "../../ui/table";
 import { useQueryReset, useQueryState } from "../../ui/use-query-state";
-import { COLUMNS, Row } from "./record";
+import { COLUMNS, Row, type Names } from "./record";
 import "../../styles/audit.css";
 
 const OUTCOMES = [
@@ -72,6 +73,9 @@ export default function Audit() {
   const filter: AuditFilter = { principal, action, resource_id, request_id, outcome: chosen, source, start_time: moment(from), end_time: moment(to) };
   const found = useAudit(filter);
   const records = found.data?.pages.flatMap(({ records = [] }) => records) ?? [];
+  const projects = useProjects();
+  const { data: placements } = usePlacements();
+  const names: Names = new Map([...projects.map(({ id, slug }) => [id, slug] as const), ...[...(placements ?? [])].map(([id, { hostname = "" }]) => [id, hostname] as const)]);
   const missing = found.data?.pages.at(-1)?.unreachable_sources ?? [];
   return (
     <Page
@@ -126,7 +130,7 @@ export default function Audit() {
           }
         >
           {records.map((record) => (
-            <Row key={record.id} record={record} />
+            <Row key={record.id} record={record} names={names} />
           ))}
         </TableCard>
       )}

@@ -1,7 +1,7 @@
 import { renderToStaticMarkup } from "react-dom/server";
 import { expect, it } from "vitest";
 import { type AuditFilter, type AuditRecord, queryOf } from "../../api/audit";
-import { Row, detailText, hasDetail } from "./record";
+import { type Names, Row, detailText, hasDetail } from "./record";
 
 const record: AuditRecord = {
   id: "01930000-0001-7000-8000-000000000001",
@@ -21,11 +21,11 @@ const record: AuditRecord = {
   position: "12",
   digest: "ab".repeat(32),
 };
-const row = (change: Partial<AuditRecord> = {}) =>
+const row = (change: Partial<AuditRecord> = {}, names: Names = new Map()) =>
   renderToStaticMarkup(
     <table>
       <tbody>
-        <Row record={{ ...record, ...change }} />
+        <Row record={{ ...record, ...change }} names={names} />
       </tbody>
     </table>,
   );
@@ -51,4 +51,12 @@ it("details are laid out where they are JSON, and shown as they are otherwise", 
 it("only what was filled in is asked for", () => {
   const filter: AuditFilter = { principal: "user:a", action: "", resource_id: "", request_id: "", outcome: "denied", source: "", start_time: "", end_time: "" };
   expect(queryOf(filter)).toEqual({ principal: "user:a", outcome: "denied" });
+});
+
+it("what was changed is shown by its name where it has one that is known", () => {
+  const id = "01930000-0000-7000-8000-00000000000a";
+  const named = row({ resource: "project", resource_id: id }, new Map([[id, "vision"]]));
+  expect(named).toContain("<strong>vision</strong>");
+  expect(named).toContain(`title="${id}"`);
+  expect(row({ resource: "project", resource_id: id })).toContain("0000000a</span>");
 });

@@ -26,8 +26,12 @@ function Sealed({ record: { position = "0", digest } }: { record: AuditRecord })
   return <span title={digest}>Position {position}, digest {digest.slice(0, 12)}…</span>;
 }
 
-export function Row({ record }: { record: AuditRecord }) {
+/** Names of what has an id: projects and nodes. */
+export type Names = ReadonlyMap<string, string>;
+
+export function Row({ record, names }: { record: AuditRecord; names: Names }) {
   const { create_time = "", principal, action, outcome, resource, resource_id = "", address, user_agent, region, request_id, service, source, detail } = record;
+  const name = names.get(resource_id);
   const denied = outcome === "denied";
   return (
     <tr className={denied ? "denied" : undefined}>
@@ -44,7 +48,7 @@ export function Row({ record }: { record: AuditRecord }) {
         <Badge tone={denied ? "bad" : "good"}>{denied ? "Denied" : "Allowed"}</Badge>
       </td>
       <td className="optional" title={resource_id}>
-        {resource} {resource_id && <span className="muted">{shortId(resource_id)}</span>}
+        {resource} {name ? <strong>{name}</strong> : resource_id && <span className="muted">{shortId(resource_id)}</span>}
       </td>
       <td>{address || <span className="muted">The platform</span>}</td>
       <td>
@@ -53,7 +57,7 @@ export function Row({ record }: { record: AuditRecord }) {
           <Facts
             rows={[
               ["Time", `${fullTime(create_time)} (${zone})`],
-              ["Resource", `${resource} ${resource_id}`],
+              ["Resource", [resource, name, resource_id].filter(Boolean).join(" ")],
               ["Request", request_id || "–"],
               ["Client", user_agent || "–"],
               ["Region", region || "–"],

@@ -1,11 +1,14 @@
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { renderToStaticMarkup } from "react-dom/server";
-import { afterEach, expect, it, vi } from "vitest";
+import { beforeAll, afterEach, expect, it, vi } from "vitest";
+import { signInAs } from "../../session/fixture";
 import { putProjectPriority } from "../../api/capacity";
 import { client } from "../../api/client";
 import type { QueuedRequest } from "../../api/types";
 import { Row, once } from "./queue";
 import { projectText, setText } from "./priority";
+
+beforeAll(() => signInAs("operator"));
 
 const ID = "0198c0de-1111-7000-8000-000000000001";
 

@@ -43,7 +43,7 @@ export function SetPriority({ project, trigger, notify }: { /** Without it, the 
     void queries.invalidateQueries({ queryKey: ["queue"] });
   };
   return (
-    <Confirm trigger={trigger} title="Set project priority" action="Set priority" ready={id !== "" && priority !== undefined} run={save}>
+    <Confirm needs="operate" trigger={trigger} title="Set project priority" action="Set priority" ready={id !== "" && priority !== undefined} run={save}>
       <p>Requests with a higher priority are placed first. Each hour in the queue raises a request by one level, so low priority requests are placed too.</p>
       {project ? (
         <p>

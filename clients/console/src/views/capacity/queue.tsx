@@ -16,7 +16,7 @@ import { type Column, TableCard } from "../../ui/table";
 import { firstRegion, optionsOf } from "../launch/choice";
 import { SetPriority, projectText } from "./priority";
 
-const COLUMNS: Column[] = ["Position", "Project", "Priority", "Request", "Reason", "Backfill reservation", ["Waiting since", "number"], ["Deadline", "number"]];
+const COLUMNS: Column[] = ["Position", "Project", "Priority", "Request", "Reason", ["Backfill reservation", "optional"], ["Waiting since", "number"], ["Deadline", "number"]];
 const TONES: Record<string, Tone> = { high: "warn", normal: "busy", low: "idle" };
 
 export function Row({ request, hosts, notify }: { request: QueuedRequest; hosts: Map<string, string>; notify: (text: string) => void }) {
@@ -46,7 +46,7 @@ export function Row({ request, hosts, notify }: { request: QueuedRequest; hosts:
         {plural(gpus, "GPU")} <span className="muted">in {plural(allocation_ids.length, "allocation")}</span>
       </td>
       <td>{sentence(reason.toLowerCase()) || "–"}</td>
-      <td>{backfill_node_ids.map((id) => hosts.get(id) ?? shortId(id)).join(", ") || "–"}</td>
+      <td className="optional">{backfill_node_ids.map((id) => hosts.get(id) ?? shortId(id)).join(", ") || "–"}</td>
       <td className="number">
         <Time value={since} />
       </td>

@@ -10,6 +10,8 @@ import { HardDrive, Plus } from "../../ui/icons";
 import { Loaded } from "../../ui/loaded";
 import { TableCard } from "../../ui/table";
 import { SelectField, TextField, countOf, isSlug, slugProblem } from "./parts";
+import { type TypedCheck, bodyOf, isGood } from "./readiness";
+import { ReadinessFields } from "./readiness-fields";
 
 const TONES: Record<string, Tone> = { active: "good", disabled: "idle", pending: "busy", failed: "bad" };
 const DRIVERS: [DriverStrategy, string][] = [
@@ -27,16 +29,19 @@ function NewImage() {
   const [drivers, setDrivers] = useState<DriverStrategy>("none");
   const [timeout, setBootTimeout] = useState("600");
   const [chosen, setChosen] = useState<string[]>([]);
+  const [checks, setChecks] = useState<TypedCheck[]>([]);
   const seconds = countOf(timeout);
   const isSource = source.startsWith("oci://") && source.length > 8;
   const run = async () => {
     if (!seconds) return;
-    await create.mutateAsync({ slug, display_name: name.trim(), source_uri: source.trim(), driver_strategy: drivers, boot_timeout_seconds: seconds, compatible_skus: chosen });
+    await create.mutateAsync({ slug, display_name: name.trim(), source_uri: source.trim(), driver_strategy: drivers, boot_timeout_seconds: seconds, compatible_skus: chosen, readiness_checks: bodyOf(checks) });
     setSlug("");
     setSource("");
+    setChecks([]);
   };
   return (
     <Confirm
+      needs="operate"
       trigger={
         <Button kind="primary">
           <Plus size={16} aria-hidden="true" /> Add an image
@@ -44,7 +49,7 @@ function NewImage() {
       }
       title="Add an image"
       action="Add"
-      ready={isSlug(slug) && isSource && !!seconds && chosen.length > 0}
+      ready={isSlug(slug) && isSource && !!seconds && chosen.length > 0 && isGood(checks)}
       run={run}
     >
       <TextField label="Slug" mono value={slug} onChange={setSlug} problem={slugProblem(slug)} hint="For example ubuntu-24.04." />
@@ -61,6 +66,7 @@ function NewImage() {
       </fieldset>
       <SelectField label="GPU drivers" value={drivers} onChange={setDrivers} options={DRIVERS} />
       <TextField label="Boot timeout in seconds" numeric value={timeout} onChange={setBootTimeout} problem={seconds ? undefined : "Enter a whole number."} />
+      <ReadinessFields checks={checks} onChange={setChecks} />
     </Confirm>
   );
 }
@@ -72,6 +78,7 @@ function Toggle({ image }: { image: Image }) {
   const word = isActive ? "Disable" : "Activate";
   return (
     <Confirm
+      needs="operate"
       trigger={
         <Button small aria-label={`${word} ${slug}`}>
           {word}
@@ -106,6 +113,12 @@ export function Images() {
                     <strong>{image.slug}</strong>
                     <br />
                     <small className="muted">{image.display_name}</small>
+                    {!!image.readiness_checks?.length && (
+                      <>
+                        <br />
+                        <small className="muted">Checks: {image.readiness_checks.map(({ name }) => name).join(", ")}</small>
+                      </>
+                    )}
                   </td>
                   <td>
                     <Badge tone={TONES[image.status ?? ""] ?? "idle"}>{sentence(image.status ?? "")}</Badge>

@@ -4,8 +4,8 @@ import { useCreatePrice, usePrices } from "../../api/catalog";
 import { useSkus } from "../../api/queries";
 import type { Sku } from "../../api/types";
 import { moneyOf } from "../../lib/amount";
-import { amountOf, exact } from "../../lib/money";
-import { Badge, Button, Empty, Planned } from "../../ui/basics";
+import { amountOf, placesFor } from "../../lib/money";
+import { Badge, Button, Empty, MoneyText, Planned } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { Plus, ReceiptText } from "../../ui/icons";
 import { Loaded } from "../../ui/loaded";
@@ -24,6 +24,7 @@ function NewPrice({ skus }: { skus: Sku[] }) {
   };
   return (
     <Confirm
+      needs="manage"
       trigger={
         <Button kind="primary" disabled={skus.length === 0}>
           <Plus size={16} aria-hidden="true" /> Publish a price
@@ -47,6 +48,7 @@ export function Prices() {
     <Loaded of={[usePrices(), useSkus()]} lines={4} label="Loading prices">
       {(prices, skus) => {
         // versions are listed newest first
+        const places = placesFor(prices.map(({ price_per_gpu_hour }) => amountOf(price_per_gpu_hour)));
         const current = new Set(skus.map(({ price_version_id }) => price_version_id));
         return prices.length === 0 ? (
           <Empty icon={<ReceiptText size={28} />} title="No price yet" action={<NewPrice skus={skus} />}>
@@ -61,7 +63,9 @@ export function Prices() {
               {prices.map(({ id, sku, price_per_gpu_hour, effective_time }) => (
                 <tr key={id}>
                   <td className="tight">{sku}</td>
-                  <td className="number">{exact(amountOf(price_per_gpu_hour))}</td>
+                  <td className="number">
+                    <MoneyText amount={amountOf(price_per_gpu_hour)} places={places} />
+                  </td>
                   <td>
                     <Planned value={effective_time} short />
                   </td>

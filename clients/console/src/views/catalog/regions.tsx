@@ -18,7 +18,7 @@ function RegionForm({ region, trigger }: { region?: Region; trigger: React.React
   const [reason, setReason] = useState(region?.unavailable_reason ?? "");
   const run = () => put.mutateAsync({ code, display_name: name.trim() || code, enabled, unavailable_reason: enabled ? "" : reason.trim() });
   return (
-    <Confirm trigger={trigger} title={region ? `Edit ${region.display_name || region.code}` : "Add a region"} action="Save" ready={isSlug(code)} run={run}>
+    <Confirm needs="manage" trigger={trigger} title={region ? `Edit ${region.display_name || region.code}` : "Add a region"} action="Save" ready={isSlug(code)} run={run}>
       {!region && <TextField label="Code" mono value={code} onChange={setCode} problem={slugProblem(code)} hint="For example eu-west. It cannot be changed later." />}
       <TextField label="Display name" value={name} onChange={setName} />
       <label className="check">

@@ -3,13 +3,13 @@ import { useState } from "react";
 import { usePutSku } from "../../api/catalog";
 import { useSkus } from "../../api/queries";
 import type { Sku } from "../../api/types";
+import { amountOf, placesFor } from "../../lib/money";
 import { bytes } from "../../lib/text";
-import { Button, Empty, LabMark } from "../../ui/basics";
+import { Button, Empty, LabMark, MoneyText } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { Cpu, Plus } from "../../ui/icons";
 import { Loaded } from "../../ui/loaded";
 import { TableCard } from "../../ui/table";
-import { priceOf } from "../launch/parts";
 import { SelectField, TextField, countOf, countsOf, isSlug, slugProblem } from "./parts";
 
 type Shape = Sku["capacity_shape"];
@@ -35,7 +35,7 @@ function SkuForm({ sku, trigger }: { sku?: Sku; trigger: React.ReactNode }) {
     await put.mutateAsync({ code, display_name: name.trim(), capacity_shape: shape, slot_class: slotClass.trim(), allowed_gpu_counts: counts, profile: { name: profile.trim() || `${slotClass.trim()}_1g_${cpus}c`, vcpus_per_gpu: cpus, memory_mib_per_gpu: mib, hugepages } });
   };
   return (
-    <Confirm trigger={trigger} title={sku ? `Edit ${sku.code}` : "Add a SKU"} action="Save" ready={ready} run={run}>
+    <Confirm needs="manage" trigger={trigger} title={sku ? `Edit ${sku.code}` : "Add a SKU"} action="Save" ready={ready} run={run}>
       {!sku && <TextField label="Code" mono value={code} onChange={setCode} problem={slugProblem(code)} hint="For example h200-sxm-slice." />}
       <TextField label="Display name" value={name} onChange={setName} />
       <SelectField label="Shape" value={shape} onChange={setShape} options={[["gpu_slice", "Virtual machine"], ["baremetal", "Bare metal"]]} />
@@ -63,15 +63,16 @@ export function Skus() {
   );
   return (
     <Loaded of={[useSkus()]} lines={4} label="Loading SKUs">
-      {(skus) =>
-        skus.length === 0 ? (
+      {(skus) => {
+        const places = placesFor(skus.map(({ price_per_gpu_hour }) => amountOf(price_per_gpu_hour)));
+        return skus.length === 0 ? (
           <Empty icon={<Cpu size={28} />} title="No SKU yet" action={add}>
             A SKU is a size that users launch. It is offered once it has a price.
           </Empty>
         ) : (
           <>
             <div className="tab-actions">{add}</div>
-            <TableCard label="SKUs" columns={["SKU", "Price per GPU-hour", ["Slot class", "optional"], ["GPU counts", "optional"], ["Per GPU", "optional"], ["Actions", "number"]]}>
+            <TableCard label="SKUs" columns={["SKU", ["Per GPU-hour", "number"], ["Slot class", "optional"], ["GPU counts", "optional"], ["Per GPU", "optional"], ["Actions", "number"]]}>
               {skus.map((sku) => (
                 <tr key={sku.code}>
                   <td>
@@ -79,7 +80,7 @@ export function Skus() {
                     <br />
                     <code>{sku.code}</code>
                   </td>
-                  <td>{priceOf(sku, 1) ?? <span className="fits-not">No price, not offered</span>}</td>
+                  <td className="number">{sku.price_per_gpu_hour ? <MoneyText amount={amountOf(sku.price_per_gpu_hour)} places={places} /> : <span className="fits-not">No price, not offered</span>}</td>
                   <td className="optional">
                     <code>{sku.slot_class}</code>
                   </td>
@@ -94,8 +95,8 @@ export function Skus() {
               ))}
             </TableCard>
           </>
-        )
-      }
+        );
+      }}
     </Loaded>
   );
 }

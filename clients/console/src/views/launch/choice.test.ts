@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { Availability, Image, Sku } from "../../api/types";
 import { Problem, unreachable } from "../../api/problem";
 import { nameProblem } from "../../lib/text";
-import { SHAPES, WAITS, anyFits, firstChoice, firstRegion, fitOf, fitsNow, imagesFor, isRefused, regionProblem, capacityOf, shapeOf, skusOf, waitFor, waysOf, worthJudging } from "./choice";
+import { SHAPES, WAITS, anyFits, closedNote, firstChoice, firstRegion, fitOf, fitsNow, imagesFor, isRefused, regionProblem, capacityOf, shapeOf, skusOf, waitFor, waysOf, worthJudging } from "./choice";
 
 const availability: Availability[] = [
   { region_code: "a", sku: "big", gpu_count: 8, fits: 0, reasons: [{ reason: "NO_CAPACITY" }] },
@@ -102,8 +102,16 @@ describe("the launch form", () => {
 
   it("h_28_a_disabled_region_says_why", () => {
     expect(regionProblem({ code: "a", enabled: true, unavailable_reason: "old" })).toBeUndefined();
-    expect(regionProblem({ code: "a", enabled: false, unavailable_reason: "Opens in spring." })).toBe("Opens in spring.");
-    expect(regionProblem({ code: "a", enabled: false })).toBe("Unavailable.");
+    expect(regionProblem({ code: "a", enabled: false, unavailable_reason: "Opens in spring." })).toBe("Closed: Opens in spring.");
+    expect(regionProblem({ code: "a", enabled: false })).toBe("Closed: no reason was given.");
+  });
+
+  it("h_28_a_form_whose_region_is_closed_says_why_and_which_are_open", () => {
+    const closed = { code: "a", display_name: "Europe", enabled: false, unavailable_reason: "Opens in spring." };
+    expect(closedNote([closed, { code: "b", enabled: true }], "a")).toBe("Europe is closed: Opens in spring. Choose an open region: b.");
+    expect(closedNote([closed], "a")).toBe("Europe is closed: Opens in spring. No other region is open.");
+    expect(closedNote([closed, { code: "b", enabled: true }], "b")).toBeUndefined();
+    expect(closedNote([], "")).toBeUndefined();
   });
 
   it.each(["a", "2a", "first-2", `a${"b".repeat(62)}`])("%s is a name", (name) => expect(nameProblem(name)).toBeUndefined());

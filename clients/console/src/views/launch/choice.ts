@@ -52,7 +52,17 @@ function isLaunchable(sku: Sku, images: Image[]): boolean {
 
 /** Why a region is unavailable; it is shown all the same (H-28). */
 export function regionProblem(region: Region): string | undefined {
-  return region.enabled ? undefined : region.unavailable_reason || "Unavailable.";
+  return region.enabled ? undefined : `Closed: ${region.unavailable_reason || "no reason was given."}`;
+}
+
+/** What to say where the chosen region is closed: none was open, or it was closed meanwhile. */
+export function closedNote(regions: Region[], code: string): string | undefined {
+  const region = regions.find((one) => one.code === code);
+  if (!region || region.enabled) return undefined;
+  const name = (one: Region) => one.display_name || one.code;
+  const open = regions.filter(({ enabled }) => enabled).map(name);
+  const way = open.length > 0 ? `Choose an open region: ${open.join(", ")}.` : "No other region is open.";
+  return `${name(region)} is closed: ${(region.unavailable_reason || "no reason was given").replace(/\.$/, "")}. ${way}`;
 }
 
 /** Whether a dry run is worth it: without capacity the outcome is known. */

@@ -1,5 +1,5 @@
 import { beforeEach, expect, it, vi } from "vitest";
-import { keptKeys, pickedOf, rememberKeys, rememberedKeys } from "./keys";
+import { keptKeys, pickedFrom, pickedOf, pickedText, rememberKeys, rememberedKeys } from "./keys";
 
 beforeEach(() => {
   const kept = new Map<string, string>();
@@ -30,4 +30,9 @@ it("one's own keys are picked until somebody picks, and hide those of the projec
   expect(pickedOf(undefined, kept, false)).toEqual(["laptop"]);
   expect(pickedOf(undefined, kept, true)).toEqual([]);
   expect(pickedOf(["deploy", "gone"], kept, true)).toEqual(["deploy"]);
+});
+
+it("the address keeps which keys are picked, and that none is", () => {
+  for (const picked of [undefined, [], ["laptop"], ["laptop", "deploy.2"]]) expect(pickedFrom(pickedText(picked))).toEqual(picked);
+  expect(pickedFrom(null)).toBeUndefined();
 });

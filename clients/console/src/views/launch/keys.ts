@@ -46,3 +46,16 @@ export function pickedOf(picked: string[] | undefined, kept: KeptKey[], pasted: 
   const usual = pasted ? [] : kept.filter(({ of }) => of === "yours").map(({ name }) => name);
   return (picked ?? usual).filter((name) => kept.some((key) => key.name === name)).slice(0, MOST_KEYS);
 }
+
+/** Stands in an address for "no key is picked": no key has this name. */
+const NONE = "-";
+
+/** Picked names as an address carries them; nothing before anybody has picked. */
+export function pickedText(picked: string[] | undefined): string {
+  return picked === undefined ? "" : picked.join(",") || NONE;
+}
+
+export function pickedFrom(text: string | null): string[] | undefined {
+  if (!text) return undefined;
+  return text === NONE ? [] : text.split(",");
+}

@@ -24,7 +24,7 @@ import { SHAPES, type Shape, WAITS, firstChoice, firstRegion, fitOf, fitsNow, im
 import { EndChoice, endOf } from "./ending";
 import { Equivalent } from "./equivalent";
 import { KeyChoice } from "./key-choice";
-import { keptKeys, pickedOf, rememberKeys, rememberedKeys } from "./keys";
+import { keptKeys, pickedFrom, pickedOf, pickedText, rememberKeys, rememberedKeys } from "./keys";
 import { FitNote, FitWord, LeftOut, RegionChoice, WaitChoice, Why, priceOf } from "./parts";
 import { Placement } from "./placement";
 import { QuotaLeft } from "./quota";
@@ -64,7 +64,7 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
   });
   const [region, setRegion] = useState(given.get("region") || usual.region);
   const [skuCode, setSku] = useState(given.get("sku") || usual.sku);
-  const [shape, setShape] = useState<Shape>(shapeOf(skus, skuCode));
+  const [shape, setShape] = useState<Shape>(SHAPES.find(({ value }) => value === given.get("shape"))?.value ?? shapeOf(skus, skuCode));
   const ofShape = skusOf(skus, shape);
   const sku = ofShape.find(({ code }) => code === skuCode) ?? firstChoice(ofShape, offer, region);
   const counts = sku?.allowed_gpu_counts ?? [];
@@ -77,7 +77,7 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
   const [name, setName] = useState(given.get("name") ?? usual.name);
   const [keyText, setKeyText] = useState(() => earlier?.ssh_public_keys?.join("\n") ?? rememberedKeys(principal));
   const kept = keptKeys(useOwnKeys().data, useProjectKeys().data);
-  const [picked, setPicked] = useState<string[]>();
+  const [picked, setPicked] = useState(pickedFrom(given.get("keys")));
   const [where, setWhere] = useState(whereOf(given) ?? again?.where ?? ANYWHERE);
   const [labelText, setLabelText] = useState(given.get("labels") ?? again?.labels ?? "");
   const [end, setEnd] = useState({ isProtected: given.has("protect"), at: given.get("end") ?? "" });
@@ -85,10 +85,11 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
   const [waitHours, setWaitHours] = useState(WAITS.find((hours) => String(hours) === given.get("queue")) ?? 2);
   const [touched, setTouched] = useState({ name: false, keys: false, place: false });
 
-  // a reload keeps what was chosen; keys are no part of an address
+  // a reload keeps what was chosen; of keys an address has names alone
   const chosen = JSON.stringify({
     region: region === usual.region ? "" : region,
     sku: skuCode === usual.sku ? "" : skuCode,
+    shape: shape === shapeOf(skus, skuCode) ? "" : shape,
     gpus: gpus === (earlier?.gpu_count ?? counts[0]) ? "" : String(gpus),
     count: count === 1 ? "" : String(count),
     image: wantedImage === (earlier?.image ?? "") ? "" : wantedImage,
@@ -97,6 +98,7 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
     ...paramsOf(where, again?.where),
     protect: end.isProtected ? "1" : "",
     end: end.at,
+    keys: pickedText(picked),
     queue: waits ? String(waitHours) : "",
   });
   useEffect(() => {

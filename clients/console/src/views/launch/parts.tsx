@@ -4,7 +4,7 @@ import { amountOf, exact, rounded, times } from "../../lib/money";
 import { either, plural, sentence } from "../../lib/text";
 import { Choice } from "../../ui/form";
 import { Table } from "../../ui/table";
-import { WAIT, WAITS, fitsNow, regionProblem, capacityOf } from "./choice";
+import { WAIT, WAITS, fitsNow, closedNote, regionProblem, capacityOf } from "./choice";
 
 export function priceOf(sku: Sku | undefined, gpus: number): string | undefined {
   return sku?.price_per_gpu_hour && exact(times(amountOf(sku.price_per_gpu_hour), gpus));
@@ -19,15 +19,23 @@ export function monthly(sku: Sku, gpus: number): string {
 
 /** All regions, unavailable ones with the reason (H-28). */
 export function RegionChoice({ regions, value, onChoose }: { regions: Region[]; value: string; onChoose: (code: string) => void }) {
+  const closed = closedNote(regions, value);
   return (
-    <div className="choices" role="radiogroup" aria-label="Region">
-      {regions.map((region) => (
-        <Choice key={region.code} name="region" value={region.code} checked={region.code === value} disabled={!!regionProblem(region)} onChoose={() => onChoose(region.code)}>
-          <strong>{region.display_name || region.code}</strong>
-          <small className="muted">{regionProblem(region) ?? region.code}</small>
-        </Choice>
-      ))}
-    </div>
+    <>
+      <div className="choices" role="radiogroup" aria-label="Region">
+        {regions.map((region) => (
+          <Choice key={region.code} name="region" value={region.code} checked={region.code === value} disabled={!!regionProblem(region)} onChoose={() => onChoose(region.code)}>
+            <strong>{region.display_name || region.code}</strong>
+            <small className="muted">{regionProblem(region) ?? region.code}</small>
+          </Choice>
+        ))}
+      </div>
+      {closed && (
+        <p className="blocker" role="alert">
+          {closed}
+        </p>
+      )}
+    </>
   );
 }
 

@@ -1,7 +1,8 @@
 /** What a launch leaves of the project's quotas. */
 import { useQuotas } from "../../api/queries";
 import type { ProjectQuotas } from "../../api/types";
-import { plural } from "../../lib/text";
+import { plural, raise } from "../../lib/text";
+import { useMay } from "../../session/rights";
 
 /** GPUs of a SKU and allocations that are still allowed; never below zero, since a lowered limit stops nothing. */
 export function leftOf({ quotas = [], default_max_gpus = 0, max_allocations = 0, used_allocations = 0 }: ProjectQuotas, sku: string): { gpus: number; allocations: number } {
@@ -12,13 +13,14 @@ export function leftOf({ quotas = [], default_max_gpus = 0, max_allocations = 0,
 
 export function QuotaLeft({ sku, gpus, count }: { sku: string; /** Of all allocations of the launch. */ gpus: number; count: number }) {
   const quotas = useQuotas().data;
+  const admin = useMay("manage");
   if (!quotas) return null;
   const left = leftOf(quotas, sku);
   const exceeds = gpus > left.gpus || count > left.allocations;
   return (
     <li className={exceeds ? "fits-not" : undefined}>
       Quota left: {plural(left.gpus, "GPU")} of this SKU, {plural(left.allocations, "allocation")}
-      {exceeds && ". Ask an operator to raise it, or release something."}
+      {exceeds && `. Release something, or ${raise("the quota", admin)}.`}
     </li>
   );
 }

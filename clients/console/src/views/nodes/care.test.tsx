@@ -1,9 +1,12 @@
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { renderToStaticMarkup } from "react-dom/server";
-import { expect, it } from "vitest";
+import { beforeAll, expect, it } from "vitest";
+import { signInAs } from "../../session/fixture";
 import type { NodePlacement } from "../../api/types";
 import { Finding, Record } from "./care";
 import { NodeState, PlacementActions, PlacementNote } from "./placement";
+
+beforeAll(() => signInAs("operator"));
 
 const shown = (placement: NodePlacement) =>
   renderToStaticMarkup(

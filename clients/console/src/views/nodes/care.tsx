@@ -23,7 +23,7 @@ function Ask({ trigger, title, action, label, text, send }: { trigger: ReactNode
     for (const key of ["break-fixes", "findings", "node-history", "placement"]) void queries.invalidateQueries({ queryKey: [key] });
   };
   return (
-    <Confirm trigger={trigger} title={title} action={action} ready={answer.trim() !== ""} run={run}>
+    <Confirm needs="operate" trigger={trigger} title={title} action={action} ready={answer.trim() !== ""} run={run}>
       <p>{text}</p>
       <Reason id={`answer-${title}`} label={label} value={answer} onChange={setAnswer} />
     </Confirm>

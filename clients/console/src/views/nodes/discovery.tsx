@@ -5,6 +5,7 @@ import { client, unwrap } from "../../api/client";
 import { useDiscovery } from "../../api/queries";
 import type { Discovery, Slot, SlotCandidate } from "../../api/types";
 import { bytes, plural, sentence } from "../../lib/text";
+import { useMay } from "../../session/rights";
 import { Badge, Button, Empty, Skeleton, Time, type Tone } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { Radar } from "../../ui/icons";
@@ -73,6 +74,7 @@ function CandidateRow({ candidate, slots, chosen, toggle }: { candidate: SlotCan
 
 export function DiscoveryPanel({ nodeId, hostname, slots }: { nodeId: string; hostname: string; slots: Slot[] }) {
   const queries = useQueryClient();
+  const mayDiscover = useMay("operate");
   const found = useDiscovery(nodeId);
   const [left, setLeft] = useState<Set<number>>(new Set());
   const path = { node_id: nodeId };
@@ -102,11 +104,14 @@ export function DiscoveryPanel({ nodeId, hostname, slots }: { nodeId: string; ho
           Discovery {discovery && <Badge tone={TONES[discovery.state ?? ""] ?? "idle"}>{sentence(discovery.state ?? "")}</Badge>}
         </h2>
         <div className="page-actions">
-          <Button busy={discover.isPending || busy} onClick={() => discover.mutate()}>
-            <Radar size={15} aria-hidden="true" /> Discover
-          </Button>
+          {mayDiscover && (
+            <Button busy={discover.isPending || busy} onClick={() => discover.mutate()}>
+              <Radar size={15} aria-hidden="true" /> Discover
+            </Button>
+          )}
           {discovery?.state === "completed" && (
             <Confirm
+      needs="operate"
               trigger={
                 <Button kind="primary" disabled={chosen.length === 0}>
                   Approve {chosen.length > 0 ? chosen.length : ""}

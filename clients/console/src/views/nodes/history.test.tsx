@@ -3,6 +3,7 @@ import { renderToStaticMarkup } from "react-dom/server";
 import { expect, it } from "vitest";
 import type { OnboardingStep } from "../../api/types";
 import { History, Onboarding } from "./history";
+import { blockerText } from "./parts";
 
 const steps = (states: OnboardingStep["state"][]): OnboardingStep[] => states.map((state, index) => ({ number: index + 1, name: ["enrol", "discover", "approve"][index] ?? "", state, detail: state === "current" ? "No discovery yet." : "" }));
 const history = (entries: { state: string; reason?: string; principal?: string; time: string }[]) => {
@@ -10,7 +11,7 @@ const history = (entries: { state: string; reason?: string; principal?: string; 
   queries.setQueryData(["node-history", "n"], entries);
   return renderToStaticMarkup(
     <QueryClientProvider client={queries}>
-      <History nodeId="n" />
+      <History nodeId="n" hostname="gpu-1" />
     </QueryClientProvider>,
   );
 };
@@ -30,4 +31,11 @@ it("the history of a node names state, reason, time and who", () => {
   ]);
   for (const part of ["Broken", "GPU 3 fell off the bus", "user:admin", 'dateTime="2026-01-02T03:04:05Z"', ">host<"]) expect(text).toContain(part);
   expect(history([])).toContain("No history yet");
+});
+
+it("a_22_the_history_names_a_node_and_a_blocker_in_words", () => {
+  const text = history([{ state: "enrolled", reason: "no_evidence", principal: "node:n", time: "2026-01-01T03:04:05Z" }]);
+  for (const part of ["host agent of gpu-1", "Its agent has not reported its checks yet."]) expect(text).toContain(part);
+  expect(text).not.toContain("no_evidence");
+  expect(["ip_forwarding", "GPU 3 fell off the bus", "kvm"].map(blockerText)).toEqual(["IP forwarding", "GPU 3 fell off the bus", "kvm"]);
 });

@@ -1,12 +1,13 @@
 /** What became of a node, and its steps from bare machine to schedulable node. */
 import { useState } from "react";
-import { useNodeHistory, useSlotHistory } from "../../api/nodes";
+import { useAdminAllocations, useNodeHistory, useSlotHistory } from "../../api/nodes";
 import type { OnboardingStep, Slot } from "../../api/types";
-import { sentence, shortId } from "../../lib/text";
+import { sentence } from "../../lib/text";
 import { Badge, Card, Empty, Skeleton, Time, type Tone } from "../../ui/basics";
 import { Check } from "../../ui/icons";
 import { ProblemNote } from "../../ui/problem";
 import { type Column, TableCard } from "../../ui/table";
+import { Owner, blockerText } from "./parts";
 
 const COLUMNS: Column[] = ["State", "Reason", "By", ["When", "number"]];
 const TONES: Record<string, Tone> = { ready: "good", enabled: "good", validating: "warn", cordoned: "warn", draining: "warn", maintenance: "warn", broken: "bad" };
@@ -47,7 +48,12 @@ export function Onboarding({ steps }: { steps: OnboardingStep[] }) {
   );
 }
 
-export function History({ nodeId }: { nodeId: string }) {
+/** Who did it, as a reader knows them: of a node's own agent the node's name. */
+export function principalText(principal: string | undefined, nodeId: string, hostname: string): string | undefined {
+  return principal === `node:${nodeId}` ? `host agent of ${hostname}` : principal;
+}
+
+export function History({ nodeId, hostname }: { nodeId: string; hostname: string }) {
   const found = useNodeHistory(nodeId);
   if (found.isPending) return <Skeleton lines={4} label="Loading the history" />;
   if (found.error) return <ProblemNote error={found.error} retry={() => found.refetch()} />;
@@ -59,8 +65,8 @@ export function History({ nodeId }: { nodeId: string }) {
           <td>
             <Badge tone={TONES[state] ?? "idle"}>{sentence(state)}</Badge>
           </td>
-          <td>{reason || "–"}</td>
-          <td>{principal || <span className="muted">host</span>}</td>
+          <td>{blockerText(reason) || "–"}</td>
+          <td>{principalText(principal, nodeId, hostname) || <span className="muted">host</span>}</td>
           <td className="number">
             <Time value={time} />
           </td>
@@ -74,6 +80,7 @@ export function History({ nodeId }: { nodeId: string }) {
 export function SlotHistory({ slot }: { slot: Slot }) {
   const [open, setOpen] = useState(false);
   const found = useSlotHistory(slot.node_id ?? "", slot.id ?? "", open);
+  const owners = useAdminAllocations([...new Set(found.data?.flatMap(({ allocation_id }) => allocation_id || []))]);
   return (
     <details className="slot-history" onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>History</summary>
@@ -86,7 +93,7 @@ export function SlotHistory({ slot }: { slot: Slot }) {
             <li key={`${time} ${kind} ${index}`}>
               <Time value={time} />
               <span>
-                <strong>{sentence(kind)}</strong> {detail} {allocation_id && <code title={allocation_id}>…{shortId(allocation_id)}</code>}{" "}
+                <strong>{sentence(kind)}</strong> {detail} {allocation_id && <Owner id={allocation_id} allocation={owners.get(allocation_id)} />}{" "}
                 <span className="muted">
                   {Number(generation ?? 0) > 0 && `generation ${generation}`} {principal && `by ${principal}`}
                 </span>

@@ -12,11 +12,11 @@ import { Meter } from "../../ui/meter";
 import { ProblemNote } from "../../ui/problem";
 import { Page } from "../../ui/shell";
 import { useQueryReset, useQueryState } from "../../ui/use-query-state";
-import { LiveMark, WatchProblem } from "../../watch/live";
+import { LiveMark, WatchProblem, isTold } from "../../watch/live";
 import { countsText } from "./checks";
 import { HEALTH, HEALTH_LABELS, type Placements, filtered, healthParts } from "./fleet";
 import { NodeTable } from "./node-table";
-import { SlotMap } from "./parts";
+import { SlotMap, blockerText } from "./parts";
 import { RegisterNode } from "./register";
 import { NodeState, isSchedulable } from "./placement";
 
@@ -57,7 +57,7 @@ function NodeCard({ node, slots, placement }: { node: InventoryNode; slots: Slot
       />
       {status?.blockers?.map((blocker) => (
         <p key={blocker} className="blocker">
-          {blocker}
+          {blockerText(blocker)}
         </p>
       ))}
     </article>
@@ -132,7 +132,7 @@ export default function NodeList() {
       }
     >
       <WatchProblem watched={watched} />
-      {placements.error && <ProblemNote error={placements.error} retry={() => placements.refetch()} />}
+      {placements.error && !isTold(watched, placements.error) && <ProblemNote error={placements.error} retry={() => placements.refetch()} />}
       {!nodes && !watched.problem && <Skeleton lines={6} label="Loading nodes" />}
       {nodes?.length === 0 && (
         <Empty icon={<Server size={28} />} title="No nodes registered">

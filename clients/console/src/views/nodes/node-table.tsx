@@ -3,7 +3,7 @@ import type { InventoryNode, Slot } from "../../api/types";
 import { LabMark } from "../../ui/basics";
 import { type Column, LinkRow, TableCard } from "../../ui/table";
 import type { Placements } from "./fleet";
-import { SlotMap } from "./parts";
+import { SlotMap, blockerText } from "./parts";
 import { NodeState } from "./placement";
 
 const COLUMNS: Column[] = ["Hostname", "State", ["Region", "optional"], ["Mode", "optional"], ["Agent", "optional"], "Slots", ["Blockers", "optional"]];
@@ -24,7 +24,7 @@ export function NodeTable({ nodes, slots, placements }: { nodes: InventoryNode[]
             <td className="optional tight">{status?.instance?.agent_version ?? "–"}</td>
             <td className="dense-slots">{own.length > 0 ? <SlotMap slots={own} /> : <span className="muted">–</span>}</td>
             <td className="optional">
-              <small>{status?.blockers?.join("; ")}</small>
+              <small>{status?.blockers?.map((blocker) => blockerText(blocker)).join("; ")}</small>
             </td>
           </LinkRow>
         );

@@ -8,14 +8,14 @@ import { ProblemNote } from "../../ui/problem";
 import { Back, Page } from "../../ui/shell";
 import { type Column, TableCard } from "../../ui/table";
 import { useQueryState } from "../../ui/use-query-state";
-import { LiveMark, WatchProblem } from "../../watch/live";
+import { LiveMark, WatchProblem, isTold } from "../../watch/live";
 import { Care } from "./care";
 import { Checks } from "./checks";
 import { DiscoveryPanel } from "./discovery";
 import { Evacuation } from "./evacuation";
 import { Hardware } from "./hardware";
 import { History, Onboarding } from "./history";
-import { evidenceCounts } from "./parts";
+import { blockerText, evidenceCounts } from "./parts";
 import { NodeState, PlacementActions, PlacementNote } from "./placement";
 import { Slots } from "./slots";
 import { ThreeWay } from "./three-way-view";
@@ -65,7 +65,7 @@ export default function NodeView({ id }: { id: string }) {
     return (
       <Page title="Node" crumb={crumb}>
         <WatchProblem watched={watched} />
-        {found.error && <ProblemNote error={found.error} retry={() => found.refetch()} />}
+        {found.error && !isTold(watched, found.error) && <ProblemNote error={found.error} retry={() => found.refetch()} />}
         {!found.error && !watched.problem && <Skeleton lines={8} label="Loading the node" />}
       </Page>
     );
@@ -91,11 +91,11 @@ export default function NodeView({ id }: { id: string }) {
       }
     >
       <WatchProblem watched={watched} />
-      {placement.error && <ProblemNote error={placement.error} retry={() => placement.refetch()} />}
+      {placement.error && !isTold(watched, placement.error) && <ProblemNote error={placement.error} retry={() => placement.refetch()} />}
       {placement.data && <PlacementNote placement={placement.data} slots={slots.length} />}
       {status?.blockers?.map((blocker) => (
         <p key={blocker} className="blocker">
-          {blocker}
+          {blockerText(blocker)}
         </p>
       ))}
       <Onboarding steps={status?.onboarding ?? []} />
@@ -104,12 +104,12 @@ export default function NodeView({ id }: { id: string }) {
           rows={[
             ["Region", config?.region_code],
             ["Mode", config?.mode],
-            ["Profile", status?.host_profile],
-            ["Hypervisor", status?.hypervisor],
+            ["Profile", status?.host_profile || "–"],
+            ["Hypervisor", status?.hypervisor || "–"],
             ["Agent", <span title={status?.instance?.agent_address}>{status?.instance?.agent_version ?? "–"}</span>],
             ["Agent built", <Time value={status?.instance?.agent_built_time} />],
             ["Last heartbeat", <Time value={found.data?.status?.last_heartbeat_time ?? status?.last_heartbeat_time} />],
-            ["Boot ID", <code title={status?.instance?.boot_id}>{status?.instance?.boot_id?.slice(0, 8)}</code>],
+            ["Boot ID", <code title={status?.instance?.boot_id}>{status?.instance?.boot_id?.slice(0, 8) ?? "–"}</code>],
           ]}
         />
       </div>
@@ -135,7 +135,7 @@ export default function NodeView({ id }: { id: string }) {
         </Tabs.Content>
         <Tabs.Content value="history">
           <Care nodeId={id} hostname={config?.hostname ?? id} slots={slots} />
-          <History nodeId={id} />
+          <History nodeId={id} hostname={config?.hostname ?? id} />
         </Tabs.Content>
         <Tabs.Content value="images">
           <Images nodeId={id} />

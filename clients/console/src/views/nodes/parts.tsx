@@ -1,7 +1,10 @@
 /** Shared parts of the node views. */
-import type { Evidence, InventoryNode, Slot, SlotStatus } from "../../api/types";
-import { sentence } from "../../lib/text";
+import { Link } from "wouter";
+import type { Allocation, Evidence, InventoryNode, Slot, SlotStatus } from "../../api/types";
+import { sentence, shortId } from "../../lib/text";
 import { Badge, type Tone } from "../../ui/basics";
+import { ProjectName } from "../../ui/project";
+import { nameOf } from "../allocations/rename";
 import { isFirstWipe } from "./wipe";
 
 export const SLOT_TONES: Record<SlotStatus, Tone> = {
@@ -16,6 +19,19 @@ export const SLOT_TONES: Record<SlotStatus, Tone> = {
   disabled: "idle",
   retired: "idle",
 };
+
+const BLOCKERS: Record<string, string> = {
+  not_enrolled: "Its agent has not enrolled.",
+  host_lost: "Its reports have stopped.",
+  no_evidence: "Its agent has not reported its checks yet.",
+  evidence_stale: "The last report of its checks is too old.",
+  device_drift: "The devices of a slot are not as approved.",
+};
+
+/** Why a node is not schedulable, in words; a check that fails by its name. Other text is left as it is. */
+export function blockerText(blocker = ""): string {
+  return BLOCKERS[blocker] ?? (/^[a-z0-9]+(_[a-z0-9]+)+$/.test(blocker) ? sentence(blocker) : blocker);
+}
 
 export function slotWord(slot: Slot): string {
   if (isFirstWipe(slot)) return "first_wipe";
@@ -78,5 +94,15 @@ export function Reason({ id, label, value, onChange }: { id: string; label: stri
       <label htmlFor={id}>{label}</label>
       <input id={id} value={value} autoComplete="off" onChange={(event) => onChange(event.target.value)} />
     </div>
+  );
+}
+
+/** The allocation of a slot by its name and project. */
+export function Owner({ id, allocation }: { id: string; allocation: Allocation | undefined }) {
+  if (!allocation) return <code title={id}>…{shortId(id)}</code>;
+  return (
+    <span className="owner" title={id}>
+      <Link href={`/admin/allocations/${id}`}>{nameOf(allocation)}</Link> <span className="muted">of</span> <ProjectName id={allocation.config?.project_id} />
+    </span>
   );
 }

@@ -100,6 +100,7 @@ export function PlacementActions({ placement, hostname }: { placement: NodePlace
   });
   const ask = (verb: Verb, icon: ReactNode, label: string, text: ReactNode) => (
     <Confirm
+      needs="operate"
       trigger={<Button>{icon} {label}</Button>}
       title={`${label} ${hostname}?`}
       action={label}

@@ -4,6 +4,7 @@ import { Dialog } from "radix-ui";
 import { type FormEvent, useState } from "react";
 import { type NewNode, createEnrolmentToken, createNode } from "../../api/catalog";
 import { useRegions } from "../../api/queries";
+import { useMay } from "../../session/rights";
 import { Button, Code, Planned } from "../../ui/basics";
 import { Plus } from "../../ui/icons";
 import { ProblemNote } from "../../ui/problem";
@@ -88,6 +89,7 @@ function Form({ done }: { done: () => void }) {
 
 export function RegisterNode() {
   const [open, setOpen] = useState(false);
+  if (!useMay("operate")) return null;
   return (
     <Dialog.Root open={open} onOpenChange={setOpen}>
       <Dialog.Trigger asChild>

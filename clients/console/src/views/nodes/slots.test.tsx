@@ -1,8 +1,12 @@
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { renderToStaticMarkup } from "react-dom/server";
-import { expect, it } from "vitest";
-import type { Slot } from "../../api/types";
-import { SlotActions, anchorOf } from "./slots";
+import { beforeAll, expect, it } from "vitest";
+import { signInAs } from "../../session/fixture";
+import type { Allocation, Slot } from "../../api/types";
+import { Router } from "wouter";
+import { SlotActions, SlotCard, anchorOf } from "./slots";
+
+beforeAll(() => signInAs("operator"));
 
 const shown = (slot: Slot) =>
   renderToStaticMarkup(
@@ -18,4 +22,25 @@ it("a retired slot offers nothing, and its place is that of the slot which has i
   expect(shown(next)).toContain("Enable");
   expect(anchorOf(retired)).not.toBe(anchorOf(next));
   expect(anchorOf(next)).toBe("slot-3");
+});
+
+const ID = "01930000-1000-7000-8000-0000000000ab";
+const owned: Slot = { id: "s1", node_id: "n", slot_index: 3, status: "active", allocation_id: ID };
+const owner: Allocation = { id: ID, config: { name: "train", project_id: "p" } };
+const inQueries = (page: React.ReactNode) => {
+  const queries = new QueryClient();
+  queries.setQueryData(["projects"], [{ id: "p", slug: "vision" }]);
+  return renderToStaticMarkup(
+    <QueryClientProvider client={queries}>
+      <Router ssrPath="/admin/nodes/n">{page}</Router>
+    </QueryClientProvider>,
+  );
+};
+
+it("a slot card names the allocation and project that have the slot, and leads to the allocation", () => {
+  const card = inQueries(<SlotCard slot={owned} allocation={owner} isLost={false} />);
+  for (const part of [`href="/admin/allocations/${ID}"`, ">train</a>", ">vision</span>"]) expect(card).toContain(part);
+  // not loaded yet, or gone
+  expect(inQueries(<SlotCard slot={owned} allocation={undefined} isLost={false} />)).toContain("…000000ab</code>");
+  expect(inQueries(<SlotCard slot={{ ...owned, allocation_id: "" }} allocation={undefined} isLost={false} />)).not.toContain("/admin/allocations/");
 });

@@ -3,16 +3,15 @@ import { useState } from "react";
 import { client, unwrap } from "../../api/client";
 import { useAdminAllocations, useSlotRepair } from "../../api/nodes";
 import type { Allocation, Slot } from "../../api/types";
-import { bytes, shortId } from "../../lib/text";
+import { bytes } from "../../lib/text";
 import { Button, Empty, Facts, Progress, Time } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { Power, Wrench } from "../../ui/icons";
-import { ProjectName } from "../../ui/project";
 import { ForceRelease } from "../allocations/force-release";
 import { isHostLost } from "../allocations/state";
 import { Drifts } from "./compare";
 import { SlotHistory } from "./history";
-import { Reason, SlotBadges } from "./parts";
+import { Owner, Reason, SlotBadges } from "./parts";
 import { isRepairable } from "./three-way";
 import { isFirstWipe, percentIn, withoutPercent } from "./wipe";
 
@@ -23,7 +22,7 @@ export function RepairSlot({ slot }: { slot: Slot }) {
   const repair = () => unwrap(client.POST("/api/v1/admin/nodes/{node_id}/resource-slots/{slot_id}:repair", { params: { path }, body: { reason } }));
   const name = `slot ${slot.slot_index}`;
   return (
-    <Confirm danger trigger={<Button small kind="danger"><Wrench size={14} aria-hidden="true" /> Repair <span className="visually-hidden">{name}</span></Button>} title={`Repair ${name}?`} action="Wipe and repair" ready={reason.trim() !== ""} run={repair}>
+    <Confirm needs="operate" danger trigger={<Button small kind="danger"><Wrench size={14} aria-hidden="true" /> Repair <span className="visually-hidden">{name}</span></Button>} title={`Repair ${name}?`} action="Wipe and repair" ready={reason.trim() !== ""} run={repair}>
       <p>
         The slot’s disk <code>{slot.bindings?.nvme_device}</code> is wiped and verified empty. Then the slot is schedulable again.
       </p>
@@ -43,26 +42,16 @@ export function SlotActions({ slot, allocation, isLost }: { slot: Slot; allocati
       {slot.allocation_id && (isLost || (allocation && isHostLost(allocation))) && <ForceRelease small id={slot.allocation_id} name={allocation?.config?.name ?? `the allocation of ${name}`} />}
       {isRepairable(slot) && <RepairSlot slot={slot} />}
       {slot.status === "retired" ? null : slot.disabled ? (
-        <Confirm trigger={<Button small><Power size={14} aria-hidden="true" /> Enable</Button>} title={`Enable ${name}?`} action="Enable" run={enable}>
+        <Confirm needs="operate" trigger={<Button small><Power size={14} aria-hidden="true" /> Enable</Button>} title={`Enable ${name}?`} action="Enable" run={enable}>
           The slot is schedulable again as soon as it is healthy and clean.
         </Confirm>
       ) : (
-        <Confirm trigger={<Button small><Power size={14} aria-hidden="true" /> Disable</Button>} title={`Disable ${name}?`} action="Disable" run={disable}>
+        <Confirm needs="operate" trigger={<Button small><Power size={14} aria-hidden="true" /> Disable</Button>} title={`Disable ${name}?`} action="Disable" run={disable}>
           <p>The slot becomes unschedulable. {slot.allocation_id ? "Its allocation continues until it is released." : ""}</p>
           <Reason id={`why-${slot.id}`} label="Reason" value={reason} onChange={setReason} />
         </Confirm>
       )}
     </div>
-  );
-}
-
-/** The allocation of a slot by its name and project. */
-function Owner({ id, allocation }: { id: string; allocation: Allocation | undefined }) {
-  if (!allocation) return <code title={id}>…{shortId(id)}</code>;
-  return (
-    <span title={id}>
-      {allocation.config?.name} <span className="muted">of</span> <ProjectName id={allocation.config?.project_id} />
-    </span>
   );
 }
 
@@ -99,7 +88,7 @@ export function anchorOf({ id, slot_index, status }: Slot): string {
   return status === "retired" ? `slot-${id}` : `slot-${slot_index}`;
 }
 
-function SlotCard({ slot, allocation, isLost }: { slot: Slot; allocation: Allocation | undefined; isLost: boolean }) {
+export function SlotCard({ slot, allocation, isLost }: { slot: Slot; allocation: Allocation | undefined; isLost: boolean }) {
   const b = slot.bindings;
   return (
     <article id={anchorOf(slot)} className="card slot" aria-label={`Slot ${slot.slot_index}`} tabIndex={-1}>
@@ -120,7 +109,8 @@ function SlotCard({ slot, allocation, isLost }: { slot: Slot; allocation: Alloca
           ["Address", `${b?.private_ip ?? ""} · ${b?.management_mac ?? ""}`],
           ...(b?.fabric_device ? ([["Fabric", `${b.fabric_device} · ${b.fabric_vf_pci_address ?? ""}`]] as [string, string][]) : []),
           ["Generation", <span title="Counts the uses of the slot. A slot is schedulable when its disk was verified empty in its latest generation.">{slot.generation}{isFirstWipe(slot) ? ", not verified clean yet" : `, verified clean at ${slot.clean_generation}`}</span>],
-          ["Wipe evidence", slot.clean_evidence || "–"],
+          // of an earlier generation it proves nothing about this one
+          ["Wipe evidence", (slot.clean_generation === slot.generation && slot.clean_evidence) || "–"],
           ["Allocation", slot.allocation_id ? <Owner id={slot.allocation_id} allocation={allocation} /> : "–"],
           ["Changed", <Time value={slot.update_time} />],
         ]}
@@ -131,7 +121,7 @@ function SlotCard({ slot, allocation, isLost }: { slot: Slot; allocation: Alloca
 }
 
 export function Slots({ slots, isLost }: { slots: Slot[]; /** Its reports have stopped. */ isLost: boolean }) {
-  const owners = useAdminAllocations(slots.flatMap(({ allocation_id }) => allocation_id || []));
+  const owners = useAdminAllocations([...new Set(slots.flatMap(({ allocation_id }) => allocation_id || []))]);
   if (slots.length === 0) return <Empty title="No approved slots">Run a discovery on the Topology tab and approve its candidates.</Empty>;
   return (
     <div className="slots">

@@ -10,6 +10,7 @@ import { ProjectName } from "../../ui/project";
 import { Back, Page } from "../../ui/shell";
 import { type Column, Table } from "../../ui/table";
 import { Conditions } from "../allocations/conditions";
+import { partsOfFailure } from "../allocations/failure-message";
 import { nameOf } from "../allocations/rename";
 import { StateBadge } from "../allocations/state";
 import { Timeline } from "../allocations/timeline";
@@ -44,10 +45,10 @@ function Shown({ detail: { allocation = {}, node_id = "", claims = [], tasks = [
   const failure = status?.failure;
   return (
     <>
-      <Conditions allocation={allocation} admin />
+      <Conditions allocation={allocation} />
       {failure && (
         <p className="blocker">
-          {failure.message} <span className="muted">{failure.reason}{failure.step && ` in step ${failure.step}`}</span>
+          {partsOfFailure(failure.message ?? "").text} <span className="muted">{failure.reason}{failure.step && ` in step ${failure.step}`}</span>
         </p>
       )}
       {status?.progress && status.deadline && (
@@ -67,6 +68,7 @@ function Shown({ detail: { allocation = {}, node_id = "", claims = [], tasks = [
                 ))}
               </Table>
             )}
+            {claims.some(({ slot_generation }) => slot_generation) && <p className="muted">The generation counts the uses of a slot. Its disk is wiped and verified empty between two of them.</p>}
           </Card>
           <Card title="Calls to the host">
             {tasks.length === 0 ? (

@@ -1,18 +1,42 @@
 /** The counters of a pool as parts that add up to what is delivered. */
 import type { components } from "../../api/schema";
+import type { FleetNode } from "../../api/types";
 import type { Part } from "../../ui/meter";
 
 type Counts = components["schemas"]["scheduler.FleetCounts"];
+type Pool = Pick<FleetNode, "region_code" | "hardware_type">;
 
-/** Counters include one another: delivered, healthy, reserved, active. */
-export function partsOfCounts(counts: Counts | undefined): Part[] {
-  const number = (text: string | undefined) => Number(text ?? 0);
+const number = (text: string | undefined) => Number(text ?? 0);
+const less = (a: number, b: number) => Math.max(0, a - b);
+const unused = (counts: Counts | undefined) => less(number(counts?.healthy), number(counts?.reserved));
+
+/** GPUs of a node that are healthy and in no use, and that no launch gets nevertheless. */
+export interface HeldBack {
+  id: string;
+  hostname: string;
+  gpus: number;
+  /** Such as "cordoned: new cables". */
+  reason: string;
+}
+
+/** Those of a pool: its nodes that are cordoned, draining, in maintenance, or not ready. */
+export function heldBackOf({ region_code, hardware_type }: Pool, nodes: FleetNode[]): HeldBack[] {
+  return nodes
+    .filter((node) => node.region_code === region_code && (node.hardware_type ?? "") === (hardware_type ?? "") && !!node.reason)
+    .map(({ id = "", hostname = "", gpus, reason = "" }) => ({ id, hostname, gpus: unused(gpus), reason }))
+    .filter(({ gpus }) => gpus > 0);
+}
+
+/** Counters include one another: delivered, healthy, reserved, active. What is held back is not free. */
+export function partsOfCounts(counts: Counts | undefined, heldBack: HeldBack[] = []): Part[] {
   const [delivered, healthy, reserved, active] = [number(counts?.delivered), number(counts?.healthy), number(counts?.reserved), number(counts?.active)];
-  const less = (a: number, b: number) => Math.max(0, a - b);
+  // counters and nodes are read one after the other
+  const held = Math.min(unused(counts), heldBack.reduce((sum, { gpus }) => sum + gpus, 0));
   return [
     { label: "active", value: active, tone: "busy" },
     { label: "reserved", value: less(reserved, active), tone: "warn" },
-    { label: "free", value: less(healthy, reserved), tone: "good" },
+    { label: "free", value: unused(counts) - held, tone: "good" },
+    { label: "held back", value: held, tone: "idle" },
     { label: "not healthy", value: less(delivered, healthy), tone: "bad" },
   ];
 }

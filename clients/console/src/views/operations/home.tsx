@@ -1,6 +1,6 @@
 /** The platform at a glance, for operators: capacity, blocked nodes by reason, and work against its deadline. */
 import { Link } from "wouter";
-import { useFleetCounts } from "../../api/catalog";
+import { useFleetCounts, useFleetNodes } from "../../api/catalog";
 import { usePlacements } from "../../api/queries";
 import type { Allocation } from "../../api/types";
 import { nodesOf } from "../../api/watches";
@@ -15,30 +15,53 @@ import { Table } from "../../ui/table";
 import { useNow } from "../../ui/use-now";
 import { LiveMark, WatchProblem } from "../../watch/live";
 import { type Placements, healthParts } from "../nodes/fleet";
-import { partsOfCounts } from "./counts";
+import { type HeldBack, heldBackOf, partsOfCounts } from "./counts";
 import { useWork } from "./use-work";
 import { type Blocked, blockedBy, underWay } from "./work";
 
 const FEW = 8;
 const NONE: Placements = new Map();
 
+/** Why nobody gets GPUs that nobody has. */
+function HeldBackWhy({ nodes }: { nodes: HeldBack[] }) {
+  if (nodes.length === 0) return null;
+  return (
+    <p className="held-back">
+      <small>
+        Held back:{" "}
+        {nodes.slice(0, FEW).map(({ id, hostname, gpus, reason }, index) => (
+          <span key={id}>
+            {index > 0 && "; "}
+            {gpus} on <Link href={`/admin/nodes/${id}`}>{hostname}</Link>, {reason}
+          </span>
+        ))}
+        {nodes.length > FEW && ` and more on ${plural(nodes.length - FEW, "node")}`}
+      </small>
+    </p>
+  );
+}
+
 function Capacity() {
   return (
     <Card title="GPUs" aside={<Link href="/admin/capacity">Over time</Link>}>
-      <Loaded of={[useFleetCounts()]} lines={3} label="Loading the counters">
-        {({ gpus, nodes, pools = [] }) => (
+      <Loaded of={[useFleetCounts(), useFleetNodes()]} lines={3} label="Loading the counters">
+        {({ gpus, nodes, pools = [] }, fleet) => (
           <>
             <p className="big">
               {gpus?.active ?? 0} <small>of {gpus?.delivered ?? 0} in active allocations, on {plural(Number(nodes?.delivered ?? 0), "node")}</small>
             </p>
-            {pools.map((pool) => (
-              <div key={`${pool.hardware_type} ${pool.region_code}`} className="pool">
-                <p>
-                  <strong>{pool.hardware_type || "Without approved slots"}</strong> <span className="muted">{pool.region_code}</span>
-                </p>
-                <Meter parts={partsOfCounts(pool.gpus)} label={`GPUs of ${pool.hardware_type || "nodes without slots"} in ${pool.region_code}`} legend />
-              </div>
-            ))}
+            {pools.map((pool) => {
+              const heldBack = heldBackOf(pool, fleet);
+              return (
+                <div key={`${pool.hardware_type} ${pool.region_code}`} className="pool">
+                  <p>
+                    <strong>{pool.hardware_type || "Without approved slots"}</strong> <span className="muted">{pool.region_code}</span>
+                  </p>
+                  <Meter parts={partsOfCounts(pool.gpus, heldBack)} label={`GPUs of ${pool.hardware_type || "nodes without slots"} in ${pool.region_code}`} legend />
+                  <HeldBackWhy nodes={heldBack} />
+                </div>
+              );
+            })}
             {pools.length === 0 && (
               <p className="muted">
                 No node has slots yet. <Link href="/admin/nodes">Register a node</Link>, then approve its slots.

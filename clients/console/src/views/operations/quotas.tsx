@@ -31,6 +31,7 @@ function SetQuota({ id, slug }: { id: string; slug: string }) {
   };
   return (
     <Confirm
+      needs="manage"
       trigger={
         <Button small aria-label={`Set quota of ${slug}`}>
           Set quota

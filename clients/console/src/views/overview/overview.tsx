@@ -16,6 +16,7 @@ import { Table } from "../../ui/table";
 import { LiveMark, WatchProblem } from "../../watch/live";
 import { StateBadge, isEnded } from "../allocations/state";
 import { partsOf, quotasOf } from "../usage/quotas";
+import { Named } from "./named";
 import { spentSince, startOf } from "./spent";
 
 const FEW = 6;
@@ -127,7 +128,7 @@ function Limits() {
   );
 }
 
-function Events({ view }: { view: ById<Allocation> }) {
+function Events({ view }: { view: ById<Allocation> | undefined }) {
   const events = useHealthEvents(useSession()?.project ?? "");
   return (
     <Card title="Health of your GPUs">
@@ -143,7 +144,7 @@ function Events({ view }: { view: ById<Allocation> }) {
                     <Badge tone={end_time ? "idle" : "warn"}>{end_time ? "Over" : sentence(health ?? "unknown")}</Badge> {message}
                   </p>
                   <small className="muted">
-                    {view[allocation_id]?.config?.name ?? allocation_id.slice(0, 8)}, <Time value={start_time} />
+                    <Named id={allocation_id} view={view} />, <Time value={start_time} />
                   </small>
                 </li>
               ))}
@@ -173,7 +174,7 @@ export default function Overview() {
       <div className="columns">
         <div>
           {watched.view ? <Running view={watched.view} /> : !watched.problem && <Skeleton lines={6} label="Loading allocations" />}
-          <Events view={watched.view ?? {}} />
+          <Events view={watched.view} />
         </div>
         <div>
           <Cost />

@@ -1,11 +1,11 @@
 /** Deliveries of a webhook: what was sent, what the endpoint said, and once more by hand. */
-import { useState } from "react";
 import { type DeliveryState, type Webhook, type WebhookDelivery, useDeliveries, useRedeliver } from "../../api/webhooks";
 import { sentence, shortId } from "../../lib/text";
 import { Badge, Button, Planned, Time } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { Loaded } from "../../ui/loaded";
 import { Table } from "../../ui/table";
+import { useQueryState } from "../../ui/use-query-state";
 import { SelectField } from "../catalog/parts";
 import { deliveryTone, outcome } from "./hooks";
 
@@ -40,7 +40,9 @@ function Row({ webhook, delivery }: { webhook: Webhook; delivery: WebhookDeliver
 }
 
 export function Deliveries({ webhook }: { webhook: Webhook }) {
-  const [state, setState] = useState<DeliveryState | "">("");
+  // each webhook of the page has its own filter
+  const [wanted, setState] = useQueryState(`deliveries-${shortId(webhook.id ?? "")}`);
+  const state = STATES.find(([value]) => value === wanted)?.[0] ?? "";
   const query = useDeliveries(webhook.id ?? "", state);
   return (
     <>

@@ -24,6 +24,7 @@ function End({ side, reservation }: { side: Side; reservation: Reservation }) {
   const scheduled = status?.state === "scheduled";
   return (
     <Confirm
+      needs={side === "operator" ? "operate" : undefined}
       danger
       trigger={
         <Button kind="danger">

@@ -22,6 +22,7 @@ export function LimitButton({ notify }: { notify: (text: string) => void }) {
   };
   return (
       <Confirm
+      needs="manage"
         trigger={
           <Button>
             <KeyRound size={15} aria-hidden="true" /> Set limit

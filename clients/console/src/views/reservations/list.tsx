@@ -5,7 +5,8 @@ import { type Side, useReservations } from "../../api/capacity";
 import type { Reservation } from "../../api/types";
 import { useQuotas } from "../../api/queries";
 import { zone } from "../../lib/time";
-import { plural } from "../../lib/text";
+import { plural, raise } from "../../lib/text";
+import { useMay } from "../../session/rights";
 import { Button, Card, Empty, Skeleton } from "../../ui/basics";
 import { CalendarClock, Plus } from "../../ui/icons";
 import { Meter } from "../../ui/meter";
@@ -70,7 +71,9 @@ export default function ReservationList({ side }: { side: Side }) {
   const found = useReservations(side, over);
   // a project whose limit is 0 is offered nothing that would be refused
   const limit = useQuotas(side === "project").data?.max_reserved_gpus;
-  const mayReserve = side === "operator" || (limit ?? 0) > 0;
+  const mayOperate = useMay("operate");
+  const manages = useMay("manage");
+  const mayReserve = side === "operator" ? mayOperate : (limit ?? 0) > 0;
   const all = found.data?.pages.flatMap((page) => page.reservations ?? []) ?? [];
   const rows = idle ? all.filter(({ status }) => (status?.unused_gpus ?? 0) > 0) : all;
   const more = found.hasNextPage;
@@ -102,7 +105,7 @@ export default function ReservationList({ side }: { side: Side }) {
       {found.data && all.length === 0 && (
         <Empty icon={<CalendarClock size={28} />} title={over ? "No reservations yet" : "No active reservations"} action={mayReserve && <NewButton side={side}>Reserve GPUs</NewButton>}>
           {EMPTY[side]}
-          {limit === 0 && " The reservation limit of this project is 0: ask an operator to raise it, or to reserve GPUs for the project."}
+          {limit === 0 && ` The reservation limit of this project is 0: ${raise("the reservation limit", manages)}, or ${manages ? "reserve GPUs for the project there" : "to reserve GPUs for the project"}.`}
         </Empty>
       )}
       {all.length > 0 && (

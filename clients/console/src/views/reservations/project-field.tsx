@@ -11,7 +11,7 @@ export function ProjectField({ value, onChange, problem }: { value: string; onCh
   const known = new Map(reserved.map(({ config }) => [config?.project_id ?? "", ""]));
   for (const { id, slug } of projects) known.set(id, slug);
   return (
-    <Field label="Project" problem={problem} hint="Its id. Type a part of its name to find it.">
+    <Field label="Project" problem={problem} hint={known.get(value) ? `${known.get(value)}. Clear the field and type a part of a name to find another one.` : "Its id. Type a part of its name to find it."}>
       {({ id, describedBy }) => (
         <>
           <input id={id} aria-describedby={describedBy} className="mono" list={list} value={value} spellCheck={false} autoComplete="off" onChange={(event) => onChange(event.target.value)} />

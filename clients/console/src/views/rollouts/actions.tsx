@@ -19,28 +19,29 @@ export function Actions({ rollout }: { rollout: AgentRollout }) {
   return (
     <>
       {actions.includes("pause") && (
-        <Confirm trigger={<Button>Pause</Button>} title="Pause the rollout" action="Pause" run={() => change.pause.mutateAsync(text)}>
+        <Confirm needs="operate" trigger={<Button>Pause</Button>} title="Pause the rollout" action="Pause" run={() => change.pause.mutateAsync(text)}>
           <p>No further node begins. A node that has begun is brought to its end.</p>
           {why}
         </Confirm>
       )}
       {actions.includes("resume") && (
-        <Confirm trigger={<Button kind="primary">Resume</Button>} title="Resume the rollout" action="Resume" run={() => change.resume.mutateAsync({ reason: text, retry_failed: retry })}>
-          <p>Earlier failures no longer count against the limit.</p>
+        <Confirm needs="operate" trigger={<Button kind="primary">Resume</Button>} title="Resume the rollout" action="Resume" run={() => change.resume.mutateAsync({ reason: text, retry_failed: retry })}>
+          <p>Earlier failures no longer count against the limit, and skipped nodes are accepted.</p>
           <label className="check">
-            <input type="checkbox" checked={retry} onChange={(event) => setRetry(event.target.checked)} /> <span>Try failed nodes again</span>
+            <input type="checkbox" checked={retry} onChange={(event) => setRetry(event.target.checked)} /> <span>Try failed and skipped nodes again</span>
           </label>
           {why}
         </Confirm>
       )}
       {actions.includes("abort") && (
-        <Confirm trigger={<Button>Abort</Button>} title="Abort the rollout" action="Abort" danger run={() => change.abort.mutateAsync(text)}>
+        <Confirm needs="operate" trigger={<Button>Abort</Button>} title="Abort the rollout" action="Abort" danger run={() => change.abort.mutateAsync(text)}>
           <p>The rollout ends. Nodes that have the version keep it.</p>
           {why}
         </Confirm>
       )}
       {actions.includes("rollback") && (
         <Confirm
+      needs="operate"
           trigger={<Button>Roll back</Button>}
           title="Roll back"
           action="Roll back"

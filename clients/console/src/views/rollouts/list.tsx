@@ -32,6 +32,7 @@ function Begin() {
   };
   return (
     <Confirm
+      needs="operate"
       title="Begin a rollout"
       action="Begin"
       ready={ready}

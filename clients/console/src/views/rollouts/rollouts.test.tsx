@@ -1,10 +1,13 @@
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { renderToStaticMarkup } from "react-dom/server";
-import { expect, it } from "vitest";
+import { beforeAll, expect, it } from "vitest";
+import { signInAs } from "../../session/fixture";
 import { Router } from "wouter";
 import type { AgentRollout } from "../../api/types";
 import { Actions } from "./actions";
 import { Wave, actionsOf } from "./parts";
+
+beforeAll(() => signInAs("operator"));
 
 const failed = { node_id: "n1", hostname: "h1", rack: "r1", state: "failed", reason: "the package has another digest", version: "new", from_version: "old", agent_version: "old" } as const;
 const updated = { ...failed, node_id: "n2", hostname: "h2", state: "succeeded", reason: "", agent_version: "new" } as const;

@@ -25,6 +25,7 @@ function NewOrganisation({ small = false }: { small?: boolean }) {
   };
   return (
     <Confirm
+      needs="manage"
       trigger={
         <Button kind="primary" small={small}>
           <Plus size={16} aria-hidden="true" /> Add an organisation
@@ -52,7 +53,7 @@ function NewProject({ organisation }: { organisation: Organisation }) {
     setName("");
   };
   return (
-    <Confirm trigger={<Button small aria-label={`Add a project to ${organisation.slug}`}>Add a project</Button>} title={`Add a project to ${organisation.slug}`} action="Add" ready={isSlug(slug)} run={run}>
+    <Confirm needs="manage" trigger={<Button small aria-label={`Add a project to ${organisation.slug}`}>Add a project</Button>} title={`Add a project to ${organisation.slug}`} action="Add" ready={isSlug(slug)} run={run}>
       <TextField label="Slug" mono value={slug} onChange={setSlug} problem={slugProblem(slug)} />
       <TextField label="Display name" value={name} onChange={setName} />
     </Confirm>
@@ -64,6 +65,7 @@ function Change({ organisation, verb, word, children }: { organisation: Organisa
   const [reason, setReason] = useState("");
   return (
     <Confirm
+      needs="manage"
       danger={verb === "close"}
       trigger={
         <Button small aria-label={`${word} ${organisation.slug}`}>

@@ -1,6 +1,7 @@
 /** The quotas of the project and their use. */
 import { useQuotas } from "../../api/queries";
 import type { ProjectQuotas } from "../../api/types";
+import { useMay } from "../../session/rights";
 import { Card } from "../../ui/basics";
 import { Loaded } from "../../ui/loaded";
 import { Meter, type Part } from "../../ui/meter";
@@ -34,6 +35,7 @@ export function partsOf({ used, limit }: Quota): Part[] {
 
 export function Quotas() {
   const found = useQuotas();
+  const admin = useMay("manage");
   return (
     <Card title="Quotas">
       <Loaded of={[found]} lines={3} label="Loading quotas">
@@ -52,7 +54,7 @@ export function Quotas() {
                 </tr>
               ))}
             </Table>
-            <p className="muted">The limit of every other SKU is {data.default_max_gpus ?? 0} GPUs. Queued requests do not count. Ask an operator to raise a limit.</p>
+            <p className="muted">The limit of every other SKU is {data.default_max_gpus ?? 0} GPUs. Queued requests do not count. {admin ? "Raise a limit under Quotas." : "Ask an administrator to raise a limit."}</p>
           </>
         )}
       </Loaded>

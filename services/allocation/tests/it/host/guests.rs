@@ -158,7 +158,10 @@ impl GuestNetwork for Way {
         let key = own.unwrap_or_else(ssh::other_key);
         let seed = if no_login { Vec::new() } else { seed };
         let (near, far) = tokio::io::duplex(64 << 10);
-        guests.handle.spawn(ssh::serve(far, key, seed, boot_id));
+        let director = guests.director.clone();
+        guests
+            .handle
+            .spawn(ssh::serve(far, key, seed, boot_id, director));
         Ok(Box::new(near))
     }
 }

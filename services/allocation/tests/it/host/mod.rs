@@ -60,7 +60,12 @@ pub struct Host {
     dnsmasq: Mutex<Child>,
     /// Bytes up to which a wiped disk is read back whole.
     verify_whole: Mutex<u64>,
+    /// Each slot has a GPU of a board that Fabric Manager connects.
+    board: bool,
 }
+
+/// Module ids of a board's GPUs in the order of their slots: the first two are a pair.
+const MODULES: [i32; 8] = [1, 3, 2, 4, 5, 7, 6, 8];
 
 /// Content of the one image, and what it is called by its digest.
 pub fn image() -> &'static [u8] {
@@ -115,11 +120,30 @@ impl Host {
             agent: Mutex::new(None),
             dnsmasq,
             verify_whole: Mutex::new(DISK_BYTES),
+            board: false,
             folder,
         };
         host.wait_for("dnsmasq", || host.path("dnsmasq.pid").exists())
             .await;
         host
+    }
+
+    /// Gives each slot a GPU. The host's Fabric Manager is played by the lab's `fmpm`.
+    pub fn with_board(mut self) -> Self {
+        std::fs::create_dir(self.path("board")).expect("a folder");
+        self.board = true;
+        self
+    }
+
+    /// Module id of a slot's GPU.
+    pub fn module(&self, index: usize) -> Option<i32> {
+        self.board.then(|| MODULES[index])
+    }
+
+    /// Numbers of the partitions that are active.
+    pub fn partitions(&self) -> Vec<String> {
+        let active = std::fs::read_to_string(self.path("board/active")).unwrap_or_default();
+        active.lines().map(str::to_owned).collect()
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -298,6 +322,28 @@ impl Host {
         Some(tag.parse().expect("a group"))
     }
 
+    fn serial_log(&self, allocation: Uuid) -> (PathBuf, String) {
+        let vm = gpuaas_agent::ids::AllocationId(allocation).vm_name();
+        (self.path("state/serial"), vm.to_string())
+    }
+
+    /// Prints on the serial console of a VM, as libvirt writes it.
+    pub fn print(&self, allocation: Uuid, text: &str) {
+        let (folder, vm) = self.serial_log(allocation);
+        let mut file = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(folder.join(format!("{vm}.log")))
+            .expect("a log");
+        file.write_all(text.as_bytes()).expect("written");
+    }
+
+    /// Deletes what the host keeps of a serial log.
+    pub fn forget_serial_log(&self, allocation: Uuid) {
+        let (folder, vm) = self.serial_log(allocation);
+        std::fs::remove_dir_all(folder.join("archive").join(vm)).expect("an archive");
+    }
+
     /// Reserves an address for a VM behind the agent's back.
     pub fn leak_reservation(&self, vm: &str) {
         let file = self.path(&format!("dhcp/gpuaas-{vm}.conf"));
@@ -369,9 +415,14 @@ impl Host {
             "relay": {"key_file": self.path("relay")},
             "access": {"host": "127.0.0.1", "port_base": 2222},
             "lab_disks": disks,
+            "gpu_fabric": {
+                "manager": if self.board { "fabric_manager" } else { "none" },
+                "program": concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/lab/fmpm.sh"),
+                "address": self.path("board"),
+            },
             "limits": {"full_verify_bytes": *lock(&self.verify_whole), "sample_verify_bytes": 0},
             // what it waits for happens within milliseconds here
-            "polling": {"guest_ms": 10, "shutdown_ms": 10, "undo_ms": 10},
+            "polling": {"guest_ms": 10, "shutdown_ms": 10, "undo_ms": 10, "serial_ms": 10},
         });
         serde_json::from_value(settings).expect("settings")
     }

@@ -1,5 +1,6 @@
 //! What a host is told to do wrong, at the agent's own seams: the edges of its steps, its wiper.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -27,6 +28,10 @@ pub struct Script {
     pub die_at_note: bool,
     /// What every wipe found noted of an earlier run of it, oldest first.
     pub noted: Vec<Option<Note>>,
+    /// What guests answer to a command, in turn, the last one for ever: exit status and output. Any other: success, nothing.
+    pub answers: BTreeMap<&'static str, Vec<(u32, &'static str)>>,
+    /// Commands that guests were asked to run, oldest first; not those of logins.
+    pub asked: Vec<String>,
     /// Guests let nobody in.
     pub no_login: bool,
     /// Somebody else answers at the guests' addresses.
@@ -78,6 +83,17 @@ impl Director {
 
     pub fn forget_hit(&self) {
         *lock(&self.0.hit) = false;
+    }
+
+    /// What a guest answers to a command.
+    pub fn answer(&self, command: &str) -> (u32, &'static str) {
+        let mut script = lock(&self.0.script);
+        script.asked.push(command.to_owned());
+        match script.answers.get_mut(command) {
+            Some(answers) if answers.len() > 1 => answers.remove(0),
+            Some(answers) => answers.first().copied().unwrap_or_default(),
+            None => (0, ""),
+        }
     }
 
     /// Takes the order to die here.

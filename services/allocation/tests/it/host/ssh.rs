@@ -1,4 +1,4 @@
-//! A guest's SSH server: it lets in whom its seed names, and runs the one command that a host asks of its guests.
+//! A guest's SSH server: it lets in whom its seed names, says which boot it is at, and answers any other command as the test says.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +8,8 @@ use russh::server::{self, Auth, ChannelOpenHandle, Msg, Session, VerifiedPublicK
 use russh::{Channel, ChannelId};
 use tokio::io::DuplexStream;
 use uuid::Uuid;
+
+use super::script::Director;
 
 /// Where a guest's kernel says which boot this is, as a shell puts it into a command.
 const BOOT_ID: &str = "$(cat /proc/sys/kernel/random/boot_id)";
@@ -29,7 +31,13 @@ pub fn key_of(seed: &[u8]) -> Option<PrivateKey> {
 }
 
 /// Serves one connection to the guest with this seed and key.
-pub async fn serve(stream: DuplexStream, key: PrivateKey, seed: Vec<u8>, boot_id: Uuid) {
+pub async fn serve(
+    stream: DuplexStream,
+    key: PrivateKey,
+    seed: Vec<u8>,
+    boot_id: Uuid,
+    director: Director,
+) {
     let config = server::Config {
         keys: vec![key],
         auth_rejection_time: Duration::from_millis(10),
@@ -37,7 +45,11 @@ pub async fn serve(stream: DuplexStream, key: PrivateKey, seed: Vec<u8>, boot_id
         nodelay: true,
         ..server::Config::default()
     };
-    let login = Login { seed, boot_id };
+    let login = Login {
+        seed,
+        boot_id,
+        director,
+    };
     if let Ok(session) = server::run_stream(Arc::new(config), stream, login).await {
         // the host hangs up when it has what it wants
         let _ = session.await;
@@ -47,6 +59,7 @@ pub async fn serve(stream: DuplexStream, key: PrivateKey, seed: Vec<u8>, boot_id
 struct Login {
     seed: Vec<u8>,
     boot_id: Uuid,
+    director: Director,
 }
 
 impl Login {
@@ -86,13 +99,19 @@ impl server::Handler for Login {
         session: &mut Session,
     ) -> Result<(), Self::Error> {
         let command = String::from_utf8_lossy(command);
-        let Some(words) = command.strip_prefix("echo ") else {
-            return session.channel_failure(id);
+        let (status, said) = match command.strip_prefix("echo ") {
+            Some(words) => {
+                let said = words.replace(BOOT_ID, &self.boot_id.to_string());
+                (0, format!("{said}\n"))
+            }
+            None => {
+                let (status, said) = self.director.answer(&command);
+                (status, said.to_owned())
+            }
         };
-        let said = words.replace(BOOT_ID, &self.boot_id.to_string());
         session.channel_success(id)?;
-        session.data(id, format!("{said}\n"))?;
-        session.exit_status_request(id, 0)?;
+        session.data(id, said)?;
+        session.exit_status_request(id, status)?;
         session.eof(id)?;
         session.close(id)
     }

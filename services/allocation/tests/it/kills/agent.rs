@@ -7,7 +7,7 @@ use crate::world::World;
 
 #[tokio::test]
 async fn p5_agent_killed_in_provision_and_release() {
-    let world = World::start().await;
+    let world = World::with_board().await;
     let mut lives = Lives::in_world(&world, World::config()).await;
     let (mut up, mut down) = (
         of_agent(Kind::Provision).into_iter(),
@@ -26,7 +26,7 @@ async fn p5_agent_killed_in_provision_and_release() {
 
 #[tokio::test]
 async fn p5_agent_killed_in_power() {
-    let world = World::start().await;
+    let world = World::with_board().await;
     let mut lives = Lives::in_world(&world, World::config()).await;
     let id = lives.active(None).await;
     let kills = [Kind::Stop, Kind::Start, Kind::Reboot].map(of_agent);
@@ -42,7 +42,7 @@ async fn p5_agent_killed_in_power() {
 /// The guest of each never lets anybody in; what that leaves is removed, and the slot repaired.
 #[tokio::test]
 async fn p5_agent_killed_in_undo_clean_up_and_repair() {
-    let world = World::start().await;
+    let world = World::with_board().await;
     let mut lives = Lives::in_world(&world, World::config()).await;
     let undo = of_agent_undoing(Kind::Provision);
     let (clean_up, repair) = (of_agent(Kind::CleanUp), of_agent(Kind::RepairSlot));

@@ -297,6 +297,11 @@ impl<'a> Lives<'a> {
             world.host.boot_id(&vm_name(id)),
             "{context}"
         );
+        assert_eq!(
+            world.host.partitions().len(),
+            usize::from(world.host.module(0).is_some()),
+            "{context}"
+        );
         let asked = state.count_of("provision", id);
         assert_eq!(
             asked, 1,
@@ -308,6 +313,7 @@ impl<'a> Lives<'a> {
     async fn assert_nothing_left(&self, id: Uuid, context: &str) {
         let world = self.world;
         world.nothing_runs(id, context).await;
+        assert!(world.host.partitions().is_empty(), "{context}");
         let deps = world.deps(world.pool.clone(), World::config());
         let found = reconcile::node(&deps, world.node_id).await;
         let found = found.expect("compared");

@@ -190,6 +190,9 @@ impl Lives<'_> {
         let state = world.host.state().await;
         assert_eq!(state.domains, BTreeSet::from([vm.clone()]), "{context}");
         assert_eq!(state.off.contains(&vm), verb == "stop", "{context}");
+        let has_partition = verb != "stop" && world.host.module(0).is_some();
+        let partitions = world.host.partitions().len();
+        assert_eq!(partitions, usize::from(has_partition), "{context}");
         assert!(state.leases.is_empty(), "{context}: {:?}", state.leases);
         self.assert_sound(&context).await;
     }

@@ -88,6 +88,7 @@ impl World {
             compatible_skus: vec![SKU.to_owned()],
             boot_timeout_seconds: 0,
             disabled: false,
+            readiness_checks: Vec::new(),
         }
     }
 

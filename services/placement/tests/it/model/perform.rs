@@ -218,7 +218,7 @@ pub async fn perform(
             });
         }
         Call::Power { of, action } => within!(pools.allocation, |tx| {
-            power::begin(&mut tx, Scope::Platform, *of, *action, "", "")
+            power::begin(&mut tx, Scope::Platform, *of, *action, false, "", "")
                 .await
                 .map(|_| ())
         }),

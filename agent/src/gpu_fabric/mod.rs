@@ -1,0 +1,262 @@
+//! The fabric of the GPUs: NVSwitch partitions, which Fabric Manager makes and unmakes (J-15, D-96).
+//!
+//! With the shared NVSwitch model a VM gets its GPUs and no switch. Fabric Manager, in a service VM or on the host,
+//! connects the GPUs of one partition with each other and with nobody else. The order is that of NVIDIA's guide: the
+//! partition is activated after the VM was defined and right before it starts, and nothing of the platform resets a GPU
+//! in between; it is deactivated after the VM is off, and never under a VM that runs. One GPU alone has a partition too.
+//!
+//! A row of the journal precedes every activation. So the agent can tell Fabric Manager after its restart which
+//! partitions are active; it waits for that for 60 seconds, refuses everything else, and exits when nobody told it.
+mod fmpm;
+mod steps;
+mod table;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use gpuaas_common::CancellationToken;
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+
+pub use fmpm::Fmpm;
+pub use steps::{Did, activate, deactivate, find};
+use steps::{Stopped, unavailable};
+pub use table::{MAX_MODULE, Partition, PartitionId, Table, listed};
+
+use crate::error::{HostError, HostResult};
+use crate::host::blocking;
+use crate::ids::AllocationId;
+use crate::journal::PartitionRow;
+use crate::node::Node;
+use crate::settings::GpuFabric as Settings;
+use crate::topology::pci::{self, PciKind};
+use crate::vm::PowerState;
+use crate::vm::disk_sources::pci_device;
+
+/// Between two looks at Fabric Manager: well within the 60 seconds that it waits after its restart.
+pub const INTERVAL: Duration = Duration::from_secs(10);
+
+/// Fabric Manager, as a host uses it.
+#[async_trait]
+pub trait FabricManager: Send + Sync {
+    /// The partitions that it offers now.
+    async fn table(&self) -> Result<Table, FabricError>;
+    /// Connects the GPUs of a partition.
+    async fn activate(&self, id: PartitionId) -> Result<(), FabricError>;
+    /// Separates them again.
+    async fn deactivate(&self, id: PartitionId) -> Result<(), FabricError>;
+    /// Tells it, after its restart, which partitions are active: all of them, or none.
+    async fn tell_active(&self, ids: &BTreeSet<PartitionId>) -> Result<(), FabricError>;
+}
+
+/// Why Fabric Manager did not do something.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FabricError {
+    #[error("Fabric Manager does not answer: {0}")]
+    NotRunning(String),
+    #[error("Fabric Manager starts, or waits for the list of active partitions")]
+    NotReady,
+    #[error(
+        "Fabric Manager waits for the list of active partitions, and the journal has none for {0}, which runs with GPUs"
+    )]
+    Unjournaled(String),
+    #[error("Fabric Manager does not run in its shared NVSwitch mode (FABRIC_MODE=1)")]
+    NotShared,
+    #[error("Fabric Manager knows no such partition")]
+    UnknownPartition,
+    #[error("the partition is active, or another active one has a GPU of it")]
+    InUse,
+    #[error("the partition is not active")]
+    NotActive,
+    #[error("fmpm ended with status {status}: {said}")]
+    Failed { status: i32, said: String },
+    #[error("the table of partitions cannot be read: {0}")]
+    Malformed(String),
+}
+
+impl FabricError {
+    /// Another try may succeed soon.
+    fn passes(&self) -> bool {
+        matches!(self, Self::NotReady | Self::NotRunning(_))
+    }
+}
+
+impl From<FabricError> for HostError {
+    fn from(error: FabricError) -> Self {
+        let message = error.to_string();
+        match error {
+            FabricError::InUse
+            | FabricError::NotActive
+            | FabricError::UnknownPartition
+            | FabricError::Failed { .. } => {
+                Self::device(ErrorReason::GpuPartitionUnavailable, message)
+            }
+            FabricError::NotRunning(_)
+            | FabricError::NotReady
+            | FabricError::Unjournaled(_)
+            | FabricError::NotShared
+            | FabricError::Malformed(_) => {
+                Self::host(ErrorReason::GpuPartitionUnavailable, message)
+            }
+        }
+    }
+}
+
+/// The partitions of a host.
+pub struct GpuFabric {
+    manager: Box<dyn FabricManager>,
+    /// One change at a time, so that nothing is deactivated that was just activated.
+    turn: tokio::sync::Mutex<()>,
+}
+
+impl GpuFabric {
+    /// By the settings; none where VMs get their GPUs without partitions.
+    pub fn of(settings: &Settings) -> Option<Self> {
+        settings.is_managed().then(|| Self {
+            manager: Box::new(Fmpm::new(settings)),
+            turn: tokio::sync::Mutex::default(),
+        })
+    }
+
+    /// The partitions as they are now; nothing is changed.
+    pub async fn table(&self) -> Result<Table, FabricError> {
+        self.manager.table().await
+    }
+
+    /// The partitions, when Fabric Manager was told which are active: it answers nothing before that.
+    async fn told(&self, node: &Node) -> Result<Table, Stopped> {
+        match self.manager.table().await {
+            Err(FabricError::NotReady) => {
+                let rows = node.journal.partitions()?;
+                // it would separate the GPUs of every VM that the list leaves out
+                if let Some(vm) = unjournaled(node, &rows).await? {
+                    return Err(FabricError::Unjournaled(vm).into());
+                }
+                let ids: BTreeSet<PartitionId> = rows.iter().map(|row| row.id).collect();
+                if let Err(error) = self.manager.tell_active(&ids).await {
+                    // one that begins anew is not to be told, and does not say so otherwise
+                    tracing::info!(partitions = ?ids, %error, "Fabric Manager does not take the list of active partitions");
+                    return Err(FabricError::NotReady.into());
+                }
+                tracing::warn!(partitions = ?ids, "told Fabric Manager which partitions are active");
+                Ok(self.manager.table().await?)
+            }
+            other => Ok(other?),
+        }
+    }
+
+    /// Makes the partitions what they should be: those of VMs that run are active, and those of VMs that are off are not.
+    /// A partition whose operation runs is left to it, and one that is nobody's is left as it is.
+    async fn settle(&self, node: &Node) -> Result<Table, Stopped> {
+        let table = self.told(node).await?;
+        let busy = node.journal.running_operations()?;
+        let busy: BTreeSet<_> = busy.iter().map(|operation| operation.allocation).collect();
+        let mut changed = false;
+        for row in node.journal.partitions()? {
+            if busy.contains(&row.allocation) {
+                continue;
+            }
+            let (id, allocation) = (row.id, row.allocation);
+            match self.settle_one(node, &table, row).await {
+                Ok(did) => changed |= did,
+                Err(stopped) => {
+                    let error = HostError::from(stopped);
+                    tracing::warn!(partition = id, allocation_id = %allocation, %error,
+                        "a partition is not as it should be");
+                }
+            }
+        }
+        match changed {
+            true => Ok(self.manager.table().await?),
+            false => Ok(table),
+        }
+    }
+
+    async fn settle_one(
+        &self,
+        node: &Node,
+        table: &Table,
+        row: PartitionRow,
+    ) -> Result<bool, Stopped> {
+        let partition = table.journaled(&row);
+        let active = partition.is_some_and(|one| one.active);
+        match (runs(node, row.allocation).await?, active) {
+            (true, _) if partition.is_none_or(|one| one.id != row.id) => Err(unavailable(format!(
+                "Fabric Manager's table has changed under a VM that runs: the partition of the GPUs {} is not {} any more; \
+                 stop the VM and start it again",
+                listed(&row.modules),
+                row.id
+            ))),
+            (true, true) => Ok(false),
+            (true, false) => {
+                // Fabric Manager began anew and forgot it: until then the VM's GPUs are not connected
+                tracing::warn!(partition = row.id, allocation_id = %row.allocation,
+                    "activate the partition of a VM that runs");
+                self.manager.activate(row.id).await?;
+                self.is(row.id, true).await?;
+                Ok(true)
+            }
+            (false, active) => {
+                if let Some(one) = partition.filter(|one| one.active) {
+                    self.separate(one.id).await?;
+                }
+                tracing::info!(partition = row.id, allocation_id = %row.allocation,
+                    "the partition of a VM that is off is free");
+                node.journal.drop_partition(row.allocation)?;
+                Ok(active)
+            }
+        }
+    }
+}
+
+/// Whether the VM of an allocation has its GPUs now.
+async fn runs(node: &Node, allocation: AllocationId) -> HostResult<bool> {
+    let state = node.hypervisor.state(allocation.vm_name().as_str()).await?;
+    Ok(!matches!(state, None | Some(PowerState::ShutOff)))
+}
+
+/// A domain that runs with GPUs of which the journal has no partition: the journal was lost, or it was started by hand.
+async fn unjournaled(node: &Node, rows: &[PartitionRow]) -> HostResult<Option<String>> {
+    let known: BTreeSet<_> = rows.iter().map(|row| row.allocation).collect();
+    let gpus = blocking::here(|| pci::devices(&node.root)).into_iter();
+    let gpus: BTreeSet<String> = gpus
+        .filter(|one| one.kind == PciKind::Gpu)
+        .map(|one| pci_device(&one.address))
+        .collect();
+    let domains = node.hypervisor.domains().await?.into_iter();
+    let mut unknown = domains.filter(|domain| {
+        domain.state != PowerState::ShutOff
+            && AllocationId::of_vm(&domain.name).is_none_or(|id| !known.contains(&id))
+            && domain.disk_sources.iter().any(|path| gpus.contains(path))
+    });
+    Ok(unknown.next().map(|domain| domain.name))
+}
+
+/// Looks at Fabric Manager at once and after every `interval`, until `shutdown` (D-10).
+pub async fn run(node: &Node, interval: Duration, shutdown: CancellationToken) {
+    if node.gpu_fabric.is_none() {
+        return;
+    }
+    loop {
+        if let Err(error) = reconcile(node).await {
+            tracing::warn!(%error, "cannot tell which partitions are active");
+        }
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            () = tokio::time::sleep(interval) => {}
+        }
+    }
+}
+
+/// Makes the partitions what they should be, once.
+///
+/// # Errors
+/// Fabric Manager does not answer, or the journal.
+pub async fn reconcile(node: &Node) -> HostResult<()> {
+    let Some(fabric) = &node.gpu_fabric else {
+        return Ok(());
+    };
+    let _turn = fabric.turn.lock().await;
+    fabric.settle(node).await?;
+    Ok(())
+}

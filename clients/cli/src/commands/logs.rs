@@ -1,0 +1,201 @@
+//! `logs`: what a VM prints on its serial console, live and after it is gone.
+use std::io::{IsTerminal as _, Write as _, stdout};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use super::{Session, given};
+use crate::allocation::AllocationRef;
+use crate::failure::Failure;
+use crate::output::{print_message, written};
+use crate::watch::Watch;
+
+#[derive(Debug, clap::Args)]
+pub struct Flags {
+    #[command(flatten)]
+    of: AllocationRef,
+    /// Go on with what the VM prints, until it is gone.
+    #[arg(long, short)]
+    follow: bool,
+    /// Only what was printed in this last time, such as 10m or 2h.
+    #[arg(long, value_name = "LENGTH")]
+    since: Option<SignedDuration>,
+    /// Only this many of the last lines.
+    #[arg(long, value_name = "LINES", value_parser = clap::value_parser!(u32).range(..=100_000))]
+    tail: Option<u32>,
+    /// Show before each line when it was printed, to about a second.
+    #[arg(long, short)]
+    timestamps: bool,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
+    let id = flags.of.id(&session.api).await?;
+    let since = flags.since.map(since).transpose()?;
+    let query = given([
+        ("follow", flags.follow.then(|| "true".to_owned())),
+        ("since_time", since.map(|time| time.to_string())),
+        ("tail_lines", flags.tail.map(|lines| lines.to_string())),
+    ]);
+    let mut watch = Watch::new(&session.api, &["allocations", &id, "serial-log"], query);
+    let mut shown = Shown {
+        is_plain: stdout().is_terminal(),
+        has_times: flags.timestamps,
+        is_in_line: false,
+        next: None,
+        rest: Vec::new(),
+    };
+    loop {
+        let message = watch.next().await?;
+        if session.json() {
+            print_message(&message);
+        } else if message["part"].is_object() {
+            write(&shown.part(&message["part"])?);
+        }
+        if message["end"].is_object() {
+            if shown.is_in_line {
+                write(b"\n");
+            }
+            return Ok(());
+        }
+    }
+}
+
+fn since(length: SignedDuration) -> Result<Timestamp, Failure> {
+    let wrong = || Failure::Usage("--since is a length such as 10m, not a negative one".to_owned());
+    if length.is_negative() {
+        return Err(wrong());
+    }
+    Timestamp::now().checked_sub(length).map_err(|_| wrong())
+}
+
+/// Writes to standard output, as [`crate::output::answer`] does with lines.
+fn write(text: &[u8]) {
+    let mut out = stdout().lock();
+    written(out.write_all(text).and_then(|()| out.flush()));
+}
+
+/// What was shown so far.
+struct Shown {
+    /// On a terminal a VM controls nothing but lines and tabs.
+    is_plain: bool,
+    has_times: bool,
+    /// The last line has not ended.
+    is_in_line: bool,
+    /// Offset of what comes next without a gap.
+    next: Option<u64>,
+    /// The beginning of a letter that the next part may end.
+    rest: Vec<u8>,
+}
+
+impl Shown {
+    /// Text without control characters: also those above ASCII, and bytes that are no text, begin escape sequences.
+    fn plain(&mut self, data: &[u8]) -> Vec<u8> {
+        let bytes = [std::mem::take(&mut self.rest).as_slice(), data].concat();
+        let mut text = String::with_capacity(bytes.len());
+        let mut chunks = bytes.utf8_chunks().peekable();
+        while let Some(chunk) = chunks.next() {
+            let shown = |letter: &char| !letter.is_control() || matches!(letter, '\n' | '\t');
+            text.extend(chunk.valid().chars().filter(shown));
+            let wrong = chunk.invalid();
+            let is_cut = std::str::from_utf8(wrong).is_err_and(|error| error.error_len().is_none());
+            if chunks.peek().is_none() && is_cut {
+                self.rest = wrong.to_vec();
+            } else if !wrong.is_empty() {
+                text.push(char::REPLACEMENT_CHARACTER);
+            }
+        }
+        text.into_bytes()
+    }
+
+    /// A part as it is shown.
+    fn part(&mut self, part: &Value) -> Result<Vec<u8>, Failure> {
+        let broken = || Failure::Local("the API sent a part of a log that is malformed".to_owned());
+        let data = part["data"].as_str().unwrap_or_default();
+        let data = STANDARD.decode(data).map_err(|_| broken())?;
+        let offset: u64 = part["offset"]
+            .as_str()
+            .unwrap_or("0")
+            .parse()
+            .map_err(|_| broken())?;
+        let mut text = Vec::with_capacity(data.len());
+        if self.next.is_some_and(|next| next < offset) {
+            note!("Some of the log in between is not retained any more.");
+            self.rest.clear();
+        }
+        self.next = Some(offset + data.len() as u64);
+        let time = part["print_time"].as_str().unwrap_or_default();
+        let data = match self.is_plain {
+            true => self.plain(&data),
+            false => data,
+        };
+        for byte in data {
+            if self.has_times && !self.is_in_line {
+                text.extend_from_slice(time.as_bytes());
+                text.push(b' ');
+            }
+            self.is_in_line = byte != b'\n';
+            text.push(byte);
+        }
+        Ok(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn part(offset: usize, text: &str) -> Value {
+        json!({ "offset": offset.to_string(), "print_time": "2026-01-31T12:00:00Z", "data": STANDARD.encode(text) })
+    }
+
+    #[test]
+    fn a_vm_controls_no_terminal() {
+        let mut shown = Shown {
+            is_plain: true,
+            has_times: false,
+            is_in_line: false,
+            next: None,
+            rest: Vec::new(),
+        };
+        let text = shown
+            .part(&part(0, "a\r\n\u{1b}]0;title\u{7}\tb"))
+            .expect("a part");
+        assert_eq!(text, b"a\n]0;title\tb");
+        // those of eight bits, as letters and as bytes; a letter that is cut is whole again
+        let eight = STANDARD.encode(b"c\xc2\x9b31m\x9b31m\xc3");
+        let text = shown.part(&json!({ "data": eight })).expect("a part");
+        assert_eq!(text, "c31m\u{fffd}31m".as_bytes());
+        let text = shown.part(&json!({ "data": STANDARD.encode(b"\xbc") }));
+        assert_eq!(text.expect("a part"), "ü".as_bytes());
+        let mut raw = Shown {
+            is_plain: false,
+            ..shown
+        };
+        let text = raw.part(&part(0, "\u{1b}[1m")).expect("a part");
+        assert_eq!(text, b"\x1b[1m");
+        assert!(raw.part(&json!({ "data": "%" })).is_err());
+    }
+
+    #[test]
+    fn every_line_has_its_time_wherever_parts_are_cut() {
+        let mut shown = Shown {
+            is_plain: false,
+            has_times: true,
+            is_in_line: false,
+            next: None,
+            rest: Vec::new(),
+        };
+        let mut text = shown.part(&part(0, "one\ntw")).expect("a part");
+        text.extend(shown.part(&part(6, "o\n")).expect("a part"));
+        let text = String::from_utf8(text).expect("text");
+        assert_eq!(text, "2026-01-31T12:00:00Z one\n2026-01-31T12:00:00Z two\n");
+    }
+}

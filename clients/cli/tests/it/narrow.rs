@@ -1,0 +1,65 @@
+//! What fits into a terminal of 80 columns.
+use serde_json::json;
+
+use crate::allocations::ALLOCATIONS;
+use crate::support::{ID, World, allocation};
+
+#[test]
+fn a_narrow_terminal_shows_what_usage_costs() {
+    let world = World::new();
+    let money = |nanos: u32| json!({ "currency_code": "EUR", "units": "2", "nanos": nanos });
+    world.get(
+        "/api/v1/usage",
+        json!({ "intervals": [{ "allocation_id": ID, "sku": "lab-slice", "gpu_count": 1, "start_time": "2026-01-02T03:04:05Z",
+            "microseconds": "90000000", "price_per_gpu_hour": money(0), "amount": money(500_000_000) }] }),
+    );
+    world.get(
+        ALLOCATIONS,
+        json!({ "allocations": [allocation("active")] }),
+    );
+    let ran = world.command(&["usage"]).env("COLUMNS", "80").output();
+    let told = String::from_utf8(ran.expect("runs").stdout).expect("text");
+    assert!(
+        told.contains("AMOUNT") && told.contains("2.50 EUR"),
+        "{told}"
+    );
+    assert!(
+        told.lines().all(|line| line.chars().count() <= 80),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_narrow_terminal_shows_an_allocation_and_its_timeline_and_a_command_stays_whole() {
+    let world = World::new();
+    let one = format!("{ALLOCATIONS}/{ID}");
+    let mut shown = allocation("active");
+    shown["status"]["failure"] = json!({
+        "reason": "BOOT_TIMEOUT",
+        "message": "No login succeeded within the boot timeout, though the VM had its address and answered on its port.\nIts serial console ended with:\n[ 1.0] one\n[ 2.0] two",
+        "advice": "Look at its serial console, then launch another one; tell the operator when that one fails too.",
+    });
+    world.get(&one, shown);
+    let message = "No login succeeded within the boot timeout of the image, which is ten minutes.";
+    world.get(
+        &format!("{one}/timeline"),
+        json!({ "entries": [{ "sequence": "1", "time": "2026-01-31T12:00:00Z", "end_time": "2026-01-31T12:10:00Z",
+            "step": "provision.wait_login", "state": "failed", "message": message }] }),
+    );
+    world.get("/api/v1/usage", json!({ "intervals": [], "totals": [] }));
+    let ran = world.command(&["show", ID]).env("COLUMNS", "80").output();
+    let told = String::from_utf8(ran.expect("runs").stdout).expect("text");
+    let (commands, text): (Vec<&str>, Vec<&str>) =
+        told.lines().partition(|line| line.contains("ssh -"));
+    assert_eq!(commands.len(), 1, "{told}");
+    assert!(text.iter().all(|line| line.chars().count() <= 80), "{told}");
+    assert!(told.contains("\n[ 1.0] one\n[ 2.0] two"), "{told}");
+    let words: Vec<&str> = told.split_whitespace().collect();
+    let words = words.join(" ");
+    for all in [
+        message,
+        "launch another one; tell the operator when that one fails too.",
+    ] {
+        assert!(words.contains(all), "{told}");
+    }
+}

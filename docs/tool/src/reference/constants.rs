@@ -1,0 +1,81 @@
+//! Constants that are defaults of settings.
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The name of a file's module.
+pub fn module_of(path: &Path) -> String {
+    let stem = |path: &Path| path.file_stem().map(|name| name.to_string_lossy().into());
+    match stem(path) {
+        Some(name) if name != "mod" => name,
+        _ => path.parent().and_then(stem).unwrap_or_default(),
+    }
+}
+
+/// Takes in the constants of a file that are on one line.
+pub fn collect(module: &str, text: &str, found: &mut BTreeMap<String, String>) {
+    for line in text.lines() {
+        let line = line.trim_start_matches("pub ");
+        if let Some((name, rest)) = line
+            .strip_prefix("const ")
+            .and_then(|rest| rest.split_once(": "))
+            && let Some((_, value)) = rest.split_once(" = ")
+            && let Some(value) = value.strip_suffix(';')
+        {
+            for key in [name.to_owned(), format!("{module}::{name}")] {
+                found.insert(key, value.to_owned());
+            }
+        }
+    }
+}
+
+/// A value with the constant that it names, if it names one, and products of numbers multiplied.
+pub fn resolved(value: &str, constants: &BTreeMap<String, String>) -> String {
+    let named = value
+        .trim_end_matches(".into()")
+        .trim_end_matches(".unsigned_abs()");
+    let segments: Vec<&str> = named.split("::").collect();
+    let of_module = segments[segments.len().saturating_sub(2)..].join("::");
+    if named.rsplit("::").next().is_some_and(is_constant)
+        && let Some(found) = constants.get(&of_module).filter(|found| *found != value)
+    {
+        return resolved(found, constants);
+    }
+    let product = value
+        .split(" * ")
+        .map(|number| number.replace('_', "").parse::<u64>());
+    match product.collect::<std::result::Result<Vec<_>, _>>() {
+        Ok(numbers) => numbers.iter().product::<u64>().to_string(),
+        Err(_) => value.to_owned(),
+    }
+}
+
+fn is_constant(name: &str) -> bool {
+    let of_constant = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    name.starts_with(|c: char| c.is_ascii_uppercase()) && name.chars().all(of_constant)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_default_that_is_a_constant_is_shown_by_its_value() {
+        let mut found = BTreeMap::new();
+        let image = "pub const FOLDER: &str = \"/var/lib/x\";";
+        collect("image", image, &mut found);
+        collect("other", "const FOLDER: &str = \"y\";", &mut found);
+        let work = "pub const SECONDS: i64 = 6 * 60 * 60;";
+        collect("work", work, &mut found);
+        let config = "pub const WIPE: u64 = some::work::SECONDS.unsigned_abs();";
+        collect("config", config, &mut found);
+        for (value, expected) in [
+            ("gpuaas_common::image::FOLDER.into()", "\"/var/lib/x\""),
+            ("WIPE", "21600"),
+            ("2_000", "2000"),
+            ("Policy::Off", "Policy::Off"),
+            ("UNKNOWN", "UNKNOWN"),
+        ] {
+            assert_eq!(resolved(value, &found), expected, "{value}");
+        }
+    }
+}
