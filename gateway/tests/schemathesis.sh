@@ -45,7 +45,7 @@ export SCHEMATHESIS_HOOKS=schemathesis_hooks PYTHONDONTWRITEBYTECODE=1
 PYTHONPATH=$(cd "$(dirname "$0")" && pwd)
 export PYTHONPATH
 excluded=(
-    # streams do not end by themselves, and the tool waits for their end
+    # what watches does not end by itself, and the tool waits for the end
     --exclude-operation-id-regex '_Watch'
 )
 # one worker: with two the tool's own strategies race ("Inconsistent results"), and a seed repeats nothing

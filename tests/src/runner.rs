@@ -224,6 +224,9 @@ impl Run {
                 continue;
             }
             let (took, passed) = self.timed(&name, usual, || runtime.block_on(body()));
+            if locked(&self.progress).is_over {
+                return; // it was cut, and lost the processes it had started
+            }
             let word = if passed { "ok    " } else { "FAILED" };
             println!("{word} {:6.1} s    {name}", took.as_secs_f64());
             if passed {
@@ -289,8 +292,11 @@ impl Run {
                 .left_out
                 .extend(waiting.drain(..).map(|case| case.name));
         }
+        progress.is_over = true;
         drop(progress);
         println!("the run ends here; what still ran is left out");
+        // a test that loses its processes panics, which says nothing about it
+        std::panic::set_hook(Box::new(|_| {}));
         let failed = self.summary();
         // what tests have started would go on without them
         let stacks = own_stacks(&gpuaas_dev::paths::run_dir().join("test"));

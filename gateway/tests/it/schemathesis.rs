@@ -57,10 +57,10 @@ async fn check(subject: Option<&str>) {
     let said = String::from_utf8_lossy(&checked.stdout);
     let errors = String::from_utf8_lossy(&checked.stderr);
     assert!(checked.status.success(), "{said}{errors}");
-    // all but the streams, which do not end by themselves
+    // all but what watches, which does not end by itself; the script leaves out the same
     let routes = routes().expect("served");
     let tested = routes.routes().iter();
-    let tested = tested.filter(|route| !route.method.is_server_streaming());
+    let tested = tested.filter(|route| !route.method.name().starts_with("Watch"));
     assert!(
         said.contains(&format!("Tested: {}\n", tested.count())),
         "{said}"
