@@ -269,19 +269,22 @@ fn candidate(
             .iter()
             .map(|why| format!("GPU {} {why}", gpu.address)),
     );
-    match disk {
+    let disk_blockers = match disk {
         Some(disk) => {
-            blockers.extend(disk_blockers(disk, inspections));
+            let mut of_disk = disk_blockers(disk, inspections);
             let health = inventory.answers.get(&disk.name).and_then(|one| one.health);
             let faults = health.as_ref().map_or_else(Vec::new, health_faults);
-            blockers.extend(faults.iter().map(|why| format!("{}: {why}", disk.name)));
+            of_disk.extend(faults.iter().map(|why| format!("{}: {why}", disk.name)));
+            of_disk
         }
-        None => blockers.push(format!("GPU {} has no disk", gpu.address)),
-    }
-    match fabric {
-        Some(function) => blockers.extend(function.blockers()),
-        None => blockers.push("no fabric function with a virtual function is left".to_owned()),
-    }
+        None => vec![format!("GPU {} has no disk", gpu.address)],
+    };
+    blockers.extend(disk_blockers.iter().cloned());
+    let fabric_blockers = fabric.map_or_else(
+        || vec!["no fabric function with a virtual function is left".to_owned()],
+        |function| function.blockers(),
+    );
+    blockers.extend(fabric_blockers.iter().cloned());
     let bindings = SlotBindings {
         gpu_pci_address: gpu.address.to_string(),
         gpu_module_id: inventory.platform.module_id(&gpu.address),
@@ -306,6 +309,8 @@ fn candidate(
             .map(|disk| format!("/dev/{}", disk.name))
             .unwrap_or_default(),
         blockers,
+        disk_blockers,
+        fabric_blockers,
     }
 }
 
@@ -361,6 +366,8 @@ pub fn lab_report(inventory: &Inventory, disks: &[(String, DiskInspection)]) -> 
                 .map(|name| format!("/dev/{name}"))
                 .unwrap_or_default(),
             blockers: disk.blockers.clone(),
+            disk_blockers: disk.blockers.clone(),
+            fabric_blockers: Vec::new(),
         })
         .collect();
     pb::TopologyReport {

@@ -117,6 +117,12 @@ fn a_dead_gpu_or_disk_or_a_missing_one_blocks_its_own_slot_alone() {
     assert!(blockers[1][0].contains("I/O error"), "{:?}", blockers[1]);
     assert_eq!(blockers[2], Vec::<String>::new());
     assert_eq!(blockers[3], ["GPU 0000:04:00.0 has no disk"]);
+    // another disk can be chosen for the slots whose disk alone is at fault
+    let of_disk: Vec<usize> = (0..4)
+        .filter(|index| !report.candidates[*index].disk_blockers.is_empty())
+        .collect();
+    assert_eq!(of_disk, [1, 3]);
+    assert_eq!(report.candidates[3].disk_blockers, *blockers[3]);
 }
 
 #[test]

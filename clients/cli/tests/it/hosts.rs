@@ -46,6 +46,28 @@ fn discovery_is_waited_for_and_what_fits_is_approved() {
         world.changes().pop().expect("sent").body,
         json!({ "discovery_id": "d1", "slot_indexes": [0] })
     );
+    // a candidate whose disk is mounted gets another one
+    let choose = ["admin", "slots", "approve", "h1", "--all", "--disk"];
+    let policy = [
+        "--wipe-policy",
+        "1=nvme_format",
+        "--wipe-policy",
+        "0=blkdiscard",
+    ];
+    world
+        .run(&[&choose[..], &["1=lab-disk:spare"], &policy].concat())
+        .ok();
+    assert_eq!(
+        world.changes().pop().expect("sent").body,
+        json!({ "discovery_id": "d1", "slot_indexes": [0, 1], "choices": [
+            { "slot_index": 0, "destructive_wipe_policy": "blkdiscard" },
+            { "slot_index": 1, "nvme_device": "lab-disk:spare", "destructive_wipe_policy": "nvme_format" },
+        ] })
+    );
+    for wrong in ["spare", "x=spare"] {
+        let ran = world.run(&[&choose[..], &[wrong]].concat());
+        assert_eq!(ran.code, 2, "{wrong}: {}", ran.err);
+    }
 
     world.on("POST", &path, [(200, discovery("failed"))]);
     let ran = world.run(&["admin", "node", "discover", NODE, "--wait"]);

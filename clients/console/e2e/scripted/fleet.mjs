@@ -25,6 +25,18 @@ const rollouts = [
 const HOURS = 24;
 const buckets = Array.from({ length: HOURS }, (_, hour) => ({ start_time: ago(HOURS - hour), region_code: "eu-1", sku: "h200-sxm-slice", nodes: 3, gpus: 16, gpus_in_use: 6 + (hour % 5), gpus_free: 10 - (hour % 5), mean_gpus: 16, mean_gpus_in_use: 6 + (hour % 5) }));
 
+const disk = (name) => ({ by_id: `/dev/disk/by-id/nvme-eui.${name}`, kernel_name: `nvme${name}n1`, bytes: "3840755982336" });
+const gone = "nvme1n1: its controller is dead";
+const candidate = (slot_index, more = {}) => ({ slot_index, slot_class: "h200_sxm", blockers: [], bindings: { gpu_pci_address: `0000:${slot_index}b:00.0`, nvme_device: disk(slot_index).by_id, nvme_bytes: "3840755982336", private_ip: `10.100.0.${slot_index}`, fabric_vf_pci_address: `0000:5e:00.${slot_index - 10}`, destructive_wipe_policy: "blkdiscard" }, ...more });
+const discovered = {
+  id: "d",
+  node_id: nodeId(2),
+  state: "completed",
+  end_time: ago(0.1),
+  candidates: [candidate(11), candidate(12, { blockers: [gone], disk_blockers: [gone] })],
+  host: { disks: [disk(11), disk("spare")], fabric_devices: [{ virtual_functions: [1, 2, 3].map((number) => ({ number, function: { pci_address: `0000:5e:00.${number}` } })) }] },
+};
+
 /** What the API answers. */
 export const fleetAnswers = {
   "GET /api/v1/allocations/*/wipe-certificates": { certificates: [] },
@@ -45,7 +57,8 @@ export const fleetAnswers = {
   "GET /api/v1/admin/nodes/*/findings": { findings: [] },
   "GET /api/v1/admin/nodes/*/resource-slots/*/repair": {},
   "GET /api/v1/admin/nodes/*/resource-slots/*/history": { entries: [{ time: ago(31), kind: "claim_created", generation: "7", allocation_id: slots[0].allocation_id, principal: "user:alice" }] },
-  "GET /api/v1/admin/nodes/*/slice-topology/discovery": { id: "d", node_id: nodeId(1), state: "completed", candidates: [] },
+  "GET /api/v1/admin/nodes/*/slice-topology/discovery": (_, { pathname }) => (pathname.includes(nodeId(2)) ? discovered : { ...discovered, candidates: [], host: undefined }),
+  "POST /api/v1/admin/nodes/*/resource-slots:approve": { slots: [] },
   "GET /api/v1/admin/capacity:evacuationPlan": { allocations: [] },
   "GET /api/v1/admin/capacity:defragmentation": { moves: [] },
 };

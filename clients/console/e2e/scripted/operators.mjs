@@ -87,6 +87,24 @@ export async function operators({ assert, page, server, test, look, go, signIn }
     assert.deepEqual(server.changes.at(-1).body, { reason: "the host kept it" });
   });
 
+  await test("a_68_a_slot_whose_disk_is_dead_gets_a_spare_one_before_it_is_approved", async () => {
+    await page.goto(`${server.base}/admin/nodes/${nodeId(2)}?tab=topology`);
+    const candidates = table("Candidates");
+    const second = candidates.getByRole("checkbox", { name: "Candidate 12" });
+    await second.waitFor();
+    assert.ok(await second.isDisabled(), "its disk is dead");
+    await candidates.getByText("Change").nth(1).click();
+    await candidates.getByLabel("Disk", { exact: true }).nth(1).selectOption({ label: "/dev/disk/by-id/nvme-eui.spare (3.5 TiB)" });
+    await candidates.getByLabel("Wipe policy").nth(1).selectOption("nvme_format");
+    assert.ok(await second.isChecked(), "another disk settles it");
+    await look("node-choices");
+    await page.getByRole("button", { name: "Approve 2" }).click();
+    await page.getByRole("alertdialog").getByText("Slot 12 gets disk /dev/disk/by-id/nvme-eui.spare, wipe policy nvme_format.").waitFor();
+    await page.getByRole("alertdialog").getByRole("button", { name: "Approve" }).click();
+    await page.getByRole("alertdialog").waitFor({ state: "detached" });
+    assert.deepEqual(server.changes.at(-1).body, { discovery_id: "d", slot_indexes: [11, 12], choices: [{ slot_index: 12, nvme_device: "/dev/disk/by-id/nvme-eui.spare", destructive_wipe_policy: "nvme_format" }] });
+  });
+
   await test("nodes as cards and as a dense table; a node is registered and its token shown once", async () => {
     await go("/admin/nodes", "Nodes");
     await page.getByRole("article").first().waitFor();

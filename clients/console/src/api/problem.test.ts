@@ -56,8 +56,9 @@ describe("what went wrong", () => {
     expect(adviceFor(refused("no", "PERMISSION_DENIED", {}), [], true)).not.toContain("ask an administrator");
     for (const reason of ["ALLOCATION_NOT_FOUND", "NODE_NOT_FOUND", "NOT_FOUND"]) expect(adviceFor(refused("no", reason, {}))).toContain("Choose it from the list");
     expect(adviceFor(problemFrom(502, "<html>", null))).toContain("Try again in a moment");
-    const limit = refused("The project may reserve 0 GPUs and has reserved 0.", "QUOTA", {});
+    const limit = refused("The project may reserve 0 GPUs and has reserved 0.", "RESERVATION_LIMIT", { limit: "0" });
     expect(adviceFor(limit)).toBe("Ask an administrator to raise the reservation limit.");
+    expect(adviceFor(refused("The project may reserve 4 GPUs and has reserved 4.", "RESERVATION_LIMIT", { limit: "4" }))).toBe("End a reservation, or ask an administrator to raise the reservation limit.");
     expect(adviceFor(limit, [], true)).toBe("Raise the reservation limit under All reservations.");
     expect(adviceFor(refused("The quota of the project is 2 allocations.", "QUOTA", {}))).toBe("Release an allocation, or ask an administrator to raise the quota.");
     expect(adviceFor(refused("sku: no", "SKU_UNKNOWN", {}))).toContain("launch form");

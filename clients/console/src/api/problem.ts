@@ -125,9 +125,12 @@ export function isUnschedulable(problem: unknown): boolean {
 /** Advice for missing capacity; a form that knows what applies passes its own. */
 const WAYS = ["request fewer GPUs", "choose another region", "wait until capacity becomes free"];
 
-/** A project's quota or its reservation limit; the limit has no reason of its own. */
+function reservationLimitAdvice({ metadata }: Problem, admin: boolean): string {
+  const raised = `${raise("the reservation limit", admin)}.`;
+  return metadata.limit === "0" ? raised.replace(/^./, (first) => first.toUpperCase()) : `End a reservation, or ${raised}`;
+}
+
 function quotaAdvice({ message }: Problem, admin: boolean): string {
-  if (message.includes("may reserve")) return `${message.includes("may reserve 0 GPUs") ? "" : "End a reservation, or "}${raise("the reservation limit", admin)}.`.replace(/^./, (first) => first.toUpperCase());
   if (message.startsWith("The quota")) return `Release an allocation, or ${raise("the quota", admin)}.`;
   return `${raise("the limit", admin)}.`.replace(/^./, (first) => first.toUpperCase());
 }
@@ -155,6 +158,8 @@ export function adviceFor(problem: Problem, ways: string[] = WAYS, admin = false
       return "Choose an open region. The launch form lists all regions, closed ones with the reason.";
     case "QUOTA":
       return quotaAdvice(problem, admin);
+    case "RESERVATION_LIMIT":
+      return reservationLimitAdvice(problem, admin);
     case "ALLOCATION_NOT_FOUND":
     case "NODE_NOT_FOUND":
     case "NOT_FOUND":

@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use super::{Mutation, Nodes, at_most, gone, no_node, wire};
 use crate::domain::approval::{self, Candidate, ExistingSlot, Refusal, Review};
+use crate::domain::choice::Choice;
 use crate::domain::names::NodeMode;
 use crate::domain::readiness::devices_of;
 use crate::store::approvals::{self, NewApproval};
@@ -64,6 +65,8 @@ impl Nodes {
                 slot_class: candidate.slot_class,
                 bindings: candidate.bindings.unwrap_or_default(),
                 blockers: candidate.blockers,
+                disk_blockers: candidate.disk_blockers,
+                fabric_blockers: candidate.fabric_blockers,
             })
             .collect();
         self.ledger_knows(node_id).await?;
@@ -82,6 +85,7 @@ impl Nodes {
         let report = node.report()?;
         let readiness = node.readiness(report.as_ref());
         let (observed_time, devices) = (node.observed_time, report.as_ref().and_then(devices_of));
+        let choices: Vec<Choice> = request.get_ref().choices.iter().map(choice_of).collect();
         let chosen = approval::decide(Review {
             slice_mode: node.mode == NodeMode::Slice.as_str(),
             lab: node.lab.unwrap_or_default(),
@@ -95,6 +99,7 @@ impl Nodes {
             candidates: &candidates,
             slots: &slots,
             requested: &request.get_ref().slot_indexes,
+            choices: &choices,
         })
         .map_err(refused)?;
         let approved = self.ledger_approves(&mutation, &discovery, &chosen).await?;
@@ -119,7 +124,7 @@ impl Nodes {
         &self,
         mutation: &Mutation,
         discovery: &TaskRow,
-        chosen: &[&Candidate],
+        chosen: &[Candidate],
     ) -> Result<Vec<ledger::LedgerSlot>> {
         let seen_at = discovery
             .end_time
@@ -130,7 +135,7 @@ impl Nodes {
             discovery.id,
             discovery.instance_id.unwrap_or_default(),
         );
-        let definition = |candidate: &&Candidate| ledger::SlotDefinition {
+        let definition = |candidate: &Candidate| ledger::SlotDefinition {
             slot_index: candidate.slot_index,
             slot_class: candidate.slot_class.clone(),
             bindings: Some(candidate.bindings.clone()),
@@ -299,6 +304,15 @@ impl Nodes {
     }
 }
 
+fn choice_of(choice: &api::SlotChoice) -> Choice {
+    Choice {
+        slot_index: choice.slot_index,
+        nvme_device: choice.nvme_device.clone(),
+        fabric_vf_pci_address: choice.fabric_vf_pci_address.clone(),
+        destructive_wipe_policy: choice.destructive_wipe_policy.clone(),
+    }
+}
+
 /// Why a discovery no longer describes the host.
 fn stale(
     discovery: &TaskRow,
@@ -327,6 +341,18 @@ fn refused(refusal: Refusal) -> Error {
         Refusal::ChosenTwice(index) => {
             Error::invalid("slot_indexes", format!("names {index} twice"))
         }
+        Refusal::NotRequested(index) => Error::invalid(
+            "choices",
+            format!("must be of slots to approve, each once; slot {index} is not"),
+        ),
+        Refusal::NoDevice {
+            choice,
+            field,
+            device,
+        } => Error::invalid(
+            format!("choices[{choice}].{field}"),
+            format!("must be a device that the node reports; {device:?} is none"),
+        ),
         Refusal::NoCandidate(index) => Error::invalid(
             "slot_indexes",
             format!("the discovery has no candidate {index}"),

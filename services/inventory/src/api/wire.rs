@@ -252,6 +252,8 @@ pub(super) fn discovery(task: TaskRow) -> Result<api::TopologyDiscovery> {
             bindings: candidate.bindings,
             blockers: candidate.blockers,
             kernel_path: candidate.kernel_path,
+            disk_blockers: candidate.disk_blockers,
+            fabric_blockers: candidate.fabric_blockers,
         };
     Ok(api::TopologyDiscovery {
         id: task.id.to_string(),

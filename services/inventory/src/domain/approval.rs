@@ -7,6 +7,7 @@ use gpuaas_proto::gpuaas::agent::v1::HostDevices;
 use gpuaas_proto::gpuaas::common::v1::SlotBindings;
 
 use super::bindings::{self, SlotClass, Violation};
+use super::choice::{self, Choice};
 
 /// A slot as a host proposed it.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,6 +20,10 @@ pub struct Candidate {
     pub bindings: SlotBindings,
     /// Why the host reports it as unusable.
     pub blockers: Vec<String>,
+    /// Those of the blockers that are about the disk.
+    pub disk_blockers: Vec<String>,
+    /// Those of the blockers that are about the fabric function.
+    pub fabric_blockers: Vec<String>,
 }
 
 /// The devices of a slot that the node has already.
@@ -49,8 +54,10 @@ pub struct Review<'a> {
     pub devices: Option<&'a HostDevices>,
     /// Slots of the node that are not retired.
     pub slots: &'a [ExistingSlot],
-    /// The operator's choice.
+    /// Indexes of the candidates to approve.
     pub requested: &'a [u32],
+    /// What of them is to be other than proposed.
+    pub choices: &'a [Choice],
 }
 
 /// Why nothing is approved.
@@ -68,6 +75,17 @@ pub enum Refusal {
     HostNotReady(Vec<String>),
     /// The discovery has no candidate of this index.
     NoCandidate(u32),
+    /// Something is chosen for a slot twice, or for one that is not to be approved.
+    NotRequested(u32),
+    /// The node does not report the device that was chosen.
+    NoDevice {
+        /// Which of the choices.
+        choice: usize,
+        /// The field of the choice.
+        field: &'static str,
+        /// What was chosen.
+        device: String,
+    },
     /// The host itself reports that the candidate cannot be used.
     Blocked {
         /// Index of the candidate.
@@ -104,7 +122,7 @@ pub enum Refusal {
 ///
 /// # Errors
 /// The first [`Refusal`].
-pub fn decide<'a>(review: Review<'a>) -> Result<Vec<&'a Candidate>, Refusal> {
+pub fn decide(review: Review<'_>) -> Result<Vec<Candidate>, Refusal> {
     let mut requested = review.requested.to_vec();
     requested.sort_unstable();
     if requested.is_empty() {
@@ -125,15 +143,30 @@ pub fn decide<'a>(review: Review<'a>) -> Result<Vec<&'a Candidate>, Refusal> {
     if !review.discovery_blockers.is_empty() {
         return Err(Refusal::HostNotReady(review.discovery_blockers.to_vec()));
     }
-    let mut chosen: Vec<&Candidate> = Vec::with_capacity(requested.len());
+    let mut for_slots = BTreeSet::new();
+    for choice in review.choices {
+        let index = choice.slot_index;
+        if !requested.contains(&index) || !for_slots.insert(index) {
+            return Err(Refusal::NotRequested(index));
+        }
+    }
+    let mut chosen: Vec<Candidate> = Vec::with_capacity(requested.len());
     for index in requested {
         let candidate = review
             .candidates
             .iter()
             .find(|candidate| candidate.slot_index == index)
             .ok_or(Refusal::NoCandidate(index))?;
-        check(candidate, review.lab)?;
-        is_unchanged(candidate, &review)?;
+        let choice = review
+            .choices
+            .iter()
+            .position(|one| one.slot_index == index);
+        let candidate = match choice {
+            Some(at) => choice::apply(candidate, (at, &review.choices[at]), review.devices)?,
+            None => candidate.clone(),
+        };
+        check(&candidate, review.lab)?;
+        is_unchanged(&candidate, &review)?;
         let others = review
             .slots
             .iter()
@@ -238,6 +271,8 @@ mod tests {
                 slot_class: "h200_sxm".into(),
                 bindings: samples::h200(slot_index),
                 blockers: Vec::new(),
+                disk_blockers: Vec::new(),
+                fabric_blockers: Vec::new(),
             })
             .collect()
     }
@@ -253,6 +288,7 @@ mod tests {
             devices: None,
             slots: &[],
             requested,
+            choices: &[],
         }
     }
 
@@ -435,6 +471,8 @@ mod tests {
             slot_class: "lab".into(),
             bindings: samples::lab(1),
             blockers: Vec::new(),
+            disk_blockers: Vec::new(),
+            fabric_blockers: Vec::new(),
         }];
         assert!(
             decide(Review {

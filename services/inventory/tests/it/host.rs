@@ -262,6 +262,8 @@ pub(crate) fn lab_topology() -> TopologyReport {
         }),
         kernel_path: format!("/dev/loop{slot_index}"),
         blockers: Vec::new(),
+        disk_blockers: Vec::new(),
+        fabric_blockers: Vec::new(),
     };
     TopologyReport {
         nvme_devices: 2,

@@ -1,6 +1,7 @@
 //! Inventory as its callers see it: real PostgreSQL, real mutual TLS, hosts that speak the agent's protocol.
 mod approval;
 mod bad_reports;
+mod choices;
 mod cost;
 mod discovery;
 mod drift;

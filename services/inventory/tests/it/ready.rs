@@ -40,6 +40,7 @@ impl Ready {
             node_id: self.host.node_id().into(),
             discovery_id: discovery_id.into(),
             slot_indexes: indexes.into(),
+            choices: Vec::new(),
         }
     }
 

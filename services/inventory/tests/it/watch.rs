@@ -119,6 +119,7 @@ async fn a_slot_is_told_when_it_is_approved() {
         node_id: node.id.clone(),
         discovery_id: ended(&world, &node.id).await.id,
         slot_indexes: vec![0],
+        choices: Vec::new(),
     };
     let approved = world
         .nodes()

@@ -1,9 +1,10 @@
 //! Slots: approval, disabling and enabling, repair.
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use reqwest::Method;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Session, done, life};
 use crate::api::parse;
@@ -13,6 +14,56 @@ use crate::failure::Failure;
 use crate::node;
 
 const POLL: Duration = Duration::from_millis(500);
+
+/// What a slot gets in place of what its candidate has.
+#[derive(Debug, clap::Args)]
+pub struct Choices {
+    /// Another disk for a candidate, by its identity, for example 0=/dev/disk/by-id/nvme-eui.0025385b71b0a1c2.
+    #[arg(long, value_name = "INDEX=DISK", value_parser = of_slot)]
+    disk: Vec<(u32, String)>,
+    /// Another virtual function for a candidate, by its PCI address.
+    #[arg(long, value_name = "INDEX=ADDRESS", value_parser = of_slot)]
+    function: Vec<(u32, String)>,
+    /// Another wipe policy for a candidate: blkdiscard, nvme_format or site_erase.
+    #[arg(long, value_name = "INDEX=POLICY", value_parser = of_slot)]
+    wipe_policy: Vec<(u32, String)>,
+}
+
+fn of_slot(text: &str) -> Result<(u32, String), String> {
+    let (index, value) = text
+        .split_once('=')
+        .ok_or("must be the index of a candidate, =, and what it gets")?;
+    let index = index
+        .parse()
+        .map_err(|_| format!("{index:?} is not the index of a candidate"))?;
+    Ok((index, value.to_owned()))
+}
+
+impl Choices {
+    /// What is chosen for one candidate.
+    fn of(&self, slot_index: u32) -> Option<Value> {
+        let fields = [
+            ("nvme_device", &self.disk),
+            ("fabric_vf_pci_address", &self.function),
+            ("destructive_wipe_policy", &self.wipe_policy),
+        ];
+        let mut choice = json!({ "slot_index": slot_index });
+        for (field, given) in fields {
+            if let Some((_, value)) = given.iter().rfind(|(index, _)| *index == slot_index) {
+                choice[field] = json!(value);
+            }
+        }
+        (choice.as_object().map_or(0, serde_json::Map::len) > 1).then_some(choice)
+    }
+
+    /// All of them, by index.
+    fn all(&self) -> Vec<Value> {
+        let given = [&self.disk, &self.function, &self.wipe_policy];
+        let indexes = given.into_iter().flatten().map(|(index, _)| *index);
+        let indexes: BTreeSet<u32> = indexes.collect();
+        indexes.into_iter().filter_map(|one| self.of(one)).collect()
+    }
+}
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
@@ -34,6 +85,8 @@ pub enum Command {
         /// The discovery that you reviewed [default: the latest].
         #[arg(long, value_name = "ID")]
         discovery: Option<String>,
+        #[command(flatten)]
+        choices: Choices,
     },
     /// Disable a slot. A slot in use is disabled after its release.
     Disable {
@@ -119,7 +172,8 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             index,
             all,
             discovery,
-        } => approve(session, &node, index, all, discovery).await,
+            choices,
+        } => approve(session, &node, index, all, discovery, &choices).await,
         Command::Disable { slot, reason } => {
             let name = slot.name();
             let (node, slot) = slot.resolve(session).await?;
@@ -186,6 +240,7 @@ async fn approve(
     index: Vec<u32>,
     all: bool,
     discovery: Option<String>,
+    choices: &Choices,
 ) -> Result<(), Failure> {
     let node = node::resolve(&session.api, node).await?;
     let latest: Discovery = parse(
@@ -201,7 +256,7 @@ async fn approve(
         latest
             .candidates
             .iter()
-            .filter(|c| c.blockers.is_empty())
+            .filter(|c| c.blockers.is_empty() || choices.of(c.slot_index).is_some())
             .map(|c| c.slot_index)
             .collect::<Vec<_>>()
     };
@@ -217,7 +272,12 @@ async fn approve(
             if can.is_empty() { "none" } else { &can }
         )));
     }
-    let body = json!({ "discovery_id": discovery.unwrap_or(latest.id), "slot_indexes": indexes });
+    let mut body =
+        json!({ "discovery_id": discovery.unwrap_or(latest.id), "slot_indexes": indexes });
+    let chosen: Vec<Value> = choices.all();
+    if !chosen.is_empty() {
+        body["choices"] = Value::Array(chosen);
+    }
     let verb = "resource-slots:approve";
     let answer = session
         .api

@@ -8,13 +8,16 @@ import { bytes, plural, sentence } from "../../lib/text";
 import { useMay } from "../../session/rights";
 import { Badge, Button, Empty, Skeleton, Time, type Tone } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
+import { Select } from "../../ui/form";
 import { Radar } from "../../ui/icons";
 import { ProblemNote } from "../../ui/problem";
 import { type Column, Table } from "../../ui/table";
+import { blockersOf, type Chosen, choicesOf, optionsOf, type SlotChoice } from "./choose";
 import { Comparison } from "./compare";
-import { isNew } from "./drift";
+import { fieldName, isNew } from "./drift";
 
 const COLUMNS: Column[] = [[<span className="visually-hidden">Approve</span>], "Slot", "GPU", "Disk", ["Address", "optional"], "Status"];
+const CHOICES = ["nvme_device", "fabric_vf_pci_address", "destructive_wipe_policy"] as const;
 const TONES: Record<string, Tone> = { queued: "busy", running: "busy", completed: "good", failed: "bad" };
 
 function Counts({ discovery }: { discovery: Discovery }) {
@@ -40,14 +43,29 @@ function Counts({ discovery }: { discovery: Discovery }) {
   );
 }
 
-function CandidateRow({ candidate, slots, chosen, toggle }: { candidate: SlotCandidate; slots: Slot[]; chosen: boolean; toggle: () => void }) {
-  const { slot_index = 0, slot_class, bindings, blockers = [] } = candidate;
+/** Other devices for a slot, and another way to wipe its disk. */
+function Choices({ candidate, discovery, slots, choice, choose }: { candidate: SlotCandidate; discovery: Discovery; slots: Slot[]; choice: SlotChoice; choose: (choice: SlotChoice) => void }) {
+  const options = optionsOf(candidate, discovery, slots);
+  return (
+    <details>
+      <summary>Change</summary>
+      {CHOICES.map((field) => (
+        <Select key={field} label={fieldName(field)} options={options[field]} value={choice[field] ?? ""} onChoose={(value) => choose({ ...choice, [field]: value })} />
+      ))}
+    </details>
+  );
+}
+
+function CandidateRow({ candidate, discovery, slots, picked, toggle, choice, choose }: { candidate: SlotCandidate; discovery: Discovery; slots: Slot[]; picked: boolean; toggle: () => void; choice: SlotChoice; choose: (choice: SlotChoice) => void }) {
+  const { slot_index = 0, slot_class, bindings } = candidate;
+  const blockers = blockersOf(candidate, choice);
+  const changed = Object.values(choice).some(Boolean);
   const fresh = isNew(candidate, slots);
   const approvable = fresh && blockers.length === 0;
   return (
     <tr>
       <td>
-        <input type="checkbox" aria-label={`Candidate ${slot_index}`} checked={chosen && approvable} disabled={!approvable} onChange={toggle} />
+        <input type="checkbox" aria-label={`Candidate ${slot_index}`} checked={picked && approvable} disabled={!approvable} onChange={toggle} />
       </td>
       <td>
         <strong>{slot_index}</strong> <span className="muted">{slot_class}</span>
@@ -57,11 +75,12 @@ function CandidateRow({ candidate, slots, chosen, toggle }: { candidate: SlotCan
       </td>
       <td>
         <code>{bindings?.nvme_device}</code> {bindings?.nvme_bytes && <span className="muted">{bytes(Number(bindings.nvme_bytes))}</span>}
+        {fresh && bindings?.gpu_pci_address && <Choices candidate={candidate} discovery={discovery} slots={slots} choice={choice} choose={choose} />}
       </td>
       <td className="optional">{bindings?.private_ip}</td>
       <td>
         {!fresh && <Badge tone="idle">Approved</Badge>}
-        {fresh && blockers.length === 0 && <Badge tone="good">New</Badge>}
+        {fresh && blockers.length === 0 && <Badge tone="good">{changed ? "Changed" : "New"}</Badge>}
         {blockers.map((blocker) => (
           <p key={blocker} className="blocker">
             {blocker}
@@ -77,20 +96,28 @@ export function DiscoveryPanel({ nodeId, hostname, slots }: { nodeId: string; ho
   const mayDiscover = useMay("operate");
   const found = useDiscovery(nodeId);
   const [left, setLeft] = useState<Set<number>>(new Set());
+  const [choices, setChoices] = useState<Chosen>({});
   const path = { node_id: nodeId };
   const discover = useMutation({
     mutationFn: () => unwrap(client.POST("/api/v1/admin/nodes/{node_id}/slice-topology/discovery", { params: { path }, body: {} })),
     onSuccess: (discovery) => {
       setLeft(new Set());
+      setChoices({});
       queries.setQueryData(["discovery", nodeId], discovery);
     },
   });
   const discovery = found.data;
   const busy = ["queued", "running"].includes(discovery?.state ?? "");
   const candidates = discovery?.candidates ?? [];
-  const chosen = candidates.filter((c) => isNew(c, slots) && !c.blockers?.length && !left.has(c.slot_index ?? 0)).map((c) => c.slot_index ?? 0);
+  const chosen = candidates.filter((c) => isNew(c, slots) && blockersOf(c, choices[c.slot_index ?? 0]).length === 0 && !left.has(c.slot_index ?? 0)).map((c) => c.slot_index ?? 0);
+  const changed = choicesOf(choices, chosen);
   const approve = () =>
-    unwrap(client.POST("/api/v1/admin/nodes/{node_id}/resource-slots:approve", { params: { path }, body: { discovery_id: discovery?.id ?? "", slot_indexes: chosen } }));
+    unwrap(
+      client.POST("/api/v1/admin/nodes/{node_id}/resource-slots:approve", {
+        params: { path },
+        body: { discovery_id: discovery?.id ?? "", slot_indexes: chosen, ...(changed.length > 0 && { choices: changed }) },
+      }),
+    );
   const toggle = (index: number) => {
     const next = new Set(left);
     if (!next.delete(index)) next.add(index);
@@ -124,6 +151,15 @@ export function DiscoveryPanel({ nodeId, hostname, slots }: { nodeId: string; ho
               <p>
                 {chosen.length === 1 ? "Slot" : "Slots"} {chosen.join(", ")}: this binds the devices, addresses and disks as shown. The disks will be wiped. Either all slots are approved or none.
               </p>
+              {changed.map(({ slot_index, ...fields }) => (
+                <p key={slot_index}>
+                  Slot {slot_index} gets{" "}
+                  {Object.entries(fields)
+                    .map(([field, value]) => `${fieldName(field).toLowerCase()} ${value}`)
+                    .join(", ")}
+                  .
+                </p>
+              ))}
             </Confirm>
           )}
         </div>
@@ -143,10 +179,19 @@ export function DiscoveryPanel({ nodeId, hostname, slots }: { nodeId: string; ho
           {blocker}
         </p>
       ))}
-      {candidates.length > 0 && (
+      {discovery && candidates.length > 0 && (
         <Table label="Candidates" columns={COLUMNS}>
           {candidates.map((candidate) => (
-            <CandidateRow key={candidate.slot_index} candidate={candidate} slots={slots} chosen={!left.has(candidate.slot_index ?? 0)} toggle={() => toggle(candidate.slot_index ?? 0)} />
+            <CandidateRow
+              key={candidate.slot_index}
+              candidate={candidate}
+              discovery={discovery}
+              slots={slots}
+              picked={!left.has(candidate.slot_index ?? 0)}
+              toggle={() => toggle(candidate.slot_index ?? 0)}
+              choice={choices[candidate.slot_index ?? 0] ?? {}}
+              choose={(choice) => setChoices({ ...choices, [candidate.slot_index ?? 0]: choice })}
+            />
           ))}
         </Table>
       )}

@@ -1,0 +1,56 @@
+/** What an operator may choose for a slot in place of what the host proposed (A-68). Pure. */
+import type { Discovery, Slot, SlotCandidate } from "../../api/types";
+import { bytes, sentence } from "../../lib/text";
+
+/** What is chosen for one candidate; what is absent or empty stays. */
+export interface SlotChoice {
+  nvme_device?: string;
+  fabric_vf_pci_address?: string;
+  destructive_wipe_policy?: string;
+}
+
+/** What is chosen, by the index of its candidate. */
+export type Chosen = Readonly<Record<number, SlotChoice>>;
+
+export interface Option {
+  value: string;
+  label: string;
+}
+
+const POLICIES = ["blkdiscard", "nvme_format", "site_erase"];
+
+/** What can be chosen for a candidate, its own first; devices of other slots are left out. */
+export function optionsOf(candidate: SlotCandidate, discovery: Discovery, slots: Slot[]): Record<keyof Required<SlotChoice>, Option[]> {
+  const own = candidate.bindings ?? {};
+  const others = slots.filter((slot) => slot.status !== "retired" && slot.slot_index !== candidate.slot_index).map((slot) => slot.bindings ?? {});
+  const withOwn = (value: string, rest: Option[]): Option[] => [{ value: "", label: value || "none" }, ...rest.filter((option) => option.value !== value)];
+  const disks = (discovery.host?.disks ?? [])
+    .filter((disk) => disk.by_id && !disk.fault && !disk.uses?.length)
+    .filter((disk) => !others.some((slot) => slot.nvme_device === disk.by_id))
+    .map((disk) => ({ value: disk.by_id ?? "", label: `${disk.by_id} (${bytes(Number(disk.bytes ?? 0))})` }));
+  const functions = (discovery.host?.fabric_devices ?? [])
+    .flatMap((device) => device.virtual_functions ?? [])
+    .map((one) => one.function?.pci_address ?? "")
+    .filter((address) => address && !others.some((slot) => slot.fabric_vf_pci_address === address))
+    .map((address) => ({ value: address, label: address }));
+  const policies = POLICIES.map((policy) => ({ value: policy, label: sentence(policy) }));
+  return {
+    nvme_device: withOwn(own.nvme_device ?? "", disks),
+    fabric_vf_pci_address: withOwn(own.fabric_vf_pci_address ?? "", functions),
+    destructive_wipe_policy: [{ value: "", label: sentence(own.destructive_wipe_policy ?? "") }, ...policies.filter((policy) => policy.value !== own.destructive_wipe_policy)],
+  };
+}
+
+/** What stands against a candidate beside what is chosen anew. The platform has the last word. */
+export function blockersOf({ blockers = [], disk_blockers = [], fabric_blockers = [] }: SlotCandidate, choice: SlotChoice = {}): string[] {
+  const settled = [...(choice.nvme_device ? disk_blockers : []), ...(choice.fabric_vf_pci_address ? fabric_blockers : [])];
+  return blockers.filter((blocker) => !settled.includes(blocker));
+}
+
+/** The choices of the slots to approve, as the API takes them. */
+export function choicesOf(chosen: Chosen, indexes: number[]): (SlotChoice & { slot_index: number })[] {
+  return indexes.flatMap((slot_index) => {
+    const given = Object.entries(chosen[slot_index] ?? {}).filter(([, value]) => value);
+    return given.length > 0 ? [{ slot_index, ...Object.fromEntries(given) }] : [];
+  });
+}
