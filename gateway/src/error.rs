@@ -288,7 +288,7 @@ fn pack(name: &str, message: &impl prost::Message) -> Any {
 /// what capacity refuses conflicts with what others hold.
 fn http_status_of(code: Code, reason: &str) -> StatusCode {
     match (code, reason) {
-        (Code::ResourceExhausted, "QUOTA") => StatusCode::FORBIDDEN,
+        (Code::ResourceExhausted, "QUOTA" | "RESERVATION_LIMIT") => StatusCode::FORBIDDEN,
         (Code::ResourceExhausted, "RATE_LIMITED") => StatusCode::TOO_MANY_REQUESTS,
         (_, "BODY_TOO_LARGE") => StatusCode::PAYLOAD_TOO_LARGE,
         (Code::ResourceExhausted, _) => StatusCode::CONFLICT,
@@ -401,6 +401,7 @@ mod tests {
     fn only_what_passes_by_itself_is_429() {
         for (reason, http) in [
             ("QUOTA", 403),
+            ("RESERVATION_LIMIT", 403),
             ("NO_CAPACITY", 409),
             ("FRAGMENTED", 409),
             ("CAPACITY_RESERVED", 409),

@@ -91,7 +91,9 @@ async fn api(State(app): State<Arc<App>>, request: Request) -> Response {
         let took = started.elapsed();
         let status = response.status();
         app.metrics.served(&route, &parts.method, status, took);
-        if matches!(status.as_u16(), 401 | 403) && reason != "QUOTA" {
+        if matches!(status.as_u16(), 401 | 403)
+            && !matches!(reason.as_str(), "QUOTA" | "RESERVATION_LIMIT")
+        {
             app.metrics.denied(&reason);
         }
         tracing::info!(

@@ -3,6 +3,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::commands::select::Selected;
 use crate::commands::{
     admin, api_keys, catalog, certificate, context, copy, explain, hosts, launch, list, login,
     logs, members, network, organisations, port_forward, power, projects, quotas, raw, release,
@@ -123,7 +124,7 @@ pub enum Command {
     /// Show or change whether the VMs of your project reach each other.
     Network(network::Flags),
     /// List the SKUs.
-    Skus,
+    Skus(Selected),
     /// List the images.
     Images(catalog::ImageFlags),
     /// List the regions.

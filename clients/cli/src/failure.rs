@@ -74,6 +74,8 @@ pub struct ApiFailure {
     pub reason: String,
     /// Fields with the rule they break.
     pub fields: Vec<(String, String)>,
+    /// The limit that the call would exceed.
+    pub limit: Option<i64>,
     /// The unschedulable reasons that the message does not contain.
     pub causes: Vec<String>,
     /// An existing name that is like the one that is unknown.
@@ -125,8 +127,11 @@ impl ApiFailure {
                     .collect()
             })
             .unwrap_or_default();
-        let causes = detail("google.rpc.ErrorInfo")
-            .and_then(|info| info["metadata"].as_object())
+        let metadata = detail("google.rpc.ErrorInfo").and_then(|info| info["metadata"].as_object());
+        let limit = metadata
+            .and_then(|metadata| metadata.get("limit")?.as_str())
+            .and_then(|limit| limit.parse().ok());
+        let causes = metadata
             .map(|metadata| causes(metadata, &parsed.error.message))
             .unwrap_or_default();
         let given_id = text(detail("google.rpc.RequestInfo"), "request_id");
@@ -135,6 +140,7 @@ impl ApiFailure {
             message: parsed.error.message,
             reason: text(detail("google.rpc.ErrorInfo"), "reason"),
             fields,
+            limit,
             causes,
             nearest: None,
             advice: None,
@@ -351,20 +357,19 @@ impl Failure {
                     "Launch without --require-prewarmed. The image is pulled first and then stays cached."
                 }
                 "WAITING_AHEAD" => "Queue the launch: gpuaas launch … --wait-for-capacity 2h",
-                // the reservation limit has no reason of its own
-                "QUOTA" if admin && error.message.contains("may reserve 0 GPUs") => {
+                "RESERVATION_LIMIT" if admin && error.limit == Some(0) => {
                     "Raise the reservation limit: gpuaas admin reservations limit PROJECT COUNT; or reserve for the project: gpuaas admin reservations create"
                 }
-                "QUOTA" if admin && error.message.contains("may reserve") => {
+                "RESERVATION_LIMIT" if admin => {
                     "End a reservation, or raise the reservation limit: gpuaas admin reservations limit PROJECT COUNT"
                 }
                 "QUOTA" if admin => {
                     "Release an allocation, or raise the quota: gpuaas admin quota --help"
                 }
-                "QUOTA" if error.message.contains("may reserve 0 GPUs") => {
+                "RESERVATION_LIMIT" if error.limit == Some(0) => {
                     "Ask an administrator to raise the reservation limit of the project, or launch without a reservation: gpuaas launch"
                 }
-                "QUOTA" if error.message.contains("may reserve") => {
+                "RESERVATION_LIMIT" => {
                     "End a reservation, or ask an administrator to raise the reservation limit."
                 }
                 "QUOTA" => "Release an allocation, or ask an administrator to raise the quota.",

@@ -3357,7 +3357,7 @@ export interface components {
                 status: string;
                 /** @description A sentence for people. */
                 message: string;
-                /** @description Always a google.rpc.ErrorInfo and a google.rpc.RequestInfo; a google.rpc.BadRequest when fields are wrong. Reasons: `FIELD_INVALID`, `FIELD_REQUIRED`, `FIELD_UNKNOWN`, `BODY_MALFORMED`, `BODY_TOO_LARGE`, `PAGE_TOKEN_INVALID`, `ROUTE_UNKNOWN`, `RESUME_TOKEN_INVALID`, `RESUME_TOKEN_EXPIRED`, `IDEMPOTENCY_KEY_MISSING`, `IDEMPOTENCY_KEY_REUSED`, `CREDENTIAL_MISSING`, `CREDENTIAL_INVALID`, `CREDENTIAL_EXPIRED`, `PERMISSION_DENIED`, `PEER_NOT_ALLOWED`, `ENROLMENT_TOKEN_INVALID`, `INVITATION_INVALID`, `SECOND_FACTOR_REQUIRED`, `ALLOCATION_NOT_FOUND`, `NODE_NOT_FOUND`, `SLOT_NOT_FOUND`, `SKU_UNKNOWN`, `IMAGE_UNKNOWN`, `REGION_UNKNOWN`, `PROJECT_UNKNOWN`, `DISCOVERY_NOT_FOUND`, `NOT_FOUND`, `GPU_COUNT_NOT_ALLOWED`, `IMAGE_NOT_ACTIVE`, `IMAGE_NOT_COMPATIBLE`, `REGION_DISABLED`, `QUOTA`, `STATE_CONFLICT`, `CANDIDATE_INCOMPLETE`, `CANDIDATE_BLOCKED`, `DISCOVERY_STALE`, `ALREADY_EXISTS`, `ETAG_STALE`, `PROJECT_SUSPENDED`, `PROJECT_CLOSED`, `PROJECT_IN_USE`, `LAST_OWNER`, `REPORT_STALE`, `PROJECT_CLOSING`, `TERMINATION_PROTECTED`, `NO_CAPACITY`, `FRAGMENTED`, `FABRIC_HELD`, `INCOMPLETE_SLOT`, `CLEANUP_BLOCKED`, `HUGEPAGES_MISSING`, `NODE_DRAINING`, `SLOT_UNHEALTHY`, `SLOTS_IN_USE`, `AFFINITY`, `WAITING_AHEAD`, `WAIT_EXPIRED`, `CAPACITY_RESERVED`, `IMAGE_NOT_CACHED`, `NODE_VM_LIMIT`, `DISKS_BEING_WIPED`, `HOST_NOT_READY`, `LEASE_HELD`, `LEASE_REQUIRED`, `LEASE_EXPIRED`, `FENCED`, `DISK_UNSAFE`, `DEVICE_MISSING`, `IMAGE_DIGEST_MISMATCH`, `IMAGE_PULL_FAILED`, `HYPERVISOR_FAILED`, `GUEST_NO_ADDRESS`, `GUEST_NO_LOGIN`, `WIPE_NOT_PROVEN`, `OPERATION_NOT_FOUND`, `OPERATION_CONFLICT`, `HOST_UNREACHABLE`, `HOST_REPLACED`, `HOST_KEY_MISMATCH`, `HOST_CLOCK_SKEWED`, `SERIAL_LOG_UNAVAILABLE`, `GUEST_NOT_READY`, `GPU_PARTITION_UNAVAILABLE`, `DEADLINE_EXCEEDED`, `OVERLOADED`, `DEPENDENCY_UNAVAILABLE`, `INTERNAL`, `RATE_LIMITED`. */
+                /** @description Always a google.rpc.ErrorInfo and a google.rpc.RequestInfo; a google.rpc.BadRequest when fields are wrong. Reasons: `FIELD_INVALID`, `FIELD_REQUIRED`, `FIELD_UNKNOWN`, `BODY_MALFORMED`, `BODY_TOO_LARGE`, `PAGE_TOKEN_INVALID`, `ROUTE_UNKNOWN`, `RESUME_TOKEN_INVALID`, `RESUME_TOKEN_EXPIRED`, `IDEMPOTENCY_KEY_MISSING`, `IDEMPOTENCY_KEY_REUSED`, `CREDENTIAL_MISSING`, `CREDENTIAL_INVALID`, `CREDENTIAL_EXPIRED`, `PERMISSION_DENIED`, `PEER_NOT_ALLOWED`, `ENROLMENT_TOKEN_INVALID`, `INVITATION_INVALID`, `SECOND_FACTOR_REQUIRED`, `ALLOCATION_NOT_FOUND`, `NODE_NOT_FOUND`, `SLOT_NOT_FOUND`, `SKU_UNKNOWN`, `IMAGE_UNKNOWN`, `REGION_UNKNOWN`, `PROJECT_UNKNOWN`, `DISCOVERY_NOT_FOUND`, `NOT_FOUND`, `GPU_COUNT_NOT_ALLOWED`, `IMAGE_NOT_ACTIVE`, `IMAGE_NOT_COMPATIBLE`, `REGION_DISABLED`, `QUOTA`, `STATE_CONFLICT`, `CANDIDATE_INCOMPLETE`, `CANDIDATE_BLOCKED`, `DISCOVERY_STALE`, `ALREADY_EXISTS`, `ETAG_STALE`, `PROJECT_SUSPENDED`, `PROJECT_CLOSED`, `PROJECT_IN_USE`, `LAST_OWNER`, `REPORT_STALE`, `RESERVATION_LIMIT`, `PROJECT_CLOSING`, `TERMINATION_PROTECTED`, `NO_CAPACITY`, `FRAGMENTED`, `FABRIC_HELD`, `INCOMPLETE_SLOT`, `CLEANUP_BLOCKED`, `HUGEPAGES_MISSING`, `NODE_DRAINING`, `SLOT_UNHEALTHY`, `SLOTS_IN_USE`, `AFFINITY`, `WAITING_AHEAD`, `WAIT_EXPIRED`, `CAPACITY_RESERVED`, `IMAGE_NOT_CACHED`, `NODE_VM_LIMIT`, `DISKS_BEING_WIPED`, `HOST_NOT_READY`, `LEASE_HELD`, `LEASE_REQUIRED`, `LEASE_EXPIRED`, `FENCED`, `DISK_UNSAFE`, `DEVICE_MISSING`, `IMAGE_DIGEST_MISMATCH`, `IMAGE_PULL_FAILED`, `HYPERVISOR_FAILED`, `GUEST_NO_ADDRESS`, `GUEST_NO_LOGIN`, `WIPE_NOT_PROVEN`, `OPERATION_NOT_FOUND`, `OPERATION_CONFLICT`, `HOST_UNREACHABLE`, `HOST_REPLACED`, `HOST_KEY_MISMATCH`, `HOST_CLOCK_SKEWED`, `SERIAL_LOG_UNAVAILABLE`, `GUEST_NOT_READY`, `GPU_PARTITION_UNAVAILABLE`, `DEADLINE_EXCEEDED`, `OVERLOADED`, `DEPENDENCY_UNAVAILABLE`, `INTERNAL`, `RATE_LIMITED`. */
                 details: {
                     "@type": string;
                     reason?: string;
@@ -4434,6 +4434,7 @@ export interface components {
          *     - `project_in_use`: The project still has allocations or capacity reservations, or the organisation still has projects.
          *     - `last_owner`: Nobody would own it, or administer the platform, any more.
          *     - `report_stale`: A host's report is older than the last one that was taken in.
+         *     - `reservation_limit`: The project would reserve more GPUs than its reservation limit allows.
          *     - `project_closing`: The project is being closed: launch again in a while.
          *     - `termination_protected`: The allocation is protected from release.
          *     - `no_capacity`: Unschedulable reasons (B-57, B-58).
@@ -4454,7 +4455,7 @@ export interface components {
          *     - `rate_limited`: Too many requests or streams of one caller are open at once, or too many came in a minute: try again after the time in Retry-After.
          * @enum {string}
          */
-        "errors.ErrorReason": "unspecified" | "field_invalid" | "field_required" | "field_unknown" | "body_malformed" | "body_too_large" | "page_token_invalid" | "route_unknown" | "resume_token_invalid" | "resume_token_expired" | "idempotency_key_missing" | "idempotency_key_reused" | "credential_missing" | "credential_invalid" | "credential_expired" | "permission_denied" | "peer_not_allowed" | "enrolment_token_invalid" | "invitation_invalid" | "second_factor_required" | "allocation_not_found" | "node_not_found" | "slot_not_found" | "sku_unknown" | "image_unknown" | "region_unknown" | "project_unknown" | "discovery_not_found" | "not_found" | "gpu_count_not_allowed" | "image_not_active" | "image_not_compatible" | "region_disabled" | "quota" | "state_conflict" | "candidate_incomplete" | "candidate_blocked" | "discovery_stale" | "already_exists" | "etag_stale" | "project_suspended" | "project_closed" | "project_in_use" | "last_owner" | "report_stale" | "project_closing" | "termination_protected" | "no_capacity" | "fragmented" | "fabric_held" | "incomplete_slot" | "cleanup_blocked" | "hugepages_missing" | "node_draining" | "slot_unhealthy" | "slots_in_use" | "affinity" | "waiting_ahead" | "wait_expired" | "capacity_reserved" | "image_not_cached" | "node_vm_limit" | "disks_being_wiped" | "host_not_ready" | "lease_held" | "lease_required" | "lease_expired" | "fenced" | "disk_unsafe" | "device_missing" | "image_digest_mismatch" | "image_pull_failed" | "hypervisor_failed" | "guest_no_address" | "guest_no_login" | "wipe_not_proven" | "operation_not_found" | "operation_conflict" | "host_unreachable" | "host_replaced" | "host_key_mismatch" | "host_clock_skewed" | "serial_log_unavailable" | "guest_not_ready" | "gpu_partition_unavailable" | "deadline_exceeded" | "overloaded" | "dependency_unavailable" | "internal" | "rate_limited";
+        "errors.ErrorReason": "unspecified" | "field_invalid" | "field_required" | "field_unknown" | "body_malformed" | "body_too_large" | "page_token_invalid" | "route_unknown" | "resume_token_invalid" | "resume_token_expired" | "idempotency_key_missing" | "idempotency_key_reused" | "credential_missing" | "credential_invalid" | "credential_expired" | "permission_denied" | "peer_not_allowed" | "enrolment_token_invalid" | "invitation_invalid" | "second_factor_required" | "allocation_not_found" | "node_not_found" | "slot_not_found" | "sku_unknown" | "image_unknown" | "region_unknown" | "project_unknown" | "discovery_not_found" | "not_found" | "gpu_count_not_allowed" | "image_not_active" | "image_not_compatible" | "region_disabled" | "quota" | "state_conflict" | "candidate_incomplete" | "candidate_blocked" | "discovery_stale" | "already_exists" | "etag_stale" | "project_suspended" | "project_closed" | "project_in_use" | "last_owner" | "report_stale" | "reservation_limit" | "project_closing" | "termination_protected" | "no_capacity" | "fragmented" | "fabric_held" | "incomplete_slot" | "cleanup_blocked" | "hugepages_missing" | "node_draining" | "slot_unhealthy" | "slots_in_use" | "affinity" | "waiting_ahead" | "wait_expired" | "capacity_reserved" | "image_not_cached" | "node_vm_limit" | "disks_being_wiped" | "host_not_ready" | "lease_held" | "lease_required" | "lease_expired" | "fenced" | "disk_unsafe" | "device_missing" | "image_digest_mismatch" | "image_pull_failed" | "hypervisor_failed" | "guest_no_address" | "guest_no_login" | "wipe_not_proven" | "operation_not_found" | "operation_conflict" | "host_unreachable" | "host_replaced" | "host_key_mismatch" | "host_clock_skewed" | "serial_log_unavailable" | "guest_not_ready" | "gpu_partition_unavailable" | "deadline_exceeded" | "overloaded" | "dependency_unavailable" | "internal" | "rate_limited";
         "events.DeleteWebhookResponse": Record<string, never>;
         "events.ListOrganisationWebhooksResponse": {
             webhooks?: components["schemas"]["events.Webhook"][];
@@ -5316,11 +5317,26 @@ export interface components {
             blockers?: string[];
             /** @description Kernel path of the disk at the time of the inspection; advisory, it changes with reboots. */
             kernel_path?: string;
+            /** @description Those of the blockers that are about the disk: with another disk they do not stand against the slot. */
+            disk_blockers?: string[];
+            /** @description Those of the blockers that are about the fabric function. */
+            fabric_blockers?: string[];
         };
         /** @description SlotChange is the current state of a slot; a retired one has ended. */
         "inventory.SlotChange": {
             kind?: components["schemas"]["common.ChangeKind"];
             slot?: components["schemas"]["inventory.ResourceSlot"];
+        };
+        /** @description SlotChoice is what an operator chooses for a slot in place of what its candidate has; what is empty stays. A device is chosen from those that the node reports now; it may belong to no other slot, and must be sound and unused. */
+        "inventory.SlotChoice": {
+            /** @description One of the indexes to approve. */
+            slot_index?: number;
+            /** @description Identity of another disk, as in SlotBindings.nvme_device. */
+            nvme_device?: string;
+            /** @description PCI address of another virtual function. */
+            fabric_vf_pci_address?: string;
+            /** @description "blkdiscard", "nvme_format" or "site_erase" (D-75). */
+            destructive_wipe_policy?: string;
         };
         /** @description SlotComparison shows an approved slot beside what a discovery found at its index (A-111). */
         "inventory.SlotComparison": {
@@ -8015,6 +8031,8 @@ export interface operations {
                     /** @description The discovery that was reviewed; a newer one makes the call fail. */
                     discovery_id: string;
                     slot_indexes: number[];
+                    /** @description What of these slots is to be other than the candidate has it, at most one for each slot. */
+                    choices?: components["schemas"]["inventory.SlotChoice"][];
                 };
             };
         };
@@ -8306,6 +8324,10 @@ export interface operations {
                 page_token?: string;
                 /** @description Only those in this state; unspecified: all. */
                 state?: components["schemas"]["identity.TenantState"];
+                /** @description Only those that it is true of, for example `slug:acme`. See "Filters and orders" of the guide for integrators. Fields: slug, display_name, state, create_time, update_time. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not, for example `create_time desc`; default `slug`. Fields: slug, display_name, state, create_time, update_time. */
+                order_by?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };
@@ -8786,6 +8808,10 @@ export interface operations {
                 organisation_id?: string;
                 /** @description Only those in this state; unspecified: all. */
                 state?: components["schemas"]["identity.TenantState"];
+                /** @description Only those that it is true of, for example `organisation = acme AND slug:lab`. See "Filters and orders" of the guide for integrators. Fields: slug, display_name, organisation, organisation_id, state, create_time, update_time. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not, for example `create_time desc`; default `organisation, slug`. Fields: slug, display_name, organisation, create_time, update_time. */
+                order_by?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };
@@ -10072,6 +10098,10 @@ export interface operations {
                 page_token?: string;
                 /** @description Only those in this state; unspecified: all. */
                 state?: components["schemas"]["identity.TenantState"];
+                /** @description Only those that it is true of, for example `slug:acme`. See "Filters and orders" of the guide for integrators. Fields: slug, display_name, state, create_time, update_time. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not, for example `create_time desc`; default `slug`. Fields: slug, display_name, state, create_time, update_time. */
+                order_by?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };
@@ -10239,6 +10269,10 @@ export interface operations {
                 principal?: string;
                 /** @description Only those with this role; unspecified: all. */
                 role?: components["schemas"]["identity.MemberRole"];
+                /** @description Only those that it is true of, for example `role = owner AND NOT disabled = true`. See "Filters and orders" of the guide for integrators. Fields: principal, display_name, email, kind, role, disabled, create_time, update_time. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not, for example `role, create_time desc`; default the order in which the members were registered. Fields: principal, display_name, role, create_time, update_time. */
+                order_by?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };
@@ -10626,6 +10660,10 @@ export interface operations {
                 organisation_id?: string;
                 /** @description Only those in this state; unspecified: all. */
                 state?: components["schemas"]["identity.TenantState"];
+                /** @description Only those that it is true of, for example `organisation = acme AND slug:lab`. See "Filters and orders" of the guide for integrators. Fields: slug, display_name, organisation, organisation_id, state, create_time, update_time. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not, for example `create_time desc`; default `organisation, slug`. Fields: slug, display_name, organisation, create_time, update_time. */
+                order_by?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };
@@ -10828,6 +10866,10 @@ export interface operations {
                 principal?: string;
                 /** @description Only those with this role; unspecified: all. */
                 role?: components["schemas"]["identity.MemberRole"];
+                /** @description Only those that it is true of, for example `role = owner AND NOT disabled = true`. See "Filters and orders" of the guide for integrators. Fields: principal, display_name, email, kind, role, disabled, create_time, update_time. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not, for example `role, create_time desc`; default the order in which the members were registered. Fields: principal, display_name, role, create_time, update_time. */
+                order_by?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };
@@ -11588,6 +11630,10 @@ export interface operations {
             query?: {
                 page_size?: number;
                 page_token?: string;
+                /** @description Only those that it is true of, for example `capacity_shape = gpu_slice AND NOT lab = true`. See "Filters and orders" of the guide for integrators. Fields: code, display_name, capacity_shape, slot_class, lab, create_time, update_time. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not, for example `create_time desc`; default `code`. Fields: code, display_name, capacity_shape, create_time, update_time. */
+                order_by?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };
@@ -11735,6 +11781,10 @@ export interface operations {
                 allocation_id?: string;
                 page_size?: number;
                 page_token?: string;
+                /** @description Only those that it is true of, for example `sku = h200-slice AND start_time >= 2026-05-01`; the totals are of these. See "Filters and orders" of the guide for integrators. Fields: id, allocation_id, sku, gpu_count, currency, start_time, end_time. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not, for example `gpu_count desc`; default `start_time desc`. Fields: allocation_id, sku, gpu_count, start_time. */
+                order_by?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };

@@ -1,4 +1,5 @@
 //! `MemberService`: members of organisations and projects are managed alike.
+use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_common::{Error, Result, etag, page};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::identity::v1 as pb;
@@ -18,6 +19,8 @@ struct Listing<'a> {
     token: &'a str,
     principal: &'a str,
     role: i32,
+    filter: &'a str,
+    order_by: &'a str,
 }
 
 pub(super) async fn list_of_organisation(
@@ -32,6 +35,8 @@ pub(super) async fn list_of_organisation(
             token: &request.page_token,
             principal: &request.principal,
             role: request.role,
+            filter: &request.filter,
+            order_by: &request.order_by,
         },
     )
     .await?;
@@ -53,6 +58,8 @@ pub(super) async fn list_of_project(
             token: &request.page_token,
             principal: &request.principal,
             role: request.role,
+            filter: &request.filter,
+            order_by: &request.order_by,
         },
     )
     .await?;
@@ -63,7 +70,8 @@ pub(super) async fn list_of_project(
 }
 
 async fn list(call: &Call<'_>, listing: Listing<'_>) -> Result<(Vec<pb::Member>, String)> {
-    let page = parse::Page::of(listing.size)?;
+    let selection = Selection::parse(&store::MEMBERS, listing.filter, listing.order_by)?;
+    let size = page::page_size(listing.size)?;
     let role = parse::optional_role(listing.role)?;
     let mut conn = call.conn().await?;
     let group = call.seen(&mut conn, listing.of).await?;
@@ -74,11 +82,14 @@ async fn list(call: &Call<'_>, listing: Listing<'_>) -> Result<(Vec<pb::Member>,
         listing.principal,
         role.map_or("", Role::as_str),
     ];
-    let after = page::decode(listing.token, &query)?.unwrap_or_else(Uuid::nil);
+    let wanted = Wanted {
+        page_token: listing.token,
+        size,
+        query: &query,
+    };
     let principal = Some(listing.principal).filter(|name| !name.is_empty());
-    let rows =
-        store::list_members(&mut conn, group, (principal, role), after, page.limit()).await?;
-    let (rows, next) = page.cut(rows, &query, |row| row.id);
+    let (rows, next) =
+        store::list_members(&mut conn, group, (principal, role), &selection, wanted).await?;
     Ok((rows.into_iter().map(wire::member).collect(), next))
 }
 

@@ -1,4 +1,5 @@
 //! `OrganisationService` and `OrganisationAdminService`.
+use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_common::{Error, Result, etag, page};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::identity::v1 as pb;
@@ -29,12 +30,7 @@ pub(super) async fn list(
     call: &Call<'_>,
     request: pb::ListOrganisationsRequest,
 ) -> Result<pb::ListOrganisationsResponse> {
-    let asked = (
-        request.page_size,
-        request.page_token.as_str(),
-        request.state,
-    );
-    let (organisations, next_page_token) = listed(call, Some(call.me()), asked).await?;
+    let (organisations, next_page_token) = listed(call, Some(call.me()), request).await?;
     Ok(pb::ListOrganisationsResponse {
         organisations,
         next_page_token,
@@ -45,12 +41,14 @@ pub(super) async fn list_all(
     call: &Call<'_>,
     request: pb::ListAllOrganisationsRequest,
 ) -> Result<pb::ListAllOrganisationsResponse> {
-    let asked = (
-        request.page_size,
-        request.page_token.as_str(),
-        request.state,
-    );
-    let (organisations, next_page_token) = listed(call, None, asked).await?;
+    let request = pb::ListOrganisationsRequest {
+        page_size: request.page_size,
+        page_token: request.page_token,
+        state: request.state,
+        filter: request.filter,
+        order_by: request.order_by,
+    };
+    let (organisations, next_page_token) = listed(call, None, request).await?;
     Ok(pb::ListAllOrganisationsResponse {
         organisations,
         next_page_token,
@@ -60,16 +58,19 @@ pub(super) async fn list_all(
 async fn listed(
     call: &Call<'_>,
     member: Option<Uuid>,
-    (size, token, state): (i32, &str, i32),
+    request: pb::ListOrganisationsRequest,
 ) -> Result<(Vec<pb::Organisation>, String)> {
-    let page = parse::Page::of(size)?;
-    let state = parse::state(state)?;
+    let selection = Selection::parse(&store::ORGANISATIONS, &request.filter, &request.order_by)?;
+    let state = parse::state(request.state)?;
     let who = member.map(|id| id.to_string()).unwrap_or_default();
-    let query = ["organisations", &who, state.map_or("", TenantState::as_str)];
-    let after: String = page::decode(token, &query)?.unwrap_or_default();
+    let wanted = Wanted {
+        page_token: &request.page_token,
+        size: page::page_size(request.page_size)?,
+        query: &["organisations", &who, state.map_or("", TenantState::as_str)],
+    };
     let mut conn = call.conn().await?;
-    let rows = store::list_organisations(&mut conn, member, state, &after, page.limit()).await?;
-    let (rows, next) = page.cut(rows, &query, |row| row.slug.clone());
+    let (rows, next) =
+        store::list_organisations(&mut conn, member, state, &selection, wanted).await?;
     Ok((rows.into_iter().map(wire::organisation).collect(), next))
 }
 

@@ -1,4 +1,5 @@
 //! `ProjectService`, and the list of all projects for administrators.
+use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_common::{Error, Result, etag, page};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::identity::v1 as pb;
@@ -40,16 +41,19 @@ async fn listed(
     member: Option<Uuid>,
     request: &pb::ListProjectsRequest,
 ) -> Result<pb::ListProjectsResponse> {
-    let page = parse::Page::of(request.page_size)?;
+    let selection = Selection::parse(&store::PROJECTS, &request.filter, &request.order_by)?;
     let state = parse::state(request.state)?;
     let who = member.map(|id| id.to_string()).unwrap_or_default();
-    let query = [
-        "projects",
-        &who,
-        &request.organisation_id,
-        state.map_or("", TenantState::as_str),
-    ];
-    let after = page::decode(&request.page_token, &query)?.unwrap_or_default();
+    let wanted = Wanted {
+        page_token: &request.page_token,
+        size: page::page_size(request.page_size)?,
+        query: &[
+            "projects",
+            &who,
+            &request.organisation_id,
+            state.map_or("", TenantState::as_str),
+        ],
+    };
     let organisation = match request.organisation_id.as_str() {
         "" => None,
         given => Some(gpuaas_common::id::parse("organisation_id", given)?),
@@ -58,12 +62,10 @@ async fn listed(
         member,
         organisation,
         state,
-        after,
     };
-    let rows = store::list_projects(&call.app.pool, &filter, page.limit()).await?;
-    let (rows, next_page_token) = page.cut(rows, &query, |row| {
-        (row.organisation.clone(), row.slug.clone())
-    });
+    let mut conn = call.conn().await?;
+    let (rows, next_page_token) =
+        store::list_projects(&mut conn, &filter, &selection, wanted).await?;
     Ok(pb::ListProjectsResponse {
         projects: rows.into_iter().map(wire::project).collect(),
         next_page_token,

@@ -1,7 +1,8 @@
 //! Who belongs to an organisation or a project, with which role.
+use gpuaas_common::select::{Catalog, Field, Kind, Selection, Statement, Wanted};
 use jiff_sqlx::Timestamp;
 use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, Row as _};
+use sqlx::{FromRow, PgConnection, Row as _};
 use uuid::Uuid;
 
 use super::principal::{PrincipalKind, Role, decode};
@@ -59,6 +60,12 @@ pub struct MemberRow {
     pub scim: bool,
 }
 
+impl FromRow<'_, PgRow> for MemberRow {
+    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
+        read(row)
+    }
+}
+
 fn read(row: &PgRow) -> sqlx::Result<MemberRow> {
     Ok(MemberRow {
         id: row.try_get("id")?,
@@ -75,41 +82,64 @@ fn read(row: &PgRow) -> sqlx::Result<MemberRow> {
     })
 }
 
-/// Members after one by id, which is the order of registration; at will only one by name, or those with a role. A page
-/// touches its own rows alone, however many members there are.
+/// What a list of members can be selected by.
+pub static MEMBERS: Catalog = Catalog {
+    fields: &[
+        Field::sortable("principal", Kind::Text, "listed.name"),
+        Field::sortable("display_name", Kind::Text, "listed.display_name"),
+        Field::new("email", Kind::Text, "listed.email"),
+        Field::new(
+            "kind",
+            Kind::OneOf(&["user", "service_account"]),
+            "CASE listed.kind WHEN 'service' THEN 'service_account' ELSE listed.kind END",
+        ),
+        Field::sortable(
+            "role",
+            Kind::OneOf(&["owner", "member", "viewer", "billing"]),
+            "listed.role",
+        ),
+        Field::new("disabled", Kind::Flag, "listed.disabled"),
+        Field::sortable("create_time", Kind::Time, "listed.create_time"),
+        Field::sortable("update_time", Kind::Time, "listed.update_time"),
+    ],
+    // the order of registration
+    key: Field::new("id", Kind::Id, "listed.id"),
+    order: "",
+};
+
+/// A page of the members that a caller selects, at will only one by name, or those with a role, and the token of the next
+/// page. In the order of registration a page touches its own rows alone, however many members there are.
 ///
 /// # Errors
-/// Database errors.
+/// `PAGE_TOKEN_INVALID`; database errors.
 pub async fn list_members(
     conn: &mut PgConnection,
     group: Group,
     (principal, role): (Option<&str>, Option<Role>),
-    after: Uuid,
-    limit: i64,
-) -> sqlx::Result<Vec<MemberRow>> {
-    let sql = group.sql(
-        "SELECT p.id, p.name, p.display_name, p.email, p.kind, p.disable_time IS NOT NULL AS disabled, m.role,
-                m.create_time, m.update_time, m.version, false AS scim
-           FROM organisation_memberships m JOIN principals p ON p.id = m.principal_id
-          WHERE m.organisation_id = $1 AND m.principal_id > $2 AND ($3 IS NULL OR m.role = $3)
-            AND ($4 IS NULL OR m.principal_id = (SELECT id FROM principals WHERE name = $4))
-          ORDER BY m.principal_id LIMIT $5",
-        "SELECT p.id, p.name, p.display_name, p.email, p.kind, p.disable_time IS NOT NULL AS disabled, m.role,
-                m.create_time, m.update_time, m.version, m.scim
-           FROM memberships m JOIN principals p ON p.id = m.principal_id
-          WHERE m.project_id = $1 AND m.principal_id > $2 AND ($3 IS NULL OR m.role = $3)
-            AND ($4 IS NULL OR m.principal_id = (SELECT id FROM principals WHERE name = $4))
-          ORDER BY m.principal_id LIMIT $5",
-    );
-    let rows = sqlx::query(sql)
+    selection: &Selection,
+    wanted: Wanted<'_>,
+) -> gpuaas_common::Result<(Vec<MemberRow>, String)> {
+    let statement = match group {
+        Group::Organisation(_) => Statement::new(&[
+            "SELECT m.principal_id AS id, p.name, p.display_name, p.email, p.kind,
+                    p.disable_time IS NOT NULL AS disabled, m.role, m.create_time, m.update_time, m.version, false AS scim
+               FROM organisation_memberships m JOIN principals p ON p.id = m.principal_id
+              WHERE m.organisation_id = $1 AND ($2 IS NULL OR m.role = $2)
+                AND ($3 IS NULL OR m.principal_id = (SELECT id FROM principals WHERE name = $3))",
+        ]),
+        Group::Project(_) => Statement::new(&[
+            "SELECT m.principal_id AS id, p.name, p.display_name, p.email, p.kind,
+                    p.disable_time IS NOT NULL AS disabled, m.role, m.create_time, m.update_time, m.version, m.scim
+               FROM memberships m JOIN principals p ON p.id = m.principal_id
+              WHERE m.project_id = $1 AND ($2 IS NULL OR m.role = $2)
+                AND ($3 IS NULL OR m.principal_id = (SELECT id FROM principals WHERE name = $3))",
+        ]),
+    };
+    let statement = statement
         .bind(group.id())
-        .bind(after)
         .bind(role.map(Role::as_str))
-        .bind(principal)
-        .bind(limit)
-        .fetch_all(conn)
-        .await?;
-    rows.iter().map(read).collect()
+        .bind(principal);
+    selection.page(conn, statement, wanted).await
 }
 
 /// One member.

@@ -40,13 +40,13 @@ pub use launches::{
 };
 pub use logouts::{Logout, end_sign_in, has_signed_out, signed_out_within};
 pub use members::{
-    Group, MemberRow, delete_member, find_member, has_other_owner, insert_member,
+    Group, MEMBERS, MemberRow, delete_member, find_member, has_other_owner, insert_member,
     is_in_organisation, list_members, set_member_role,
 };
 pub use organisations::{
-    OrganisationRow, count_open_projects, find_organisation, hold_projects_of, insert_organisation,
-    list_organisations, lock_organisation, lock_organisation_of, open_projects,
-    rename_organisation, set_organisation_state,
+    ORGANISATIONS, OrganisationRow, count_open_projects, find_organisation, hold_projects_of,
+    insert_organisation, list_organisations, lock_organisation, lock_organisation_of,
+    open_projects, rename_organisation, set_organisation_state,
 };
 pub use principal::{
     PlatformRole, Principal, PrincipalKind, Role, parse_platform_role, platform_role_name,
@@ -57,8 +57,8 @@ pub use principals::{
     set_platform_role,
 };
 pub use projects::{
-    ProjectFilter, ProjectRow, find_project, find_projects, insert_project, list_projects,
-    lock_project, projects_of, rename_project, set_project_state,
+    PROJECTS, ProjectFilter, ProjectRow, find_project, find_projects, insert_project,
+    list_projects, lock_project, projects_of, rename_project, set_project_state,
 };
 pub use scim::{
     MembershipChange, NewScimUser, Person, ScimHome, ScimSettings, ScimUserRow, SubjectAttribute,

@@ -1,7 +1,8 @@
 //! Organisations as people see them, and their changes.
+use gpuaas_common::select::{Catalog, Field, Kind, Selection, Statement, Wanted};
 use jiff_sqlx::Timestamp;
 use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, Row as _};
+use sqlx::{FromRow, PgConnection, Row as _};
 use uuid::Uuid;
 
 use super::principal::{Role, decode, decode_optional};
@@ -30,6 +31,12 @@ pub struct OrganisationRow {
     pub role: Option<Role>,
     /// Whoever asks is in a project of it.
     pub has_project: bool,
+}
+
+impl FromRow<'_, PgRow> for OrganisationRow {
+    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
+        read(row)
+    }
 }
 
 fn read(row: &PgRow) -> sqlx::Result<OrganisationRow> {
@@ -110,35 +117,50 @@ pub async fn lock_organisation(conn: &mut PgConnection, id: Uuid) -> sqlx::Resul
     Ok(())
 }
 
-/// Organisations after one by slug: all, or those that a principal is a member of or has a project in.
+/// What a list of organisations can be selected by.
+pub static ORGANISATIONS: Catalog = Catalog {
+    fields: &[
+        SLUG,
+        Field::sortable("display_name", Kind::Text, "listed.display_name"),
+        Field::sortable(
+            "state",
+            Kind::OneOf(&["active", "suspended", "closed"]),
+            "listed.state",
+        ),
+        Field::sortable("create_time", Kind::Time, "listed.create_time"),
+        Field::sortable("update_time", Kind::Time, "listed.update_time"),
+    ],
+    key: SLUG,
+    order: "slug",
+};
+
+const SLUG: Field = Field::sortable("slug", Kind::Text, "listed.slug");
+
+/// A page of the organisations that a caller selects, and the token of the next one: of all, or of those that a principal is
+/// a member of or has a project in.
 ///
 /// # Errors
-/// Database errors.
+/// `PAGE_TOKEN_INVALID`; database errors.
 pub async fn list_organisations(
     conn: &mut PgConnection,
     member: Option<Uuid>,
     state: Option<TenantState>,
-    after: &str,
-    limit: i64,
-) -> sqlx::Result<Vec<OrganisationRow>> {
-    let rows = sqlx::query(
+    selection: &Selection,
+    wanted: Wanted<'_>,
+) -> gpuaas_common::Result<(Vec<OrganisationRow>, String)> {
+    let statement = Statement::new(&[
         "SELECT o.*, m.role, false AS has_project
            FROM organisations o
            LEFT JOIN organisation_memberships m ON m.organisation_id = o.id AND m.principal_id = $1
-          WHERE o.slug > $2 AND ($3 IS NULL OR o.state = $3)
+          WHERE ($2 IS NULL OR o.state = $2)
             AND ($1 IS NULL OR o.id IN (
                 SELECT organisation_id FROM organisation_memberships WHERE principal_id = $1
                 UNION ALL
-                SELECT j.organisation_id FROM memberships p JOIN projects j ON j.id = p.project_id WHERE p.principal_id = $1))
-          ORDER BY o.slug LIMIT $4",
-    )
+                SELECT j.organisation_id FROM memberships p JOIN projects j ON j.id = p.project_id WHERE p.principal_id = $1))",
+    ])
     .bind(member)
-    .bind(after)
-    .bind(state.map(TenantState::as_str))
-    .bind(limit)
-    .fetch_all(conn)
-    .await?;
-    rows.iter().map(read).collect()
+    .bind(state.map(TenantState::as_str));
+    selection.page(conn, statement, wanted).await
 }
 
 /// Adds an organisation; `false` when the slug is taken.

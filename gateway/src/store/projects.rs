@@ -1,7 +1,8 @@
 //! Projects as people see them.
+use gpuaas_common::select::{Catalog, Field, Kind, Selection, Statement, Wanted};
 use jiff_sqlx::Timestamp;
 use sqlx::postgres::PgRow;
-use sqlx::{AssertSqlSafe, PgConnection, PgPool, Row as _};
+use sqlx::{AssertSqlSafe, FromRow, PgConnection, PgPool, Row as _};
 use uuid::Uuid;
 
 use super::principal::{Role, decode, decode_optional};
@@ -43,6 +44,12 @@ pub(super) const COLUMNS: &str =
     "j.id, j.slug, j.display_name, o.slug AS organisation, j.organisation_id, j.state, o.state AS organisation_state,
      CASE WHEN j.state = 'active' THEN o.state_reason ELSE j.state_reason END AS state_reason,
      j.suspended_by_platform, j.create_time, j.update_time, j.version";
+
+impl FromRow<'_, PgRow> for ProjectRow {
+    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
+        read(row)
+    }
+}
 
 pub(super) fn read(row: &PgRow) -> sqlx::Result<ProjectRow> {
     Ok(ProjectRow {
@@ -103,7 +110,27 @@ pub async fn projects_of(pool: &PgPool, principal: Uuid) -> sqlx::Result<Vec<Pro
     rows.iter().map(read).collect()
 }
 
-/// Which projects to list.
+/// What a list of projects can be selected by.
+pub static PROJECTS: Catalog = Catalog {
+    fields: &[
+        Field::sortable("slug", Kind::Text, "listed.slug"),
+        Field::sortable("display_name", Kind::Text, "listed.display_name"),
+        Field::sortable("organisation", Kind::Text, "listed.organisation"),
+        Field::new("organisation_id", Kind::Id, "listed.organisation_id"),
+        Field::new(
+            "state",
+            Kind::OneOf(&["active", "suspended", "closed"]),
+            "CASE WHEN 'closed' IN (listed.state, listed.organisation_state) THEN 'closed'
+                  WHEN 'suspended' IN (listed.state, listed.organisation_state) THEN 'suspended' ELSE 'active' END",
+        ),
+        Field::sortable("create_time", Kind::Time, "listed.create_time"),
+        Field::sortable("update_time", Kind::Time, "listed.update_time"),
+    ],
+    key: Field::new("id", Kind::Id, "listed.id"),
+    order: "organisation, slug",
+};
+
+/// Which projects to list, beside what the caller selects.
 #[derive(Clone, Debug, Default)]
 pub struct ProjectFilter {
     /// Those that this principal is a member of; `None`: all.
@@ -112,44 +139,44 @@ pub struct ProjectFilter {
     pub organisation: Option<Uuid>,
     /// Those in this state, by themselves or by their organisation.
     pub state: Option<TenantState>,
-    /// After this one, given as slugs of its organisation and itself.
-    pub after: (String, String),
 }
 
-/// Projects by slugs of their organisations and themselves. To a member its closed projects are shown, too.
+/// A page of the projects that a caller selects, and the token of the next one. To a member its closed projects are shown,
+/// too.
 ///
 /// # Errors
-/// Database errors.
+/// `PAGE_TOKEN_INVALID`; database errors.
 pub async fn list_projects(
-    pool: &PgPool,
+    conn: &mut PgConnection,
     filter: &ProjectFilter,
-    limit: i64,
-) -> sqlx::Result<Vec<ProjectRow>> {
-    let (role, from) = match filter.member {
-        None => ("NULL AS role", "projects j"),
-        Some(_) => (
-            "a.role",
-            "access_of($3) a JOIN projects j ON j.id = a.project_id",
-        ),
+    selection: &Selection,
+    wanted: Wanted<'_>,
+) -> gpuaas_common::Result<(Vec<ProjectRow>, String)> {
+    const CONDITIONS: &str = " JOIN organisations o ON o.id = j.organisation_id
+          WHERE ($1 IS NULL OR j.organisation_id = $1)
+            AND ($2 IS NULL OR $2 = CASE WHEN 'closed' IN (j.state, o.state) THEN 'closed'
+                                         WHEN 'suspended' IN (j.state, o.state) THEN 'suspended' ELSE 'active' END)";
+    let statement = match filter.member {
+        None => Statement::new(&[
+            "SELECT ",
+            COLUMNS,
+            ", NULL AS role FROM projects j",
+            CONDITIONS,
+        ]),
+        Some(_) => Statement::new(&[
+            "SELECT ",
+            COLUMNS,
+            ", a.role FROM access_of($3) a JOIN projects j ON j.id = a.project_id",
+            CONDITIONS,
+        ]),
     };
-    let sql = format!(
-        "SELECT {COLUMNS}, {role} FROM {from} JOIN organisations o ON o.id = j.organisation_id
-          WHERE (o.slug, j.slug) > ($1, $2)
-            AND ($4 IS NULL OR j.organisation_id = $4)
-            AND ($5 IS NULL OR $5 = CASE WHEN 'closed' IN (j.state, o.state) THEN 'closed'
-                                         WHEN 'suspended' IN (j.state, o.state) THEN 'suspended' ELSE 'active' END)
-          ORDER BY o.slug, j.slug LIMIT $6"
-    );
-    let rows = sqlx::query(AssertSqlSafe(sql))
-        .bind(&filter.after.0)
-        .bind(&filter.after.1)
-        .bind(filter.member)
+    let mut statement = statement
         .bind(filter.organisation)
-        .bind(filter.state.map(TenantState::as_str))
-        .bind(limit)
-        .fetch_all(pool)
-        .await?;
-    rows.iter().map(read).collect()
+        .bind(filter.state.map(TenantState::as_str));
+    if let Some(member) = filter.member {
+        statement = statement.bind(member);
+    }
+    selection.page(conn, statement, wanted).await
 }
 
 /// A project as a principal has it.

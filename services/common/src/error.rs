@@ -141,7 +141,10 @@ impl Error {
         matches!(
             self.0.code,
             Code::Unavailable | Code::Aborted | Code::DeadlineExceeded | Code::ResourceExhausted
-        ) && !matches!(self.0.reason, ErrorReason::Quota | ErrorReason::EtagStale)
+        ) && !matches!(
+            self.0.reason,
+            ErrorReason::Quota | ErrorReason::ReservationLimit | ErrorReason::EtagStale
+        )
     }
 
     /// The chain of causes, for logs.

@@ -51,8 +51,8 @@ pub async fn list(
     let regions = catalog::regions(conn, region_code).await?;
     let skus = match sku {
         // what has no price is the operators' matter until it has one
-        None if project.is_some() => catalog::priced_skus(conn, "", SKUS).await?,
-        None => catalog::skus(conn, "", SKUS).await?,
+        None if project.is_some() => catalog::skus(conn, true, SKUS).await?,
+        None => catalog::skus(conn, false, SKUS).await?,
         Some(code) => vec![catalog::known_sku(conn, code).await?],
     };
     let nodes = capacity.now(conn).await?;

@@ -1,4 +1,5 @@
 //! Regions and SKUs with their current price, as the ledger knows them.
+use gpuaas_common::select::{Catalog, Field, Kind, Selection, Statement, Wanted};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff_sqlx::Timestamp;
 use sqlx::PgConnection;
@@ -223,34 +224,62 @@ pub async fn known_sku(conn: &mut PgConnection, code: &str) -> Result<Sku> {
     }
 }
 
-/// Those of [`skus`] that have a price: without one, a SKU is not offered.
+/// SKUs by code, at most `limit`; at will those alone that have a price: without one, a SKU is not offered.
 ///
 /// # Errors
 /// Those of the database.
-pub async fn priced_skus(conn: &mut PgConnection, after: &str, limit: i64) -> Result<Vec<Sku>> {
+pub async fn skus(conn: &mut PgConnection, priced_only: bool, limit: i64) -> Result<Vec<Sku>> {
     let rows: Vec<Row> = sqlx::query_as(select!(
-        "FROM skus s WHERE s.code > $1 AND s.price_version_id IS NOT NULL ORDER BY s.code LIMIT $2"
+        "FROM skus s WHERE NOT $1 OR s.price_version_id IS NOT NULL ORDER BY s.code LIMIT $2"
     ))
-    .bind(after)
+    .bind(priced_only)
     .bind(limit)
     .fetch_all(conn)
     .await?;
     Ok(rows.into_iter().map(Sku::from).collect())
 }
 
-/// SKUs by code after `after`, at most `limit`.
+/// What a list of SKUs can be selected by.
+pub static SKUS: Catalog = Catalog {
+    fields: &[
+        CODE,
+        Field::sortable("display_name", Kind::Text, "listed.display_name"),
+        Field::sortable(
+            "capacity_shape",
+            Kind::OneOf(&["gpu_slice", "baremetal"]),
+            "listed.capacity_shape",
+        ),
+        Field::new(
+            "slot_class",
+            Kind::OneOf(&["h200_sxm", "lab"]),
+            "listed.slot_class",
+        ),
+        Field::new("lab", Kind::Flag, "(listed.slot_class = 'lab')"),
+        Field::sortable("create_time", Kind::Time, "listed.created_at"),
+        Field::sortable("update_time", Kind::Time, "listed.updated_at"),
+    ],
+    key: CODE,
+    order: "code",
+};
+
+const CODE: Field = Field::sortable("code", Kind::Text, "listed.code");
+
+/// A page of the SKUs that a caller selects, and the token of the next one.
 ///
 /// # Errors
-/// Those of the database.
-pub async fn skus(conn: &mut PgConnection, after: &str, limit: i64) -> Result<Vec<Sku>> {
-    let rows: Vec<Row> = sqlx::query_as(select!(
-        "FROM skus s WHERE s.code > $1 ORDER BY s.code LIMIT $2"
-    ))
-    .bind(after)
-    .bind(limit)
-    .fetch_all(conn)
-    .await?;
-    Ok(rows.into_iter().map(Sku::from).collect())
+/// `PAGE_TOKEN_INVALID`; those of the database.
+pub async fn list_skus(
+    conn: &mut PgConnection,
+    priced_only: bool,
+    selection: &Selection,
+    wanted: Wanted<'_>,
+) -> Result<(Vec<Sku>, String)> {
+    let statement = Statement::new(&[select!(
+        ", created_at, updated_at FROM skus s WHERE NOT $1 OR s.price_version_id IS NOT NULL"
+    )])
+    .bind(priced_only);
+    let (rows, next) = selection.page::<Row>(conn, statement, wanted).await?;
+    Ok((rows.into_iter().map(Sku::from).collect(), next))
 }
 
 /// Creates or replaces a SKU; the price stays. Live claims keep their snapshot.

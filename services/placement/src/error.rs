@@ -67,6 +67,7 @@ pub fn sentence(reason: ErrorReason) -> &'static str {
     match reason {
         ErrorReason::RegionDisabled => "The region is disabled.",
         ErrorReason::Quota => "The project's quota is used up.",
+        ErrorReason::ReservationLimit => "The project's reservation limit is used up.",
         other => Cause::all()
             .find(|cause| reason_of(*cause) == other)
             .unwrap_or(Cause::NoCapacity)
@@ -77,7 +78,7 @@ pub fn sentence(reason: ErrorReason) -> &'static str {
 /// A limit that a request would exceed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exceeded {
-    /// Which: "gpus" of a SKU, "allocations" of a project, or "waiting_allocations" of a project.
+    /// Which: "gpus" of a SKU, "allocations", "waiting_allocations" or "reserved_gpus" of a project.
     pub quota: &'static str,
     /// How many there may be.
     pub limit: i64,
@@ -247,6 +248,8 @@ impl From<Error> for gpuaas_common::Error {
                         };
                         Self::new(code, reason, message).field(field, rule)
                     }
+                    ErrorReason::ReservationLimit => Self::new(code, reason, message)
+                        .field("gpu_count", "must fit the project's reservation limit"),
                     _ => Self::new(code, reason, message),
                 };
                 let refused = match exceeded {

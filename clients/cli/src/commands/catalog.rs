@@ -101,13 +101,18 @@ pub struct Availability {
 ///
 /// # Errors
 /// See [`Failure`].
-pub async fn skus(session: &Session) -> Result<(), Failure> {
-    let found = session.api.list(&["skus"], &[], "skus").await?;
+pub async fn skus(session: &Session, selected: &Selected) -> Result<(), Failure> {
+    let query = selected.query();
+    let found = session.api.list(&["skus"], &query, "skus").await?;
     if session.json() {
         print_json(&json!({ "skus": found }));
         return Ok(());
     }
     let skus: Vec<Sku> = parse_all(&found)?;
+    if skus.is_empty() && selected.narrows() {
+        say!("No SKU matches the filter.");
+        return Ok(());
+    }
     if skus.is_empty() {
         say!("No SKUs yet. An administrator adds one: gpuaas admin sku put");
         return Ok(());

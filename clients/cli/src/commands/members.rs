@@ -3,6 +3,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::Session;
+use super::select::Selected;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, time};
 use crate::{project, suggest};
@@ -13,7 +14,12 @@ pub const ROLES: [&str; 4] = ["owner", "member", "viewer", "billing"];
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
     /// List the members with their roles.
-    List(Of),
+    List {
+        #[command(flatten)]
+        of: Of,
+        #[command(flatten)]
+        selected: Selected,
+    },
     /// Add somebody who is in the organisation; invite others.
     Add {
         /// Principal, for example user:alice.
@@ -100,7 +106,11 @@ impl Of {
 /// See [`Failure`].
 pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
-        Command::List(of) => list(session, &of.id(session).await?).await,
+        Command::List { of, selected } => {
+            let project = of.id(session).await?;
+            print(session, &members(session, &project, &selected).await?);
+            Ok(())
+        }
         Command::Add {
             principal,
             role,
@@ -204,13 +214,17 @@ fn invited(session: &Session, answer: &Value, email: &str) {
     say!("{email} is invited. Send this link; it works once and is not shown again:\n{link}");
 }
 
-async fn members(session: &Session, project: &str) -> Result<Vec<Value>, Failure> {
+async fn members(
+    session: &Session,
+    project: &str,
+    selected: &Selected,
+) -> Result<Vec<Value>, Failure> {
     let path = ["projects", project, "members"];
-    session.api.list(&path, &[], "members").await
+    session.api.list(&path, &selected.query(), "members").await
 }
 
 async fn find(session: &Session, project: &str, given: &str) -> Result<Value, Failure> {
-    let all = members(session, project).await?;
+    let all = members(session, project, &Selected::default()).await?;
     let names = all.iter().filter_map(|one| one["principal"].as_str());
     let message = format!("no member is {given:?}; see: gpuaas member list");
     let missing = suggest::with_nearest(message, given, names);
@@ -218,11 +232,6 @@ async fn find(session: &Session, project: &str, given: &str) -> Result<Value, Fa
         .find(|one| one["principal"] == given || one["member_id"] == given)
         .cloned()
         .ok_or(Failure::NotFound(missing))
-}
-
-async fn list(session: &Session, project: &str) -> Result<(), Failure> {
-    print(session, &members(session, project).await?);
-    Ok(())
 }
 
 /// Prints the members of a project or an organisation.

@@ -114,7 +114,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Usage(flags) => usage::run(&session, flags).await,
         Command::Quota(flags) => quotas::run(&session, flags).await,
         Command::Network(flags) => network::run(&session, flags).await,
-        Command::Skus => catalog::skus(&session).await,
+        Command::Skus(selected) => catalog::skus(&session, &selected).await,
         Command::Images(flags) => catalog::images(&session, flags).await,
         Command::Regions => catalog::regions(&session).await,
         Command::Availability(flags) => catalog::availability(&session, flags).await,

@@ -3,6 +3,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::Session;
+use super::select::Selected;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, time};
 use crate::suggest;
@@ -10,7 +11,7 @@ use crate::suggest;
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
     /// List your organisations, with your role in each.
-    List,
+    List(Selected),
     /// Change the display name of an organisation that you own.
     Rename {
         /// Slug or id.
@@ -25,6 +26,8 @@ pub enum Command {
     Members {
         /// Slug or id.
         organisation: String,
+        #[command(flatten)]
+        selected: Selected,
     },
 }
 
@@ -34,7 +37,7 @@ pub enum Command {
 /// See [`Failure`].
 pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
-        Command::List => list(session).await,
+        Command::List(selected) => list(session, &selected).await,
         Command::Scim(command) => super::scim::run(session, command).await,
         Command::Rename { organisation, name } => {
             let id = find(session, &organisation).await?;
@@ -47,20 +50,25 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             super::done(session, &answer, &sentence);
             Ok(())
         }
-        Command::Members { organisation } => {
+        Command::Members {
+            organisation,
+            selected,
+        } => {
             let id = find(session, &organisation).await?;
             let path = ["organisations", &id, "members"];
-            let found = session.api.list(&path, &[], "members").await?;
+            let query = selected.query();
+            let found = session.api.list(&path, &query, "members").await?;
             super::members::print(session, &found);
             Ok(())
         }
     }
 }
 
-async fn all(session: &Session) -> Result<Vec<Value>, Failure> {
+async fn all(session: &Session, selected: &Selected) -> Result<Vec<Value>, Failure> {
+    let query = selected.query();
     session
         .api
-        .list(&["organisations"], &[], "organisations")
+        .list(&["organisations"], &query, "organisations")
         .await
 }
 
@@ -69,7 +77,7 @@ async fn all(session: &Session) -> Result<Vec<Value>, Failure> {
 /// # Errors
 /// There is none of this name.
 pub async fn find(session: &Session, given: &str) -> Result<String, Failure> {
-    let all = all(session).await?;
+    let all = all(session, &Selected::default()).await?;
     let found = all
         .iter()
         .find(|one| one["slug"] == given || one["id"] == given);
@@ -80,10 +88,14 @@ pub async fn find(session: &Session, given: &str) -> Result<String, Failure> {
     })
 }
 
-async fn list(session: &Session) -> Result<(), Failure> {
-    let found = all(session).await?;
+async fn list(session: &Session, selected: &Selected) -> Result<(), Failure> {
+    let found = all(session, selected).await?;
     if session.json() {
         print_json(&json!({ "organisations": found }));
+        return Ok(());
+    }
+    if found.is_empty() && selected.narrows() {
+        say!("No organisation matches the filter.");
         return Ok(());
     }
     if found.is_empty() {

@@ -3,6 +3,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::Session;
+use super::select::Selected;
 use crate::failure::Failure;
 use crate::output::{print_json, print_line, print_table, time};
 use crate::project;
@@ -10,7 +11,7 @@ use crate::project;
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
     /// List your projects, with your role in each.
-    List,
+    List(Selected),
     /// Show a project.
     Show {
         /// Name or id.
@@ -60,7 +61,7 @@ pub struct StateFlags {
 /// See [`Failure`].
 pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
-        Command::List => list(session).await,
+        Command::List(selected) => list(session, &selected).await,
         Command::Show { project } => {
             let id = project::id(&session.api, &project).await?;
             let answer = session.api.get(&["projects", &id], &[]).await?;
@@ -141,10 +142,15 @@ async fn organisation_id(session: &Session, given: &str) -> Result<String, Failu
     Ok(id.unwrap_or(given).to_owned())
 }
 
-async fn list(session: &Session) -> Result<(), Failure> {
-    let found = session.api.list(&["projects"], &[], "projects").await?;
+async fn list(session: &Session, selected: &Selected) -> Result<(), Failure> {
+    let query = selected.query();
+    let found = session.api.list(&["projects"], &query, "projects").await?;
     if session.json() {
         print_json(&json!({ "projects": found }));
+        return Ok(());
+    }
+    if found.is_empty() && selected.narrows() {
+        say!("No project matches the filter.");
         return Ok(());
     }
     if found.is_empty() {

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::select::Selected;
 use super::{Session, given};
 use crate::allocation::{self, Allocation, Among};
 use crate::api::{number, parse, parse_all};
@@ -42,6 +43,8 @@ pub struct Flags {
     /// Only this project.
     #[arg(long, value_name = "PROJECT")]
     project: Option<String>,
+    #[command(flatten)]
+    selected: Selected,
 }
 
 /// Runs it.
@@ -52,12 +55,14 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
     let Flags {
         allocation,
         project,
+        selected,
     } = flags;
     let project = project::given(&session.api, project).await?;
-    let query = match allocation {
+    let mut query = match allocation {
         Some(reference) => of_allocation(session, &reference, project).await?,
         None => given([("project_id", project)]),
     };
+    query.extend(selected.query());
     let (found, first) = session
         .api
         .list_page(&["usage"], &query, "intervals")
@@ -71,6 +76,10 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
         return Ok(());
     }
     let intervals: Vec<UsageInterval> = parse_all(&found)?;
+    if intervals.is_empty() && selected.narrows() {
+        say!("No usage matches the filter.");
+        return Ok(());
+    }
     if intervals.is_empty() {
         say!("No usage yet. Billing starts when an allocation becomes active.");
         return Ok(());

@@ -161,15 +161,14 @@ fn a_refusal_names_the_limit_that_it_is_about() {
         "--end",
         "3d",
     ];
-    for (message, advice) in [
-        (limit, "gpuaas admin reservations limit PROJECT COUNT"),
-        (quota, "Release an allocation"),
+    for (reason, message, of, advice) in [
+        ("RESERVATION_LIMIT", limit, 4, "End a reservation, or raise"),
+        ("RESERVATION_LIMIT", limit, 0, "Raise the reservation limit"),
+        ("QUOTA", quota, 4, "Release an allocation"),
     ] {
-        world.on(
-            "POST",
-            "/api/v1/capacity-reservations",
-            [(403, error(403, "QUOTA", message, &[]))],
-        );
+        let mut refused = error(403, reason, message, &[]);
+        refused["error"]["details"][0]["metadata"] = json!({ "limit": of.to_string() });
+        world.on("POST", "/api/v1/capacity-reservations", [(403, refused)]);
         let ran = world.run(&create);
         assert!(ran.code == 4 && ran.err.contains(advice), "{ran:?}");
     }

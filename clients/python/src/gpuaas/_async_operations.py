@@ -113,6 +113,8 @@ class AsyncOperations(AsyncCaller):
         page_token: str | None = None,
         organisation_id: str | None = None,
         state: m.TenantState | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListProjectsResponse:
@@ -123,10 +125,15 @@ class AsyncOperations(AsyncCaller):
         page_size: Default 50, at most 500.
         organisation_id: Only those of this organisation.
         state: Only those in this state; unspecified: all.
+        filter: Only those that it is true of, for example `organisation = acme AND slug:lab`. See "Filters and
+        orders" of the guide for integrators. Fields: slug, display_name, organisation, organisation_id, state,
+        create_time, update_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `create_time
+        desc`; default `organisation, slug`. Fields: slug, display_name, organisation, create_time, update_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return await self._call(t.ADMIN_LIST_PROJECTS, {}, {"page_size": page_size, "page_token": page_token, "organisation_id": organisation_id, "state": state, "read_mask": read_mask}, None, None, timeout)
+        return await self._call(t.ADMIN_LIST_PROJECTS, {}, {"page_size": page_size, "page_token": page_token, "organisation_id": organisation_id, "state": state, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     def iter_admin_projects(
         self,
@@ -134,6 +141,8 @@ class AsyncOperations(AsyncCaller):
         page_size: int | None = None,
         organisation_id: str | None = None,
         state: m.TenantState | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> AsyncIterator[m.Project]:
@@ -142,10 +151,15 @@ class AsyncOperations(AsyncCaller):
         page_size: Default 50, at most 500.
         organisation_id: Only those of this organisation.
         state: Only those in this state; unspecified: all.
+        filter: Only those that it is true of, for example `organisation = acme AND slug:lab`. See "Filters and
+        orders" of the guide for integrators. Fields: slug, display_name, organisation, organisation_id, state,
+        create_time, update_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `create_time
+        desc`; default `organisation, slug`. Fields: slug, display_name, organisation, create_time, update_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.ADMIN_LIST_PROJECTS, {}, {"page_size": page_size, "organisation_id": organisation_id, "state": state, "read_mask": read_mask}, "projects", timeout)
+        return self._pages(t.ADMIN_LIST_PROJECTS, {}, {"page_size": page_size, "organisation_id": organisation_id, "state": state, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "projects", timeout)
 
     async def approve_resource_slots(
         self,
@@ -153,6 +167,7 @@ class AsyncOperations(AsyncCaller):
         *,
         discovery_id: str,
         slot_indexes: list[int],
+        choices: list[m.SlotChoice] | None = None,
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> m.ListResourceSlotsResponse:
@@ -161,8 +176,9 @@ class AsyncOperations(AsyncCaller):
         Platform administrators and operators; action `slot.approve` on `node`.
 
         discovery_id: The discovery that was reviewed; a newer one makes the call fail.
+        choices: What of these slots is to be other than the candidate has it, at most one for each slot.
         """
-        return await self._call(t.APPROVE_RESOURCE_SLOTS, {"node_id": node_id}, {}, {"discovery_id": discovery_id, "slot_indexes": slot_indexes}, idempotency_key, timeout)
+        return await self._call(t.APPROVE_RESOURCE_SLOTS, {"node_id": node_id}, {}, {"discovery_id": discovery_id, "slot_indexes": slot_indexes, "choices": choices}, idempotency_key, timeout)
 
     async def audit_ledger(
         self,
@@ -1666,6 +1682,8 @@ class AsyncOperations(AsyncCaller):
         page_size: int | None = None,
         page_token: str | None = None,
         state: m.TenantState | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListAllOrganisationsResponse:
@@ -1675,16 +1693,22 @@ class AsyncOperations(AsyncCaller):
 
         page_size: Default 50, at most 500.
         state: Only those in this state; unspecified: all.
+        filter: Only those that it is true of, for example `slug:acme`. See "Filters and orders" of the guide for
+        integrators. Fields: slug, display_name, state, create_time, update_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `create_time
+        desc`; default `slug`. Fields: slug, display_name, state, create_time, update_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return await self._call(t.LIST_ALL_ORGANISATIONS, {}, {"page_size": page_size, "page_token": page_token, "state": state, "read_mask": read_mask}, None, None, timeout)
+        return await self._call(t.LIST_ALL_ORGANISATIONS, {}, {"page_size": page_size, "page_token": page_token, "state": state, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     def iter_all_organisations(
         self,
         *,
         page_size: int | None = None,
         state: m.TenantState | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> AsyncIterator[m.Organisation]:
@@ -1692,10 +1716,14 @@ class AsyncOperations(AsyncCaller):
 
         page_size: Default 50, at most 500.
         state: Only those in this state; unspecified: all.
+        filter: Only those that it is true of, for example `slug:acme`. See "Filters and orders" of the guide for
+        integrators. Fields: slug, display_name, state, create_time, update_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `create_time
+        desc`; default `slug`. Fields: slug, display_name, state, create_time, update_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_ALL_ORGANISATIONS, {}, {"page_size": page_size, "state": state, "read_mask": read_mask}, "organisations", timeout)
+        return self._pages(t.LIST_ALL_ORGANISATIONS, {}, {"page_size": page_size, "state": state, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "organisations", timeout)
 
     async def list_all_reservations(
         self,
@@ -2436,6 +2464,8 @@ class AsyncOperations(AsyncCaller):
         page_token: str | None = None,
         principal: str | None = None,
         role: m.MemberRole | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListOrganisationMembersResponse:
@@ -2446,10 +2476,16 @@ class AsyncOperations(AsyncCaller):
         page_size: Default 50, at most 500.
         principal: Only this one, for example "user:alice".
         role: Only those with this role; unspecified: all.
+        filter: Only those that it is true of, for example `role = owner AND NOT disabled = true`. See "Filters and
+        orders" of the guide for integrators. Fields: principal, display_name, email, kind, role, disabled,
+        create_time, update_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `role, create_time
+        desc`; default the order in which the members were registered. Fields: principal, display_name, role,
+        create_time, update_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return await self._call(t.LIST_ORGANISATION_MEMBERS, {"organisation_id": organisation_id}, {"page_size": page_size, "page_token": page_token, "principal": principal, "role": role, "read_mask": read_mask}, None, None, timeout)
+        return await self._call(t.LIST_ORGANISATION_MEMBERS, {"organisation_id": organisation_id}, {"page_size": page_size, "page_token": page_token, "principal": principal, "role": role, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     def iter_organisation_members(
         self,
@@ -2458,6 +2494,8 @@ class AsyncOperations(AsyncCaller):
         page_size: int | None = None,
         principal: str | None = None,
         role: m.MemberRole | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> AsyncIterator[m.Member]:
@@ -2466,10 +2504,16 @@ class AsyncOperations(AsyncCaller):
         page_size: Default 50, at most 500.
         principal: Only this one, for example "user:alice".
         role: Only those with this role; unspecified: all.
+        filter: Only those that it is true of, for example `role = owner AND NOT disabled = true`. See "Filters and
+        orders" of the guide for integrators. Fields: principal, display_name, email, kind, role, disabled,
+        create_time, update_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `role, create_time
+        desc`; default the order in which the members were registered. Fields: principal, display_name, role,
+        create_time, update_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_ORGANISATION_MEMBERS, {"organisation_id": organisation_id}, {"page_size": page_size, "principal": principal, "role": role, "read_mask": read_mask}, "members", timeout)
+        return self._pages(t.LIST_ORGANISATION_MEMBERS, {"organisation_id": organisation_id}, {"page_size": page_size, "principal": principal, "role": role, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "members", timeout)
 
     async def list_organisation_webhooks(
         self,
@@ -2512,6 +2556,8 @@ class AsyncOperations(AsyncCaller):
         page_size: int | None = None,
         page_token: str | None = None,
         state: m.TenantState | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListOrganisationsResponse:
@@ -2521,16 +2567,22 @@ class AsyncOperations(AsyncCaller):
 
         page_size: Default 50, at most 500.
         state: Only those in this state; unspecified: all.
+        filter: Only those that it is true of, for example `slug:acme`. See "Filters and orders" of the guide for
+        integrators. Fields: slug, display_name, state, create_time, update_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `create_time
+        desc`; default `slug`. Fields: slug, display_name, state, create_time, update_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return await self._call(t.LIST_ORGANISATIONS, {}, {"page_size": page_size, "page_token": page_token, "state": state, "read_mask": read_mask}, None, None, timeout)
+        return await self._call(t.LIST_ORGANISATIONS, {}, {"page_size": page_size, "page_token": page_token, "state": state, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     def iter_organisations(
         self,
         *,
         page_size: int | None = None,
         state: m.TenantState | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> AsyncIterator[m.Organisation]:
@@ -2538,10 +2590,14 @@ class AsyncOperations(AsyncCaller):
 
         page_size: Default 50, at most 500.
         state: Only those in this state; unspecified: all.
+        filter: Only those that it is true of, for example `slug:acme`. See "Filters and orders" of the guide for
+        integrators. Fields: slug, display_name, state, create_time, update_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `create_time
+        desc`; default `slug`. Fields: slug, display_name, state, create_time, update_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_ORGANISATIONS, {}, {"page_size": page_size, "state": state, "read_mask": read_mask}, "organisations", timeout)
+        return self._pages(t.LIST_ORGANISATIONS, {}, {"page_size": page_size, "state": state, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "organisations", timeout)
 
     async def list_price_versions(
         self,
@@ -2672,6 +2728,8 @@ class AsyncOperations(AsyncCaller):
         page_token: str | None = None,
         principal: str | None = None,
         role: m.MemberRole | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListProjectMembersResponse:
@@ -2682,10 +2740,16 @@ class AsyncOperations(AsyncCaller):
         page_size: Default 50, at most 500.
         principal: Only this one, for example "user:alice".
         role: Only those with this role; unspecified: all.
+        filter: Only those that it is true of, for example `role = owner AND NOT disabled = true`. See "Filters and
+        orders" of the guide for integrators. Fields: principal, display_name, email, kind, role, disabled,
+        create_time, update_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `role, create_time
+        desc`; default the order in which the members were registered. Fields: principal, display_name, role,
+        create_time, update_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return await self._call(t.LIST_PROJECT_MEMBERS, {"project_id": project_id}, {"page_size": page_size, "page_token": page_token, "principal": principal, "role": role, "read_mask": read_mask}, None, None, timeout)
+        return await self._call(t.LIST_PROJECT_MEMBERS, {"project_id": project_id}, {"page_size": page_size, "page_token": page_token, "principal": principal, "role": role, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     def iter_project_members(
         self,
@@ -2694,6 +2758,8 @@ class AsyncOperations(AsyncCaller):
         page_size: int | None = None,
         principal: str | None = None,
         role: m.MemberRole | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> AsyncIterator[m.Member]:
@@ -2702,10 +2768,16 @@ class AsyncOperations(AsyncCaller):
         page_size: Default 50, at most 500.
         principal: Only this one, for example "user:alice".
         role: Only those with this role; unspecified: all.
+        filter: Only those that it is true of, for example `role = owner AND NOT disabled = true`. See "Filters and
+        orders" of the guide for integrators. Fields: principal, display_name, email, kind, role, disabled,
+        create_time, update_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `role, create_time
+        desc`; default the order in which the members were registered. Fields: principal, display_name, role,
+        create_time, update_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_PROJECT_MEMBERS, {"project_id": project_id}, {"page_size": page_size, "principal": principal, "role": role, "read_mask": read_mask}, "members", timeout)
+        return self._pages(t.LIST_PROJECT_MEMBERS, {"project_id": project_id}, {"page_size": page_size, "principal": principal, "role": role, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "members", timeout)
 
     async def list_project_ssh_keys(
         self,
@@ -2784,6 +2856,8 @@ class AsyncOperations(AsyncCaller):
         page_token: str | None = None,
         organisation_id: str | None = None,
         state: m.TenantState | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListProjectsResponse:
@@ -2794,10 +2868,15 @@ class AsyncOperations(AsyncCaller):
         page_size: Default 50, at most 500.
         organisation_id: Only those of this organisation.
         state: Only those in this state; unspecified: all.
+        filter: Only those that it is true of, for example `organisation = acme AND slug:lab`. See "Filters and
+        orders" of the guide for integrators. Fields: slug, display_name, organisation, organisation_id, state,
+        create_time, update_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `create_time
+        desc`; default `organisation, slug`. Fields: slug, display_name, organisation, create_time, update_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return await self._call(t.LIST_PROJECTS, {}, {"page_size": page_size, "page_token": page_token, "organisation_id": organisation_id, "state": state, "read_mask": read_mask}, None, None, timeout)
+        return await self._call(t.LIST_PROJECTS, {}, {"page_size": page_size, "page_token": page_token, "organisation_id": organisation_id, "state": state, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     def iter_projects(
         self,
@@ -2805,6 +2884,8 @@ class AsyncOperations(AsyncCaller):
         page_size: int | None = None,
         organisation_id: str | None = None,
         state: m.TenantState | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> AsyncIterator[m.Project]:
@@ -2813,10 +2894,15 @@ class AsyncOperations(AsyncCaller):
         page_size: Default 50, at most 500.
         organisation_id: Only those of this organisation.
         state: Only those in this state; unspecified: all.
+        filter: Only those that it is true of, for example `organisation = acme AND slug:lab`. See "Filters and
+        orders" of the guide for integrators. Fields: slug, display_name, organisation, organisation_id, state,
+        create_time, update_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `create_time
+        desc`; default `organisation, slug`. Fields: slug, display_name, organisation, create_time, update_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_PROJECTS, {}, {"page_size": page_size, "organisation_id": organisation_id, "state": state, "read_mask": read_mask}, "projects", timeout)
+        return self._pages(t.LIST_PROJECTS, {}, {"page_size": page_size, "organisation_id": organisation_id, "state": state, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "projects", timeout)
 
     async def list_queue(
         self,
@@ -2995,6 +3081,8 @@ class AsyncOperations(AsyncCaller):
         *,
         page_size: int | None = None,
         page_token: str | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListSkusResponse:
@@ -3003,24 +3091,36 @@ class AsyncOperations(AsyncCaller):
 
         Every registered principal; action `sku.list` on `catalog`.
 
+        filter: Only those that it is true of, for example `capacity_shape = gpu_slice AND NOT lab = true`. See
+        "Filters and orders" of the guide for integrators. Fields: code, display_name, capacity_shape, slot_class,
+        lab, create_time, update_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `create_time
+        desc`; default `code`. Fields: code, display_name, capacity_shape, create_time, update_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return await self._call(t.LIST_SKUS, {}, {"page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
+        return await self._call(t.LIST_SKUS, {}, {"page_size": page_size, "page_token": page_token, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     def iter_skus(
         self,
         *,
         page_size: int | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> AsyncIterator[m.Sku]:
         """The items of all pages of `list_skus`.
 
+        filter: Only those that it is true of, for example `capacity_shape = gpu_slice AND NOT lab = true`. See
+        "Filters and orders" of the guide for integrators. Fields: code, display_name, capacity_shape, slot_class,
+        lab, create_time, update_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `create_time
+        desc`; default `code`. Fields: code, display_name, capacity_shape, create_time, update_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_SKUS, {}, {"page_size": page_size, "read_mask": read_mask}, "skus", timeout)
+        return self._pages(t.LIST_SKUS, {}, {"page_size": page_size, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "skus", timeout)
 
     async def list_slot_wipe_certificates(
         self,
@@ -3167,6 +3267,8 @@ class AsyncOperations(AsyncCaller):
         allocation_id: str | None = None,
         page_size: int | None = None,
         page_token: str | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListUsageResponse:
@@ -3175,10 +3277,15 @@ class AsyncOperations(AsyncCaller):
         All roles in the project; action `usage.list` on `project`.
 
         allocation_id: Only this allocation.
+        filter: Only those that it is true of, for example `sku = h200-slice AND start_time >= 2026-05-01`; the
+        totals are of these. See "Filters and orders" of the guide for integrators. Fields: id, allocation_id, sku,
+        gpu_count, currency, start_time, end_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `gpu_count desc`;
+        default `start_time desc`. Fields: allocation_id, sku, gpu_count, start_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return await self._call(t.LIST_USAGE, {}, {"project_id": project_id, "allocation_id": allocation_id, "page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
+        return await self._call(t.LIST_USAGE, {}, {"project_id": project_id, "allocation_id": allocation_id, "page_size": page_size, "page_token": page_token, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     def iter_usage(
         self,
@@ -3186,16 +3293,23 @@ class AsyncOperations(AsyncCaller):
         project_id: str | None = None,
         allocation_id: str | None = None,
         page_size: int | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> AsyncIterator[m.UsageInterval]:
         """The items of all pages of `list_usage`.
 
         allocation_id: Only this allocation.
+        filter: Only those that it is true of, for example `sku = h200-slice AND start_time >= 2026-05-01`; the
+        totals are of these. See "Filters and orders" of the guide for integrators. Fields: id, allocation_id, sku,
+        gpu_count, currency, start_time, end_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `gpu_count desc`;
+        default `start_time desc`. Fields: allocation_id, sku, gpu_count, start_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_USAGE, {}, {"project_id": project_id, "allocation_id": allocation_id, "page_size": page_size, "read_mask": read_mask}, "intervals", timeout)
+        return self._pages(t.LIST_USAGE, {}, {"project_id": project_id, "allocation_id": allocation_id, "page_size": page_size, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "intervals", timeout)
 
     async def list_webhook_deliveries(
         self,

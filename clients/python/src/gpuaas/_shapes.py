@@ -1295,10 +1295,18 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("bindings", "bindings", "SlotBindings"),
         ("blockers", "blockers", "[str]"),
         ("kernel_path", "kernel_path", "str"),
+        ("disk_blockers", "disk_blockers", "[str]"),
+        ("fabric_blockers", "fabric_blockers", "[str]"),
     ),
     "SlotChange": (
         ("kind", "kind", "str"),
         ("slot", "slot", "ResourceSlot"),
+    ),
+    "SlotChoice": (
+        ("slot_index", "slot_index", "int"),
+        ("nvme_device", "nvme_device", "str"),
+        ("fabric_vf_pci_address", "fabric_vf_pci_address", "str"),
+        ("destructive_wipe_policy", "destructive_wipe_policy", "str"),
     ),
     "SlotComparison": (
         ("slot_index", "slot_index", "int"),

@@ -226,6 +226,7 @@ __all__ = [
     "SlotBindings",
     "SlotCandidate",
     "SlotChange",
+    "SlotChoice",
     "SlotComparison",
     "SlotDrift",
     "SlotHistoryEntry",
@@ -422,6 +423,7 @@ ErrorReason = Literal[
     "project_in_use",
     "last_owner",
     "report_stale",
+    "reservation_limit",
     "project_closing",
     "termination_protected",
     "no_capacity",
@@ -485,6 +487,7 @@ ErrorReason = Literal[
 projects.
 - `last_owner`: Nobody would own it, or administer the platform, any more.
 - `report_stale`: A host's report is older than the last one that was taken in.
+- `reservation_limit`: The project would reserve more GPUs than its reservation limit allows.
 - `project_closing`: The project is being closed: launch again in a while.
 - `termination_protected`: The allocation is protected from release.
 - `no_capacity`: Unschedulable reasons (B-57, B-58).
@@ -3173,6 +3176,10 @@ class SlotCandidate:
     """Blockers of the approval; empty when it can be approved."""
     kernel_path: str = ""
     """Kernel path of the disk at the time of the inspection; advisory, it changes with reboots."""
+    disk_blockers: list[str] = dataclasses.field(default_factory=list)
+    """Those of the blockers that are about the disk: with another disk they do not stand against the slot."""
+    fabric_blockers: list[str] = dataclasses.field(default_factory=list)
+    """Those of the blockers that are about the fabric function."""
 
 
 
@@ -3181,6 +3188,23 @@ class SlotChange:
     """SlotChange is the current state of a slot; a retired one has ended."""
     kind: ChangeKind = "unspecified"
     slot: ResourceSlot | None = None
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotChoice:
+    """SlotChoice is what an operator chooses for a slot in place of what its candidate has; what is empty stays. A
+    device is chosen from those that the node reports now; it may belong to no other slot, and must be sound and
+    unused.
+    """
+    slot_index: int = 0
+    """One of the indexes to approve."""
+    nvme_device: str = ""
+    """Identity of another disk, as in SlotBindings.nvme_device."""
+    fabric_vf_pci_address: str = ""
+    """PCI address of another virtual function."""
+    destructive_wipe_policy: str = ""
+    """"blkdiscard", "nvme_format" or "site_erase" (D-75)."""
 
 
 

@@ -163,8 +163,13 @@ const REASONS: &[Row] = &[
     ),
     (
         "QUOTA",
-        "The project would exceed a quota or its reservation limit.",
+        "The project would exceed a quota.",
         "Release something, or ask an operator to raise it.",
+    ),
+    (
+        "RESERVATION_LIMIT",
+        "The project would reserve more GPUs than its reservation limit allows; `limit` of the details is the limit.",
+        "End a reservation, or ask an operator to raise the reservation limit.",
     ),
     (
         "STATE_CONFLICT",

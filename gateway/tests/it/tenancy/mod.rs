@@ -8,6 +8,7 @@ mod many;
 mod members;
 mod names;
 mod principals;
+mod selected;
 mod ssh_keys;
 mod states;
 

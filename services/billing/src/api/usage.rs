@@ -1,15 +1,14 @@
 //! `UsageService`: what a project used and what it costs.
 use gpuaas_common::identity::Caller;
+use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_common::time::proto_time;
 use gpuaas_common::{Error, id, page};
 use gpuaas_proto::gpuaas::billing::v1::usage_service_server::UsageService;
 use gpuaas_proto::gpuaas::billing::v1::{
     ListUsageRequest, ListUsageResponse, UsageInterval, UsageTotal,
 };
-use jiff_sqlx::ToSqlx as _;
 use sqlx::Connection as _;
 use tonic::{Request, Response, Status};
-use uuid::Uuid;
 
 use super::Api;
 use crate::domain::money::{line_amount, money_of};
@@ -30,11 +29,15 @@ impl UsageService for Api {
             "" => None,
             text => Some(id::parse("allocation_id", text)?),
         };
-        let limit = page::page_size(request.page_size)?;
+        let selection = Selection::parse(&usage::CATALOG, &request.filter, &request.order_by)?;
         let project_text = project.id().to_string();
         let allocation_text = allocation_id.map(|id| id.to_string()).unwrap_or_default();
         let query = ["usage", project_text.as_str(), allocation_text.as_str()];
-        let before: Option<(jiff::Timestamp, Uuid)> = page::decode(&request.page_token, &query)?;
+        let wanted = Wanted {
+            page_token: &request.page_token,
+            size: page::page_size(request.page_size)?,
+            query: &query,
+        };
 
         let filter = Filter {
             project_id: project.id(),
@@ -46,23 +49,11 @@ impl UsageService for Api {
             .begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             .await
             .map_err(Error::from)?;
-        let mut rows = usage::list(
-            &mut *tx,
-            filter,
-            before.map(|(at, id)| (at.to_sqlx(), id)),
-            limit + 1,
-        )
-        .await
-        .map_err(Error::from)?;
-        let totals = usage::totals(&mut *tx, filter).await.map_err(Error::from)?;
+        let (rows, next_page_token) = usage::list(&mut tx, filter, &selection, wanted).await?;
+        let totals = usage::totals(&mut tx, filter, &selection).await;
+        let totals = totals.map_err(Error::from)?;
         tx.commit().await.map_err(Error::from)?;
 
-        let more = rows.len() as i64 > limit;
-        rows.truncate(usize::try_from(limit).map_err(Error::internal)?);
-        let next_page_token = match rows.last().filter(|_| more) {
-            Some(last) => page::encode(&(last.started_at.to_jiff(), last.id), &query),
-            None => String::new(),
-        };
         Ok(Response::new(ListUsageResponse {
             intervals: rows.iter().map(interval).collect::<Result<_, _>>()?,
             next_page_token,

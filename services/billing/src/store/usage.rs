@@ -1,6 +1,9 @@
 //! Usage intervals: opened and closed by ledger events, listed per project.
+use gpuaas_common::Result;
+use gpuaas_common::select::{Catalog, Field, Kind, Selection, Statement, Wanted};
 use jiff_sqlx::{Timestamp, ToSqlx as _};
-use sqlx::{FromRow, PgConnection, PgExecutor};
+use sqlx::postgres::PgArguments;
+use sqlx::{Arguments as _, FromRow, PgConnection, PgExecutor, Postgres, QueryBuilder};
 use uuid::Uuid;
 
 use super::prices::price;
@@ -126,34 +129,45 @@ impl Interval {
     }
 }
 
-/// Intervals, newest first, at most `limit`; `before` is the last row of the page before.
-///
-/// # Errors
-/// Database errors.
-pub async fn list(
-    executor: impl PgExecutor<'_>,
-    filter: Filter,
-    before: Option<(Timestamp, Uuid)>,
-    limit: i64,
-) -> sqlx::Result<Vec<Interval>> {
-    sqlx::query_as(
-        "SELECT u.id, u.allocation_id, u.project_id, u.sku, u.gpu_count, u.price_version_id,
+/// What a list of intervals can be selected by.
+pub static CATALOG: Catalog = Catalog {
+    fields: &[
+        ID,
+        Field::sortable("allocation_id", Kind::Id, "listed.allocation_id"),
+        Field::sortable("sku", Kind::Text, "listed.sku"),
+        Field::sortable("gpu_count", Kind::Number, "listed.gpu_count::bigint"),
+        Field::new("currency", Kind::Text, "listed.currency"),
+        Field::sortable("start_time", Kind::Time, "listed.started_at"),
+        Field::new("end_time", Kind::Time, "listed.ended_at"),
+    ],
+    key: ID,
+    order: "start_time desc",
+};
+
+const ID: Field = Field::new("id", Kind::Id, "listed.id");
+
+/// A project's intervals, at will of one allocation; open ones count up to the start of the transaction.
+const INTERVALS: &str = "SELECT u.id, u.allocation_id, u.project_id, u.sku, u.gpu_count, u.price_version_id,
                 p.currency, p.price_nanos, u.started_at, u.ended_at,
                 interval_microseconds(u.started_at, coalesce(u.ended_at, now())) AS microseconds,
                 credited_microseconds(u.id, u.started_at, coalesce(u.ended_at, now())) AS credited_microseconds
          FROM usage_intervals u JOIN price_versions p ON p.id = u.price_version_id
-         WHERE u.project_id = $1
-           AND ($2::uuid IS NULL OR u.allocation_id = $2)
-           AND ($3::timestamptz IS NULL OR (u.started_at, u.id) < ($3, $4))
-         ORDER BY u.started_at DESC, u.id DESC LIMIT $5",
-    )
-    .bind(filter.project_id)
-    .bind(filter.allocation_id)
-    .bind(before.map(|(at, _)| at))
-    .bind(before.map(|(_, id)| id))
-    .bind(limit)
-    .fetch_all(executor)
-    .await
+         WHERE u.project_id = $1 AND ($2::uuid IS NULL OR u.allocation_id = $2)";
+
+/// A page of the intervals that a caller selects, and the token of the next one.
+///
+/// # Errors
+/// `PAGE_TOKEN_INVALID`; database errors.
+pub async fn list(
+    conn: &mut PgConnection,
+    filter: Filter,
+    selection: &Selection,
+    wanted: Wanted<'_>,
+) -> Result<(Vec<Interval>, String)> {
+    let statement = Statement::new(&[INTERVALS])
+        .bind(filter.project_id)
+        .bind(filter.allocation_id);
+    selection.page(conn, statement, wanted).await
 }
 
 /// Sums of one currency. Text, since a sum of 64-bit numbers needs more than 64 bits.
@@ -191,23 +205,30 @@ impl Total {
 ///
 /// # Errors
 /// Database errors.
-pub async fn totals(executor: impl PgExecutor<'_>, filter: Filter) -> sqlx::Result<Vec<Total>> {
-    sqlx::query_as(
+pub async fn totals(
+    conn: &mut PgConnection,
+    filter: Filter,
+    selection: &Selection,
+) -> sqlx::Result<Vec<Total>> {
+    let mut arguments = PgArguments::default();
+    arguments
+        .add(filter.project_id)
+        .map_err(sqlx::Error::Encode)?;
+    arguments
+        .add(filter.allocation_id)
+        .map_err(sqlx::Error::Encode)?;
+    let mut query = QueryBuilder::<Postgres>::with_arguments(
         "SELECT currency,
                 sum(gpu_count::numeric * microseconds)::text AS gpu_microseconds,
-                sum(gpu_count::numeric * credited)::text AS credited_gpu_microseconds,
-                sum(line_amount_nanos(gpu_count, microseconds - credited, price_nanos))::text AS amount_nanos
-         FROM (SELECT p.currency, p.price_nanos, u.gpu_count,
-                      interval_microseconds(u.started_at, coalesce(u.ended_at, now())) AS microseconds,
-                      credited_microseconds(u.id, u.started_at, coalesce(u.ended_at, now())) AS credited
-               FROM usage_intervals u JOIN price_versions p ON p.id = u.price_version_id
-               WHERE u.project_id = $1 AND ($2::uuid IS NULL OR u.allocation_id = $2)) lines
-         GROUP BY currency ORDER BY currency",
-    )
-    .bind(filter.project_id)
-    .bind(filter.allocation_id)
-    .fetch_all(executor)
-    .await
+                sum(gpu_count::numeric * credited_microseconds)::text AS credited_gpu_microseconds,
+                sum(line_amount_nanos(gpu_count, microseconds - credited_microseconds, price_nanos))::text AS amount_nanos
+         FROM (",
+        arguments,
+    );
+    query.push(INTERVALS).push(") AS listed WHERE true");
+    selection.push_filter(&mut query);
+    query.push(" GROUP BY currency ORDER BY currency");
+    query.build_query_as().fetch_all(conn).await
 }
 
 /// All billed periods that were opened by events after a position, by allocation.

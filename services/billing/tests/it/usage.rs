@@ -167,6 +167,39 @@ async fn pages_show_every_interval_once_newest_first_and_totals_cover_all() {
         (usage.intervals.len(), usage.totals[0].gpu_microseconds),
         (1, 2 * 10_000_003)
     );
+    let select = |filter: &str, order_by: &str| ListUsageRequest {
+        filter: filter.to_owned(),
+        order_by: order_by.to_owned(),
+        ..Default::default()
+    };
+    // the totals are of what is selected
+    let two = format!(
+        "gpu_count = 2 AND (allocation_id = {} OR allocation_id = {})",
+        ids[1], ids[4]
+    );
+    let usage = list(&world, project, select(&two, "allocation_id")).await;
+    let usage = usage.expect("listed");
+    let mut expected = [ids[1].to_string(), ids[4].to_string()];
+    expected.sort();
+    let found: Vec<_> = usage
+        .intervals
+        .iter()
+        .map(|line| &line.allocation_id)
+        .collect();
+    assert_eq!(found, expected.each_ref());
+    assert_eq!(usage.totals[0].gpu_microseconds, 2 * (20_000_000 + 1 + 4));
+    let none = list(&world, project, select("sku = another", "")).await;
+    let none = none.expect("listed");
+    assert_eq!((none.intervals.len(), none.totals.len()), (0, 0));
+    let all = list(&world, project, select("end_time:*", "start_time")).await;
+    assert_eq!(all.expect("listed").intervals.len(), 7);
+    for (request, field) in [
+        (select("amount > 3", ""), "filter"),
+        (select("", "end_time"), "order_by"),
+    ] {
+        let error = list(&world, project, request).await.expect_err("refused");
+        assert_eq!(Error::from(error).fields()[0].0, field);
+    }
     let usage = list(&world, other, only).await.expect("listed");
     assert_eq!(
         (usage.intervals.len(), usage.totals.len()),

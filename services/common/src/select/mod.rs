@@ -92,7 +92,7 @@ pub struct Catalog {
     pub fields: &'static [Field],
     /// What tells rows apart: the last field of every order.
     pub key: Field,
-    /// The order when a request has none.
+    /// The order when a request has none; empty: that of the key.
     pub order: &'static str,
 }
 

@@ -5,6 +5,9 @@ use crate::{Error, Result};
 pub(super) fn parse(catalog: &'static Catalog, text: &str) -> Result<Vec<Term>> {
     let wrong = |rule: String| Error::invalid("order_by", rule);
     let mut order: Vec<Term> = Vec::new();
+    if text.is_empty() {
+        return Ok(order);
+    }
     for part in text.split(',') {
         let mut words = part.split_whitespace();
         let name = words.next().unwrap_or_default();

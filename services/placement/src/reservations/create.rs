@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::{CapacityReservation, Reconciled, get, hold, least, limit, reconcile, record, sold};
 use crate::capacity::Ledger;
 use crate::catalog::Sku;
-use crate::error::sentence;
+use crate::error::{Exceeded, sentence};
 use crate::model::{ReservationState, Scope};
 use crate::reserve::{Mode, Policy, Search, ids_of, in_transaction, over_quota, refusal, retry};
 use crate::{Error, Reason, Result, quota};
@@ -231,11 +231,22 @@ async fn check_limit(conn: &mut PgConnection, asked: &ReservationSpec) -> Result
     if limit.reserved_gpus + i64::from(asked.gpu_count) <= limit.max_gpus {
         return Ok(());
     }
-    let told = format!(
+    let message = format!(
         "The project may reserve {} GPUs and has reserved {}.",
         limit.max_gpus, limit.reserved_gpus
     );
-    Err(over_quota(told, None))
+    let exceeded = Exceeded {
+        quota: "reserved_gpus",
+        limit: limit.max_gpus,
+        used: limit.reserved_gpus,
+        asked: i64::from(asked.gpu_count),
+    };
+    Err(Error::Refused {
+        reason: ErrorReason::ReservationLimit,
+        message,
+        causes: Vec::new(),
+        exceeded: Some(exceeded),
+    })
 }
 
 /// A reservation beyond the project's quota could never be launched on.

@@ -370,12 +370,19 @@ async fn a_newer_price_wins_and_an_older_one_changes_nothing() {
         .await
         .expect_err("unknown");
     assert!(matches!(error, Error::NotFound { what: "sku", .. }));
-    let page = catalog::skus(&mut conn, "", 1).await.expect("page");
-    assert_eq!(page[0].allowed_gpu_counts, [1, 2, 4, 8]);
+    let first = catalog::skus(&mut conn, false, 1).await.expect("first");
     assert_eq!(
-        catalog::skus(&mut conn, &page[0].code, 9)
+        (first.len(), &first[0].allowed_gpu_counts[..]),
+        (1, &[1, 2, 4, 8][..])
+    );
+    assert_eq!(
+        catalog::skus(&mut conn, false, 9).await.expect("all").len(),
+        2
+    );
+    assert_eq!(
+        catalog::skus(&mut conn, true, 9)
             .await
-            .expect("rest")
+            .expect("priced")
             .len(),
         1
     );

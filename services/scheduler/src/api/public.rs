@@ -1,5 +1,6 @@
 //! `SkuService` and `AvailabilityService`: what users may see of SKUs and capacity.
 use gpuaas_common::identity::Caller;
+use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_common::{Result, page};
 use gpuaas_placement::{availability, catalog, reserve};
 use gpuaas_proto::gpuaas::scheduler::v1::availability_service_server::AvailabilityService;
@@ -60,23 +61,16 @@ fn asking(caller: &Caller, given: &str) -> Result<Option<Uuid>> {
 
 impl Api {
     async fn skus(&self, caller: &Caller, request: &ListSkusRequest) -> Result<ListSkusResponse> {
-        let size = page::page_size(request.page_size)?;
-        let after: Option<String> = page::decode(&request.page_token, &["skus"])?;
+        let selection = Selection::parse(&catalog::SKUS, &request.filter, &request.order_by)?;
+        let wanted = Wanted {
+            page_token: &request.page_token,
+            size: page::page_size(request.page_size)?,
+            query: &["skus"],
+        };
+        let priced_only = caller.platform_role.is_none();
         let mut conn = self.pool.acquire().await?;
-        // one more than requested shows whether there is a next page
-        let after = after.as_deref().unwrap_or_default();
-        let mut rows = if caller.platform_role.is_some() {
-            catalog::skus(&mut conn, after, size + 1).await?
-        } else {
-            catalog::priced_skus(&mut conn, after, size + 1).await?
-        };
-        let shown = usize::try_from(size).unwrap_or(usize::MAX);
-        let more = rows.len() > shown;
-        rows.truncate(shown);
-        let next_page_token = match rows.last() {
-            Some(last) if more => page::encode(&last.code, &["skus"]),
-            _ => String::new(),
-        };
+        let (rows, next_page_token) =
+            catalog::list_skus(&mut conn, priced_only, &selection, wanted).await?;
         Ok(ListSkusResponse {
             skus: rows.into_iter().map(wire::sku).collect(),
             next_page_token,

@@ -127,6 +127,7 @@ async fn skus_are_listed_in_pages_with_their_price() {
                 ListSkusRequest {
                     page_size: size,
                     page_token: token.into(),
+                    ..Default::default()
                 },
                 None,
             ))
@@ -141,6 +142,27 @@ async fn skus_are_listed_in_pages_with_their_price() {
             .collect::<Vec<_>>(),
         ["h200-a", "h200-b"]
     );
+    let select = async |filter: &str, order_by: &str| {
+        let request = ListSkusRequest {
+            filter: filter.into(),
+            order_by: order_by.into(),
+            ..Default::default()
+        };
+        world.api.list_skus(by(request, None)).await
+    };
+    for (filter, order_by, expected) in [
+        ("lab = true", "", vec![LAB]),
+        ("NOT lab = true", "code desc", vec!["h200-b", "h200-a"]),
+        ("slot_class = h200_sxm AND code:-A", "", vec!["h200-a"]),
+    ] {
+        let found = ok(select(filter, order_by).await).skus;
+        let codes: Vec<_> = found.iter().map(|sku| sku.code.as_str()).collect();
+        assert_eq!(codes, expected, "{filter}");
+    }
+    for (filter, order_by, field) in [("price > 1", "", "filter"), ("", "lab", "order_by")] {
+        let error = refused(select(filter, order_by).await);
+        assert_eq!(error.fields()[0].0, field, "{error:?}");
+    }
     let rest = ok(list(2, &first.next_page_token).await);
     assert_eq!((rest.skus.len(), rest.next_page_token.as_str()), (1, ""));
     let mut member = by(ListSkusRequest::default(), None);

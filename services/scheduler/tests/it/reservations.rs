@@ -205,7 +205,7 @@ async fn a_member_reserves_within_the_limit_that_an_operator_sets() {
     };
     assert_eq!(
         refused(create(members("a", 1), "k-1").await).reason(),
-        ErrorReason::Quota
+        ErrorReason::ReservationLimit
     );
     let limit = pb::PutProjectReservationLimitRequest {
         project_id: OURS.to_string(),

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Session, done};
 use crate::api::parse;
+use crate::commands::select::Selected;
 use crate::commands::{catalog as listed, catalog::print_images, given};
 use crate::failure::Failure;
 use crate::output::{Money, aligned, parse_money, print_json, print_table, time};
@@ -86,7 +87,7 @@ async fn present(session: &Session, of: &str, code: &str) -> Result<Value, Failu
 #[derive(Debug, clap::Subcommand)]
 pub enum Sku {
     /// List the SKUs, with those that have no price yet.
-    List,
+    List(Selected),
     /// Create or replace a SKU.
     Put(SkuFlags),
 }
@@ -122,8 +123,9 @@ pub struct SkuFlags {
 }
 
 pub async fn sku(session: &Session, command: Sku) -> Result<(), Failure> {
-    let Sku::Put(flags) = command else {
-        return listed::skus(session).await;
+    let flags = match command {
+        Sku::Put(flags) => flags,
+        Sku::List(selected) => return listed::skus(session, &selected).await,
     };
     let name = match flags.name {
         Some(name) => name,

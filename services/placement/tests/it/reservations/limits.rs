@@ -180,7 +180,9 @@ async fn a_project_reserves_within_its_limit_and_cancels_its_own() {
         ..asked(&world, gpus)
     };
     let error = gpuaas_common::Error::from(create(&world, &own(1)).await.expect_err("no limit"));
-    assert_eq!(error.reason(), ErrorReason::Quota);
+    assert_eq!(error.reason(), ErrorReason::ReservationLimit);
+    assert!(!error.is_transient(), "{error:?}");
+    assert_eq!(error.metadata().get("limit").map(String::as_str), Some("0"));
     put_limit(&world, 2).await;
     let several: Vec<ReservationSpec> = (0..4).map(|_| own(1)).collect();
     let made = join_all(several.iter().map(|asked| create(&world, asked))).await;

@@ -119,7 +119,7 @@ async fn two_reservations_at_once_do_not_exceed_the_projects_limit_together() {
     let (first, second) = Box::pin(both_at_once(&world, &nodes, &own(LAB), &own(H200))).await;
     first.expect("within the limit");
     let refused = gpuaas_common::Error::from(second.expect_err("together they exceed it"));
-    assert_eq!(refused.reason(), ErrorReason::Quota);
+    assert_eq!(refused.reason(), ErrorReason::ReservationLimit);
     assert_eq!(world.number("SELECT count(*) FROM reserved_slots").await, 1);
 }
 
