@@ -36,6 +36,7 @@ const MEANT: [(&[&str], &[&str]); 12] = [
     (&["ssh"], &["login", "connect"]),
     (&["terminal"], &["shell", "exec", "console", "attach"]),
     (&["watch"], &["logs", "events", "tail"]),
+    (&["metrics"], &["top", "stats", "monitor"]),
     (&["reboot"], &["restart", "reset"]),
     (&["usage"], &["cost", "costs", "billing", "bill"]),
     (&["quota"], &["quotas", "limits", "limit"]),
