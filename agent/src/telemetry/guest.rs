@@ -32,42 +32,57 @@ struct Known {
 }
 
 /// One guest that is asked from time to time.
-#[derive(Default)]
 pub struct Guest {
     session: Option<Session>,
+    /// Longest time of an answer.
+    limit: Duration,
+}
+
+impl Default for Guest {
+    fn default() -> Self {
+        Self {
+            session: None,
+            limit: ANSWER,
+        }
+    }
 }
 
 impl Guest {
     /// Asks once.
     pub async fn ask(&mut self, node: &Node, allocation: AllocationId) -> Told {
-        match self.answer(node, allocation).await {
-            Ok(told) => told,
-            Err(state) => {
-                self.session = None;
-                Told {
-                    state,
-                    values: Vec::new(),
-                }
-            }
-        }
+        self.ask_over(|| log_in(node, allocation)).await
     }
 
-    async fn answer(
-        &mut self,
-        node: &Node,
-        allocation: AllocationId,
-    ) -> Result<Told, GuestMetricsState> {
-        // a session that the guest ended between two questions is no reason to know nothing
-        let is_open = self.session.as_ref().is_some_and(|open| !open.is_closed());
-        if !is_open {
-            self.session = Some(log_in(node, allocation).await?);
-        }
-        let session = self.session.as_ref().ok_or(GuestMetricsState::NoLogin)?;
-        let answer = tokio::time::timeout(ANSWER, session.ask(COMMAND)).await;
+    /// Asks over the session that is open, or over a new one.
+    async fn ask_over<F>(&mut self, log_in: impl FnOnce() -> F) -> Told
+    where
+        F: Future<Output = Result<Session, GuestMetricsState>>,
+    {
+        let told = self.answer(log_in).await;
+        told.unwrap_or_else(|state| {
+            // the next question has a new login
+            self.session = None;
+            Told {
+                state,
+                values: Vec::new(),
+            }
+        })
+    }
+
+    async fn answer<F>(&mut self, log_in: impl FnOnce() -> F) -> Result<Told, GuestMetricsState>
+    where
+        F: Future<Output = Result<Session, GuestMetricsState>>,
+    {
+        let is_open = |session: &Session| !session.is_closed();
+        let session = match self.session.take().filter(is_open) {
+            Some(session) => session,
+            None => log_in().await?,
+        };
+        let session = self.session.insert(session);
+        let answer = tokio::time::timeout(self.limit, session.ask(COMMAND)).await;
         let answer = answer.map_err(|_| GuestMetricsState::TooSlow)?;
         let told = parse(&answer.map_err(|error| state(&error))?);
         match told.state {
-            // whoever answers so is asked with a new login
             GuestMetricsState::Malformed => Err(told.state),
             _ => Ok(told),
         }
@@ -117,3 +132,7 @@ fn known(node: &Node, allocation: AllocationId) -> HostResult<Known> {
         user: request.guest_user.parse()?,
     })
 }
+
+#[cfg(test)]
+#[path = "guest_tests.rs"]
+mod tests;

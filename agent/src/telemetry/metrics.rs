@@ -119,3 +119,71 @@ pub fn show(meter: &Meter, telemetry: &Arc<Telemetry>) {
 fn label(vm: &Present) -> KeyValue {
     KeyValue::new("allocation_id", vm.allocation.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::time::Duration;
+
+    use gpuaas_proto::gpuaas::common::v1::GuestMetricsState;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::ids::AllocationId;
+    use crate::telemetry::answer::Told;
+    use crate::telemetry::rates::Sample;
+    use crate::vm::Transferred;
+
+    #[test]
+    fn d_90_prometheus_has_what_vms_that_run_use_by_allocation_and_index_of_the_gpu() {
+        let (meter, _meters, registry) = gpuaas_common::telemetry::meter("agent").unwrap();
+        let telemetry = Arc::new(Telemetry::new(&crate::settings::Telemetry::default()));
+        show(&meter, &telemetry);
+        let text = || {
+            prometheus::TextEncoder::new()
+                .encode_to_string(&registry.gather())
+                .unwrap()
+        };
+        assert!(!text().contains("agent_vm_"), "{}", text());
+        let (running, stopped) = (AllocationId(Uuid::now_v7()), AllocationId(Uuid::now_v7()));
+        let sample = Sample {
+            at: Duration::from_secs(1),
+            usage: Usage {
+                run: 1,
+                cpu_nanos: 1_500_000_000,
+                vcpus: 2,
+                network: Some(Transferred {
+                    inward: 7,
+                    outward: 8,
+                }),
+                disk: None,
+            },
+        };
+        let now = now_ms();
+        telemetry.counted(running, Some(sample), now);
+        telemetry.counted(stopped, Some(sample), now);
+        let told = |state| Told {
+            state,
+            values: vec![
+                ((VmMetric::MemoryUsedBytes, None), 1024.0),
+                ((VmMetric::GpuPercent, Some(3)), 97.0),
+            ],
+        };
+        telemetry.told(running, told(GuestMetricsState::Complete), now);
+        telemetry.counted(stopped, None, now);
+        let shown = text();
+        for line in [
+            format!("agent_vm_cpu_seconds_total{{allocation_id=\"{running}\"}} 1.5"),
+            format!("agent_vm_network_sent_bytes_total{{allocation_id=\"{running}\"}} 8"),
+            format!("agent_vm_memory_used_bytes{{allocation_id=\"{running}\"}} 1024"),
+            format!("agent_vm_gpu_utilization_percent{{allocation_id=\"{running}\",gpu=\"3\"}} 97"),
+        ] {
+            assert!(shown.contains(&line), "{line} in {shown}");
+        }
+        assert!(!shown.contains(&stopped.to_string()), "{shown}");
+        assert!(!shown.contains("agent_vm_disk_read"), "{shown}");
+        // its hold ended
+        telemetry.retain(&BTreeSet::new());
+        assert!(!text().contains(&running.to_string()), "{}", text());
+    }
+}

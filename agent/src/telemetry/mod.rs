@@ -24,6 +24,7 @@ use crate::ids::AllocationId;
 use crate::journal::HoldRow;
 use crate::node::{Node, now_ms};
 use crate::vm::{Usage, without_waiting};
+pub use answer::COMMAND as GUEST_COMMAND;
 use answer::Told;
 use guest::Guest;
 use rates::{Sample, rates};

@@ -318,7 +318,7 @@ export default function AllocationView({ id }: { id: string }) {
         </Tabs.Content>
         <Tabs.Content value="metrics">
           <Suspense fallback={<Skeleton lines={8} label="Loading the metrics" />}>
-            <Metrics allocation={allocation} />
+            <Metrics id={id} allocation={allocation} />
           </Suspense>
         </Tabs.Content>
         <Tabs.Content value="serial">

@@ -59,11 +59,11 @@ function Nothing({ allocation, range }: { allocation: Allocation; range: string 
   );
 }
 
-export default function Metrics({ allocation }: { allocation: Allocation }) {
+export default function Metrics({ id, allocation }: { id: string; allocation: Allocation }) {
   const [rangeText, setRange] = useQueryState("range", FIRST_RANGE.label);
   const { value: range, label } = RANGES.find((one) => one.label === rangeText) ?? FIRST_RANGE;
   const isActive = allocation.status?.state === "active";
-  const metrics = useMetrics(allocation.id ?? "", range, isActive);
+  const metrics = useMetrics(id, range, isActive);
   const charts = useMemo(() => chartsOf(metrics.data?.series ?? []), [metrics.data]);
   if (!isActive) {
     return (
