@@ -172,12 +172,14 @@ mod tests {
         telemetry.told(running, told(GuestMetricsState::Complete), now);
         telemetry.counted(stopped, None, now);
         let shown = text();
-        for line in [
-            format!("agent_vm_cpu_seconds_total{{allocation_id=\"{running}\"}} 1.5"),
-            format!("agent_vm_network_sent_bytes_total{{allocation_id=\"{running}\"}} 8"),
-            format!("agent_vm_memory_used_bytes{{allocation_id=\"{running}\"}} 1024"),
-            format!("agent_vm_gpu_utilization_percent{{allocation_id=\"{running}\",gpu=\"3\"}} 97"),
+        for (name, labels, value) in [
+            ("agent_vm_cpu_seconds_total", "", "1.5"),
+            ("agent_vm_network_sent_bytes_total", "", "8"),
+            ("agent_vm_memory_used_bytes", "", "1024"),
+            ("agent_vm_gpu_utilization_percent", ",gpu=\"3\"", "97"),
         ] {
+            let labels = format!("allocation_id=\"{running}\"{labels},otel_scope_name=\"agent\"");
+            let line = format!("{name}{{{labels}}} {value}\n");
             assert!(shown.contains(&line), "{line} in {shown}");
         }
         assert!(!shown.contains(&stopped.to_string()), "{shown}");
