@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use gpuaas_common::config::{self, Settings as CommonSettings};
-use gpuaas_common::{CancellationToken, Context, stop_on_signal, telemetry};
+use gpuaas_common::{CancellationToken, Context, stop_on_signal};
 use gpuaas_proto::gpuaas::agent::v1::ReadinessReport;
 
 use crate::api::{discover, server};
@@ -26,6 +26,7 @@ use crate::recorded::{self, Recorded};
 use crate::retention;
 use crate::serial;
 use crate::settings::Settings;
+use crate::telemetry;
 use crate::topology::readiness;
 use crate::update;
 use crate::validate;
@@ -130,7 +131,7 @@ async fn run(flags: Flags) -> anyhow::Result<ExitCode> {
     match command {
         Command::Serve => {
             let (common, own) = load()?;
-            let _telemetry = telemetry::install("node-agent", &common.telemetry)?;
+            let _telemetry = gpuaas_common::telemetry::install("node-agent", &common.telemetry)?;
             let outcome = Box::pin(serve(common, own)).await;
             if let Err(error) = &outcome {
                 tracing::error!("stop with an error: {error:#}");
@@ -275,7 +276,9 @@ async fn serve(common: CommonSettings, own: Settings) -> anyhow::Result<()> {
         node.settings.polling.serial(),
         shutdown.clone(),
     );
-    let (served, beaten, kept, (), (), (), settled, (), (), ()) = tokio::join!(
+    telemetry::metrics::show(&context.meter, &node.telemetry);
+    let measured = telemetry::run(&node, shutdown.clone());
+    let (served, beaten, kept, (), (), (), settled, (), (), (), ()) = tokio::join!(
         async {
             let outcome = server.await;
             shutdown.cancel();
@@ -294,7 +297,8 @@ async fn serve(common: CommonSettings, own: Settings) -> anyhow::Result<()> {
         partitions,
         metadata,
         updates,
-        serial
+        serial,
+        measured
     );
     tracing::info!("stop");
     served.and(beaten).and(kept).and(Ok(settled?))

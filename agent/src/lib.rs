@@ -34,6 +34,7 @@ pub mod recorded;
 pub mod retention;
 pub mod serial;
 pub mod settings;
+pub mod telemetry;
 pub mod terminal;
 pub mod topology;
 pub mod update;

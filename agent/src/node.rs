@@ -22,6 +22,7 @@ use crate::image::registry::Registry;
 use crate::journal::Journal;
 use crate::serial::SerialLogs;
 use crate::settings::Settings;
+use crate::telemetry::Telemetry;
 use crate::topology::in_use::Observed;
 use crate::topology::packet::Packets;
 use crate::topology::readiness::KvmProof;
@@ -43,6 +44,8 @@ pub struct Node {
     pub probe: DiskProbe,
     /// What the VMs print on their serial consoles.
     pub serial: Arc<SerialLogs>,
+    /// What the VMs use.
+    pub telemetry: Arc<Telemetry>,
     /// Image cache.
     pub images: ImageCache,
     /// dnsmasq.
@@ -120,6 +123,7 @@ impl Node {
             hypervisor,
             probe,
             serial: Arc::new(serial),
+            telemetry: Arc::new(Telemetry::new(&settings.telemetry)),
             images,
             wire,
             gpu_fabric: GpuFabric::of(&settings.gpu_fabric),

@@ -185,6 +185,9 @@ pub struct Settings {
     /// Updates of the agent by rollouts.
     #[serde(default)]
     pub update: Update,
+    /// What is measured of the VMs.
+    #[serde(default)]
+    pub telemetry: Telemetry,
 }
 
 /// Kind of hypervisor. Explicit, since `/dev/kvm` existing proves nothing.
@@ -689,6 +692,32 @@ impl Default for SerialLog {
         Self {
             retention_days: 30,
             max_mib: 16,
+        }
+    }
+}
+
+/// What is measured of the VMs (D-90), for charts of their owners and for Prometheus.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Telemetry {
+    /// Pause between two measurements of a VM, in milliseconds.
+    pub pause_ms: u64,
+    /// Ask each guest for its memory and its GPUs, over the login that the host has for itself. Without it there is only what
+    /// libvirt counts.
+    pub guests: bool,
+}
+
+impl Telemetry {
+    pub(crate) fn pause(&self) -> Duration {
+        Duration::from_millis(self.pause_ms.max(1))
+    }
+}
+
+impl Default for Telemetry {
+    fn default() -> Self {
+        Self {
+            pause_ms: 15_000,
+            guests: true,
         }
     }
 }

@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use tonic::{Request, Response, Status};
 
 use super::serial_log::{self, SerialLogStream};
-use super::{Shared, status};
+use super::{Shared, metrics, status};
 use crate::bounded::Bounded;
 use crate::error::{HostError, HostResult};
 use crate::guest::host_key::parse_pins;
@@ -323,5 +323,13 @@ impl VirtualMachines for VirtualMachinesApi {
     ) -> Result<Response<SerialLogStream>, Status> {
         let opened = serial_log::read(&self.0.node, request.get_ref()).await;
         opened.map(Response::new).map_err(status)
+    }
+
+    async fn read_metrics(
+        &self,
+        request: Request<pb::ReadMetricsRequest>,
+    ) -> Result<Response<pb::ReadMetricsResponse>, Status> {
+        let read = metrics::read(&self.0.node, request.get_ref());
+        read.map(Response::new).map_err(status)
     }
 }

@@ -3,10 +3,11 @@
 //! The tenant controls the server at the other end: time and output are bounded, and the output is only ever text.
 use std::time::Duration;
 
-use russh::ChannelMsg;
-use russh::client;
+use russh::client::{self, Msg};
+use russh::{Channel, ChannelMsg};
 
 use super::login::{Account, LoginError, connect};
+use super::ssh::Client;
 use super::{GuestNetwork, RelayKey};
 
 /// Most bytes of output that are read.
@@ -47,15 +48,55 @@ async fn attempt(
     key: &RelayKey,
     command: &str,
 ) -> Result<Answer, LoginError> {
+    let session = open(network, account, key).await?;
+    let answer = session.ask(command).await?;
+    // The guest is free to ignore our goodbye.
+    let _ = session
+        .0
+        .disconnect(russh::Disconnect::ByApplication, "", "")
+        .await;
+    Ok(answer)
+}
+
+/// A login that stays open. Its end is the end of the connection.
+pub struct Session(client::Handle<Client>);
+
+/// Logs in. The caller bounds the time.
+///
+/// # Errors
+/// [`LoginError`].
+pub async fn open(
+    network: &dyn GuestNetwork,
+    account: Account<'_>,
+    key: &RelayKey,
+) -> Result<Session, LoginError> {
     let config = client::Config {
         keepalive_interval: Some(KEEPALIVE),
         keepalive_max: 3,
         ..client::Config::default()
     };
-    let broke = |error: russh::Error| LoginError::Session(error.to_string());
-    let session = connect(network, account, key, config).await?;
-    let mut channel = session.channel_open_session().await.map_err(broke)?;
-    channel.exec(true, command).await.map_err(broke)?;
+    Ok(Session(connect(network, account, key, config).await?))
+}
+
+impl Session {
+    /// The guest, or the way to it, ended the connection.
+    pub fn is_closed(&self) -> bool {
+        self.0.is_closed()
+    }
+
+    /// Runs a command in the shell of the account. The caller bounds the time.
+    ///
+    /// # Errors
+    /// [`LoginError`]: there is no answer.
+    pub async fn ask(&self, command: &str) -> Result<Answer, LoginError> {
+        let broke = |error: russh::Error| LoginError::Session(error.to_string());
+        let mut channel = self.0.channel_open_session().await.map_err(broke)?;
+        channel.exec(true, command).await.map_err(broke)?;
+        read(&mut channel).await
+    }
+}
+
+async fn read(channel: &mut Channel<Msg>) -> Result<Answer, LoginError> {
     let mut answer = Answer {
         exit_status: None,
         output: Vec::new(),
@@ -89,9 +130,5 @@ async fn attempt(
             "it ended before the command".to_owned(),
         ));
     }
-    // The guest is free to ignore our goodbye.
-    let _ = session
-        .disconnect(russh::Disconnect::ByApplication, "", "")
-        .await;
     Ok(answer)
 }

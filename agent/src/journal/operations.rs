@@ -90,6 +90,20 @@ impl Journal {
         })
     }
 
+    /// The operation that launched an allocation's VM, while the host holds something for it.
+    pub fn launched(&self, allocation: AllocationId) -> HostResult<Option<OperationRow>> {
+        let sql = "SELECT operation_id FROM operations
+             WHERE kind = 'provision' AND allocation_id = ?1
+                 AND EXISTS (SELECT 1 FROM holds WHERE holds.allocation_id = ?1)
+             ORDER BY started_ms DESC LIMIT 1";
+        self.with(|connection| {
+            let id: Option<String> = connection
+                .query_row(sql, params![allocation.to_string()], |row| row.get(0))
+                .optional()?;
+            id.map_or(Ok(None), |id| operation(connection, id.parse()?))
+        })
+    }
+
     /// Operations that had not ended.
     pub fn running_operations(&self) -> HostResult<Vec<OperationRow>> {
         self.with(|connection| {

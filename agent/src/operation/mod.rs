@@ -13,6 +13,7 @@ mod runner;
 mod wiping;
 mod work;
 
+pub(crate) use provision::SSH_PORT;
 pub use provision::network_group;
 pub use runner::Runner;
 pub use work::{Done, StepDef, Work};

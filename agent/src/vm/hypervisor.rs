@@ -227,14 +227,22 @@ impl Hypervisor {
         }
     }
 
+    /// One call that does not wait for a libvirt that is down.
+    pub(super) async fn once<T: Send + 'static>(
+        &self,
+        what: &'static str,
+        work: impl Fn(&Connect) -> Result<T, virt::error::Error> + Send + Sync + 'static,
+    ) -> HostResult<T> {
+        let answered = self.call_once(what, Arc::new(work)).await;
+        answered.map_err(|failed| failed.error)
+    }
+
     /// libvirt's version, as proof that it answers now; it does not wait for one that is down.
     pub async fn version(&self) -> HostResult<u32> {
-        observe("libvirt-version", async {
-            let version = self
-                .call_once("get version", Arc::new(Connect::get_lib_version))
-                .await;
-            version.map_err(|failed| failed.error)
-        })
+        observe(
+            "libvirt-version",
+            self.once("get version", Connect::get_lib_version),
+        )
         .await
     }
 
@@ -266,11 +274,7 @@ impl Hypervisor {
             }
             Ok(running)
         };
-        observe("libvirt-running", async {
-            let listed = self.call_once("list running domains", Arc::new(list)).await;
-            listed.map_err(|failed| failed.error)
-        })
-        .await
+        observe("libvirt-running", self.once("list running domains", list)).await
     }
 
     /// State of a domain, `None` when there is none of this name.
@@ -419,7 +423,9 @@ fn path_of(connection: &Connect, pool: &str, volume: &str) -> Result<String, vir
 }
 
 /// Turns "no such domain" into `None`.
-fn found<T>(result: Result<T, virt::error::Error>) -> Result<Option<T>, virt::error::Error> {
+pub(super) fn found<T>(
+    result: Result<T, virt::error::Error>,
+) -> Result<Option<T>, virt::error::Error> {
     match result {
         Ok(value) => Ok(Some(value)),
         Err(error) if error.code() == ErrorNumber::NoDomain => Ok(None),

@@ -6,9 +6,9 @@ use clap::{Args, Parser, Subcommand};
 use crate::commands::select::Selected;
 use crate::commands::{
     admin, api_keys, catalog, certificate, context, copy, explain, hosts, launch, list, login,
-    logs, members, network, organisations, port_forward, power, projects, quotas, raw, release,
-    rename, reservations, service_accounts, show, ssh, ssh_keys, terminal, update, usage, watch,
-    webhooks,
+    logs, members, metrics, network, organisations, port_forward, power, projects, quotas, raw,
+    release, rename, reservations, service_accounts, show, ssh, ssh_keys, terminal, update, usage,
+    watch, webhooks,
 };
 use crate::formats::Format;
 
@@ -77,6 +77,8 @@ pub enum Command {
     Terminal(terminal::Flags),
     /// Show what the VM of an allocation printed on its serial console, also after it is gone.
     Logs(logs::Flags),
+    /// Show what the VM of an allocation uses: CPU, memory, network, disk and GPUs.
+    Metrics(metrics::Flags),
     /// Copy files to or from an allocation with scp.
     Cp(copy::Flags),
     /// Forward a local port to a port of an allocation over SSH, until it is interrupted.

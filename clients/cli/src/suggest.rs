@@ -9,7 +9,7 @@ use crate::commands::catalog;
 use crate::failure::{ApiFailure, Failure};
 
 /// What people mean by the names that other tools give to commands: the first of the left that there is where it was typed.
-const MEANT: [(&[&str], &[&str]); 12] = [
+const MEANT: [(&[&str], &[&str]); 13] = [
     (
         &["release", "delete", "remove", "end", "close", "disable"],
         &[
@@ -36,6 +36,7 @@ const MEANT: [(&[&str], &[&str]); 12] = [
     (&["ssh"], &["login", "connect"]),
     (&["terminal"], &["shell", "exec", "console", "attach"]),
     (&["watch"], &["logs", "events", "tail"]),
+    (&["metrics"], &["top", "stats", "monitor"]),
     (&["reboot"], &["restart", "reset"]),
     (&["usage"], &["cost", "costs", "billing", "bill"]),
     (&["quota"], &["quotas", "limits", "limit"]),

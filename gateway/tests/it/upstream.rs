@@ -8,9 +8,10 @@ use gpuaas_common::audit::origin::{self, Origin};
 use gpuaas_common::identity::Caller;
 use gpuaas_proto::gpuaas::allocation::v1::allocation_service_server::AllocationService;
 use gpuaas_proto::gpuaas::allocation::v1::{
-    Allocation, AllocationConfig, AllocationState, AllocationStatus, BatchCreateAllocationsRequest,
-    BatchCreateAllocationsResponse, CreateAllocationRequest, GetAllocationRequest,
-    ListAllocationsRequest, ListAllocationsResponse, ListTimelineRequest, ListTimelineResponse,
+    Allocation, AllocationConfig, AllocationMetrics, AllocationState, AllocationStatus,
+    BatchCreateAllocationsRequest, BatchCreateAllocationsResponse, CreateAllocationRequest,
+    GetAllocationMetricsRequest, GetAllocationRequest, ListAllocationsRequest,
+    ListAllocationsResponse, ListTimelineRequest, ListTimelineResponse,
     ListWipeCertificatesRequest, ListWipeCertificatesResponse, ReadSerialLogRequest,
     ReadSerialLogResponse, RebootAllocationRequest, ReleaseAllocationRequest,
     StartAllocationRequest, StopAllocationRequest, UpdateAllocationRequest, WatchAllocationRequest,
@@ -410,6 +411,14 @@ impl AllocationService for Allocations {
     ) -> Result<Response<ListTimelineResponse>, Status> {
         self.see("timeline", &request)?;
         Ok(Response::new(ListTimelineResponse::default()))
+    }
+
+    async fn get_allocation_metrics(
+        &self,
+        request: Request<GetAllocationMetricsRequest>,
+    ) -> Result<Response<AllocationMetrics>, Status> {
+        self.see("get metrics", &request)?;
+        Ok(Response::new(AllocationMetrics::default()))
     }
 
     async fn list_wipe_certificates(

@@ -1,7 +1,7 @@
 //! Disks, the seed, the vNIC, the serial console, and nothing that a server in a rack has no use for.
 use quick_xml::events::BytesText;
 
-use super::{DomainSpec, SEED_DEVICE, Xml, empty, pci, shown, text};
+use super::{DomainSpec, SEED_DEVICE, Xml, disk_name, empty, pci, shown, text};
 use crate::settings::{BridgeKind, HostProfile, Network};
 
 pub(super) fn devices(
@@ -13,7 +13,6 @@ pub(super) fn devices(
     text(xml, "emulator", &shown(&profile.emulator))?;
     pci::controllers(xml, spec)?;
     for (index, disk) in spec.disks.iter().enumerate() {
-        let letter = char::from(b'a' + u8::try_from(index % 26).unwrap_or(0));
         let thread = (index + 1).to_string();
         let driver = [
             ("name", "qemu"),
@@ -31,7 +30,7 @@ pub(super) fn devices(
                 empty(
                     xml,
                     "target",
-                    &[("dev", &format!("vd{letter}")), ("bus", "virtio")],
+                    &[("dev", &disk_name(index)), ("bus", "virtio")],
                 )
             })?;
     }

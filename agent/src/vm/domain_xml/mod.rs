@@ -51,6 +51,12 @@ pub struct DomainSpec {
 /// Name of the drive that the seed is in.
 pub const SEED_DEVICE: &str = "sda";
 
+/// Name of a disk in the domain, by its place; the guest may call it otherwise.
+pub fn disk_name(index: usize) -> String {
+    let letter = char::from(b'a' + u8::try_from(index % 26).unwrap_or(0));
+    format!("vd{letter}")
+}
+
 type Xml = Writer<Cursor<Vec<u8>>>;
 
 /// Writes the description.

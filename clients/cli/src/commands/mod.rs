@@ -13,6 +13,7 @@ pub mod list;
 pub mod login;
 pub mod logs;
 pub mod members;
+pub mod metrics;
 pub mod network;
 pub mod organisations;
 pub mod place;
@@ -106,6 +107,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Ssh(flags) => ssh::run(&session, flags).await,
         Command::Terminal(flags) => terminal::run(&session, &flags).await,
         Command::Logs(flags) => logs::run(&session, &flags).await,
+        Command::Metrics(flags) => metrics::run(&session, &flags).await,
         Command::Stop(flags) => power::forced(&session, &flags, power::Verb::Stop).await,
         Command::Start(flags) => power::start(&session, &flags).await,
         Command::Reboot(flags) => power::forced(&session, &flags, power::Verb::Reboot).await,

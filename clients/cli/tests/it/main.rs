@@ -10,6 +10,7 @@ mod formats;
 mod hosts;
 mod life;
 mod logs;
+mod metrics;
 mod narrow;
 mod network;
 mod pipes;

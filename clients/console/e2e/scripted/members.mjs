@@ -65,6 +65,35 @@ export async function members({ assert, page, server, test, look, go, signIn, ta
     assert.deepEqual(await reboot(async (force) => assert.ok(!(await force.isChecked()), "the next one asks the guest again")), {});
   });
 
+  await test("d_90 the metrics of a VM are charts and a table, of the range that is chosen", async () => {
+    await go(`/allocations/${allocationId(1)}`, "train-large");
+    await page.getByRole("tab", { name: "Metrics" }).click();
+    await page.getByRole("img", { name: /^CPU over 1 hour: CPU .* % now/ }).waitFor();
+    for (const title of ["CPU (%)", "Memory (GiB)", "Network (MiB/s)", "Disk (MiB/s)", "GPU utilization (%)", "GPU memory (GiB)", "GPU temperature (°C)", "GPU power (W)"]) {
+      await page.getByRole("heading", { name: title, exact: true }).waitFor();
+    }
+    const table = page.getByRole("table", { name: "Metrics in figures" });
+    await table.getByRole("row", { name: /^Memory, total 480 GiB 480 GiB 480 GiB/ }).waitFor();
+    await table.getByRole("row", { name: /^GPU utilization, GPU 1 / }).waitFor();
+    await look("allocation-metrics");
+    await page.getByRole("radio", { name: "24 hours" }).check({ force: true });
+    await page.getByRole("img", { name: /^CPU over 24 hours/ }).waitFor();
+    assert.match(page.url(), /range=24/);
+    await page.reload();
+    await page.getByRole("img", { name: /^GPU power over 24 hours: GPU 0 .*; GPU 1 / }).waitFor();
+    await look("allocation-metrics-day");
+  });
+
+  await test("d_90 metrics that are missing say why, and what to do", async () => {
+    await go(`/allocations/${allocationId(2)}?tab=metrics`, "train-large");
+    await page.getByText("Nothing measured in the last 1 hour").waitFor();
+    await page.getByText("nvidia-smi is not installed in the VM").waitFor();
+    await look("allocation-metrics-none");
+    await go(`/allocations/${failed.id}?tab=metrics`, "broken-boot");
+    await page.getByText("No VM to measure").waitFor();
+    await look("allocation-metrics-ended");
+  });
+
   await test("a serial log is followed, searched and downloaded", async () => {
     await go(`/allocations/${allocationId(1)}`, "train-large");
     await page.getByRole("tab", { name: "Serial log" }).click();

@@ -206,6 +206,34 @@ function serialLog(_, { searchParams }) {
   return searchParams.has("follow") ? parts : [...parts, { end: {} }];
 }
 
+/** What a VM uses: waves over the time that is asked for, with a gap; two GPUs. */
+function metrics(_, { searchParams }) {
+  const [start, end] = ["start_time", "end_time"].map((name) => Date.parse(searchParams.get(name)));
+  const step = end - start > 2 * HOUR ? 360 : 15;
+  const steps = Math.floor((end - start) / step / 1000);
+  const wave = (low, high, turns, shift = 0) =>
+    Array.from({ length: steps }, (_, n) => n)
+      .filter((n) => n < steps * 0.55 || n > steps * 0.65)
+      .map((n) => ({ time: new Date(start + n * step * 1000).toISOString(), value: low + ((high - low) * (1 + Math.sin((n / steps) * turns * 2 * Math.PI + shift))) / 2 }));
+  const GIB = 2 ** 30;
+  const series = [
+    { metric: "cpu_percent", points: wave(20, 85, 3) },
+    { metric: "memory_used_bytes", points: wave(180 * GIB, 220 * GIB, 1) },
+    { metric: "memory_total_bytes", points: wave(480 * GIB, 480 * GIB, 1) },
+    { metric: "network_received_bytes_per_second", points: wave(2 ** 20, 90 * 2 ** 20, 4) },
+    { metric: "network_sent_bytes_per_second", points: wave(0, 2 ** 20, 2) },
+    { metric: "disk_read_bytes_per_second", points: wave(0, 800 * 2 ** 20, 5) },
+    { metric: "disk_written_bytes_per_second", points: wave(0, 120 * 2 ** 20, 2, 1) },
+    ...[0, 1].flatMap((gpu) => [
+      { metric: "gpu_percent", gpu, points: wave(60, 99, 3, gpu) },
+      { metric: "gpu_memory_used_bytes", gpu, points: wave(90 * GIB, 130 * GIB, 1, gpu) },
+      { metric: "gpu_temperature_celsius", gpu, points: wave(48, 66, 2, gpu) },
+      { metric: "gpu_power_watts", gpu, points: wave(420, 690, 3, gpu) },
+    ]),
+  ];
+  return { allocation_id: allocationId(1), step_seconds: step, series, guest_state: "complete" };
+}
+
 /** The answers that all chapters share. */
 export const answers = {
   "GET /api/v1/allocations:watch": allocations.map((one) => ({ change: { kind: "added", allocation: one } })),
@@ -213,6 +241,8 @@ export const answers = {
   [`GET /api/v1/allocations/${failed.id}:watch`]: [{ change: { kind: "added", allocation: failed } }, { entry: { sequence: "1", time: ago(2), step: "provision.boot", state: "done", message: "Started the VM.", end_time: ago(1.9) } }, { entry: { sequence: "2", time: ago(1.9), step: "provision.ssh", state: "failed", message: "The guest did not accept a login.", error: { code: 4, message: OBSERVED }, end_time: ago(1.7) } }],
   "GET /api/v1/allocations/*:watch": [{ change: { kind: "added", allocation: { ...allocations[0], creator: "user:alice" } } }, { entry: { sequence: "1", time: ago(30), step: "provision.boot", state: "done", message: "Started the VM.", end_time: ago(29.9) } }, { entry: { sequence: "2", time: ago(2), step: "rebooting", state: "done", message: "The reboot is accepted.", end_time: ago(2), actor: "operator", reason: "new firmware" } }],
   "GET /api/v1/allocations/*/terminal-sessions": { sessions: [] },
+  [`GET /api/v1/allocations/${allocationId(2)}/metrics`]: { allocation_id: allocationId(2), step_seconds: 15, series: [], guest_state: "no_gpu_tool", guest_message: "No GPU metrics: nvidia-smi is not installed in the VM. Install the NVIDIA driver, or launch an image that has it." },
+  "GET /api/v1/allocations/*/metrics": metrics,
   "GET /api/v1/allocations/*/serial-log": serialLog,
   "POST /api/v1/allocations/*/terminal-sessions": { ticket: "t", websocket_path: "/terminal-played" },
   "GET /api/v1/usage": (_, address) => {

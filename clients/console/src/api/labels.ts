@@ -132,6 +132,7 @@ const LABELS: Record<string, string> = {
   ssh_key_names: "SSH keys",
   ssh_public_keys: "SSH public keys",
   start_time: "Start",
+  step_seconds: "Step in seconds",
   state: "State",
   status: "Status",
   tail_lines: "Last lines",

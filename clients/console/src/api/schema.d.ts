@@ -1838,6 +1838,28 @@ export interface paths {
         patch: operations["AllocationService_UpdateAllocation"];
         trace?: never;
     };
+    "/api/v1/allocations/{allocation_id}/metrics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * GetAllocationMetrics returns what was measured of the VM of an active allocation: CPU, network and disk by its host, memory and GPUs by its guest
+         * @description GetAllocationMetrics returns what was measured of the VM of an active allocation: CPU, network and disk by its host, memory and GPUs by its guest. The host keeps it for 24 hours, in memory: a restart of its agent loses it. Refused with METRICS_UNAVAILABLE when the allocation has no VM, and with HOST_UNREACHABLE when its host does not answer.
+         *
+         *     Owners, members and viewers of the project; action `allocation.get` on `allocation`.
+         */
+        get: operations["AllocationService_GetAllocationMetrics"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/allocations/{allocation_id}/serial-log": {
         parameters: {
             query?: never;
@@ -3357,7 +3379,7 @@ export interface components {
                 status: string;
                 /** @description A sentence for people. */
                 message: string;
-                /** @description Always a google.rpc.ErrorInfo and a google.rpc.RequestInfo; a google.rpc.BadRequest when fields are wrong. Reasons: `FIELD_INVALID`, `FIELD_REQUIRED`, `FIELD_UNKNOWN`, `BODY_MALFORMED`, `BODY_TOO_LARGE`, `PAGE_TOKEN_INVALID`, `ROUTE_UNKNOWN`, `RESUME_TOKEN_INVALID`, `RESUME_TOKEN_EXPIRED`, `IDEMPOTENCY_KEY_MISSING`, `IDEMPOTENCY_KEY_REUSED`, `CREDENTIAL_MISSING`, `CREDENTIAL_INVALID`, `CREDENTIAL_EXPIRED`, `PERMISSION_DENIED`, `PEER_NOT_ALLOWED`, `ENROLMENT_TOKEN_INVALID`, `INVITATION_INVALID`, `SECOND_FACTOR_REQUIRED`, `ALLOCATION_NOT_FOUND`, `NODE_NOT_FOUND`, `SLOT_NOT_FOUND`, `SKU_UNKNOWN`, `IMAGE_UNKNOWN`, `REGION_UNKNOWN`, `PROJECT_UNKNOWN`, `DISCOVERY_NOT_FOUND`, `NOT_FOUND`, `GPU_COUNT_NOT_ALLOWED`, `IMAGE_NOT_ACTIVE`, `IMAGE_NOT_COMPATIBLE`, `REGION_DISABLED`, `QUOTA`, `STATE_CONFLICT`, `CANDIDATE_INCOMPLETE`, `CANDIDATE_BLOCKED`, `DISCOVERY_STALE`, `ALREADY_EXISTS`, `ETAG_STALE`, `PROJECT_SUSPENDED`, `PROJECT_CLOSED`, `PROJECT_IN_USE`, `LAST_OWNER`, `REPORT_STALE`, `RESERVATION_LIMIT`, `PROJECT_CLOSING`, `TERMINATION_PROTECTED`, `NO_CAPACITY`, `FRAGMENTED`, `FABRIC_HELD`, `INCOMPLETE_SLOT`, `CLEANUP_BLOCKED`, `HUGEPAGES_MISSING`, `NODE_DRAINING`, `SLOT_UNHEALTHY`, `SLOTS_IN_USE`, `AFFINITY`, `WAITING_AHEAD`, `WAIT_EXPIRED`, `CAPACITY_RESERVED`, `IMAGE_NOT_CACHED`, `NODE_VM_LIMIT`, `DISKS_BEING_WIPED`, `HOST_NOT_READY`, `LEASE_HELD`, `LEASE_REQUIRED`, `LEASE_EXPIRED`, `FENCED`, `DISK_UNSAFE`, `DEVICE_MISSING`, `IMAGE_DIGEST_MISMATCH`, `IMAGE_PULL_FAILED`, `HYPERVISOR_FAILED`, `GUEST_NO_ADDRESS`, `GUEST_NO_LOGIN`, `WIPE_NOT_PROVEN`, `OPERATION_NOT_FOUND`, `OPERATION_CONFLICT`, `HOST_UNREACHABLE`, `HOST_REPLACED`, `HOST_KEY_MISMATCH`, `HOST_CLOCK_SKEWED`, `SERIAL_LOG_UNAVAILABLE`, `GUEST_NOT_READY`, `GPU_PARTITION_UNAVAILABLE`, `DEADLINE_EXCEEDED`, `OVERLOADED`, `DEPENDENCY_UNAVAILABLE`, `INTERNAL`, `RATE_LIMITED`. */
+                /** @description Always a google.rpc.ErrorInfo and a google.rpc.RequestInfo; a google.rpc.BadRequest when fields are wrong. Reasons: `FIELD_INVALID`, `FIELD_REQUIRED`, `FIELD_UNKNOWN`, `BODY_MALFORMED`, `BODY_TOO_LARGE`, `PAGE_TOKEN_INVALID`, `ROUTE_UNKNOWN`, `RESUME_TOKEN_INVALID`, `RESUME_TOKEN_EXPIRED`, `IDEMPOTENCY_KEY_MISSING`, `IDEMPOTENCY_KEY_REUSED`, `CREDENTIAL_MISSING`, `CREDENTIAL_INVALID`, `CREDENTIAL_EXPIRED`, `PERMISSION_DENIED`, `PEER_NOT_ALLOWED`, `ENROLMENT_TOKEN_INVALID`, `INVITATION_INVALID`, `SECOND_FACTOR_REQUIRED`, `ALLOCATION_NOT_FOUND`, `NODE_NOT_FOUND`, `SLOT_NOT_FOUND`, `SKU_UNKNOWN`, `IMAGE_UNKNOWN`, `REGION_UNKNOWN`, `PROJECT_UNKNOWN`, `DISCOVERY_NOT_FOUND`, `NOT_FOUND`, `GPU_COUNT_NOT_ALLOWED`, `IMAGE_NOT_ACTIVE`, `IMAGE_NOT_COMPATIBLE`, `REGION_DISABLED`, `QUOTA`, `STATE_CONFLICT`, `CANDIDATE_INCOMPLETE`, `CANDIDATE_BLOCKED`, `DISCOVERY_STALE`, `ALREADY_EXISTS`, `ETAG_STALE`, `PROJECT_SUSPENDED`, `PROJECT_CLOSED`, `PROJECT_IN_USE`, `LAST_OWNER`, `REPORT_STALE`, `RESERVATION_LIMIT`, `PROJECT_CLOSING`, `TERMINATION_PROTECTED`, `NO_CAPACITY`, `FRAGMENTED`, `FABRIC_HELD`, `INCOMPLETE_SLOT`, `CLEANUP_BLOCKED`, `HUGEPAGES_MISSING`, `NODE_DRAINING`, `SLOT_UNHEALTHY`, `SLOTS_IN_USE`, `AFFINITY`, `WAITING_AHEAD`, `WAIT_EXPIRED`, `CAPACITY_RESERVED`, `IMAGE_NOT_CACHED`, `NODE_VM_LIMIT`, `DISKS_BEING_WIPED`, `HOST_NOT_READY`, `LEASE_HELD`, `LEASE_REQUIRED`, `LEASE_EXPIRED`, `FENCED`, `DISK_UNSAFE`, `DEVICE_MISSING`, `IMAGE_DIGEST_MISMATCH`, `IMAGE_PULL_FAILED`, `HYPERVISOR_FAILED`, `GUEST_NO_ADDRESS`, `GUEST_NO_LOGIN`, `WIPE_NOT_PROVEN`, `OPERATION_NOT_FOUND`, `OPERATION_CONFLICT`, `HOST_UNREACHABLE`, `HOST_REPLACED`, `HOST_KEY_MISMATCH`, `HOST_CLOCK_SKEWED`, `SERIAL_LOG_UNAVAILABLE`, `GUEST_NOT_READY`, `GPU_PARTITION_UNAVAILABLE`, `METRICS_UNAVAILABLE`, `DEADLINE_EXCEEDED`, `OVERLOADED`, `DEPENDENCY_UNAVAILABLE`, `INTERNAL`, `RATE_LIMITED`. */
                 details: {
                     "@type": string;
                     reason?: string;
@@ -3465,6 +3487,18 @@ export interface components {
             advice?: string;
             /** @description The step that failed. */
             step?: string;
+        };
+        /** @description AllocationMetrics is what was measured of a VM over time (D-90). */
+        "allocation.AllocationMetrics": {
+            allocation_id?: string;
+            /** @description Length of a step in seconds; a point is the mean of one. */
+            step_seconds?: number;
+            /** @description By metric, then GPU; without those that nothing was measured of. */
+            series?: components["schemas"]["common.MetricSeries"][];
+            /** @description What came of the last question to the guest, which alone knows its memory and its GPUs. */
+            guest_state?: components["schemas"]["common.GuestMetricsState"];
+            /** @description Why memory or GPUs are missing, as a sentence; empty when nothing is. */
+            guest_message?: string;
         };
         /** @description AllocationSshKey is a key that an allocation was launched with. */
         "allocation.AllocationSshKey": {
@@ -4150,6 +4184,18 @@ export interface components {
             module_ids?: number[];
         };
         /**
+         * @description GuestMetricsState says what came of the last question to a guest. The set is closed.
+         *     - `complete`: It told its memory and its GPUs.
+         *     - `no_gpu_tool`: It told its memory; it has no nvidia-smi.
+         *     - `gpu_tool_failed`: It told its memory; its nvidia-smi failed, or printed what is no table of GPUs.
+         *     - `no_login`: Nobody answers at its address, or the host is not let in.
+         *     - `too_slow`: It did not answer in time.
+         *     - `malformed`: Its answer is none.
+         *     - `off`: The operator of the host has turned questions to guests off.
+         * @enum {string}
+         */
+        "common.GuestMetricsState": "unspecified" | "complete" | "no_gpu_tool" | "gpu_tool_failed" | "no_login" | "too_slow" | "malformed" | "off";
+        /**
          * @description HealthState is a slot's health. The set is closed (A-91, INC-13).
          * @enum {string}
          */
@@ -4199,6 +4245,27 @@ export interface components {
             operating_system?: string;
             /** Format: uint64 */
             memory_bytes?: string;
+        };
+        /** @description MetricPoint is the mean of a step. */
+        "common.MetricPoint": {
+            /**
+             * Format: date-time
+             * @description Start of the step.
+             */
+            time?: string;
+            /**
+             * Format: double
+             * @description In the unit of the metric.
+             */
+            value?: number;
+        };
+        /** @description MetricSeries is one metric of a VM over time. */
+        "common.MetricSeries": {
+            metric?: components["schemas"]["common.VmMetric"];
+            /** @description Index of the GPU as the guest counts them; of metrics of GPUs. */
+            gpu?: number;
+            /** @description By time. A step without a measurement has none. */
+            points?: components["schemas"]["common.MetricPoint"][];
         };
         /** @description NetworkAddress is one address of the host. */
         "common.NetworkAddress": {
@@ -4411,6 +4478,19 @@ export interface components {
             /** @description "Follow", "Up" or "Down", where the device has a policy. */
             link_policy?: string;
         };
+        /**
+         * @description VmMetric is what is measured of a VM (D-90). The set is closed.
+         *     - `cpu_percent`: Time on CPUs, in percent of all vCPUs of the VM; of the host.
+         *     - `memory_used_bytes`: Bytes that the guest cannot give to other programs; of the guest.
+         *     - `memory_total_bytes`: Bytes that the guest has; of the guest.
+         *     - `network_received_bytes_per_second`: Bytes a second that the VM received on its network interface; of the host.
+         *     - `network_sent_bytes_per_second`: Bytes a second that the VM sent on its network interface; of the host.
+         *     - `disk_read_bytes_per_second`: Bytes a second that the VM read from its disks; of the host.
+         *     - `disk_written_bytes_per_second`: Bytes a second that the VM wrote to its disks; of the host.
+         *     - `gpu_percent`: Time in which a GPU ran a kernel, in percent; of the guest, as all that follow.
+         * @enum {string}
+         */
+        "common.VmMetric": "unspecified" | "cpu_percent" | "memory_used_bytes" | "memory_total_bytes" | "network_received_bytes_per_second" | "network_sent_bytes_per_second" | "disk_read_bytes_per_second" | "disk_written_bytes_per_second" | "gpu_percent" | "gpu_memory_used_bytes" | "gpu_memory_total_bytes" | "gpu_temperature_celsius" | "gpu_power_watts";
         /** @description WatchEnd: the resource cannot change any more. It is the last message. */
         "common.WatchEnd": Record<string, never>;
         /** @description WatchHeartbeat: the watch is alive and nothing has changed. */
@@ -4451,11 +4531,12 @@ export interface components {
          *     - `serial_log_unavailable`: The host has no serial log of the allocation: nothing was printed yet, or it is not retained any more.
          *     - `guest_not_ready`: The guest let us in and did not pass a readiness check of its image.
          *     - `gpu_partition_unavailable`: The GPUs of the allocation cannot be connected: Fabric Manager does not offer or does not activate their NVSwitch partition, or does not answer.
+         *     - `metrics_unavailable`: The allocation has no VM now, so nothing of it is measured.
          *     - `deadline_exceeded`: The system.
          *     - `rate_limited`: Too many requests or streams of one caller are open at once, or too many came in a minute: try again after the time in Retry-After.
          * @enum {string}
          */
-        "errors.ErrorReason": "unspecified" | "field_invalid" | "field_required" | "field_unknown" | "body_malformed" | "body_too_large" | "page_token_invalid" | "route_unknown" | "resume_token_invalid" | "resume_token_expired" | "idempotency_key_missing" | "idempotency_key_reused" | "credential_missing" | "credential_invalid" | "credential_expired" | "permission_denied" | "peer_not_allowed" | "enrolment_token_invalid" | "invitation_invalid" | "second_factor_required" | "allocation_not_found" | "node_not_found" | "slot_not_found" | "sku_unknown" | "image_unknown" | "region_unknown" | "project_unknown" | "discovery_not_found" | "not_found" | "gpu_count_not_allowed" | "image_not_active" | "image_not_compatible" | "region_disabled" | "quota" | "state_conflict" | "candidate_incomplete" | "candidate_blocked" | "discovery_stale" | "already_exists" | "etag_stale" | "project_suspended" | "project_closed" | "project_in_use" | "last_owner" | "report_stale" | "reservation_limit" | "project_closing" | "termination_protected" | "no_capacity" | "fragmented" | "fabric_held" | "incomplete_slot" | "cleanup_blocked" | "hugepages_missing" | "node_draining" | "slot_unhealthy" | "slots_in_use" | "affinity" | "waiting_ahead" | "wait_expired" | "capacity_reserved" | "image_not_cached" | "node_vm_limit" | "disks_being_wiped" | "host_not_ready" | "lease_held" | "lease_required" | "lease_expired" | "fenced" | "disk_unsafe" | "device_missing" | "image_digest_mismatch" | "image_pull_failed" | "hypervisor_failed" | "guest_no_address" | "guest_no_login" | "wipe_not_proven" | "operation_not_found" | "operation_conflict" | "host_unreachable" | "host_replaced" | "host_key_mismatch" | "host_clock_skewed" | "serial_log_unavailable" | "guest_not_ready" | "gpu_partition_unavailable" | "deadline_exceeded" | "overloaded" | "dependency_unavailable" | "internal" | "rate_limited";
+        "errors.ErrorReason": "unspecified" | "field_invalid" | "field_required" | "field_unknown" | "body_malformed" | "body_too_large" | "page_token_invalid" | "route_unknown" | "resume_token_invalid" | "resume_token_expired" | "idempotency_key_missing" | "idempotency_key_reused" | "credential_missing" | "credential_invalid" | "credential_expired" | "permission_denied" | "peer_not_allowed" | "enrolment_token_invalid" | "invitation_invalid" | "second_factor_required" | "allocation_not_found" | "node_not_found" | "slot_not_found" | "sku_unknown" | "image_unknown" | "region_unknown" | "project_unknown" | "discovery_not_found" | "not_found" | "gpu_count_not_allowed" | "image_not_active" | "image_not_compatible" | "region_disabled" | "quota" | "state_conflict" | "candidate_incomplete" | "candidate_blocked" | "discovery_stale" | "already_exists" | "etag_stale" | "project_suspended" | "project_closed" | "project_in_use" | "last_owner" | "report_stale" | "reservation_limit" | "project_closing" | "termination_protected" | "no_capacity" | "fragmented" | "fabric_held" | "incomplete_slot" | "cleanup_blocked" | "hugepages_missing" | "node_draining" | "slot_unhealthy" | "slots_in_use" | "affinity" | "waiting_ahead" | "wait_expired" | "capacity_reserved" | "image_not_cached" | "node_vm_limit" | "disks_being_wiped" | "host_not_ready" | "lease_held" | "lease_required" | "lease_expired" | "fenced" | "disk_unsafe" | "device_missing" | "image_digest_mismatch" | "image_pull_failed" | "hypervisor_failed" | "guest_no_address" | "guest_no_login" | "wipe_not_proven" | "operation_not_found" | "operation_conflict" | "host_unreachable" | "host_replaced" | "host_key_mismatch" | "host_clock_skewed" | "serial_log_unavailable" | "guest_not_ready" | "gpu_partition_unavailable" | "metrics_unavailable" | "deadline_exceeded" | "overloaded" | "dependency_unavailable" | "internal" | "rate_limited";
         "events.DeleteWebhookResponse": Record<string, never>;
         "events.ListOrganisationWebhooksResponse": {
             webhooks?: components["schemas"]["events.Webhook"][];
@@ -9347,6 +9428,39 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["allocation.Allocation"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    AllocationService_GetAllocationMetrics: {
+        parameters: {
+            query?: {
+                /** @description From the step of this time on; absent: one hour before the end. */
+                start_time?: string;
+                /** @description Until this time, exclusive; absent: now. */
+                end_time?: string;
+                /** @description Length of a step in seconds, one that gives at most 1500 steps; 0: at most 240 steps. A step is never shorter than the host's pause between two measurements, 15 seconds unless the operator sets another. */
+                step_seconds?: number;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
+            };
+            header?: never;
+            path: {
+                allocation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["allocation.AllocationMetrics"];
                 };
             };
             default: components["responses"]["Error"];

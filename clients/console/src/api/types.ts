@@ -8,6 +8,7 @@ export type AllocationState = Schemas["allocation.AllocationState"];
 export type PowerState = Schemas["allocation.PowerState"];
 export type ReadinessResult = Schemas["common.ReadinessResult"];
 export type VmResources = Schemas["allocation.VmResources"];
+export type MetricSeries = Schemas["common.MetricSeries"];
 export type WipeCertificate = Schemas["allocation.WipeCertificate"];
 export type AllocationDetail = Schemas["allocation.AllocationDetail"];
 export type Claim = Schemas["allocation.Claim"];

@@ -1200,6 +1200,33 @@ class Operations(Caller):
         """
         return self._call(t.GET_ALLOCATION_DETAIL, {"allocation_id": allocation_id}, {"read_mask": read_mask}, None, None, timeout)
 
+    def get_allocation_metrics(
+        self,
+        allocation_id: str,
+        *,
+        start_time: datetime | None = None,
+        end_time: datetime | None = None,
+        step_seconds: int | None = None,
+        read_mask: str | None = None,
+        timeout: float | None = None,
+    ) -> m.AllocationMetrics:
+        """GetAllocationMetrics returns what was measured of the VM of an active allocation: CPU, network and disk by
+        its host, memory and GPUs by its guest. The host keeps it for 24 hours, in memory: a restart of its agent
+        loses it. Refused with METRICS_UNAVAILABLE when the allocation has no VM, and with HOST_UNREACHABLE when its
+        host does not answer.
+
+        Owners, members and viewers of the project; action `allocation.get` on `allocation`.
+
+        start_time: From the step of this time on; absent: one hour before the end.
+        end_time: Until this time, exclusive; absent: now.
+        step_seconds: Length of a step in seconds, one that gives at most 1500 steps; 0: at most 240 steps. A step
+        is never shorter than the host's pause between two measurements, 15 seconds unless the operator sets
+        another.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
+        """
+        return self._call(t.GET_ALLOCATION_METRICS, {"allocation_id": allocation_id}, {"start_time": start_time, "end_time": end_time, "step_seconds": step_seconds, "read_mask": read_mask}, None, None, timeout)
+
     def get_caller(
         self,
         *,

@@ -98,6 +98,13 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("advice", "advice", "str"),
         ("step", "step", "str"),
     ),
+    "AllocationMetrics": (
+        ("allocation_id", "allocation_id", "str"),
+        ("step_seconds", "step_seconds", "int"),
+        ("series", "series", "[MetricSeries]"),
+        ("guest_state", "guest_state", "str"),
+        ("guest_message", "guest_message", "str"),
+    ),
     "AllocationSshKey": (
         ("name", "name", "str"),
         ("fingerprint", "fingerprint", "str"),
@@ -800,6 +807,15 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("etag", "etag", "str"),
         ("disabled", "disabled", "bool"),
         ("scim", "scim", "bool"),
+    ),
+    "MetricPoint": (
+        ("time", "time", "time"),
+        ("value", "value", "float"),
+    ),
+    "MetricSeries": (
+        ("metric", "metric", "str"),
+        ("gpu", "gpu", "int?"),
+        ("points", "points", "[MetricPoint]"),
     ),
     "Money": (
         ("currency_code", "currency_code", "str"),

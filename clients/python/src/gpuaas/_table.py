@@ -190,6 +190,9 @@ GET_ALLOCATION: Operation[m.Allocation] = Operation(
 GET_ALLOCATION_DETAIL: Operation[m.AllocationDetail] = Operation(
     "GET", "/api/v1/admin/allocations/{allocation_id}", m.AllocationDetail
 )
+GET_ALLOCATION_METRICS: Operation[m.AllocationMetrics] = Operation(
+    "GET", "/api/v1/allocations/{allocation_id}/metrics", m.AllocationMetrics
+)
 GET_CALLER: Operation[m.Caller] = Operation(
     "GET", "/api/v1/whoami", m.Caller
 )

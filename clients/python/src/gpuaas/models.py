@@ -23,6 +23,7 @@ __all__ = [
     "AllocationConfig",
     "AllocationDetail",
     "AllocationFailure",
+    "AllocationMetrics",
     "AllocationSshKey",
     "AllocationState",
     "AllocationStatus",
@@ -92,6 +93,7 @@ __all__ = [
     "GpuDevice",
     "GpuFabric",
     "GpuModuleSet",
+    "GuestMetricsState",
     "HealthEvent",
     "HealthState",
     "HostFate",
@@ -154,6 +156,8 @@ __all__ = [
     "Machine",
     "Member",
     "MemberRole",
+    "MetricPoint",
+    "MetricSeries",
     "Money",
     "NetworkAddress",
     "NetworkAddressKind",
@@ -243,6 +247,7 @@ __all__ = [
     "UsageInterval",
     "UsageTotal",
     "VirtualFunction",
+    "VmMetric",
     "VmResources",
     "Wait",
     "WatchAllocationResponse",
@@ -464,6 +469,7 @@ ErrorReason = Literal[
     "serial_log_unavailable",
     "guest_not_ready",
     "gpu_partition_unavailable",
+    "metrics_unavailable",
     "deadline_exceeded",
     "overloaded",
     "dependency_unavailable",
@@ -508,6 +514,7 @@ retained any more.
 - `guest_not_ready`: The guest let us in and did not pass a readiness check of its image.
 - `gpu_partition_unavailable`: The GPUs of the allocation cannot be connected: Fabric Manager does not offer or does
 not activate their NVSwitch partition, or does not answer.
+- `metrics_unavailable`: The allocation has no VM now, so nothing of it is measured.
 - `deadline_exceeded`: The system.
 - `rate_limited`: Too many requests or streams of one caller are open at once, or too many came in a minute: try
 again after the time in Retry-After.
@@ -522,6 +529,26 @@ FindingSeverity = Literal["unspecified", "info", "warning", "critical"]
 """FindingSeverity of a finding.
 - `warning`: To be looked at; nothing changes.
 - `critical`: Disables the slot, or cordons the node.
+"""
+
+GuestMetricsState = Literal[
+    "unspecified",
+    "complete",
+    "no_gpu_tool",
+    "gpu_tool_failed",
+    "no_login",
+    "too_slow",
+    "malformed",
+    "off",
+]
+"""GuestMetricsState says what came of the last question to a guest. The set is closed.
+- `complete`: It told its memory and its GPUs.
+- `no_gpu_tool`: It told its memory; it has no nvidia-smi.
+- `gpu_tool_failed`: It told its memory; its nvidia-smi failed, or printed what is no table of GPUs.
+- `no_login`: Nobody answers at its address, or the host is not let in.
+- `too_slow`: It did not answer in time.
+- `malformed`: Its answer is none.
+- `off`: The operator of the host has turned questions to guests off.
 """
 
 HealthState = Literal["unspecified", "healthy", "unknown", "degraded", "failed"]
@@ -653,6 +680,32 @@ TenantState = Literal["unspecified", "active", "suspended", "closed"]
 
 TimelineState = Literal["unspecified", "running", "done", "failed"]
 """TimelineState of one entry."""
+
+VmMetric = Literal[
+    "unspecified",
+    "cpu_percent",
+    "memory_used_bytes",
+    "memory_total_bytes",
+    "network_received_bytes_per_second",
+    "network_sent_bytes_per_second",
+    "disk_read_bytes_per_second",
+    "disk_written_bytes_per_second",
+    "gpu_percent",
+    "gpu_memory_used_bytes",
+    "gpu_memory_total_bytes",
+    "gpu_temperature_celsius",
+    "gpu_power_watts",
+]
+"""VmMetric is what is measured of a VM (D-90). The set is closed.
+- `cpu_percent`: Time on CPUs, in percent of all vCPUs of the VM; of the host.
+- `memory_used_bytes`: Bytes that the guest cannot give to other programs; of the guest.
+- `memory_total_bytes`: Bytes that the guest has; of the guest.
+- `network_received_bytes_per_second`: Bytes a second that the VM received on its network interface; of the host.
+- `network_sent_bytes_per_second`: Bytes a second that the VM sent on its network interface; of the host.
+- `disk_read_bytes_per_second`: Bytes a second that the VM read from its disks; of the host.
+- `disk_written_bytes_per_second`: Bytes a second that the VM wrote to its disks; of the host.
+- `gpu_percent`: Time in which a GPU ran a kernel, in percent; of the guest, as all that follow.
+"""
 
 WebhookDeliveryState = Literal["unspecified", "pending", "delivered", "failed"]
 """WebhookDeliveryState is how far a delivery is.
@@ -839,6 +892,21 @@ class AllocationFailure:
     """What the user can do."""
     step: str = ""
     """The step that failed."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllocationMetrics:
+    """AllocationMetrics is what was measured of a VM over time (D-90)."""
+    allocation_id: str = ""
+    step_seconds: int = 0
+    """Length of a step in seconds; a point is the mean of one."""
+    series: list[MetricSeries] = dataclasses.field(default_factory=list)
+    """By metric, then GPU; without those that nothing was measured of."""
+    guest_state: GuestMetricsState = "unspecified"
+    """What came of the last question to the guest, which alone knows its memory and its GPUs."""
+    guest_message: str = ""
+    """Why memory or GPUs are missing, as a sentence; empty when nothing is."""
 
 
 
@@ -2223,6 +2291,27 @@ class Member:
     """The principal is disabled: it can do nothing."""
     scim: bool = False
     """The membership comes from a group of the organisation's identity provider: it is changed there."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricPoint:
+    """MetricPoint is the mean of a step."""
+    time: datetime | None = None
+    """Start of the step."""
+    value: float = 0.0
+    """In the unit of the metric."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricSeries:
+    """MetricSeries is one metric of a VM over time."""
+    metric: VmMetric = "unspecified"
+    gpu: int | None = None
+    """Index of the GPU as the guest counts them; of metrics of GPUs."""
+    points: list[MetricPoint] = dataclasses.field(default_factory=list)
+    """By time. A step without a measurement has none."""
 
 
 

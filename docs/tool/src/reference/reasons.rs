@@ -418,6 +418,11 @@ const REASONS: &[Row] = &[
         "Operators: set the host's clock (`timedatectl`, the site's time servers); what waits for it goes on by itself.",
     ),
     (
+        "METRICS_UNAVAILABLE",
+        "The allocation has no VM that is measured: it is not active, it is bare metal, or its host's agent is too old.",
+        "Read them while the allocation is active.",
+    ),
+    (
         "SERIAL_LOG_UNAVAILABLE",
         "The host has no serial log of the allocation: its VM has printed nothing yet, or what it printed is not retained any \
          more.",

@@ -17,6 +17,7 @@ use uuid::Uuid;
 
 use super::certificates;
 use super::create::{Created, create, create_all};
+use super::metrics;
 use super::owned::owned;
 use super::power;
 use super::update::update;
@@ -148,6 +149,15 @@ impl AllocationService for AllocationApi {
         let caller = Caller::of(&request)?;
         let opened = self.watch.serial_log(&caller, request.get_ref()).await?;
         Ok(Response::new(opened))
+    }
+
+    async fn get_allocation_metrics(
+        &self,
+        request: Request<pb::GetAllocationMetricsRequest>,
+    ) -> Result<Response<pb::AllocationMetrics>, Status> {
+        let caller = Caller::of(&request)?;
+        let measured = metrics::get(&self.deps, &caller, request.get_ref()).await?;
+        Ok(Response::new(measured))
     }
 
     async fn watch_allocations(

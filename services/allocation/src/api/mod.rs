@@ -9,6 +9,7 @@ pub(crate) mod convert;
 mod create;
 mod events;
 mod force_release;
+mod metrics;
 mod network;
 pub(crate) mod owned;
 mod power;

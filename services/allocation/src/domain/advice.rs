@@ -230,6 +230,7 @@ mod tests {
                     | "OPERATION_NOT_FOUND"
                     | "OPERATION_CONFLICT"
                     | "SERIAL_LOG_UNAVAILABLE"
+                    | "METRICS_UNAVAILABLE"
             ) {
                 continue;
             }

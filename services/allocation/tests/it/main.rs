@@ -21,6 +21,7 @@ mod kills;
 mod ledger;
 mod lifecycle;
 mod lost;
+mod metrics;
 mod network;
 mod platform;
 mod power;

@@ -1,10 +1,13 @@
 //! The whole life of a slice, and what a caller may do twice.
+use std::time::{Duration, SystemTime};
+
 use gpuaas_proto::gpuaas::agent::v1 as pb;
+use gpuaas_proto::gpuaas::common::v1::{GuestMetricsState, VmMetric};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_tests::runner::{Case, Place};
 use uuid::Uuid;
 
-use super::host::{LabHost, USER, until};
+use super::host::{LabHost, Tenant, USER, until};
 
 /// The tests of this file, with the seconds that each usually takes.
 pub fn cases() -> Vec<Case> {
@@ -63,6 +66,7 @@ async fn d_67_from_image_to_login_and_back_to_an_empty_disk() {
         "{login:?}"
     );
     assert_eq!(host.occurrences(0, b"secret-of-a-tenant"), 1);
+    d_90_it_is_measured(&host, &tenant).await;
 
     // the same call again is the same operation; another one under its id is refused
     let again = host.provision_request(&tenant, operation, image.clone());
@@ -94,6 +98,39 @@ async fn d_67_from_image_to_login_and_back_to_an_empty_disk() {
     assert!(host.is_empty(0));
     host.assert_no_residue().await;
     assert_eq!(host.holds().await.holds, []);
+}
+
+/// CPU, network and disk are those of the real VM, memory is what its guest says, and there is no GPU.
+async fn d_90_it_is_measured(host: &LabHost, tenant: &Tenant) {
+    let measured = until("metrics of the VM", async || {
+        let at = |time: SystemTime| Some(prost_types::Timestamp::from(time));
+        let now = SystemTime::now();
+        let request = pb::ReadMetricsRequest {
+            allocation_id: tenant.allocation.to_string(),
+            start_time: at(now - Duration::from_secs(600)),
+            end_time: at(now + Duration::from_secs(60)),
+            step_seconds: 1,
+        };
+        let read = host.vms().read_metrics(request).await.expect("metrics");
+        let read = read.into_inner();
+        (read.guest_state() == GuestMetricsState::NoGpuTool && read.series.len() == 7)
+            .then_some(read)
+    })
+    .await;
+    let most = |metric| {
+        let series = measured.series.iter().find(|one| one.metric() == metric);
+        let points = series.expect("a series").points.iter();
+        points.map(|point| point.value).fold(0.0, f64::max)
+    };
+    assert!(most(VmMetric::CpuPercent) > 0.0, "{measured:?}");
+    // the login itself goes both ways
+    assert!(most(VmMetric::NetworkReceivedBytesPerSecond) > 0.0);
+    assert!(most(VmMetric::NetworkSentBytesPerSecond) > 0.0);
+    let (used, total) = (
+        most(VmMetric::MemoryUsedBytes),
+        most(VmMetric::MemoryTotalBytes),
+    );
+    assert!(used > 0.0 && used < total, "{measured:?}");
 }
 
 /// The caller names approved slots; what they are on this host, the host finds out and proves before it leases anything.

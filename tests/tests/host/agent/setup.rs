@@ -69,6 +69,8 @@ key_file = {relay:?}
 [agent.access]
 host = "127.0.0.1"
 port_base = {ssh_port}
+[agent.telemetry]
+pause_ms = 2000
 {disks}"#,
         address = lab.agent_address(),
         machine = lab.machine_address(),

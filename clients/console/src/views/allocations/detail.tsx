@@ -31,6 +31,7 @@ import { Timeline } from "./timeline";
 const TerminalPanel = lazy(() => import("../../terminal/panel"));
 const Sessions = lazy(() => import("../../terminal/sessions"));
 const SerialLog = lazy(() => import("./serial-log"));
+const Metrics = lazy(() => import("./metrics"));
 
 const TERMINAL_BUTTON = "terminal-open";
 
@@ -294,6 +295,7 @@ export default function AllocationView({ id }: { id: string }) {
         {!isBaremetal(allocation) && (
           <Tabs.List aria-label="Views of the allocation">
             <Tabs.Trigger value="overview">Overview</Tabs.Trigger>
+            <Tabs.Trigger value="metrics">Metrics</Tabs.Trigger>
             <Tabs.Trigger value="serial">Serial log</Tabs.Trigger>
           </Tabs.List>
         )}
@@ -313,6 +315,11 @@ export default function AllocationView({ id }: { id: string }) {
               </Suspense>
             </div>
           </div>
+        </Tabs.Content>
+        <Tabs.Content value="metrics">
+          <Suspense fallback={<Skeleton lines={8} label="Loading the metrics" />}>
+            <Metrics id={id} allocation={allocation} />
+          </Suspense>
         </Tabs.Content>
         <Tabs.Content value="serial">
           <Suspense fallback={<Skeleton lines={8} label="Loading the serial log" />}>

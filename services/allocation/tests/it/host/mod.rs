@@ -27,6 +27,7 @@ use gpuaas_agent::journal::Journal;
 use gpuaas_agent::node::Node;
 use gpuaas_agent::operation::Runner;
 use gpuaas_agent::settings::Settings;
+use gpuaas_agent::telemetry;
 use gpuaas_agent::vm::Hypervisor;
 use gpuaas_common::{CancellationToken, Context};
 use serde_json::json;
@@ -60,6 +61,8 @@ pub struct Host {
     dnsmasq: Mutex<Child>,
     /// Bytes up to which a wiped disk is read back whole.
     verify_whole: Mutex<u64>,
+    /// It measures its VMs.
+    measures: Mutex<bool>,
     /// Each slot has a GPU of a board that Fabric Manager connects.
     board: bool,
 }
@@ -120,6 +123,7 @@ impl Host {
             agent: Mutex::new(None),
             dnsmasq,
             verify_whole: Mutex::new(DISK_BYTES),
+            measures: Mutex::new(false),
             board: false,
             folder,
         };
@@ -213,6 +217,12 @@ impl Host {
                 let runner = Runner::new(Arc::clone(&node));
                 runner.resume().expect("a journal");
                 let server = api::server(&context, &node, runner);
+                if *lock(&self.measures) {
+                    let node = Arc::clone(&node);
+                    runtime.spawn(async move {
+                        telemetry::run(&node, CancellationToken::new()).await;
+                    });
+                }
                 runtime.spawn(async move {
                     let ended = server.run(CancellationToken::new()).await;
                     panic!("the agent's server ended: {ended:?}");
@@ -279,6 +289,11 @@ impl Host {
     /// Reads back only samples of disks that are larger than this, from the agent's next start on.
     pub fn verify_whole_up_to(&self, bytes: u64) {
         *lock(&self.verify_whole) = bytes;
+    }
+
+    /// Measures the VMs, from the agent's next start on.
+    pub fn measure(&self) {
+        *lock(&self.measures) = true;
     }
 
     /// Ends dnsmasq, without which a host is not ready.
@@ -423,6 +438,7 @@ impl Host {
             "limits": {"full_verify_bytes": *lock(&self.verify_whole), "sample_verify_bytes": 0},
             // what it waits for happens within milliseconds here
             "polling": {"guest_ms": 10, "shutdown_ms": 10, "undo_ms": 10, "serial_ms": 10},
+            "telemetry": {"pause_ms": 50},
         });
         serde_json::from_value(settings).expect("settings")
     }

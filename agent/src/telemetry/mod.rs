@@ -1,0 +1,243 @@
+//! What the VMs of this host use (D-90): CPU, network and disk as libvirt counts them, memory and GPUs as the guests tell over
+//! the host's own login. It is kept in memory, for charts: an hour as it was measured, a day by the minute, nothing across a
+//! restart of the agent. Prometheus is for history (`metrics`).
+//!
+//! A guest is the tenant's. Each is asked by a task of its own, so that a slow one keeps no other waiting; its answer becomes
+//! numbers within bounds, and nothing of it a name or a label but the index of a GPU.
+mod answer;
+mod guest;
+pub mod metrics;
+mod rates;
+mod series;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use gpuaas_common::CancellationToken;
+use gpuaas_proto::gpuaas::common::v1::GuestMetricsState;
+use tokio::time::MissedTickBehavior;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::error::HostResult;
+use crate::ids::AllocationId;
+use crate::journal::HoldRow;
+use crate::node::{Node, now_ms};
+use crate::vm::{Usage, without_waiting};
+pub use answer::COMMAND as GUEST_COMMAND;
+use answer::Told;
+use guest::Guest;
+use rates::{Sample, rates};
+use series::VmSeries;
+pub use series::{Key, Point};
+
+/// Pauses until a guest that did not answer is asked again.
+const AFTER_FAILURE: u32 = 4;
+/// Pauses for which the last answer of a guest is shown as its present.
+const PRESENT: u32 = 8;
+
+/// What is known of one VM.
+#[derive(Default)]
+struct Vm {
+    series: VmSeries,
+    /// Counters of the run that is under way.
+    last: Option<Sample>,
+    guest: GuestMetricsState,
+    /// What the guest told last, and when.
+    told: Vec<(Key, f64)>,
+    told_ms: i64,
+}
+
+/// What is known of the VMs that this host holds something for.
+pub struct Telemetry {
+    vms: Mutex<HashMap<AllocationId, Vm>>,
+    pause: Duration,
+    asks_guests: bool,
+}
+
+/// What was measured of a VM in a time.
+pub struct Measured {
+    pub series: Vec<(Key, Vec<Point>)>,
+    /// What came of the last question to the guest.
+    pub guest: GuestMetricsState,
+}
+
+/// What is known of a VM now, for Prometheus.
+struct Present {
+    allocation: AllocationId,
+    usage: Usage,
+    told: Vec<(Key, f64)>,
+}
+
+impl Telemetry {
+    /// Nothing is known yet.
+    pub fn new(settings: &crate::settings::Telemetry) -> Self {
+        Self {
+            vms: Mutex::default(),
+            pause: settings.pause(),
+            asks_guests: settings.guests,
+        }
+    }
+
+    fn vms(&self) -> MutexGuard<'_, HashMap<AllocationId, Vm>> {
+        self.vms.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Between two measurements.
+    pub fn pause(&self) -> Duration {
+        self.pause
+    }
+
+    /// What was measured of a VM from `start_ms` to before `end_ms`, as means of steps.
+    pub fn read(&self, of: AllocationId, start_ms: i64, end_ms: i64, step_ms: i64) -> Measured {
+        let vms = self.vms();
+        let vm = vms.get(&of);
+        let guest = match vm {
+            _ if !self.asks_guests => GuestMetricsState::Off,
+            None => GuestMetricsState::Unspecified,
+            Some(vm) => vm.guest,
+        };
+        let series = vm.map_or_else(Vec::new, |vm| vm.series.read(start_ms, end_ms, step_ms));
+        Measured { series, guest }
+    }
+
+    /// Takes in what was counted of a VM; none: it does not run.
+    fn counted(&self, of: AllocationId, sample: Option<Sample>, now_ms: i64) {
+        let mut vms = self.vms();
+        let vm = vms.entry(of).or_default();
+        if let (Some(before), Some(now)) = (&vm.last, &sample) {
+            for (metric, value) in rates(before, now) {
+                vm.series.add((metric, None), (now_ms, value));
+            }
+        }
+        if sample.is_none() {
+            vm.told.clear();
+        }
+        vm.last = sample;
+        vm.series.forget(now_ms);
+    }
+
+    /// Takes in what a guest told.
+    fn told(&self, of: AllocationId, told: Told, now_ms: i64) {
+        let mut vms = self.vms();
+        // its hold ended meanwhile
+        let Some(vm) = vms.get_mut(&of) else { return };
+        vm.guest = told.state;
+        for (key, value) in &told.values {
+            vm.series.add(*key, (now_ms, *value));
+        }
+        if !told.values.is_empty() {
+            (vm.told, vm.told_ms) = (told.values, now_ms);
+        }
+    }
+
+    /// Forgets VMs that are none of these.
+    fn retain(&self, held: &BTreeSet<AllocationId>) {
+        self.vms().retain(|allocation, _| held.contains(allocation));
+    }
+
+    fn present(&self, now_ms: i64) -> Vec<Present> {
+        let kept = i64::try_from((self.pause * PRESENT).as_millis()).unwrap_or(i64::MAX);
+        let of = |(allocation, vm): (&AllocationId, &Vm)| {
+            let is_fresh = vm.told_ms >= now_ms.saturating_sub(kept);
+            Some(Present {
+                allocation: *allocation,
+                usage: vm.last?.usage,
+                told: if is_fresh {
+                    vm.told.clone()
+                } else {
+                    Vec::new()
+                },
+            })
+        };
+        self.vms().iter().filter_map(of).collect()
+    }
+}
+
+/// Measures the VMs until `shutdown`.
+pub async fn run(node: &Arc<Node>, shutdown: CancellationToken) {
+    let mut ticks = tokio::time::interval(node.telemetry.pause);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut asked: HashMap<AllocationId, AbortOnDropHandle<()>> = HashMap::new();
+    let mut was_failing = false;
+    loop {
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            _ = ticks.tick() => {}
+        }
+        let (answering, outcome) = measure(node).await;
+        // once, and not four times a minute
+        match &outcome {
+            Err(error) if !was_failing => tracing::warn!(%error, "cannot measure every VM"),
+            Ok(()) if was_failing => tracing::info!("measure the VMs again"),
+            _ => {}
+        }
+        was_failing = outcome.is_err();
+        asked.retain(|allocation, _| answering.contains(allocation));
+        for allocation in answering {
+            let begin = || {
+                let following = tokio::spawn(follow(Arc::clone(node), allocation));
+                AbortOnDropHandle::new(following)
+            };
+            asked.entry(allocation).or_insert_with(begin);
+        }
+    }
+}
+
+/// Counts what each VM used. Returns those whose guests can be asked, and the first failure; it keeps no other VM from being
+/// counted.
+async fn measure(node: &Node) -> (BTreeSet<AllocationId>, HostResult<()>) {
+    let (mut answering, booted) = (BTreeSet::new(), booted(node));
+    let (holds, booted) = match node.journal.holds().and_then(|holds| Ok((holds, booted?))) {
+        Ok(read) => read,
+        Err(error) => return (answering, Err(error)),
+    };
+    let held: BTreeSet<AllocationId> = holds.iter().map(|hold| hold.allocation).collect();
+    node.telemetry.retain(&held);
+    let counting = held.iter().map(|one| count(node, &holds, *one));
+    let counted = futures::future::join_all(counting).await;
+    let mut outcome = Ok(());
+    for (allocation, counted) in held.into_iter().zip(counted) {
+        match counted {
+            Ok(runs) if runs && node.telemetry.asks_guests && booted.contains(&allocation) => {
+                answering.insert(allocation);
+            }
+            Ok(_) => {}
+            Err(error) => outcome = outcome.and(Err(error)),
+        }
+    }
+    (answering, outcome)
+}
+
+/// VMs that the last operation left running, with a guest that has let us in.
+fn booted(node: &Node) -> HostResult<BTreeSet<AllocationId>> {
+    let rows = node.journal.power()?.into_iter();
+    let booted = rows.filter(|row| row.running && row.boot_id == node.clock.boot_id());
+    Ok(booted.map(|row| row.allocation).collect())
+}
+
+/// Counts what one VM used, and returns whether it runs. One whose hypervisor hangs keeps no other waiting.
+async fn count(node: &Node, holds: &[HoldRow], allocation: AllocationId) -> HostResult<bool> {
+    let of_it = |hold: &&HoldRow| hold.allocation == allocation;
+    let disks = holds.iter().filter(of_it).count();
+    let (name, port) = (allocation.vm_name(), allocation.port_name());
+    let usage = without_waiting(node.hypervisor.usage(name.as_str(), &port, disks)).await?;
+    let at = Duration::from_nanos(node.clock.now().nanos);
+    let sample = usage.map(|usage| Sample { at, usage });
+    node.telemetry.counted(allocation, sample, now_ms());
+    Ok(sample.is_some())
+}
+
+/// Asks one guest until nobody wants to know any more.
+async fn follow(node: Arc<Node>, allocation: AllocationId) {
+    let mut guest = Guest::default();
+    loop {
+        let told = guest.ask(&node, allocation).await;
+        let pause = match told.values.is_empty() {
+            true => node.telemetry.pause * AFTER_FAILURE,
+            false => node.telemetry.pause,
+        };
+        node.telemetry.told(allocation, told, now_ms());
+        tokio::time::sleep(pause).await;
+    }
+}
