@@ -161,11 +161,14 @@ pub async fn run(node: &Arc<Node>, shutdown: CancellationToken) {
     let mut asked: HashMap<AllocationId, AbortOnDropHandle<()>> = HashMap::new();
     let mut was_failing = false;
     loop {
-        tokio::select! {
+        let measured = async {
+            ticks.tick().await;
+            measure(node).await
+        };
+        let (answering, outcome) = tokio::select! {
             () = shutdown.cancelled() => return,
-            _ = ticks.tick() => {}
-        }
-        let (answering, outcome) = measure(node).await;
+            measured = measured => measured,
+        };
         // once, and not four times a minute
         match &outcome {
             Err(error) if !was_failing => tracing::warn!(%error, "cannot measure every VM"),

@@ -47,7 +47,7 @@ fn d_90_the_metrics_of_a_vm_are_a_table_and_the_answer_itself_for_programs() {
     assert_eq!(ran.err, "");
 
     let ran = world(200, &answer())
-        .run(&["metrics", ID, "-o", "json"])
+        .run(&["metrics", ID, "--output", "json"])
         .ok();
     assert_eq!(
         serde_json::from_str::<Value>(&ran.out).expect("json"),
