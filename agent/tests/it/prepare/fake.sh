@@ -73,7 +73,10 @@ case "$program $*" in
         ;;
     "sysctl --quiet --write "*) echo 1 > "$host/proc/sys/net/ipv4/ip_forward" ;;
     "modprobe -a "*) shift && for module in "$@"; do mkdir -p "$host/sys/module/$module"; done ;;
-    "apt-cache show "*) [ ! -e "$STATE/no-optional-packages" ] || exit 100 ;;
+    "apt-cache show "*)
+        [ ! -e "$STATE/no-optional-packages" ] || exit 100
+        if [ ! -e "$STATE/mentioned-packages" ]; then echo "Package: $2"; fi
+        ;;
     "apt-get install "*)
         for package in "$@"; do
             case $package in -*) continue ;; esac
