@@ -41,7 +41,8 @@ const SHUTDOWN: Duration = Duration::from_secs(2);
     about = "The agent of one GPUaaS host"
 )]
 struct Flags {
-    /// Configuration file in TOML; later files win.
+    /// Configuration file in TOML; later files win. Without one, every command but serve takes /etc/gpuaas/node-agent.toml
+    /// where it is there.
     #[arg(long = "config", value_name = "FILE", global = true)]
     config: Vec<PathBuf>,
     /// One setting, as section.key=value; wins over files and environment.
@@ -116,14 +117,18 @@ pub fn main() -> ExitCode {
 }
 
 async fn run(flags: Flags) -> anyhow::Result<ExitCode> {
+    let command = flags.command.unwrap_or(Command::Serve);
+    // an operator's commands are about the agent that the package has installed here
+    let named = match command {
+        Command::Serve => flags.config.clone(),
+        _ => files(&flags.config, Path::new("/")),
+    };
     let load = || {
-        let (common, own) =
-            config::load_service::<Option<Settings>>("agent", &flags.config, &flags.set)?;
+        let (common, own) = config::load_service::<Option<Settings>>("agent", &named, &flags.set)?;
         let own =
             own.context("section [agent] is missing; name a configuration file with --config")?;
         anyhow::Ok((common, own))
     };
-    let command = flags.command.unwrap_or(Command::Serve);
     if let Some(file) = &flags.host_root {
         return Box::pin(replay(file, &command)).await;
     }

@@ -11,7 +11,7 @@ pid=$(cat "$VIRTUAL_HOST/run/pid" 2> /dev/null || true)
 
 # the process of the file, and not another one with its number
 is_on() {
-    [ -n "$pid" ] && tr '\0' ' ' < "/proc/$pid/cmdline" 2> /dev/null | grep -qF "$VIRTUAL_HOST/run/pid"
+    [ -n "$pid" ] && grep -qsF "$VIRTUAL_HOST/run/pid" "/proc/$pid/cmdline"
 }
 
 until_off() {

@@ -33,6 +33,15 @@ runtime_prepared     300 i_104_i_105_i_106_i_109 the runtime is prepared, and a 
 storage_planned      300 i_113_i_114_i_121_i_123 the storage transition refuses disks in use, and plans the others
 storage_taken        300 i_110_i_115_i_116_i_117_i_118_i_119_i_120_i_122 approved disks are raw, all others stay
 functions_made       300 j_25_j_26 the unit of the fabric makes the virtual functions that its settings name
+enrolled             300 a_06_a_07 the agent enrols with a single-use token, and its unit comes with the next start
+host_checked         300 i_218_i_219 the host's report has no blockers, and the parity check no failure
+discovered           300 a_58_a_60_a_66 a discovery finds each device by its identity, and changes nothing
+approved             900 a_132 approval wipes both disks and reads them back
+devices_bound        300 d_57_d_58 the unit binds approved GPUs and functions to VFIO, and keeps that for the next start
+drift_seen           400 d_56 a GPU that has another driver is seen, and bound again
+renamed              600 a_70_i_123 names of disks change with a restart; bindings, functions, network and slots stay
+catalogued           300 the host's slots are offered
+launched            1200 d_47_d_50_d_53 a slice starts with a GPU, a function, its disk and hugepages
 STEPS
 }
 
