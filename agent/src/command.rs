@@ -118,11 +118,7 @@ pub fn main() -> ExitCode {
 
 async fn run(flags: Flags) -> anyhow::Result<ExitCode> {
     let command = flags.command.unwrap_or(Command::Serve);
-    // an operator's commands are about the agent that the package has installed here
-    let named = match command {
-        Command::Serve => flags.config.clone(),
-        _ => files(&flags.config, Path::new("/")),
-    };
+    let named = settings_files(&command, &flags.config, Path::new("/"));
     let load = || {
         let (common, own) = config::load_service::<Option<Settings>>("agent", &named, &flags.set)?;
         let own =
@@ -183,6 +179,14 @@ async fn run(flags: Flags) -> anyhow::Result<ExitCode> {
             };
             Box::pin(host.run(&own)).await
         }
+    }
+}
+
+/// An operator's commands are about the agent that the package has installed on this host (I-218).
+fn settings_files(command: &Command, named: &[PathBuf], root: &Path) -> Vec<PathBuf> {
+    match command {
+        Command::Serve => named.to_vec(),
+        _ => files(named, root),
     }
 }
 
@@ -322,4 +326,30 @@ fn topology_json(
     let mut serializer = serde_json::Serializer::pretty(&mut out);
     message.serialize_with_options(&mut serializer, &options)?;
     Ok(String::from_utf8(out)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn i_218_an_operators_command_finds_the_settings_of_an_installed_agent() {
+        let host = tempfile::tempdir().unwrap();
+        let installed = host.path().join("etc/gpuaas/node-agent.toml");
+        let given = [PathBuf::from("other.toml")];
+        assert!(settings_files(&Command::Preflight, &[], host.path()).is_empty());
+        std::fs::create_dir_all(installed.parent().unwrap()).unwrap();
+        std::fs::write(&installed, "cell = 1\n").unwrap();
+        for command in [
+            Command::Preflight,
+            Command::ValidateHost { report: None },
+            Command::Topology { action: None },
+        ] {
+            let found = settings_files(&command, &[], host.path());
+            assert_eq!(found, std::slice::from_ref(&installed));
+            assert_eq!(settings_files(&command, &given, host.path()), given);
+        }
+        // a service has what its unit names
+        assert!(settings_files(&Command::Serve, &[], host.path()).is_empty());
+    }
 }

@@ -42,6 +42,11 @@ drift_seen           400 d_56 a GPU that has another driver is seen, and bound a
 renamed              600 a_70_i_123 names of disks change with a restart; bindings, functions, network and slots stay
 catalogued           300 the host's slots are offered
 launched            1200 d_47_d_50_d_53 a slice starts with a GPU, a function, its disk and hugepages
+logged_in            300 its user logs in, and the guest has the devices
+stopped_and_started 1800 p9 a stopped slice has its own disk after a restart of the host that renames the disks
+released            1200 p2_p5 nothing is left of a released slice, and the certificate of its wipe counts without the platform
+cut_in_clone        2400 p5 power lost in the copy of an image: ledger, host and hypervisor agree, and the slot is wiped
+cut_in_wipe         2400 p2_p5 power lost in a wipe: it is begun anew, and the slot is sold only when it is proven empty
 STEPS
 }
 

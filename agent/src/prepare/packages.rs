@@ -69,7 +69,9 @@ pub async fn plan(machine: &Machine, plan: &mut Plan) -> HostResult<()> {
 /// Whether `apt-cache show` has a package to install. Of a name that other packages mention and none has, it shows nothing
 /// and ends well.
 fn describes(shown: &str, name: &str) -> bool {
-    let named = shown.lines().filter_map(|line| line.strip_prefix("Package: "));
+    let named = shown
+        .lines()
+        .filter_map(|line| line.strip_prefix("Package: "));
     named.map(str::trim).any(|own| own == name)
 }
 

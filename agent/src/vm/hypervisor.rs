@@ -282,7 +282,9 @@ impl Hypervisor {
             Ok(running)
         };
         observe("libvirt-running", async {
-            let listed = self.call_once("list running domains", Arc::new(list)).await;
+            let listed = self
+                .call_once(LIMIT, "list running domains", Arc::new(list))
+                .await;
             listed.map_err(|failed| failed.error)
         })
         .await

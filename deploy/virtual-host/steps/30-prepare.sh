@@ -55,7 +55,7 @@ bootstrap_again() {
 restart() {
     local arguments
     arguments=$(on grep -m1 vmlinuz /boot/grub/grub.cfg | sed -E 's/.* ro +//; s/ quiet( |$)/ /')
-    echo "arguments: $arguments"
+    echo "$arguments" | tee "$VIRTUAL_HOST/run/arguments"
     on systemctl reboot || true
     "$here/off.sh" --wait 120
     VIRTUAL_HOST_ARGUMENTS=$arguments VIRTUAL_HOST_DISKS=$1 "$here/run.sh"

@@ -87,10 +87,13 @@ discovered() {
     echo "$found" | tee "$VIRTUAL_HOST_LOGS/discovery.json"
 }
 
+slots_json() { cli slots $node --output json; }
+slots_available() { slots_json | jq --exit-status '[.slots[] | select(.status == "available")] | length == 2'; }
+
 approved() {
     cli admin slots approve $node --all
     # the first wipe, by the strongest method that the disk's controller has
-    until_true 600 "the slots are not available" eval 'slots_json | jq -e "[.slots[] | select(.status == \"available\")] | length == 2"'
-    slots_json
+    until_true 600 "the slots are not available" slots_available
+    cli admin certificate list $node 0
+    has "how the disk was wiped" "format_user_data_erase" "$(cli admin certificate list $node 0)"
 }
-slots_json() { cli slots $node --output json; }

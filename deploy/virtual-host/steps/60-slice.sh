@@ -9,7 +9,7 @@ user_key=$VIRTUAL_HOST/run/user
 # slot INDEX FILTER: what the platform has of a slot
 slot() { slots_json | jq --raw-output ".slots[$1] | $2"; }
 # state NAME: of an allocation
-state() { cli show "$1" --output json | jq --raw-output .status.state; }
+state() { cli show "$1" --output json | jq --raw-output .allocation.status.state; }
 
 # What a site sells on such a host: the profile of the machine, from hugepages, and the mini guest with its checks.
 catalogued() {
@@ -52,4 +52,58 @@ launched() {
     has "its machine (D-47)" "<hostdev mode='subsystem' type='pci' managed='yes'" "$domain"
     has "its disk" "/dev/disk/by-id/nvme-eui.002538000000000" "$domain"
     has "its port" "<virtualport type='openvswitch'" "$domain"
+}
+
+# In the guest: its devices, and a file that must be there after a restart.
+logged_in() {
+    local vendors
+    vendors=$(guest first 'cat /sys/bus/pci/devices/*/vendor')
+    same "GPUs in the guest" 1 "$(grep -c 0x10de <<< "$vendors")"
+    same "functions in the guest" 1 "$(grep -c 0x15b3 <<< "$vendors")"
+    guest first 'echo kept > /dev/shm/here; cat /proc/uptime; ls /sys/block; ip address show'
+}
+
+# The host is started again with other names of its disks while the slice is stopped, and the slice has its disk again.
+stopped_and_started() {
+    local before after
+    before=$(slot 0 .bindings.nvme_device)
+    cli stop first --wait --timeout 600
+    same "domains that run" "" "$(on virsh -c qemu:///system list --name | xargs)"
+    restart "2 1 3"
+    same "names" "nvme1n1 nvme0n1 nvme2n1" "$(disk 1) $(disk 2) $(disk 3)"
+    until_true 180 "the host does not report" eval 'node_json | jq -e ".node.status.schedulable == true"'
+    cli start first --wait --timeout 1100
+    same "its state" active "$(state first)"
+    after=$(on 'virsh -c qemu:///system dumpxml $(virsh -c qemu:///system list --name)')
+    has "its disk" "$before" "$after"
+    guest first 'cat /proc/uptime'
+}
+
+# released NAME: nothing of it is left, and its wipe has a certificate that counts without the platform
+released() {
+    local name=${1:-first} id folder=$VIRTUAL_HOST/run/certificates
+    id=$(cli show "$name" --output json | jq --raw-output .allocation.id)
+    timeout 1100 "$gpuaas" --profile-file "$stack/profile.toml" release "$name" --wait
+    nothing_left "$id"
+    rm -rf "$folder"
+    mkdir "$folder"
+    cli certificate "$id" --folder "$folder"
+    for file in "$folder"/*; do cli admin certificate verify --ca "$stack/pki/host-root.pem" "$file"; done
+}
+
+# Ledger, host and hypervisor agree that nobody has a slot.
+agreed() {
+    cli admin audit ledger
+    cli admin node compare "$node"
+    same "verdicts" "" "$(cli admin node compare "$node" --output json | jq --raw-output '.rows[].verdict' | grep -v '^agrees$' | xargs)"
+}
+
+nothing_left() {
+    until_true 900 "the slots are not available again" slots_available
+    same "domains" "" "$(on virsh -c qemu:///system list --all --name | xargs)"
+    same "ports" "ovsbr0" "$(on 'ls /sys/class/net' | grep -v '^lo$\|^en\|^ovs-system$\|^gsprobe$' | xargs)"
+    same "reservations" "" "$(on 'ls /etc/dnsmasq.d/gpuaas-hosts | grep -v probe || true')"
+    same "hugepages are free" 1 "$(on cat /sys/kernel/mm/hugepages/hugepages-1048576kB/free_hugepages)"
+    all_bound
+    agreed
 }
