@@ -12,6 +12,8 @@ exec 9>&-
 fail() { echo "step: $*" >&2; exit 1; }
 # on COMMAND...: on the host
 on() { "$here/ssh.sh" "$@"; }
+# shown: prints what it is given into the step's log too, also when the command before it fails
+shown() { tee >(cat >&2); }
 # same WHAT EXPECTED ACTUAL
 same() { [ "$2" = "$3" ] || { diff <(echo "$2") <(echo "$3") || true; fail "$1"; }; }
 # has WHAT TEXT IN: IN contains the text

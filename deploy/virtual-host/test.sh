@@ -6,6 +6,7 @@
 #
 # usage: test.sh [STEP]
 # STEP                  the last step to run; the host stays on then
+# VIRTUAL_HOST_FROM     the first step to run, on the host that an earlier run left on
 # VIRTUAL_HOST_KEEP=1   leave the host on at the end
 # PROFILE               how the package's program is built, "release" unless given
 set -euo pipefail
@@ -68,10 +69,12 @@ machine_failed() {
 
 # Runs all steps; status 75: the machine below the host failed.
 run() {
-    local name limit what begun status number=0 total why
+    local name limit what begun status number=0 total why from=${VIRTUAL_HOST_FROM:-}
     total=$(steps | wc -l)
     while read -r -u 3 name limit what; do
         number=$((number + 1))
+        [ "$name" != "$from" ] || from=
+        [ -z "$from" ] || continue
         begun=$SECONDS
         status=0
         timeout --kill-after=10 "$limit" "$here/step.sh" "$name" > "$VIRTUAL_HOST_LOGS/$name.log" 2>&1 < /dev/null || status=$?
@@ -95,7 +98,9 @@ if [ "$(id -u)" != 0 ]; then
     echo "virtual-host: run this as root" >&2
     exit 2
 fi
-[ -z "$last" ] || steps | grep -q "^$last " || { echo "virtual-host: no step is called $last" >&2; exit 2; }
+for name in "$last" "${VIRTUAL_HOST_FROM:-}"; do
+    [ -z "$name" ] || steps | grep -q "^$name " || { echo "virtual-host: no step is called $name" >&2; exit 2; }
+done
 rm -rf "$VIRTUAL_HOST_LOGS"
 mkdir -p "$VIRTUAL_HOST_LOGS"
 exec 9> "$VIRTUAL_HOST/lock"
@@ -109,6 +114,7 @@ for try in first second; do
     say "the $try run ended by a failure of the machine below the host"
     cp "$VIRTUAL_HOST"/run/console*.txt "$VIRTUAL_HOST/run/qemu.log" "$VIRTUAL_HOST_LOGS/" 2> /dev/null || true
     "$here/off.sh"
+    VIRTUAL_HOST_FROM=
 done
 case $status in
 0) say "all steps passed in $((SECONDS - begun)) s" ;;

@@ -4,7 +4,7 @@
 
 # Everything below etc, units and their state, interfaces, modules.
 host_state() {
-    on 'find /etc -xdev ! -name ".*" -printf "%p %y %m %s %T@ %l\n" | sort
+    on 'find /etc -xdev ! -name ".*" \( -type d -printf "%p %m\n" -o -printf "%p %y %m %s %T@ %l\n" \) | sort
         systemctl list-units --all --no-legend --plain --type=service,socket,mount | awk "{ print \$1, \$3 }" \
             | grep -v "^user\|^systemd-\|^ssh" | sort
         systemctl list-unit-files --no-legend | awk "{ print \$1, \$2 }" | grep -v "^session-" | sort

@@ -16,8 +16,7 @@ nothing_planned() {
 bootstrap_planned() {
     local before after text
     before=$(host_state)
-    text=$(on $scripts/gpuaas_slice_host_deploy_bootstrap.sh --mode slice --hugepages-1g 1 --dry-run)
-    echo "$text"
+    text=$(on $scripts/gpuaas_slice_host_deploy_bootstrap.sh --mode slice --hugepages-1g 1 --dry-run | shown)
     after=$(host_state)
     same "a dry run changed the host" "$before" "$after"
     has "the plan" "reboot_required=1" "$text"
@@ -26,8 +25,7 @@ bootstrap_planned() {
 
 bootstrap_done() {
     local text
-    text=$(on GPUAAS_SLICE_HUGEPAGES_1G=1 GPUAAS_SLICE_HOST_MODE=slice $scripts/gpuaas_slice_host_deploy_bootstrap.sh)
-    echo "$text"
+    text=$(on GPUAAS_SLICE_HUGEPAGES_1G=1 GPUAAS_SLICE_HOST_MODE=slice $scripts/gpuaas_slice_host_deploy_bootstrap.sh | shown)
     for key in cmdline= kvm=present iommu_groups= libvirtd=active; do has "its validation (I-88)" "$key" "$text"; done
     same "modules (I-84)" "vfio vfio_iommu_type1 vfio_pci" "$(on cat /etc/modules-load.d/gpuaas-vfio.conf | xargs)"
     same "libvirt (I-85)" active "$(on systemctl is-active libvirtd.service)"
@@ -44,8 +42,7 @@ bootstrap_done() {
 bootstrap_again() {
     local before text
     before=$(host_state)
-    text=$(on GPUAAS_SLICE_HUGEPAGES_1G=1 GPUAAS_SLICE_HOST_MODE=slice $scripts/gpuaas_slice_host_deploy_bootstrap.sh)
-    echo "$text"
+    text=$(on GPUAAS_SLICE_HUGEPAGES_1G=1 GPUAAS_SLICE_HOST_MODE=slice $scripts/gpuaas_slice_host_deploy_bootstrap.sh | shown)
     nothing_planned "the second run" "$text"
     has "a restart is still wanted (I-86)" "reboot_required=1" "$text"
     same "the second run changed the host" "$before" "$(host_state)"
@@ -84,8 +81,7 @@ baseline_kept() {
     same "forwarding (I-100)" 1 "$(on cat /proc/sys/net/ipv4/ip_forward)"
     has "the switch's datapath is the kernel's" "system@" "$(on ovs-appctl dpif/show)"
     on 'lsmod | grep -q ^openvswitch'
-    text=$(on $scripts/gpuaas_slice_host_net_baseline.sh)
-    echo "$text"
+    text=$(on $scripts/gpuaas_slice_host_net_baseline.sh | shown)
     nothing_planned "the second run" "$text"
 }
 
@@ -97,14 +93,12 @@ runtime_prepared() {
         systemctl daemon-reload && systemctl enable --quiet --now nvidia-persistenced.service
         chmod 0700 /var/lib/libvirt
         touch /etc/dnsmasq.d/gpuaas-gpuaas-slice-00000000000000000000000000000000.conf'
-    text=$(on $scripts/gpuaas_slice_host_runtime_prepare.sh --mode slice)
-    echo "$text"
+    text=$(on $scripts/gpuaas_slice_host_runtime_prepare.sh --mode slice | shown)
     same "the GPUs' service (I-104)" inactive "$(on systemctl is-active nvidia-persistenced.service || true)"
     same "the GPUs' service (I-104)" disabled "$(on systemctl is-enabled nvidia-persistenced.service || true)"
     same "libvirt's folder (I-105)" 755 "$(on stat -c %a /var/lib/libvirt)"
     same "reservations (I-106)" "" "$(on 'ls /etc/dnsmasq.d | grep gpuaas-slice || true')"
-    text=$(on $scripts/gpuaas_slice_host_runtime_prepare.sh --mode slice)
-    echo "$text"
+    text=$(on $scripts/gpuaas_slice_host_runtime_prepare.sh --mode slice | shown)
     nothing_planned "the second run" "$text"
 }
 
@@ -132,9 +126,8 @@ PROFILE
 
 storage_taken() {
     local text
-    text=$(on gpuaas-slice-storage-transition --mode slice --apply)
-    echo "$text"
-    on 'test -s "$(ls /var/log/gpuaas/slice-storage-transition-*)"' # I-120
+    text=$(on gpuaas-slice-storage-transition --mode slice --apply | shown)
+    on 'for one in /var/log/gpuaas/slice-storage-transition-*; do test -s "$one"; done' # I-120
     on 'ls /etc/fstab.gpuaas-slice-storage-backup-*'                # I-115
     has "fstab (I-117)" "gpuaas-slice-storage-disabled" "$(on grep share2 /etc/fstab)"
     for number in 1 2; do
@@ -143,7 +136,6 @@ storage_taken() {
     done
     same "the disk of nobody's profile" precious "$(on cat /scratch/file)"
     on 'findmnt / > /dev/null'
-    text=$(on gpuaas-slice-storage-transition --mode slice --apply)
-    echo "$text"
+    text=$(on gpuaas-slice-storage-transition --mode slice --apply | shown)
     nothing_planned "the second run" "$text"
 }

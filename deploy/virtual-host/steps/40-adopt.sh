@@ -39,8 +39,7 @@ TOML
     on journalctl --no-pager --unit gpuaas-slice-fabric-vfs.service --lines 10
     same "functions" 2 "$(on cat "/sys/bus/pci/devices/$card/sriov_numvfs")"
     for function in "${functions[@]}"; do same "the driver of $function" none "$(driver "$function")"; done
-    text=$(on gpuaas-node-agent fabric-vfs)
-    echo "$text"
+    text=$(on gpuaas-node-agent fabric-vfs | shown)
     nothing_planned "the second run" "$text"
 }
 
@@ -85,6 +84,11 @@ discovered() {
     cli admin node discover $node --wait --timeout 240
     found=$(cli api GET "/api/v1/admin/nodes/$(node_json | jq -r .node.id)/slice-topology/discovery")
     echo "$found" | tee "$VIRTUAL_HOST_LOGS/discovery.json"
+    # a disk of the host is in no candidate; slots share the card by its functions
+    same "candidates" "0 h200_sxm 0000:01:00.0 /dev/disk/by-id/nvme-eui.0025380000000001 $card 0000:06:10.0 0
+1 h200_sxm 0000:02:00.0 /dev/disk/by-id/nvme-eui.0025380000000002 $card 0000:06:10.2 0" \
+        "$(jq --raw-output '.candidates[] | "\(.slot_index) \(.slot_class) \(.bindings | "\(.gpu_pci_address) \(.nvme_device) \(.fabric_device) \(.fabric_vf_pci_address)") \(.blockers | length)"' <<< "$found")"
+    same "slots before an approval" 0 "$(slots_json | jq '.slots | length')"
 }
 
 slots_json() { cli slots $node --output json; }
