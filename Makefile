@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: help install build up down status test test-host test-chaos test-console deb test-deb lint check clippy bench bench-build bench-login bench-placement bench-edge bench-get \
+.PHONY: help install build up down status test test-host test-chaos test-virtual-host test-console deb test-deb lint check clippy bench bench-build bench-login bench-placement bench-edge bench-get \
   bench-creates bench-audit bench-watches bench-terminal bench-fleet docs sdk
 
 PROGRAMS := --workspace --bins --exclude gpuaas-load-tests
@@ -39,6 +39,9 @@ test-host: build ## every other test with a real VM, on one lab host, the consol
 test-chaos: build ## for a night or a release: a kill at every step with VMs, long random runs, the release build
 	@deploy/test.sh chaos
 
+test-virtual-host: build ## the agent's package on a virtual slice host with IOMMU, GPUs, NVMe and SR-IOV, from installation to a slice
+	@deploy/virtual-host/test.sh
+
 test-console: build ## use the console in a real Chromium, on a stack of its own
 	@deploy/test-console.sh
 
@@ -50,7 +53,7 @@ check: build ## all of lint but clippy: cheap once everything is built
 	buf lint proto
 	proto/breaking.sh
 	shellcheck $(SCRIPTS)
-	shellcheck -s dash deploy/lab/guest/init deploy/deb/postinst deploy/deb/prerm deploy/deb/update.sh
+	shellcheck -s dash deploy/lab/guest/init deploy/virtual-host/root/usr/local/sbin/fabric-drivers deploy/deb/postinst deploy/deb/prerm deploy/deb/update.sh
 	deploy/build-console.sh libraries
 	cd clients/console && npm run --silent check
 	deploy/sdk.sh check

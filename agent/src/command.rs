@@ -42,7 +42,8 @@ const SHUTDOWN: Duration = Duration::from_secs(2);
     about = "The agent of one GPUaaS host"
 )]
 struct Flags {
-    /// Configuration file in TOML; later files win.
+    /// Configuration file in TOML; later files win. Without one, every command but serve takes /etc/gpuaas/node-agent.toml
+    /// where it is there.
     #[arg(long = "config", value_name = "FILE", global = true)]
     config: Vec<PathBuf>,
     /// One setting, as section.key=value; wins over files and environment.
@@ -117,14 +118,14 @@ pub fn main() -> ExitCode {
 }
 
 async fn run(flags: Flags) -> anyhow::Result<ExitCode> {
+    let command = flags.command.unwrap_or(Command::Serve);
+    let named = settings_files(&command, &flags.config, Path::new("/"));
     let load = || {
-        let (common, own) =
-            config::load_service::<Option<Settings>>("agent", &flags.config, &flags.set)?;
+        let (common, own) = config::load_service::<Option<Settings>>("agent", &named, &flags.set)?;
         let own =
             own.context("section [agent] is missing; name a configuration file with --config")?;
         anyhow::Ok((common, own))
     };
-    let command = flags.command.unwrap_or(Command::Serve);
     if let Some(file) = &flags.host_root {
         return Box::pin(replay(file, &command)).await;
     }
@@ -179,6 +180,14 @@ async fn run(flags: Flags) -> anyhow::Result<ExitCode> {
             };
             Box::pin(host.run(&own)).await
         }
+    }
+}
+
+/// An operator's commands are about the agent that the package has installed on this host (I-218).
+fn settings_files(command: &Command, named: &[PathBuf], root: &Path) -> Vec<PathBuf> {
+    match command {
+        Command::Serve => named.to_vec(),
+        _ => files(named, root),
     }
 }
 
@@ -321,4 +330,30 @@ fn topology_json(
     let mut serializer = serde_json::Serializer::pretty(&mut out);
     message.serialize_with_options(&mut serializer, &options)?;
     Ok(String::from_utf8(out)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn i_218_an_operators_command_finds_the_settings_of_an_installed_agent() {
+        let host = tempfile::tempdir().unwrap();
+        let installed = host.path().join("etc/gpuaas/node-agent.toml");
+        let given = [PathBuf::from("other.toml")];
+        assert!(settings_files(&Command::Preflight, &[], host.path()).is_empty());
+        std::fs::create_dir_all(installed.parent().unwrap()).unwrap();
+        std::fs::write(&installed, "cell = 1\n").unwrap();
+        for command in [
+            Command::Preflight,
+            Command::ValidateHost { report: None },
+            Command::Topology { action: None },
+        ] {
+            let found = settings_files(&command, &[], host.path());
+            assert_eq!(found, std::slice::from_ref(&installed));
+            assert_eq!(settings_files(&command, &given, host.path()), given);
+        }
+        // a service has what its unit names
+        assert!(settings_files(&Command::Serve, &[], host.path()).is_empty());
+    }
 }

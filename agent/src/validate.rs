@@ -168,8 +168,7 @@ pub async fn report(node: &Node) -> Report {
         let output = exec::run(program, arguments, exec::PROBE_LIMIT).await;
         let text = output.ok().filter(|output| output.status == 0);
         let text = text.map(|output| output.stdout).unwrap_or_default();
-        let first = text.lines().map(str::trim).find(|line| !line.is_empty());
-        versions.insert(program, first.unwrap_or_default().to_owned());
+        versions.insert(program, version(&text).to_owned());
     }
     let devices = pci::devices(&node.root);
     let count = |kind| devices.iter().filter(|one| one.kind == kind).count();
@@ -201,6 +200,17 @@ pub async fn report(node: &Node) -> Report {
         baseline: baseline(&node.root).await,
         blockers: readiness.blockers,
         by_hand: BY_HAND.into(),
+    }
+}
+
+/// The first line of what a program says of itself. One that explains its use instead has told no version, as driverctl of
+/// Debian 12, which ends well.
+fn version(text: &str) -> &str {
+    let mut lines = text.lines().map(str::trim);
+    let first = lines.find(|line| !line.is_empty()).unwrap_or_default();
+    match first.to_ascii_lowercase().starts_with("usage:") {
+        true => "it does not tell",
+        false => first,
     }
 }
 
@@ -329,5 +339,18 @@ impl Report {
         };
         text.push_str(&format!("\nblockers: {blockers}\n"));
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn i_219_a_version_is_the_first_line_and_no_explanation_of_use() {
+        assert_eq!(version("\nvirsh 9.0.0\nmore\n"), "virsh 9.0.0");
+        let usage = "Usage: driverctl [OPTIONS...] {COMMAND}...\n";
+        assert_eq!(version(usage), "it does not tell");
+        assert_eq!(version(""), "");
     }
 }

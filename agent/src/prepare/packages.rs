@@ -54,7 +54,7 @@ pub async fn plan(machine: &Machine, plan: &mut Plan) -> HostResult<()> {
     }
     for name in OPTIONAL.into_iter().filter(is_missing) {
         let known = machine.ask("apt-cache", &["show", name]).await;
-        if known.is_ok_and(|known| known.status == 0) {
+        if known.is_ok_and(|known| known.status == 0 && describes(&known.stdout, name)) {
             let arguments = ["install", "--yes", "--no-install-recommends", name];
             apt(plan, &arguments, "optional package", true);
         } else {
@@ -64,6 +64,15 @@ pub async fn plan(machine: &Machine, plan: &mut Plan) -> HostResult<()> {
         }
     }
     Ok(())
+}
+
+/// Whether `apt-cache show` has a package to install. Of a name that other packages mention and none has, it shows nothing
+/// and ends well.
+fn describes(shown: &str, name: &str) -> bool {
+    let named = shown
+        .lines()
+        .filter_map(|line| line.strip_prefix("Package: "));
+    named.map(str::trim).any(|own| own == name)
 }
 
 fn apt(plan: &mut Plan, arguments: &[&str], reason: &str, best_effort: bool) {

@@ -22,6 +22,10 @@ use crate::host::recording::observe;
 /// Longest wait for an answer of libvirt.
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// The same of a start: libvirt resets what is passed through and the kernel pins all memory of the VM before it answers,
+/// which takes a minute and more where devices or memory are large (D-47, D-53).
+const START_LIMIT: Duration = Duration::from_secs(300);
+
 /// How long a call waits for libvirtd to come back, and the pause between two attempts.
 const COMES_BACK: Duration = Duration::from_secs(30);
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
@@ -123,13 +127,23 @@ impl Hypervisor {
         what: &'static str,
         work: impl Fn(&Connect) -> Result<T, virt::error::Error> + Send + Sync + 'static,
     ) -> HostResult<T> {
+        self.call_for(LIMIT, what, work).await
+    }
+
+    /// The same with another limit than [`LIMIT`].
+    async fn call_for<T: Send + 'static>(
+        &self,
+        limit: Duration,
+        what: &'static str,
+        work: impl Fn(&Connect) -> Result<T, virt::error::Error> + Send + Sync + 'static,
+    ) -> HostResult<T> {
         let work = Arc::new(work);
         let waits = IS_SILENT
             .try_with(|_| ())
             .map_or(COMES_BACK, |()| Duration::ZERO);
         let give_up = tokio::time::Instant::now() + waits;
         loop {
-            match self.call_once(what, Arc::clone(&work)).await {
+            match self.call_once(limit, what, Arc::clone(&work)).await {
                 Ok(value) => return Ok(value),
                 Err(failed) if failed.lost && tokio::time::Instant::now() < give_up => {
                     tokio::time::sleep(RETRY_PAUSE).await;
@@ -141,6 +155,7 @@ impl Hypervisor {
 
     async fn call_once<T: Send + 'static, F>(
         &self,
+        limit: Duration,
         what: &'static str,
         work: Arc<F>,
     ) -> Result<T, Failed>
@@ -158,7 +173,7 @@ impl Hypervisor {
                 });
             }
             Ok(false) => REPORT_LIMIT,
-            Err(_) => LIMIT,
+            Err(_) => limit,
         };
         let answered = self.call_within(what, work, limit).await;
         if let Err(failed) = &answered
@@ -233,7 +248,7 @@ impl Hypervisor {
         what: &'static str,
         work: impl Fn(&Connect) -> Result<T, virt::error::Error> + Send + Sync + 'static,
     ) -> HostResult<T> {
-        let answered = self.call_once(what, Arc::new(work)).await;
+        let answered = self.call_once(LIMIT, what, Arc::new(work)).await;
         answered.map_err(|failed| failed.error)
     }
 
@@ -302,7 +317,7 @@ impl Hypervisor {
     /// Starts a domain; one that runs already is left alone.
     pub async fn start(&self, name: &str) -> HostResult<()> {
         let name = name.to_owned();
-        self.call("start domain", move |connection| {
+        self.call_for(START_LIMIT, "start domain", move |connection| {
             let domain = VirtDomain::lookup_by_name(connection, &name)?;
             if !domain.is_active()? {
                 domain.create()?;
@@ -458,8 +473,8 @@ pub(super) fn failed(what: &str, error: &virt::error::Error) -> HostError {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
-    use std::sync::mpsc::channel;
-    use std::sync::{Mutex, PoisonError};
+    use std::sync::mpsc::{Receiver, channel};
+    use std::sync::{Mutex, MutexGuard, PoisonError};
 
     use futures::FutureExt;
 
@@ -522,6 +537,30 @@ mod tests {
         }
         assert!(hypervisor.version().await.is_ok());
         assert!(!ran.load(Ordering::SeqCst));
+    }
+
+    /// The virtual slice host needed 69 seconds for a start, and real ones with hundreds of GiB to pin need as long.
+    #[tokio::test]
+    async fn d_47_a_start_has_more_time_than_a_question() {
+        const { assert!(START_LIMIT.as_secs() >= 4 * LIMIT.as_secs()) };
+        let hypervisor = Hypervisor::new("test:///default");
+        let (release, gate) = channel::<()>();
+        let gate = Arc::new(Mutex::new(gate));
+        let work = |gate: Arc<Mutex<_>>| {
+            move |_: &Connect| {
+                let gate: MutexGuard<'_, Receiver<()>> =
+                    gate.lock().unwrap_or_else(PoisonError::into_inner);
+                let _opened = gate.recv();
+                Ok(())
+            }
+        };
+        let short = Duration::from_millis(20);
+        let late = hypervisor.call_for(short, "start domain", work(Arc::clone(&gate)));
+        let late = late.await.unwrap_err();
+        assert!(late.message.contains("did not answer within"), "{late}");
+        drop(release);
+        let start = hypervisor.call_for(START_LIMIT, "start domain", work(gate));
+        start.await.unwrap();
     }
 
     #[tokio::test]

@@ -18,6 +18,7 @@ mod profile;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
@@ -196,6 +197,10 @@ fn blockers(disk: &Disk, profile: &Profile) -> Vec<String> {
     found
 }
 
+/// How often a disk that a process holds open is looked at, and the pause between two looks.
+const ATTEMPTS: u32 = 20;
+const RETRY_PAUSE: Duration = Duration::from_millis(250);
+
 /// Everything that uses a disk, but mounts that `is_given_up`.
 fn uses(facts: &DiskFacts, is_given_up: impl Fn(&str) -> bool) -> Vec<String> {
     let mut found = Vec::new();
@@ -311,7 +316,7 @@ pub fn conclude(machine: &Machine, path: &Path, outcome: &HostResult<()>) -> Hos
 /// # Errors
 /// It is another one, or something uses it.
 pub async fn prove_unused(machine: &Machine, identity: &str, name: &str) -> HostResult<()> {
-    let (facts, _) = again(machine, identity, name).await?;
+    let (facts, _) = settled(machine, identity, name).await?;
     let mut found = uses(&facts, |_| false);
     let vms = domains::all(machine).await?;
     let vms = domains::using(&machine.root, &vms, name, &facts.partitions)?;
@@ -330,7 +335,7 @@ pub async fn prove_unused(machine: &Machine, identity: &str, name: &str) -> Host
 /// # Errors
 /// It is not.
 pub async fn prove_raw(machine: &Machine, identity: &str, name: &str) -> HostResult<()> {
-    let (facts, signatures) = again(machine, identity, name).await?;
+    let (facts, signatures) = settled(machine, identity, name).await?;
     let mut found = uses(&facts, |_| false);
     let partitions = facts.partitions.iter();
     found.extend(partitions.map(|partition| format!("partition {partition} exists")));
@@ -346,6 +351,23 @@ pub async fn prove_raw(machine: &Machine, identity: &str, name: &str) -> HostRes
         "disk {identity}: {}",
         found.join("; ")
     )))
+}
+
+/// What is on a disk once nobody but a user holds it open: a device manager looks at a disk whose table of partitions has
+/// changed, for a moment, and lets it go.
+async fn settled(
+    machine: &Machine,
+    identity: &str,
+    name: &str,
+) -> HostResult<(DiskFacts, Vec<String>)> {
+    for _ in 1..ATTEMPTS {
+        let found = again(machine, identity, name).await?;
+        if found.0.descriptor_holders.is_empty() {
+            return Ok(found);
+        }
+        tokio::time::sleep(RETRY_PAUSE).await;
+    }
+    again(machine, identity, name).await
 }
 
 async fn again(

@@ -86,6 +86,25 @@ fn i_64_i_68_i_85_a_bare_ubuntu_becomes_a_slice_host_and_a_second_run_changes_no
     assert_eq!(host.files(), between);
 }
 
+/// A name that other packages mention and no repository has: apt-cache ends well and shows nothing (seen on Debian 12 with
+/// infiniband-diags). Every run would try to install it.
+#[test]
+fn i_76_i_83_an_optional_package_that_is_only_mentioned_is_not_installed() {
+    let host = host();
+    host.state_text("mentioned-packages", "");
+    let plan = host.run(&["deploy-bootstrap", "--mode", "slice", "--dry-run"]);
+    assert_eq!(plan.code, 0, "{}", plan.text);
+    for name in ["infiniband-diags", "rshim"] {
+        assert!(
+            !plan.steps().iter().any(|step| step.contains(name)),
+            "{}",
+            plan.text
+        );
+        let skipped = format!("optional\\ package\\ {name}:");
+        assert!(plan.text.contains(&skipped), "{}", plan.text);
+    }
+}
+
 /// All of I-65. An image that has the packages is asked for none (I-189, I-190).
 #[test]
 fn inc_28_i_75_i_80_every_package_is_an_argument_of_one_call() {

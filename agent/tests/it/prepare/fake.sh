@@ -73,7 +73,10 @@ case "$program $*" in
         ;;
     "sysctl --quiet --write "*) echo 1 > "$host/proc/sys/net/ipv4/ip_forward" ;;
     "modprobe -a "*) shift && for module in "$@"; do mkdir -p "$host/sys/module/$module"; done ;;
-    "apt-cache show "*) [ ! -e "$STATE/no-optional-packages" ] || exit 100 ;;
+    "apt-cache show "*)
+        [ ! -e "$STATE/no-optional-packages" ] || exit 100
+        if [ ! -e "$STATE/mentioned-packages" ]; then echo "Package: $2"; fi
+        ;;
     "apt-get install "*)
         for package in "$@"; do
             case $package in -*) continue ;; esac
@@ -86,9 +89,15 @@ case "$program $*" in
     "wipefs --json --no-act "*)
         signature=$STATE/signatures/${3##*/}
         if [ -e "$signature" ]; then cat "$signature"; fi
+        rm -rf "$host/proc/950"
         ;;
     "wipefs --all "*)
         name=${2##*/}
+        if [ -e "$STATE/device-manager" ]; then
+            mkdir -p "$host/proc/950/fd"
+            echo "(udev-worker)" > "$host/proc/950/comm"
+            ln -sf "/dev/$name" "$host/proc/950/fd/9"
+        fi
         rm -f "$STATE/signatures/$name"
         # the kernel forgets the partitions of a disk without a table
         folder=$(readlink -f "$host/sys/class/block/$name")

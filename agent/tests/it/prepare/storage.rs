@@ -87,6 +87,16 @@ fn i_113_without_apply_the_plan_is_printed_and_nothing_changes() {
     assert!(ran.text.contains("role=system"), "{}", ran.text);
 }
 
+/// A device manager that looks at a disk whose table has just gone is no user of it (seen with udev of Debian 12).
+#[test]
+fn i_118_i_122_a_device_manager_that_holds_a_disk_for_a_moment_is_waited_for() {
+    let host = shared(|_| ());
+    host.state_text("device-manager", "");
+    let ran = host.run(&APPLY);
+    assert_eq!(ran.code, 0, "{}", ran.text);
+    assert!(ran.text.contains("storage_mode=slice"), "{}", ran.text);
+}
+
 /// What was mounted is unmounted, by the approved profile alone (I-116, GAP-03).
 /// the transition, with its record, is what lifts what stands against a disk.
 #[test]

@@ -1,0 +1,109 @@
+# shellcheck shell=bash
+# shellcheck disable=SC2016,SC2154  # the host expands them; step.sh sets them
+# Slices on the host: a VM below the VM, with a GPU and a function by VFIO and the slot's disk.
+
+sku=virtual-slice
+guest_image=virtual-mini
+user_key=$VIRTUAL_HOST/run/user
+
+# slot INDEX FILTER: what the platform has of a slot
+slot() { slots_json | jq --raw-output ".slots[$1] | $2"; }
+# state NAME: of an allocation
+state() { cli show "$1" --output json | jq --raw-output .allocation.status.state; }
+
+# What a site sells on such a host: the profile of the machine, from hugepages, and the mini guest with its checks.
+catalogued() {
+    local project source
+    cli admin sku put $sku --slot-class h200_sxm --gpu-counts 1,2 --profile virtual_1c_1g --vcpus 1 --memory 1024 --hugepages
+    cli admin price create --sku $sku --amount "1 USD"
+    project=$(cli project list --output json | jq --raw-output 'first(.. | .id? // empty)')
+    cli admin quota put "$project" $sku --max-gpus 2
+    source=$(cli api GET /api/v1/admin/images | jq --raw-output '.images[] | select(.slug == "lab-mini").source_uri')
+    cat > "$VIRTUAL_HOST/run/checks.json" << 'JSON'
+[{"name": "gpus", "command": "grep -l 0x10de /sys/bus/pci/devices/*/vendor", "line_per_gpu": true},
+ {"name": "fabric", "command": "grep -l 0x15b3 /sys/bus/pci/devices/*/vendor", "min_lines": 1}]
+JSON
+    cli admin image create $guest_image --source "$source" --sku $sku --boot-timeout 900 \
+        --readiness-checks "$VIRTUAL_HOST/run/checks.json"
+    rm -f "$user_key"*
+    ssh-keygen -q -t ed25519 -N '' -f "$user_key"
+    until_true 60 "the SKU is not offered" eval "cli availability --output json | jq -e '[.. | objects | select(.sku? == \"$sku\") \
+        | .fits // 0] | add > 0'"
+}
+
+# guest NAME COMMAND...: by SSH, through the host, since its guests have private addresses
+guest() {
+    local address user=$1
+    address=$(cli show "$1" --output json | jq --raw-output '.. | .private_ip? // empty' | head -n 1)
+    user=$(cli show "$1" --output json | jq --raw-output '.. | .ssh_user? // empty' | head -n 1)
+    ssh -i "$user_key" -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR -o ConnectTimeout=20 \
+        -o "ProxyCommand=$here/ssh.sh -W $address:22" "${user:-ubuntu}@$address" "${@:2}"
+}
+
+launched() {
+    timeout 1100 "$gpuaas" --profile-file "$stack/profile.toml" launch --sku $sku --image $guest_image --ssh-key "$user_key.pub" \
+        --name first --wait
+    same "its state" active "$(state first)"
+    cli show first
+    on virsh -c qemu:///system list
+    # what it was given is what was approved for one slot
+    domain=$(on 'virsh -c qemu:///system dumpxml $(virsh -c qemu:///system list --name)')
+    has "its memory (D-53)" "<hugepages" "$domain"
+    has "its machine (D-47)" "<hostdev mode='subsystem' type='pci' managed='yes'" "$domain"
+    has "its disk" "/dev/disk/by-id/nvme-eui.002538000000000" "$domain"
+    has "its port" "<virtualport type='openvswitch'" "$domain"
+}
+
+# In the guest: its devices, and a file that must be there after a restart.
+logged_in() {
+    local vendors
+    vendors=$(guest first 'cat /sys/bus/pci/devices/*/vendor')
+    same "GPUs in the guest" 1 "$(grep -c 0x10de <<< "$vendors")"
+    same "functions in the guest" 1 "$(grep -c 0x15b3 <<< "$vendors")"
+    guest first 'echo kept > /dev/shm/here; cat /proc/uptime; ls /sys/block; ip address show'
+}
+
+# The host is started again with other names of its disks while the slice is stopped, and the slice has its disk again.
+stopped_and_started() {
+    local before after
+    before=$(slot 0 .bindings.nvme_device)
+    cli stop first --wait --timeout 600
+    same "domains that run" "" "$(on virsh -c qemu:///system list --name | xargs)"
+    restart "2 1 3"
+    same "names" "nvme1n1 nvme0n1 nvme2n1" "$(disk 1) $(disk 2) $(disk 3)"
+    until_true 180 "the host does not report" eval 'node_json | jq -e ".node.status.schedulable == true"'
+    cli start first --wait --timeout 1100
+    same "its state" active "$(state first)"
+    after=$(on 'virsh -c qemu:///system dumpxml $(virsh -c qemu:///system list --name)')
+    has "its disk" "$before" "$after"
+    guest first 'cat /proc/uptime'
+}
+
+# released NAME: nothing of it is left, and its wipe has a certificate that counts without the platform
+released() {
+    local name=${1:-first} id folder=$VIRTUAL_HOST/run/certificates
+    id=$(cli show "$name" --output json | jq --raw-output .allocation.id)
+    timeout 1100 "$gpuaas" --profile-file "$stack/profile.toml" release "$name" --wait
+    nothing_left "$id"
+    rm -rf "$folder"
+    mkdir "$folder"
+    cli certificate "$id" --folder "$folder"
+    for file in "$folder"/*; do cli admin certificate verify --ca "$stack/pki/host-root.pem" "$file"; done
+}
+
+# Ledger, host and hypervisor agree that nobody has a slot.
+agreed() {
+    cli admin audit ledger
+    cli admin node compare "$node"
+    same "verdicts" "" "$(cli admin node compare "$node" --output json | jq --raw-output '.rows[].verdict' | grep -v '^agrees$' | xargs)"
+}
+
+nothing_left() {
+    until_true 900 "the slots are not available again" slots_available
+    same "domains" "" "$(on virsh -c qemu:///system list --all --name | xargs)"
+    same "ports" "ovsbr0" "$(on 'ls /sys/class/net' | grep -v '^lo$\|^en\|^ovs-system$\|^gsprobe$' | xargs)"
+    same "reservations" "" "$(on 'ls /etc/dnsmasq.d/gpuaas-hosts | grep -v probe || true')"
+    same "hugepages are free" 1 "$(on cat /sys/kernel/mm/hugepages/hugepages-1048576kB/free_hugepages)"
+    all_bound
+    agreed
+}
