@@ -34,8 +34,9 @@ fi
 # of this start alone; those before it stay readable
 [ ! -f "$run/console.txt" ] || mv "$run/console.txt" "$run/console-$(date +%H%M%S).txt"
 
-# x2APIC loses interrupts under emulation, and a busy machine the first of the timer, so the kernel does not wait for it. The processors are AMD's, since that is the virtualisation that is emulated, and
-# the IOMMU is Intel's, so its argument is the machine's.
+# x2APIC loses interrupts under emulation, and a busy machine the first of the timer, so the kernel does not wait for it.
+# The processors are AMD's, since that is the virtualisation that is emulated, and the IOMMU is Intel's, so its argument is
+# the machine's.
 machine=(
     -nodefaults -no-user-config -display none -no-reboot
     -machine q35,kernel-irqchip=split -accel tcg,thread=multi,tb-size=1024 -cpu max,-x2apic -smp 2
