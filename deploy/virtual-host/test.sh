@@ -79,6 +79,8 @@ run() {
         status=0
         timeout --kill-after=10 "$limit" "$here/step.sh" "$name" > "$VIRTUAL_HOST_LOGS/$name.log" 2>&1 < /dev/null || status=$?
         if [ $status = 0 ]; then
+            [ ! -f "$VIRTUAL_HOST/run/infrastructure.txt" ] || { say "$(cat "$VIRTUAL_HOST/run/infrastructure.txt")"; \
+                rm "$VIRTUAL_HOST/run/infrastructure.txt"; }
             say "$(printf '%2d/%d %5d s  ok    %s: %s' $number "$total" $((SECONDS - begun)) "$name" "$what")"
         else
             [ $status != 124 ] || echo "step: it did not end within $limit s" >> "$VIRTUAL_HOST_LOGS/$name.log"

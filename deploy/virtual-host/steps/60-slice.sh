@@ -31,14 +31,19 @@ JSON
         | .fits // 0] | add > 0'"
 }
 
+# access NAME MEMBER: how its user reaches an allocation
+access() { cli show "$1" --output json | jq --raw-output ".allocation.status.access.$2"; }
+
 # guest NAME COMMAND...: by SSH, through the host, since its guests have private addresses
 guest() {
-    local address user=$1
-    address=$(cli show "$1" --output json | jq --raw-output '.. | .private_ip? // empty' | head -n 1)
-    user=$(cli show "$1" --output json | jq --raw-output '.. | .ssh_user? // empty' | head -n 1)
-    ssh -i "$user_key" -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR -o ConnectTimeout=20 \
-        -o "ProxyCommand=$here/ssh.sh -W $address:22" "${user:-ubuntu}@$address" "${@:2}"
+    local address
+    address=$(access "$1" private_ip)
+    ssh -i "$user_key" -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR -o ConnectTimeout=60 \
+        -o "ProxyCommand=$here/ssh.sh -W $address:22" "$(access "$1" guest_user)@$address" "${@:2}"
 }
+
+# The description of the only domain.
+domain() { on 'virsh -c qemu:///system dumpxml $(virsh -c qemu:///system list --all --name)'; }
 
 launched() {
     timeout 1100 "$gpuaas" --profile-file "$stack/profile.toml" launch --sku $sku --image $guest_image --ssh-key "$user_key.pub" \
@@ -47,26 +52,25 @@ launched() {
     cli show first
     on virsh -c qemu:///system list
     # what it was given is what was approved for one slot
-    domain=$(on 'virsh -c qemu:///system dumpxml $(virsh -c qemu:///system list --name)')
+    domain=$(domain)
     has "its memory (D-53)" "<hugepages" "$domain"
     has "its machine (D-47)" "<hostdev mode='subsystem' type='pci' managed='yes'" "$domain"
-    has "its disk" "/dev/disk/by-id/nvme-eui.002538000000000" "$domain"
+    has "its disk, that of the first slot" "<source dev='/dev/$(disk 1)'" "$domain"
     has "its port" "<virtualport type='openvswitch'" "$domain"
 }
 
-# In the guest: its devices, and a file that must be there after a restart.
+# In the guest: its devices, and no other disk than its own.
 logged_in() {
     local vendors
     vendors=$(guest first 'cat /sys/bus/pci/devices/*/vendor')
     same "GPUs in the guest" 1 "$(grep -c 0x10de <<< "$vendors")"
     same "functions in the guest" 1 "$(grep -c 0x15b3 <<< "$vendors")"
-    guest first 'echo kept > /dev/shm/here; cat /proc/uptime; ls /sys/block; ip address show'
+    same "disks in the guest" vda "$(guest first ls /sys/block | grep -v '^loop\|^ram\|^sr' | xargs)"
+    guest first 'cat /proc/uptime; ip address show'
 }
 
 # The host is started again with other names of its disks while the slice is stopped, and the slice has its disk again.
 stopped_and_started() {
-    local before after
-    before=$(slot 0 .bindings.nvme_device)
     cli stop first --wait --timeout 600
     same "domains that run" "" "$(on virsh -c qemu:///system list --name | xargs)"
     restart "2 1 3"
@@ -74,8 +78,8 @@ stopped_and_started() {
     until_true 180 "the host does not report" eval 'node_json | jq -e ".node.status.schedulable == true"'
     cli start first --wait --timeout 1100
     same "its state" active "$(state first)"
-    after=$(on 'virsh -c qemu:///system dumpxml $(virsh -c qemu:///system list --name)')
-    has "its disk" "$before" "$after"
+    # the disk of its slot, under the name that it has now
+    has "its disk" "<source dev='/dev/$(disk 1)'" "$(domain)"
     guest first 'cat /proc/uptime'
 }
 
