@@ -1,5 +1,6 @@
 //! An operator chooses another disk and another wipe policy for a slot than its candidate has.
 use gpuaas_common::Error;
+use gpuaas_common::time::proto_time;
 use gpuaas_proto::gpuaas::agent::v1::{HostDevices, HostDisk, ReadinessReport};
 use gpuaas_proto::gpuaas::common::v1::HealthState;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -23,6 +24,7 @@ fn report() -> ReadinessReport {
             disks: disks.into(),
             ..HostDevices::default()
         }),
+        observed_time: Some(proto_time(jiff::Timestamp::now())),
         ..good()
     }
 }
@@ -61,10 +63,8 @@ async fn a_116_a_spare_disk_and_its_wipe_policy_are_approved_and_are_no_drift() 
     ready.host.heartbeat(report()).await.expect("taken");
     let error = ready.choose("c1", &discovery, wrong("/dev/nvme1n1")).await;
     let error = error.expect_err("no such disk");
-    assert_eq!(
-        (error.reason(), error.fields()[0].0.as_str()),
-        (ErrorReason::FieldInvalid, "choices[0].nvme_device")
-    );
+    assert_eq!(error.reason(), ErrorReason::FieldInvalid, "{error:?}");
+    assert_eq!(error.fields()[0].0, "choices[0].nvme_device");
     ready.assert_nothing().await;
 
     let choice = api::SlotChoice {
