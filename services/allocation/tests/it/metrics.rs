@@ -99,6 +99,7 @@ async fn d_90_what_libvirt_counts_and_the_guest_tells_is_its_owners_alone() {
         .until_metrics(id, |metrics| {
             metrics.guest_state() == GuestMetricsState::Complete
                 && found(metrics, VmMetric::CpuPercent, None).is_some()
+                && found(metrics, VmMetric::GpuPercent, Some(1)).is_some()
         })
         .await;
     let cpu = last(&metrics, VmMetric::CpuPercent, None).expect("a value");
