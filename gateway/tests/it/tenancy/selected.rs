@@ -24,6 +24,9 @@ async fn listed(world: &World, subject: &str, target: &str, list: &str, name: &s
     }
 }
 
+/// Who asks which list, the name of the list and of a field, the query, and the field's values that are expected.
+type Case<'a> = (&'a str, &'a str, &'a str, &'a str, &'a str, &'a [&'a str]);
+
 #[tokio::test]
 async fn organisations_projects_and_members_are_filtered_and_ordered() {
     let world = World::start().await;
@@ -45,7 +48,7 @@ async fn organisations_projects_and_members_are_filtered_and_ordered() {
     let members = format!("/api/v1/projects/{lab}/members");
     let organisations = "/api/v1/admin/organisations";
     let projects = "/api/v1/admin/projects";
-    let cases: [(&str, &str, &str, &str, &str, &[&str]); 10] = [
+    let cases: [Case<'_>; 10] = [
         (
             "olga",
             &members,
