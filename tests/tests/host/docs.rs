@@ -14,7 +14,7 @@ pub fn cases() -> Vec<Case> {
         the_tutorial_does_what_it_says: 44,
         the_integrators_guide_does_what_it_says: 9,
         the_sdks_do_what_their_quick_starts_say: 90,
-        the_terraform_module_does_what_its_page_says: 60,
+        the_terraform_module_does_what_its_page_says: 30,
         the_grpc_examples_do_what_they_say: 2,
     ]
 }

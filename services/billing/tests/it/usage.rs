@@ -198,7 +198,7 @@ async fn pages_show_every_interval_once_newest_first_and_totals_cover_all() {
         (select("", "end_time"), "order_by"),
     ] {
         let error = list(&world, project, request).await.expect_err("refused");
-        assert_eq!(Error::from(error).fields()[0].0, field);
+        assert_eq!(error.fields()[0].0, field);
     }
     let usage = list(&world, other, only).await.expect("listed");
     assert_eq!(
