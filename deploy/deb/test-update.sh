@@ -102,14 +102,21 @@ runs() {
     grep -q telemetry.log=debug "$root/etc/default/$name" || fail "what the operator wrote is overwritten"
 }
 
+# backups: what was kept of programs that were replaced
+backups() { find "${root}/${program%/*}" -name "$name.backup-*"; }
+
 # begun with every start of the agent: without a request it does nothing
 deploy/deb/update.sh > "$work/said" || fail "the updater fails without a request"
 same "said without a request" "" "$(cat "$work/said")"
 same "the folder without a request" "" "$(ls -A "$folder")"
 [ ! -e "$work/log" ] || fail "the updater restarts the agent without a request"
 
+[ -z "$(backups)" ] || fail "there are backups before anything was replaced"
 request update good "$work/good.deb"
 runs installed good ""
+# D-93: the program that was replaced is kept under the time of its replacement
+same "the backup" "$(sha256sum < "$GPUAAS_TEST_PROGRAM")" "$(sha256sum < "$(backups)")"
+[[ $(backups) =~ \.backup-[0-9]{8}T[0-9]{6}Z$ ]] || fail "the backup is $(backups)"
 starts=$(wc -l < "$work/log")
 deploy/deb/update.sh > "$work/said"
 grep -q "has ended" "$work/said" || fail "an update that has ended runs again"
@@ -150,4 +157,6 @@ same "the journal" "$journal" "$(sha256sum < "$state/journal.sqlite")"
 request update migrates "$work/migrates.deb"
 runs failed migrates "cannot read the journal (version 99, was 1)"
 same "the holds" a "$("$work/sql" "$state/journal.sqlite" 'SELECT slot_id FROM holds')"
+kept=$(backups | wc -l)
+case $kept in 1 | 2 | 3) ;; *) fail "$kept backups are kept instead of one to three" ;; esac
 echo "test-update: updates, goes back, and refuses as it should"

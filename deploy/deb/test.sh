@@ -55,7 +55,7 @@ dpkg --validate-version "$(field Version)"
 [[ $(field Depends) == *libvirt0* && $(field Depends) == *libc6* ]] || fail "it depends on $(field Depends)"
 [ "$(field Description | wc -l)" -gt 2 ] || fail "its description is short"
 [ "$(field Description | awk 'length > 80' | wc -l)" = 0 ] || fail "a line of its description is long"
-same "its control files" "conffiles control md5sums postinst prerm" "$(dpkg-deb --ctrl-tarfile "$package" \
+same "its control files" "conffiles control md5sums postinst preinst prerm" "$(dpkg-deb --ctrl-tarfile "$package" \
     | tar --list | sed 's|^\./||' | grep . | sort | paste -sd ' ')"
 
 # a host, before and after
