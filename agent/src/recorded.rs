@@ -157,7 +157,14 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn new() -> HostResult<Self> {
-        let folder = std::env::temp_dir().join(format!("gpuaas-recorded-{}", Uuid::now_v7()));
+        let name = format!("gpuaas-recorded-{}", Uuid::now_v7());
+        // In memory where that can be: a tree is thousands of small files that are gone in a moment, and ext4 takes long to
+        // make a file where many were just removed.
+        let in_memory = Path::new("/dev/shm").join(&name);
+        if std::fs::create_dir(&in_memory).is_ok() {
+            return Ok(Self(in_memory));
+        }
+        let folder = std::env::temp_dir().join(name);
         std::fs::create_dir(&folder).map_err(io_error("cannot make a folder"))?;
         Ok(Self(folder))
     }

@@ -103,10 +103,11 @@ fi
 for name in "$last" "${VIRTUAL_HOST_FROM:-}"; do
     [ -z "$name" ] || steps | grep -q "^$name " || { echo "virtual-host: no step is called $name" >&2; exit 2; }
 done
-rm -rf "$VIRTUAL_HOST_LOGS"
-mkdir -p "$VIRTUAL_HOST_LOGS"
+mkdir -p "$VIRTUAL_HOST"
 exec 9> "$VIRTUAL_HOST/lock"
 flock -n 9 || { echo "virtual-host: another test has the virtual host" >&2; exit 1; }
+rm -rf "$VIRTUAL_HOST_LOGS"
+mkdir -p "$VIRTUAL_HOST_LOGS"
 trap '[ -n "${VIRTUAL_HOST_KEEP:-}" ] || { "$here/off.sh"; "$here/step.sh" end_stack; }' EXIT
 begun=$SECONDS
 for try in first second; do

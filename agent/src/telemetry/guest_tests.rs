@@ -91,6 +91,8 @@ struct Played {
     manner: Manner,
     key: PrivateKey,
     logins: AtomicUsize,
+    /// Connections that have ended, as the guest sees it.
+    ended: Arc<AtomicUsize>,
 }
 
 #[async_trait]
@@ -103,11 +105,12 @@ impl GuestNetwork for Played {
             auth_rejection_time: Duration::ZERO,
             ..server::Config::default()
         });
-        let manner = self.manner;
+        let (manner, ended) = (self.manner, Arc::clone(&self.ended));
         tokio::spawn(async move {
             if let Ok(session) = server::run_stream(config, far, Server { manner }).await {
                 let _ended = session.await;
             }
+            ended.fetch_add(1, Ordering::Relaxed);
         });
         Ok(Box::new(near))
     }
@@ -120,6 +123,7 @@ async fn twice(manner: Manner) -> (Vec<GuestMetricsState>, usize) {
         manner,
         key: made.unwrap(),
         logins: AtomicUsize::new(0),
+        ended: Arc::default(),
     };
     let dir = tempfile::tempdir().unwrap();
     let relay = RelayKey::load_or_create(&dir.path().join("id_ed25519")).unwrap();
@@ -153,7 +157,17 @@ async fn twice(manner: Manner) -> (Vec<GuestMetricsState>, usize) {
             tokio::task::yield_now().await;
         }
     }
-    (told, guest.logins.load(Ordering::Relaxed))
+    drop(asked);
+    let logins = guest.logins.load(Ordering::Relaxed);
+    // nothing of a connection outlives who asked over it, whatever the guest does
+    let all_ended = async {
+        while guest.ended.load(Ordering::Relaxed) < logins {
+            tokio::task::yield_now().await;
+        }
+    };
+    let all_ended = tokio::time::timeout(ANSWER, all_ended).await;
+    all_ended.expect("every connection has ended");
+    (told, logins)
 }
 
 #[tokio::test]

@@ -112,6 +112,8 @@ impl Telemetry {
         }
         if sample.is_none() {
             vm.told.clear();
+            // what it said was of a VM that ran
+            vm.guest = GuestMetricsState::Unspecified;
         }
         vm.last = sample;
         vm.series.forget(now_ms);
@@ -197,12 +199,17 @@ async fn measure(node: &Node) -> (BTreeSet<AllocationId>, HostResult<()>) {
     };
     let held: BTreeSet<AllocationId> = holds.iter().map(|hold| hold.allocation).collect();
     node.telemetry.retain(&held);
-    let counting = held.iter().map(|one| count(node, &holds, *one));
+    // one that is just being started or ended keeps libvirt waiting, and so a worker
+    for allocation in held.difference(&booted) {
+        node.telemetry.counted(*allocation, None, now_ms());
+    }
+    let running: Vec<AllocationId> = held.intersection(&booted).copied().collect();
+    let counting = running.iter().map(|one| count(node, &holds, *one));
     let counted = futures::future::join_all(counting).await;
     let mut outcome = Ok(());
-    for (allocation, counted) in held.into_iter().zip(counted) {
+    for (allocation, counted) in running.into_iter().zip(counted) {
         match counted {
-            Ok(runs) if runs && node.telemetry.asks_guests && booted.contains(&allocation) => {
+            Ok(runs) if runs && node.telemetry.asks_guests => {
                 answering.insert(allocation);
             }
             Ok(_) => {}

@@ -99,9 +99,13 @@ impl Series {
         while is_old(self.coarse.front(), COARSE_MS) {
             self.coarse.pop_front();
         }
+        // a clock that was ahead would keep every later value out
+        let latest = now_ms.saturating_add(MINUTE_MS);
+        self.fine.retain(|(at_ms, _)| *at_ms <= latest);
+        self.coarse.retain(|(at_ms, _)| *at_ms <= latest);
         self.minute = self
             .minute
-            .filter(|(start, ..)| *start >= now_ms.saturating_sub(COARSE_MS));
+            .filter(|(start, ..)| (now_ms.saturating_sub(COARSE_MS)..=latest).contains(start));
     }
 
     /// Everything, oldest first: means of the minutes before those that are there as they were measured.

@@ -115,6 +115,7 @@ pub fn gpu_report(
             .into_iter()
             .map(|module_ids| pb::LegalGroup { module_ids })
             .collect(),
+        inspected_devices: inspected(inventory, inspections),
         ..pb::TopologyReport::default()
     };
     let gpus: Vec<&PciDevice> = of(PciKind::Gpu).collect();
@@ -270,13 +271,7 @@ fn candidate(
             .map(|why| format!("GPU {} {why}", gpu.address)),
     );
     let disk_blockers = match disk {
-        Some(disk) => {
-            let mut of_disk = disk_blockers(disk, inspections);
-            let health = inventory.answers.get(&disk.name).and_then(|one| one.health);
-            let faults = health.as_ref().map_or_else(Vec::new, health_faults);
-            of_disk.extend(faults.iter().map(|why| format!("{}: {why}", disk.name)));
-            of_disk
-        }
+        Some(disk) => disk_blockers(inventory, disk, inspections),
         None => vec![format!("GPU {} has no disk", gpu.address)],
     };
     blockers.extend(disk_blockers.iter().cloned());
@@ -314,8 +309,49 @@ fn candidate(
     }
 }
 
-/// What stands against a disk. Without an inspection a disk is not raw and unused.
-fn disk_blockers(disk: &NvmeDisk, inspections: &BTreeMap<String, DiskInspection>) -> Vec<String> {
+/// What stands against each disk and each virtual function, whether a candidate has it or not.
+fn inspected(
+    inventory: &Inventory,
+    inspections: &BTreeMap<String, DiskInspection>,
+) -> Vec<pb::InspectedDevice> {
+    let disks = inventory.nvme.iter().filter_map(|disk| {
+        Some(pb::InspectedDevice {
+            device: disk.by_id.clone()?,
+            blockers: disk_blockers(inventory, disk, inspections),
+        })
+    });
+    let fabric = inventory
+        .pci
+        .iter()
+        .filter(|device| device.kind == PciKind::Fabric);
+    let functions = functions(fabric);
+    let functions = functions
+        .into_iter()
+        .map(|(_, function)| pb::InspectedDevice {
+            device: function.address.to_string(),
+            blockers: function.blockers(),
+        });
+    disks.chain(functions).collect()
+}
+
+/// What stands against a disk: what is on it or uses it, and what it says of itself.
+fn disk_blockers(
+    inventory: &Inventory,
+    disk: &NvmeDisk,
+    inspections: &BTreeMap<String, DiskInspection>,
+) -> Vec<String> {
+    let mut blockers = content_blockers(disk, inspections);
+    let health = inventory.answers.get(&disk.name).and_then(|one| one.health);
+    let faults = health.as_ref().map_or_else(Vec::new, health_faults);
+    blockers.extend(faults.iter().map(|why| format!("{}: {why}", disk.name)));
+    blockers
+}
+
+/// What stands against a disk as it was inspected. Without an inspection a disk is not raw and unused.
+fn content_blockers(
+    disk: &NvmeDisk,
+    inspections: &BTreeMap<String, DiskInspection>,
+) -> Vec<String> {
     if let Some(why) = &disk.unreadable {
         return vec![format!("{}: {why}", disk.name)];
     }
@@ -370,9 +406,14 @@ pub fn lab_report(inventory: &Inventory, disks: &[(String, DiskInspection)]) -> 
             fabric_blockers: Vec::new(),
         })
         .collect();
+    let inspected = disks.iter().map(|(identity, disk)| pb::InspectedDevice {
+        device: identity.clone(),
+        blockers: disk.blockers.clone(),
+    });
     pb::TopologyReport {
         candidates,
         nvme_devices: count(disks.iter()),
+        inspected_devices: inspected.collect(),
         ..pb::TopologyReport::default()
     }
 }

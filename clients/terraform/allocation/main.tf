@@ -34,8 +34,9 @@ resource "terraform_data" "allocation" {
       # one line each; values with a line break are refused by the variables
       SSH_KEYS = join("\n", var.ssh_keys)
       LABELS   = join("\n", [for key, value in var.labels : "${key}=${value}"])
-      # a label by which the release finds this allocation, and the key by which a repeated launch is the same launch
+      # the label by which the release finds this allocation
       RESOURCE = self.id
+      MODULE   = path.module
     }
   }
 
@@ -44,10 +45,9 @@ resource "terraform_data" "allocation" {
     interpreter = ["bash", "-c"]
     command     = file("${path.module}/release.sh")
     environment = {
-      COMMAND         = self.input.command
-      PROJECT         = self.input.project
-      SECONDS_TO_WAIT = self.input.seconds
-      RESOURCE        = self.id
+      COMMAND  = self.input.command
+      PROJECT  = self.input.project
+      RESOURCE = self.id
     }
   }
 }

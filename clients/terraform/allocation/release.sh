@@ -4,8 +4,17 @@
 set -euo pipefail
 project=()
 [ -z "$PROJECT" ] || project=(--project "$PROJECT")
-found=$("$COMMAND" list "${project[@]}" --output name --filter "labels.\"terraform-resource\" = \"$RESOURCE\"")
-for allocation in $found; do
-    "$COMMAND" release "$allocation" "${project[@]}" --wait --timeout "$SECONDS_TO_WAIT" \
-        --idempotency-key "terraform-$RESOURCE-release"
-done
+# an empty array is unset to the bash of macOS
+found=$("$COMMAND" list ${project[@]+"${project[@]}"} --output name --filter "labels.\"terraform-resource\" = \"$RESOURCE\"")
+case $found in
+"")
+    echo "Nothing runs with the label terraform-resource=$RESOURCE: nothing is to be released."
+    exit 0
+    ;;
+*[[:space:]]*)
+    echo "Several allocations have the label terraform-resource=$RESOURCE. Release the right one yourself." >&2
+    exit 1
+    ;;
+esac
+"$COMMAND" release "$found" ${project[@]+"${project[@]}"} --wait --timeout 2100 \
+    --idempotency-key "terraform-$RESOURCE-release"

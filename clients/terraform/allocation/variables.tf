@@ -57,10 +57,14 @@ variable "labels" {
     condition     = alltrue([for key, value in var.labels : !strcontains("${key}${value}", "\n")])
     error_message = "Labels have no line breaks."
   }
+  validation {
+    condition     = !contains(keys(var.labels), "terraform-resource")
+    error_message = "The label terraform-resource is the module's: by it the allocation is released."
+  }
 }
 
 variable "timeout_seconds" {
-  description = "Longest wait for the login, and for the wiped disk, in seconds."
+  description = "Longest wait for the login, in seconds; what is not up by then is released."
   type        = number
   default     = 2100
 }

@@ -4,9 +4,6 @@
 
 scripts=/usr/share/gpuaas-node-agent
 
-# changes TEXT: the steps that a command planned
-planned() { grep -c 'GPUAAS_SLICE_PLAN .*action=' <<< "$1" | cat; }
-
 # nothing_planned WHAT TEXT: neither a step nor a refusal
 nothing_planned() {
     has "$1" " steps=0 " "$2"

@@ -89,8 +89,9 @@ export function columnsOf(lines: Line[], stepSeconds: number): Columns {
   return { times: times.map((time) => time / 1000), values };
 }
 
-/** "0.04", "3.2", "120". */
+/** "< 0.01", "0.04", "3.2", "120". */
 export function figure(value: number): string {
+  if (value > 0 && value < 0.01) return "< 0.01";
   if (value === 0 || value >= 100) return String(Math.round(value));
   return value >= 10 ? value.toFixed(1).replace(/\.0$/, "") : String(Number(value.toPrecision(2)));
 }

@@ -142,7 +142,8 @@ impl Server {
                 "synchronous_commit=off",
                 "full_page_writes=off",
                 "max_connections=400",
-                "max_wal_size=4GB",
+                // it may lie in memory
+                "max_wal_size=1GB",
                 "autovacuum_naptime=10min",
                 // a killed test's half-open connection would hold up every CREATE and DROP DATABASE
                 "authentication_timeout=10s",

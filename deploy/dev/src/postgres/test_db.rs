@@ -6,10 +6,11 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gpuaas_migrations::OWNER_ROLE;
+use nix::sys::statvfs::statvfs;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, PgPool};
 
@@ -20,6 +21,10 @@ use crate::{paths, ports};
 
 /// Password of every role of the test server, for clients that come by TCP.
 const PASSWORD: &str = "test";
+/// A file system in memory.
+const MEMORY: &str = "/dev/shm";
+/// Room that it must have, in bytes: the log of changes and the databases of some tests.
+const ROOM: u64 = 3 << 30;
 /// Databases of tests that ended without cleaning up are dropped after this long.
 const LEFT_OVER: Duration = Duration::from_secs(1800);
 
@@ -173,6 +178,10 @@ pub async fn test_server() -> Result<Server> {
 pub fn stop_test_server() -> Result<()> {
     if let Some(server) = known_server()? {
         server.stop();
+        if server.folder() == in_memory() {
+            std::fs::remove_dir_all(server.folder())
+                .map_err(Error::file("remove", server.folder()))?;
+        }
     }
     Ok(())
 }
@@ -188,10 +197,29 @@ fn known_server() -> Result<Option<Server>> {
         .transpose()
 }
 
+/// Where the data lies when there is a file system in memory: a database is hundreds of small files that are made and
+/// removed for each test, and ext4 takes long to make a file where many were just removed.
+fn in_memory() -> PathBuf {
+    Path::new(MEMORY).join(format!("gpuaas-tests-{}", paths::short_hash(&folder())))
+}
+
+/// The place of the data: in memory where there is room, or where it is already.
+fn data() -> PathBuf {
+    let room = || {
+        let memory = statvfs(MEMORY).ok()?;
+        Some(memory.blocks_available() * memory.fragment_size())
+    };
+    if in_memory().is_dir() || room().is_some_and(|room| room >= ROOM) {
+        in_memory()
+    } else {
+        folder().join("server")
+    }
+}
+
 fn server_at(port: u16) -> Result<Server> {
     let folder = folder();
     Server::new(
-        &folder.join("server"),
+        &data(),
         port,
         Access::Test,
         &folder.join("postgres.log"),

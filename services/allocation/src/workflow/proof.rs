@@ -39,8 +39,13 @@ pub fn proven(
                 detail["certificate_refused"] = why.into();
             }
         }
+        // what was done; an agent of before it told of that did what the policy names
+        let method = match proof.erase_method.as_str() {
+            "" => &proof.method,
+            done => done,
+        };
         Ok(json!({
-            "slot_id": expected.slot_id, "generation": expected.generation, "method": proof.method,
+            "slot_id": expected.slot_id, "generation": expected.generation, "method": method,
             "detail": detail,
         }))
     };

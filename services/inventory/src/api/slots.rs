@@ -57,6 +57,7 @@ impl Nodes {
         drop(conn);
 
         let found = wire::report_of(&discovery)?.unwrap_or_default();
+        let inspected = found.inspected_devices;
         let candidates: Vec<Candidate> = found
             .candidates
             .into_iter()
@@ -96,14 +97,17 @@ impl Nodes {
             devices: devices
                 .as_ref()
                 .filter(|_| observed_time > discovery.end_time),
+            inspected: &inspected,
             candidates: &candidates,
             slots: &slots,
             requested: &request.get_ref().slot_indexes,
             choices: &choices,
         })
         .map_err(refused)?;
-        let approved = self.ledger_approves(&mutation, &discovery, &chosen).await?;
-        self.record_approval(&mutation, &discovery, &approved)
+        let approved = self
+            .ledger_approves(&mutation, &discovery, &chosen, &choices)
+            .await?;
+        self.record_approval(&mutation, &discovery, &approved, &choices)
             .await?;
         Ok(api::ListResourceSlotsResponse {
             slots: approved.into_iter().map(wire::slot).collect(),
@@ -125,15 +129,17 @@ impl Nodes {
         mutation: &Mutation,
         discovery: &TaskRow,
         chosen: &[Candidate],
+        choices: &[Choice],
     ) -> Result<Vec<ledger::LedgerSlot>> {
         let seen_at = discovery
             .end_time
             .map(|at| at.to_jiff().to_string())
             .unwrap_or_default();
         let evidence = format!(
-            "discovery {} of host instance {} at {seen_at}: disks raw, not mounted, not in use, without signatures",
+            "discovery {} of host instance {} at {seen_at}: disks raw, not mounted, not in use, without signatures{}",
             discovery.id,
             discovery.instance_id.unwrap_or_default(),
+            in_words(choices),
         );
         let definition = |candidate: &Candidate| ledger::SlotDefinition {
             slot_index: candidate.slot_index,
@@ -166,6 +172,7 @@ impl Nodes {
         mutation: &Mutation,
         discovery: &TaskRow,
         approved: &[ledger::LedgerSlot],
+        choices: &[Choice],
     ) -> Result<()> {
         let approval_id = self.0.ids.next();
         let slot_ids = approved
@@ -180,6 +187,7 @@ impl Nodes {
             .map_err(Error::internal)?;
         let detail = serde_json::json!({
             "discovery_id": discovery.id, "slot_indexes": slot_indexes, "slot_ids": slot_ids,
+            "choices": in_words(choices),
         });
         let (key, node) = (approval_id.to_string(), discovery.node_id.to_string());
         let mut tx = self.0.pool.begin().await?;
@@ -302,6 +310,27 @@ impl Nodes {
         tracing::info!(%node_id, slot_id, action, "set intent of slot");
         Ok(wire::slot(slot))
     }
+}
+
+/// What an operator has chosen, for the records; empty when nothing was.
+fn in_words(choices: &[Choice]) -> String {
+    let of = |choice: &Choice| {
+        let given = [
+            ("disk", &choice.nvme_device),
+            ("function", &choice.fabric_vf_pci_address),
+            ("wipe policy", &choice.destructive_wipe_policy),
+        ];
+        let given = given.iter().filter(|(_, value)| !value.is_empty());
+        let given: Vec<String> = given
+            .map(|(what, value)| format!("{what} {value}"))
+            .collect();
+        format!(
+            "; chosen for slot {}: {}",
+            choice.slot_index,
+            given.join(", ")
+        )
+    };
+    choices.iter().map(of).collect()
 }
 
 fn choice_of(choice: &api::SlotChoice) -> Choice {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use gpuaas_common::drift::{self, Approved, Content, Drift, Kind};
-use gpuaas_proto::gpuaas::agent::v1::HostDevices;
+use gpuaas_proto::gpuaas::agent::v1::{HostDevices, InspectedDevice};
 use gpuaas_proto::gpuaas::common::v1::SlotBindings;
 
 use super::bindings::{self, SlotClass, Violation};
@@ -52,6 +52,8 @@ pub struct Review<'a> {
     pub candidates: &'a [Candidate],
     /// What the host has by its last report; `None`: it does not report that.
     pub devices: Option<&'a HostDevices>,
+    /// What the reviewed discovery has inspected, also what no candidate has.
+    pub inspected: &'a [InspectedDevice],
     /// Slots of the node that are not retired.
     pub slots: &'a [ExistingSlot],
     /// Indexes of the candidates to approve.
@@ -150,6 +152,10 @@ pub fn decide(review: Review<'_>) -> Result<Vec<Candidate>, Refusal> {
             return Err(Refusal::NotRequested(index));
         }
     }
+    let known = choice::Known {
+        reported: review.devices,
+        inspected: review.inspected,
+    };
     let mut chosen: Vec<Candidate> = Vec::with_capacity(requested.len());
     for index in requested {
         let candidate = review
@@ -162,7 +168,7 @@ pub fn decide(review: Review<'_>) -> Result<Vec<Candidate>, Refusal> {
             .iter()
             .position(|one| one.slot_index == index);
         let candidate = match choice {
-            Some(at) => choice::apply(candidate, (at, &review.choices[at]), review.devices)?,
+            Some(at) => choice::apply(candidate, (at, &review.choices[at]), known)?,
             None => candidate.clone(),
         };
         check(&candidate, review.lab)?;
@@ -286,6 +292,7 @@ mod tests {
             discovery_blockers: &[],
             candidates,
             devices: None,
+            inspected: &[],
             slots: &[],
             requested,
             choices: &[],

@@ -1,5 +1,5 @@
 //! What an operator chooses for a slot in place of what the host proposed for it.
-use gpuaas_proto::gpuaas::agent::v1::HostDevices;
+use gpuaas_proto::gpuaas::agent::v1::{HostDevices, InspectedDevice};
 
 use super::approval::{Candidate, Refusal};
 
@@ -16,16 +16,34 @@ pub struct Choice {
     pub destructive_wipe_policy: String,
 }
 
-/// The candidate with what was chosen in place of its own. What stood against its own disk or function does not stand against
-/// another one: that is judged by what the host reports of it.
+/// What is known of the devices of a node.
+#[derive(Debug, Clone, Copy)]
+pub struct Known<'a> {
+    /// By the host's last report; `None`: it has not reported since the discovery.
+    pub reported: Option<&'a HostDevices>,
+    /// What the discovery has inspected, also what no candidate has.
+    pub inspected: &'a [InspectedDevice],
+}
+
+impl Known<'_> {
+    /// What the discovery found against a device; `None`: it did not inspect it.
+    fn blockers(&self, device: &str) -> Option<&[String]> {
+        let mut inspected = self.inspected.iter();
+        let found = inspected.find(|one| one.device == device)?;
+        Some(&found.blockers)
+    }
+}
+
+/// The candidate with what was chosen in place of its own: what stood against its own disk or function gives way to what
+/// stands against the chosen one. Nothing that was not inspected is chosen, since an approval wipes.
 pub(super) fn apply(
     candidate: &Candidate,
     (at, choice): (usize, &Choice),
-    devices: Option<&HostDevices>,
+    known: Known<'_>,
 ) -> Result<Candidate, Refusal> {
     let mut candidate = candidate.clone();
     let reported = || {
-        devices.ok_or(Refusal::Stale(
+        known.reported.ok_or(Refusal::Stale(
             "The host has not reported its devices since the discovery. Try again in a minute.",
         ))
     };
@@ -39,11 +57,13 @@ pub(super) fn apply(
         let disk = disks
             .iter()
             .find(|disk| disk.identity == choice.nvme_device);
-        let disk = disk.ok_or_else(|| unknown("nvme_device", &choice.nvme_device))?;
+        let found = disk.zip(known.blockers(&choice.nvme_device));
+        let (disk, found) = found.ok_or_else(|| unknown("nvme_device", &choice.nvme_device))?;
         candidate.bindings.nvme_device.clone_from(&disk.identity);
         candidate.bindings.nvme_bytes = disk.bytes;
         let own = &candidate.disk_blockers;
         candidate.blockers.retain(|one| !own.contains(one));
+        candidate.blockers.extend_from_slice(found);
     }
     if !choice.fabric_vf_pci_address.is_empty() {
         let address = &choice.fabric_vf_pci_address;
@@ -51,7 +71,8 @@ pub(super) fn apply(
         let function = functions.iter().find(|function| {
             function.pci_address == *address && !function.physical_function.is_empty()
         });
-        let function = function.ok_or_else(|| unknown("fabric_vf_pci_address", address))?;
+        let found = function.zip(known.blockers(address));
+        let (function, found) = found.ok_or_else(|| unknown("fabric_vf_pci_address", address))?;
         let bindings = &mut candidate.bindings;
         bindings.fabric_vf_pci_address.clone_from(address);
         bindings
@@ -59,6 +80,7 @@ pub(super) fn apply(
             .clone_from(&function.physical_function);
         let own = &candidate.fabric_blockers;
         candidate.blockers.retain(|one| !own.contains(one));
+        candidate.blockers.extend_from_slice(found);
     }
     if !choice.destructive_wipe_policy.is_empty() {
         let policy = &choice.destructive_wipe_policy;
@@ -130,9 +152,30 @@ mod tests {
         }
     }
 
+    /// What a discovery of that host has inspected, all of it sound.
+    fn inspected() -> Vec<InspectedDevice> {
+        let host = devices();
+        let disks = host.disks.into_iter().map(|disk| disk.identity);
+        let functions = host.functions.into_iter().map(|one| one.pci_address);
+        let sound = |device| InspectedDevice {
+            device,
+            blockers: Vec::new(),
+        };
+        disks.chain(functions).map(sound).collect()
+    }
+
     fn decided(
         candidates: &[Candidate],
         devices: Option<&HostDevices>,
+        choices: &[Choice],
+    ) -> Result<Vec<Candidate>, Refusal> {
+        decided_by(candidates, devices, &inspected(), choices)
+    }
+
+    fn decided_by(
+        candidates: &[Candidate],
+        devices: Option<&HostDevices>,
+        inspected: &[InspectedDevice],
         choices: &[Choice],
     ) -> Result<Vec<Candidate>, Refusal> {
         decide(Review {
@@ -143,6 +186,7 @@ mod tests {
             discovery_blockers: &[],
             candidates,
             devices,
+            inspected,
             slots: &[],
             requested: &[0, 1],
             choices,
@@ -190,6 +234,38 @@ mod tests {
             ]
         );
         assert_eq!(chosen[1], candidates[1]);
+    }
+
+    /// What a host reports of a disk says nothing of its content: the discovery does, of every disk and function.
+    #[test]
+    fn a_132_what_the_discovery_found_against_a_device_or_did_not_inspect_is_not_chosen() {
+        let candidates = [candidate(0), candidate(1)];
+        let host = devices();
+        let function = Choice {
+            slot_index: 0,
+            fabric_vf_pci_address: FUNCTION.into(),
+            ..Choice::default()
+        };
+        for (choice, device) in [(disk_for(0, SPARE), SPARE), (function, FUNCTION)] {
+            let choices = [choice];
+            let mut found = inspected();
+            for one in &mut found {
+                if one.device == device {
+                    one.blockers = vec!["it holds a filesystem".into()];
+                }
+            }
+            let refused = decided_by(&candidates, Some(&host), &found, &choices);
+            assert!(
+                matches!(refused, Err(Refusal::Blocked { slot_index: 0, .. })),
+                "{refused:?}"
+            );
+            found.retain(|one| one.device != device);
+            let refused = decided_by(&candidates, Some(&host), &found, &choices);
+            assert!(
+                matches!(refused, Err(Refusal::NoDevice { choice: 0, .. })),
+                "{refused:?}"
+            );
+        }
     }
 
     #[test]

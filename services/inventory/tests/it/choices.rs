@@ -9,7 +9,7 @@ use gpuaas_proto::gpuaas::inventory::v1 as api;
 use crate::host::good;
 use crate::ready::Ready;
 
-const SPARE: &str = "lab-disk:0190a5b0-0000-7000-8000-0000000000ff";
+const SPARE: &str = "lab-disk:0190a5b0-0000-7000-8000-00000000000f";
 
 /// What a host reports that has the disks of its two candidates, and a spare one.
 fn report() -> ReadinessReport {

@@ -7,7 +7,8 @@ use gpuaas_common::{CancellationToken, Context};
 use gpuaas_dev::ca::Identity;
 use gpuaas_proto::gpuaas::agent::v1::topology_server::{Topology, TopologyServer};
 use gpuaas_proto::gpuaas::agent::v1::{
-    CandidateSlot, CheckReadinessRequest, DiscoverRequest, ReadinessReport, TopologyReport,
+    CandidateSlot, CheckReadinessRequest, DiscoverRequest, InspectedDevice, ReadinessReport,
+    TopologyReport,
 };
 use gpuaas_proto::gpuaas::common::v1::{Evidence, EvidenceStatus, SlotBindings};
 use gpuaas_proto::gpuaas::internal::inventory::v1::host_service_client::HostServiceClient;
@@ -268,6 +269,12 @@ pub(crate) fn lab_topology() -> TopologyReport {
     TopologyReport {
         nvme_devices: 2,
         candidates: vec![candidate(0), candidate(1)],
+        inspected_devices: ["0", "1", "f"]
+            .map(|end| InspectedDevice {
+                device: format!("lab-disk:0190a5b0-0000-7000-8000-00000000000{end}"),
+                blockers: Vec::new(),
+            })
+            .into(),
         ..TopologyReport::default()
     }
 }
