@@ -375,17 +375,18 @@ async fn a_newer_price_wins_and_an_older_one_changes_nothing() {
         (first.len(), &first[0].allowed_gpu_counts[..]),
         (1, &[1, 2, 4, 8][..])
     );
-    assert_eq!(
-        catalog::skus(&mut conn, false, 9).await.expect("all").len(),
-        2
-    );
-    assert_eq!(
-        catalog::skus(&mut conn, true, 9)
-            .await
-            .expect("priced")
-            .len(),
-        1
-    );
+    let unpriced = catalog::Sku {
+        code: "h200-new".into(),
+        slot_class: SlotClass::H200Sxm,
+        ..lab_sku()
+    };
+    catalog::put_sku(&mut conn, &unpriced)
+        .await
+        .expect("without a price");
+    for (priced_only, count) in [(false, 3), (true, 2)] {
+        let found = catalog::skus(&mut conn, priced_only, 9).await;
+        assert_eq!(found.expect("listed").len(), count);
+    }
 }
 
 #[tokio::test]
