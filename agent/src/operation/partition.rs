@@ -69,31 +69,36 @@ fn all_modules(work: &Work) -> HostResult<BTreeSet<u32>> {
     modules(work)
 }
 
-async fn find(work: &Work) -> HostResult<Done> {
-    let node = &work.node;
-    if node.gpu_fabric.is_none() {
-        return Ok(Done::skipped("this host has no Fabric Manager"));
+/// Module ids of the GPUs that need a partition, or why none is needed.
+fn to_connect(work: &Work) -> HostResult<Result<BTreeSet<u32>, &'static str>> {
+    if work.node.gpu_fabric.is_none() {
+        return Ok(Err("this host has no Fabric Manager"));
     }
     let modules = all_modules(work)?;
-    if modules.is_empty() {
-        return Ok(Done::skipped("the VM has no GPU"));
-    }
-    gpu_fabric::find(node, &modules, patience(work))
+    Ok(if modules.is_empty() {
+        Err("the VM has no GPU")
+    } else {
+        Ok(modules)
+    })
+}
+
+async fn find(work: &Work) -> HostResult<Done> {
+    let modules = match to_connect(work)? {
+        Ok(modules) => modules,
+        Err(why) => return Ok(Done::skipped(why)),
+    };
+    gpu_fabric::find(&work.node, &modules, patience(work))
         .await
         .map(done)
 }
 
 async fn activate(work: &Work) -> HostResult<Done> {
-    let node = &work.node;
-    if node.gpu_fabric.is_none() {
-        return Ok(Done::skipped("this host has no Fabric Manager"));
-    }
-    let modules = all_modules(work)?;
-    if modules.is_empty() {
-        return Ok(Done::skipped("the VM has no GPU"));
-    }
+    let modules = match to_connect(work)? {
+        Ok(modules) => modules,
+        Err(why) => return Ok(Done::skipped(why)),
+    };
     let allocation = work.operation.allocation;
-    gpu_fabric::activate(node, allocation, &modules, patience(work))
+    gpu_fabric::activate(&work.node, allocation, &modules, patience(work))
         .await
         .map(done)
 }

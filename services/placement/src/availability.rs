@@ -51,8 +51,7 @@ pub async fn list(
     let regions = catalog::regions(conn, region_code).await?;
     let skus = match sku {
         // what has no price is the operators' matter until it has one
-        None if project.is_some() => catalog::skus(conn, true, SKUS).await?,
-        None => catalog::skus(conn, false, SKUS).await?,
+        None => catalog::skus(conn, project.is_some(), SKUS).await?,
         Some(code) => vec![catalog::known_sku(conn, code).await?],
     };
     let nodes = capacity.now(conn).await?;
