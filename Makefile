@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .PHONY: help install build up down status test test-host test-chaos test-virtual-host test-console deb test-deb lint check clippy bench bench-build bench-login bench-placement bench-edge bench-get \
-  bench-creates bench-audit bench-watches bench-terminal bench-fleet docs sdk
+  bench-agent bench-creates bench-audit bench-watches bench-terminal bench-fleet docs sdk
 
 PROGRAMS := --workspace --bins --exclude gpuaas-load-tests
 # How the measured programs are built: `make bench-get PROFILE=dev` tries a measurement with a development build.
@@ -83,11 +83,14 @@ bench-build: install ## build what is measured, and what measures, once
 bench-login: bench-build ## from a request to the first login, next to a plain script; memory at rest
 	@$(MEASURE)/first_login
 
+bench-agent: bench-build ## clones, launches at once on one host, and what the agent takes at rest
+	@$(MEASURE)/agent
+
 bench-creates: install ## 1 and 32 launches at once on a host without guests, from request to active
 	@cargo bench --quiet --profile $(PROFILE) -p gpuaas-allocation --bench creates
 
-bench-audit: install ## what the audit trail costs a mutation, with and without its hash chain
-	@cargo bench --quiet --profile $(PROFILE) -p gpuaas-common --bench audit
+bench-audit: bench-build ## what the audit trail costs a call that changes something
+	@$(MEASURE)/audit
 
 bench-placement: bench-build ## reservations next to pgbench, and as the fleet grows to 10,000 nodes
 	@$(MEASURE)/placement
@@ -95,7 +98,7 @@ bench-placement: bench-build ## reservations next to pgbench, and as the fleet g
 bench-edge: bench-build ## what an idle terminal costs, next to Envoy; installs Envoy below target/envoy
 	@$(MEASURE)/sessions
 
-bench-get: bench-build ## a GET through the gateway, next to gRPC and to Envoy's transcoder
+bench-get: bench-build ## a GET through the gateway with each kind of credential, next to gRPC and to Envoy's transcoder
 	@$(MEASURE)/get
 
 bench-watches: bench-build ## memory and delay of 2,000 watch streams, next to Envoy's transcoder

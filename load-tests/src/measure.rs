@@ -11,6 +11,23 @@ pub fn memory_kib(process: &Process) -> f64 {
     process.memory().unwrap_or(0) as f64 / 1024.0
 }
 
+/// Processor time of a process and of the children it has waited for, in seconds; nothing when it is gone.
+pub fn cpu_seconds(process: &Process) -> Option<f64> {
+    Some(cpu_of(process.pid)?.1)
+}
+
+/// Parent and processor time of a process, with that of the children it has waited for, in seconds.
+pub fn cpu_of(pid: i32) -> Option<(i32, f64)> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, fields) = stat.rsplit_once(')')?;
+    let fields: Vec<&str> = fields.split_whitespace().collect();
+    let parent = fields.get(1)?.parse().ok()?;
+    let ticks = |index: usize| fields.get(index).and_then(|text| text.parse::<f64>().ok());
+    let sum: f64 = (11..15).filter_map(ticks).sum();
+    // USER_HZ is 100 on every Linux
+    Some((parent, sum / 100.0))
+}
+
 /// A percentile of sorted times, in milliseconds; 0 when there are none.
 pub fn percentile(sorted: &[Duration], percent: usize) -> f64 {
     let last = sorted.len().saturating_sub(1);

@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use gpuaas_common::client::{GrpcChannel, Peers};
 use gpuaas_common::config::Settings as CommonSettings;
 use gpuaas_common::identity::TokenMinter;
+use gpuaas_dev::lab::Lab;
 use gpuaas_dev::ports::Instance;
 use gpuaas_dev::process::Process;
 use gpuaas_dev::seed::{self, Api, Tokens};
@@ -42,6 +43,8 @@ pub enum Hosts {
     None,
     /// The lab's, which sells slices.
     Lab,
+    /// One lab host with so many slots.
+    LabOf(u16),
 }
 
 /// What a stack of the programs beside this one is made from.
@@ -52,10 +55,11 @@ pub fn options(hosts: Hosts, settings: Settings<'_>) -> anyhow::Result<Options> 
     let folder = match hosts {
         Hosts::None => "bench/edge",
         Hosts::Lab => "bench/stack",
+        Hosts::LabOf(_) => "bench/agent",
     };
     let root = gpuaas_dev::paths::run_dir().join(folder);
     let mut options = Options::beside(root, Instance::new(INSTANCE)?);
-    options.lab = hosts == Hosts::Lab;
+    options.lab = hosts != Hosts::None;
     let own = std::env::current_exe()?;
     let beside = own.parent().context("a program lies in a folder")?;
     // these alone: a program of another build would be measured unnoticed
@@ -76,7 +80,11 @@ pub async fn with(
     settings: Settings<'_>,
     measure: impl AsyncFnOnce(&System<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let stack = Stack::new(options(hosts, settings)?)?;
+    let options = options(hosts, settings)?;
+    if let Hosts::LabOf(slots) = hosts {
+        Lab::make_with(&options.root, slots)?;
+    }
+    let stack = Stack::new(options)?;
     let running = async {
         let system = System::start(&stack).await?;
         measure(&system).await

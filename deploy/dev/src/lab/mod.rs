@@ -100,6 +100,24 @@ impl Lab {
         }
     }
 
+    /// Says how many slots the first lab host of the stack in `root` is made with. One that is made already keeps its own.
+    ///
+    /// # Errors
+    /// The folder cannot be written.
+    pub fn make_with(root: &Path, slots: u16) -> Result<()> {
+        let folder = root.join(Self::folder_name(0));
+        if folder.join("disks").exists() {
+            return Ok(());
+        }
+        paths::ensure_dir(root)?;
+        paths::ensure_dir(&folder)?;
+        paths::write_with_mode(
+            &folder.join(SLOTS_FILE),
+            slots.to_string().as_bytes(),
+            0o644,
+        )
+    }
+
     /// Name of a lab host's folder below that of its stack.
     pub fn folder_name(number: u16) -> String {
         match number {

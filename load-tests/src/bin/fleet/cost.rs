@@ -3,6 +3,7 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use gpuaas_dev::process::Process;
+use gpuaas_load_tests::measure::{cpu_of, cpu_seconds};
 use gpuaas_load_tests::system::Services;
 use sqlx::PgPool;
 
@@ -44,32 +45,19 @@ impl Sample {
     }
 }
 
-/// Processor time of a process and of the children it has waited for.
 fn seconds(process: &Process) -> anyhow::Result<f64> {
-    Ok(of_stat(&format!("/proc/{}/stat", process.pid))?.1)
-}
-
-/// Parent and processor time, with that of the children it has waited for.
-fn of_stat(path: &str) -> anyhow::Result<(i32, f64)> {
-    let stat = std::fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
-    let (_, fields) = stat.rsplit_once(')').context("a line of stat")?;
-    let fields: Vec<&str> = fields.split_whitespace().collect();
-    let parent = fields.get(1).context("a parent")?.parse()?;
-    let ticks = |index: usize| fields.get(index).and_then(|text| text.parse::<f64>().ok());
-    let sum: f64 = (11..15).filter_map(ticks).sum();
-    // USER_HZ is 100 on every Linux
-    Ok((parent, sum / 100.0))
+    cpu_seconds(process).with_context(|| format!("process {} is gone", process.pid))
 }
 
 /// Processor time of the server: of its first process, of those that have ended, and of those that run.
 fn of_postgres(system: &Services<'_>) -> anyhow::Result<f64> {
     let server = system.stack.postgres()?;
     let first = server.running().context("PostgreSQL does not run")?;
-    let (_, mut sum) = of_stat(&format!("/proc/{}/stat", first.pid))?;
+    let mut sum = seconds(&first)?;
     for process in std::fs::read_dir("/proc")? {
-        let stat = process?.path().join("stat");
+        let name = process?.file_name();
         // one that ends meanwhile is counted with the first
-        let found = of_stat(&stat.to_string_lossy());
+        let found = name.to_string_lossy().parse().ok().and_then(cpu_of);
         sum += found.map_or(
             0.0,
             |(parent, sum)| if parent == first.pid { sum } else { 0.0 },

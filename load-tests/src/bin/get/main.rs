@@ -1,11 +1,14 @@
 //! What the edge costs: `GET /api/v1/allocations/{id}` through the gateway, next to the same call by gRPC and through
-//! Envoy's transcoder, in turn, in one run, on one service. Prints Markdown.
+//! Envoy's transcoder, in turn, in one run, on one service. Then the first call with a credential that the gateway does
+//! not know yet, next to the call after it. Prints Markdown.
 //!
 //! Callers wait for an answer before they ask again. By HTTP each has a connection of its own; by gRPC all share one,
 //! as the gateway's calls do.
 //!
 //! usage: make bench-get
 //!        get [CALLS PER ROUND]
+mod credentials;
+
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -21,10 +24,14 @@ use gpuaas_proto::gpuaas::allocation::v1::GetAllocationRequest;
 use gpuaas_proto::gpuaas::allocation::v1::allocation_service_client::AllocationServiceClient;
 use tonic::Request;
 
+use crate::credentials::Credentials;
+
 const CALLERS: [usize; 3] = [1, 8, 32];
 const ROUNDS: usize = 3;
 /// Part of a round's calls that is made before, to fill pools and caches.
 const WARM_UP: usize = 10;
+/// Credentials of each kind that are shown for the first time.
+const FRESH: usize = 50;
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
@@ -50,20 +57,28 @@ async fn measure(system: &System<'_>, slice: &Slice<'_>, calls: usize) -> anyhow
     let circumstances = circumstances();
     let envoy = Envoy::transcoder(system)?;
     let client = AllocationServiceClient::new(system.peers()?.channel(ALLOCATION)?);
+    let gateway = system.address(GATEWAY)?;
+    let mut credentials = Credentials::make(system, FRESH + 1).await?;
+    let last = |of: &mut Vec<String>| of.pop().context("one of each more");
+    let token = last(&mut credentials.tokens)?;
+    let key = last(&mut credentials.keys)?;
+    let short = last(&mut credentials.short)?;
+    let bench = |way| Bench { system, slice, way };
     let ways = [
-        ("gRPC", Way::Grpc(client)),
-        ("gateway", Way::Gateway(system.address(GATEWAY)?)),
-        ("Envoy's transcoder", Way::Envoy(envoy.address)),
+        ("gRPC", bench(Way::Grpc(client))),
+        ("gateway, token", bench(Way::Gateway(gateway, token))),
+        ("gateway, API key", bench(Way::Gateway(gateway, key))),
+        ("gateway, short token", bench(Way::Gateway(gateway, short))),
+        ("Envoy's transcoder", bench(Way::Envoy(envoy.address))),
     ];
     println!("{circumstances}; {ROUNDS} rounds of {calls} calls\n");
     println!(
-        "| callers | way | calls a second | of gRPC | p50, ms | p99, ms |\n|---|---|---|---|---|---|"
+        "| callers | way | calls a second | of gRPC | of Envoy | p50, ms | p99, ms |\n|---|---|---|---|---|---|---|"
     );
     for callers in CALLERS {
-        let mut found = [const { Outcome::new() }; 3];
+        let mut found = [const { Outcome::new() }; 5];
         for round in 0..=ROUNDS {
-            for ((_, way), outcome) in ways.iter().zip(&mut found) {
-                let bench = Bench { system, slice, way };
+            for ((_, bench), outcome) in ways.iter().zip(&mut found) {
                 if round == 0 {
                     bench
                         .round(callers, calls / WARM_UP, &mut Outcome::new())
@@ -73,17 +88,55 @@ async fn measure(system: &System<'_>, slice: &Slice<'_>, calls: usize) -> anyhow
                 }
             }
         }
-        let base = found[0].rate();
+        let [grpc, .., envoy] = found.each_ref().map(Outcome::rate);
         for ((name, _), outcome) in ways.iter().zip(&mut found) {
             outcome.times.sort();
             println!(
-                "| {callers} | {name} | {:.0} | {:.2} | {:.2} | {:.2} |",
+                "| {callers} | {name} | {:.0} | {:.2} | {:.2} | {:.2} | {:.2} |",
                 outcome.rate(),
-                outcome.rate() / base,
+                outcome.rate() / grpc,
+                outcome.rate() / envoy,
                 percentile(&outcome.times, 50),
                 percentile(&outcome.times, 99),
             );
         }
+    }
+    let [.., (_, envoy)] = &ways;
+    cold(envoy, gateway, credentials).await
+}
+
+/// The first call with each credential, and the one after it, next to the call through Envoy.
+async fn cold(
+    envoy: &Bench<'_>,
+    gateway: SocketAddr,
+    credentials: Credentials,
+) -> anyhow::Result<()> {
+    println!("\n| first call, one caller | cold p50, ms | warm p50, ms | cold to Envoy |");
+    println!("|---|---|---|---|");
+    let kinds = [
+        ("token", credentials.tokens),
+        ("API key", credentials.keys),
+        ("short token", credentials.short),
+    ];
+    for (name, all) in kinds {
+        let mut through_envoy = envoy.caller().await?;
+        let (mut first, mut second, mut peer) = (Vec::new(), Vec::new(), Vec::new());
+        for credential in all {
+            let way = Way::Gateway(gateway, credential);
+            let bench = Bench { way, ..*envoy };
+            let mut caller = bench.caller().await?;
+            first.extend(bench.call(&mut caller, 1).await?);
+            second.extend(bench.call(&mut caller, 1).await?);
+            peer.extend(envoy.call(&mut through_envoy, 1).await?);
+        }
+        for times in [&mut first, &mut second, &mut peer] {
+            times.sort();
+        }
+        let [first, second, peer] = [first, second, peer].map(|times| percentile(&times, 50));
+        println!(
+            "| {name} | {first:.2} | {second:.2} | {:.2} |",
+            first / peer
+        );
     }
     Ok(())
 }
@@ -91,7 +144,7 @@ async fn measure(system: &System<'_>, slice: &Slice<'_>, calls: usize) -> anyhow
 /// How a call gets to the service.
 enum Way {
     Grpc(AllocationServiceClient<GrpcChannel>),
-    Gateway(SocketAddr),
+    Gateway(SocketAddr, String),
     Envoy(SocketAddr),
 }
 
@@ -118,7 +171,7 @@ impl Outcome {
 struct Bench<'a> {
     system: &'a System<'a>,
     slice: &'a Slice<'a>,
-    way: &'a Way,
+    way: Way,
 }
 
 impl Bench<'_> {
@@ -142,12 +195,11 @@ impl Bench<'_> {
     }
 
     async fn caller(&self) -> anyhow::Result<Caller> {
-        Ok(match self.way {
+        Ok(match &self.way {
             Way::Grpc(client) => Caller::Grpc(client.clone()),
-            Way::Gateway(address) => Caller::Http(
-                Connection::open(*address).await?,
-                Some(self.system.user_token()?),
-            ),
+            Way::Gateway(address, credential) => {
+                Caller::Http(Connection::open(*address).await?, Some(credential.clone()))
+            }
             Way::Envoy(address) => Caller::Http(Connection::open(*address).await?, None),
         })
     }
