@@ -3,21 +3,32 @@
 # nothing else: no checks, no journal, no control plane. Prints the seconds from the first command to a login, then
 # removes the VM again. Runs inside the lab host.
 #
-# usage: plain-vm.sh IMAGE DISK WORK_DIR HOSTS_DIR DNSMASQ_PID_FILE
+# It has a switch and a DHCP server of its own: the agent's switch lets no VM through that it does not know.
+#
+# usage: plain-vm.sh IMAGE DISK WORK_DIR
 set -euo pipefail
-image=$1 disk=$2 work=$3 hosts=$4 dnsmasq=$5
-name=plain-benchmark mac=52:54:00:10:00:c8 ip=10.100.0.200
+image=$1 disk=$2 work=$3
+name=plain-benchmark mac=52:54:00:10:00:c8 ip=10.101.0.200
+bridge=plainbr0
 mkdir -p "$work"
 [ -f "$work/key" ] || ssh-keygen -q -t ed25519 -N '' -f "$work/key"
 
 cleanup() {
     virsh -q -c qemu:///system destroy $name > /dev/null 2>&1 || true
     virsh -q -c qemu:///system undefine --nvram $name > /dev/null 2>&1 || true
-    rm -f "$hosts/$name.conf"
-    kill -HUP "$(cat "$dnsmasq")"
+    [ ! -f "$work/dnsmasq.pid" ] || kill "$(cat "$work/dnsmasq.pid")" 2> /dev/null || true
+    rm -f "$work/dnsmasq.pid" "$work/leases"
+    ovs-vsctl --timeout=20 --if-exists del-br $bridge || true
     blkdiscard -f "$disk" 2> /dev/null || true
 }
 trap cleanup EXIT
+
+ovs-vsctl --timeout=20 add-br $bridge -- set bridge $bridge datapath_type=netdev
+ip addr add ${ip%.*}.1/24 dev $bridge
+ip link set $bridge up
+dnsmasq --conf-file=/dev/null --no-resolv --no-hosts --port=0 --bind-interfaces --interface=$bridge --except-interface=lo \
+    --dhcp-range=${ip%.*}.0,static,255.255.255.0,1h --dhcp-host=$mac,$ip,plain --dhcp-leasefile="$work/leases" \
+    --dhcp-authoritative --no-ping --user=root --pid-file="$work/dnsmasq.pid"
 begun=$(date +%s%N)
 
 qemu-img convert -f raw -O raw -n -W -m 16 -t none "$image" "$disk"
@@ -25,8 +36,6 @@ printf 'instance-id: plain-1\nlocal-hostname: plain\n' > "$work/meta-data"
 printf '#cloud-config\nusers:\n  - name: plain\n    ssh_authorized_keys:\n      - %s\n' "$(cat "$work/key.pub")" \
     > "$work/user-data"
 genisoimage -quiet -V cidata -J -r -o "$work/seed.iso" "$work/meta-data" "$work/user-data"
-echo "$mac,$ip,plain" > "$hosts/$name.conf"
-kill -HUP "$(cat "$dnsmasq")"
 cat > "$work/domain.xml" << XML
 <domain type='qemu'>
   <name>$name</name><memory unit='MiB'>256</memory><vcpu>1</vcpu>
@@ -44,7 +53,7 @@ cat > "$work/domain.xml" << XML
     <disk type='file' device='cdrom'><driver name='qemu' type='raw'/><source file='$work/seed.iso'/>
       <target dev='sda' bus='scsi'/><readonly/></disk>
     <controller type='scsi' model='virtio-scsi'/>
-    <interface type='bridge'><mac address='$mac'/><source bridge='ovsbr0'/><virtualport type='openvswitch'/>
+    <interface type='bridge'><mac address='$mac'/><source bridge='$bridge'/><virtualport type='openvswitch'/>
       <model type='virtio'/></interface>
     <serial type='null'/><rng model='virtio'><backend model='random'>/dev/urandom</backend></rng>
     <memballoon model='none'/><controller type='usb' model='none'/>

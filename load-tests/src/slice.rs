@@ -79,7 +79,7 @@ impl<'a> Slice<'a> {
         let public = std::fs::read_to_string(key.with_extension("pub"))?;
         let unique = Uuid::now_v7().to_string();
         let body = json!({
-            "name": "bench", "region_code": REGION, "sku": LAB_SKU, "gpu_count": 1,
+            "name": format!("bench-{unique}"), "region_code": REGION, "sku": LAB_SKU, "gpu_count": 1,
             "image": IMAGE, "ssh_public_keys": [public.trim()],
         });
         let created = user.post("/api/v1/allocations", &unique, &body).await?;

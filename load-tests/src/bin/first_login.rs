@@ -93,14 +93,11 @@ impl<'a> Bench<'a> {
     /// One VM by the plain script, in seconds.
     fn plain(&self) -> anyhow::Result<f64> {
         let script = paths::checkout().join("load-tests/plain-vm.sh");
-        let run = self.system.root().join("lab/run");
         let arguments = [
             script.display().to_string(),
             self.image.display().to_string(),
             self.disk.clone(),
             self.work.display().to_string(),
-            run.join("dnsmasq.d").display().to_string(),
-            run.join("dnsmasq.pid").display().to_string(),
         ];
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let said = self.system.stack.lab().exec("bash", &arguments)?;
