@@ -30,6 +30,7 @@ async fn main() -> anyhow::Result<()> {
         ("terminal-gateway", &most),
         // Envoy is one peer, and so is whoever calls without it
         (GATEWAY, "gateway.terminal.max_connections_per_peer=0"),
+        (GATEWAY, "gateway.terminal.max_connections_per_principal=0"),
         (GATEWAY, "gateway.max_connections_per_peer=0"),
     ];
     system::with(Hosts::None, &settings, async |system| {
