@@ -267,8 +267,8 @@ async fn note_slot(conn: &mut PgConnection, slot: &Slot, found: &[Drift]) -> Res
     } else {
         "slot.drift"
     };
-    let told: Vec<SlotDrift> = standing.iter().map(Standing::to_proto).collect();
-    let told: Vec<serde_json::Value> = told
+    let reported: Vec<SlotDrift> = standing.iter().map(Standing::to_proto).collect();
+    let reported: Vec<serde_json::Value> = reported
         .iter()
         .map(|one| {
             json!({
@@ -285,7 +285,7 @@ async fn note_slot(conn: &mut PgConnection, slot: &Slot, found: &[Drift]) -> Res
         project_id: None,
         data: json!({
             "node_id": slot.node_id, "slot_index": slot.slot_index, "slot_class": slot.class.to_string(),
-            "generation": slot.generation.to_string(), "allocation_id": slot.allocation_id, "drift": told,
+            "generation": slot.generation.to_string(), "allocation_id": slot.allocation_id, "drift": reported,
         }),
         traceparent: "",
     };
@@ -409,12 +409,12 @@ async fn note_allocation(conn: &mut PgConnection, id: Uuid, text: &str) -> Resul
     .bind(text)
     .execute(&mut *conn)
     .await?;
-    let (kind, told) = if text.is_empty() {
+    let (kind, reported) = if text.is_empty() {
         (DEVICE_DRIFT_ENDED, ENDED)
     } else {
         (DEVICE_DRIFT, text)
     };
-    timeline::append(conn, id, kind, State::Done, told).await?;
+    timeline::append(conn, id, kind, State::Done, reported).await?;
     let allocation = allocations::get(conn, Scope::Platform, id).await?;
     outbox::append_allocation(conn, &format!("allocation.{kind}"), &allocation).await
 }

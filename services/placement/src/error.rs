@@ -85,7 +85,7 @@ pub struct Exceeded {
     /// How many there are.
     pub used: i64,
     /// How many more were requested.
-    pub asked: i64,
+    pub requested: i64,
 }
 
 /// Why the ledger did not change.
@@ -257,7 +257,7 @@ impl From<Error> for gpuaas_common::Error {
                         .meta("quota", limit.quota)
                         .meta("limit", limit.limit.to_string())
                         .meta("used", limit.used.to_string())
-                        .meta("asked", limit.asked.to_string()),
+                        .meta("requested", limit.requested.to_string()),
                     None => refused,
                 };
                 causes.into_iter().fold(refused, |error, cause| {

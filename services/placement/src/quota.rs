@@ -39,14 +39,14 @@ impl Quota {
 
     /// The first limit that so many more allocations with so many GPUs of the SKU would exceed.
     pub(crate) fn exceeded_by_all(self, allocations: i64, gpus: i64) -> Option<Exceeded> {
-        let over = |quota, limit, used, asked| {
+        let over = |quota, limit, used, requested| {
             let exceeded = Exceeded {
                 quota,
                 limit,
                 used,
-                asked,
+                requested,
             };
-            (used + asked > limit).then_some(exceeded)
+            (used + requested > limit).then_some(exceeded)
         };
         over(GPUS, self.max_gpus, self.used_gpus, gpus).or_else(|| {
             let used = self.used_allocations;

@@ -320,8 +320,8 @@ async fn scout(
             project: Some(request.project_id),
             ..Rules::default()
         };
-        let asked = launch_request(sku, request);
-        fleet.shortlist(&rules, &asked, u32::from_be_bytes([a, b, c, d]))
+        let requested = launch_request(sku, request);
+        fleet.shortlist(&rules, &requested, u32::from_be_bytes([a, b, c, d]))
     };
     let look = |regions: &Regions| {
         let all = call.requests.iter().zip(skus).zip(made);
@@ -405,9 +405,9 @@ async fn reserve_one(
     let policy = search.policy;
     let sku = &sku;
     // A statement after the lock: it sees what was committed before, and what this batch has reserved already.
-    let asked = (request.project_id, request.sku.as_str(), policy);
+    let requested = (request.project_id, request.sku.as_str(), policy);
     let (region, class) = (&request.region_code, sku.slot_class);
-    let (quota, waits) = quota::read_with_queue(conn, asked, region, class).await?;
+    let (quota, waits) = quota::read_with_queue(conn, requested, region, class).await?;
     check_quota(request, quota)?;
     let store = async |conn: &mut PgConnection, node_id| {
         let on = Beginning::On(node_id);

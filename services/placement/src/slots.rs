@@ -480,7 +480,7 @@ pub(crate) async fn make_clean(conn: &mut PgConnection, proof: &SlotEvidence) ->
 
 /// Writes the events of statuses that others act on.
 async fn announce(conn: &mut PgConnection, to: SlotStatus, moved: Vec<Moved>) -> Result<Outcome> {
-    let told = matches!(
+    let reported = matches!(
         to,
         SlotStatus::Available
             | SlotStatus::CleanupBlocked
@@ -492,7 +492,7 @@ async fn announce(conn: &mut PgConnection, to: SlotStatus, moved: Vec<Moved>) ->
     } else {
         Outcome::Changed
     };
-    for slot in moved.into_iter().filter(|_| told) {
+    for slot in moved.into_iter().filter(|_| reported) {
         let event = NewEvent {
             kind: &format!("slot.{to}"),
             aggregate_id: slot.id,

@@ -48,15 +48,15 @@ impl From<common::SlotBindings> for Bindings {
 }
 
 impl From<Constraints> for public::PlacementConstraints {
-    fn from(asked: Constraints) -> Self {
+    fn from(requested: Constraints) -> Self {
         let id = |id: Uuid| id.to_string();
         let label = |(key, value): (String, String)| format!("{key}={value}");
         Self {
-            affinity: asked.affinity.map(id).unwrap_or_default(),
-            anti_affinity: asked.anti_affinity.into_iter().map(id).collect(),
-            anti_affinity_label: asked.anti_affinity_label.map(label).unwrap_or_default(),
-            affinity_label: asked.affinity_label.map(label).unwrap_or_default(),
-            require_prewarmed: asked.require_prewarmed,
+            affinity: requested.affinity.map(id).unwrap_or_default(),
+            anti_affinity: requested.anti_affinity.into_iter().map(id).collect(),
+            anti_affinity_label: requested.anti_affinity_label.map(label).unwrap_or_default(),
+            affinity_label: requested.affinity_label.map(label).unwrap_or_default(),
+            require_prewarmed: requested.require_prewarmed,
         }
     }
 }

@@ -122,7 +122,7 @@ async fn inc_14_every_failure_of_the_host_gives_a_reason_and_keeps_the_slot() {
         assert!(
             entries
                 .iter()
-                .any(|(_, told, state)| *told == format!("provision.{step}") && state == "failed")
+                .any(|(_, reported, state)| *reported == format!("provision.{step}") && state == "failed")
         );
 
         // con_25: a repair with fresh proof is the way back

@@ -102,18 +102,18 @@ async fn a_132_p2_a_raw_disk_full_of_bytes_is_wiped_before_its_slot_is_available
         slot_id: world.slot_ids[0].to_string(),
     };
     let mut admins = platform.admins.clone();
-    let told = loop {
-        let told = admins
+    let reported = loop {
+        let reported = admins
             .get_slot_repair(platform.admin(get.clone(), None))
             .await;
-        let told = told.expect("the wipe").into_inner();
-        if told.detail.ends_with("%)") {
-            break told;
+        let reported = reported.expect("the wipe").into_inner();
+        if reported.detail.ends_with("%)") {
+            break reported;
         }
         tokio::task::yield_now().await;
     };
     assert_eq!(
-        (told.state.as_str(), told.slot_status()),
+        (reported.state.as_str(), reported.slot_status()),
         (
             "running",
             gpuaas_proto::gpuaas::common::v1::SlotStatus::Cleanup

@@ -42,10 +42,10 @@ pub(crate) async fn plan_backfill(
             known: HashMap::new(),
         };
         let mut nodes = None;
-        let asked = specs(conn, policy, &line).await?;
+        let requested = specs(conn, policy, &line).await?;
         for waiting in line {
             let ids = waiting.members.iter().map(|member| member.allocation_id);
-            let specs: Vec<&QueuedSpec> = ids.filter_map(|id| asked.get(&id)).collect();
+            let specs: Vec<&QueuedSpec> = ids.filter_map(|id| requested.get(&id)).collect();
             if nodes.is_none() && specs.iter().any(|spec| spec.baremetal) {
                 nodes = Some(candidates::load_baremetal(conn, region_code, None).await?);
             }

@@ -71,7 +71,7 @@ pub(super) struct Row {
 
 impl Row {
     /// Its placement constraints, as far as they are known.
-    pub(super) fn asked(&self) -> Option<&Constraints> {
+    pub(super) fn requested(&self) -> Option<&Constraints> {
         self.constraints.as_ref().map(|known| &known.0)
     }
 }
@@ -128,7 +128,7 @@ impl Skus {
     pub(super) fn request(&self, row: &Row) -> Result<decision::Request> {
         let sku = self.0.get(&row.sku);
         let sku = sku.ok_or_else(|| Error::not_found("sku", &row.sku))?;
-        let prewarmed = row.asked().is_some_and(|asked| asked.require_prewarmed);
+        let prewarmed = row.requested().is_some_and(|requested| requested.require_prewarmed);
         let digest = row.image_digest.as_deref().filter(|_| prewarmed);
         Ok(decision::Request {
             image: digest.and_then(ImageKey::of),

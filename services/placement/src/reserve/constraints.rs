@@ -52,9 +52,9 @@ pub(crate) async fn rules(
     packing_strategy: PackingStrategy,
     request: &Request,
 ) -> Result<Rules> {
-    let asked = Constrained::from(request);
-    let neighbours = Neighbours::of(conn, &[asked]).await?;
-    neighbours.rules(packing_strategy, asked)
+    let requested = Constrained::from(request);
+    let neighbours = Neighbours::of(conn, &[requested]).await?;
+    neighbours.rules(packing_strategy, requested)
 }
 
 /// Whose constraints they are.

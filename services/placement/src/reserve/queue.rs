@@ -235,12 +235,12 @@ async fn possible_at_all(
     refusal: Error,
 ) -> Result<()> {
     let allocations = i64::try_from(requests.len()).unwrap_or(i64::MAX);
-    let mut asked: BTreeMap<(Uuid, &str), i64> = BTreeMap::new();
+    let mut requested: BTreeMap<(Uuid, &str), i64> = BTreeMap::new();
     for request in requests {
-        *asked.entry((request.project_id, &request.sku)).or_default() +=
+        *requested.entry((request.project_id, &request.sku)).or_default() +=
             i64::from(request.gpu_count);
     }
-    for ((project_id, sku), gpus) in asked {
+    for ((project_id, sku), gpus) in requested {
         let quota = quota::read(conn, project_id, sku, policy).await?;
         let empty = Quota {
             used_gpus: 0,
@@ -286,9 +286,9 @@ async fn check_queue_limit(
         quota: "waiting_allocations",
         limit: MAX_QUEUED,
         used: waiting,
-        asked: i64::try_from(joining).unwrap_or(i64::MAX),
+        requested: i64::try_from(joining).unwrap_or(i64::MAX),
     };
-    if over.used + over.asked <= over.limit {
+    if over.used + over.requested <= over.limit {
         return Ok(());
     }
     let message = format!(

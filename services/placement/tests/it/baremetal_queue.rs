@@ -103,8 +103,8 @@ async fn b_21_b_57_a_whole_node_waits_says_why_and_is_served_once_the_disks_are_
     let waits = wait(&world, &request).await;
     assert_eq!(wait(&world, &request).await, waits, "the key leads to it");
     let stands = standing(&world, waits).await.expect("in line");
-    let told = (stands.position, stands.reason.as_str());
-    assert_eq!(told, (1, "SLOTS_IN_USE"));
+    let reported = (stands.position, stands.reason.as_str());
+    assert_eq!(reported, (1, "SLOTS_IN_USE"));
     assert_eq!(pass(&world).await, Pass::default());
     tenancy(&world, holder, async || {}).await;
     // what the tenant left is proven by an approval, and not before

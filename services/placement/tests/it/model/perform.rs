@@ -17,7 +17,7 @@ use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::calls::Call;
-use super::fleet::{Asked, Fleet, MODEL_POLICY, NODE_SKU, SKU};
+use super::fleet::{Requested, Fleet, MODEL_POLICY, NODE_SKU, SKU};
 use super::predict::No;
 use super::view::View;
 use crate::reserving;
@@ -57,15 +57,15 @@ pub enum Answer {
 }
 
 /// Asks for one allocation or for a batch; the key is that of the first request.
-async fn ask(pool: &Ledger, world: &World, asked: &Asked) -> Result<Answer> {
-    let (ids, policy, requests) = (world.ids, MODEL_POLICY, &asked.requests);
+async fn ask(pool: &Ledger, world: &World, requested: &Requested) -> Result<Answer> {
+    let (ids, policy, requests) = (world.ids, MODEL_POLICY, &requested.requests);
     let deadline = Timestamp::now() + SignedDuration::from_hours(1);
     let key = Key {
         principal: &requests[0].principal,
         idempotency_key: &requests[0].idempotency_key,
         request_hash: &requests[0].request_hash,
     };
-    let (made, replayed) = match (requests.as_slice(), asked.wait) {
+    let (made, replayed) = match (requests.as_slice(), requested.wait) {
         ([one], wait) => {
             let reserved = if wait {
                 reserving::one_or_queue(pool, ids, policy, one, deadline).await?
@@ -83,7 +83,7 @@ async fn ask(pool: &Ledger, world: &World, asked: &Asked) -> Result<Answer> {
 /// Makes a call; `asked` is of a request or its repetition.
 pub async fn perform(
     call: &Call,
-    asked: Option<&Asked>,
+    requested: Option<&Requested>,
     world: &World,
     pools: &Pools<'_>,
     fleet: &Fleet,
@@ -91,7 +91,7 @@ pub async fn perform(
 ) -> Result<Answer> {
     match call {
         Call::Ask(_) | Call::Again { .. } => {
-            return ask(pools.scheduler, world, asked.expect("of a request")).await;
+            return ask(pools.scheduler, world, requested.expect("of a request")).await;
         }
         Call::Hold(hold) => {
             let key = format!("r-{}", hold.key);

@@ -10,7 +10,7 @@ use jiff_sqlx::ToSqlx as _;
 use uuid::Uuid;
 
 use super::{
-    asked, counts, create, free, get, of_others, reconcile, reconcile_by, reserved, sound,
+    requested, counts, create, free, get, of_others, reconcile, reconcile_by, reserved, sound,
 };
 use crate::baremetal::{WITH_EXECUTOR, world_of};
 use crate::world::{POLICY, World, h200_sku, lab_slot, lab_spec, price};
@@ -33,7 +33,7 @@ async fn a_window_begins_holds_and_ends_and_what_runs_goes_on() {
     let later = ReservationSpec {
         starts_at: Some(Timestamp::now() + SignedDuration::from_hours(2)),
         ends_at: Timestamp::now() + SignedDuration::from_hours(5),
-        ..asked(&world, 2)
+        ..requested(&world, 2)
     };
     let row = create(&world, &later).await.expect("made");
     assert_eq!(row.state, ReservationState::Scheduled);
@@ -84,7 +84,7 @@ async fn what_does_not_fit_now_is_refused_or_gathered() {
     let others = world.reserve(&of_others(&world, 1)).await.expect("open");
     let before = world.fingerprint().await;
     let error =
-        gpuaas_common::Error::from(create(&world, &asked(&world, 3)).await.expect_err("full"));
+        gpuaas_common::Error::from(create(&world, &requested(&world, 3)).await.expect_err("full"));
     assert_eq!(
         error.message(),
         "2 of 3 GPUs can be reserved now. 1 GPU is in use on 1 node."
@@ -95,7 +95,7 @@ async fn what_does_not_fit_now_is_refused_or_gathered() {
 
     let gather = ReservationSpec {
         gather: true,
-        ..asked(&world, 3)
+        ..requested(&world, 3)
     };
     let row = create(&world, &gather).await.expect("gathers");
     assert_eq!((row.reserved_gpus, row.missing()), (2, 1));
@@ -112,7 +112,7 @@ async fn what_nobody_uses_is_given_back_by_policy_and_says_so() {
     let policy = ReservationSpec {
         release_unused_after: Some(3600),
         ends_at: Timestamp::now() + SignedDuration::from_hours(48),
-        ..asked(&world, 3)
+        ..requested(&world, 3)
     };
     let row = create(&world, &policy).await.expect("made");
     let own = world.active(1).await;
@@ -274,7 +274,7 @@ async fn what_is_sold_together_is_replaced_together() {
     for (sku, policy) in [("h200-four", POLICY), ("h200-sxm-node", WITH_EXECUTOR)] {
         let eight = ReservationSpec {
             sku: sku.into(),
-            ..asked(&world, 8)
+            ..requested(&world, 8)
         };
         let made = reservations::create(&world.scheduler, world.ids, policy, &eight).await;
         let row = made.expect("made").0;
@@ -334,7 +334,7 @@ async fn gathering_waits_for_no_node_and_keeps_none_locked() {
         .expect("lock");
     let gather = ReservationSpec {
         gather: true,
-        ..asked(&world, 4)
+        ..requested(&world, 4)
     };
     let row = create(&world, &gather).await.expect("made");
     assert_eq!((row.reserved_gpus, row.missing()), (2, 2));
