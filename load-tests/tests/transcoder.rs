@@ -517,7 +517,10 @@ async fn h_24_every_method_is_transcoded_as_by_envoy() {
                 };
             });
             let (status, text) = pair.send(&requested).await;
-            let name = format!("{} {} {:?}", requested.method, requested.target, requested.body);
+            let name = format!(
+                "{} {} {:?}",
+                requested.method, requested.target, requested.body
+            );
             let (called, request) = pair
                 .behind
                 .with(|exchange| (exchange.called.clone(), exchange.request.clone()));

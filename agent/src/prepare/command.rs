@@ -366,7 +366,8 @@ impl Outcome {
         if self.dry_run || self.failed {
             return;
         }
-        let reported = |step: &Step, done: &HostResult<()>| self.reported(&plan.command, step, done);
+        let reported =
+            |step: &Step, done: &HostResult<()>| self.reported(&plan.command, step, done);
         let done = apply::apply(machine, &plan.steps, reported).await;
         self.failed |= done.is_err();
         self.done = done;

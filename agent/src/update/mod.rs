@@ -173,7 +173,9 @@ pub async fn run(updates: &Updates, journal: &Journal, shutdown: CancellationTok
             };
             // from here on nothing interrupts it: the updater has all of it, or knows nothing of it
             let ended = match prepared {
-                Ok(true) if *reported.borrow() == Some(update.clone()) => give(updates, &update).await,
+                Ok(true) if *reported.borrow() == Some(update.clone()) => {
+                    give(updates, &update).await
+                }
                 other => other.map(drop),
             };
             if let Err(error) = ended {

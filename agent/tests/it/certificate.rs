@@ -443,7 +443,11 @@ async fn a_06_an_enrolment_that_met_a_passing_fault_is_tried_again_with_the_same
     });
     world.ensure().await.expect("enrolled");
     let requested = world.inventory.requested();
-    let [Requested::Enrol { csr: first }, Requested::Enrol { csr: second }] = requested.as_slice() else {
+    let [
+        Requested::Enrol { csr: first },
+        Requested::Enrol { csr: second },
+    ] = requested.as_slice()
+    else {
         panic!("{requested:?}");
     };
     assert_eq!(first, second, "the same request, so the same instance");

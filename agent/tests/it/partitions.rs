@@ -311,7 +311,10 @@ async fn j_15_gpus_that_cannot_be_connected_are_refused_and_leave_nothing() {
     world.up(first, &[1, 3]).await;
     world.run(first).await;
     let reported = world.refused(second, &[1, 2, 3, 4]).await;
-    assert!(reported.contains("partition 3, which is active"), "{reported}");
+    assert!(
+        reported.contains("partition 3, which is active"),
+        "{reported}"
+    );
     let reported = world.refused(second, &[1, 3]).await;
     assert!(reported.contains(&first.to_string()), "{reported}");
 

@@ -142,7 +142,8 @@ pub(super) async fn list_of_organisation(
         .await?;
     call.needs(row.role, Role::Owner)?;
     let requested = (request.page_size, request.page_token.as_str());
-    let (webhooks, next_page_token) = listed(&mut conn, Group::Organisation(row.id), requested).await?;
+    let (webhooks, next_page_token) =
+        listed(&mut conn, Group::Organisation(row.id), requested).await?;
     Ok(pb::ListOrganisationWebhooksResponse {
         webhooks,
         next_page_token,

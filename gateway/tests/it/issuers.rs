@@ -226,7 +226,10 @@ impl Hanging {
     }
 
     async fn until_asked(&mut self, times: usize) {
-        let requested = self.requested.wait_for(|requested| *requested >= times).await;
+        let requested = self
+            .requested
+            .wait_for(|requested| *requested >= times)
+            .await;
         requested.expect("the issuer serves");
     }
 
@@ -357,7 +360,10 @@ async fn a_set_without_a_usable_key_does_not_replace_good_keys() {
         let url = format!("http://{address}/jwks").parse().expect("url");
         let source = KeySource::remote(url, &refresh, fetches).expect("client");
         // the third attempt begins when what the second brought is known
-        requested.wait_for(|requested| *requested >= 3).await.expect("serves");
+        requested
+            .wait_for(|requested| *requested >= 3)
+            .await
+            .expect("serves");
         let kept = source.find(Some("k1")).await.expect("kept");
         assert_eq!(kept.as_ref(), good.keys.first(), "{useless}");
         let refused = source.find(Some("k2")).await.expect_err("may be new");

@@ -18,12 +18,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpuaas_common::drift::{self, Approved, Content, Drift, Kind};
-use gpuaas_common::time::proto_time;
 use gpuaas_proto::gpuaas::agent::v1::HostDevices;
 use gpuaas_proto::gpuaas::common::v1::{SlotBindings, SlotDrift};
 use jiff_sqlx::Timestamp;
 use prost::Message as _;
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sqlx::PgConnection;
 use sqlx::types::Json;
@@ -35,29 +33,13 @@ use crate::repair::{self, Origin};
 use crate::timeline::{self, State};
 use crate::{Error, Result, allocations, lock, slots};
 
+pub use crate::model::Standing;
+
 /// Name of the condition, and of the event and timeline entry when it begins or becomes another.
 pub const DEVICE_DRIFT: &str = "device_drift";
 /// Name of the event and timeline entry when it ends.
 pub const DEVICE_DRIFT_ENDED: &str = "device_drift_ended";
 const ENDED: &str = "The devices of the allocation are as they were approved again.";
-
-/// A difference that stands.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Standing {
-    /// The difference.
-    #[serde(flatten)]
-    pub drift: Drift,
-    /// Since when, by the ledger's clock.
-    pub since: jiff::Timestamp,
-}
-
-impl Standing {
-    /// On the wire.
-    #[must_use]
-    pub fn to_proto(&self) -> SlotDrift {
-        self.drift.to_proto(Some(proto_time(self.since)))
-    }
-}
 
 /// What came of a comparison.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,11 @@ use tonic::Code;
 use uuid::Uuid;
 
 use crate::decision::{Cause, UnschedulableReason};
-use crate::quota;
+
+/// Name of the limit on the GPUs of a SKU, for programs.
+pub(crate) const GPUS: &str = "gpus";
+/// Name of the limit on the allocations of a project, for programs.
+pub(crate) const ALLOCATIONS: &str = "allocations";
 
 /// Result with [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -240,7 +244,7 @@ impl From<Error> for gpuaas_common::Error {
                         Self::new(code, reason, message).field("region_code", "must be a region that is open")
                     }
                     ErrorReason::Quota => {
-                        let of_allocations = exceeded.is_some_and(|limit| limit.quota == quota::ALLOCATIONS);
+                        let of_allocations = exceeded.is_some_and(|limit| limit.quota == ALLOCATIONS);
                         let (field, rule) = if of_allocations {
                             ("project_id", "must be a project with room for one more allocation")
                         } else {

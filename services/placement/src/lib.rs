@@ -76,7 +76,7 @@
 //! ```
 
 pub mod allocations;
-mod approval;
+pub mod approval;
 pub mod audit;
 pub mod auto_release;
 pub mod availability;

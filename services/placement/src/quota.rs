@@ -7,15 +7,11 @@ use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
 
-use crate::error::Exceeded;
-use crate::model::SlotClass;
-use crate::reserve::Policy;
-use crate::{Error, Result};
+pub(crate) use crate::error::{ALLOCATIONS, GPUS};
 
-/// Name of the limit on the GPUs of a SKU, for programs.
-pub(crate) const GPUS: &str = "gpus";
-/// Name of the limit on the allocations of a project, for programs.
-pub(crate) const ALLOCATIONS: &str = "allocations";
+use crate::error::Exceeded;
+use crate::model::{Policy, SlotClass};
+use crate::{Error, Result};
 
 /// The limits on one SKU's launches and what counts against them: allocations that have not ended and are not queued for
 /// capacity.

@@ -11,8 +11,6 @@ use crate::model::{Bindings, EvidenceKind, Slot, SlotClass, SlotEvidence, SlotSt
 use crate::outbox::{self, NewEvent};
 use crate::{Error, Outcome, Result, lock, repair};
 
-pub use crate::approval::{Definition, Look, approve, missing};
-
 macro_rules! select {
     ($tail:literal) => {
         concat!(

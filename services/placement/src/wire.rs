@@ -6,8 +6,7 @@ use gpuaas_proto::gpuaas::internal::scheduler::v1 as scheduler;
 use gpuaas_proto::gpuaas::scheduler::v1 as public;
 use uuid::Uuid;
 
-use crate::model::{Bindings, Health, Image, Price, Shape, SlotStatus};
-use crate::reserve::Constraints;
+use crate::model::{Bindings, Constraints, Health, Image, Price, Shape, SlotStatus};
 
 impl From<Bindings> for common::SlotBindings {
     fn from(bindings: Bindings) -> Self {

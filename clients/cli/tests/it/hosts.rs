@@ -369,7 +369,10 @@ fn a_node_is_described_with_what_to_do_about_its_checks_and_what_differs() {
     assert_eq!(reported["node"]["placement"]["admin_state"], "cordoned");
     assert_eq!(reported["slots"][0]["slot_index"], 0);
     assert_eq!(reported["history"][1]["state"], "ready");
-    assert_eq!(reported["discovery"]["comparisons"][1]["state"], "not_found");
+    assert_eq!(
+        reported["discovery"]["comparisons"][1]["state"],
+        "not_found"
+    );
 }
 
 #[test]

@@ -52,7 +52,10 @@ fn a_narrow_terminal_shows_an_allocation_and_its_timeline_and_a_command_stays_wh
     let (commands, text): (Vec<&str>, Vec<&str>) =
         reported.lines().partition(|line| line.contains("ssh -"));
     assert_eq!(commands.len(), 1, "{reported}");
-    assert!(text.iter().all(|line| line.chars().count() <= 80), "{reported}");
+    assert!(
+        text.iter().all(|line| line.chars().count() <= 80),
+        "{reported}"
+    );
     assert!(reported.contains("\n[ 1.0] one\n[ 2.0] two"), "{reported}");
     let words: Vec<&str> = reported.split_whitespace().collect();
     let words = words.join(" ");

@@ -110,7 +110,8 @@ fn a_person_signs_in_with_a_code_and_the_commands_after_it_need_no_token() {
     let requested = said_to(&world, "/token");
     assert_eq!(requested.len(), 2);
     assert!(
-        requested[1].contains("device_code=d3vice") && requested[1].contains("device_code&client_id=cli"),
+        requested[1].contains("device_code=d3vice")
+            && requested[1].contains("device_code&client_id=cli"),
         "{requested:?}"
     );
     let file = world.path(".config/gpuaas/contexts.json");
@@ -285,7 +286,10 @@ fn a_provider_that_is_not_what_it_says_gets_nothing() {
         }
         world.get(METADATA, metadata);
         let ran = login(&world);
-        assert!(ran.code == 4 && ran.err.contains(reported), "{reported}: {ran:?}");
+        assert!(
+            ran.code == 4 && ran.err.contains(reported),
+            "{reported}: {ran:?}"
+        );
         assert!(world.changes().is_empty());
     }
 }

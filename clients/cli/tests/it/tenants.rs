@@ -74,7 +74,10 @@ fn operators_list_the_allocations_of_all_projects() {
     let sent = world.seen();
     let requested = sent.iter().rev().find(|one| one.target.starts_with(ALL));
     assert_eq!(
-        requested.expect("asked").target.replace("&page_size=200", ""),
+        requested
+            .expect("asked")
+            .target
+            .replace("&page_size=200", ""),
         format!(
             "{ALL}?filter=labels.team+%3D+%22ml%22+AND+gpu_count+%3E+1&order_by=project_id%2C+create_time+desc"
         )

@@ -493,7 +493,11 @@ fn h_28_a_launch_without_a_region_says_which_are_closed_and_why() {
     let ran = world.run(&launch);
     let reported =
         "error: no region is open. Region lab is closed: fire. us is closed; no reason was given\n";
-    assert!(ran.code == 2 && ran.err.starts_with(reported), "{}", ran.err);
+    assert!(
+        ran.code == 2 && ran.err.starts_with(reported),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]

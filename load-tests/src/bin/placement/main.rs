@@ -161,7 +161,10 @@ fn decision() -> f64 {
     };
     let times = (0..10).map(|_| {
         let began = Instant::now();
-        assert!(fleet.rank(&rules, &requested).fits() > 0, "the fleet has room");
+        assert!(
+            fleet.rank(&rules, &requested).fits() > 0,
+            "the fleet has room"
+        );
         began.elapsed().as_secs_f64() * 1000.0
     });
     median(times.collect())

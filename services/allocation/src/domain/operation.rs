@@ -155,7 +155,10 @@ mod tests {
             ("clone", StepState::Running, 0),
             ("seed", StepState::Pending, 0),
         ]);
-        assert_eq!(reported(&mut seen, &op), [("clone".into(), Reported::Running, 0)]);
+        assert_eq!(
+            reported(&mut seen, &op),
+            [("clone".into(), Reported::Running, 0)]
+        );
         assert!(reported(&mut seen, &op).is_empty());
         let op = operation(&[
             ("clone", StepState::Running, 4),
@@ -166,12 +169,18 @@ mod tests {
             ("clone", StepState::Running, 40),
             ("seed", StepState::Pending, 0),
         ]);
-        assert_eq!(reported(&mut seen, &op), [("clone".into(), Reported::Running, 40)]);
+        assert_eq!(
+            reported(&mut seen, &op),
+            [("clone".into(), Reported::Running, 40)]
+        );
         let op = operation(&[
             ("clone", StepState::Done, 100),
             ("seed", StepState::Skipped, 0),
         ]);
-        assert_eq!(reported(&mut seen, &op), [("clone".into(), Reported::Done, 100)]);
+        assert_eq!(
+            reported(&mut seen, &op),
+            [("clone".into(), Reported::Done, 100)]
+        );
         assert!(reported(&mut seen, &op).is_empty());
     }
 

@@ -19,7 +19,7 @@ use super::host::{Host, refused};
 use super::subject::Subject;
 use super::work::Work;
 use crate::domain::names::operation_id;
-use crate::domain::operation::{Progress, Seen, Reported, changes, progress};
+use crate::domain::operation::{Progress, Reported, Seen, changes, progress};
 use crate::store::workflow_rows::{self, Lost};
 
 /// How often the host lease is renewed while an operation runs.

@@ -1,9 +1,10 @@
 //! an approved slot is wiped before anybody gets it, whatever its disk looked like.
 
 use gpuaas_common::id::IdGen;
+use gpuaas_placement::approval::{self, Definition, Look};
 use gpuaas_placement::model::{Health, Slot, SlotStatus, Word};
 use gpuaas_placement::repair::{self, Origin};
-use gpuaas_placement::slots::{self, Definition, Look};
+use gpuaas_placement::slots;
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use sqlx::AssertSqlSafe;
@@ -52,7 +53,7 @@ async fn approve(world: &World) {
     let (ids, all) = (IdGen::new(CELL), [definition]);
     let mut tx = world.scheduler.begin().await.expect("a transaction");
     let origin = Origin::default();
-    slots::approve(&mut tx, world.node_id, &look, &all, origin, || ids.next())
+    approval::approve(&mut tx, world.node_id, &look, &all, origin, || ids.next())
         .await
         .expect("approved");
     tx.commit().await.expect("commit");

@@ -118,7 +118,10 @@ async fn p7_an_allocation_whose_host_is_silent_says_so_at_once_and_until_it_is_b
             .is_empty()
     );
     assert_eq!(last_event(&world.pool, id).await.0, "allocation.host_found");
-    assert_eq!(reported(timeline(world, id).await), ["host_lost", "host_found"]);
+    assert_eq!(
+        reported(timeline(world, id).await),
+        ["host_lost", "host_found"]
+    );
     assert_eq!(
         world.periods(id).await,
         (1, 1),
@@ -145,7 +148,10 @@ async fn d_80_an_allocation_whose_device_drifts_says_so_until_it_ends_and_is_bil
     assert_eq!(reported.len(), 1);
     assert_eq!(reported[0].r#type, "device_drift");
     assert!(reported[0].since.is_some() && reported[0].message.contains("disk"));
-    assert!(!reported[0].message.contains("lab-disk"), "nothing of the host");
+    assert!(
+        !reported[0].message.contains("lab-disk"),
+        "nothing of the host"
+    );
     let (kind, data) = last_event(&world.pool, id).await;
     assert_eq!(kind, "allocation.device_drift");
     assert_eq!(data["device_drift"], reported[0].message);

@@ -21,7 +21,9 @@ fn verdicts(found: &[Outcome]) -> Vec<(&str, bool)> {
 
 async fn requested(world: &World) -> Vec<String> {
     let mut requested = Vec::new();
-    world.host.script(|script| requested = script.requested.clone());
+    world
+        .host
+        .script(|script| requested = script.requested.clone());
     requested.retain(|command| !command.contains("cloud-init"));
     requested
 }
@@ -107,7 +109,9 @@ async fn d_69_a_guest_without_checks_is_asked_nothing() {
     let id = world.reserve_image("plain", image(&[])).await;
     world.until_state(id, "active").await;
     let mut requested = Vec::new();
-    world.host.script(|script| requested = script.requested.clone());
+    world
+        .host
+        .script(|script| requested = script.requested.clone());
     assert_eq!(requested, [""; 0]);
     assert_eq!(world.allocation(id).await.readiness.0, []);
     runner.stop().await;

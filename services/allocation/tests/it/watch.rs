@@ -108,7 +108,10 @@ async fn p8_a_project_is_watched_from_its_first_state_to_the_end_of_what_it_hold
         panic!("{message:?}")
     };
     let active = pb::AllocationState::Active;
-    assert_eq!(reported(&change), ("first".into(), ChangeKind::Added, active));
+    assert_eq!(
+        reported(&change),
+        ("first".into(), ChangeKind::Added, active)
+    );
     // an event that had no position yet may come once more before
     loop {
         let message = next(&mut stream).await;

@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 
 use super::words::{Placed, Word, Wrong, split};
 use super::{
-    Requested, Catalog, Comparison, Expression, Field, Kind, MAX_COMPARISONS, MAX_DEPTH, Operator,
+    Catalog, Comparison, Expression, Field, Kind, MAX_COMPARISONS, MAX_DEPTH, Operator, Requested,
     Value,
 };
 use crate::{Error, Result};
@@ -134,7 +134,11 @@ impl Parser {
         };
         if operator == Operator::Has && !quoted && value == "*" {
             let requested = Requested::IsSet;
-            return Ok(Expression::Is(Comparison { field, key, requested }));
+            return Ok(Expression::Is(Comparison {
+                field,
+                key,
+                requested,
+            }));
         }
         if !quoted && value == "*" {
             let rule = "* says after : only that a field is set; quote the text".to_owned();
@@ -165,7 +169,11 @@ impl Parser {
                 typed(field, value).map_err(|rule| (value_at, rule))?,
             ),
         };
-        Ok(Expression::Is(Comparison { field, key, requested }))
+        Ok(Expression::Is(Comparison {
+            field,
+            key,
+            requested,
+        }))
     }
 
     /// The key after the dot, of labels.

@@ -2,7 +2,7 @@
 use jiff_sqlx::ToSqlx as _;
 use sqlx::{Postgres, QueryBuilder};
 
-use super::{Requested, Comparison, Expression, Kind, Operator, Value};
+use super::{Comparison, Expression, Kind, Operator, Requested, Value};
 
 /// Writes the condition. `NOT` is moved to the comparisons, where "IS NOT TRUE" counts what is not set as different.
 pub(super) fn push(query: &mut QueryBuilder<Postgres>, expression: &Expression, negated: bool) {
@@ -25,7 +25,10 @@ pub(super) fn push(query: &mut QueryBuilder<Postgres>, expression: &Expression, 
 }
 
 fn push_comparison(query: &mut QueryBuilder<Postgres>, comparison: &Comparison, negated: bool) {
-    let differs = matches!(comparison.requested, Requested::Compare(Operator::NotEqual, _));
+    let differs = matches!(
+        comparison.requested,
+        Requested::Compare(Operator::NotEqual, _)
+    );
     let negated = negated != differs;
     query.push(if negated { "((" } else { "(" });
     match &comparison.requested {

@@ -233,16 +233,17 @@ impl Nodes {
             limit: u32::try_from(limit).unwrap_or(u32::MAX),
         };
         let reported = self.0.ledger()?.list_node_history(requested).await?;
-        let of_ledger = reported
-            .into_inner()
-            .entries
-            .into_iter()
-            .map(|entry| api::NodeHistoryEntry {
-                time: entry.time,
-                state: entry.state,
-                reason: entry.reason,
-                principal: entry.principal,
-            });
+        let of_ledger =
+            reported
+                .into_inner()
+                .entries
+                .into_iter()
+                .map(|entry| api::NodeHistoryEntry {
+                    time: entry.time,
+                    state: entry.state,
+                    reason: entry.reason,
+                    principal: entry.principal,
+                });
         let mut conn = self.0.pool.acquire().await?;
         let mut entries: Vec<api::NodeHistoryEntry> = life::history(&mut conn, node_id, limit)
             .await?
@@ -315,7 +316,12 @@ impl Nodes {
             principal: entry.principal,
         };
         Ok(api::ListResourceSlotHistoryResponse {
-            entries: reported.into_inner().entries.into_iter().map(entry).collect(),
+            entries: reported
+                .into_inner()
+                .entries
+                .into_iter()
+                .map(entry)
+                .collect(),
         })
     }
 

@@ -418,7 +418,11 @@ async fn a_10_a_rollback_brings_what_was_changed_back_to_its_version_before() {
     assert_eq!(fleet.get(&rollout.id).await.state(), State::Aborted);
     let reported = fleet.told_as(0, NEW).await;
     assert_eq!(
-        (reported.version.as_str(), reported.rollback, reported.digest.as_str()),
+        (
+            reported.version.as_str(),
+            reported.rollback,
+            reported.digest.as_str()
+        ),
         (OLD, true, "")
     );
     fleet.updated(0, &reported).await;

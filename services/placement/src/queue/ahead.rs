@@ -12,8 +12,8 @@ use crate::catalog;
 use crate::decision::{
     self, BaremetalCandidate, CandidateNode, Fleet, ImageKey, Rules, judge_baremetal,
 };
-use crate::model::{Shape, SlotClass};
-use crate::reserve::{Constrained, Neighbours, Policy, Request};
+use crate::model::{Policy, Request, Shape, SlotClass};
+use crate::reserve::{Constrained, Neighbours};
 use crate::{Error, Result, quota};
 
 /// What is before a request in its queue.

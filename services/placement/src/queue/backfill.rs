@@ -12,8 +12,7 @@ use crate::capacity::Capacity;
 use crate::decision::{
     BaremetalCandidate, CandidateNode, CandidateSlot, Fleet, decide_by, judge_baremetal,
 };
-use crate::model::{Health, SlotClass, SlotStatus};
-use crate::reserve::Policy;
+use crate::model::{Health, Policy, SlotClass, SlotStatus};
 use crate::{Result, candidates};
 
 /// Reserves nodes for the first of a queue that does not fit, as few and as free ones as will do, and no others. The copy of

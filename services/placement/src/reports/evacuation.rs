@@ -15,9 +15,8 @@ use crate::decision::{
     refusal_reasons,
 };
 use crate::error::reasons;
-use crate::model::{AllocationState, Shape, SlotClass};
+use crate::model::{AllocationState, Policy, Request, Shape, SlotClass};
 use crate::queue::{self, Ahead};
-use crate::reserve::{Policy, Request};
 use crate::{Error, Reason, Result, candidates, nodes};
 
 /// Most nodes of one plan.

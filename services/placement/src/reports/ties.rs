@@ -6,7 +6,6 @@ use uuid::Uuid;
 
 use super::held::Row;
 use crate::decision::AntiAffinity;
-use crate::reserve::Constraints;
 
 /// What an anti-affinity names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -38,7 +37,9 @@ impl<'a> Ties<'a> {
         let mut beside: HashMap<(Uuid, From<'a>), Vec<Uuid>> = HashMap::new();
         let live: BTreeSet<Uuid> = rows.iter().map(|row| row.id).collect();
         for row in rows {
-            let Some(requested) = row.requested() else { continue };
+            let Some(requested) = row.requested() else {
+                continue;
+            };
             for from in avoided(row, requested) {
                 let group = ties.groups.entry(from).or_default();
                 Arc::make_mut(&mut group.avoiders).insert(row.id);

@@ -167,8 +167,7 @@ fn invalid(reason: ErrorReason, field: &'static str, rule: impl Into<String>) ->
 
 fn check_size(spec: &ReservationSpec, sku: &Sku) -> Result<()> {
     let least = least(sku);
-    if spec.gpu_count == 0 || spec.gpu_count > MAX_GPUS || !spec.gpu_count.is_multiple_of(least)
-    {
+    if spec.gpu_count == 0 || spec.gpu_count > MAX_GPUS || !spec.gpu_count.is_multiple_of(least) {
         let rule = format!("must be a multiple of {least}, at most {MAX_GPUS}");
         return Err(invalid(ErrorReason::GpuCountNotAllowed, "gpu_count", rule));
     }
@@ -188,9 +187,7 @@ fn check_size(spec: &ReservationSpec, sku: &Sku) -> Result<()> {
 
 /// Seconds that a reserved GPU may be unused: the site's limit where a project reserves by itself.
 fn unused(spec: &ReservationSpec, policy: Policy) -> Result<Option<u32>> {
-    let site = policy
-        .release_unused_after
-        .filter(|_| spec.made_by_project);
+    let site = policy.release_unused_after.filter(|_| spec.made_by_project);
     match (spec.release_unused_after, site) {
         (Some(seconds), Some(site)) if seconds > site => Err(invalid(
             ErrorReason::FieldInvalid,

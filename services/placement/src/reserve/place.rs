@@ -104,7 +104,10 @@ pub(crate) async fn take(
             let nodes = capacity.now(conn).await?.fleet(region);
             let ranking = nodes.rank(&ahead.keep_in(&rules, &nodes), &requested);
             if ranking.fits() == 0 {
-                return Err(refusal(refusal_reasons(ranking.removed(), requested.gpu_count)));
+                return Err(refusal(refusal_reasons(
+                    ranking.removed(),
+                    requested.gpu_count,
+                )));
             }
             left = nodes.nodes(&ranking).take(MOST_TRIED).collect();
             own = ranking.own();
@@ -231,7 +234,9 @@ async fn attempt(
     ids: &[Uuid],
     wait: Option<Duration>,
 ) -> Result<Attempt> {
-    let Sought { request, requested, .. } = sought;
+    let Sought {
+        request, requested, ..
+    } = sought;
     let Some(host) = lock_first(conn, ids, wait).await? else {
         return Ok(Attempt::Busy);
     };
@@ -250,7 +255,10 @@ async fn attempt(
     let class = requested.slot_class;
     let ahead = sought.ahead.again(conn, policy, request, class).await?;
     let rules = ahead.keep(&rules, &found);
-    let choice = decide_by(&rules, requested, &found).choices.into_iter().next();
+    let choice = decide_by(&rules, requested, &found)
+        .choices
+        .into_iter()
+        .next();
     let Some(Choice {
         slot_ids: ids,
         alone,

@@ -237,8 +237,9 @@ async fn possible_at_all(
     let allocations = i64::try_from(requests.len()).unwrap_or(i64::MAX);
     let mut requested: BTreeMap<(Uuid, &str), i64> = BTreeMap::new();
     for request in requests {
-        *requested.entry((request.project_id, &request.sku)).or_default() +=
-            i64::from(request.gpu_count);
+        *requested
+            .entry((request.project_id, &request.sku))
+            .or_default() += i64::from(request.gpu_count);
     }
     for ((project_id, sku), gpus) in requested {
         let quota = quota::read(conn, project_id, sku, policy).await?;

@@ -282,13 +282,15 @@ async fn b_58_causes_are_told_apart() {
     assert_eq!(reason(&error), ErrorReason::NoCapacity);
     let reported = gpuaas_common::Error::from(error);
     assert_eq!(
-        reported.metadata()
+        reported
+            .metadata()
             .get("CLEANUP_BLOCKED.gpus")
             .map(String::as_str),
         Some("1")
     );
     assert_eq!(
-        reported.metadata()
+        reported
+            .metadata()
             .get("SLOTS_IN_USE.nodes")
             .map(String::as_str),
         Some("1")

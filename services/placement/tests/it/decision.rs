@@ -265,7 +265,10 @@ fn b_57_a_held_node_and_one_at_its_vm_limit_take_nothing() {
         [Cause::SlotsInUse, Cause::NodeVmLimit]
     );
     let reported = decide(&request(1), &[one_vm.clone()]).reasons;
-    let reported: Vec<&str> = reported.iter().map(|cause| cause.message.as_str()).collect();
+    let reported: Vec<&str> = reported
+        .iter()
+        .map(|cause| cause.message.as_str())
+        .collect();
     assert_eq!(
         reported,
         [

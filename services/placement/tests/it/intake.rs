@@ -1,9 +1,10 @@
 //! What others tell the ledger: nodes, slots, regions, SKUs, prices. Said twice it counts once.
+use gpuaas_placement::approval::{self, Definition, Look};
 use gpuaas_placement::model::Word;
 use gpuaas_placement::model::{Health, Price, SlotClass, SlotStatus};
 use gpuaas_placement::nodes::{self, Node, NodeSpec};
 use gpuaas_placement::repair::Origin;
-use gpuaas_placement::slots::{self, Definition, Look};
+use gpuaas_placement::slots;
 use gpuaas_placement::{Error, catalog, provision, release};
 use gpuaas_placement_testing as testing;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -28,7 +29,7 @@ async fn approve(world: &World, node: Uuid, definitions: &[Definition]) -> Resul
     let mut tx = world.scheduler.begin().await.expect("begin");
     let look = look_at(&world.slots(node).await);
     let origin = Origin::default();
-    let rows = slots::approve(&mut tx, node, &look, definitions, origin, Uuid::now_v7).await?;
+    let rows = approval::approve(&mut tx, node, &look, definitions, origin, Uuid::now_v7).await?;
     tx.commit().await.expect("commit");
     testing::wipe(&world.allocation, node).await;
     Ok(rows.len())
@@ -315,7 +316,7 @@ async fn approval_is_repeatable_but_not_replaceable() {
         }
     ));
     let mut tx = world.scheduler.begin().await.expect("begin");
-    let stale = slots::approve(
+    let stale = approval::approve(
         &mut tx,
         node,
         &Look {

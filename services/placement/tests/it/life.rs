@@ -4,7 +4,7 @@ use gpuaas_placement::force_release::{self, Attestation, Fate};
 use gpuaas_placement::model::{SlotStatus, Word};
 use gpuaas_placement::nodes::{self, NodeSpec};
 use gpuaas_placement::operators::{self, Intent, NodePlacement};
-use gpuaas_placement::{Error, Outcome, life, slots};
+use gpuaas_placement::{Error, Outcome, approval, life, slots};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff_sqlx::ToSqlx as _;
 use uuid::Uuid;
@@ -202,10 +202,10 @@ async fn maintenance_needs_an_empty_node_and_retirement_is_the_end() {
         .execute(&*world.scheduler)
         .await;
     assert!(refused.is_err(), "the database refuses as well");
-    let look = slots::Look::default();
+    let look = approval::Look::default();
     let more = [lab_slot(5)];
     let origin = gpuaas_placement::repair::Origin::default();
-    let refused = call!(world, |tx| slots::approve(
+    let refused = call!(world, |tx| approval::approve(
         &mut tx,
         node,
         &look,

@@ -24,7 +24,10 @@ async fn b_50_a_cordoned_node_takes_nothing_new_until_it_is_uncordoned() {
     let (reported, outcome) = say(&world, node, Intent::Cordoned, "fan replaced at 14:00").await;
     assert_eq!(outcome, Outcome::Changed);
     assert_eq!(
-        (reported.admin_state.as_str(), reported.admin_reason.as_str()),
+        (
+            reported.admin_state.as_str(),
+            reported.admin_reason.as_str()
+        ),
         ("cordoned", "fan replaced at 14:00")
     );
     assert!(reported.admin_at.is_some() && !reported.drained());

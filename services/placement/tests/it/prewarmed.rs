@@ -120,7 +120,10 @@ async fn con_10_b_57_require_prewarmed_takes_a_node_with_the_image_or_says_how_m
     assert_eq!(world.fingerprint().await, before, "nothing was kept");
     let reported = explain(&world, &prewarmed(&world)).await;
     let removed: Vec<Reason> = reported.removed.into_iter().map(Reason::from).collect();
-    assert_eq!((reported.nodes, reported.nodes_fit, removed), (2, 0, expected));
+    assert_eq!(
+        (reported.nodes, reported.nodes_fit, removed),
+        (2, 0, expected)
+    );
     // who does not ask for it is not refused
     assert_eq!(explain(&world, &launch(&world)).await.nodes_fit, 2);
     // a host that has it says so, and the copy in memory learns of it

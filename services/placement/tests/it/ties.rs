@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::explain::gpu_node;
 use crate::reports::{
-    requested, begin_release, bring_up, end_release, evacuation, fits, forget, gpus, intend, launch,
+    begin_release, bring_up, end_release, evacuation, fits, forget, gpus, intend, launch, requested,
 };
 use crate::world::{REGION, World};
 

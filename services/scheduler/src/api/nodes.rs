@@ -247,9 +247,14 @@ impl Api {
         };
         let requested = parse::placement(requested, project_id)?;
         let mut conn = self.pool.acquire().await?;
-        let (found, verdicts) =
-            reserve::explain_nodes(&mut conn, &self.pool.capacity, self.policy, &requested, limit)
-                .await?;
+        let (found, verdicts) = reserve::explain_nodes(
+            &mut conn,
+            &self.pool.capacity,
+            self.policy,
+            &requested,
+            limit,
+        )
+        .await?;
         Ok(ExplainNodesResponse {
             explanation: Some(wire::explanation(
                 &requested.region_code,

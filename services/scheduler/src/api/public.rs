@@ -106,7 +106,8 @@ impl Api {
         let project = asking(caller, &request.project_id)?;
         let requested = parse::placement(request, project)?;
         let mut conn = self.pool.acquire().await?;
-        let found = reserve::explain(&mut conn, &self.pool.capacity, self.policy, &requested).await?;
+        let found =
+            reserve::explain(&mut conn, &self.pool.capacity, self.policy, &requested).await?;
         Ok(wire::explanation(
             &requested.region_code,
             &requested.sku,

@@ -76,7 +76,9 @@ impl CapacityReservationService for Api {
         let requested = request.get_ref();
         let id = id::parse("reservation_id", &requested.reservation_id)?;
         let scope = self.scope_of(&caller, id).await?;
-        let made = self.end(&caller, hash, scope, id, &requested.reason).await?;
+        let made = self
+            .end(&caller, hash, scope, id, &requested.reason)
+            .await?;
         Ok(Response::new(made))
     }
 }

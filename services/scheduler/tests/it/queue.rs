@@ -44,7 +44,8 @@ async fn an_operator_sees_the_line_and_puts_projects_in_classes() {
     };
     let reported = line().await;
     assert_eq!(
-        reported.iter()
+        reported
+            .iter()
             .map(|one| (
                 one.position,
                 one.allocation_ids[0].as_str(),

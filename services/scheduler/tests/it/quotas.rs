@@ -52,7 +52,8 @@ async fn a_limit_on_allocations_is_put_once_per_key_and_refuses_with_its_numbers
         (error.code(), error.reason()),
         (Code::ResourceExhausted, ErrorReason::Quota)
     );
-    let reported = ["quota", "limit", "used", "requested"].map(|key| error.metadata()[key].to_string());
+    let reported =
+        ["quota", "limit", "used", "requested"].map(|key| error.metadata()[key].to_string());
     assert_eq!(reported, ["allocations", "1", "1", "1"]);
     // what was answered is answered again, though the project is at its limit
     ok(world.api.reserve(Request::new(reservation("a"))).await);

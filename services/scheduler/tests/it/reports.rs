@@ -185,7 +185,10 @@ async fn b_47_preservation_is_told_per_region_and_class() {
     let requested = |region: &str| GetPreservationReportRequest {
         region_code: region.into(),
     };
-    let report = ok(world.api.get_preservation_report(by(requested(""), None)).await);
+    let report = ok(world
+        .api
+        .get_preservation_report(by(requested(""), None))
+        .await);
     let [nodes] = &report.nodes[..] else {
         panic!("{report:?}");
     };

@@ -261,8 +261,10 @@ async fn shell(manner: Manner, channel: Channel<Msg>, handle: server::Handle, se
                         .await
                         .is_ok(),
                 ];
-                seen.channels
-                    .fetch_add(requested.into_iter().filter(|ok| *ok).count(), Ordering::SeqCst);
+                seen.channels.fetch_add(
+                    requested.into_iter().filter(|ok| *ok).count(),
+                    Ordering::SeqCst,
+                );
             }
         });
     }

@@ -207,7 +207,10 @@ fn a_guest_is_asked_to_shut_down_unless_forced() {
     }
     let sent: Vec<_> = world.changes().into_iter().map(|s| s.body).collect();
     let (requested, forced) = (json!({}), json!({ "force": true }));
-    assert_eq!(sent, [&requested, &forced, &requested, &forced].map(Clone::clone));
+    assert_eq!(
+        sent,
+        [&requested, &forced, &requested, &forced].map(Clone::clone)
+    );
     assert_eq!(world.run(&["start", ID, "--force"]).code, 2);
 }
 

@@ -264,7 +264,16 @@ async fn place_all(
             }
         };
         let message = "Capacity is available.";
-        timeline::record(conn, row.id, STEP, timeline::State::Done, 100, message, None).await?;
+        timeline::record(
+            conn,
+            row.id,
+            STEP,
+            timeline::State::Done,
+            100,
+            message,
+            None,
+        )
+        .await?;
         let placed = allocations::get(conn, Scope::Platform, row.id).await?;
         begin(conn, &placed, claims, request, None).await?;
         made.push(row.id);

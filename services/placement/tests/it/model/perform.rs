@@ -1,4 +1,5 @@
 //! Calls as the services make them: one transaction each, over pools that may be cut.
+use gpuaas_placement::approval::{self, Look};
 use gpuaas_placement::capacity::Ledger;
 use gpuaas_placement::model::Word;
 use gpuaas_placement::model::{EvidenceKind, Failure, Scope, SlotEvidence};
@@ -6,7 +7,7 @@ use gpuaas_placement::nodes::{self, NodeSpec};
 use gpuaas_placement::provision::{self, HostState};
 use gpuaas_placement::repair::Origin;
 use gpuaas_placement::reserve::{self, Key, Pass};
-use gpuaas_placement::slots::{self, Look};
+use gpuaas_placement::slots;
 use gpuaas_placement::{
     Error, Fence, Result, operators, power, queue, quota, release, repair, reservations, stamper,
 };
@@ -17,7 +18,7 @@ use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::calls::Call;
-use super::fleet::{Requested, Fleet, MODEL_POLICY, NODE_SKU, SKU};
+use super::fleet::{Fleet, MODEL_POLICY, NODE_SKU, Requested, SKU};
 use super::predict::No;
 use super::view::View;
 use crate::reserving;
@@ -295,7 +296,7 @@ pub async fn perform(
             let id = fleet.nodes[*node].id;
             within!(pools.scheduler, |tx| {
                 let next = || fresh.next().expect("an id per new slot");
-                slots::approve(&mut tx, id, &look, all, Origin::default(), next)
+                approval::approve(&mut tx, id, &look, all, Origin::default(), next)
                     .await
                     .map(|_| ())
             });

@@ -321,7 +321,8 @@ fn able(view: &View, fleet: &Fleet, batch: &Batch, more: More) -> bool {
         } else {
             0
         };
-        requested == 0 || fleet.used(view, project, whole) + more + requested <= fleet.quota(project, whole)
+        requested == 0
+            || fleet.used(view, project, whole) + more + requested <= fleet.quota(project, whole)
     })
 }
 

@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::calls::{Ask, Call, Place, aim};
 use super::doing::Doing;
 use super::draw::{NODES, Step};
-use super::fleet::{Requested, Fleet, GPUS, MODEL_POLICY, NODE_SKU, SKU, Sold};
+use super::fleet::{Fleet, GPUS, MODEL_POLICY, NODE_SKU, Requested, SKU, Sold};
 use super::perform::{Answer, Pools, perform, refusal};
 use super::predict::{Foretold, No, predict};
 use super::reserving;
@@ -172,7 +172,15 @@ impl Run {
             scheduler,
             allocation,
         };
-        perform(call, requested, &self.world, &pools, &self.fleet, &self.view).await
+        perform(
+            call,
+            requested,
+            &self.world,
+            &pools,
+            &self.fleet,
+            &self.view,
+        )
+        .await
     }
 
     /// What the host and the operator want is known before the ledger is told.

@@ -10,7 +10,9 @@ use jiff::{SignedDuration, Timestamp};
 use jiff_sqlx::ToSqlx as _;
 use uuid::Uuid;
 
-use super::{requested, causes, counts, create, free, get, of_others, reconcile_by, reserved, sound};
+use super::{
+    causes, counts, create, free, get, of_others, reconcile_by, requested, reserved, sound,
+};
 use crate::baremetal::{WITH_EXECUTOR, reserve as reserve_whole, tenancy, whole, world_of};
 use crate::reserving;
 use crate::world::{H200, LAB, POLICY, REGION, World, h200_sku, price};

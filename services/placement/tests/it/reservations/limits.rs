@@ -8,7 +8,7 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
-use super::{requested, create, get, of_others, reserved, sound};
+use super::{create, get, of_others, requested, reserved, sound};
 use crate::world::{LAB, POLICY, World};
 
 fn hours(hours: i64) -> Timestamp {
@@ -154,8 +154,11 @@ async fn what_cannot_be_is_refused_by_its_field_and_stores_nothing() {
         .await
         .expect("quota");
     drop(conn);
-    let error =
-        gpuaas_common::Error::from(create(&world, &requested(&world, 2)).await.expect_err("quota"));
+    let error = gpuaas_common::Error::from(
+        create(&world, &requested(&world, 2))
+            .await
+            .expect_err("quota"),
+    );
     assert_eq!(error.reason(), ErrorReason::Quota);
     assert_eq!(
         world

@@ -5,7 +5,7 @@ use gpuaas_placement::reservations::{self, Cancellation, ReservationSpec};
 use sqlx::postgres::PgPoolOptions;
 use uuid::Uuid;
 
-use super::{requested, create, sound};
+use super::{create, requested, sound};
 use crate::baremetal::{WITH_EXECUTOR, world_of};
 use crate::world::{POLICY, World};
 

@@ -46,7 +46,9 @@ async fn create(world: &World, requested: &ReservationSpec) -> Result<CapacityRe
 
 /// A reservation of lab GPUs for the world's project that holds all of them.
 pub async fn reserved(world: &World, gpu_count: u32) -> CapacityReservation {
-    let row = create(world, &requested(world, gpu_count)).await.expect("made");
+    let row = create(world, &requested(world, gpu_count))
+        .await
+        .expect("made");
     assert_eq!(row.missing(), 0);
     row
 }

@@ -11,7 +11,7 @@ use sqlx::{AssertSqlSafe, Postgres, Transaction};
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
-use super::{requested, causes, counts, create, of_others, reconcile, reserved, sound};
+use super::{causes, counts, create, of_others, reconcile, requested, reserved, sound};
 use crate::baremetal::world_of;
 use crate::busy::reserve_while;
 use crate::world::{H200, LAB, POLICY, World};

@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use sqlx::{AssertSqlSafe, PgPool};
 use uuid::Uuid;
 
-use super::{requested, create, of_others, reserved, sound};
+use super::{create, of_others, requested, reserved, sound};
 use crate::world::World;
 
 const CHECK: &str = "23514";

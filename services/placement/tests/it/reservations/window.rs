@@ -10,7 +10,7 @@ use jiff_sqlx::ToSqlx as _;
 use uuid::Uuid;
 
 use super::{
-    requested, counts, create, free, get, of_others, reconcile, reconcile_by, reserved, sound,
+    counts, create, free, get, of_others, reconcile, reconcile_by, requested, reserved, sound,
 };
 use crate::baremetal::{WITH_EXECUTOR, world_of};
 use crate::world::{POLICY, World, h200_sku, lab_slot, lab_spec, price};
@@ -83,8 +83,11 @@ async fn what_does_not_fit_now_is_refused_or_gathered() {
     let (world, _) = World::with_lab_slots(3).await;
     let others = world.reserve(&of_others(&world, 1)).await.expect("open");
     let before = world.fingerprint().await;
-    let error =
-        gpuaas_common::Error::from(create(&world, &requested(&world, 3)).await.expect_err("full"));
+    let error = gpuaas_common::Error::from(
+        create(&world, &requested(&world, 3))
+            .await
+            .expect_err("full"),
+    );
     assert_eq!(
         error.message(),
         "2 of 3 GPUs can be reserved now. 1 GPU is in use on 1 node."
