@@ -10,7 +10,6 @@
 mod admit;
 pub(crate) mod baremetal;
 mod call;
-mod constraints;
 mod explain;
 pub(crate) mod place;
 mod queue;
@@ -41,7 +40,6 @@ use record::{Beginning, begin, claims, insert_allocation};
 
 pub use crate::model::{Constraints, Policy, Request};
 pub use call::{Call, WhenFull, ids_of};
-pub(crate) use constraints::{Constrained, Neighbours, rules as constraint_rules};
 pub use explain::{NodeVerdict, explain, explain_nodes};
 pub use queue::{MAX_QUEUED, MAX_WAIT_SECONDS, Pass, serve_queue};
 

@@ -9,11 +9,11 @@ use super::fair_share::Batch;
 use super::priority;
 use crate::availability::decision_request;
 use crate::catalog;
+use crate::constraints::{Constrained, Neighbours};
 use crate::decision::{
     self, BaremetalCandidate, CandidateNode, Fleet, ImageKey, Rules, judge_baremetal,
 };
 use crate::model::{Policy, Request, Shape, SlotClass};
-use crate::reserve::{Constrained, Neighbours};
 use crate::{Error, Result, quota};
 
 /// What is before a request in its queue.

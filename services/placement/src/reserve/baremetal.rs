@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::admit::refusal;
 use super::place::{Host, bound, lock_first, unbound};
 use super::record::NewClaim;
-use super::{Explanation, Policy, Request, Search, constraints, count};
+use super::{Explanation, Policy, Request, Search, count};
 use crate::availability::decision_request;
 use crate::capacity::Capacity;
 use crate::catalog::Sku;
@@ -18,7 +18,7 @@ use crate::decision::{BaremetalCandidate, Fleet, Rules, judge_baremetal, judge_e
 use crate::model::{Bindings, Snapshot};
 use crate::outbox::Held;
 use crate::queue::Ahead;
-use crate::{Error, Result, candidates};
+use crate::{Error, Result, candidates, constraints};
 
 /// Takes a node that is empty, ready and proven clean, and returns where its agent is, locked. `seen` are nodes on which
 /// the same fitted before, best first; the region is read when none of them can be had, and what else fits there

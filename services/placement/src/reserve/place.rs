@@ -6,13 +6,13 @@ use sqlx::{Acquire as _, PgConnection};
 use uuid::Uuid;
 
 use super::admit::refusal;
-use super::{Policy, Request, constraints};
+use super::{Policy, Request};
 use crate::availability::launch_request;
 use crate::capacity::Capacity;
 use crate::catalog::Sku;
 use crate::decision::{self, Choice, Fleet, Ranking, decide_by, refusal_reasons};
 use crate::queue::Ahead;
-use crate::{Error, Result, candidates, slots};
+use crate::{Error, Result, candidates, constraints, slots};
 
 /// What was taken: slots of a locked node, reserved; for a capacity reservation only locked.
 pub(crate) struct Taken {

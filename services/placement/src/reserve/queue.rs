@@ -21,15 +21,13 @@ use uuid::Uuid;
 use super::admit::{check, over_quota};
 use super::call::{Call, Mode, Taking, ids_of, in_transaction, retry};
 use super::record::{Beginning, insert_allocation};
-use super::{
-    Explanation, METHOD, Policy, Request, constraint_rules, entry, explain, run, validate,
-};
+use super::{Explanation, METHOD, Policy, Request, entry, explain, run, validate};
 use crate::capacity::Ledger;
 use crate::catalog::Sku;
 use crate::error::Exceeded;
 use crate::model::{AllocationState, SlotClass};
 use crate::quota::{self, Quota};
-use crate::{Error, Result, outbox, queue, timeline};
+use crate::{Error, Result, constraints, outbox, queue, timeline};
 
 pub use serve::{Pass, serve_queue};
 
@@ -159,7 +157,7 @@ async fn join(
     possible_at_all(conn, policy, call.requests, refusal).await?;
     // a refusal for the quota came before anything was evaluated
     for (index, request) in call.requests.iter().enumerate() {
-        let rules = constraint_rules(conn, policy.packing_strategy, request).await;
+        let rules = constraints::rules(conn, policy.packing_strategy, request).await;
         rules.map_err(|error| call.about(index, error))?;
     }
     let project_id = call.requests[0].project_id;

@@ -9,7 +9,7 @@ use gpuaas_placement::nodes::{self, NodeSpec};
 use gpuaas_placement::provision::{self, HostState};
 use gpuaas_placement::repair::{self, Origin};
 use gpuaas_placement::reserve::{self, Policy, Request};
-use gpuaas_placement::{Error, Result, claims, force_release, release, slots};
+use gpuaas_placement::{Error, Result, claims, force_release, operators, release};
 use gpuaas_placement_testing as testing;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff_sqlx::ToSqlx as _;
@@ -425,7 +425,7 @@ async fn p2_a_slot_disabled_or_approved_under_a_whole_node_is_not_sold_with_old_
     let slot = world.slots(node).await[0].id;
     let disable = async |disabled| {
         let mut tx = world.scheduler.begin().await.expect("begin");
-        slots::set_admin_state(
+        operators::set_slot_admin_state(
             &mut tx,
             node,
             slot,

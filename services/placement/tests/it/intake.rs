@@ -3,6 +3,7 @@ use gpuaas_placement::approval::{self, Definition, Look};
 use gpuaas_placement::model::Word;
 use gpuaas_placement::model::{Health, Price, SlotClass, SlotStatus};
 use gpuaas_placement::nodes::{self, Node, NodeSpec};
+use gpuaas_placement::operators;
 use gpuaas_placement::repair::Origin;
 use gpuaas_placement::slots;
 use gpuaas_placement::{Error, catalog, provision, release};
@@ -144,9 +145,15 @@ async fn new_instance_distrusts_every_slot() {
         (SlotStatus::Disabled, 1, Some(0))
     );
     let mut tx = world.scheduler.begin().await.expect("begin");
-    let slot = slots::set_admin_state(&mut tx, spec.id, free.id, false, Word::of("user:test", ""))
-        .await
-        .expect("enable");
+    let slot = operators::set_slot_admin_state(
+        &mut tx,
+        spec.id,
+        free.id,
+        false,
+        Word::of("user:test", ""),
+    )
+    .await
+    .expect("enable");
     assert_eq!(slot.status, SlotStatus::Disabled);
     drop(tx);
     // the provision that was under way cannot go on as if nothing had happened

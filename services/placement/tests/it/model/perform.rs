@@ -270,7 +270,7 @@ pub async fn perform(
         Call::Intent { slot, disabled } => {
             let node = view.slots[slot].node;
             within!(pools.scheduler, |tx| {
-                slots::set_admin_state(
+                operators::set_slot_admin_state(
                     &mut tx,
                     node,
                     *slot,

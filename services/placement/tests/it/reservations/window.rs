@@ -3,8 +3,8 @@ use gpuaas_placement::catalog::{self, Sku};
 use gpuaas_placement::model::Word;
 use gpuaas_placement::model::{Health, ReservationState};
 use gpuaas_placement::nodes::NodeSpec;
+use gpuaas_placement::operators;
 use gpuaas_placement::reservations::{self, Reconciled, ReservationSpec};
-use gpuaas_placement::slots;
 use jiff::{SignedDuration, Timestamp};
 use jiff_sqlx::ToSqlx as _;
 use uuid::Uuid;
@@ -240,7 +240,7 @@ async fn slots_that_are_not_fit_any_more_are_replaced() {
 
     // an operator takes the slot out of sale, and for good
     let mut tx = world.scheduler.begin().await.expect("begin");
-    slots::set_admin_state(&mut tx, node, slot, true, Word::of("user:test", "broken"))
+    operators::set_slot_admin_state(&mut tx, node, slot, true, Word::of("user:test", "broken"))
         .await
         .expect("disabled");
     tx.commit().await.expect("commit");
