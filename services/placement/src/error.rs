@@ -59,7 +59,7 @@ fn reason_of(cause: Cause) -> ErrorReason {
         Cause::CapacityReserved => ErrorReason::CapacityReserved,
         Cause::Affinity => ErrorReason::Affinity,
         Cause::ImageNotCached => ErrorReason::ImageNotCached,
-        Cause::WaitingAhead => ErrorReason::WaitingAhead,
+        Cause::QueuedAhead => ErrorReason::QueuedAhead,
         Cause::HostNotReady => ErrorReason::HostNotReady,
         Cause::NoCapacity => ErrorReason::NoCapacity,
     }

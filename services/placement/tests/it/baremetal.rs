@@ -478,7 +478,7 @@ async fn b_47_a_whole_node_is_not_sold_past_those_who_wait_for_a_part_of_it() {
     tx.commit().await.expect("commit");
     assert_eq!(
         reason(reserve(&world, &whole(&world)).await),
-        ErrorReason::WaitingAhead
+        ErrorReason::QueuedAhead
     );
     reserve::serve_queue(&world.scheduler, world.ids, WITH_EXECUTOR)
         .await

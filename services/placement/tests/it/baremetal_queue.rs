@@ -194,7 +194,7 @@ async fn b_47_no_more_than_a_node_is_kept_for_each_whole_one() {
     }
     let outcome = reserve(&world, &slice(&world)).await;
     assert!(matches!(&outcome, Err(Error::Refused { causes, .. })
-        if causes.iter().any(|cause| cause.reason == ErrorReason::WaitingAhead && cause.gpus == 7)));
+        if causes.iter().any(|cause| cause.reason == ErrorReason::QueuedAhead && cause.gpus == 7)));
     free(&world, single).await;
     let pair = [whole(&world), whole(&world)];
     let key = Key {

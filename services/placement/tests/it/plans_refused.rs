@@ -46,7 +46,7 @@ async fn b_49_a_whole_node_is_not_moved_past_those_who_wait_in_line() {
         panic!("{plan:?}");
     };
     let reported: Vec<_> = causes.iter().map(|one| (one.reason, one.gpus)).collect();
-    assert_eq!(reported, [(ErrorReason::WaitingAhead, 8)]);
+    assert_eq!(reported, [(ErrorReason::QueuedAhead, 8)]);
     // as it would be refused if it were launched again
     let again = launch(&world, &whole(&world)).await;
     let Err(Error::Refused { causes, .. }) = again else {
@@ -55,7 +55,7 @@ async fn b_49_a_whole_node_is_not_moved_past_those_who_wait_in_line() {
     assert!(
         causes
             .iter()
-            .any(|one| one.reason == ErrorReason::WaitingAhead)
+            .any(|one| one.reason == ErrorReason::QueuedAhead)
     );
 
     reserve::serve_queue(&world.scheduler, world.ids, policy)

@@ -216,7 +216,7 @@ async fn con_10_who_waits_for_a_node_with_the_image_holds_up_nobody_else() {
     // the one that is left is for the one that waits
     match world.reserve(&launch(&world)).await {
         Err(Error::Refused { causes, .. }) => {
-            let ahead = |cause: &Reason| cause.reason == ErrorReason::WaitingAhead;
+            let ahead = |cause: &Reason| cause.reason == ErrorReason::QueuedAhead;
             assert!(causes.iter().any(ahead), "{causes:?}");
         }
         other => panic!("{other:?}"),

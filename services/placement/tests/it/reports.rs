@@ -263,7 +263,7 @@ async fn b_49_a_whole_node_is_not_planned_where_one_that_waits_would_be() {
         panic!("{plan:?}");
     };
     let reported: Vec<_> = causes.iter().map(|one| (one.reason, one.gpus)).collect();
-    assert_eq!(reported, [(ErrorReason::WaitingAhead, 8)]);
+    assert_eq!(reported, [(ErrorReason::QueuedAhead, 8)]);
     // when nobody waits any more, it is the place
     begin_release(&world, waits).await;
     let plan = evacuation(&world, &[other]).await.expect("planned");
