@@ -283,11 +283,11 @@ mod tests {
             .iter()
             .map(|one| one.slot_id.as_str())
             .collect();
-        let asked: Vec<&str> = request
+        let requested: Vec<&str> = request
             .slots
             .iter()
             .map(|one| one.slot_id.as_str())
             .collect();
-        assert_eq!(disks, asked, "a disk of each slot");
+        assert_eq!(disks, requested, "a disk of each slot");
     }
 }

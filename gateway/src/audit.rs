@@ -88,10 +88,10 @@ async fn list(
     if !request.source.is_empty() {
         reader_of(&request.source)?;
     }
-    let asked = SOURCES
+    let requested = SOURCES
         .iter()
         .filter(|(schema, _)| request.source.is_empty() || request.source == *schema);
-    let answers = join_all(asked.map(async |(schema, service)| {
+    let answers = join_all(requested.map(async |(schema, service)| {
         let records = records(app, service, request, &filter, after, size + 1).await;
         (*schema, records)
     }))

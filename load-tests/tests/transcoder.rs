@@ -243,7 +243,7 @@ fn can_be_said(field: &FieldDescriptor) -> bool {
 
 // ── a message as a request ──
 
-struct Asked {
+struct Requested {
     method: Method,
     target: String,
     body: Option<String>,
@@ -299,7 +299,7 @@ fn parameters(prefix: &str, json: &Json, out: &mut Vec<String>) {
     }
 }
 
-fn asked(route: &Route, message: &DynamicMessage) -> Asked {
+fn requested(route: &Route, message: &DynamicMessage) -> Requested {
     let mut json = proto_json(message);
     let mut path = String::new();
     for segment in &route.template.segments {
@@ -327,7 +327,7 @@ fn asked(route: &Route, message: &DynamicMessage) -> Asked {
         true => path,
         false => format!("{path}?{}", query.join("&")),
     };
-    Asked {
+    Requested {
         method: route.http_method.clone(),
         target,
         body: body.map(|body| body.to_string()),
@@ -457,10 +457,10 @@ impl Pair {
     }
 
     /// What Envoy answers.
-    async fn send(&self, asked: &Asked) -> (u16, String) {
-        let url = format!("http://{}{}", self.envoy.address, asked.target);
-        let mut request = self.http.request(asked.method.clone(), url);
-        if let Some(body) = &asked.body {
+    async fn send(&self, requested: &Requested) -> (u16, String) {
+        let url = format!("http://{}{}", self.envoy.address, requested.target);
+        let mut request = self.http.request(requested.method.clone(), url);
+        if let Some(body) = &requested.body {
             request = request
                 .header("content-type", "application/json")
                 .body(body.clone());
@@ -470,15 +470,15 @@ impl Pair {
     }
 
     /// What the gateway makes of a request.
-    fn bound(&self, asked: &Asked) -> Result<DynamicMessage, String> {
-        let (path, query) = match asked.target.split_once('?') {
+    fn bound(&self, requested: &Requested) -> Result<DynamicMessage, String> {
+        let (path, query) = match requested.target.split_once('?') {
             Some((path, query)) => (path, Some(query)),
-            None => (asked.target.as_str(), None),
+            None => (requested.target.as_str(), None),
         };
-        let Lookup::Found(route, variables) = self.routes.lookup(&asked.method, path) else {
-            return Err(format!("no route {}", asked.target));
+        let Lookup::Found(route, variables) = self.routes.lookup(&requested.method, path) else {
+            return Err(format!("no route {}", requested.target));
         };
-        let body = asked.body.as_deref().unwrap_or_default();
+        let body = requested.body.as_deref().unwrap_or_default();
         bind(route, &variables, query, body.as_bytes()).map_err(|error| error.message().to_owned())
     }
 }
@@ -509,15 +509,18 @@ async fn h_24_every_method_is_transcoded_as_by_envoy() {
             let message = for_request(route, &mut chance);
             let output = route.method.output();
             let answer = chance.message(&output, DEPTH, false);
-            let asked = asked(route, &message);
+            let requested = requested(route, &message);
             pair.behind.with(|exchange| {
                 *exchange = Exchange {
                     answer: answer.encode_to_vec(),
                     ..Exchange::default()
                 };
             });
-            let (status, text) = pair.send(&asked).await;
-            let name = format!("{} {} {:?}", asked.method, asked.target, asked.body);
+            let (status, text) = pair.send(&requested).await;
+            let name = format!(
+                "{} {} {:?}",
+                requested.method, requested.target, requested.body
+            );
             let (called, request) = pair
                 .behind
                 .with(|exchange| (exchange.called.clone(), exchange.request.clone()));
@@ -531,7 +534,7 @@ async fn h_24_every_method_is_transcoded_as_by_envoy() {
             let by_envoy = DynamicMessage::decode(route.method.input(), request.as_slice());
             // it writes zeros of times
             let by_envoy = sent(&by_envoy.expect("a message"));
-            match pair.bound(&asked) {
+            match pair.bound(&requested) {
                 Ok(own) if sent(&own) == by_envoy && by_envoy == sent(&message) => {}
                 Ok(own) => wrong.push(format!(
                     "{name}\n asked {}\n Envoy {}\n own   {}",
@@ -608,13 +611,13 @@ async fn what_is_no_request_is_refused_as_by_envoy() {
         (Method::GET, "/api/v1/allocations?colour=red", None),
         (Method::GET, "/api/v1/allocations?include_ended=maybe", None),
     ] {
-        let asked = Asked {
+        let requested = Requested {
             method,
             target: target.to_owned(),
             body: body.map(str::to_owned),
         };
-        let (status, text) = pair.send(&asked).await;
+        let (status, text) = pair.send(&requested).await;
         assert_eq!(status, 400, "{target} {body:?}: Envoy answers {text}");
-        assert!(pair.bound(&asked).is_err(), "{target} {body:?}");
+        assert!(pair.bound(&requested).is_err(), "{target} {body:?}");
     }
 }

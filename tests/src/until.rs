@@ -39,10 +39,10 @@ pub async fn until_ok<T>(
             Ok(Err(why)) => last = why,
             Err(_) => {}
         }
-        let told = if last.is_empty() { "" } else { "; at last: " };
+        let reported = if last.is_empty() { "" } else { "; at last: " };
         assert!(
             Instant::now() < end,
-            "waited {deadline:?} in vain for {what}{told}{last}"
+            "waited {deadline:?} in vain for {what}{reported}{last}"
         );
     }
 }

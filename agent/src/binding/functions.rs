@@ -112,11 +112,11 @@ pub fn plan(
 pub async fn apply(
     machine: &Machine,
     work: &Work,
-    mut told: impl FnMut(&Step, &HostResult<()>),
+    mut reported: impl FnMut(&Step, &HostResult<()>),
 ) -> BTreeSet<PciAddress> {
     let mut failed = BTreeSet::new();
     for card in work.cards.iter().filter(|card| !card.is_refused()) {
-        let done = apply::apply(machine, &card.plan.steps, &mut told).await;
+        let done = apply::apply(machine, &card.plan.steps, &mut reported).await;
         if done.is_err() {
             failed.insert(card.address.clone());
         }

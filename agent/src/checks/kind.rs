@@ -114,14 +114,14 @@ mod tests {
     #[test]
     fn a_48_the_mode_that_the_platform_tells_is_remembered() {
         let dir = tempfile::tempdir().unwrap();
-        let told = ToldMode::open(dir.path());
-        assert_eq!(told.get(), None);
+        let reported = ToldMode::open(dir.path());
+        assert_eq!(reported.get(), None);
         for word in ["", "whole", "baremetal", ""] {
-            told.tell(word);
+            reported.tell(word);
         }
-        assert_eq!(told.get(), Some(NodeMode::Baremetal));
+        assert_eq!(reported.get(), Some(NodeMode::Baremetal));
         assert_eq!(ToldMode::open(dir.path()).get(), Some(NodeMode::Baremetal));
-        told.tell("slice");
+        reported.tell("slice");
         assert_eq!(ToldMode::open(dir.path()).get(), Some(NodeMode::Slice));
     }
 

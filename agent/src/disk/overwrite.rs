@@ -82,10 +82,10 @@ mod tests {
     fn d_75_an_overwrite_tells_what_is_on_the_medium() {
         let folder = tempfile::tempdir().unwrap();
         let path = full(&folder);
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         let bytes = PIECES * CHUNK;
-        overwrite(&path, 0, bytes, 2 * CHUNK, || true, |at| told.push(at)).unwrap();
-        assert_eq!(told, [2 * CHUNK, 4 * CHUNK, bytes]);
+        overwrite(&path, 0, bytes, 2 * CHUNK, || true, |at| reported.push(at)).unwrap();
+        assert_eq!(reported, [2 * CHUNK, 4 * CHUNK, bytes]);
         assert_eq!(zeroes(&path), [true; 5]);
     }
 
@@ -93,14 +93,14 @@ mod tests {
     fn p5_an_overwrite_goes_on_where_it_was() {
         let folder = tempfile::tempdir().unwrap();
         let path = full(&folder);
-        let (left, told) = (Cell::new(3), RefCell::new(0));
+        let (left, reported) = (Cell::new(3), RefCell::new(0));
         let goes_on = || left.replace(left.get() - 1) > 0;
         let bytes = PIECES * CHUNK;
         let broken_off = overwrite(&path, 0, bytes, CHUNK, goes_on, |at| {
-            *told.borrow_mut() = at;
+            *reported.borrow_mut() = at;
         });
         assert!(broken_off.is_err());
-        assert_eq!(*told.borrow(), 3 * CHUNK);
+        assert_eq!(*reported.borrow(), 3 * CHUNK);
         assert_eq!(zeroes(&path), [true, true, true, false, false]);
         // nothing before the offset is written again
         let content = vec![7_u8; usize::try_from(bytes).unwrap()];

@@ -44,9 +44,9 @@ impl Reports for &Node {
 
     fn ended(&self, answer: &Result<Response<pb::HeartbeatResponse>, Status>) {
         if let Ok(response) = answer {
-            let told = response.get_ref();
-            self.told_mode.tell(&told.node_mode);
-            self.updates.answered(told.agent_update.as_ref());
+            let reported = response.get_ref();
+            self.told_mode.tell(&reported.node_mode);
+            self.updates.answered(reported.agent_update.as_ref());
         }
     }
 }

@@ -124,7 +124,7 @@ impl GpuFabric {
     }
 
     /// The partitions, when Fabric Manager was told which are active: it answers nothing before that.
-    async fn told(&self, node: &Node) -> Result<Table, Stopped> {
+    async fn reported(&self, node: &Node) -> Result<Table, Stopped> {
         match self.manager.table().await {
             Err(FabricError::NotReady) => {
                 let rows = node.journal.partitions()?;
@@ -148,7 +148,7 @@ impl GpuFabric {
     /// Makes the partitions what they should be: those of VMs that run are active, and those of VMs that are off are not.
     /// A partition whose operation runs is left to it, and one that is nobody's is left as it is.
     async fn settle(&self, node: &Node) -> Result<Table, Stopped> {
-        let table = self.told(node).await?;
+        let table = self.reported(node).await?;
         let busy = node.journal.running_operations()?;
         let busy: BTreeSet<_> = busy.iter().map(|operation| operation.allocation).collect();
         let mut changed = false;

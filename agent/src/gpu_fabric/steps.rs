@@ -92,7 +92,7 @@ pub async fn find(node: &Node, modules: &BTreeSet<u32>, limit: Duration) -> Host
     };
     patiently(node, limit, || async move {
         let _turn = fabric.turn.lock().await;
-        let table = fabric.told(node).await?;
+        let table = fabric.reported(node).await?;
         let id = offered(&table, modules)?;
         Ok(Did::something(format!(
             "the GPUs {} are partition {id}",
@@ -246,7 +246,7 @@ impl GpuFabric {
         if own.is_none() && modules.is_empty() {
             return Ok(Did::nothing("the VM has no GPU"));
         }
-        let table = self.told(node).await?;
+        let table = self.reported(node).await?;
         let found = match own {
             Some(row) => table.journaled(row),
             // activated behind the agent's back, or the journal was lost: a VM that runs may have the GPUs

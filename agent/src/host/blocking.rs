@@ -37,9 +37,9 @@ mod tests {
         let caller = tokio::spawn(async {
             let (served, waits) = mpsc::channel();
             let call = tokio::spawn(async move { served.send("another call") });
-            let told = here(|| waits.recv_timeout(Duration::from_secs(60)));
+            let reported = here(|| waits.recv_timeout(Duration::from_secs(60)));
             call.await.expect("it ended").expect("it is heard");
-            told
+            reported
         });
         assert_eq!(caller.await.expect("it ended"), Ok("another call"));
         let thread = run(|| Ok(std::thread::current().id())).await;

@@ -103,8 +103,11 @@ pub async fn wipe(work: &Work) -> HostResult<Done> {
             limit: work.remaining(),
             log: &log,
         };
-        let Wiped { method, how: told } = work.node.wiper.wipe(job).await?;
-        how.push(format!("{}: {told}", disk.identity()));
+        let Wiped {
+            method,
+            how: reported,
+        } = work.node.wiper.wipe(job).await?;
+        how.push(format!("{}: {reported}", disk.identity()));
         let done = json!({ "start": start, "at": now_ms(), "method": method });
         notes.set(&slot, "done", done.clone())?;
         wiped.push(done);

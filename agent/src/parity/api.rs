@@ -229,7 +229,7 @@ mod tests {
             .await
             .expect("a port");
         let address = format!("http://{}", listener.local_addr().expect("an address"));
-        let asked = tokio::spawn(async move {
+        let requested = tokio::spawn(async move {
             let (mut stream, _) = listener.accept().await.expect("a caller");
             let mut request = Vec::new();
             while !request.ends_with(b"\r\n\r\n") {
@@ -242,7 +242,7 @@ mod tests {
                 .expect("an answer");
             String::from_utf8(request).expect("text")
         });
-        (address, asked)
+        (address, requested)
     }
 
     #[tokio::test]
@@ -256,19 +256,19 @@ mod tests {
             "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
             body.len()
         );
-        let (base, asked) = server(answer.leak()).await;
+        let (base, requested) = server(answer.leak()).await;
         let line = Api::new(&base, &file, None, node)
             .expect("an API")
             .topology()
             .await;
         assert_eq!(line.status, Status::Pass, "{line}");
-        let asked = asked.await.expect("a request");
-        assert!(asked.starts_with(&format!(
+        let requested = requested.await.expect("a request");
+        assert!(requested.starts_with(&format!(
             "GET /api/v1/admin/nodes/{node}/slice-topology/discovery "
         )));
         assert!(
-            asked.contains("authorization: Bearer secret\r\n"),
-            "{asked}"
+            requested.contains("authorization: Bearer secret\r\n"),
+            "{requested}"
         );
 
         let (base, _) = server("HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n").await;

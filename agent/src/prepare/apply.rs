@@ -18,11 +18,11 @@ pub const PREFIX: &str = "GPUAAS_SLICE_APPLY";
 pub async fn apply(
     machine: &Machine,
     steps: &[Step],
-    mut told: impl FnMut(&Step, &HostResult<()>),
+    mut reported: impl FnMut(&Step, &HostResult<()>),
 ) -> HostResult<()> {
     for step in steps {
         let done = one(machine, &step.action).await;
-        told(step, &done);
+        reported(step, &done);
         let is_optional = matches!(
             step.action,
             Action::Run {

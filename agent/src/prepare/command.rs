@@ -279,7 +279,7 @@ async fn functions(
             break;
         }
         let failed = binding::functions::apply(machine, &work, |step, done| {
-            out.told(&plan.command, step, done);
+            out.reported(&plan.command, step, done);
         });
         bad.extend(failed.await);
     }
@@ -366,13 +366,14 @@ impl Outcome {
         if self.dry_run || self.failed {
             return;
         }
-        let told = |step: &Step, done: &HostResult<()>| self.told(&plan.command, step, done);
-        let done = apply::apply(machine, &plan.steps, told).await;
+        let reported =
+            |step: &Step, done: &HostResult<()>| self.reported(&plan.command, step, done);
+        let done = apply::apply(machine, &plan.steps, reported).await;
         self.failed |= done.is_err();
         self.done = done;
     }
 
-    fn told(&mut self, command: &str, step: &Step, done: &HostResult<()>) {
+    fn reported(&mut self, command: &str, step: &Step, done: &HostResult<()>) {
         if self.format == Format::Text {
             println!("{}", apply::line(command, step, done));
         }

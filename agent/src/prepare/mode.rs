@@ -12,7 +12,7 @@ pub struct Modes {
     /// The setting `agent.profile.mode`.
     pub profile: Option<NodeMode>,
     /// The platform, with its last answer to a heartbeat.
-    pub told: Option<NodeMode>,
+    pub reported: Option<NodeMode>,
 }
 
 impl Modes {
@@ -23,17 +23,17 @@ impl Modes {
         flag: Option<NodeMode>,
         profile: Option<NodeMode>,
     ) -> Self {
-        let told = root.read_value(state_dir.join("node-mode"));
+        let reported = root.read_value(state_dir.join("node-mode"));
         Self {
             flag,
             profile,
-            told: told.and_then(|text| NodeMode::parse(&text)),
+            reported: reported.and_then(|text| NodeMode::parse(&text)),
         }
     }
 
     /// Whether somebody says that it is for bare metal: then nothing of slices stays on it.
     pub fn is_baremetal(self) -> bool {
-        [self.flag, self.profile, self.told].contains(&Some(NodeMode::Baremetal))
+        [self.flag, self.profile, self.reported].contains(&Some(NodeMode::Baremetal))
     }
 
     /// Whether it is in slice mode: somebody says so, and nobody else.
@@ -44,7 +44,7 @@ impl Modes {
         let all = [
             ("--mode", self.flag),
             ("agent.profile.mode", self.profile),
-            ("the platform", self.told),
+            ("the platform", self.reported),
         ];
         let other = all
             .iter()
@@ -65,10 +65,10 @@ mod tests {
 
     #[test]
     fn i_108_con_26_slice_mode_is_said_and_contradicted_by_nobody() {
-        let modes = |flag, profile, told| Modes {
+        let modes = |flag, profile, reported| Modes {
             flag,
             profile,
-            told,
+            reported,
         };
         let (slice, metal) = (Some(NodeMode::Slice), Some(NodeMode::Baremetal));
         assert!(modes(None, None, None).slice().is_err());

@@ -372,11 +372,11 @@ pub fn folder(address: &PciAddress) -> String {
 /// with ones. So does a healthy virtual function, whose vendor and device are its physical one's: that is asked instead.
 pub fn dead(root: &HostRoot, path: &str) -> Option<String> {
     let physical = format!("{path}/physfn");
-    let asked = match root.exists(&physical) {
+    let requested = match root.exists(&physical) {
         true => &physical,
         false => path,
     };
-    match root.bytes(format!("{asked}/config")) {
+    match root.bytes(format!("{requested}/config")) {
         Ok(config) if config.starts_with(&[0xff; 4]) => Some("does not answer on its bus".into()),
         Ok(_) => None,
         // recordings do not have it

@@ -42,7 +42,7 @@ pub struct Updates {
     registry: Registry,
     /// Starts the updater.
     start: Vec<String>,
-    told: watch::Sender<Option<pb::AgentUpdate>>,
+    reported: watch::Sender<Option<pb::AgentUpdate>>,
     /// What is said of the update that was told last.
     said: Mutex<Option<pb::AgentUpdateReport>>,
     heard: AtomicBool,
@@ -60,7 +60,7 @@ impl Updates {
             source: source.to_owned(),
             registry,
             start: start.map(str::to_owned).to_vec(),
-            told: watch::Sender::new(None),
+            reported: watch::Sender::new(None),
             said: Mutex::new(said),
             heard: AtomicBool::new(false),
         }
@@ -95,9 +95,9 @@ impl Updates {
                 }
             }
         }
-        self.told.send_if_modified(|told| {
-            let differs = told.as_ref() != update;
-            *told = update.cloned();
+        self.reported.send_if_modified(|reported| {
+            let differs = reported.as_ref() != update;
+            *reported = update.cloned();
             differs
         });
         if let Some(update) = update
@@ -147,7 +147,7 @@ fn read(path: &Path) -> String {
 
 /// Brings this agent to the versions that it is told, until `shutdown`.
 pub async fn run(updates: &Updates, journal: &Journal, shutdown: CancellationToken) {
-    let mut told = updates.told.subscribe();
+    let mut reported = updates.reported.subscribe();
     // a host that lost power in the middle: the updater takes up what it was given
     let open = updates.report();
     if open.is_some_and(|said| said.state() == State::Installing)
@@ -156,13 +156,13 @@ pub async fn run(updates: &Updates, journal: &Journal, shutdown: CancellationTok
         tracing::warn!(%error, "cannot start the updater again");
     }
     loop {
-        let update = told.borrow_and_update().clone();
+        let update = reported.borrow_and_update().clone();
         if let Some(update) = update.filter(|update| updates.is_open(update)) {
             let (id, version) = (&update.rollout_id, &update.version);
             tracing::info!(rollout_id = id, version, "begin update of this agent");
             let prepared = tokio::select! {
                 () = shutdown.cancelled() => return,
-                changed = told.changed() => match changed {
+                changed = reported.changed() => match changed {
                     Ok(()) => {
                         tracing::info!(rollout_id = id, version, "drop update of this agent: it is named no more");
                         continue;
@@ -173,7 +173,9 @@ pub async fn run(updates: &Updates, journal: &Journal, shutdown: CancellationTok
             };
             // from here on nothing interrupts it: the updater has all of it, or knows nothing of it
             let ended = match prepared {
-                Ok(true) if *told.borrow() == Some(update.clone()) => give(updates, &update).await,
+                Ok(true) if *reported.borrow() == Some(update.clone()) => {
+                    give(updates, &update).await
+                }
                 other => other.map(drop),
             };
             if let Err(error) = ended {
@@ -183,7 +185,7 @@ pub async fn run(updates: &Updates, journal: &Journal, shutdown: CancellationTok
         }
         tokio::select! {
             () = shutdown.cancelled() => return,
-            changed = told.changed() => if changed.is_err() { return },
+            changed = reported.changed() => if changed.is_err() { return },
         }
     }
 }

@@ -85,7 +85,7 @@ async fn a_10_an_update_begins_between_operations_and_the_next_agent_reports_its
     assert_eq!(updates.report(), None, "it was told of none");
     let shutdown = CancellationToken::new();
     let work = run(&updates, &journal, shutdown.clone());
-    let told = async {
+    let reported = async {
         updates.answered(Some(&rollback(1)));
         says(&updates, State::Waiting).await;
         assert!(!dir.path().join("started").exists(), "an operation runs");
@@ -101,7 +101,7 @@ async fn a_10_an_update_begins_between_operations_and_the_next_agent_reports_its
         }
         shutdown.cancel();
     };
-    tokio::join!(work, told);
+    tokio::join!(work, reported);
     let folder = dir.path().join("update");
     let given = std::fs::read_to_string(folder.join("request")).unwrap();
     assert!(
@@ -183,13 +183,13 @@ async fn a_package_that_cannot_be_fetched_fails_the_update_and_starts_nothing() 
     );
     let shutdown = CancellationToken::new();
     let work = run(&updates, &journal, shutdown.clone());
-    let told = async {
+    let reported = async {
         updates.answered(Some(&update()));
         let reason = says(&updates, State::Failed).await;
         assert!(!reason.is_empty());
         shutdown.cancel();
     };
-    tokio::join!(work, told);
+    tokio::join!(work, reported);
     assert!(!dir.path().join("started").exists());
     assert!(!updates.folder.join("package.deb").exists());
 }
@@ -231,7 +231,7 @@ async fn an_update_that_is_named_no_more_is_dropped_and_named_again_it_begins() 
     let updates = updates(dir.path(), "");
     let shutdown = CancellationToken::new();
     let work = run(&updates, &journal, shutdown.clone());
-    let told = async {
+    let reported = async {
         updates.answered(Some(&rollback(1)));
         says(&updates, State::Waiting).await;
         updates.answered(None);
@@ -253,7 +253,7 @@ async fn an_update_that_is_named_no_more_is_dropped_and_named_again_it_begins() 
         .await;
         shutdown.cancel();
     };
-    tokio::join!(work, told);
+    tokio::join!(work, reported);
     let request = updates.read("request");
     assert!(request.contains("attempt=1\n"), "{request}");
 }
@@ -266,7 +266,7 @@ async fn an_update_that_is_withdrawn_while_an_operation_runs_never_begins() {
     let updates = updates(dir.path(), "");
     let shutdown = CancellationToken::new();
     let work = run(&updates, &journal, shutdown.clone());
-    let told = async {
+    let reported = async {
         updates.answered(Some(&rollback(1)));
         says(&updates, State::Waiting).await;
         updates.answered(None);
@@ -281,7 +281,7 @@ async fn an_update_that_is_withdrawn_while_an_operation_runs_never_begins() {
         says(&updates, State::Failed).await;
         shutdown.cancel();
     };
-    tokio::join!(work, told);
+    tokio::join!(work, reported);
     assert!(!dir.path().join("started").exists());
     assert!(!updates.folder.join("request").exists());
 }
@@ -300,7 +300,7 @@ async fn another_turn_waits_for_the_updater_and_finds_that_the_late_one_has_brou
     };
     let shutdown = CancellationToken::new();
     let work = run(&updates, &journal, shutdown.clone());
-    let told = async {
+    let reported = async {
         updates.answered(Some(&again));
         until("the updater is started again", || {
             dir.path().join("started").exists()
@@ -315,7 +315,7 @@ async fn another_turn_waits_for_the_updater_and_finds_that_the_late_one_has_brou
         says(&updates, State::Installed).await;
         shutdown.cancel();
     };
-    tokio::join!(work, told);
+    tokio::join!(work, reported);
     assert!(
         updates.read("request").contains("attempt=1\n"),
         "nothing new was given"

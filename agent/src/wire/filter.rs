@@ -275,7 +275,7 @@ mod tests {
             .arg(&file)
             .output()
             .unwrap();
-        let told = String::from_utf8_lossy(&run.stderr);
-        assert!(run.status.success(), "{told}\n{text}");
+        let reported = String::from_utf8_lossy(&run.stderr);
+        assert!(run.status.success(), "{reported}\n{text}");
     }
 }

@@ -395,10 +395,10 @@ esac
             .env("PATH", format!("{}:{path}", dir.path().display()))
             .output()
             .unwrap();
-        let told = String::from_utf8_lossy(&again.stdout);
+        let reported = String::from_utf8_lossy(&again.stdout);
         assert!(
-            again.status.success() && told.contains("1 passed"),
-            "{told}{}",
+            again.status.success() && reported.contains("1 passed"),
+            "{reported}{}",
             String::from_utf8_lossy(&again.stderr)
         );
     }
@@ -412,7 +412,7 @@ esac
         );
         std::fs::create_dir(folder.join("hosts")).unwrap();
         let wire = Wire::new(&toml::from_str(&text).unwrap(), true);
-        let asked = || std::fs::read_to_string(folder.join("asked")).unwrap();
+        let requested = || std::fs::read_to_string(folder.join("asked")).unwrap();
         let changes = ["set-fail-mode", "replace-flows", "nft -f"];
 
         std::fs::write(folder.join("ports"), "uplink\n").unwrap();
@@ -424,12 +424,12 @@ esac
         }
         assert_eq!(wire.foreign_ports().await.unwrap(), ["uplink"]);
         for change in changes {
-            assert!(!asked().contains(change), "{}", asked());
+            assert!(!requested().contains(change), "{}", requested());
         }
         std::fs::write(folder.join("ports"), "").unwrap();
         wire.put().await.unwrap();
         for change in changes {
-            assert!(asked().contains(change), "{}", asked());
+            assert!(requested().contains(change), "{}", requested());
         }
         flows_that_were_put_and_not_noted_are_noted(&wire, folder).await;
         a_guest_that_comes_leaves_the_host_ready(&wire, folder).await;
@@ -443,8 +443,8 @@ esac
         let ovs = ovs.replace("echo standalone", "echo secure");
         std::fs::write(folder.join("ovs-vsctl"), ovs).unwrap();
         let put = || {
-            let asked = std::fs::read_to_string(folder.join("asked")).unwrap();
-            asked.matches("replace-flows").count()
+            let requested = std::fs::read_to_string(folder.join("asked")).unwrap();
+            requested.matches("replace-flows").count()
         };
         let note = folder.join("wire").join(FLOWS);
         let (before, flows) = (put(), std::fs::read_to_string(&note).unwrap());
@@ -484,18 +484,18 @@ esac
         let ovs = ovs.replace(r#"["uplink",1,""]"#, port);
         std::fs::write(folder.join("ovs-vsctl"), ovs).unwrap();
         wire.put().await.unwrap_err();
-        let told = wire.check().await.unwrap_err();
+        let reported = wire.check().await.unwrap_err();
         assert!(
-            told.message.contains("flows are not as they must be"),
-            "{told}"
+            reported.message.contains("flows are not as they must be"),
+            "{reported}"
         );
         // another hand is told as ever
         let other = "#!/bin/sh\nexit 2\n";
         std::fs::write(folder.join("ovs-ofctl"), other).unwrap();
-        let told = wire.check().await.unwrap_err();
+        let reported = wire.check().await.unwrap_err();
         assert!(
-            told.message.contains("flows are not as they must be"),
-            "{told}"
+            reported.message.contains("flows are not as they must be"),
+            "{reported}"
         );
     }
 

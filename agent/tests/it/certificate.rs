@@ -30,7 +30,7 @@ const CELL: u16 = 1;
 
 /// What inventory was asked, oldest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Asked {
+enum Requested {
     Enrol { csr: String },
     Renew { by: Peer },
     RenewByKey { instance: String },
@@ -54,7 +54,7 @@ struct Inventory {
     instance: Uuid,
     authority: Authority,
     manner: Arc<Mutex<Manner>>,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    requested: Arc<Mutex<Vec<Requested>>>,
 }
 
 impl Inventory {
@@ -62,12 +62,12 @@ impl Inventory {
         self.manner.lock().expect("manner").clone()
     }
 
-    fn asked(&self) -> Vec<Asked> {
-        self.asked.lock().expect("asked").clone()
+    fn requested(&self) -> Vec<Requested> {
+        self.requested.lock().expect("asked").clone()
     }
 
-    fn note(&self, asked: Asked) {
-        self.asked.lock().expect("asked").push(asked);
+    fn note(&self, requested: Requested) {
+        self.requested.lock().expect("asked").push(requested);
     }
 
     fn issue(&self, csr: &str) -> String {
@@ -107,7 +107,7 @@ impl HostService for Inventory {
         request: Request<pb::EnrolRequest>,
     ) -> Result<Response<pb::EnrolResponse>, Status> {
         let csr = request.into_inner().csr_pem;
-        self.note(Asked::Enrol { csr: csr.clone() });
+        self.note(Requested::Enrol { csr: csr.clone() });
         let mut manner = self.manner.lock().expect("manner");
         if manner.aborts > 0 {
             manner.aborts -= 1;
@@ -127,7 +127,7 @@ impl HostService for Inventory {
         request: Request<pb::RenewRequest>,
     ) -> Result<Response<pb::RenewResponse>, Status> {
         let by = Peer::of(&request)?;
-        self.note(Asked::Renew { by });
+        self.note(Requested::Renew { by });
         Ok(self.renewed(&request.into_inner().csr_pem))
     }
 
@@ -136,7 +136,7 @@ impl HostService for Inventory {
         request: Request<pb::RenewByKeyRequest>,
     ) -> Result<Response<pb::RenewResponse>, Status> {
         let request = request.into_inner();
-        self.note(Asked::RenewByKey {
+        self.note(Requested::RenewByKey {
             instance: request.instance_id,
         });
         if self.manner().refuses_keys {
@@ -163,7 +163,7 @@ impl HostService for Inventory {
         &self,
         _: Request<pb::HeartbeatRequest>,
     ) -> Result<Response<pb::HeartbeatResponse>, Status> {
-        self.note(Asked::Heartbeat);
+        self.note(Requested::Heartbeat);
         std::future::pending().await
     }
 }
@@ -212,7 +212,7 @@ impl World {
             instance: Uuid::now_v7(),
             authority: authority.clone(),
             manner: Arc::new(Mutex::new(manner)),
-            asked: Arc::default(),
+            requested: Arc::default(),
         };
         let shutdown = CancellationToken::new();
         let port = gpuaas_dev::ports::free().expect("port");
@@ -381,7 +381,7 @@ async fn a_08_a_serving_agent_renews_its_certificate_before_it_ends() {
             node_id: world.inventory.node,
             instance_id: world.inventory.instance,
         };
-        assert_eq!(world.inventory.asked()[1..], [Asked::Renew { by }]);
+        assert_eq!(world.inventory.requested()[1..], [Requested::Renew { by }]);
         assert!(Timestamp::now().as_second() <= ends, "in time");
         world.wait_past(ends).await;
         assert!(
@@ -404,13 +404,13 @@ async fn a_host_that_was_away_past_the_end_of_its_certificate_stays_the_instance
     world.ensure().await.expect("renewed without a token");
     let instance = world.inventory.instance.to_string();
     assert_eq!(
-        world.inventory.asked()[1..],
-        [Asked::RenewByKey { instance }]
+        world.inventory.requested()[1..],
+        [Requested::RenewByKey { instance }]
     );
     assert!(world.ends() > Timestamp::now().as_second() + 60);
     world.ensure().await.expect("kept");
     assert_eq!(
-        world.inventory.asked().len(),
+        world.inventory.requested().len(),
         2,
         "a valid certificate asks nothing"
     );
@@ -430,8 +430,8 @@ async fn a_host_that_may_not_come_back_says_why_and_what_to_do() {
     std::fs::write(world.token_file(), "token").expect("token");
     world.ensure().await.expect("enrolled anew");
     assert!(matches!(
-        world.inventory.asked().last(),
-        Some(Asked::Enrol { .. })
+        world.inventory.requested().last(),
+        Some(Requested::Enrol { .. })
     ));
 }
 
@@ -442,9 +442,13 @@ async fn a_06_an_enrolment_that_met_a_passing_fault_is_tried_again_with_the_same
         ..manner(600)
     });
     world.ensure().await.expect("enrolled");
-    let asked = world.inventory.asked();
-    let [Asked::Enrol { csr: first }, Asked::Enrol { csr: second }] = asked.as_slice() else {
-        panic!("{asked:?}");
+    let requested = world.inventory.requested();
+    let [
+        Requested::Enrol { csr: first },
+        Requested::Enrol { csr: second },
+    ] = requested.as_slice()
+    else {
+        panic!("{requested:?}");
     };
     assert_eq!(first, second, "the same request, so the same instance");
 }
@@ -457,7 +461,7 @@ async fn a_heartbeat_that_hangs_does_not_hold_up_the_end() {
     let beat = enrol::heartbeat(&world.node, &context, world.shutdown.clone());
     let end = async {
         until("the heartbeat is on its way", || async {
-            world.inventory.asked().contains(&Asked::Heartbeat)
+            world.inventory.requested().contains(&Requested::Heartbeat)
         })
         .await;
         world.shutdown.cancel();

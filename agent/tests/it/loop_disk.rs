@@ -167,12 +167,12 @@ async fn d_75_the_sites_program_erases_and_its_status_counts() {
     assert_eq!(first_byte(), 7, "nothing else was done");
     let wiped = run("env").await.expect("wiped");
     assert_eq!(wiped.method, "site_erase");
-    let told = [
+    let reported = [
         format!("GPUAAS_DISK={}", disk.device),
         format!("GPUAAS_DISK_BYTES={LOOP_BYTES}"),
         format!("GPUAAS_SLOT_ID={}", Uuid::nil()),
     ];
-    for part in &told {
+    for part in &reported {
         assert!(wiped.how.contains(part), "{}", wiped.how);
     }
     assert!(!wiped.how.contains("CARGO"), "{}", wiped.how);

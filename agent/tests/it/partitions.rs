@@ -302,37 +302,40 @@ async fn j_15_a_vm_gets_the_partition_of_exactly_its_gpus_and_gives_it_back() {
 async fn j_15_gpus_that_cannot_be_connected_are_refused_and_leave_nothing() {
     let world = World::new();
     let (first, second) = (allocation(), allocation());
-    let told = world.refused(first, &[1, 2]).await;
+    let reported = world.refused(first, &[1, 2]).await;
     assert!(
-        told.contains("no partition of exactly the GPUs 1, 2"),
-        "{told}"
+        reported.contains("no partition of exactly the GPUs 1, 2"),
+        "{reported}"
     );
 
     world.up(first, &[1, 3]).await;
     world.run(first).await;
-    let told = world.refused(second, &[1, 2, 3, 4]).await;
-    assert!(told.contains("partition 3, which is active"), "{told}");
-    let told = world.refused(second, &[1, 3]).await;
-    assert!(told.contains(&first.to_string()), "{told}");
+    let reported = world.refused(second, &[1, 2, 3, 4]).await;
+    assert!(
+        reported.contains("partition 3, which is active"),
+        "{reported}"
+    );
+    let reported = world.refused(second, &[1, 3]).await;
+    assert!(reported.contains(&first.to_string()), "{reported}");
 
     world.board.set("active", "3\n6\n");
-    let told = world.refused(second, &[6, 8]).await;
+    let reported = world.refused(second, &[6, 8]).await;
     assert!(
-        told.contains("not for an allocation of this host"),
-        "{told}"
+        reported.contains("not for an allocation of this host"),
+        "{reported}"
     );
 
     // an H200 offers the partition of a sick GPU, and does not activate it
     world.board.set("sick", "5\n");
-    let told = world.refused(second, &[5, 7]).await;
+    let reported = world.refused(second, &[5, 7]).await;
     assert!(
-        told.contains("cannot be activated") && told.contains("fmReturn: -2"),
-        "{told}"
+        reported.contains("cannot be activated") && reported.contains("fmReturn: -2"),
+        "{reported}"
     );
     assert!(world.down(second, &[5, 7]).await.nothing);
     world.board.set("omits", "");
-    let told = world.refused(second, &[5, 7]).await;
-    assert!(told.contains("one of them is sick"), "{told}");
+    let reported = world.refused(second, &[5, 7]).await;
+    assert!(reported.contains("one of them is sick"), "{reported}");
     assert_eq!(world.owned(), [(3, first)]);
     assert_eq!(world.board.active(), [3, 6].into());
     world.end(first).await;
@@ -595,8 +598,8 @@ async fn d_10_a_table_with_other_numbers_is_noticed() {
         "nothing is done under a VM"
     );
     assert_eq!(world.owned(), [(3, vm)]);
-    let told = world.refused(allocation(), &[1, 3]).await;
-    assert!(told.contains(&vm.to_string()), "{told}");
+    let reported = world.refused(allocation(), &[1, 3]).await;
+    assert!(reported.contains(&vm.to_string()), "{reported}");
     world.end(vm).await;
     reconcile(&world.node).await.expect("settled");
     assert!(world.owned().is_empty());

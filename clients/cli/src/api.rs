@@ -270,13 +270,13 @@ impl Api {
                 Failure::Api(error) => error.is_transient(),
                 _ => false,
             };
-            let asked = match &failure {
+            let requested = match &failure {
                 Failure::Api(error) => error.retry_after.unwrap_or_default(),
                 _ => Duration::ZERO,
             };
             match waits.next() {
-                Some(wait) if again && asked <= LONGEST_WAIT => {
-                    tokio::time::sleep(asked.max(*wait)).await;
+                Some(wait) if again && requested <= LONGEST_WAIT => {
+                    tokio::time::sleep(requested.max(*wait)).await;
                 }
                 _ => return Err(failure),
             }

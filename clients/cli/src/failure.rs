@@ -356,7 +356,7 @@ impl Failure {
                 "IMAGE_NOT_CACHED" => {
                     "Launch without --require-prewarmed. The image is pulled first and then stays cached."
                 }
-                "WAITING_AHEAD" => "Queue the launch: gpuaas launch … --wait-for-capacity 2h",
+                "QUEUED_AHEAD" => "Queue the launch: gpuaas launch … --wait-for-capacity 2h",
                 "RESERVATION_LIMIT" if admin && error.limit == Some(0) => {
                     "Raise the reservation limit: gpuaas admin reservations limit PROJECT COUNT; or reserve for the project: gpuaas admin reservations create"
                 }

@@ -181,8 +181,8 @@ async fn try_serve(
         let messages = match opened {
             Ok(messages) => messages,
             Err(error) => {
-                let asked = (route, &path, &*session, &*grant);
-                return Err(own_or_absent(app, asked, request_id, error).await);
+                let requested = (route, &path, &*session, &*grant);
+                return Err(own_or_absent(app, requested, request_id, error).await);
             }
         };
         // from here on it is a stream, with a place among the streams
@@ -214,8 +214,8 @@ async fn try_serve(
     let mut answer = match called {
         Ok(answer) => answer,
         Err(error) => {
-            let asked = (route, &path, &*session, &*grant);
-            return Err(own_or_absent(app, asked, request_id, error).await);
+            let requested = (route, &path, &*session, &*grant);
+            return Err(own_or_absent(app, requested, request_id, error).await);
         }
     };
     credential::note(app, route, &session, &answer).await?;

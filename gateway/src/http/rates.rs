@@ -394,7 +394,7 @@ mod tests {
             );
         }
         let nobody = Principal::default();
-        let asked = naming("project_id", project);
-        assert_eq!(Tenant::of(&nobody, &asked), Tenant::default());
+        let requested = naming("project_id", project);
+        assert_eq!(Tenant::of(&nobody, &requested), Tenant::default());
     }
 }

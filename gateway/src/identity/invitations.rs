@@ -32,12 +32,12 @@ pub(super) async fn create_for_organisation(
     request: pb::CreateOrganisationInvitationRequest,
 ) -> Result<pb::Invitation> {
     let of = Of::Organisation(&request.organisation_id);
-    let asked = (
+    let requested = (
         request.email.as_str(),
         request.role,
         request.expire_time.as_ref(),
     );
-    create(call, &request, of, asked).await
+    create(call, &request, of, requested).await
 }
 
 pub(super) async fn create_for_project(
@@ -45,12 +45,12 @@ pub(super) async fn create_for_project(
     request: pb::CreateProjectInvitationRequest,
 ) -> Result<pb::Invitation> {
     let of = Of::Project(&request.project_id);
-    let asked = (
+    let requested = (
         request.email.as_str(),
         request.role,
         request.expire_time.as_ref(),
     );
-    create(call, &request, of, asked).await
+    create(call, &request, of, requested).await
 }
 
 async fn create(
@@ -109,12 +109,12 @@ pub(super) async fn list_of_organisation(
     request: pb::ListOrganisationInvitationsRequest,
 ) -> Result<pb::ListOrganisationInvitationsResponse> {
     let of = Of::Organisation(&request.organisation_id);
-    let asked = (
+    let requested = (
         request.page_size,
         request.page_token.as_str(),
         request.state,
     );
-    let (invitations, next_page_token) = list(call, of, asked).await?;
+    let (invitations, next_page_token) = list(call, of, requested).await?;
     Ok(pb::ListOrganisationInvitationsResponse {
         invitations,
         next_page_token,
@@ -126,12 +126,12 @@ pub(super) async fn list_of_project(
     request: pb::ListProjectInvitationsRequest,
 ) -> Result<pb::ListProjectInvitationsResponse> {
     let of = Of::Project(&request.project_id);
-    let asked = (
+    let requested = (
         request.page_size,
         request.page_token.as_str(),
         request.state,
     );
-    let (invitations, next_page_token) = list(call, of, asked).await?;
+    let (invitations, next_page_token) = list(call, of, requested).await?;
     Ok(pb::ListProjectInvitationsResponse {
         invitations,
         next_page_token,

@@ -124,8 +124,8 @@ pub(super) async fn list_of_project(
     let group = call
         .seen(&mut conn, Of::Project(&request.project_id))
         .await?;
-    let asked = (request.page_size, request.page_token.as_str());
-    let (webhooks, next_page_token) = listed(&mut conn, group, asked).await?;
+    let requested = (request.page_size, request.page_token.as_str());
+    let (webhooks, next_page_token) = listed(&mut conn, group, requested).await?;
     Ok(pb::ListProjectWebhooksResponse {
         webhooks,
         next_page_token,
@@ -141,8 +141,9 @@ pub(super) async fn list_of_organisation(
         .organisation(&mut conn, &request.organisation_id)
         .await?;
     call.needs(row.role, Role::Owner)?;
-    let asked = (request.page_size, request.page_token.as_str());
-    let (webhooks, next_page_token) = listed(&mut conn, Group::Organisation(row.id), asked).await?;
+    let requested = (request.page_size, request.page_token.as_str());
+    let (webhooks, next_page_token) =
+        listed(&mut conn, Group::Organisation(row.id), requested).await?;
     Ok(pb::ListOrganisationWebhooksResponse {
         webhooks,
         next_page_token,

@@ -414,11 +414,11 @@ async fn clocks_may_differ_by_seconds_and_not_by_a_minute() {
             (401, "CREDENTIAL_INVALID"),
         ),
     ] {
-        let asked = world
+        let requested = world
             .http
             .get(world.url(PATH))
             .bearer_auth(forge.sign(&token));
-        let (status, body) = answer(asked.send().await.expect("answer")).await;
+        let (status, body) = answer(requested.send().await.expect("answer")).await;
         let why = if status == 200 { "" } else { reason(&body) };
         assert_eq!((status, why), expected, "{name}: {body}");
     }

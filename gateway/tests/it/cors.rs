@@ -145,8 +145,8 @@ async fn a_page_is_told_what_it_may_send_and_reads_refusals_too() {
         let answer = request.send().await.expect("an answer");
         let given = header(answer.headers(), "access-control-allow-origin");
         assert_eq!(!given.is_empty(), allowed, "{path}");
-        let asked = preflight(&world, path, &[ALLOWED]).await;
-        let given = header(asked.headers(), "access-control-allow-origin");
+        let requested = preflight(&world, path, &[ALLOWED]).await;
+        let given = header(requested.headers(), "access-control-allow-origin");
         assert_eq!(!given.is_empty(), allowed, "{path}");
     }
 }
@@ -160,9 +160,9 @@ async fn without_a_list_no_page_may_call() {
     let request = request.bearer_auth(world.token("demo"));
     let called = request.send().await.expect("an answer");
     for headers in [answer.headers(), called.headers()] {
-        let told = headers
+        let reported = headers
             .keys()
             .any(|name| name.as_str().starts_with("access-control-"));
-        assert!(!told, "{headers:?}");
+        assert!(!reported, "{headers:?}");
     }
 }

@@ -191,19 +191,19 @@ async fn no_issuer_signs_for_another() {
 struct Hanging {
     url: url::Url,
     /// Requests that have arrived.
-    asked: watch::Receiver<usize>,
+    requested: watch::Receiver<usize>,
     server: tokio::task::JoinHandle<std::io::Result<()>>,
 }
 
 impl Hanging {
     async fn start(keys: &JwkSet) -> Self {
         let text = serde_json::to_string(keys).expect("JSON");
-        let (count, asked) = watch::channel(0);
+        let (count, requested) = watch::channel(0);
         let serve = move || {
             let mut turn = 0;
-            count.send_modify(|asked| {
-                *asked += 1;
-                turn = *asked;
+            count.send_modify(|requested| {
+                *requested += 1;
+                turn = *requested;
             });
             let text = text.clone();
             async move {
@@ -220,14 +220,17 @@ impl Hanging {
         let router = Router::new().route("/jwks", get(serve));
         Self {
             url: format!("http://{address}/jwks").parse().expect("url"),
-            asked,
+            requested,
             server: tokio::spawn(async move { axum::serve(listener, router).await }),
         }
     }
 
     async fn until_asked(&mut self, times: usize) {
-        let asked = self.asked.wait_for(|asked| *asked >= times).await;
-        asked.expect("the issuer serves");
+        let requested = self
+            .requested
+            .wait_for(|requested| *requested >= times)
+            .await;
+        requested.expect("the issuer serves");
     }
 
     fn source(&self, refresh: &RefreshSettings) -> KeySource {
@@ -255,8 +258,8 @@ async fn keys_of_an_address_are_fetched_once_and_kept() {
         let unknown = source.find(Some("unknown")).await.expect("fetched");
         assert!(unknown.is_none());
     }
-    let asked = *issuer.asked.borrow();
-    assert_eq!(asked, 1, "bad key ids do not flood the issuer");
+    let requested = *issuer.requested.borrow();
+    assert_eq!(requested, 1, "bad key ids do not flood the issuer");
     issuer.server.abort();
     assert!(source.find(Some("k1")).await.expect("kept").is_some());
 }
@@ -277,7 +280,7 @@ async fn an_issuer_that_hangs_keeps_no_reader_waiting() {
         let refused = unknown.expect("at once").expect_err("may be new");
         assert!(matches!(refused, KeysError::Outdated), "{refused}");
     }
-    assert_eq!(*issuer.asked.borrow(), 2, "one attempt at a time");
+    assert_eq!(*issuer.requested.borrow(), 2, "one attempt at a time");
 }
 
 /// The rate of served requests does not fall: all of them are answered while one attempt to fetch keys hangs.
@@ -314,7 +317,7 @@ async fn requests_are_served_while_their_issuer_hangs() {
         assert_eq!(unknown.0, 503, "{}", unknown.1);
     }
     assert_eq!(served, REQUESTS);
-    assert_eq!(*issuer.asked.borrow(), 2, "the attempt still hangs");
+    assert_eq!(*issuer.requested.borrow(), 2, "the attempt still hangs");
     let metrics = reqwest::get(format!("{}/metrics", world.metrics)).await;
     let metrics = metrics.expect("metrics").text().await.expect("text");
     let counted = metrics.lines().any(|line| {
@@ -332,13 +335,13 @@ async fn a_set_without_a_usable_key_does_not_replace_good_keys() {
     let secret = json!({ "keys": [{ "kty": "oct", "k": "c2VjcmV0", "kid": "k1" }] });
     let useless = [json!({ "keys": [] }), json!(for_encryption), secret];
     for useless in useless {
-        let (count, mut asked) = watch::channel(0);
+        let (count, mut requested) = watch::channel(0);
         let (first, later) = (json!(good).to_string(), useless.to_string());
         let serve = move || {
             let mut answer = later.clone();
-            count.send_modify(|asked| {
-                *asked += 1;
-                if *asked == 1 {
+            count.send_modify(|requested| {
+                *requested += 1;
+                if *requested == 1 {
                     answer.clone_from(&first);
                 }
             });
@@ -357,7 +360,10 @@ async fn a_set_without_a_usable_key_does_not_replace_good_keys() {
         let url = format!("http://{address}/jwks").parse().expect("url");
         let source = KeySource::remote(url, &refresh, fetches).expect("client");
         // the third attempt begins when what the second brought is known
-        asked.wait_for(|asked| *asked >= 3).await.expect("serves");
+        requested
+            .wait_for(|requested| *requested >= 3)
+            .await
+            .expect("serves");
         let kept = source.find(Some("k1")).await.expect("kept");
         assert_eq!(kept.as_ref(), good.keys.first(), "{useless}");
         let refused = source.find(Some("k2")).await.expect_err("may be new");

@@ -168,8 +168,8 @@ async fn launches_of_a_project_are_counted_one_by_one_and_its_own_alone() {
     // what names a project that is not the caller's takes nothing from it
     let foreign = Uuid::now_v7();
     for _ in 0..5 {
-        let asked = json!({ "project_id": foreign, "allocations": [one("d")] });
-        let (status, body) = launch(asked).await;
+        let requested = json!({ "project_id": foreign, "allocations": [one("d")] });
+        let (status, body) = launch(requested).await;
         assert_ne!(status, 429, "{body}");
     }
 }

@@ -56,12 +56,12 @@ async fn measure(system: &System<'_>, host: &Host, sessions: usize) -> anyhow::R
         open(system, &envoy, host).await?.close().await?;
     }
     let before = memory();
-    let (go, told) = watch::channel(false);
+    let (go, reported) = watch::channel(false);
     let (done, mut answered) = mpsc::channel(1);
     let mut all = JoinSet::new();
     for number in 1..=sessions {
         let terminal = open(system, &envoy, host).await?;
-        all.spawn(keep(terminal, told.clone(), done.clone()));
+        all.spawn(keep(terminal, reported.clone(), done.clone()));
         if number % 100 == 0 {
             eprintln!("{number} sessions are open");
         }
@@ -96,13 +96,13 @@ async fn measure(system: &System<'_>, host: &Host, sessions: usize) -> anyhow::R
 /// Keeps a session: answers pings until it is told to type a line, says that the line came back, and goes on.
 async fn keep(
     mut terminal: Terminal,
-    mut told: watch::Receiver<bool>,
+    mut reported: watch::Receiver<bool>,
     done: mpsc::Sender<anyhow::Result<()>>,
 ) {
     let line = async {
         tokio::select! {
             said = terminal.output() => bail!("an idle shell said {said:?}"),
-            told = told.wait_for(|told| *told) => drop(told?),
+            reported = reported.wait_for(|reported| *reported) => drop(reported?),
         }
         terminal.type_in(b"alive\n").await?;
         terminal.until("alive\n").await

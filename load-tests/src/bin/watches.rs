@@ -118,7 +118,7 @@ async fn measure(
             for (method, then) in [("stop", "stopped"), ("start", "running")] {
                 let begun = Instant::now();
                 let revision = slice.power(method).await?;
-                let times = open.told(revision).await?;
+                let times = open.reported(revision).await?;
                 let after = |time: &Instant| time.duration_since(begun).as_secs_f64() * 1000.0;
                 edge.first.extend(times.first().map(after));
                 edge.last.extend(times.last().map(after));
@@ -269,7 +269,7 @@ impl Readers {
     }
 
     /// When each reader had this revision or a later one, in order of time.
-    async fn told(&mut self, revision: i64) -> anyhow::Result<Vec<Instant>> {
+    async fn reported(&mut self, revision: i64) -> anyhow::Result<Vec<Instant>> {
         let mut times = vec![None; self.count];
         let mut missing = self.count;
         while missing > 0 {

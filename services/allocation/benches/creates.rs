@@ -111,7 +111,7 @@ async fn round(platform: &Platform, at_once: usize, number: usize) -> Vec<Durati
 }
 
 async fn launch(platform: &Platform, name: String) -> (Uuid, Duration) {
-    let asked = Timestamp::now();
+    let requested = Timestamp::now();
     let created = platform.create(good(&name), &name).await.expect("accepted");
     let id: Uuid = created.id.parse().expect("an id");
     platform.world.until_state(id, "active").await;
@@ -122,6 +122,6 @@ async fn launch(platform: &Platform, name: String) -> (Uuid, Duration) {
             .fetch_one(&platform.world.pool)
             .await
             .expect("a time");
-    let took = active.to_jiff().duration_since(asked);
+    let took = active.to_jiff().duration_since(requested);
     (id, took.try_into().expect("after the request"))
 }

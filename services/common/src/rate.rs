@@ -117,8 +117,8 @@ impl Limiter {
         let least = buckets.iter().map(|bucket| bucket.per_minute).min();
         let cost = cost.min(least.unwrap_or(cost)).max(1);
         if let Some(client) = self.client.as_ref().filter(|_| self.may_ask()) {
-            let asked = tokio::time::timeout(PATIENCE, self.ask(client, buckets, cost));
-            let outcome = asked.await.map_err(|_| "no answer in time".to_owned());
+            let requested = tokio::time::timeout(PATIENCE, self.ask(client, buckets, cost));
+            let outcome = requested.await.map_err(|_| "no answer in time".to_owned());
             match outcome.and_then(|answer| answer.map_err(|error| error.to_string())) {
                 Ok(taken) => {
                     *self.away() = None;

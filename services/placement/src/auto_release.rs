@@ -65,12 +65,12 @@ pub async fn begin(conn: &mut PgConnection, id: Uuid) -> Result<bool> {
         return Ok(false);
     }
     release::begin(conn, Scope::Platform, id, "", "").await?;
-    let told = if allocation.active_at.is_some() {
+    let reported = if allocation.active_at.is_some() {
         "The release time has come; billing has ended."
     } else {
         "The release time has come. The allocation was never billed."
     };
-    timeline::append(conn, id, "releasing", State::Done, told).await?;
+    timeline::append(conn, id, "releasing", State::Done, reported).await?;
     Ok(true)
 }
 

@@ -11,8 +11,7 @@ use crate::decision::{
     self, BaremetalCandidate, Fleet, ImageKey, Rules, judge_baremetal, refusal_reasons,
 };
 use crate::error::{reasons, sentence};
-use crate::model::Shape;
-use crate::reserve::{self, Policy};
+use crate::model::{Policy, Request, Shape};
 use crate::{Reason, Result, candidates};
 
 /// How many allocations of one size fit now.
@@ -163,7 +162,7 @@ pub(crate) fn decision_request(sku: &Sku, gpu_count: u32) -> decision::Request {
 }
 
 /// A launch, as the decision needs it.
-pub(crate) fn launch_request(sku: &Sku, launch: &reserve::Request) -> decision::Request {
+pub(crate) fn launch_request(sku: &Sku, launch: &Request) -> decision::Request {
     decision::Request {
         image: ImageKey::of(&launch.image.digest),
         prewarmed: launch.constraints.require_prewarmed,

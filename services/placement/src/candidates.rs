@@ -7,8 +7,7 @@ use uuid::Uuid;
 
 use crate::Result;
 use crate::decision::{BaremetalCandidate, CandidateNode, CandidateSlot, ImageKey, ReservedFor};
-use crate::model::{Bindings, Health, SlotClass, SlotStatus, StoredHealth};
-use crate::slots::missing;
+use crate::model::{Bindings, Health, SlotClass, SlotStatus, StoredHealth, missing};
 
 #[derive(sqlx::FromRow)]
 struct NodeRow {

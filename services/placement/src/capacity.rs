@@ -160,9 +160,9 @@ impl Capacity {
     }
 
     async fn current(&self, conn: &mut PgConnection) -> Result<MutexGuard<'_, Known>> {
-        let asked = self.begun.load(Ordering::Acquire);
+        let requested = self.begun.load(Ordering::Acquire);
         let mut known = self.lock().await?;
-        if known.reading > asked {
+        if known.reading > requested {
             return Ok(known);
         }
         let reading = self.begun.fetch_add(1, Ordering::AcqRel) + 1;

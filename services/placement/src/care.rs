@@ -343,7 +343,7 @@ pub async fn report(conn: &mut PgConnection, id: Uuid, report: &Report<'_>) -> R
         let word = Word::of(report.principal, reason.trim_end());
         match report.slot_id {
             Some(slot_id) => {
-                slots::set_admin_state(conn, node_id, slot_id, true, word).await?;
+                operators::set_slot_admin_state(conn, node_id, slot_id, true, word).await?;
             }
             None if node.admin_state == Intent::Enabled.as_str() => {
                 operators::become_locked(conn, node_id, Intent::Cordoned, word).await?;

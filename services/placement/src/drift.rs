@@ -18,12 +18,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpuaas_common::drift::{self, Approved, Content, Drift, Kind};
-use gpuaas_common::time::proto_time;
 use gpuaas_proto::gpuaas::agent::v1::HostDevices;
 use gpuaas_proto::gpuaas::common::v1::{SlotBindings, SlotDrift};
 use jiff_sqlx::Timestamp;
 use prost::Message as _;
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sqlx::PgConnection;
 use sqlx::types::Json;
@@ -35,29 +33,13 @@ use crate::repair::{self, Origin};
 use crate::timeline::{self, State};
 use crate::{Error, Result, allocations, lock, slots};
 
+pub use crate::model::Standing;
+
 /// Name of the condition, and of the event and timeline entry when it begins or becomes another.
 pub const DEVICE_DRIFT: &str = "device_drift";
 /// Name of the event and timeline entry when it ends.
 pub const DEVICE_DRIFT_ENDED: &str = "device_drift_ended";
 const ENDED: &str = "The devices of the allocation are as they were approved again.";
-
-/// A difference that stands.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Standing {
-    /// The difference.
-    #[serde(flatten)]
-    pub drift: Drift,
-    /// Since when, by the ledger's clock.
-    pub since: jiff::Timestamp,
-}
-
-impl Standing {
-    /// On the wire.
-    #[must_use]
-    pub fn to_proto(&self) -> SlotDrift {
-        self.drift.to_proto(Some(proto_time(self.since)))
-    }
-}
 
 /// What came of a comparison.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -267,8 +249,8 @@ async fn note_slot(conn: &mut PgConnection, slot: &Slot, found: &[Drift]) -> Res
     } else {
         "slot.drift"
     };
-    let told: Vec<SlotDrift> = standing.iter().map(Standing::to_proto).collect();
-    let told: Vec<serde_json::Value> = told
+    let reported: Vec<SlotDrift> = standing.iter().map(Standing::to_proto).collect();
+    let reported: Vec<serde_json::Value> = reported
         .iter()
         .map(|one| {
             json!({
@@ -285,7 +267,7 @@ async fn note_slot(conn: &mut PgConnection, slot: &Slot, found: &[Drift]) -> Res
         project_id: None,
         data: json!({
             "node_id": slot.node_id, "slot_index": slot.slot_index, "slot_class": slot.class.to_string(),
-            "generation": slot.generation.to_string(), "allocation_id": slot.allocation_id, "drift": told,
+            "generation": slot.generation.to_string(), "allocation_id": slot.allocation_id, "drift": reported,
         }),
         traceparent: "",
     };
@@ -409,12 +391,12 @@ async fn note_allocation(conn: &mut PgConnection, id: Uuid, text: &str) -> Resul
     .bind(text)
     .execute(&mut *conn)
     .await?;
-    let (kind, told) = if text.is_empty() {
+    let (kind, reported) = if text.is_empty() {
         (DEVICE_DRIFT_ENDED, ENDED)
     } else {
         (DEVICE_DRIFT, text)
     };
-    timeline::append(conn, id, kind, State::Done, told).await?;
+    timeline::append(conn, id, kind, State::Done, reported).await?;
     let allocation = allocations::get(conn, Scope::Platform, id).await?;
     outbox::append_allocation(conn, &format!("allocation.{kind}"), &allocation).await
 }

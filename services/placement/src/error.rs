@@ -5,7 +5,11 @@ use tonic::Code;
 use uuid::Uuid;
 
 use crate::decision::{Cause, UnschedulableReason};
-use crate::quota;
+
+/// Name of the limit on the GPUs of a SKU, for programs.
+pub(crate) const GPUS: &str = "gpus";
+/// Name of the limit on the allocations of a project, for programs.
+pub(crate) const ALLOCATIONS: &str = "allocations";
 
 /// Result with [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -55,7 +59,7 @@ fn reason_of(cause: Cause) -> ErrorReason {
         Cause::CapacityReserved => ErrorReason::CapacityReserved,
         Cause::Affinity => ErrorReason::Affinity,
         Cause::ImageNotCached => ErrorReason::ImageNotCached,
-        Cause::WaitingAhead => ErrorReason::WaitingAhead,
+        Cause::QueuedAhead => ErrorReason::QueuedAhead,
         Cause::HostNotReady => ErrorReason::HostNotReady,
         Cause::NoCapacity => ErrorReason::NoCapacity,
     }
@@ -85,7 +89,7 @@ pub struct Exceeded {
     /// How many there are.
     pub used: i64,
     /// How many more were requested.
-    pub asked: i64,
+    pub requested: i64,
 }
 
 /// Why the ledger did not change.
@@ -240,7 +244,7 @@ impl From<Error> for gpuaas_common::Error {
                         Self::new(code, reason, message).field("region_code", "must be a region that is open")
                     }
                     ErrorReason::Quota => {
-                        let of_allocations = exceeded.is_some_and(|limit| limit.quota == quota::ALLOCATIONS);
+                        let of_allocations = exceeded.is_some_and(|limit| limit.quota == ALLOCATIONS);
                         let (field, rule) = if of_allocations {
                             ("project_id", "must be a project with room for one more allocation")
                         } else {
@@ -257,7 +261,7 @@ impl From<Error> for gpuaas_common::Error {
                         .meta("quota", limit.quota)
                         .meta("limit", limit.limit.to_string())
                         .meta("used", limit.used.to_string())
-                        .meta("asked", limit.asked.to_string()),
+                        .meta("requested", limit.requested.to_string()),
                     None => refused,
                 };
                 causes.into_iter().fold(refused, |error, cause| {

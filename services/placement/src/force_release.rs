@@ -371,13 +371,13 @@ async fn end(
     if over {
         return allocations::get(conn, Scope::Platform, id).await;
     }
-    let told = match billed_until {
+    let reported = match billed_until {
         Some(_) => {
             "Its host is lost, so an operator ended the allocation. Billing ended when the host was last heard, or at the time that the operator stated."
         }
         None => "Its host is lost, so an operator ended the allocation.",
     };
-    timeline::append(conn, id, "released", timeline::State::Done, told).await?;
+    timeline::append(conn, id, "released", timeline::State::Done, reported).await?;
     advance(conn, id, AllocationState::Released, Change::default()).await
 }
 

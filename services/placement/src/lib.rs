@@ -76,7 +76,7 @@
 //! ```
 
 pub mod allocations;
-mod approval;
+pub mod approval;
 pub mod audit;
 pub mod auto_release;
 pub mod availability;
@@ -85,6 +85,7 @@ pub mod capacity;
 pub mod care;
 pub mod catalog;
 pub mod claims;
+mod constraints;
 pub mod drift;
 mod error;
 pub mod events;
@@ -114,6 +115,7 @@ pub mod stamper;
 pub mod sweep;
 pub mod tenants;
 pub mod timeline;
+pub mod update;
 pub mod wipes;
 pub mod wire;
 pub mod workflows;

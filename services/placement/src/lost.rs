@@ -68,12 +68,12 @@ async fn note_one(conn: &mut PgConnection, change: &Change) -> Result<()> {
     .bind(change.since)
     .execute(&mut *conn)
     .await?;
-    let (kind, told) = match (change.since, change.replaced) {
+    let (kind, reported) = match (change.since, change.replaced) {
         (Some(_), false) => (HOST_LOST, SILENT),
         (Some(_), true) => (HOST_LOST, REPLACED),
         (None, _) => (HOST_FOUND, BACK),
     };
-    timeline::append(conn, change.id, kind, State::Done, told).await?;
+    timeline::append(conn, change.id, kind, State::Done, reported).await?;
     let allocation = allocations::get(conn, Scope::Platform, change.id).await?;
     outbox::append_allocation(conn, &format!("allocation.{kind}"), &allocation).await
 }

@@ -12,8 +12,15 @@ use uuid::Uuid;
 
 pub use gpuaas_placement_decision::model::{Health, SlotClass, SlotStatus};
 
-use crate::drift::Standing;
-use crate::reserve::Constraints;
+mod bindings;
+mod drift;
+mod intent;
+mod request;
+
+pub use bindings::missing;
+pub use drift::Standing;
+pub use intent::Intent;
+pub use request::{Constraints, Policy, Request};
 
 /// Whose rows a read may see. Lists are always scoped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,8 +4,7 @@ use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
 
-use crate::model::{Health, SlotStatus, StoredHealth};
-use crate::operators::Intent;
+use crate::model::{Health, Intent, SlotStatus, StoredHealth};
 use crate::{Error, Result, lock, lost, slots};
 
 /// A node as inventory hands it over.

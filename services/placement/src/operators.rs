@@ -6,41 +6,11 @@ use serde_json::json;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::model::{SlotStatus, Word};
+use crate::model::{Slot, SlotStatus, Word};
 use crate::outbox::{self, NewEvent};
-use crate::{Error, Outcome, Result, lock, slots};
+use crate::{Error, Outcome, Result, lock, repair, slots};
 
-/// An operator's intent for a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Intent {
-    /// Take allocations.
-    Enabled,
-    /// Take nothing new; what is there stays.
-    Cordoned,
-    /// Take nothing new until it is empty; nothing is stopped.
-    Draining,
-    /// Somebody works on the host, and nobody is on it.
-    Maintenance,
-    /// The host has an open break-fix record; what is on it stays as long as it can.
-    Broken,
-    /// Never to be used again; nothing is on it.
-    Retired,
-}
-
-impl Intent {
-    /// The value in the database.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Enabled => "enabled",
-            Self::Cordoned => "cordoned",
-            Self::Draining => "draining",
-            Self::Maintenance => "maintenance",
-            Self::Broken => "broken",
-            Self::Retired => "retired",
-        }
-    }
-}
+pub use crate::model::Intent;
 
 /// A node from placement's point of view.
 #[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
@@ -291,4 +261,57 @@ pub async fn retire(
         return Ok((before, Outcome::Unchanged));
     }
     set_intent(conn, node_id, Intent::Retired, word).await
+}
+
+/// Makes a slot unschedulable or schedulable. A free slot follows at once, a held one after its cleanup, and one that a
+/// release before this one offered without a wipe after its first wipe (P2). Notify [`crate::workflows::TOPIC`] after the
+/// commit.
+///
+/// # Errors
+/// [`Error::NotFound`]; [`Error::Conflict`] for a retired slot.
+pub async fn set_slot_admin_state(
+    conn: &mut PgConnection,
+    node_id: Uuid,
+    slot_id: Uuid,
+    disabled: bool,
+    word: Word<'_>,
+) -> Result<Slot> {
+    let slot = slots::lock_one(conn, node_id, slot_id).await?;
+    if slot.status == SlotStatus::Retired {
+        return Err(slots::conflict(&slot));
+    }
+    if slot.disabled != disabled {
+        sqlx::query(
+            "UPDATE slots SET admin_state = $2, admin_reason = $3, admin_by = $4, revision = revision + 1,
+                    updated_at = greatest(clock_timestamp(), updated_at) WHERE id = $1",
+        )
+        .bind(slot_id)
+        .bind(if disabled { "disabled" } else { "enabled" })
+        .bind(word.reason)
+        .bind(word.principal)
+        .execute(&mut *conn)
+        .await?;
+    }
+    if disabled {
+        let _ = slots::transition(
+            conn,
+            &[slot_id],
+            &[SlotStatus::Available],
+            SlotStatus::Disabled,
+            false,
+        )
+        .await?;
+    } else if slot.clean_generation == Some(slot.generation)
+        && !repair::wipe_at_enabling(conn, &slot).await?
+    {
+        let _ = slots::transition(
+            conn,
+            &[slot_id],
+            &[SlotStatus::Disabled],
+            SlotStatus::Available,
+            false,
+        )
+        .await?;
+    }
+    slots::get(conn, node_id, slot_id).await
 }

@@ -156,12 +156,12 @@ pub async fn unexpected_shutdown(
     }
     let (_, _, stopped) = Action::Stop.powers();
     set(conn, id, stopped, Boot::Keep, None).await?;
-    let told = if with_host {
+    let reported = if with_host {
         "The host restarted, which shut the VM down unexpectedly. It is being started again."
     } else {
         "The guest shut itself down. Start it again, or release it: a stopped allocation is billed like a running one."
     };
-    timeline::append(conn, id, stopped, timeline::State::Done, told).await?;
+    timeline::append(conn, id, stopped, timeline::State::Done, reported).await?;
     if !with_host {
         return Ok(None);
     }

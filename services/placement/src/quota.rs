@@ -7,15 +7,11 @@ use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
 
-use crate::error::Exceeded;
-use crate::model::SlotClass;
-use crate::reserve::Policy;
-use crate::{Error, Result};
+pub(crate) use crate::error::{ALLOCATIONS, GPUS};
 
-/// Name of the limit on the GPUs of a SKU, for programs.
-pub(crate) const GPUS: &str = "gpus";
-/// Name of the limit on the allocations of a project, for programs.
-pub(crate) const ALLOCATIONS: &str = "allocations";
+use crate::error::Exceeded;
+use crate::model::{Policy, SlotClass};
+use crate::{Error, Result};
 
 /// The limits on one SKU's launches and what counts against them: allocations that have not ended and are not queued for
 /// capacity.
@@ -39,14 +35,14 @@ impl Quota {
 
     /// The first limit that so many more allocations with so many GPUs of the SKU would exceed.
     pub(crate) fn exceeded_by_all(self, allocations: i64, gpus: i64) -> Option<Exceeded> {
-        let over = |quota, limit, used, asked| {
+        let over = |quota, limit, used, requested| {
             let exceeded = Exceeded {
                 quota,
                 limit,
                 used,
-                asked,
+                requested,
             };
-            (used + asked > limit).then_some(exceeded)
+            (used + requested > limit).then_some(exceeded)
         };
         over(GPUS, self.max_gpus, self.used_gpus, gpus).or_else(|| {
             let used = self.used_allocations;

@@ -10,14 +10,13 @@
 mod admit;
 pub(crate) mod baremetal;
 mod call;
-mod constraints;
 mod explain;
 pub(crate) mod place;
 mod queue;
 mod record;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::time::{Duration, Instant};
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Instant;
 
 use gpuaas_common::audit;
 use gpuaas_common::id::IdGen;
@@ -28,8 +27,8 @@ use uuid::Uuid;
 use crate::availability::launch_request;
 use crate::capacity::{Ledger, Regions};
 use crate::catalog::Sku;
-use crate::decision::{Fleet, PackingStrategy, Rules, UnschedulableReason, refusal_reasons};
-use crate::model::{Image, Shape};
+use crate::decision::{Fleet, Rules, UnschedulableReason, refusal_reasons};
+use crate::model::Shape;
 use crate::{Error, Result, quota};
 
 use admit::check_quota;
@@ -39,9 +38,8 @@ pub(crate) use call::{Mode, in_transaction, retry};
 pub(crate) use place::Search;
 use record::{Beginning, begin, claims, insert_allocation};
 
+pub use crate::model::{Constraints, Policy, Request};
 pub use call::{Call, WhenFull, ids_of};
-pub use constraints::Constraints;
-pub(crate) use constraints::{Constrained, Neighbours, rules as constraint_rules};
 pub use explain::{NodeVerdict, explain, explain_nodes};
 pub use queue::{MAX_QUEUED, MAX_WAIT_SECONDS, Pass, serve_queue};
 
@@ -51,80 +49,6 @@ pub const METHOD: &str = "Reserve";
 pub const BATCH_METHOD: &str = "ReserveBatch";
 /// Most requests of a batch.
 pub const MAX_BATCH: usize = 16;
-
-/// The requested resources; validated except for what only the ledger knows.
-#[derive(Debug, Clone, Default)]
-pub struct Request {
-    /// The requesting principal.
-    pub principal: String,
-    /// Key of the caller; unused when only validating.
-    pub idempotency_key: String,
-    /// SHA-256 of the canonical request.
-    pub request_hash: Vec<u8>,
-    /// Project that pays.
-    pub project_id: Uuid,
-    /// DNS label.
-    pub name: String,
-    pub region_code: String,
-    pub sku: String,
-    pub gpu_count: u32,
-    /// None: the SKU's.
-    pub capacity_shape: Option<Shape>,
-    /// Resolved image.
-    pub image: Image,
-    /// Keys of the owner.
-    pub ssh_public_keys: Vec<String>,
-    /// Their names, empty for a key without one; none at all: none has one.
-    pub ssh_key_names: Vec<String>,
-    /// A release by the project is refused.
-    pub termination_protection: bool,
-    /// When the platform releases it.
-    pub auto_release_at: Option<jiff::Timestamp>,
-    /// The caller's labels.
-    pub labels: BTreeMap<String, String>,
-    pub request_id: String,
-    /// The workflow continues this trace.
-    pub traceparent: String,
-    /// Placement constraints.
-    pub constraints: Constraints,
-    /// Its batch, when it is queued already.
-    pub batch_id: Option<Uuid>,
-    /// It is for a capacity reservation, which is not queued.
-    pub bypasses_queue: bool,
-}
-
-/// How the scheduler is set up.
-#[derive(Debug, Clone, Copy)]
-pub struct Policy {
-    /// GPUs of a SKU a project may hold when it has no quota of its own.
-    pub default_quota_gpus: u32,
-    /// Allocations, of all SKUs together, a project may hold when it has no quota of its own.
-    pub default_quota_allocations: u32,
-    /// How long to wait for one busy node before the next one is tried.
-    pub node_lock_timeout: Duration,
-    /// The placement timeout: how long other candidates are tried and contention is retried before the call fails with busy.
-    pub placement_timeout: Duration,
-    pub packing_strategy: PackingStrategy,
-    /// The allocation service has what brings up bare-metal nodes. Without it they are refused, so that none is allocated that
-    /// nothing brings up.
-    pub baremetal: bool,
-    /// Seconds after which unused GPUs that a project has reserved by itself are released, unless it requests
-    /// fewer; none: they stay reserved as long as the project requests. Operators are not bound.
-    pub release_unused_after: Option<u32>,
-}
-
-impl Policy {
-    /// Defaults.
-    pub const DEFAULT: Self = Self {
-        default_quota_gpus: 64,
-        default_quota_allocations: 256,
-        node_lock_timeout: Duration::from_secs(2),
-        placement_timeout: Duration::from_secs(10),
-        packing_strategy: PackingStrategy::MostAllocated,
-        baremetal: false,
-        release_unused_after: None,
-    };
-}
 
 /// What a call led to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -320,8 +244,8 @@ async fn scout(
             project: Some(request.project_id),
             ..Rules::default()
         };
-        let asked = launch_request(sku, request);
-        fleet.shortlist(&rules, &asked, u32::from_be_bytes([a, b, c, d]))
+        let requested = launch_request(sku, request);
+        fleet.shortlist(&rules, &requested, u32::from_be_bytes([a, b, c, d]))
     };
     let look = |regions: &Regions| {
         let all = call.requests.iter().zip(skus).zip(made);
@@ -405,9 +329,9 @@ async fn reserve_one(
     let policy = search.policy;
     let sku = &sku;
     // A statement after the lock: it sees what was committed before, and what this batch has reserved already.
-    let asked = (request.project_id, request.sku.as_str(), policy);
+    let requested = (request.project_id, request.sku.as_str(), policy);
     let (region, class) = (&request.region_code, sku.slot_class);
-    let (quota, waits) = quota::read_with_queue(conn, asked, region, class).await?;
+    let (quota, waits) = quota::read_with_queue(conn, requested, region, class).await?;
     check_quota(request, quota)?;
     let store = async |conn: &mut PgConnection, node_id| {
         let on = Beginning::On(node_id);

@@ -9,9 +9,7 @@ use uuid::Uuid;
 use crate::candidates::version;
 use crate::model::{Bindings, EvidenceKind, Slot, SlotClass, SlotEvidence, SlotStatus, Word};
 use crate::outbox::{self, NewEvent};
-use crate::{Error, Outcome, Result, lock, repair};
-
-pub use crate::approval::{Definition, Look, approve, missing};
+use crate::{Error, Outcome, Result, lock};
 
 macro_rules! select {
     ($tail:literal) => {
@@ -138,59 +136,6 @@ pub(crate) async fn lock_all(conn: &mut PgConnection, node_id: Uuid) -> Result<V
     Ok(rows)
 }
 
-/// Makes a slot unschedulable or schedulable. A free slot follows at once, a held one after its cleanup, and one that a
-/// release before this one offered without a wipe after its first wipe (P2). Notify [`crate::workflows::TOPIC`] after the
-/// commit.
-///
-/// # Errors
-/// [`Error::NotFound`]; [`Error::Conflict`] for a retired slot.
-pub async fn set_admin_state(
-    conn: &mut PgConnection,
-    node_id: Uuid,
-    slot_id: Uuid,
-    disabled: bool,
-    word: Word<'_>,
-) -> Result<Slot> {
-    let slot = lock_one(conn, node_id, slot_id).await?;
-    if slot.status == SlotStatus::Retired {
-        return Err(conflict(&slot));
-    }
-    if slot.disabled != disabled {
-        sqlx::query(
-            "UPDATE slots SET admin_state = $2, admin_reason = $3, admin_by = $4, revision = revision + 1,
-                    updated_at = greatest(clock_timestamp(), updated_at) WHERE id = $1",
-        )
-        .bind(slot_id)
-        .bind(if disabled { "disabled" } else { "enabled" })
-        .bind(word.reason)
-        .bind(word.principal)
-        .execute(&mut *conn)
-        .await?;
-    }
-    if disabled {
-        let _ = transition(
-            conn,
-            &[slot_id],
-            &[SlotStatus::Available],
-            SlotStatus::Disabled,
-            false,
-        )
-        .await?;
-    } else if slot.clean_generation == Some(slot.generation)
-        && !repair::wipe_at_enabling(conn, &slot).await?
-    {
-        let _ = transition(
-            conn,
-            &[slot_id],
-            &[SlotStatus::Disabled],
-            SlotStatus::Available,
-            false,
-        )
-        .await?;
-    }
-    get(conn, node_id, slot_id).await
-}
-
 /// Locks a slot, and refuses a caller who has read it before its last change. An empty etag is not checked.
 ///
 /// # Errors
@@ -244,7 +189,7 @@ pub(crate) async fn say(conn: &mut PgConnection, ids: &[Uuid], word: Word<'_>) -
     Ok(())
 }
 
-fn conflict(slot: &Slot) -> Error {
+pub(crate) fn conflict(slot: &Slot) -> Error {
     Error::Conflict {
         what: "slot",
         id: slot.id,
@@ -480,7 +425,7 @@ pub(crate) async fn make_clean(conn: &mut PgConnection, proof: &SlotEvidence) ->
 
 /// Writes the events of statuses that others act on.
 async fn announce(conn: &mut PgConnection, to: SlotStatus, moved: Vec<Moved>) -> Result<Outcome> {
-    let told = matches!(
+    let reported = matches!(
         to,
         SlotStatus::Available
             | SlotStatus::CleanupBlocked
@@ -492,7 +437,7 @@ async fn announce(conn: &mut PgConnection, to: SlotStatus, moved: Vec<Moved>) ->
     } else {
         Outcome::Changed
     };
-    for slot in moved.into_iter().filter(|_| told) {
+    for slot in moved.into_iter().filter(|_| reported) {
         let event = NewEvent {
             kind: &format!("slot.{to}"),
             aggregate_id: slot.id,

@@ -61,12 +61,12 @@ pub async fn release(
     }
     let begun = release::begin(conn, Scope::Platform, id, traceparent, request_id).await?;
     if goes_on {
-        let told = if before.active_at.is_some() {
+        let reported = if before.active_at.is_some() {
             "An operator released the allocation; billing has ended."
         } else {
             "An operator released the allocation. It was never billed."
         };
-        timeline::append(conn, id, "releasing", State::Done, told).await?;
+        timeline::append(conn, id, "releasing", State::Done, reported).await?;
         timeline::attribute(conn, id, OPERATOR, reason).await?;
     }
     Ok(begun)

@@ -6,8 +6,7 @@ use gpuaas_proto::gpuaas::internal::scheduler::v1 as scheduler;
 use gpuaas_proto::gpuaas::scheduler::v1 as public;
 use uuid::Uuid;
 
-use crate::model::{Bindings, Health, Image, Price, Shape, SlotStatus};
-use crate::reserve::Constraints;
+use crate::model::{Bindings, Constraints, Health, Image, Price, Shape, SlotStatus};
 
 impl From<Bindings> for common::SlotBindings {
     fn from(bindings: Bindings) -> Self {
@@ -48,15 +47,15 @@ impl From<common::SlotBindings> for Bindings {
 }
 
 impl From<Constraints> for public::PlacementConstraints {
-    fn from(asked: Constraints) -> Self {
+    fn from(requested: Constraints) -> Self {
         let id = |id: Uuid| id.to_string();
         let label = |(key, value): (String, String)| format!("{key}={value}");
         Self {
-            affinity: asked.affinity.map(id).unwrap_or_default(),
-            anti_affinity: asked.anti_affinity.into_iter().map(id).collect(),
-            anti_affinity_label: asked.anti_affinity_label.map(label).unwrap_or_default(),
-            affinity_label: asked.affinity_label.map(label).unwrap_or_default(),
-            require_prewarmed: asked.require_prewarmed,
+            affinity: requested.affinity.map(id).unwrap_or_default(),
+            anti_affinity: requested.anti_affinity.into_iter().map(id).collect(),
+            anti_affinity_label: requested.anti_affinity_label.map(label).unwrap_or_default(),
+            affinity_label: requested.affinity_label.map(label).unwrap_or_default(),
+            require_prewarmed: requested.require_prewarmed,
         }
     }
 }

@@ -22,7 +22,7 @@ pub struct Metrics {
     /// Kinds of drift that were reported: one that has ended is reported as none.
     drifts_told: Arc<Mutex<BTreeSet<(String, bool)>>>,
     /// Queues that were reported: one that has become empty is reported as empty.
-    told: Arc<Mutex<BTreeSet<Line>>>,
+    reported: Arc<Mutex<BTreeSet<Line>>>,
 }
 
 fn labels((region, class): &Line) -> [KeyValue; 2] {
@@ -63,27 +63,27 @@ impl Metrics {
                 )
                 .build(),
             drifts_told: Arc::default(),
-            told: Arc::default(),
+            reported: Arc::default(),
         }
     }
 
     /// How many slots drift; a kind that is not among them has ended.
     pub fn drifted(&self, counts: &[drift::Count]) {
-        let mut told = self
+        let mut reported = self
             .drifts_told
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let mut ended = std::mem::take(&mut *told);
+        let mut ended = std::mem::take(&mut *reported);
         for count in counts {
             let key = (count.kind.clone(), count.occupied);
             self.record_drift(&key, count.slots.unsigned_abs());
             ended.remove(&key);
-            told.insert(key);
+            reported.insert(key);
         }
         for key in &ended {
             self.record_drift(key, 0);
         }
-        told.append(&mut ended);
+        reported.append(&mut ended);
     }
 
     fn record_drift(&self, (kind, occupied): &(String, bool), slots: u64) {
@@ -96,18 +96,18 @@ impl Metrics {
 
     /// How long the queues are; one that is not among them is empty.
     pub fn lines(&self, lengths: &[QueueLength]) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut empty = std::mem::take(&mut *told);
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut empty = std::mem::take(&mut *reported);
         for length in lengths {
             let line = (length.region_code.clone(), length.slot_class);
             self.record(&line, length.requests, length.gpus, length.oldest_seconds);
             empty.remove(&line);
-            told.insert(line);
+            reported.insert(line);
         }
         for line in &empty {
             self.record(line, 0, 0, 0.0);
         }
-        told.append(&mut empty);
+        reported.append(&mut empty);
     }
 
     fn record(&self, line: &Line, requests: i64, gpus: i64, oldest: f64) {

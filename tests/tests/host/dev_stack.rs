@@ -27,12 +27,12 @@ impl Drop for Down {
 
 /// Brings it up and returns what was told.
 async fn up(stack: &Stack) -> Vec<String> {
-    let told = Mutex::new(Vec::new());
+    let reported = Mutex::new(Vec::new());
     stack
-        .up(&|line: &str| told.lock().unwrap().push(line.to_owned()))
+        .up(&|line: &str| reported.lock().unwrap().push(line.to_owned()))
         .await
         .unwrap();
-    told.into_inner().unwrap()
+    reported.into_inner().unwrap()
 }
 
 async fn processes(stack: &Stack) -> BTreeMap<String, Process> {

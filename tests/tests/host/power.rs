@@ -156,9 +156,9 @@ async fn a_vm_that_shut_down_with_its_host_is_started_again_and_says_so() {
     );
     let path = format!("/api/v1/allocations/{id}/timeline");
     let timeline = system.user.get(&path).await.expect("timeline");
-    let told = |entry: &Value| text(entry, "/message").starts_with("The host restarted");
+    let reported = |entry: &Value| text(entry, "/message").starts_with("The host restarted");
     let entries = timeline["entries"].as_array().expect("entries");
-    assert!(entries.iter().any(told), "{timeline}");
+    assert!(entries.iter().any(reported), "{timeline}");
     assert_eq!(interval(&system, &id).await.pointer("/end_time"), None);
     // who had it off finds it off
     let path = format!("/api/v1/allocations/{stays_off}");

@@ -95,14 +95,14 @@ impl Reader {
 
 /// What a stream told so far.
 #[derive(Default)]
-struct Told {
+struct Reported {
     /// (sequence, state, percent, message) as they came.
     entries: Vec<(i64, String, i64, String)>,
     states: Vec<String>,
     is_over: bool,
 }
 
-impl Told {
+impl Reported {
     fn take(&mut self, message: &Value) {
         if let Some(entry) = message.get("entry") {
             let text = |key: &str| entry[key].as_str().unwrap_or_default().to_owned();
@@ -139,35 +139,35 @@ async fn p8_a_watch_misses_nothing_while_gateway_and_allocation_are_killed() {
         .launch("watched", "lab-mini", &system.public_key)
         .await;
     let mut reader = Reader::new(&system, &format!("/api/v1/allocations/{id}:watch"));
-    let mut told = Told::default();
+    let mut reported = Reported::default();
 
     // in the middle of the launch
-    while told.entries.len() < 4 {
-        told.take(&reader.next().await);
+    while reported.entries.len() < 4 {
+        reported.take(&reader.next().await);
     }
-    assert_ne!(told.states.last().map(String::as_str), Some("active"));
+    assert_ne!(reported.states.last().map(String::as_str), Some("active"));
     system.allocation(1).kill();
     gateway(&system).kill();
     assert_eq!(reader.opened, 1);
     up_again(&system).await;
-    while told.states.last().map(String::as_str) != Some("active") {
-        assert!(!told.is_over, "{:?}", told.states);
-        told.take(&reader.next().await);
+    while reported.states.last().map(String::as_str) != Some("active") {
+        assert!(!reported.is_over, "{:?}", reported.states);
+        reported.take(&reader.next().await);
     }
     assert!(reader.opened >= 2, "it was opened again");
 
     // and of the release
     system.user.release(&id).await;
-    while told.states.last().map(String::as_str) != Some("releasing") {
-        told.take(&reader.next().await);
+    while reported.states.last().map(String::as_str) != Some("releasing") {
+        reported.take(&reader.next().await);
     }
     gateway(&system).kill();
     system.allocation(1).kill();
     up_again(&system).await;
-    while !told.is_over {
-        told.take(&reader.next().await);
+    while !reported.is_over {
+        reported.take(&reader.next().await);
     }
-    assert_eq!(told.states.last().map(String::as_str), Some("released"));
+    assert_eq!(reported.states.last().map(String::as_str), Some("released"));
 
     let path = format!("/api/v1/allocations/{id}/timeline?page_size=500");
     let timeline = system.user.get(&path).await.expect("the timeline");
@@ -180,20 +180,20 @@ async fn p8_a_watch_misses_nothing_while_gateway_and_allocation_are_killed() {
             (text("sequence").parse().expect("a number"), text("state"))
         })
         .collect();
-    let last: BTreeMap<i64, String> = told
+    let last: BTreeMap<i64, String> = reported
         .entries
         .iter()
         .map(|(sequence, state, ..)| (*sequence, state.clone()))
         .collect();
     assert_eq!(last, stored, "every entry came, and its last state");
-    let mut once = told.entries.clone();
+    let mut once = reported.entries.clone();
     once.sort();
     once.dedup();
     assert_eq!(
         once.len(),
-        told.entries.len(),
+        reported.entries.len(),
         "each change of an entry came once: {:?}",
-        told.entries
+        reported.entries
     );
     system.assert_nothing_left().await;
 }

@@ -122,8 +122,8 @@ async fn powered_life(changes: [(&'static str, &'static str); 3], kills: [Option
     let active = system.user.wait_state(&id, &["active"], TIMEOUT).await;
     let mut boot = active["status"]["boot_id"].clone();
     for ((verb, power), point) in changes.into_iter().zip(kills) {
-        let asked = format!("/api/v1/allocations/{id}:{verb}");
-        let change = system.user.post(&asked, serde_json::json!({}));
+        let requested = format!("/api/v1/allocations/{id}:{verb}");
+        let change = system.user.post(&requested, serde_json::json!({}));
         through_a_kill(&system, point.as_deref(), change)
             .await
             .unwrap_or_else(|refusal| panic!("{verb} refused: {}", refusal.body));

@@ -156,12 +156,12 @@ fn choose(
     request: &Request,
     profile: &Profile,
 ) -> BTreeSet<String> {
-    let asked = match request.devices.is_empty() {
+    let requested = match request.devices.is_empty() {
         true => &profile.devices,
         false => &request.devices,
     };
     let mut chosen = BTreeSet::new();
-    for device in asked {
+    for device in requested {
         let found = disks
             .iter()
             .find(|disk| disk.by_id == *device || *device == format!("/dev/{}", disk.name));

@@ -72,10 +72,10 @@ impl Packets {
     /// # Errors
     /// Why no packet can prove anything here, which is no fault of the host.
     pub async fn send(&self, node: &Node, age: Duration) -> Result<Outcome, String> {
-        let asked = Instant::now();
+        let requested = Instant::now();
         let mut last = self.last.lock().await;
         if let Some((begun, outcome)) = &*last
-            && (*begun >= asked || (outcome.is_good() && begun.elapsed() <= age))
+            && (*begun >= requested || (outcome.is_good() && begun.elapsed() <= age))
         {
             return Ok(outcome.clone());
         }

@@ -9,7 +9,7 @@ use nix::sched::{CloneFlags, unshare};
 use nix::sys::socket::{
     AddressFamily, SockFlag, SockProtocol, SockType, setsockopt, socket, sockopt,
 };
-use tokio::sync::{mpsc as told, oneshot};
+use tokio::sync::{mpsc as reported, oneshot};
 
 use super::frames;
 use crate::error::{HostError, HostResult};
@@ -55,7 +55,7 @@ pub struct Said {
 pub struct Namespace {
     thread: i32,
     go: mpsc::Sender<()>,
-    said: told::UnboundedReceiver<Said>,
+    said: reported::UnboundedReceiver<Said>,
 }
 
 impl Namespace {
@@ -66,7 +66,7 @@ impl Namespace {
     pub async fn start(sender: Sender) -> HostResult<Self> {
         let (ready, is_ready) = oneshot::channel();
         let (go, goes) = mpsc::channel();
-        let (say, said) = told::unbounded_channel();
+        let (say, said) = reported::unbounded_channel();
         let broken = |error: &dyn std::fmt::Display| {
             HostError::internal(format!("no network namespace: {error}"))
         };
@@ -76,8 +76,8 @@ impl Namespace {
                 let made = unshare(CloneFlags::CLONE_NEWNET);
                 let has_it = made.is_ok();
                 let thread = nix::unistd::gettid().as_raw();
-                let told = ready.send(made.map(|()| thread)).is_ok();
-                if !has_it || !told || goes.recv().is_err() {
+                let reported = ready.send(made.map(|()| thread)).is_ok();
+                if !has_it || !reported || goes.recv().is_err() {
                     return;
                 }
                 // until nobody waits for a packet any more
@@ -116,7 +116,7 @@ fn act(sender: &Sender, goes: &mut dyn FnMut() -> bool, say: &dyn Fn(Said) -> bo
     let raw = put_up(sender)
         .map_err(|why| format!("the interface cannot be put up: {why}"))
         .and_then(|()| raw_socket().map_err(|error| format!("nothing can be sent: {error}")));
-    let asked = sender.asks_dhcp.then(|| match &raw {
+    let requested = sender.asks_dhcp.then(|| match &raw {
         Ok(raw) => ask(raw, sender),
         Err(why) => Err(why.clone()),
     });
@@ -128,7 +128,7 @@ fn act(sender: &Sender, goes: &mut dyn FnMut() -> bool, say: &dyn Fn(Said) -> bo
             each.try_for_each(|_| raw.send_to(&packet, outside).map(|_| ()))
                 .map_err(|error| format!("it cannot be sent: {error}"))
         });
-        let dhcp = asked.clone();
+        let dhcp = requested.clone();
         if !say(Said { dhcp, sent }) || !goes() {
             return;
         }

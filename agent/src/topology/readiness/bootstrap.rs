@@ -64,11 +64,11 @@ fn faults(record: &str) -> impl Iterator<Item = String> {
         ),
     ];
     let bad = found.into_iter().filter(|(_, _, good)| !good);
-    let told = bad.map(|(key, value, _)| match value {
+    let reported = bad.map(|(key, value, _)| match value {
         Some(value) => format!("{key}={value}"),
         None => format!("no {key}="),
     });
-    told.collect::<Vec<_>>().into_iter()
+    reported.collect::<Vec<_>>().into_iter()
 }
 
 #[cfg(test)]

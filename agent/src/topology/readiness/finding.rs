@@ -188,10 +188,10 @@ mod tests {
             let evidence = on(bad(check), kind);
             assert_eq!(evidence.status(), status, "{} {kind:?}", check.id);
             assert_eq!(evidence.severity(), severity, "{} {kind:?}", check.id);
-            let told = matches!(status, Fail | Warn);
+            let reported = matches!(status, Fail | Warn);
             assert_eq!(
                 !evidence.remediation.is_empty(),
-                told,
+                reported,
                 "{} {kind:?}",
                 check.id
             );

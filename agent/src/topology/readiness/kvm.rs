@@ -105,8 +105,11 @@ mod tests {
             r#"case "$*" in *"-accel kvm"*) cat > "$(dirname "$0")/asked";; esac"#,
         );
         assert_eq!(make_vm(&made).await, Ok(()));
-        let asked = std::fs::read_to_string(dir.path().join("asked")).unwrap();
-        assert!(asked.ends_with("{\"execute\":\"quit\"}\n"), "{asked}");
+        let requested = std::fs::read_to_string(dir.path().join("asked")).unwrap();
+        assert!(
+            requested.ends_with("{\"execute\":\"quit\"}\n"),
+            "{requested}"
+        );
 
         let refused = "echo 'failed to initialize kvm: Operation not supported' >&2; exit 1";
         let error = make_vm(&emulator(dir.path(), refused)).await.unwrap_err();

@@ -11,20 +11,20 @@ use crate::topology::pci::{self, PciKind};
 pub(super) fn node_mode(node: &Node) -> Finding {
     match (node.settings.profile.mode, node.told_mode.get()) {
         (_, None) => Finding::skip(&NODE_MODE, "the platform has not told the node's mode yet"),
-        (None, Some(told)) => {
+        (None, Some(reported)) => {
             let detail = format!(
                 "the node is for {}; the profile does not say",
-                told.as_str()
+                reported.as_str()
             );
             Finding::pass(&NODE_MODE, detail)
         }
-        (Some(own), Some(told)) => Finding::judge(
+        (Some(own), Some(reported)) => Finding::judge(
             &NODE_MODE,
-            own == told,
+            own == reported,
             format!(
                 "deployed for {}, offered as {}",
                 own.as_str(),
-                told.as_str()
+                reported.as_str()
             ),
         ),
     }

@@ -185,13 +185,13 @@ fn dnsmasq(node: &Node, packet: Option<&Outcome>) -> Finding {
 }
 
 fn of_dnsmasq(alive: bool, mut detail: String, packet: Option<&Outcome>) -> Finding {
-    let asked = packet.and_then(|packet| packet.dhcp.as_ref());
-    match asked {
+    let requested = packet.and_then(|packet| packet.dhcp.as_ref());
+    match requested {
         Some(Ok(ip)) => detail.push_str(&format!("; it offered {ip} to a request on the bridge")),
         Some(Err(why)) => detail.push_str(&format!("; a request on the bridge: {why}")),
         None => {}
     }
-    let answered = asked.is_none_or(Result::is_ok);
+    let answered = requested.is_none_or(Result::is_ok);
     Finding::judge(&DNSMASQ, alive && answered, detail)
 }
 

@@ -159,7 +159,7 @@ fn d_58_d_59_nothing_is_bound_outside_of_slice_mode_or_under_a_service_that_hold
     for modes in [
         Modes::default(),
         Modes {
-            told: Some(NodeMode::Baremetal),
+            reported: Some(NodeMode::Baremetal),
             ..slice()
         },
     ] {
@@ -348,7 +348,7 @@ fn approved_are(host: &TestHost, devices: &[&str]) {
 
 fn baremetal() -> Modes {
     Modes {
-        told: Some(NodeMode::Baremetal),
+        reported: Some(NodeMode::Baremetal),
         ..slice()
     }
 }

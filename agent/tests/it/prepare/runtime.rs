@@ -86,15 +86,15 @@ fn i_106_i_109_only_reservations_of_vms_that_are_gone_are_removed() {
 
 #[test]
 fn i_108_d_59_outside_of_slice_mode_nothing_is_touched() {
-    for (flag, told) in [
+    for (flag, reported) in [
         (None, None),
         (None, Some("baremetal")),
         (Some("slice"), Some("baremetal")),
     ] {
         let host = TestHost::new();
         host.unit("nvidia-persistenced");
-        if let Some(told) = told {
-            host.write("/var/lib/gpuaas/node-mode", told);
+        if let Some(reported) = reported {
+            host.write("/var/lib/gpuaas/node-mode", reported);
         }
         let before = host.files();
         let mut arguments = vec!["runtime-prepare"];

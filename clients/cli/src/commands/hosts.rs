@@ -280,7 +280,7 @@ pub async fn print_slots(session: &Session, answer: &Value, empty: &str) -> Resu
 
 /// What the running wipes say of their slots, by slot: a step and its share, such as "Wiping the disk. (40 %)".
 async fn wipes(session: &Session, slots: &[Slot]) -> HashMap<String, String> {
-    let mut told = HashMap::new();
+    let mut reported = HashMap::new();
     for slot in slots.iter().filter(|slot| slot.is_wiped()) {
         let path = [
             "admin",
@@ -296,10 +296,10 @@ async fn wipes(session: &Session, slots: &[Slot]) -> HashMap<String, String> {
         };
         let detail = repair["detail"].as_str().unwrap_or_default();
         if repair["state"] == "running" && detail != slot.health_detail {
-            told.insert(slot.id.clone(), detail.to_owned());
+            reported.insert(slot.id.clone(), detail.to_owned());
         }
     }
-    told
+    reported
 }
 
 /// Why a slot that is wiped takes no allocations, and how far the wipe is; how an approved slot and its host differ.

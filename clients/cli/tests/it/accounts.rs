@@ -306,11 +306,11 @@ fn the_users_own_key_is_kept_by_default_under_the_name_of_its_comment() {
     for verb in ["create", "add"] {
         let mut command = world.command(&["ssh-key", verb]);
         let ran = command.env("HOME", &home).output().expect("it runs");
-        let told = String::from_utf8_lossy(&ran.stderr);
-        assert!(ran.status.success(), "{told}");
+        let reported = String::from_utf8_lossy(&ran.stderr);
+        assert!(ran.status.success(), "{reported}");
         assert!(
-            told.contains(".ssh/id_ed25519.pub") && told.contains("--file FILE"),
-            "{told}"
+            reported.contains(".ssh/id_ed25519.pub") && reported.contains("--file FILE"),
+            "{reported}"
         );
         let body = json!({ "name": "alice-laptop", "public_key": "ssh-ed25519 AAAA alice@laptop" });
         assert_eq!(last(&world).2, body);
@@ -337,10 +337,10 @@ fn a_launch_without_a_key_in_ssh_takes_the_kept_ones_and_says_so() {
     let launch = ["launch", "--sku", "s", "--image", "i"];
     let mut command = world.command(&launch);
     let ran = command.env("HOME", &home).output().expect("it runs");
-    let told = String::from_utf8_lossy(&ran.stderr);
+    let reported = String::from_utf8_lossy(&ran.stderr);
     assert!(
-        ran.status.success() && told.contains("using your kept keys: laptop"),
-        "{told}"
+        ran.status.success() && reported.contains("using your kept keys: laptop"),
+        "{reported}"
     );
     let body = last(&world).2;
     assert_eq!(

@@ -93,7 +93,7 @@ fn b_57_explain_says_all_that_a_launch_would_say() {
         "app=web",
         "--require-prewarmed",
     ];
-    let asked = format!(
+    let requested = format!(
         "project_id={NODE}&image_digest={}&placement.affinity={FIRST}&placement.affinity_label=app%3Dweb\
          &placement.anti_affinity={FIRST}&placement.anti_affinity={NODE}&placement.anti_affinity_label=app%3Ddb\
          &placement.require_prewarmed=true",
@@ -112,7 +112,7 @@ fn b_57_explain_says_all_that_a_launch_would_say() {
         "/api/v1/admin/node-placements:explain",
     ] {
         let target = explained(path);
-        assert!(target.contains(&asked), "{target}");
+        assert!(target.contains(&requested), "{target}");
     }
     let mut unknown = said;
     unknown[8] = "none";

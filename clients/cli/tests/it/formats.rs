@@ -141,13 +141,13 @@ fn a_project_is_named_by_its_slug_or_its_id() {
         "/api/v1/whoami",
         json!({ "projects": [{ "id": id, "slug": "vision" }] }),
     );
-    let asked = || world.seen().last().expect("asked").target.clone();
+    let requested = || world.seen().last().expect("asked").target.clone();
     for given in ["vision", id] {
         world.run(&["list", "--project", given]).ok();
         assert!(
-            asked().contains(&format!("project_id={id}")),
+            requested().contains(&format!("project_id={id}")),
             "{given}: {}",
-            asked()
+            requested()
         );
     }
     let ran = world.run(&["list", "--project", "visoin"]);
@@ -159,7 +159,7 @@ fn a_project_is_named_by_its_slug_or_its_id() {
     world
         .run(&["explain", "--sku", "s", "--project", "vision"])
         .ok();
-    assert!(asked().contains(id), "{}", asked());
+    assert!(requested().contains(id), "{}", requested());
 }
 
 #[test]

@@ -173,13 +173,13 @@ fn b_28_an_allocation_on_a_lost_host_is_released_by_force() {
     let ran = world
         .run(&[&force[..], &["--host", "powered-off"]].concat())
         .ok();
-    for told in [
+    for reported in [
         "is released.",
         "2026-01-02",
         SLOT,
         "gpuaas admin slots repair",
     ] {
-        assert!(ran.out.contains(told), "{told}: {}", ran.out);
+        assert!(ran.out.contains(reported), "{reported}: {}", ran.out);
     }
     let sent = world.changes().pop().expect("sent");
     assert_eq!(
@@ -336,7 +336,7 @@ fn a_node_is_described_with_what_to_do_about_its_checks_and_what_differs() {
                 "disks": [{ "kernel_name": "nvme9n1", "bytes": "1073741824", "uses": [{ "kind": "mount", "device": "nvme9n1p1" }] }] } }),
     );
     let ran = world.run(&["admin", "node", "describe", "h1"]).ok();
-    for told in [
+    for reported in [
         "h200",
         "1.2.3",
         "cordoned: new power supply",
@@ -352,7 +352,7 @@ fn a_node_is_described_with_what_to_do_about_its_checks_and_what_differs() {
         "cordoned  user:admin  new power supply",
         "ready     host",
     ] {
-        assert!(ran.out.contains(told), "{told}: {}", ran.out);
+        assert!(ran.out.contains(reported), "{reported}: {}", ran.out);
     }
     // what fails comes first, and what passes needs nothing done
     let place = |text: &str| ran.out.find(text).expect("shown");
@@ -362,14 +362,17 @@ fn a_node_is_described_with_what_to_do_about_its_checks_and_what_differs() {
         ran.out
     );
     assert!(!ran.out.contains("host.sh kvm"), "{}", ran.out);
-    let told = world
+    let reported = world
         .run(&["admin", "node", "describe", "h1", "--output", "json"])
         .ok()
         .json();
-    assert_eq!(told["node"]["placement"]["admin_state"], "cordoned");
-    assert_eq!(told["slots"][0]["slot_index"], 0);
-    assert_eq!(told["history"][1]["state"], "ready");
-    assert_eq!(told["discovery"]["comparisons"][1]["state"], "not_found");
+    assert_eq!(reported["node"]["placement"]["admin_state"], "cordoned");
+    assert_eq!(reported["slots"][0]["slot_index"], 0);
+    assert_eq!(reported["history"][1]["state"], "ready");
+    assert_eq!(
+        reported["discovery"]["comparisons"][1]["state"],
+        "not_found"
+    );
 }
 
 #[test]
@@ -383,8 +386,8 @@ fn a_node_that_nobody_has_heard_of_yet_is_described_with_what_comes_next() {
     world.get(&format!("{path}/resource-slots"), json!({}));
     world.get(&format!("{path}/history"), json!({}));
     let ran = world.run(&["admin", "node", "describe", NODE]).ok();
-    for told in ["enrolment token", "gpuaas admin node discover"] {
-        assert!(ran.out.contains(told), "{told}: {}", ran.out);
+    for reported in ["enrolment token", "gpuaas admin node discover"] {
+        assert!(ran.out.contains(reported), "{reported}: {}", ran.out);
     }
 }
 
@@ -408,8 +411,8 @@ fn h_04_nodes_are_found_by_name_blocker_region_mode_and_health() {
     );
     let found = |flags: &[&str]| {
         let ran = world.run(&[&["nodes", "--output", "json"], flags].concat());
-        let told = ran.ok().json();
-        let names = told["nodes"].as_array().expect("nodes").iter();
+        let reported = ran.ok().json();
+        let names = reported["nodes"].as_array().expect("nodes").iter();
         let names = names.map(|one| one["config"]["hostname"].as_str().expect("name").to_owned());
         names.collect::<Vec<_>>().join(" ")
     };

@@ -18,14 +18,14 @@ fn a_narrow_terminal_shows_what_usage_costs() {
         json!({ "allocations": [allocation("active")] }),
     );
     let ran = world.command(&["usage"]).env("COLUMNS", "80").output();
-    let told = String::from_utf8(ran.expect("runs").stdout).expect("text");
+    let reported = String::from_utf8(ran.expect("runs").stdout).expect("text");
     assert!(
-        told.contains("AMOUNT") && told.contains("2.50 EUR"),
-        "{told}"
+        reported.contains("AMOUNT") && reported.contains("2.50 EUR"),
+        "{reported}"
     );
     assert!(
-        told.lines().all(|line| line.chars().count() <= 80),
-        "{told}"
+        reported.lines().all(|line| line.chars().count() <= 80),
+        "{reported}"
     );
 }
 
@@ -48,18 +48,21 @@ fn a_narrow_terminal_shows_an_allocation_and_its_timeline_and_a_command_stays_wh
     );
     world.get("/api/v1/usage", json!({ "intervals": [], "totals": [] }));
     let ran = world.command(&["show", ID]).env("COLUMNS", "80").output();
-    let told = String::from_utf8(ran.expect("runs").stdout).expect("text");
+    let reported = String::from_utf8(ran.expect("runs").stdout).expect("text");
     let (commands, text): (Vec<&str>, Vec<&str>) =
-        told.lines().partition(|line| line.contains("ssh -"));
-    assert_eq!(commands.len(), 1, "{told}");
-    assert!(text.iter().all(|line| line.chars().count() <= 80), "{told}");
-    assert!(told.contains("\n[ 1.0] one\n[ 2.0] two"), "{told}");
-    let words: Vec<&str> = told.split_whitespace().collect();
+        reported.lines().partition(|line| line.contains("ssh -"));
+    assert_eq!(commands.len(), 1, "{reported}");
+    assert!(
+        text.iter().all(|line| line.chars().count() <= 80),
+        "{reported}"
+    );
+    assert!(reported.contains("\n[ 1.0] one\n[ 2.0] two"), "{reported}");
+    let words: Vec<&str> = reported.split_whitespace().collect();
     let words = words.join(" ");
     for all in [
         message,
         "launch another one; tell the operator when that one fails too.",
     ] {
-        assert!(words.contains(all), "{told}");
+        assert!(words.contains(all), "{reported}");
     }
 }

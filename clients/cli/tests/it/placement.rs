@@ -30,9 +30,9 @@ fn nodes_are_cordoned_drained_and_shown() {
         "{}",
         ran.out
     );
-    let told: Value =
+    let reported: Value =
         serde_json::from_str(&world.run(&["nodes", "--output", "json"]).ok().out).expect("JSON");
-    assert_eq!(told["nodes"][0]["placement"]["live_claims"], 2);
+    assert_eq!(reported["nodes"][0]["placement"]["live_claims"], 2);
 
     post(
         &world,
@@ -383,8 +383,8 @@ fn an_operator_sees_the_queue_and_sets_priorities() {
             "admin", "queue", "list", "--region", "lab", "--output", "json",
         ])
         .ok();
-    let told: Value = serde_json::from_str(&ran.out).expect("JSON");
-    assert_eq!(told["requests"].as_array().map(Vec::len), Some(2));
+    let reported: Value = serde_json::from_str(&ran.out).expect("JSON");
+    assert_eq!(reported["requests"].as_array().map(Vec::len), Some(2));
     // of every region, also of a closed one
     let regions = [("lab", true), ("old", false)]
         .map(|(code, enabled)| json!({ "code": code, "enabled": enabled }));
@@ -393,8 +393,8 @@ fn an_operator_sees_the_queue_and_sets_priorities() {
     let ran = world
         .run(&["admin", "queue", "list", "--output", "json"])
         .ok();
-    let told: Value = serde_json::from_str(&ran.out).expect("JSON");
-    let of = [0, 1].map(|at| told["requests"][at]["region_code"].clone());
+    let reported: Value = serde_json::from_str(&ran.out).expect("JSON");
+    let of = [0, 1].map(|at| reported["requests"][at]["region_code"].clone());
     assert_eq!(of, ["lab", "old"]);
     let path = format!("/api/v1/admin/projects/{NODE}/priority");
     world.on(
@@ -450,6 +450,6 @@ fn a_node_is_shown_as_ledger_host_and_hypervisor_have_it() {
     let leaked = format!("{NODE} none none shut off report repair its slots");
     assert_eq!(lines[2], leaked);
     let ran = world.run(&["admin", "node", "compare", "h1", "--output", "json"]);
-    let told: Value = serde_json::from_str(&ran.ok().out).expect("JSON");
-    assert_eq!(told["rows"][1]["verdict"], "report");
+    let reported: Value = serde_json::from_str(&ran.ok().out).expect("JSON");
+    assert_eq!(reported["rows"][1]["verdict"], "report");
 }

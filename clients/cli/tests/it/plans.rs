@@ -49,10 +49,10 @@ fn b_49_an_evacuation_plan_shows_each_placement_or_why_there_is_none() {
     }
     let seen = world.seen().into_iter();
     let mut plans = seen.filter(|one| one.target.contains("/admin/capacity:"));
-    let asked = plans.next_back().expect("asked").target;
+    let requested = plans.next_back().expect("asked").target;
     assert!(
-        asked.contains(&format!("node_ids={NODE}&node_ids={OTHER}")),
-        "{asked}"
+        requested.contains(&format!("node_ids={NODE}&node_ids={OTHER}")),
+        "{requested}"
     );
     let ran = world
         .run(&["admin", "node", "evacuation-plan", NODE, "--output", "json"])
@@ -101,8 +101,8 @@ fn a_defragmentation_lists_its_steps_or_reports_that_no_move_helps() {
     }
     let seen = world.seen().into_iter();
     let mut plans = seen.filter(|one| one.target.contains("/admin/capacity:"));
-    let asked = plans.next_back().expect("asked").target;
-    assert!(asked.contains("gpu_count=8") && asked.contains("max_moves=3"));
+    let requested = plans.next_back().expect("asked").target;
+    assert!(requested.contains("gpu_count=8") && requested.contains("max_moves=3"));
     world.get(
         "/api/v1/admin/capacity:defragmentation",
         json!({ "region_code": "lab", "sku": "lab-slice", "gpu_count": 8, "fits_before": 2, "fits_after": 2 }),

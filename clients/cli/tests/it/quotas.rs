@@ -6,11 +6,11 @@ use crate::support::World;
 #[test]
 fn members_and_administrators_see_the_quotas_of_a_project() {
     let world = World::new();
-    let told = json!({ "project_id": "p1", "max_allocations": 5, "used_allocations": 2, "default_max_gpus": 64,
+    let reported = json!({ "project_id": "p1", "max_allocations": 5, "used_allocations": 2, "default_max_gpus": 64,
         "quotas": [{ "project_id": "p1", "sku": "lab-slice", "max_gpus": 8, "used_gpus": 3 },
                    { "project_id": "p1", "sku": "old-slice", "used_gpus": 1 }] });
-    world.get("/api/v1/quotas?project_id=p1", told.clone());
-    world.get("/api/v1/admin/projects/p1/quotas", told.clone());
+    world.get("/api/v1/quotas?project_id=p1", reported.clone());
+    world.get("/api/v1/admin/projects/p1/quotas", reported.clone());
     for command in [
         &["quota", "--project", "p1"][..],
         &["admin", "quota", "get", "p1"],
@@ -31,7 +31,7 @@ fn members_and_administrators_see_the_quotas_of_a_project() {
         }
         assert!(ran.out.contains("every other SKU is 64 GPUs"), "{ran:?}");
         let json = [command, &["--output", "json"]].concat();
-        assert_eq!(world.run(&json).ok().json(), told);
+        assert_eq!(world.run(&json).ok().json(), reported);
     }
 }
 

@@ -32,12 +32,12 @@ fn a_member_sees_the_reservations_and_their_state() {
     );
     world.get(path, json!({ "reservations": [reservation("gathering")] }));
     let ran = world.run(&["reservations", "list"]).ok();
-    for told in ["training", "gathering", "RESERVED", "2026-01-31"] {
-        assert!(ran.out.contains(told), "{told}: {}", ran.out);
+    for reported in ["training", "gathering", "RESERVED", "2026-01-31"] {
+        assert!(ran.out.contains(reported), "{reported}: {}", ran.out);
     }
     world.get(&format!("{path}/{ID}"), reservation("active"));
     let ran = world.run(&["reservations", "show", "training"]).ok();
-    for told in [
+    for reported in [
         "3 GPU of lab-slice in lab",
         "3 GPU: 1 used, 1 unused, 1 unavailable",
         "Fits now     1 launch of 1 GPU, or 0 of 2 GPUs",
@@ -45,7 +45,7 @@ fn a_member_sees_the_reservations_and_their_state() {
         "and was released.",
         "user:root",
     ] {
-        assert!(ran.out.contains(told), "{told}: {}", ran.out);
+        assert!(ran.out.contains(reported), "{reported}: {}", ran.out);
     }
     let ran = world.run(&["reservations", "show", "nothing"]);
     assert_eq!(ran.code, 3, "{}", ran.err);

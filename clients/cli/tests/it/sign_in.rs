@@ -97,21 +97,22 @@ fn a_person_signs_in_with_a_code_and_the_commands_after_it_need_no_token() {
         ran.out,
         format!("Signed in as user:ada (context {name}).\n")
     );
-    for told in [
+    for reported in [
         "https://example.com/device?user_code=BCDF-GHJK",
         "BCDF-GHJK.",
     ] {
-        assert!(ran.err.contains(told), "{}", ran.err);
+        assert!(ran.err.contains(reported), "{}", ran.err);
     }
     assert_eq!(
         said_to(&world, "/device"),
         ["client_id=cli&scope=openid+offline_access&resource=https%3A%2F%2Fapi.example.com"]
     );
-    let asked = said_to(&world, "/token");
-    assert_eq!(asked.len(), 2);
+    let requested = said_to(&world, "/token");
+    assert_eq!(requested.len(), 2);
     assert!(
-        asked[1].contains("device_code=d3vice") && asked[1].contains("device_code&client_id=cli"),
-        "{asked:?}"
+        requested[1].contains("device_code=d3vice")
+            && requested[1].contains("device_code&client_id=cli"),
+        "{requested:?}"
     );
     let file = world.path(".config/gpuaas/contexts.json");
     let mode = std::fs::metadata(file).expect("file").permissions().mode();
@@ -216,7 +217,7 @@ fn a_provider_that_is_away_for_a_moment_ends_no_sign_in() {
 
 #[test]
 fn a_sign_in_that_does_not_work_leaves_nothing() {
-    for (answers, told) in [
+    for (answers, reported) in [
         (vec![refused("access_denied")], "was refused in the browser"),
         (
             vec![refused("authorization_pending"), refused("expired_token")],
@@ -232,7 +233,7 @@ fn a_sign_in_that_does_not_work_leaves_nothing() {
         let world = provider(answers);
         let ran = login(&world);
         assert_eq!(ran.code, 4, "{ran:?}");
-        assert!(ran.err.contains(told), "{told}: {}", ran.err);
+        assert!(ran.err.contains(reported), "{reported}: {}", ran.err);
         assert!(!world.path(".config/gpuaas/contexts.json").exists());
     }
     // who is nobody here is not signed in
@@ -262,7 +263,7 @@ fn who_is_told_to_slow_down_does() {
 
 #[test]
 fn a_provider_that_is_not_what_it_says_gets_nothing() {
-    for (change, told) in [
+    for (change, reported) in [
         (
             json!({ "issuer": "https://evil.example" }),
             "calls itself https://evil.example",
@@ -285,7 +286,10 @@ fn a_provider_that_is_not_what_it_says_gets_nothing() {
         }
         world.get(METADATA, metadata);
         let ran = login(&world);
-        assert!(ran.code == 4 && ran.err.contains(told), "{told}: {ran:?}");
+        assert!(
+            ran.code == 4 && ran.err.contains(reported),
+            "{reported}: {ran:?}"
+        );
         assert!(world.changes().is_empty());
     }
 }

@@ -51,18 +51,18 @@ fn operators_list_the_allocations_of_all_projects() {
     let list = ["admin", "allocation", "list"];
     world.run(&[&list[..], &filters].concat()).ok();
     let sent = world.seen();
-    let asked = sent
+    let requested = sent
         .iter()
         .rev()
         .find(|one| one.target.starts_with(&format!("{ALL}?")));
-    let asked = &asked.expect("asked").target;
+    let requested = &requested.expect("asked").target;
     for part in [
         format!("project_id={PROJECT}"),
         format!("node_id={NODE}"),
         "state=active".into(),
         "include_ended=true".into(),
     ] {
-        assert!(asked.contains(&part), "{part}: {asked}");
+        assert!(requested.contains(&part), "{part}: {requested}");
     }
     let selected = [
         "--filter",
@@ -72,9 +72,12 @@ fn operators_list_the_allocations_of_all_projects() {
     ];
     world.run(&[&list[..], &selected].concat()).ok();
     let sent = world.seen();
-    let asked = sent.iter().rev().find(|one| one.target.starts_with(ALL));
+    let requested = sent.iter().rev().find(|one| one.target.starts_with(ALL));
     assert_eq!(
-        asked.expect("asked").target.replace("&page_size=200", ""),
+        requested
+            .expect("asked")
+            .target
+            .replace("&page_size=200", ""),
         format!(
             "{ALL}?filter=labels.team+%3D+%22ml%22+AND+gpu_count+%3E+1&order_by=project_id%2C+create_time+desc"
         )

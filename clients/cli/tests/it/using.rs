@@ -140,12 +140,12 @@ fn a_watch_fits_into_eighty_columns() {
     let world = World::new();
     let mut change = allocation("active");
     change["config"]["name"] = json!("a-rather-long-name-of-an-allocation");
-    let told = json!([{ "change": { "kind": "modified", "allocation": change } }]);
+    let reported = json!([{ "change": { "kind": "modified", "allocation": change } }]);
     let over = error(404, "ALLOCATION_NOT_FOUND", "gone", &[]);
     world.on(
         "GET",
         &format!("{ALLOCATIONS}:watch"),
-        [(200, told), (404, over)],
+        [(200, reported), (404, over)],
     );
     let mut narrow = world.command(&["watch"]);
     let ran = narrow.env("COLUMNS", "80").output().expect("runs");
@@ -474,8 +474,8 @@ fn h_28_a_launch_in_a_closed_region_says_why_and_which_are_open() {
     for command in [launch, of_capacity.split(' ').collect()] {
         let ran = world.run(&command);
         assert_eq!(ran.code, 4, "{}", ran.err);
-        let told = "error: Region lab is closed: Moves to a new hall until June.\n  advice:  Choose an open region with --region: us\n";
-        assert!(ran.err.starts_with(told), "{}", ran.err);
+        let reported = "error: Region lab is closed: Moves to a new hall until June.\n  advice:  Choose an open region with --region: us\n";
+        assert!(ran.err.starts_with(reported), "{}", ran.err);
     }
 }
 
@@ -487,13 +487,17 @@ fn h_28_a_launch_without_a_region_says_which_are_closed_and_why() {
     world.on("POST", ALLOCATIONS, [(200, allocation("reserved"))]);
     regions_of(&world, &[("lab", false, "fire"), ("us", true, "")]);
     let ran = world.run(&launch).ok();
-    let told = "Region us: the only open one. Region lab is closed: fire.\n";
-    assert!(ran.err.starts_with(told), "{}", ran.err);
+    let reported = "Region us: the only open one. Region lab is closed: fire.\n";
+    assert!(ran.err.starts_with(reported), "{}", ran.err);
     regions_of(&world, &[("lab", false, "fire"), ("us", false, "")]);
     let ran = world.run(&launch);
-    let told =
+    let reported =
         "error: no region is open. Region lab is closed: fire. us is closed; no reason was given\n";
-    assert!(ran.code == 2 && ran.err.starts_with(told), "{}", ran.err);
+    assert!(
+        ran.code == 2 && ran.err.starts_with(reported),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]

@@ -441,7 +441,7 @@ ErrorReason = Literal[
     "slot_unhealthy",
     "slots_in_use",
     "affinity",
-    "waiting_ahead",
+    "queued_ahead",
     "wait_expired",
     "capacity_reserved",
     "image_not_cached",
@@ -497,7 +497,7 @@ projects.
 - `project_closing`: The project is being closed: launch again in a while.
 - `termination_protected`: The allocation is protected from release.
 - `no_capacity`: Unschedulable reasons (B-57, B-58).
-- `waiting_ahead`: Free, and goes to requests ahead in the queue.
+- `queued_ahead`: Free, and goes to requests ahead in the queue.
 - `wait_expired`: A queued request reached its deadline.
 - `capacity_reserved`: Free, and reserved for another project.
 - `image_not_cached`: Free, on a node that has not cached the required image.

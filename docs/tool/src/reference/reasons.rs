@@ -292,7 +292,7 @@ const REASONS: &[Row] = &[
         "Remove or change a constraint.",
     ),
     (
-        "WAITING_AHEAD",
+        "QUEUED_AHEAD",
         "The free GPUs go to requests ahead in the queue.",
         "Queue the launch.",
     ),

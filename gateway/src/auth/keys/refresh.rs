@@ -128,13 +128,13 @@ impl Refresher {
                 known.refresh_from = Some(refresh_from);
             });
             let again = Instant::now() + pause;
-            let asked = async {
+            let requested = async {
                 tokio::time::sleep_until(refresh_from).await;
                 self.unknown_key.notified().await;
             };
             tokio::select! {
                 () = tokio::time::sleep_until(again) => {}
-                () = asked => {}
+                () = requested => {}
             }
         }
     }

@@ -145,7 +145,7 @@ impl Ledger {
         let nodes: Vec<Uuid> = sqlx::query_scalar("SELECT id FROM nodes ORDER BY id LIMIT 32")
             .fetch_all(&mut *conn)
             .await?;
-        let asked = Defragment {
+        let requested = Defragment {
             region_code: "r".into(),
             sku: SKU.into(),
             gpu_count: 8,
@@ -168,7 +168,7 @@ impl Ledger {
                             &mut conn,
                             &capacity,
                             packing_strategy,
-                            &asked,
+                            &requested,
                         )
                         .await?;
                         if found.steps.is_empty() {

@@ -16,7 +16,7 @@ use gpuaas_dev::stack::{DATABASE, Stack};
 use gpuaas_load_tests::measure::{circumstances, median, memory_kib, percentile};
 use gpuaas_load_tests::system::{self, Hosts};
 use gpuaas_load_tests::{fleet, image};
-use gpuaas_placement::decision::{Fleet, Request as Asked, Rules};
+use gpuaas_placement::decision::{Fleet, Request as Requested, Rules};
 use gpuaas_placement::model::SlotClass;
 
 use ledger::Ledger;
@@ -152,7 +152,7 @@ async fn measured(
 /// The pure decision over ten thousand nodes, in milliseconds.
 fn decision() -> f64 {
     let (fleet, rules) = (Fleet::of(&fleet(10_000)), Rules::default());
-    let asked = Asked {
+    let requested = Requested {
         gpu_count: 4,
         slot_class: SlotClass::H200Sxm,
         hugepages_1g: 180,
@@ -161,7 +161,10 @@ fn decision() -> f64 {
     };
     let times = (0..10).map(|_| {
         let began = Instant::now();
-        assert!(fleet.rank(&rules, &asked).fits() > 0, "the fleet has room");
+        assert!(
+            fleet.rank(&rules, &requested).fits() > 0,
+            "the fleet has room"
+        );
         began.elapsed().as_secs_f64() * 1000.0
     });
     median(times.collect())

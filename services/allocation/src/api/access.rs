@@ -74,8 +74,8 @@ fn reachable(found: Option<Allocation>, projects: &[Uuid]) -> Result<(Allocation
         )
     };
     if allocation.capacity_shape == Shape::Baremetal {
-        let told = "The allocation is bare metal, which has no terminal.";
-        return Err(refuse(told.to_owned()));
+        let reported = "The allocation is bare metal, which has no terminal.";
+        return Err(refuse(reported.to_owned()));
     }
     if allocation.state != AllocationState::Active {
         return Err(refuse(format!(

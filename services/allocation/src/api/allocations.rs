@@ -44,12 +44,12 @@ impl AllocationApi {
     async fn power<M: prost::Message>(
         &self,
         request: Request<M>,
-        asked: fn(&M) -> (&str, bool),
+        requested: fn(&M) -> (&str, bool),
         action: Action,
     ) -> Result<Response<pb::Allocation>, Status> {
         let caller = Caller::of(&request)?;
         let request = request.into_inner();
-        let (id, forced) = asked(&request);
+        let (id, forced) = requested(&request);
         let id = id::parse("allocation_id", id)?;
         let hash = idempotency::hash(&request);
         let mut changed = power::change(&self.deps, &caller, id, action, forced, &hash).await;
@@ -111,8 +111,8 @@ impl AllocationApi {
         )
         .await?;
         if begun.workflow_id.is_some() {
-            let told = "The release is accepted; billing has ended.";
-            timeline::append(&mut tx, allocation_id, "releasing", State::Done, told).await?;
+            let reported = "The release is accepted; billing has ended.";
+            timeline::append(&mut tx, allocation_id, "releasing", State::Done, reported).await?;
             timeline::attribute(&mut tx, allocation_id, &caller.principal, "").await?;
         }
         idempotency::record(&mut tx, scope, hash, &allocation_id.to_string()).await?;
@@ -293,7 +293,7 @@ impl AllocationService for AllocationApi {
     ) -> Result<Response<pb::Allocation>, Status> {
         self.power(
             request,
-            |asked| (&asked.allocation_id, asked.force),
+            |requested| (&requested.allocation_id, requested.force),
             Action::Stop,
         )
         .await
@@ -305,7 +305,7 @@ impl AllocationService for AllocationApi {
     ) -> Result<Response<pb::Allocation>, Status> {
         self.power(
             request,
-            |asked| (&asked.allocation_id, false),
+            |requested| (&requested.allocation_id, false),
             Action::Start,
         )
         .await
@@ -317,7 +317,7 @@ impl AllocationService for AllocationApi {
     ) -> Result<Response<pb::Allocation>, Status> {
         self.power(
             request,
-            |asked| (&asked.allocation_id, asked.force),
+            |requested| (&requested.allocation_id, requested.force),
             Action::Reboot,
         )
         .await

@@ -89,7 +89,7 @@ pub fn allocation(row: Row, now: Now) -> pb::Allocation {
             ssh_keys: ssh_keys(&row.ssh_public_keys, &row.ssh_key_names),
             ssh_public_keys: row.ssh_public_keys,
             capacity_shape: shape.into(),
-            placement: row.constraints.map(|asked| asked.0.into()),
+            placement: row.constraints.map(|requested| requested.0.into()),
         }),
         status: Some(status),
         metadata: Some(common::ResourceMetadata {

@@ -3,8 +3,8 @@
 use gpuaas_common::identity::Caller;
 use gpuaas_common::time::from_proto_time;
 use gpuaas_common::{Error, audit, id, idempotency};
-use gpuaas_placement::allocations::{AutoRelease, Update};
 use gpuaas_placement::model::Allocation;
+use gpuaas_placement::update::{self, AutoRelease, Update};
 use gpuaas_placement::{Scope, allocations};
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use jiff::Timestamp;
@@ -50,7 +50,7 @@ pub async fn update(
         return Err(Error::invalid(TIME, "must be in the future"));
     }
     let ledger_scope = Scope::Project(project.id());
-    allocations::update(&mut tx, ledger_scope, allocation_id, change).await?;
+    update::apply(&mut tx, ledger_scope, allocation_id, change).await?;
     let after = allocations::get(&mut tx, ledger_scope, allocation_id).await?;
     let resource_id = allocation_id.to_string();
     idempotency::record(&mut tx, scope, &hash, &resource_id).await?;

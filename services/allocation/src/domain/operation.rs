@@ -12,7 +12,7 @@ const PERCENT_STEP: u32 = 5;
 
 /// State of a timeline entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Told {
+pub enum Reported {
     /// It runs.
     Running,
     Done,
@@ -24,7 +24,7 @@ pub enum Told {
 pub struct Change {
     /// Host step.
     pub step: String,
-    pub state: Told,
+    pub state: Reported,
     /// 0 to 100.
     pub percent: u32,
     /// A sentence.
@@ -32,7 +32,7 @@ pub struct Change {
 }
 
 /// What was last reported of each step.
-pub type Seen = HashMap<String, (Told, u32)>;
+pub type Seen = HashMap<String, (Reported, u32)>;
 
 /// The running step, for the read model; stored as `workflows.progress`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,37 +51,37 @@ pub struct Progress {
 /// What to report, given what was reported; a percentage only when it moved by a step. A step that failed is reported with
 /// its reason, which the host sends when its undo has ended. Updates `seen`.
 pub fn changes(seen: &mut Seen, operation: &HostOperation) -> Vec<Change> {
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for step in &operation.steps {
         let state = match step.state() {
-            StepState::Running => Told::Running,
-            StepState::Done => Told::Done,
+            StepState::Running => Reported::Running,
+            StepState::Done => Reported::Done,
             // it had begun, and there was nothing to do after all: its entry must not run for ever
-            StepState::Skipped if seen.contains_key(&step.name) => Told::Done,
-            StepState::Failed if operation.failure.is_some() => Told::Failed,
+            StepState::Skipped if seen.contains_key(&step.name) => Reported::Done,
+            StepState::Failed if operation.failure.is_some() => Reported::Failed,
             StepState::Failed
             | StepState::Pending
             | StepState::Skipped
             | StepState::Unspecified => continue,
         };
-        let percent = if state == Told::Done {
+        let percent = if state == Reported::Done {
             100
         } else {
             step.percent.min(100)
         };
         let news = match seen.get(&step.name) {
             Some((was, at)) => {
-                *was != state || (state == Told::Running && percent >= at + PERCENT_STEP)
+                *was != state || (state == Reported::Running && percent >= at + PERCENT_STEP)
             }
             None => true,
         };
         if news {
             seen.insert(step.name.clone(), (state, percent));
             let message = match state {
-                Told::Done => done_sentence(&step.name),
-                Told::Running | Told::Failed => step_sentence(&step.name),
+                Reported::Done => done_sentence(&step.name),
+                Reported::Running | Reported::Failed => step_sentence(&step.name),
             };
-            told.push(Change {
+            reported.push(Change {
                 step: step.name.clone(),
                 state,
                 percent,
@@ -89,7 +89,7 @@ pub fn changes(seen: &mut Seen, operation: &HostOperation) -> Vec<Change> {
             });
         }
     }
-    told
+    reported
 }
 
 /// Progress of an operation that has `before` own steps in front of it and `after` behind it.
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn c_40_progress_is_told_when_it_moves() {
         let mut seen = Seen::new();
-        let told = |seen: &mut Seen, op: &HostOperation| {
+        let reported = |seen: &mut Seen, op: &HostOperation| {
             changes(seen, op)
                 .into_iter()
                 .map(|c| (c.step, c.state, c.percent))
@@ -155,24 +155,33 @@ mod tests {
             ("clone", StepState::Running, 0),
             ("seed", StepState::Pending, 0),
         ]);
-        assert_eq!(told(&mut seen, &op), [("clone".into(), Told::Running, 0)]);
-        assert!(told(&mut seen, &op).is_empty());
+        assert_eq!(
+            reported(&mut seen, &op),
+            [("clone".into(), Reported::Running, 0)]
+        );
+        assert!(reported(&mut seen, &op).is_empty());
         let op = operation(&[
             ("clone", StepState::Running, 4),
             ("seed", StepState::Pending, 0),
         ]);
-        assert!(told(&mut seen, &op).is_empty());
+        assert!(reported(&mut seen, &op).is_empty());
         let op = operation(&[
             ("clone", StepState::Running, 40),
             ("seed", StepState::Pending, 0),
         ]);
-        assert_eq!(told(&mut seen, &op), [("clone".into(), Told::Running, 40)]);
+        assert_eq!(
+            reported(&mut seen, &op),
+            [("clone".into(), Reported::Running, 40)]
+        );
         let op = operation(&[
             ("clone", StepState::Done, 100),
             ("seed", StepState::Skipped, 0),
         ]);
-        assert_eq!(told(&mut seen, &op), [("clone".into(), Told::Done, 100)]);
-        assert!(told(&mut seen, &op).is_empty());
+        assert_eq!(
+            reported(&mut seen, &op),
+            [("clone".into(), Reported::Done, 100)]
+        );
+        assert!(reported(&mut seen, &op).is_empty());
     }
 
     #[test]
@@ -181,8 +190,8 @@ mod tests {
         let op = |state| operation(&[("stop", state, 0)]);
         assert!(changes(&mut seen, &op(StepState::Skipped)).is_empty());
         assert_eq!(changes(&mut seen, &op(StepState::Running)).len(), 1);
-        let told = changes(&mut seen, &op(StepState::Skipped));
-        assert_eq!(told[0].state, Told::Done);
+        let reported = changes(&mut seen, &op(StepState::Skipped));
+        assert_eq!(reported[0].state, Reported::Done);
         assert!(changes(&mut seen, &op(StepState::Skipped)).is_empty());
     }
 
@@ -195,7 +204,7 @@ mod tests {
             failure: Some(OperationFailure::default()),
             ..undoing
         };
-        assert_eq!(changes(&mut seen, &ended)[0].state, Told::Failed);
+        assert_eq!(changes(&mut seen, &ended)[0].state, Reported::Failed);
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub fn point(kind: &str, step: &str, point: Point) {
             "after"
         }
     );
-    if std::fs::read_to_string(&file).is_ok_and(|asked| asked.trim() == here) {
+    if std::fs::read_to_string(&file).is_ok_and(|requested| requested.trim() == here) {
         die(&file, &here);
     }
 }

@@ -19,7 +19,7 @@ use super::host::{Host, refused};
 use super::subject::Subject;
 use super::work::Work;
 use crate::domain::names::operation_id;
-use crate::domain::operation::{Progress, Seen, Told, changes, progress};
+use crate::domain::operation::{Progress, Reported, Seen, changes, progress};
 use crate::store::workflow_rows::{self, Lost};
 
 /// How often the host lease is renewed while an operation runs.
@@ -274,9 +274,9 @@ impl<'a> Teller<'a> {
                 continue;
             };
             let state = match state.as_str() {
-                "done" => Told::Done,
-                "failed" => Told::Failed,
-                _ => Told::Running,
+                "done" => Reported::Done,
+                "failed" => Reported::Failed,
+                _ => Reported::Running,
             };
             seen.insert(
                 step.to_owned(),
@@ -310,9 +310,9 @@ impl<'a> Teller<'a> {
         self.work.progress(&mut tx, &progress).await?;
         for change in changes {
             let (state, error) = match change.state {
-                Told::Running => (State::Running, None),
-                Told::Done => (State::Done, None),
-                Told::Failed => (State::Failed, failure.as_ref()),
+                Reported::Running => (State::Running, None),
+                Reported::Done => (State::Done, None),
+                Reported::Failed => (State::Failed, failure.as_ref()),
             };
             self.work
                 .tell(

@@ -276,14 +276,14 @@ fn settle<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a, StepR
         let _ = power::settle(conn, work.fence(), id, power, boot_id)
             .await
             .map_err(ledger)?;
-        let told = match action {
+        let message = match action {
             Action::Stop => {
                 "The VM is stopped. It keeps its disk, address and GPUs; billing continues."
             }
             Action::Start => "The VM is running; a login verified the new boot.",
             Action::Reboot => "The VM is running again; a login verified the new boot.",
         };
-        timeline::append(conn, id, power, State::Done, told).await?;
+        timeline::append(conn, id, power, State::Done, message).await?;
         Ok(json!({}))
     })
 }
@@ -308,8 +308,8 @@ fn settle_failed<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a
         let _ = power::settle(conn, work.fence(), id, power, boot_id)
             .await
             .map_err(ledger)?;
-        let told = failure_message(action, &work.failure().reason, power);
-        timeline::append(conn, id, power, State::Failed, &told).await?;
+        let message = failure_message(action, &work.failure().reason, power);
+        timeline::append(conn, id, power, State::Failed, &message).await?;
         Ok(json!({}))
     })
 }

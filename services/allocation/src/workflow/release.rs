@@ -171,8 +171,8 @@ fn block_cleanup<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a
             .map_err(ledger)?;
         node_tasks::abandon(conn, Some(id), None).await?;
         timeline::end_running(conn, id, "Stopped.").await?;
-        let told = "The VM is deleted and the release is complete. The slot is blocked until an operator repairs it.";
-        timeline::append(conn, id, "released", State::Done, told).await?;
+        let reported = "The VM is deleted and the release is complete. The slot is blocked until an operator repairs it.";
+        timeline::append(conn, id, "released", State::Done, reported).await?;
         Ok(json!({}))
     })
 }

@@ -149,8 +149,8 @@ fn activate<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a, Ste
         let _ = provision::activate(conn, work.fence(), id, None, None)
             .await
             .map_err(ledger)?;
-        let told = "The node is billed from now on. It is simulated: nothing is installed, and there is no login.";
-        timeline::append(conn, id, "active", State::Done, told).await?;
+        let reported = "The node is billed from now on. It is simulated: nothing is installed, and there is no login.";
+        timeline::append(conn, id, "active", State::Done, reported).await?;
         Ok(json!({}))
     })
 }
@@ -165,7 +165,7 @@ fn fail_provision<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'
             }
             _ => "The node could not be provisioned.",
         };
-        let told = LedgerFailure {
+        let reported = LedgerFailure {
             reason: failure.reason.clone(),
             message: message.to_owned(),
             advice: "Launch a virtual machine instead, and contact the operator. You are not billed for this attempt.".to_owned(),
@@ -183,11 +183,11 @@ fn fail_provision<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'
                 health_detail: &detail,
             }
         };
-        let _ = provision::fail(conn, work.fence(), id, &told, state)
+        let _ = provision::fail(conn, work.fence(), id, &reported, state)
             .await
             .map_err(ledger)?;
         timeline::end_running(conn, id, "Stopped.").await?;
-        timeline::append(conn, id, "failed", State::Failed, &told.message).await?;
+        timeline::append(conn, id, "failed", State::Failed, &reported.message).await?;
         Ok(json!({"node": if untouched { "given back" } else { "cleanup_blocked" }}))
     })
 }
@@ -199,8 +199,8 @@ fn complete_release<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture
         let _ = release::complete(conn, work.fence(), id, &[])
             .await
             .map_err(ledger)?;
-        let told = "The release is complete. The node stays unschedulable until an operator approves its disks again.";
-        timeline::append(conn, id, "released", State::Done, told).await?;
+        let reported = "The release is complete. The node stays unschedulable until an operator approves its disks again.";
+        timeline::append(conn, id, "released", State::Done, reported).await?;
         Ok(json!({}))
     })
 }

@@ -237,12 +237,12 @@ async fn c_35_con_10_a_key_is_refused_for_another_placement() {
 #[tokio::test]
 async fn con_10_an_allocation_tells_where_it_was_asked_to_run() {
     let platform = Platform::start().await;
-    let asked = PlacementConstraints {
+    let requested = PlacementConstraints {
         anti_affinity_label: "role=head".into(),
         ..PlacementConstraints::default()
     };
     let placed = pb::CreateAllocationRequest {
-        placement: Some(asked.clone()),
+        placement: Some(requested.clone()),
         ..good("web")
     };
     let where_of = |made: pb::Allocation| made.config.expect("a config").placement;
@@ -251,9 +251,9 @@ async fn con_10_an_allocation_tells_where_it_was_asked_to_run() {
         ..placed.clone()
     };
     let dry = platform.create(dry, "key-0").await.expect("valid");
-    assert_eq!(where_of(dry), Some(asked.clone()));
+    assert_eq!(where_of(dry), Some(requested.clone()));
     let made = platform.create(placed, "key-1").await.expect("created");
-    assert_eq!(where_of(made), Some(asked));
+    assert_eq!(where_of(made), Some(requested));
     let anywhere = platform.create(good("any"), "key-2").await;
     let anywhere = where_of(anywhere.expect("created"));
     assert_eq!(

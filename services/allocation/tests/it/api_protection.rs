@@ -158,14 +158,14 @@ async fn an_allocation_is_released_when_its_time_has_come_and_says_so() {
     platform.world.until_idle(uuid(&id)).await;
     // who lost the answer gets it, although the time is over
     platform.update(&id, "key-4", soon).await.expect("a repeat");
-    let told: Vec<String> = sqlx::query_scalar(
+    let reported: Vec<String> = sqlx::query_scalar(
         "SELECT message FROM placement.timeline WHERE allocation_id = $1 AND step = 'releasing'",
     )
     .bind(uuid(&id))
     .fetch_all(&platform.world.owner)
     .await
     .expect("a timeline");
-    assert_eq!(told, ["The release time has come; billing has ended."]);
+    assert_eq!(reported, ["The release time has come; billing has ended."]);
     let audited: Vec<String> = sqlx::query_scalar(
         "SELECT principal FROM placement.audit WHERE action = 'allocation.auto_release'",
     )

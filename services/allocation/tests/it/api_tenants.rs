@@ -372,11 +372,11 @@ async fn an_operators_stop_tells_the_members_why_and_they_start_it_again() {
         !condition.message.contains("user:root"),
         "operators are not named to tenants"
     );
-    let told: Vec<_> = platform.events(&id).await;
-    let told = told
+    let reported: Vec<_> = platform.events(&id).await;
+    let reported = reported
         .iter()
         .find(|(name, _)| name == "allocation.stopped_by_operator");
-    assert_eq!(told.expect("the event").1["operator_reason"], REASON);
+    assert_eq!(reported.expect("the event").1["operator_reason"], REASON);
     let audited = platform.audited("allocation.operator_stop").await;
     let [(principal, detail)] = audited.as_slice() else {
         panic!("one row: {audited:?}");

@@ -112,7 +112,7 @@ async fn b_57_a_launch_waits_visibly_and_becomes_active_when_capacity_is_release
     let first: Uuid = made.id.parse().expect("an id");
     platform.world.until_state(first, "active").await;
     assert_eq!(status(&platform.get(&made.id).await).queue, None);
-    let told = async {
+    let reported = async {
         loop {
             let message = stream
                 .message()
@@ -131,7 +131,7 @@ async fn b_57_a_launch_waits_visibly_and_becomes_active_when_capacity_is_release
             }
         }
     };
-    tokio::time::timeout(TIMEOUT, told)
+    tokio::time::timeout(TIMEOUT, reported)
         .await
         .expect("told in time");
 
@@ -224,19 +224,19 @@ impl Platform {
     /// Waits until the scheduler's metrics of the line say this; the oldest waits for any time when somebody waits.
     async fn until_line(&self, requests: f64) {
         let line = [("region", "lab-1"), ("slot_class", "lab")];
-        let told = || {
+        let reported = || {
             let name = |what: &str| format!("scheduler_waiting_{what}");
             ["requests", "gpus", "oldest_seconds"].map(|what| self.metric(&name(what), &line))
         };
-        let fits = |told: [Option<f64>; 3]| {
-            let [told_requests, gpus, oldest] = told;
+        let fits = |reported: [Option<f64>; 3]| {
+            let [told_requests, gpus, oldest] = reported;
             told_requests == Some(requests)
                 && gpus == Some(requests)
                 && oldest.is_some_and(|seconds| (seconds > 0.0) == (requests > 0.0))
         };
         let deadline = std::time::Instant::now() + TIMEOUT;
-        while !fits(told()) {
-            assert!(std::time::Instant::now() < deadline, "{:?}", told());
+        while !fits(reported()) {
+            assert!(std::time::Instant::now() < deadline, "{:?}", reported());
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }

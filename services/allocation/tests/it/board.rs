@@ -9,7 +9,7 @@ use gpuaas_placement::model::{
 };
 use gpuaas_placement::repair::Origin;
 use gpuaas_placement::reserve::{self, Policy};
-use gpuaas_placement::{catalog, claims, nodes, slots};
+use gpuaas_placement::{approval, catalog, claims, nodes, slots};
 use gpuaas_placement_testing as testing;
 use jiff_sqlx::ToSqlx as _;
 use uuid::Uuid;
@@ -20,8 +20,8 @@ use crate::world::{CELL, KEY, World};
 pub const NODE: &str = "h200-sxm-node";
 pub const SLICE: &str = "h200-sxm-slice";
 
-fn slot(index: i32) -> slots::Definition {
-    slots::Definition {
+fn slot(index: i32) -> approval::Definition {
+    approval::Definition {
         slot_index: index,
         class: SlotClass::H200Sxm,
         bindings: Bindings {
@@ -117,12 +117,12 @@ impl Board {
         let known = slots::list(&mut tx, self.node_id).await.expect("slots");
         let all: Vec<_> = (0..8).map(slot).collect();
         let generations = known.iter().map(|slot| (slot.slot_index, slot.generation));
-        let look = slots::Look {
+        let look = approval::Look {
             instance_id: None,
             generations: generations.collect(),
         };
         let origin = Origin::default();
-        slots::approve(&mut tx, self.node_id, &look, &all, origin, || ids.next())
+        approval::approve(&mut tx, self.node_id, &look, &all, origin, || ids.next())
             .await
             .expect("approved");
         testing::wipe_in(&mut tx, self.node_id).await;

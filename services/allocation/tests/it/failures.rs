@@ -119,11 +119,9 @@ async fn inc_14_every_failure_of_the_host_gives_a_reason_and_keeps_the_slot() {
             entries.iter().all(|(_, _, state)| state != "running"),
             "{step}: {entries:?}"
         );
-        assert!(
-            entries
-                .iter()
-                .any(|(_, told, state)| *told == format!("provision.{step}") && state == "failed")
-        );
+        assert!(entries.iter().any(|(_, reported, state)| *reported
+            == format!("provision.{step}")
+            && state == "failed"));
 
         // con_25: a repair with fresh proof is the way back
         world.host.script(|script| script.fail = None);

@@ -1,9 +1,11 @@
 //! an approved slot is wiped before anybody gets it, whatever its disk looked like.
 
 use gpuaas_common::id::IdGen;
+use gpuaas_placement::approval::{self, Definition, Look};
 use gpuaas_placement::model::{Health, Slot, SlotStatus, Word};
+use gpuaas_placement::operators;
 use gpuaas_placement::repair::{self, Origin};
-use gpuaas_placement::slots::{self, Definition, Look};
+use gpuaas_placement::slots;
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use sqlx::AssertSqlSafe;
@@ -52,7 +54,7 @@ async fn approve(world: &World) {
     let (ids, all) = (IdGen::new(CELL), [definition]);
     let mut tx = world.scheduler.begin().await.expect("a transaction");
     let origin = Origin::default();
-    slots::approve(&mut tx, world.node_id, &look, &all, origin, || ids.next())
+    approval::approve(&mut tx, world.node_id, &look, &all, origin, || ids.next())
         .await
         .expect("approved");
     tx.commit().await.expect("commit");
@@ -102,18 +104,18 @@ async fn a_132_p2_a_raw_disk_full_of_bytes_is_wiped_before_its_slot_is_available
         slot_id: world.slot_ids[0].to_string(),
     };
     let mut admins = platform.admins.clone();
-    let told = loop {
-        let told = admins
+    let reported = loop {
+        let reported = admins
             .get_slot_repair(platform.admin(get.clone(), None))
             .await;
-        let told = told.expect("the wipe").into_inner();
-        if told.detail.ends_with("%)") {
-            break told;
+        let reported = reported.expect("the wipe").into_inner();
+        if reported.detail.ends_with("%)") {
+            break reported;
         }
         tokio::task::yield_now().await;
     };
     assert_eq!(
-        (told.state.as_str(), told.slot_status()),
+        (reported.state.as_str(), reported.slot_status()),
         (
             "running",
             gpuaas_proto::gpuaas::common::v1::SlotStatus::Cleanup
@@ -223,7 +225,7 @@ async fn a_132_p2_a_slot_that_was_never_wiped_is_wiped_when_it_is_enabled() {
     assert!(refused.contains("never wiped"), "{refused}");
 
     let mut tx = world.scheduler.begin().await.expect("a transaction");
-    let slot = slots::set_admin_state(
+    let slot = operators::set_slot_admin_state(
         &mut tx,
         world.node_id,
         slot_id,

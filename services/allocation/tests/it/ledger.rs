@@ -8,7 +8,7 @@ use gpuaas_common::readiness;
 use gpuaas_placement::capacity::Ledger;
 use gpuaas_placement::model::{Bindings, Health, Image, Price, Profile, Shape, Slot, SlotClass};
 use gpuaas_placement::repair::Origin;
-use gpuaas_placement::{catalog, drift, nodes, reserve, slots};
+use gpuaas_placement::{approval, catalog, drift, nodes, reserve, slots};
 use gpuaas_placement_testing as testing;
 use gpuaas_proto::gpuaas::agent::v1::{HostDevices, HostDisk};
 use gpuaas_proto::gpuaas::common::v1::ReadinessCheck;
@@ -74,7 +74,7 @@ impl World {
             .expect("a price");
         nodes::put(&mut conn, &self.spec()).await.expect("a node");
         let disks = self.host.disks();
-        let definition = |index: i32| slots::Definition {
+        let definition = |index: i32| approval::Definition {
             slot_index: index,
             class: SlotClass::Lab,
             bindings: Bindings {
@@ -91,10 +91,10 @@ impl World {
         let ids = IdGen::new(CELL);
         let made: Vec<_> = (0..).take(disks.len()).map(definition).collect();
         let mut tx = self.scheduler.begin().await.expect("a transaction");
-        let approved = slots::approve(
+        let approved = approval::approve(
             &mut tx,
             self.node_id,
-            &slots::Look::default(),
+            &approval::Look::default(),
             &made,
             Origin::default(),
             || ids.next(),

@@ -22,7 +22,7 @@ async fn c_01_an_allocation_lives_from_reserved_to_released() {
     world.until_idle(id).await;
     assert_active(&world, id, "active").await;
     assert_eq!(world.slot_of(id).await.health_state, Health::Healthy);
-    let told: Vec<String> = timeline(&world, id)
+    let reported: Vec<String> = timeline(&world, id)
         .await
         .into_iter()
         .map(|(_, step, _)| step)
@@ -35,7 +35,7 @@ async fn c_01_an_allocation_lives_from_reserved_to_released() {
     wanted.extend(["provision.activate".to_owned(), "active".to_owned()]);
     // the hand-over is told when it is done, the state as soon as it is
     wanted.sort();
-    let mut sorted = told.clone();
+    let mut sorted = reported.clone();
     sorted.sort();
     assert_eq!(sorted, wanted);
 
@@ -61,7 +61,7 @@ async fn c_01_an_allocation_lives_from_reserved_to_released() {
         assert!(
             entries
                 .iter()
-                .any(|(_, told, _)| *told == format!("release.{step}")),
+                .any(|(_, reported, _)| *reported == format!("release.{step}")),
             "{step}"
         );
     }

@@ -97,14 +97,14 @@ async fn p7_an_allocation_whose_host_is_silent_says_so_at_once_and_until_it_is_b
     assert_eq!(data["host_lost_since"], last_seen.to_string());
     // told again, it is no news
     world.lose_host().await;
-    let told = |entries: Vec<(i64, String, String)>| -> Vec<String> {
+    let reported = |entries: Vec<(i64, String, String)>| -> Vec<String> {
         entries
             .into_iter()
             .map(|(_, step, _)| step)
             .filter(|step| step.starts_with("host_"))
             .collect()
     };
-    assert_eq!(told(timeline(world, id).await), ["host_lost"]);
+    assert_eq!(reported(timeline(world, id).await), ["host_lost"]);
     sound(world).await;
 
     world.find_host().await;
@@ -118,7 +118,10 @@ async fn p7_an_allocation_whose_host_is_silent_says_so_at_once_and_until_it_is_b
             .is_empty()
     );
     assert_eq!(last_event(&world.pool, id).await.0, "allocation.host_found");
-    assert_eq!(told(timeline(world, id).await), ["host_lost", "host_found"]);
+    assert_eq!(
+        reported(timeline(world, id).await),
+        ["host_lost", "host_found"]
+    );
     assert_eq!(
         world.periods(id).await,
         (1, 1),
@@ -141,14 +144,17 @@ async fn d_80_an_allocation_whose_device_drifts_says_so_until_it_ends_and_is_bil
     world.report_disks(all).await;
     assert!(conditions().await.is_empty());
     world.report_disks(0).await;
-    let told = conditions().await;
-    assert_eq!(told.len(), 1);
-    assert_eq!(told[0].r#type, "device_drift");
-    assert!(told[0].since.is_some() && told[0].message.contains("disk"));
-    assert!(!told[0].message.contains("lab-disk"), "nothing of the host");
+    let reported = conditions().await;
+    assert_eq!(reported.len(), 1);
+    assert_eq!(reported[0].r#type, "device_drift");
+    assert!(reported[0].since.is_some() && reported[0].message.contains("disk"));
+    assert!(
+        !reported[0].message.contains("lab-disk"),
+        "nothing of the host"
+    );
     let (kind, data) = last_event(&world.pool, id).await;
     assert_eq!(kind, "allocation.device_drift");
-    assert_eq!(data["device_drift"], told[0].message);
+    assert_eq!(data["device_drift"], reported[0].message);
     sound(world).await;
     world.report_disks(all).await;
     assert!(conditions().await.is_empty());
@@ -362,7 +368,7 @@ async fn b_28_c_12_p3_a_forced_release_ends_claim_and_billing_at_the_last_proof_
         .expect_err("over");
     assert_eq!(refused.reason(), ErrorReason::StateConflict);
     // nothing but a wipe makes the slot available
-    let enabled = gpuaas_placement::slots::set_admin_state(
+    let enabled = gpuaas_placement::operators::set_slot_admin_state(
         &mut world.scheduler.acquire().await.expect("a connection"),
         world.node_id,
         slot.id,

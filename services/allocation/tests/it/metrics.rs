@@ -127,16 +127,16 @@ async fn d_90_what_libvirt_counts_and_the_guest_tells_is_its_owners_alone() {
     );
 
     // the stranger's answer is that of what does not exist
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for (project, id) in [(Uuid::now_v7(), id), (world.project, Uuid::now_v7())] {
         let refused = platform
             .metrics_as("user:stranger", project, self::of(id))
             .await;
         let refused = refused.expect_err("refused");
         assert_eq!(refused.reason(), ErrorReason::AllocationNotFound);
-        told.push(refused.to_string());
+        reported.push(refused.to_string());
     }
-    assert_eq!(told[0], told[1]);
+    assert_eq!(reported[0], reported[1]);
     let wrong = pb::GetAllocationMetricsRequest {
         step_seconds: 1,
         ..self::of(id)

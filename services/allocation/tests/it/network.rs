@@ -45,11 +45,11 @@ async fn p11_vms_of_a_project_reach_each_other_only_while_the_project_says_so() 
             project_id: world.project.to_string(),
             vms_reach_each_other: allowed,
         };
-        let told = networks
+        let reported = networks
             .put_project_network(platform.user(request, Some(key)))
             .await;
         assert_eq!(
-            told.expect("put").into_inner().vms_reach_each_other,
+            reported.expect("put").into_inner().vms_reach_each_other,
             allowed
         );
     };

@@ -115,7 +115,7 @@ async fn an_allocation_is_stopped_started_and_rebooted() {
     let boots = [&first.boot_id, &started.boot_id, &rebooted.boot_id];
     assert!(boots[0] != boots[1] && boots[1] != boots[2], "{boots:?}");
     assert_eq!(platform.world.periods(id).await, (1, 1), "one period");
-    let told: Vec<String> = timeline(&platform.world, id)
+    let reported: Vec<String> = timeline(&platform.world, id)
         .await
         .into_iter()
         .map(|(_, step, state)| format!("{step} {state}"))
@@ -129,8 +129,8 @@ async fn an_allocation_is_stopped_started_and_rebooted() {
         "reboot.wait_login done",
     ] {
         assert!(
-            told.iter().any(|entry| entry == wanted),
-            "{wanted}: {told:?}"
+            reported.iter().any(|entry| entry == wanted),
+            "{wanted}: {reported:?}"
         );
     }
     platform.world.nothing_runs(id, "after all").await;
@@ -267,8 +267,8 @@ async fn p11_a_start_is_proven_by_the_recorded_host_key_alone() {
         .world
         .host
         .script(|script| script.other_host_key = true);
-    let told = done(&platform, id, "reboot", "meets another").await;
-    assert_eq!(told.boot_id, "", "nothing is proven");
+    let reported = done(&platform, id, "reboot", "meets another").await;
+    assert_eq!(reported.boot_id, "", "nothing is proven");
     let entries = timeline(&platform.world, id).await;
     let (sequence, _, state) = entries.last().expect("entries");
     assert_eq!(state, "failed");
@@ -302,9 +302,9 @@ async fn a_guest_at_its_old_boot_proves_nothing() {
     let platform = Platform::start().await;
     let id = active(&platform).await;
     platform.world.host.script(|script| script.same_boot = true);
-    let told = done(&platform, id, "reboot", "r").await;
+    let reported = done(&platform, id, "reboot", "r").await;
     assert_eq!(
-        (told.power(), told.boot_id.as_str()),
+        (reported.power(), reported.boot_id.as_str()),
         (PowerState::Running, "")
     );
     let entries = timeline(&platform.world, id).await;

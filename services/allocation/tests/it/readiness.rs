@@ -19,11 +19,13 @@ fn verdicts(found: &[Outcome]) -> Vec<(&str, bool)> {
         .collect()
 }
 
-async fn asked(world: &World) -> Vec<String> {
-    let mut asked = Vec::new();
-    world.host.script(|script| asked = script.asked.clone());
-    asked.retain(|command| !command.contains("cloud-init"));
-    asked
+async fn requested(world: &World) -> Vec<String> {
+    let mut requested = Vec::new();
+    world
+        .host
+        .script(|script| requested = script.requested.clone());
+    requested.retain(|command| !command.contains("cloud-init"));
+    requested
 }
 
 /// D-69: after the login, in their order, each until it passes.
@@ -57,7 +59,7 @@ async fn d_45_an_allocation_is_active_when_the_checks_of_its_image_passed() {
         "without control characters"
     );
     assert_eq!(
-        asked(&world).await,
+        requested(&world).await,
         ["nvidia-smi", "nvidia-smi", "ibv-devinfo"]
     );
     runner.stop().await;
@@ -92,7 +94,7 @@ async fn inc_24_a_guest_that_does_not_pass_fails_its_launch_with_the_output_of_t
         verdicts(&allocation.readiness.0),
         [NO_CLOUD_INIT, ("true", true), ("nvidia-smi", false)]
     );
-    assert!(!asked(&world).await.contains(&"never-run".to_owned()));
+    assert!(!requested(&world).await.contains(&"never-run".to_owned()));
     assert_eq!(world.periods(id).await, (0, 0), "not billed");
     assert_eq!(world.slot_of(id).await.status, SlotStatus::CleanupBlocked);
     world.host_is_clean(true, "a failed check").await;
@@ -106,9 +108,11 @@ async fn d_69_a_guest_without_checks_is_asked_nothing() {
     let runner = world.runner(World::config());
     let id = world.reserve_image("plain", image(&[])).await;
     world.until_state(id, "active").await;
-    let mut asked = Vec::new();
-    world.host.script(|script| asked = script.asked.clone());
-    assert_eq!(asked, [""; 0]);
+    let mut requested = Vec::new();
+    world
+        .host
+        .script(|script| requested = script.requested.clone());
+    assert_eq!(requested, [""; 0]);
     assert_eq!(world.allocation(id).await.readiness.0, []);
     runner.stop().await;
 }
@@ -129,7 +133,7 @@ async fn d_10_a_check_that_passed_is_not_run_again_by_an_agent_that_was_killed()
     world.host_up().await;
     world.until_state(id, "active").await;
     world.until_idle(id).await;
-    assert_eq!(asked(&world).await, ["true"]);
+    assert_eq!(requested(&world).await, ["true"]);
     let found = world.allocation(id).await.readiness.0;
     assert_eq!(verdicts(&found), [NO_CLOUD_INIT, ("true", true)]);
     runner.stop().await;

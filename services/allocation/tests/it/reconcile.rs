@@ -122,12 +122,12 @@ async fn p5_a_vm_that_shut_down_by_itself_is_said_to_be_stopped_and_started_agai
     assert_eq!(third.power.as_deref(), Some("running"));
     assert_ne!(third.boot_id, second.boot_id);
     assert!(world.host.state().await.off.is_empty());
-    let told: Vec<String> = timeline(&world, id)
+    let reported: Vec<String> = timeline(&world, id)
         .await
         .into_iter()
         .map(|(_, step, _)| step)
         .collect();
-    assert_eq!(told.iter().filter(|step| *step == "stopped").count(), 2);
+    assert_eq!(reported.iter().filter(|step| *step == "stopped").count(), 2);
     runner.stop().await;
 }
 

@@ -79,14 +79,14 @@ async fn a_09_release_and_power_touch_nothing_on_another_instance() {
     world.power(id, "reboot").await;
     world.until_idle(id).await;
     is_untouched(&world, "reboot").await;
-    let told: String = sqlx::query_scalar(
+    let reported: String = sqlx::query_scalar(
         "SELECT message FROM timeline WHERE allocation_id = $1 AND step = 'running' ORDER BY sequence DESC LIMIT 1",
     )
     .bind(id)
     .fetch_one(&world.pool)
     .await
     .expect("an entry");
-    assert!(told.contains("installed anew"), "{told}");
+    assert!(reported.contains("installed anew"), "{reported}");
 
     world.release(id).await;
     world.until_state(id, "released").await;

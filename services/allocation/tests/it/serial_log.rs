@@ -103,16 +103,16 @@ async fn p10_a_serial_log_is_its_tenants_alone_and_every_reading_is_on_record() 
     assert_eq!(platform.serial_text(since).await.0, "");
 
     // the stranger's answer is that of what does not exist
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for (project, id) in [(Uuid::now_v7(), id), (world.project, Uuid::now_v7())] {
         let refused = platform
             .serial_log_as("user:stranger", project, of(id, true, ""))
             .await
             .expect_err("refused");
         assert_eq!(refused.reason(), ErrorReason::AllocationNotFound);
-        told.push(refused.to_string());
+        reported.push(refused.to_string());
     }
-    assert_eq!(told[0], told[1]);
+    assert_eq!(reported[0], reported[1]);
     let other = platform.create(good("other"), "o").await.expect("created");
     let other: Uuid = other.id.parse().expect("a uuid");
     world.until_state(other, "active").await;

@@ -34,15 +34,15 @@ async fn f_02_f_10_f_11_a_target_is_of_the_ledger_and_for_the_owner_of_an_active
     let world = World::start().await;
     let id = world.reserve("shell").await;
     let owner = world.allocation(id).await.project_id;
-    let asked = id.to_string();
-    let early = resolve(&world, &asked, &[owner])
+    let requested = id.to_string();
+    let early = resolve(&world, &requested, &[owner])
         .await
         .expect_err("not active");
     assert_eq!(early.reason(), ErrorReason::StateConflict);
 
     let runner = world.runner(World::config());
     world.until_state(id, "active").await;
-    let target = resolve(&world, &asked, &[Uuid::now_v7(), owner])
+    let target = resolve(&world, &requested, &[Uuid::now_v7(), owner])
         .await
         .expect("active");
     let allocation = world.allocation(id).await;
@@ -62,8 +62,8 @@ async fn f_02_f_10_f_11_a_target_is_of_the_ledger_and_for_the_owner_of_an_active
     assert!(!target.agent_address.is_empty() && !target.instance_id.is_empty());
 
     for (projects, id) in [
-        (vec![], asked.clone()),
-        (vec![Uuid::now_v7()], asked.clone()),
+        (vec![], requested.clone()),
+        (vec![Uuid::now_v7()], requested.clone()),
         (vec![owner], Uuid::now_v7().to_string()),
     ] {
         let foreign = resolve(&world, &id, &projects).await.expect_err("foreign");
@@ -73,7 +73,7 @@ async fn f_02_f_10_f_11_a_target_is_of_the_ledger_and_for_the_owner_of_an_active
     assert_eq!(malformed.fields()[0].0, "allocation_id");
 
     world.release(id).await;
-    let late = resolve(&world, &asked, &[owner])
+    let late = resolve(&world, &requested, &[owner])
         .await
         .expect_err("releasing");
     assert_eq!(late.reason(), ErrorReason::StateConflict);

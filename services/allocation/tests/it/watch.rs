@@ -67,7 +67,7 @@ pub fn after(token: &str) -> pb::WatchAllocationsRequest {
 }
 
 /// A change as (name, kind, state).
-fn told(change: &pb::AllocationChange) -> (String, ChangeKind, pb::AllocationState) {
+fn reported(change: &pb::AllocationChange) -> (String, ChangeKind, pb::AllocationState) {
     let allocation = change.allocation.as_ref().expect("an allocation");
     let config = allocation.config.as_ref().expect("a config");
     let status = allocation.status.as_ref().expect("a status");
@@ -83,7 +83,7 @@ async fn until_told(
     loop {
         let message = next(stream).await;
         if let Some(All::Change(change)) = &message.event {
-            let (told_name, kind, told_state) = told(change);
+            let (told_name, kind, told_state) = reported(change);
             if told_name == name && told_state == state {
                 return (message.resume_token, kind);
             }
@@ -108,7 +108,10 @@ async fn p8_a_project_is_watched_from_its_first_state_to_the_end_of_what_it_hold
         panic!("{message:?}")
     };
     let active = pb::AllocationState::Active;
-    assert_eq!(told(&change), ("first".into(), ChangeKind::Added, active));
+    assert_eq!(
+        reported(&change),
+        ("first".into(), ChangeKind::Added, active)
+    );
     // an event that had no position yet may come once more before
     loop {
         let message = next(&mut stream).await;
@@ -149,7 +152,7 @@ async fn p8_a_project_is_watched_from_its_first_state_to_the_end_of_what_it_hold
     let mut stream = platform.watch_all(request).await.expect("opened");
     let mut seen = BTreeMap::new();
     while let Some(All::Change(change)) = next(&mut stream).await.event {
-        let (name, kind, _) = told(&change);
+        let (name, kind, _) = reported(&change);
         seen.insert(name, kind);
     }
     let wanted = [
@@ -185,7 +188,7 @@ async fn p8_a_resumed_watch_gets_what_happened_meanwhile() {
     loop {
         match next(&mut stream).await.event {
             Some(All::Change(change)) => {
-                let (name, kind, state) = told(&change);
+                let (name, kind, state) = reported(&change);
                 last.insert((name, state), kind);
             }
             Some(All::Synced(_)) => break,
@@ -309,7 +312,7 @@ impl Heard {
                 self.entries
                     .push((entry.sequence, state, entry.percent, entry.message));
             }
-            One::Change(change) => self.states.push(told(&change).2),
+            One::Change(change) => self.states.push(reported(&change).2),
             One::End(_) => self.is_over = true,
             One::Synced(_) | One::Heartbeat(_) => {}
         }

@@ -26,11 +26,11 @@ async fn watch(platform: &Platform) -> Changes {
 /// Reads until the stream has told all that was there, and returns the revisions of one allocation in the order in
 /// which it told them.
 async fn until_synced(stream: &mut Changes, id: Uuid) -> Vec<i64> {
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     loop {
         match next(stream).await.event.expect("an event") {
-            Event::Change(change) => told.extend(revision_of(change, id)),
-            Event::Synced(_) => return told,
+            Event::Change(change) => reported.extend(revision_of(change, id)),
+            Event::Synced(_) => return reported,
             Event::Heartbeat(_) => {}
         }
     }
@@ -102,26 +102,26 @@ async fn p8_a_new_stream_never_tells_an_older_state_after_a_newer_one() {
         &format!("{}; {}", changed(revision + 1), event(revision + 1)),
     )
     .await;
-    let told = loop {
+    let reported = loop {
         if let Event::Change(change) = next(&mut reader).await.event.expect("an event") {
             break revision_of(change, id);
         }
     };
-    assert_eq!(told, Some(revision + 1));
+    assert_eq!(reported, Some(revision + 1));
     // it changes once more, and the event of that has no position yet
     run(&platform, &changed(revision + 2)).await;
-    let told = until_synced(&mut late, id).await;
+    let reported = until_synced(&mut late, id).await;
     assert_eq!(
-        told.first(),
+        reported.first(),
         Some(&(revision + 2)),
-        "it came late: {told:?}"
+        "it came late: {reported:?}"
     );
-    assert!(told.is_sorted(), "{told:?}");
+    assert!(reported.is_sorted(), "{reported:?}");
     run(&platform, &event(revision + 2)).await;
-    let told = loop {
+    let reported = loop {
         if let Event::Change(change) = next(&mut late).await.event.expect("an event") {
             break revision_of(change, id);
         }
     };
-    assert_eq!(told, Some(revision + 2));
+    assert_eq!(reported, Some(revision + 2));
 }

@@ -82,9 +82,9 @@ async fn b_04_b_21_a_whole_node_is_launched_billed_and_given_back_to_approval() 
     platform.world.until_state(id, "active").await;
     platform.world.until_idle(id).await;
 
-    let told = platform.get(&made.id).await.status.expect("a status");
-    assert_eq!(told.power(), pb::PowerState::Running);
-    assert_eq!((told.access, told.vm.as_str()), (None, ""));
+    let reported = platform.get(&made.id).await.status.expect("a status");
+    assert_eq!(reported.power(), pb::PowerState::Running);
+    assert_eq!((reported.access, reported.vm.as_str()), (None, ""));
     let billed: (i32, String) =
         sqlx::query_as("SELECT gpu_count, sku FROM allocation_periods WHERE allocation_id = $1")
             .bind(id)

@@ -12,14 +12,14 @@ async fn refused(pool: &PgPool, statement: &str, want: &str) {
     let database = error
         .as_database_error()
         .unwrap_or_else(|| panic!("{statement}: {error}"));
-    let told = format!(
+    let reported = format!(
         "{} {}",
         database.constraint().unwrap_or_default(),
         database.message()
     );
     assert!(
-        told.contains(want),
-        "{statement}\n  was refused by {told:?}, not by {want:?}"
+        reported.contains(want),
+        "{statement}\n  was refused by {reported:?}, not by {want:?}"
     );
 }
 

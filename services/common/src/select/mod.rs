@@ -119,7 +119,7 @@ enum Operator {
 
 /// What a comparison asks of its field.
 #[derive(Clone, Debug, PartialEq)]
-enum Asked {
+enum Requested {
     Compare(Operator, Value),
     /// The text has this part.
     Contains(String),
@@ -132,7 +132,7 @@ struct Comparison {
     field: &'static Field,
     /// Of labels.
     key: Option<String>,
-    asked: Asked,
+    requested: Requested,
 }
 
 #[derive(Clone, Debug)]

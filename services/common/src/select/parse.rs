@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 
 use super::words::{Placed, Word, Wrong, split};
 use super::{
-    Asked, Catalog, Comparison, Expression, Field, Kind, MAX_COMPARISONS, MAX_DEPTH, Operator,
+    Catalog, Comparison, Expression, Field, Kind, MAX_COMPARISONS, MAX_DEPTH, Operator, Requested,
     Value,
 };
 use crate::{Error, Result};
@@ -133,8 +133,12 @@ impl Parser {
             }
         };
         if operator == Operator::Has && !quoted && value == "*" {
-            let asked = Asked::IsSet;
-            return Ok(Expression::Is(Comparison { field, key, asked }));
+            let requested = Requested::IsSet;
+            return Ok(Expression::Is(Comparison {
+                field,
+                key,
+                requested,
+            }));
         }
         if !quoted && value == "*" {
             let rule = "* says after : only that a field is set; quote the text".to_owned();
@@ -149,7 +153,7 @@ impl Parser {
             return Ok(Expression::Is(Comparison {
                 field,
                 key: Some(value),
-                asked: Asked::IsSet,
+                requested: Requested::IsSet,
             }));
         }
         let allowed = takes(field.kind);
@@ -158,14 +162,18 @@ impl Parser {
             let rule = format!("{name} takes {} only, and {name}:*", symbols.join(", "));
             return Err((operator_at, rule));
         }
-        let asked = match operator {
-            Operator::Has => Asked::Contains(value),
-            operator => Asked::Compare(
+        let requested = match operator {
+            Operator::Has => Requested::Contains(value),
+            operator => Requested::Compare(
                 operator,
                 typed(field, value).map_err(|rule| (value_at, rule))?,
             ),
         };
-        Ok(Expression::Is(Comparison { field, key, asked }))
+        Ok(Expression::Is(Comparison {
+            field,
+            key,
+            requested,
+        }))
     }
 
     /// The key after the dot, of labels.

@@ -2,7 +2,7 @@
 use jiff_sqlx::ToSqlx as _;
 use sqlx::{Postgres, QueryBuilder};
 
-use super::{Asked, Comparison, Expression, Kind, Operator, Value};
+use super::{Comparison, Expression, Kind, Operator, Requested, Value};
 
 /// Writes the condition. `NOT` is moved to the comparisons, where "IS NOT TRUE" counts what is not set as different.
 pub(super) fn push(query: &mut QueryBuilder<Postgres>, expression: &Expression, negated: bool) {
@@ -25,11 +25,14 @@ pub(super) fn push(query: &mut QueryBuilder<Postgres>, expression: &Expression, 
 }
 
 fn push_comparison(query: &mut QueryBuilder<Postgres>, comparison: &Comparison, negated: bool) {
-    let differs = matches!(comparison.asked, Asked::Compare(Operator::NotEqual, _));
+    let differs = matches!(
+        comparison.requested,
+        Requested::Compare(Operator::NotEqual, _)
+    );
     let negated = negated != differs;
     query.push(if negated { "((" } else { "(" });
-    match &comparison.asked {
-        Asked::Compare(operator, value) => {
+    match &comparison.requested {
+        Requested::Compare(operator, value) => {
             push_field(query, comparison);
             query.push(match operator {
                 Operator::NotEqual => Operator::Equal.symbol(),
@@ -37,7 +40,7 @@ fn push_comparison(query: &mut QueryBuilder<Postgres>, comparison: &Comparison, 
             });
             push_value(query, value);
         }
-        Asked::Contains(part) => {
+        Requested::Contains(part) => {
             query.push("strpos(lower(");
             push_field(query, comparison);
             query
@@ -45,7 +48,7 @@ fn push_comparison(query: &mut QueryBuilder<Postgres>, comparison: &Comparison, 
                 .push_bind(part.clone())
                 .push(")) > 0");
         }
-        Asked::IsSet => match (&comparison.key, comparison.field.kind) {
+        Requested::IsSet => match (&comparison.key, comparison.field.kind) {
             (Some(key), _) => {
                 query.push(comparison.field.sql).push(" ? ");
                 query.push_bind(key.clone());

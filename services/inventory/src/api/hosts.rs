@@ -26,7 +26,7 @@ use crate::store::beats::{self, Repeated};
 use crate::store::enrolment::{self, NewInstance, TokenUse};
 use crate::store::ledger_sync::Kind;
 use crate::store::nodes::{self, Beat, Taken};
-use crate::store::rollouts::{self, Told};
+use crate::store::rollouts::{self, Reported};
 use crate::workflow::ledger_sync::{push_now, set_desired_node, update_desired_node};
 
 const MAX_TEXT: usize = 128;
@@ -67,11 +67,11 @@ impl HostService for Hosts {
     ) -> Result<Response<HeartbeatResponse>, Status> {
         let peer = Peer::of(&request)?;
         let (node_id, node_mode) = self.beat(&peer, request.into_inner()).await?;
-        let told = rollouts::told(&self.0.pool, node_id).await;
+        let reported = rollouts::reported(&self.0.pool, node_id).await;
         Ok(Response::new(HeartbeatResponse {
             next_interval: Some(proto_duration(self.interval())),
             node_mode,
-            agent_update: told.map_err(Error::from)?.map(agent_update),
+            agent_update: reported.map_err(Error::from)?.map(agent_update),
         }))
     }
 
@@ -325,14 +325,14 @@ impl<'a> Said<'a> {
     }
 }
 
-fn agent_update(told: Told) -> AgentUpdate {
+fn agent_update(reported: Reported) -> AgentUpdate {
     AgentUpdate {
-        rollout_id: told.rollout_id.to_string(),
-        attempt: u32::try_from(told.attempt).unwrap_or_default(),
-        version: told.version,
-        digest: told.digest,
-        size_bytes: told.size_bytes,
-        rollback: told.rollback,
+        rollout_id: reported.rollout_id.to_string(),
+        attempt: u32::try_from(reported.attempt).unwrap_or_default(),
+        version: reported.version,
+        digest: reported.digest,
+        size_bytes: reported.size_bytes,
+        rollback: reported.rollback,
     }
 }
 

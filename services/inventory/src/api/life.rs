@@ -228,21 +228,22 @@ impl Nodes {
         let node_id = id::parse("node_id", &request.node_id)?;
         let limit = page::page_size(request.page_size)?;
         self.row(node_id).await?;
-        let asked = ledger::ListNodeHistoryRequest {
+        let requested = ledger::ListNodeHistoryRequest {
             node_id: node_id.to_string(),
             limit: u32::try_from(limit).unwrap_or(u32::MAX),
         };
-        let told = self.0.ledger()?.list_node_history(asked).await?;
-        let of_ledger = told
-            .into_inner()
-            .entries
-            .into_iter()
-            .map(|entry| api::NodeHistoryEntry {
-                time: entry.time,
-                state: entry.state,
-                reason: entry.reason,
-                principal: entry.principal,
-            });
+        let reported = self.0.ledger()?.list_node_history(requested).await?;
+        let of_ledger =
+            reported
+                .into_inner()
+                .entries
+                .into_iter()
+                .map(|entry| api::NodeHistoryEntry {
+                    time: entry.time,
+                    state: entry.state,
+                    reason: entry.reason,
+                    principal: entry.principal,
+                });
         let mut conn = self.0.pool.acquire().await?;
         let mut entries: Vec<api::NodeHistoryEntry> = life::history(&mut conn, node_id, limit)
             .await?
@@ -300,12 +301,12 @@ impl Nodes {
         request: &api::ListResourceSlotHistoryRequest,
     ) -> Result<api::ListResourceSlotHistoryResponse> {
         let limit = page::page_size(request.page_size)?;
-        let asked = ledger::ListSlotHistoryRequest {
+        let requested = ledger::ListSlotHistoryRequest {
             node_id: id::parse("node_id", &request.node_id)?.to_string(),
             slot_id: id::parse("slot_id", &request.slot_id)?.to_string(),
             limit: u32::try_from(limit).unwrap_or(u32::MAX),
         };
-        let told = self.0.ledger()?.list_slot_history(asked).await?;
+        let reported = self.0.ledger()?.list_slot_history(requested).await?;
         let entry = |entry: ledger::SlotHistoryEntry| api::SlotHistoryEntry {
             time: entry.time,
             kind: entry.kind,
@@ -315,7 +316,12 @@ impl Nodes {
             principal: entry.principal,
         };
         Ok(api::ListResourceSlotHistoryResponse {
-            entries: told.into_inner().entries.into_iter().map(entry).collect(),
+            entries: reported
+                .into_inner()
+                .entries
+                .into_iter()
+                .map(entry)
+                .collect(),
         })
     }
 

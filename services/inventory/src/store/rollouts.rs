@@ -75,7 +75,7 @@ pub struct RolloutNodeRow {
 
 /// What a host is told to bring its agent to.
 #[derive(Debug, Clone, FromRow)]
-pub struct Told {
+pub struct Reported {
     pub rollout_id: Uuid,
     pub attempt: i32,
     pub version: String,
@@ -419,7 +419,7 @@ pub async fn counted_failures(conn: &mut PgConnection, rollout_id: Uuid) -> sqlx
 ///
 /// # Errors
 /// Database errors.
-pub async fn told(pool: &PgPool, node_id: Uuid) -> sqlx::Result<Option<Told>> {
+pub async fn reported(pool: &PgPool, node_id: Uuid) -> sqlx::Result<Option<Reported>> {
     sqlx::query_as(
         "SELECT o.rollout_id, o.attempt, o.version, r.digest, r.size_bytes, r.rollback_of IS NOT NULL AS rollback
            FROM agent_rollout_nodes o JOIN agent_rollouts r ON r.id = o.rollout_id

@@ -92,12 +92,12 @@ async fn snapshot(
             break;
         }
     }
-    let asked: Vec<(Uuid, bool)> = rows
+    let requested: Vec<(Uuid, bool)> = rows
         .iter()
         .map(|row| (row.id, row.removed.is_some()))
         .filter(|(id, _)| !known.get(id).is_some_and(|known| known.is_final))
         .collect();
-    let answered: Vec<Option<(Uuid, Known)>> = futures::stream::iter(asked)
+    let answered: Vec<Option<(Uuid, Known)>> = futures::stream::iter(requested)
         .map(|(id, is_final)| ask(state, id, is_final))
         .buffered(LEDGER_CALLS)
         .collect()

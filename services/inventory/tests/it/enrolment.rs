@@ -181,12 +181,12 @@ async fn a_06_the_certificate_names_node_and_instance_and_nothing_the_host_asked
         world.ledger.node(&node.id).await.is_some()
     })
     .await;
-    let told = world.ledger.node(&node.id).await.expect("node");
+    let reported = world.ledger.node(&node.id).await.expect("node");
     assert_eq!(
-        (told.agent_address, told.instance_id.to_string()),
+        (reported.agent_address, reported.instance_id.to_string()),
         (host.address.clone(), answer.instance_id.clone())
     );
-    assert!(!told.schedulable && told.lab);
+    assert!(!reported.schedulable && reported.lab);
 }
 
 #[tokio::test]
@@ -207,8 +207,8 @@ async fn a_09_an_earlier_instance_is_not_heard() {
         "what the earlier image said counts for nothing"
     );
     until("the ledger is told of the reimage", || async {
-        let told = world.ledger.node(&node.id).await.expect("node");
-        told.instance_id.to_string() == second.enrolled.instance_id
+        let reported = world.ledger.node(&node.id).await.expect("node");
+        reported.instance_id.to_string() == second.enrolled.instance_id
     })
     .await;
     assert!(!world.ledger.schedulable(&node.id).await);

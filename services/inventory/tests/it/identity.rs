@@ -121,8 +121,8 @@ async fn with_vm() -> (Ready, String, Uuid) {
 
 fn is_no_vm(answer: Result<String, tonic::Status>) {
     let error = gpuaas_common::Error::from(answer.expect_err("no token"));
-    let told = (error.code(), error.reason());
-    assert_eq!(told, (Code::NotFound, ErrorReason::AllocationNotFound));
+    let reported = (error.code(), error.reason());
+    assert_eq!(reported, (Code::NotFound, ErrorReason::AllocationNotFound));
 }
 
 #[tokio::test]

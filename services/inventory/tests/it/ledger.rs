@@ -13,7 +13,7 @@ use crate::world;
 
 /// The ledger's row of a node.
 #[derive(Debug, Clone, FromRow)]
-pub(crate) struct Told {
+pub(crate) struct Reported {
     pub(crate) agent_address: String,
     pub(crate) instance_id: Uuid,
     pub(crate) schedulable: bool,
@@ -76,7 +76,7 @@ impl Ledger {
             .expect("regions")
     }
 
-    pub(crate) async fn node(&self, id: &str) -> Option<Told> {
+    pub(crate) async fn node(&self, id: &str) -> Option<Reported> {
         sqlx::query_as(
             "SELECT agent_address, instance_id, schedulable, not_schedulable_reason, host_health::text, lab,
                     image_digests, hugepages_allocated_to, hugepages_1g_free, host_lost_since IS NOT NULL AS lost

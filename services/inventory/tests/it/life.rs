@@ -363,8 +363,8 @@ async fn a_115_a_slot_is_retired_once_and_keeps_its_history() {
         .await;
     assert_eq!(refused(stale).code(), Code::Aborted);
     for _ in 0..2 {
-        let asked = world.admin("s1", request(&slot.etag));
-        let gone = world.nodes().retire_resource_slot(asked).await;
+        let requested = world.admin("s1", request(&slot.etag));
+        let gone = world.nodes().retire_resource_slot(requested).await;
         assert_eq!(
             gone.expect("retired").into_inner().status(),
             SlotStatus::Retired
@@ -375,11 +375,11 @@ async fn a_115_a_slot_is_retired_once_and_keeps_its_history() {
         slot_id: slot.id.clone(),
         page_size: 0,
     };
-    let told = world
+    let reported = world
         .nodes()
         .list_resource_slot_history(world.admin("", request))
         .await;
-    let entries = told.expect("a history").into_inner().entries;
+    let entries = reported.expect("a history").into_inner().entries;
     let first = &entries[0];
     assert_eq!(
         (

@@ -67,11 +67,11 @@ async fn a_12_a_failing_check_closes_the_second_gate_and_a_repair_opens_it() {
         !world.ledger.schedulable(&node.id).await
     })
     .await;
-    let told = world.ledger.node(&node.id).await.expect("node");
+    let reported = world.ledger.node(&node.id).await.expect("node");
     assert_eq!(
         (
-            told.not_schedulable_reason.as_str(),
-            told.host_health.as_str()
+            reported.not_schedulable_reason.as_str(),
+            reported.host_health.as_str()
         ),
         ("nat", "degraded")
     );
@@ -227,8 +227,8 @@ async fn e_05_con_10_the_ledger_knows_which_images_the_current_host_has_verified
     let knows = async |images: &[&str]| {
         let images: Vec<String> = images.iter().map(|start| digest(start)).collect();
         until("it knows the images", || async {
-            let told = world.ledger.node(&node.id).await;
-            told.is_some_and(|told| told.image_digests == images)
+            let reported = world.ledger.node(&node.id).await;
+            reported.is_some_and(|reported| reported.image_digests == images)
         })
         .await;
     };
@@ -272,9 +272,9 @@ async fn b_11_the_ledger_knows_whose_vms_had_hugepages_when_the_free_ones_were_c
     };
     let knows = async |free: i32, held_by: &[Uuid]| {
         until("it knows whose pages are taken", || async {
-            let told = world.ledger.node(&node.id).await;
-            told.is_some_and(|told| {
-                told.hugepages_1g_free == free && told.hugepages_allocated_to == held_by
+            let reported = world.ledger.node(&node.id).await;
+            reported.is_some_and(|reported| {
+                reported.hugepages_1g_free == free && reported.hugepages_allocated_to == held_by
             })
         })
         .await;
@@ -313,8 +313,8 @@ async fn con_06_a_host_may_get_another_address_and_is_called_there() {
     host.address = "10.177.36.171:7110".into();
     host.beat().await;
     until("the ledger knows", || async {
-        let told = world.ledger.node(&node.id).await.expect("node");
-        told.agent_address == "10.177.36.171:7110" && told.schedulable
+        let reported = world.ledger.node(&node.id).await.expect("node");
+        reported.agent_address == "10.177.36.171:7110" && reported.schedulable
     })
     .await;
 }

@@ -89,7 +89,7 @@ impl Fleet {
     }
 
     /// Beats with the old version until the host is told of its turn.
-    async fn told(&self, at: usize) -> AgentUpdate {
+    async fn reported(&self, at: usize) -> AgentUpdate {
         self.told_as(at, OLD).await
     }
 
@@ -183,7 +183,7 @@ async fn a_10_a_rollout_goes_wave_by_wave_and_a_node_counts_when_it_is_ready_wit
     let fleet = Fleet::start(&["r1", "r2", "r1"]).await;
     let rollout = fleet.create("k", 0).await;
     assert_eq!(waves(&rollout), [vec!["n0"], vec!["n2"], vec!["n1"]]);
-    let update = fleet.told(0).await;
+    let update = fleet.reported(0).await;
     assert_eq!(
         (
             update.version.as_str(),
@@ -217,7 +217,7 @@ async fn a_10_a_rollout_goes_wave_by_wave_and_a_node_counts_when_it_is_ready_wit
         .node_becomes(&rollout.id, 0, NodeState::Succeeded)
         .await;
     for at in [2, 1] {
-        let update = fleet.told(at).await;
+        let update = fleet.reported(at).await;
         assert_eq!(fleet.beat(0, NEW, None).await, None, "its turn has ended");
         fleet.updated(at, &update).await;
     }
@@ -237,7 +237,7 @@ async fn a_10_a_rollout_goes_wave_by_wave_and_a_node_counts_when_it_is_ready_wit
 async fn a_10_a_failure_stops_the_wave_and_an_operator_goes_on_or_tries_again() {
     let fleet = Fleet::start(&["r1", "r1"]).await;
     let rollout = fleet.create("k", 0).await;
-    let update = fleet.told(0).await;
+    let update = fleet.reported(0).await;
     fleet.failed(0, &update, "the digest is another").await;
     let paused = fleet.becomes(&rollout.id, State::Paused).await;
     assert!(
@@ -272,7 +272,7 @@ async fn a_10_a_failure_stops_the_wave_and_an_operator_goes_on_or_tries_again() 
         .resume_agent_rollout(admin("again"))
         .await
         .expect("resumed");
-    let again = fleet.told(0).await;
+    let again = fleet.reported(0).await;
     assert_eq!(again.attempt, 2);
     // what it said of its first turn counts for nothing
     fleet.failed(0, &update, "late").await;
@@ -281,7 +281,7 @@ async fn a_10_a_failure_stops_the_wave_and_an_operator_goes_on_or_tries_again() 
         NodeState::Updating
     );
     fleet.updated(0, &again).await;
-    let update = fleet.told(1).await;
+    let update = fleet.reported(1).await;
     fleet.updated(1, &update).await;
     fleet.becomes(&rollout.id, State::Completed).await;
     let audited = fleet.world.audited().await;
@@ -296,9 +296,9 @@ async fn a_10_a_failure_stops_the_wave_and_an_operator_goes_on_or_tries_again() 
 async fn a_10_failures_within_the_limit_let_the_next_wave_begin() {
     let fleet = Fleet::start(&["r1", "r1"]).await;
     let rollout = fleet.create("k", 1).await;
-    let update = fleet.told(0).await;
+    let update = fleet.reported(0).await;
     fleet.failed(0, &update, "").await;
-    let update = fleet.told(1).await;
+    let update = fleet.reported(1).await;
     fleet.updated(1, &update).await;
     let done = fleet.becomes(&rollout.id, State::Completed).await;
     assert_eq!((done.succeeded_nodes, done.failed_nodes), (1, 1));
@@ -327,7 +327,7 @@ async fn a_10_a_wave_whose_nodes_were_all_skipped_pauses_the_rollout() {
     // it reports again, and gets its turn
     fleet.beat(0, OLD, None).await;
     fleet.resume(&rollout.id, "again", true).await;
-    let update = fleet.told(0).await;
+    let update = fleet.reported(0).await;
     fleet.failed(0, &update, "no").await;
     fleet.becomes(&rollout.id, State::Paused).await;
     fleet.set(&silent).await;
@@ -341,7 +341,7 @@ async fn a_10_a_wave_whose_nodes_were_all_skipped_pauses_the_rollout() {
     // accepted as it is
     fleet.beat(1, OLD, None).await;
     fleet.resume(&rollout.id, "on", false).await;
-    let update = fleet.told(1).await;
+    let update = fleet.reported(1).await;
     fleet.updated(1, &update).await;
     let done = fleet.becomes(&rollout.id, State::Completed).await;
     assert_eq!((done.succeeded_nodes, done.failed_nodes), (1, 0));
@@ -351,9 +351,9 @@ async fn a_10_a_wave_whose_nodes_were_all_skipped_pauses_the_rollout() {
 async fn a_10_the_time_of_a_turn_runs_from_the_end_of_its_wait_for_operations() {
     let fleet = Fleet::start(&["r1", "r2", "r2"]).await;
     let rollout = fleet.create("k", 1).await;
-    let update = fleet.told(0).await;
+    let update = fleet.reported(0).await;
     fleet.updated(0, &update).await;
-    let (busy, slow) = (fleet.told(1).await, fleet.told(2).await);
+    let (busy, slow) = (fleet.reported(1).await, fleet.reported(2).await);
     let says = async |at, update, state| fleet.beat(at, OLD, Some((update, state, ""))).await;
     says(1, &busy, AgentUpdateState::Waiting).await;
     says(2, &slow, AgentUpdateState::Fetching).await;
@@ -380,7 +380,7 @@ async fn a_10_the_time_of_a_turn_runs_from_the_end_of_its_wait_for_operations() 
 async fn a_10_a_rollback_brings_what_was_changed_back_to_its_version_before() {
     let fleet = Fleet::start(&["r1", "r1"]).await;
     let rollout = fleet.create("k", 0).await;
-    let update = fleet.told(0).await;
+    let update = fleet.reported(0).await;
     let rollback = api::RollbackAgentRolloutRequest {
         rollout_id: rollout.id.clone(),
         ..Default::default()
@@ -416,12 +416,16 @@ async fn a_10_a_rollback_brings_what_was_changed_back_to_its_version_before() {
     assert_eq!(waves(&back), [vec!["n0"]], "only what was changed");
     assert_eq!(back.rollback_of, rollout.id);
     assert_eq!(fleet.get(&rollout.id).await.state(), State::Aborted);
-    let told = fleet.told_as(0, NEW).await;
+    let reported = fleet.told_as(0, NEW).await;
     assert_eq!(
-        (told.version.as_str(), told.rollback, told.digest.as_str()),
+        (
+            reported.version.as_str(),
+            reported.rollback,
+            reported.digest.as_str()
+        ),
         (OLD, true, "")
     );
-    fleet.updated(0, &told).await;
+    fleet.updated(0, &reported).await;
     fleet.becomes(&back.id, State::Completed).await;
 }
 
@@ -437,7 +441,7 @@ async fn one_rollout_runs_at_a_time_and_an_aborted_one_makes_way() {
     let second = fleet.world.admin("k2", request(0));
     let error = refused(fleet.client().create_agent_rollout(second).await);
     assert_eq!(error.reason(), ErrorReason::StateConflict);
-    let update = fleet.told(0).await;
+    let update = fleet.reported(0).await;
     let abort = |etag: &str, key: &str| {
         let abort = api::AbortAgentRolloutRequest {
             rollout_id: rollout.id.clone(),
@@ -464,7 +468,7 @@ async fn one_rollout_runs_at_a_time_and_an_aborted_one_makes_way() {
         .await;
     let next = fleet.create("k4", 0).await;
     // the first has the version already, and the second is told
-    assert_eq!(fleet.told(1).await.rollout_id, next.id);
+    assert_eq!(fleet.reported(1).await.rollout_id, next.id);
     assert_eq!(fleet.node(&next.id, 0).await.state(), NodeState::Succeeded);
     let listed = fleet
         .client()

@@ -49,7 +49,7 @@ async fn a_host_is_not_lost_because_inventory_was_away() {
             .ledger
             .node(&node.id)
             .await
-            .is_some_and(|told| told.lost)
+            .is_some_and(|reported| reported.lost)
     })
     .await;
 }

@@ -109,7 +109,7 @@ fn verdict(rules: &Rules, request: &Request, node: &BaremetalCandidate) -> Resul
     let blocked = if !rules.allow(node.id) {
         Some(Cause::Affinity)
     } else if rules.kept.contains(&node.id) {
-        Some(Cause::WaitingAhead)
+        Some(Cause::QueuedAhead)
     } else if !node.enabled {
         Some(Cause::NodeDraining)
     } else if !node.schedulable {

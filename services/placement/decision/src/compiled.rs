@@ -232,7 +232,7 @@ impl CompiledNode {
     /// The reasons that remove the node.
     fn blocker(&self, rules: &Rules, request: &Request) -> Option<Cause> {
         if rules.allow(self.id) && rules.kept.contains(&self.id) {
-            Some(Cause::WaitingAhead)
+            Some(Cause::QueuedAhead)
         } else {
             self.blocker_of_own(rules, request)
         }

@@ -30,7 +30,7 @@ pub enum Cause {
     /// The image is not in the cache, and the request needs it there.
     ImageNotCached,
     /// Queued requests that come first.
-    WaitingAhead,
+    QueuedAhead,
     HostNotReady,
     /// Nothing of the kind is offered, or all that is offered is too little.
     NoCapacity,
@@ -51,7 +51,7 @@ const CAUSES: [Cause; 15] = [
     Cause::CapacityReserved,
     Cause::Affinity,
     Cause::ImageNotCached,
-    Cause::WaitingAhead,
+    Cause::QueuedAhead,
     Cause::HostNotReady,
 ];
 
@@ -189,7 +189,7 @@ fn message(cause: Cause, gpus: u32, nodes: u32, gpu_count: usize) -> String {
             format!("{held} {be} free on {on} without the cached image.")
         }
         Cause::CapacityReserved => format!("{held} {be} reserved for others on {on}."),
-        Cause::WaitingAhead => {
+        Cause::QueuedAhead => {
             let be = if gpus == 1 { "goes" } else { "go" };
             format!("{held} on {on} {be} to requests ahead in the queue.")
         }
@@ -230,7 +230,7 @@ impl Cause {
             Self::HostNotReady => "The nodes are not ready.",
             Self::Affinity => "The placement constraints exclude the nodes.",
             Self::ImageNotCached => "No node with free capacity has cached the image.",
-            Self::WaitingAhead => "The free capacity goes to requests ahead in the queue.",
+            Self::QueuedAhead => "The free capacity goes to requests ahead in the queue.",
             Self::CapacityReserved => "The free capacity is reserved for other projects.",
             Self::NoCapacity => "No capacity is free.",
         }

@@ -9,11 +9,11 @@ use super::fair_share::Batch;
 use super::priority;
 use crate::availability::decision_request;
 use crate::catalog;
+use crate::constraints::{Constrained, Neighbours};
 use crate::decision::{
     self, BaremetalCandidate, CandidateNode, Fleet, ImageKey, Rules, judge_baremetal,
 };
-use crate::model::{Shape, SlotClass};
-use crate::reserve::{Constrained, Neighbours, Policy, Request};
+use crate::model::{Policy, Request, Shape, SlotClass};
 use crate::{Error, Result, quota};
 
 /// What is before a request in its queue.
@@ -200,11 +200,11 @@ pub(super) async fn able(
         .into_iter()
         .filter(|waiting| {
             let allocations = i64::try_from(waiting.members.len()).unwrap_or(i64::MAX);
-            let mut asked: HashMap<&str, i64> = HashMap::new();
+            let mut requested: HashMap<&str, i64> = HashMap::new();
             for member in &waiting.members {
-                *asked.entry(&member.sku).or_default() += i64::from(member.gpu_count);
+                *requested.entry(&member.sku).or_default() += i64::from(member.gpu_count);
             }
-            asked.into_iter().all(|(sku, gpus)| {
+            requested.into_iter().all(|(sku, gpus)| {
                 quotas
                     .get(&(waiting.batch.project_id, sku.to_owned()))
                     .is_some_and(|quota| quota.exceeded_by_all(allocations, gpus).is_none())

@@ -12,8 +12,7 @@ use crate::capacity::Capacity;
 use crate::decision::{
     BaremetalCandidate, CandidateNode, CandidateSlot, Fleet, decide_by, judge_baremetal,
 };
-use crate::model::{Health, SlotClass, SlotStatus};
-use crate::reserve::Policy;
+use crate::model::{Health, Policy, SlotClass, SlotStatus};
 use crate::{Result, candidates};
 
 /// Reserves nodes for the first of a queue that does not fit, as few and as free ones as will do, and no others. The copy of
@@ -42,10 +41,10 @@ pub(crate) async fn plan_backfill(
             known: HashMap::new(),
         };
         let mut nodes = None;
-        let asked = specs(conn, policy, &line).await?;
+        let requested = specs(conn, policy, &line).await?;
         for waiting in line {
             let ids = waiting.members.iter().map(|member| member.allocation_id);
-            let specs: Vec<&QueuedSpec> = ids.filter_map(|id| asked.get(&id)).collect();
+            let specs: Vec<&QueuedSpec> = ids.filter_map(|id| requested.get(&id)).collect();
             if nodes.is_none() && specs.iter().any(|spec| spec.baremetal) {
                 nodes = Some(candidates::load_baremetal(conn, region_code, None).await?);
             }

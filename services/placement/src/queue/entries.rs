@@ -9,8 +9,7 @@ use uuid::Uuid;
 
 use super::fair_share::{Batch, order};
 use crate::Result;
-use crate::model::{Allocation, AllocationState, Priority, SlotClass, Stored};
-use crate::reserve::Constraints;
+use crate::model::{Allocation, AllocationState, Constraints, Priority, SlotClass, Stored};
 
 /// A request in the queue.
 #[derive(Debug, Clone)]

@@ -59,21 +59,21 @@ pub async fn defragmentation(
     conn: &mut PgConnection,
     capacity: &Capacity,
     packing_strategy: PackingStrategy,
-    asked: &DefragmentationSpec,
+    spec: &DefragmentationSpec,
 ) -> Result<Suggestion> {
     // first, so that the copy and what follows are of one snapshot
     let nodes = capacity.now(conn).await?;
-    let sku = check(conn, asked).await?;
-    let fleet = nodes.fleet(&asked.region_code);
-    let rows = in_regions(conn, std::slice::from_ref(&asked.region_code)).await?;
+    let sku = check(conn, spec).await?;
+    let fleet = nodes.fleet(&spec.region_code);
+    let rows = in_regions(conn, std::slice::from_ref(&spec.region_code)).await?;
     let allocations = allocations(&rows, &Skus::of(conn, &rows).await?)?;
     let input = PlanInput {
         fleet: &fleet,
         packing_strategy,
-        kept: &kept(conn, &asked.region_code).await?,
+        kept: &kept(conn, &spec.region_code).await?,
     };
-    let request = decision_request(&sku, asked.gpu_count);
-    let found = defragment(&input, &request, &allocations, asked.max_moves as usize);
+    let request = decision_request(&sku, spec.gpu_count);
+    let found = defragment(&input, &request, &allocations, spec.max_moves as usize);
     let names = Names::of_moves(conn, found.steps.iter().flat_map(|step| &step.moves)).await?;
     let planned = |step: Step| {
         Ok(PlannedStep {
@@ -95,20 +95,20 @@ pub async fn defragmentation(
     })
 }
 
-async fn check(conn: &mut PgConnection, asked: &DefragmentationSpec) -> Result<Sku> {
+async fn check(conn: &mut PgConnection, spec: &DefragmentationSpec) -> Result<Sku> {
     let invalid = |reason, field, rule: String| Error::Invalid {
         reason,
         field,
         rule,
     };
-    catalog::known_region(conn, &asked.region_code).await?;
-    let sku = catalog::known_sku(conn, &asked.sku).await?;
+    catalog::known_region(conn, &spec.region_code).await?;
+    let sku = catalog::known_sku(conn, &spec.sku).await?;
     if sku.capacity_shape != Shape::GpuSlice {
         let rule = "is a bare-metal SKU; see the preservation report for bare metal".to_owned();
         return Err(invalid(ErrorReason::FieldInvalid, "sku", rule));
     }
-    sku.check_gpu_count(asked.gpu_count)?;
-    if !(1..=MAX_MOVES).contains(&asked.max_moves) {
+    sku.check_gpu_count(spec.gpu_count)?;
+    if !(1..=MAX_MOVES).contains(&spec.max_moves) {
         let rule = format!("must be from 1 to {MAX_MOVES}");
         return Err(invalid(ErrorReason::FieldInvalid, "max_moves", rule));
     }

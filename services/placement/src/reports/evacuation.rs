@@ -15,9 +15,8 @@ use crate::decision::{
     refusal_reasons,
 };
 use crate::error::reasons;
-use crate::model::{AllocationState, Shape, SlotClass};
+use crate::model::{AllocationState, Policy, Request, Shape, SlotClass};
 use crate::queue::{self, Ahead};
-use crate::reserve::{Policy, Request};
 use crate::{Error, Reason, Result, candidates, nodes};
 
 /// Most nodes of one plan.
@@ -102,13 +101,13 @@ pub async fn evacuation(
         .collect();
     for (id, outcome) in evacuate(&input, &displaced, &node_of) {
         let outcome = outcome.map(|choice| (choice.node_id, choice.score.indexes));
-        let told = |causes| {
+        let reported = |causes| {
             reasons(refusal_reasons(
                 causes,
                 gpus.get(&id).copied().unwrap_or_default(),
             ))
         };
-        outcomes.push((id, outcome.map_err(told)));
+        outcomes.push((id, outcome.map_err(reported)));
     }
 
     let places = outcomes
@@ -298,7 +297,7 @@ async fn constrain(
     one: &mut DisplacedAllocation,
     node_of: &mut HashMap<Uuid, Uuid>,
 ) -> Result<()> {
-    let Some(asked) = row.asked().filter(|asked| asked.name_others()) else {
+    let Some(requested) = row.requested().filter(|requested| requested.name_others()) else {
         return Ok(());
     };
     let label = |label: &Option<(String, String)>| {
@@ -306,10 +305,10 @@ async fn constrain(
             .as_ref()
             .map(|(key, value)| json!({ key.as_str(): value }))
     };
-    let named: Vec<Uuid> = asked
+    let named: Vec<Uuid> = requested
         .anti_affinity
         .iter()
-        .chain(&asked.affinity)
+        .chain(&requested.affinity)
         .copied()
         .collect();
     // id and node, and whether it has the anti-affinity label and the affinity label
@@ -321,15 +320,15 @@ async fn constrain(
     .bind(row.project_id)
     .bind(row.id)
     .bind(named)
-    .bind(label(&asked.anti_affinity_label))
-    .bind(label(&asked.affinity_label))
+    .bind(label(&requested.anti_affinity_label))
+    .bind(label(&requested.affinity_label))
     .fetch_all(conn)
     .await?;
     for (id, node_id, apart, _) in &live {
-        if *apart || asked.anti_affinity.contains(id) {
+        if *apart || requested.anti_affinity.contains(id) {
             one.anti_affinity.push(*id);
         }
-        if asked.affinity == Some(*id) {
+        if requested.affinity == Some(*id) {
             one.affinity.push(vec![*id]);
         }
         node_of.insert(*id, *node_id);

@@ -10,8 +10,7 @@ use super::ties::Ties;
 use crate::availability::decision_request;
 use crate::catalog::{self, Sku};
 use crate::decision::{self, Choice, ImageKey, Move, PlacedAllocation};
-use crate::model::{AllocationState, Shape};
-use crate::reserve::Constraints;
+use crate::model::{AllocationState, Constraints, Shape};
 use crate::{Error, Result};
 
 /// An allocation as a plan shows it.
@@ -71,7 +70,7 @@ pub(super) struct Row {
 
 impl Row {
     /// Its placement constraints, as far as they are known.
-    pub(super) fn asked(&self) -> Option<&Constraints> {
+    pub(super) fn requested(&self) -> Option<&Constraints> {
         self.constraints.as_ref().map(|known| &known.0)
     }
 }
@@ -128,7 +127,9 @@ impl Skus {
     pub(super) fn request(&self, row: &Row) -> Result<decision::Request> {
         let sku = self.0.get(&row.sku);
         let sku = sku.ok_or_else(|| Error::not_found("sku", &row.sku))?;
-        let prewarmed = row.asked().is_some_and(|asked| asked.require_prewarmed);
+        let prewarmed = row
+            .requested()
+            .is_some_and(|requested| requested.require_prewarmed);
         let digest = row.image_digest.as_deref().filter(|_| prewarmed);
         Ok(decision::Request {
             image: digest.and_then(ImageKey::of),

@@ -6,7 +6,6 @@ use uuid::Uuid;
 
 use super::held::Row;
 use crate::decision::AntiAffinity;
-use crate::reserve::Constraints;
 
 /// What an anti-affinity names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -38,18 +37,20 @@ impl<'a> Ties<'a> {
         let mut beside: HashMap<(Uuid, From<'a>), Vec<Uuid>> = HashMap::new();
         let live: BTreeSet<Uuid> = rows.iter().map(|row| row.id).collect();
         for row in rows {
-            let Some(asked) = row.asked() else { continue };
-            for from in avoided(row, asked) {
+            let Some(requested) = row.requested() else {
+                continue;
+            };
+            for from in avoided(row, requested) {
                 let group = ties.groups.entry(from).or_default();
                 Arc::make_mut(&mut group.avoiders).insert(row.id);
                 if let From::One(id) = from {
                     Arc::make_mut(&mut group.members).insert(id);
                 }
             }
-            if let Some(other) = asked.affinity.filter(|id| live.contains(id)) {
+            if let Some(other) = requested.affinity.filter(|id| live.contains(id)) {
                 ties.together.extend([row.id, other]);
             }
-            if let Some((key, value)) = &asked.affinity_label {
+            if let Some((key, value)) = &requested.affinity_label {
                 let label = From::Label(row.project_id, key, value);
                 beside.entry((row.node_id, label)).or_default().push(row.id);
             }
@@ -80,9 +81,9 @@ impl<'a> Ties<'a> {
     pub(super) fn apart(&self, row: &'a Row) -> AntiAffinity {
         let group = |from| self.groups.get(&from);
         let avoided = row
-            .asked()
+            .requested()
             .into_iter()
-            .flat_map(|asked| avoided(row, asked));
+            .flat_map(|requested| avoided(row, requested));
         let named = std::iter::once(From::One(row.id)).chain(labels(row));
         AntiAffinity {
             from: avoided
@@ -97,11 +98,11 @@ impl<'a> Ties<'a> {
     }
 }
 
-fn avoided<'a>(row: &Row, asked: &'a Constraints) -> impl Iterator<Item = From<'a>> {
+fn avoided<'a>(row: &Row, requested: &'a Constraints) -> impl Iterator<Item = From<'a>> {
     let project = row.project_id;
-    let label = asked.anti_affinity_label.as_ref();
+    let label = requested.anti_affinity_label.as_ref();
     let label = label.map(|(key, value)| From::Label(project, key, value));
-    asked
+    requested
         .anti_affinity
         .iter()
         .copied()

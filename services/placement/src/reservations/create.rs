@@ -74,7 +74,7 @@ pub async fn create(
     ledger: &Ledger,
     ids: IdGen,
     policy: Policy,
-    asked: &ReservationSpec,
+    spec: &ReservationSpec,
 ) -> Result<(CapacityReservation, bool)> {
     let until = Instant::now() + policy.placement_timeout;
     let search = Search {
@@ -84,7 +84,7 @@ pub async fn create(
         savepoints: true,
     };
     loop {
-        let body = async |conn: &mut PgConnection| create_in(conn, ids, search, asked).await;
+        let body = async |conn: &mut PgConnection| create_in(conn, ids, search, spec).await;
         let outcome = {
             let mut conn = ledger.acquire().await?;
             match ledger.capacity.refresh(&mut conn).await {
@@ -94,7 +94,7 @@ pub async fn create(
         };
         match outcome {
             Err(error) => retry(error, until)?,
-            Ok((made, false)) if asked.gather && made.state == ReservationState::Active => {
+            Ok((made, false)) if spec.gather && made.state == ReservationState::Active => {
                 reconcile::reconcile_one(ledger, policy, made.id, &mut Reconciled::default())
                     .await?;
                 let mut conn = ledger.acquire().await?;
@@ -109,50 +109,50 @@ async fn create_in(
     conn: &mut PgConnection,
     ids: IdGen,
     search: Search<'_>,
-    asked: &ReservationSpec,
+    spec: &ReservationSpec,
 ) -> Result<(CapacityReservation, bool)> {
     let policy = search.policy;
     let key = Key {
-        principal: &asked.principal,
-        method: if asked.made_by_project {
+        principal: &spec.principal,
+        method: if spec.made_by_project {
             METHOD
         } else {
             ADMIN_METHOD
         },
-        key: &asked.idempotency_key,
+        key: &spec.idempotency_key,
     };
     let id = ids.next();
-    let taken = idempotency::take(conn, key, &asked.request_hash, &id.to_string()).await?;
+    let taken = idempotency::take(conn, key, &spec.request_hash, &id.to_string()).await?;
     if let Lookup::Replay { resource_id } = taken {
         let id = ids_of(&resource_id)?.first().copied().unwrap_or_default();
         return Ok((get(conn, Scope::Platform, id).await?, true));
     }
-    let sku = sold(conn, policy, &asked.region_code, &asked.sku).await?;
-    check_size(asked, &sku)?;
-    let unused = unused(asked, policy)?;
+    let sku = sold(conn, policy, &spec.region_code, &spec.sku).await?;
+    check_size(spec, &sku)?;
+    let unused = unused(spec, policy)?;
     let now: jiff_sqlx::Timestamp = sqlx::query_scalar("SELECT clock_timestamp()")
         .fetch_one(&mut *conn)
         .await?;
-    let starts_at = window(asked, now.to_jiff())?;
+    let starts_at = window(spec, now.to_jiff())?;
     // reservations of a project are counted one after the other, whoever requests them; its launches count for themselves
-    limit::lock(conn, asked.project_id).await?;
-    check_limit(conn, asked).await?;
-    check_quota(conn, policy, asked, starts_at).await?;
-    let state = if asked.starts_at.is_some() {
+    limit::lock(conn, spec.project_id).await?;
+    check_limit(conn, spec).await?;
+    check_quota(conn, policy, spec, starts_at).await?;
+    let state = if spec.starts_at.is_some() {
         ReservationState::Scheduled
     } else {
         ReservationState::Active
     };
-    insert(conn, id, asked, (starts_at, unused), state).await?;
+    insert(conn, id, spec, (starts_at, unused), state).await?;
     let made = get(conn, Scope::Platform, id).await?;
-    if state == ReservationState::Active && !asked.gather {
-        hold_now(conn, search, asked, &made, &sku).await?;
+    if state == ReservationState::Active && !spec.gather {
+        hold_now(conn, search, spec, &made, &sku).await?;
     }
     let detail = json!({
-        "project_id": asked.project_id, "name": asked.name, "region_code": asked.region_code, "sku": asked.sku,
-        "gpu_count": asked.gpu_count, "start": starts_at.to_string(), "end": asked.ends_at.to_string(),
+        "project_id": spec.project_id, "name": spec.name, "region_code": spec.region_code, "sku": spec.sku,
+        "gpu_count": spec.gpu_count, "start": starts_at.to_string(), "end": spec.ends_at.to_string(),
     });
-    let who = (asked.principal.as_str(), asked.request_id.as_str());
+    let who = (spec.principal.as_str(), spec.request_id.as_str());
     record(conn, who, "reservation.create", id, detail).await?;
     Ok((get(conn, Scope::Platform, id).await?, false))
 }
@@ -165,14 +165,13 @@ fn invalid(reason: ErrorReason, field: &'static str, rule: impl Into<String>) ->
     }
 }
 
-fn check_size(asked: &ReservationSpec, sku: &Sku) -> Result<()> {
+fn check_size(spec: &ReservationSpec, sku: &Sku) -> Result<()> {
     let least = least(sku);
-    if asked.gpu_count == 0 || asked.gpu_count > MAX_GPUS || !asked.gpu_count.is_multiple_of(least)
-    {
+    if spec.gpu_count == 0 || spec.gpu_count > MAX_GPUS || !spec.gpu_count.is_multiple_of(least) {
         let rule = format!("must be a multiple of {least}, at most {MAX_GPUS}");
         return Err(invalid(ErrorReason::GpuCountNotAllowed, "gpu_count", rule));
     }
-    match asked.release_unused_after {
+    match spec.release_unused_after {
         Some(seconds) if !UNUSED_SECONDS.contains(&seconds) => Err(invalid(
             ErrorReason::FieldInvalid,
             "release_unused_after_seconds",
@@ -187,11 +186,9 @@ fn check_size(asked: &ReservationSpec, sku: &Sku) -> Result<()> {
 }
 
 /// Seconds that a reserved GPU may be unused: the site's limit where a project reserves by itself.
-fn unused(asked: &ReservationSpec, policy: Policy) -> Result<Option<u32>> {
-    let site = policy
-        .release_unused_after
-        .filter(|_| asked.made_by_project);
-    match (asked.release_unused_after, site) {
+fn unused(spec: &ReservationSpec, policy: Policy) -> Result<Option<u32>> {
+    let site = policy.release_unused_after.filter(|_| spec.made_by_project);
+    match (spec.release_unused_after, site) {
         (Some(seconds), Some(site)) if seconds > site => Err(invalid(
             ErrorReason::FieldInvalid,
             "release_unused_after_seconds",
@@ -202,9 +199,9 @@ fn unused(asked: &ReservationSpec, policy: Policy) -> Result<Option<u32>> {
 }
 
 /// The begin of the window, which is legal.
-fn window(asked: &ReservationSpec, now: Timestamp) -> Result<Timestamp> {
+fn window(spec: &ReservationSpec, now: Timestamp) -> Result<Timestamp> {
     let bad = |field, rule: &str| Err(invalid(ErrorReason::FieldInvalid, field, rule));
-    let starts_at = asked.starts_at.unwrap_or(now);
+    let starts_at = spec.starts_at.unwrap_or(now);
     if starts_at < now {
         return bad(
             "start_time",
@@ -214,21 +211,21 @@ fn window(asked: &ReservationSpec, now: Timestamp) -> Result<Timestamp> {
     if starts_at.duration_since(now) > MAX_AHEAD {
         return bad("start_time", "must be at most 90 days from now");
     }
-    if asked.ends_at <= starts_at {
+    if spec.ends_at <= starts_at {
         return bad("end_time", "must be after the start");
     }
-    if asked.ends_at.duration_since(starts_at) > MAX_WINDOW {
+    if spec.ends_at.duration_since(starts_at) > MAX_WINDOW {
         return bad("end_time", "must be at most 90 days after the start");
     }
     Ok(starts_at)
 }
 
-async fn check_limit(conn: &mut PgConnection, asked: &ReservationSpec) -> Result<()> {
-    if !asked.made_by_project {
+async fn check_limit(conn: &mut PgConnection, spec: &ReservationSpec) -> Result<()> {
+    if !spec.made_by_project {
         return Ok(());
     }
-    let limit = limit(conn, asked.project_id).await?;
-    if limit.reserved_gpus + i64::from(asked.gpu_count) <= limit.max_gpus {
+    let limit = limit(conn, spec.project_id).await?;
+    if limit.reserved_gpus + i64::from(spec.gpu_count) <= limit.max_gpus {
         return Ok(());
     }
     let message = format!(
@@ -239,7 +236,7 @@ async fn check_limit(conn: &mut PgConnection, asked: &ReservationSpec) -> Result
         quota: "reserved_gpus",
         limit: limit.max_gpus,
         used: limit.reserved_gpus,
-        asked: i64::from(asked.gpu_count),
+        requested: i64::from(spec.gpu_count),
     };
     Err(Error::Refused {
         reason: ErrorReason::ReservationLimit,
@@ -253,35 +250,35 @@ async fn check_limit(conn: &mut PgConnection, asked: &ReservationSpec) -> Result
 async fn check_quota(
     conn: &mut PgConnection,
     policy: Policy,
-    asked: &ReservationSpec,
+    spec: &ReservationSpec,
     starts_at: Timestamp,
 ) -> Result<()> {
-    let quota = quota::read(conn, asked.project_id, &asked.sku, policy).await?;
+    let quota = quota::read(conn, spec.project_id, &spec.sku, policy).await?;
     let reserved: i64 = sqlx::query_scalar(
         "SELECT coalesce(sum(gpu_count - released_gpus), 0) FROM capacity_reservations
           WHERE project_id = $1 AND sku = $2 AND ended_at IS NULL AND starts_at < $4 AND ends_at > $3",
     )
-    .bind(asked.project_id)
-    .bind(&asked.sku)
+    .bind(spec.project_id)
+    .bind(&spec.sku)
     .bind(starts_at.to_sqlx())
-    .bind(asked.ends_at.to_sqlx())
+    .bind(spec.ends_at.to_sqlx())
     .fetch_one(conn)
     .await?;
-    if reserved + i64::from(asked.gpu_count) <= quota.max_gpus {
+    if reserved + i64::from(spec.gpu_count) <= quota.max_gpus {
         return Ok(());
     }
-    let told = format!(
+    let message = format!(
         "The project may hold {} GPU of {} and has reserved {reserved} for that time, so it could not use {} more; \
          raise its quota first.",
-        quota.max_gpus, asked.sku, asked.gpu_count
+        quota.max_gpus, spec.sku, spec.gpu_count
     );
-    Err(over_quota(told, None))
+    Err(over_quota(message, None))
 }
 
 async fn insert(
     conn: &mut PgConnection,
     id: Uuid,
-    asked: &ReservationSpec,
+    spec: &ReservationSpec,
     (starts_at, unused): (Timestamp, Option<u32>),
     state: ReservationState,
 ) -> Result<()> {
@@ -291,17 +288,17 @@ async fn insert(
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
     )
     .bind(id)
-    .bind(asked.project_id)
-    .bind(&asked.name)
-    .bind(&asked.region_code)
-    .bind(&asked.sku)
-    .bind(asked.gpu_count.cast_signed())
+    .bind(spec.project_id)
+    .bind(&spec.name)
+    .bind(&spec.region_code)
+    .bind(&spec.sku)
+    .bind(spec.gpu_count.cast_signed())
     .bind(starts_at.to_sqlx())
-    .bind(asked.ends_at.to_sqlx())
+    .bind(spec.ends_at.to_sqlx())
     .bind(unused.map(u32::cast_signed))
     .bind(state.as_str())
-    .bind(asked.made_by_project)
-    .bind(&asked.principal)
+    .bind(spec.made_by_project)
+    .bind(&spec.principal)
     .execute(conn)
     .await;
     match done {
@@ -310,12 +307,12 @@ async fn insert(
             if error.as_database_error().and_then(|e| e.constraint())
                 == Some("capacity_reservations_name") =>
         {
-            let told = format!(
+            let message = format!(
                 "The project already has a capacity reservation named {:?}. Choose another name or cancel it.",
-                asked.name
+                spec.name
             );
             let taken =
-                gpuaas_common::Error::new(Code::AlreadyExists, ErrorReason::AlreadyExists, told);
+                gpuaas_common::Error::new(Code::AlreadyExists, ErrorReason::AlreadyExists, message);
             let rule = "must be unique among the project's reservations that are not over";
             Err(Error::Common(taken.field("name", rule)))
         }
@@ -327,7 +324,7 @@ async fn insert(
 async fn hold_now(
     conn: &mut PgConnection,
     search: Search<'_>,
-    asked: &ReservationSpec,
+    spec: &ReservationSpec,
     made: &CapacityReservation,
     sku: &Sku,
 ) -> Result<()> {
@@ -337,12 +334,12 @@ async fn hold_now(
         capacity: &own,
         ..search
     };
-    let (mut missing, mut seen) = (asked.gpu_count, hold::Seen::nothing());
+    let (mut missing, mut seen) = (spec.gpu_count, hold::Seen::nothing());
     while missing > 0 {
         match hold::some(conn, search, made, sku, missing, &mut seen).await {
             Ok(held) => missing -= held,
             Err(Error::Refused { causes, .. }) => {
-                return Err(not_all(asked, asked.gpu_count - missing, causes));
+                return Err(not_all(spec, spec.gpu_count - missing, causes));
             }
             Err(error) => return Err(error),
         }
@@ -351,7 +348,7 @@ async fn hold_now(
 }
 
 /// The refusal of what can be reserved in part only. What this reservation had reserved itself is no reason.
-fn not_all(asked: &ReservationSpec, held: u32, mut causes: Vec<Reason>) -> Error {
+fn not_all(spec: &ReservationSpec, held: u32, mut causes: Vec<Reason>) -> Error {
     for cause in &mut causes {
         if cause.reason == ErrorReason::CapacityReserved {
             cause.gpus = cause.gpus.saturating_sub(held);
@@ -369,7 +366,7 @@ fn not_all(asked: &ReservationSpec, held: u32, mut causes: Vec<Reason>) -> Error
             reason,
             message: format!(
                 "{held} of {} GPUs can be reserved now. {message}",
-                asked.gpu_count
+                spec.gpu_count
             ),
             causes,
             exceeded,

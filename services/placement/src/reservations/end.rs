@@ -43,11 +43,11 @@ pub struct Cancellation<'a> {
 pub async fn cancel(
     pool: &PgPool,
     policy: Policy,
-    asked: &Cancellation<'_>,
+    spec: &Cancellation<'_>,
 ) -> Result<CapacityReservation> {
     let until = Instant::now() + policy.placement_timeout;
     loop {
-        let body = async |conn: &mut PgConnection| cancel_in(conn, asked).await;
+        let body = async |conn: &mut PgConnection| cancel_in(conn, spec).await;
         let outcome = in_transaction(&mut *pool.acquire().await?, Mode::Commit, body).await;
         match outcome {
             Err(error) => retry(error, until)?,
@@ -58,28 +58,28 @@ pub async fn cancel(
 
 async fn cancel_in(
     conn: &mut PgConnection,
-    asked: &Cancellation<'_>,
+    spec: &Cancellation<'_>,
 ) -> Result<CapacityReservation> {
     let key = Key {
-        principal: asked.principal,
+        principal: spec.principal,
         method: CANCEL_METHOD,
-        key: asked.idempotency_key,
+        key: spec.idempotency_key,
     };
-    let before = get(conn, asked.scope, asked.id).await?;
-    let id = asked.id.to_string();
-    if let Lookup::Replay { .. } = idempotency::take(conn, key, asked.request_hash, &id).await? {
-        return get(conn, asked.scope, asked.id).await;
+    let before = get(conn, spec.scope, spec.id).await?;
+    let id = spec.id.to_string();
+    if let Lookup::Replay { .. } = idempotency::take(conn, key, spec.request_hash, &id).await? {
+        return get(conn, spec.scope, spec.id).await;
     }
-    if asked.scope.project().is_some() && !before.made_by_project {
-        let told = "An operator created this reservation. Ask an operator to cancel it.";
+    if spec.scope.project().is_some() && !before.made_by_project {
+        let message = "An operator created this reservation. Ask an operator to cancel it.";
         return Err(Error::Common(gpuaas_common::Error::new(
             Code::PermissionDenied,
             ErrorReason::PermissionDenied,
-            told,
+            message,
         )));
     }
-    lock(conn, asked.id).await?;
-    let row = get(conn, asked.scope, asked.id).await?;
+    lock(conn, spec.id).await?;
+    let row = get(conn, spec.scope, spec.id).await?;
     if !row.is_live() {
         return Err(Error::Conflict {
             what: "capacity reservation",
@@ -87,15 +87,15 @@ async fn cancel_in(
             state: row.state.to_string(),
         });
     }
-    let reason = match asked.reason {
+    let reason = match spec.reason {
         "" => "The reservation was canceled.",
         given => given,
     };
     close(conn, row.id, ReservationState::Canceled, reason).await?;
-    let who = (asked.principal, asked.request_id);
-    let detail = json!({ "reason": asked.reason });
+    let who = (spec.principal, spec.request_id);
+    let detail = json!({ "reason": spec.reason });
     record(conn, who, "reservation.cancel", row.id, detail).await?;
-    get(conn, asked.scope, row.id).await
+    get(conn, spec.scope, row.id).await
 }
 
 /// Locks a reservation's row: before the nodes whose slots it holds.

@@ -104,14 +104,14 @@ async fn take(
     whole: &mut VecDeque<Uuid>,
 ) -> Result<(Uuid, Vec<Uuid>)> {
     if sku.capacity_shape == Shape::GpuSlice {
-        let asked = decision_request(sku, request.gpu_count);
+        let spec = decision_request(sku, request.gpu_count);
         // elsewhere each time: the last bytes of an id are random
         let at = Uuid::now_v7().as_u128() as u32;
         let rules = Rules {
             packing_strategy: search.policy.packing_strategy,
             ..Rules::default()
         };
-        let shortlist = |fleet: &Fleet| fleet.shortlist(&rules, &asked, at);
+        let shortlist = |fleet: &Fleet| fleet.shortlist(&rules, &spec, at);
         let shortlist = search.capacity.known(&of.region_code, shortlist).await?;
         // it is not queued
         let taken = place::take(conn, search, request, sku, Some(shortlist), false).await?;

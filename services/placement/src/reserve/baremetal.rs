@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::admit::refusal;
 use super::place::{Host, bound, lock_first, unbound};
 use super::record::NewClaim;
-use super::{Explanation, Policy, Request, Search, constraints, count};
+use super::{Explanation, Policy, Request, Search, count};
 use crate::availability::decision_request;
 use crate::capacity::Capacity;
 use crate::catalog::Sku;
@@ -18,7 +18,7 @@ use crate::decision::{BaremetalCandidate, Fleet, Rules, judge_baremetal, judge_e
 use crate::model::{Bindings, Snapshot};
 use crate::outbox::Held;
 use crate::queue::Ahead;
-use crate::{Error, Result, candidates};
+use crate::{Error, Result, candidates, constraints};
 
 /// Takes a node that is empty, ready and proven clean, and returns where its agent is, locked. `seen` are nodes on which
 /// the same fitted before, best first; the region is read when none of them can be had, and what else fits there
@@ -41,10 +41,10 @@ pub(crate) async fn take(
             return Ok(host);
         }
     }
-    let asked = decision_request(sku, request.gpu_count);
+    let requested = decision_request(sku, request.gpu_count);
     loop {
         let (rules, nodes) = look(conn, capacity, policy, request, sku).await?;
-        let (fit, reasons) = judge_baremetal(&rules, &asked, &nodes);
+        let (fit, reasons) = judge_baremetal(&rules, &requested, &nodes);
         if fit.is_empty() {
             return Err(refusal(reasons));
         }
@@ -119,9 +119,9 @@ async fn try_node(
 ) -> Result<Option<Host>> {
     let mut savepoint = conn.begin().await?;
     if let Some(host) = lock_first(&mut savepoint, &[node_id], wait).await? {
-        let asked = decision_request(sku, request.gpu_count);
+        let requested = decision_request(sku, request.gpu_count);
         let (rules, found) = look_again(&mut savepoint, policy, request, sku, node_id).await?;
-        if !judge_baremetal(&rules, &asked, &found).0.is_empty() {
+        if !judge_baremetal(&rules, &requested, &found).0.is_empty() {
             unbound(&mut savepoint, wait).await?;
             savepoint.commit().await?;
             return Ok(Some(host));
@@ -177,8 +177,8 @@ pub(super) async fn explain(
     sku: &Sku,
 ) -> Result<Explanation> {
     let (rules, nodes) = look(conn, capacity, policy, request, sku).await?;
-    let asked = decision_request(sku, request.gpu_count);
-    let (fit, removed) = judge_baremetal(&rules, &asked, &nodes);
+    let requested = decision_request(sku, request.gpu_count);
+    let (fit, removed) = judge_baremetal(&rules, &requested, &nodes);
     Ok(Explanation {
         nodes: count(nodes.len()),
         nodes_fit: count(fit.len()),
@@ -195,8 +195,8 @@ pub(super) async fn explain_each(
     sku: &Sku,
 ) -> Result<(Explanation, Vec<Judged>)> {
     let (rules, nodes) = look(conn, capacity, policy, request, sku).await?;
-    let asked = decision_request(sku, request.gpu_count);
-    let (removed, each) = judge_each_baremetal(&rules, &asked, &nodes);
+    let requested = decision_request(sku, request.gpu_count);
+    let (removed, each) = judge_each_baremetal(&rules, &requested, &nodes);
     let explanation = Explanation {
         nodes: count(nodes.len()),
         nodes_fit: count(each.iter().filter(|(_, outcome)| outcome.is_ok()).count()),

@@ -6,11 +6,12 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::admit::check;
-use super::{Explanation, Policy, Request, baremetal, constraints, count};
+use super::{Explanation, Policy, Request, baremetal, count};
 use crate::Result;
 use crate::availability::launch_request;
 use crate::capacity::Capacity;
 use crate::catalog::Sku;
+use crate::constraints;
 use crate::decision::{Choice, Fleet, Ranking, Rules, UnschedulableReason, Verdict};
 use crate::model::Shape;
 use crate::queue::Ahead;

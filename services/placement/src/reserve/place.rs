@@ -6,13 +6,13 @@ use sqlx::{Acquire as _, PgConnection};
 use uuid::Uuid;
 
 use super::admit::refusal;
-use super::{Policy, Request, constraints};
+use super::{Policy, Request};
 use crate::availability::launch_request;
 use crate::capacity::Capacity;
 use crate::catalog::Sku;
 use crate::decision::{self, Choice, Fleet, Ranking, decide_by, refusal_reasons};
 use crate::queue::Ahead;
-use crate::{Error, Result, candidates, slots};
+use crate::{Error, Result, candidates, constraints, slots};
 
 /// What was taken: slots of a locked node, reserved; for a capacity reservation only locked.
 pub(crate) struct Taken {
@@ -64,7 +64,7 @@ pub(crate) async fn take(
         until,
         savepoints,
     } = search;
-    let asked = launch_request(sku, request);
+    let requested = launch_request(sku, request);
     'look: loop {
         let rules = constraints::rules(conn, policy.packing_strategy, request).await?;
         let ahead = if waits {
@@ -87,7 +87,7 @@ pub(crate) async fn take(
             None => shortlist.take(),
         };
         let mut seen = few.map(|fleet| Seen {
-            ranking: fleet.rank(&ahead.keep_in(&rules, &fleet), &asked),
+            ranking: fleet.rank(&ahead.keep_in(&rules, &fleet), &requested),
             fleet,
         });
         // those that it must be on were read just now, and it may be on no others
@@ -102,9 +102,12 @@ pub(crate) async fn take(
         if left.is_empty() {
             // none of the shortlist fits: all, which also give the reasons
             let nodes = capacity.now(conn).await?.fleet(region);
-            let ranking = nodes.rank(&ahead.keep_in(&rules, &nodes), &asked);
+            let ranking = nodes.rank(&ahead.keep_in(&rules, &nodes), &requested);
             if ranking.fits() == 0 {
-                return Err(refusal(refusal_reasons(ranking.removed(), asked.gpu_count)));
+                return Err(refusal(refusal_reasons(
+                    ranking.removed(),
+                    requested.gpu_count,
+                )));
             }
             left = nodes.nodes(&ranking).take(MOST_TRIED).collect();
             own = ranking.own();
@@ -112,7 +115,7 @@ pub(crate) async fn take(
         let fit = left.len();
         let sought = Sought {
             request,
-            asked: &asked,
+            requested: &requested,
             ahead,
             seen,
             own: left.iter().take(own).copied().collect(),
@@ -177,7 +180,7 @@ pub(super) fn bound(policy: Policy, until: Instant) -> Option<Duration> {
 /// What is to be placed.
 struct Sought<'a> {
     request: &'a Request,
-    asked: &'a decision::Request,
+    requested: &'a decision::Request,
     /// As it was before any node was locked.
     ahead: Ahead,
     /// What holds for a node that has not changed since.
@@ -231,7 +234,9 @@ async fn attempt(
     ids: &[Uuid],
     wait: Option<Duration>,
 ) -> Result<Attempt> {
-    let Sought { request, asked, .. } = sought;
+    let Sought {
+        request, requested, ..
+    } = sought;
     let Some(host) = lock_first(conn, ids, wait).await? else {
         return Ok(Attempt::Busy);
     };
@@ -247,10 +252,13 @@ async fn attempt(
     }
     let rules = constraints::rules(conn, policy.packing_strategy, request).await?;
     let found = candidates::load(conn, &request.region_code, &[node_id]).await?;
-    let class = asked.slot_class;
+    let class = requested.slot_class;
     let ahead = sought.ahead.again(conn, policy, request, class).await?;
     let rules = ahead.keep(&rules, &found);
-    let choice = decide_by(&rules, asked, &found).choices.into_iter().next();
+    let choice = decide_by(&rules, requested, &found)
+        .choices
+        .into_iter()
+        .next();
     let Some(Choice {
         slot_ids: ids,
         alone,

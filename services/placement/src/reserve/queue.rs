@@ -21,15 +21,13 @@ use uuid::Uuid;
 use super::admit::{check, over_quota};
 use super::call::{Call, Mode, Taking, ids_of, in_transaction, retry};
 use super::record::{Beginning, insert_allocation};
-use super::{
-    Explanation, METHOD, Policy, Request, constraint_rules, entry, explain, run, validate,
-};
+use super::{Explanation, METHOD, Policy, Request, entry, explain, run, validate};
 use crate::capacity::Ledger;
 use crate::catalog::Sku;
 use crate::error::Exceeded;
 use crate::model::{AllocationState, SlotClass};
 use crate::quota::{self, Quota};
-use crate::{Error, Result, outbox, queue, timeline};
+use crate::{Error, Result, constraints, outbox, queue, timeline};
 
 pub use serve::{Pass, serve_queue};
 
@@ -159,7 +157,7 @@ async fn join(
     possible_at_all(conn, policy, call.requests, refusal).await?;
     // a refusal for the quota came before anything was evaluated
     for (index, request) in call.requests.iter().enumerate() {
-        let rules = constraint_rules(conn, policy.packing_strategy, request).await;
+        let rules = constraints::rules(conn, policy.packing_strategy, request).await;
         rules.map_err(|error| call.about(index, error))?;
     }
     let project_id = call.requests[0].project_id;
@@ -235,12 +233,13 @@ async fn possible_at_all(
     refusal: Error,
 ) -> Result<()> {
     let allocations = i64::try_from(requests.len()).unwrap_or(i64::MAX);
-    let mut asked: BTreeMap<(Uuid, &str), i64> = BTreeMap::new();
+    let mut requested: BTreeMap<(Uuid, &str), i64> = BTreeMap::new();
     for request in requests {
-        *asked.entry((request.project_id, &request.sku)).or_default() +=
-            i64::from(request.gpu_count);
+        *requested
+            .entry((request.project_id, &request.sku))
+            .or_default() += i64::from(request.gpu_count);
     }
-    for ((project_id, sku), gpus) in asked {
+    for ((project_id, sku), gpus) in requested {
         let quota = quota::read(conn, project_id, sku, policy).await?;
         let empty = Quota {
             used_gpus: 0,
@@ -286,9 +285,9 @@ async fn check_queue_limit(
         quota: "waiting_allocations",
         limit: MAX_QUEUED,
         used: waiting,
-        asked: i64::try_from(joining).unwrap_or(i64::MAX),
+        requested: i64::try_from(joining).unwrap_or(i64::MAX),
     };
-    if over.used + over.asked <= over.limit {
+    if over.used + over.requested <= over.limit {
         return Ok(());
     }
     let message = format!(

@@ -280,15 +280,17 @@ async fn b_58_causes_are_told_apart() {
     world.reserved(1).await;
     let error = world.reserve(&world.request(1)).await.expect_err("refused");
     assert_eq!(reason(&error), ErrorReason::NoCapacity);
-    let told = gpuaas_common::Error::from(error);
+    let reported = gpuaas_common::Error::from(error);
     assert_eq!(
-        told.metadata()
+        reported
+            .metadata()
             .get("CLEANUP_BLOCKED.gpus")
             .map(String::as_str),
         Some("1")
     );
     assert_eq!(
-        told.metadata()
+        reported
+            .metadata()
             .get("SLOTS_IN_USE.nodes")
             .map(String::as_str),
         Some("1")
@@ -304,8 +306,8 @@ async fn b_57_b_58_a_node_at_its_vm_limit_is_told_as_that() {
         .await;
     world.reserved(1).await;
     let error = world.reserve(&world.request(2)).await.expect_err("full");
-    let told = gpuaas_common::Error::from(error);
-    let of = |key: &str| told.metadata().get(key).map(String::as_str);
+    let reported = gpuaas_common::Error::from(error);
+    let of = |key: &str| reported.metadata().get(key).map(String::as_str);
     assert_eq!(of("NODE_VM_LIMIT.gpus"), Some("3"));
     assert_eq!(of("SLOTS_IN_USE.gpus"), Some("1"));
     assert_eq!(
@@ -327,10 +329,10 @@ async fn b_57_b_58_a_node_at_its_vm_limit_is_told_as_that() {
     let rows = rows.expect("availability");
     let removed = explained.expect("explained").removed;
     let removed: Vec<Reason> = removed.into_iter().map(Reason::from).collect();
-    for told in [&removed, &rows[0].reasons] {
-        let told: Vec<_> = told.iter().map(|one| (one.reason, one.gpus)).collect();
+    for reported in [&removed, &rows[0].reasons] {
+        let reported: Vec<_> = reported.iter().map(|one| (one.reason, one.gpus)).collect();
         assert_eq!(
-            told,
+            reported,
             [(ErrorReason::SlotsInUse, 1), (ErrorReason::NodeVmLimit, 3)]
         );
     }

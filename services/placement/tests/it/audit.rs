@@ -85,7 +85,7 @@ async fn lived_in() -> World {
 
 /// A capacity reservation that holds one slot.
 async fn reserve_capacity(world: &World) {
-    let asked = reservations::ReservationSpec {
+    let requested = reservations::ReservationSpec {
         principal: "user:root".into(),
         idempotency_key: "k-reserved".into(),
         request_hash: vec![1; 32],
@@ -102,7 +102,7 @@ async fn reserve_capacity(world: &World) {
         gather: false,
     };
     let policy = crate::world::POLICY;
-    let made = reservations::create(&world.scheduler, world.ids, policy, &asked).await;
+    let made = reservations::create(&world.scheduler, world.ids, policy, &requested).await;
     assert_eq!(made.expect("made").0.reserved_gpus, 1);
 }
 

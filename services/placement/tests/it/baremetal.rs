@@ -1,5 +1,6 @@
 //! Whole nodes, with the test in the place of what will bring them up: one claim, one mode, and clean before sale.
 use futures::future::join_all;
+use gpuaas_placement::approval::{self, Definition, Look};
 use gpuaas_placement::catalog::{self, Sku};
 use gpuaas_placement::force_release::{Attestation, Fate};
 use gpuaas_placement::model::Word;
@@ -8,8 +9,7 @@ use gpuaas_placement::nodes::{self, NodeSpec};
 use gpuaas_placement::provision::{self, HostState};
 use gpuaas_placement::repair::{self, Origin};
 use gpuaas_placement::reserve::{self, Policy, Request};
-use gpuaas_placement::slots::{Definition, Look};
-use gpuaas_placement::{Error, Result, claims, force_release, release, slots};
+use gpuaas_placement::{Error, Result, claims, force_release, operators, release};
 use gpuaas_placement_testing as testing;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff_sqlx::ToSqlx as _;
@@ -160,7 +160,8 @@ async fn p2_a_look_from_before_a_whole_nodes_release_approves_nothing_after_it()
     let approve = async |look: &Look, definitions: &[Definition]| {
         let mut tx = world.scheduler.begin().await.expect("begin");
         let next = Uuid::now_v7;
-        let done = slots::approve(&mut tx, node, look, definitions, Origin::default(), next).await;
+        let done =
+            approval::approve(&mut tx, node, look, definitions, Origin::default(), next).await;
         tx.commit().await.expect("commit");
         done.map_err(gpuaas_common::Error::from)
     };
@@ -424,7 +425,7 @@ async fn p2_a_slot_disabled_or_approved_under_a_whole_node_is_not_sold_with_old_
     let slot = world.slots(node).await[0].id;
     let disable = async |disabled| {
         let mut tx = world.scheduler.begin().await.expect("begin");
-        slots::set_admin_state(
+        operators::set_slot_admin_state(
             &mut tx,
             node,
             slot,
@@ -442,7 +443,7 @@ async fn p2_a_slot_disabled_or_approved_under_a_whole_node_is_not_sold_with_old_
         let mut tx = world.scheduler.begin().await.expect("begin");
         let all: Vec<_> = (1..8).map(h200_slot).collect();
         let next = Uuid::now_v7;
-        let refused = slots::approve(&mut tx, node, &look, &all, Origin::default(), next).await;
+        let refused = approval::approve(&mut tx, node, &look, &all, Origin::default(), next).await;
         assert!(
             matches!(refused, Err(Error::Conflict { what: "node", .. })),
             "{refused:?}"
@@ -477,7 +478,7 @@ async fn b_47_a_whole_node_is_not_sold_past_those_who_wait_for_a_part_of_it() {
     tx.commit().await.expect("commit");
     assert_eq!(
         reason(reserve(&world, &whole(&world)).await),
-        ErrorReason::WaitingAhead
+        ErrorReason::QueuedAhead
     );
     reserve::serve_queue(&world.scheduler, world.ids, WITH_EXECUTOR)
         .await

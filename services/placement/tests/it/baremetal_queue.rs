@@ -103,8 +103,8 @@ async fn b_21_b_57_a_whole_node_waits_says_why_and_is_served_once_the_disks_are_
     let waits = wait(&world, &request).await;
     assert_eq!(wait(&world, &request).await, waits, "the key leads to it");
     let stands = standing(&world, waits).await.expect("in line");
-    let told = (stands.position, stands.reason.as_str());
-    assert_eq!(told, (1, "SLOTS_IN_USE"));
+    let reported = (stands.position, stands.reason.as_str());
+    assert_eq!(reported, (1, "SLOTS_IN_USE"));
     assert_eq!(pass(&world).await, Pass::default());
     tenancy(&world, holder, async || {}).await;
     // what the tenant left is proven by an approval, and not before
@@ -194,7 +194,7 @@ async fn b_47_no_more_than_a_node_is_kept_for_each_whole_one() {
     }
     let outcome = reserve(&world, &slice(&world)).await;
     assert!(matches!(&outcome, Err(Error::Refused { causes, .. })
-        if causes.iter().any(|cause| cause.reason == ErrorReason::WaitingAhead && cause.gpus == 7)));
+        if causes.iter().any(|cause| cause.reason == ErrorReason::QueuedAhead && cause.gpus == 7)));
     free(&world, single).await;
     let pair = [whole(&world), whole(&world)];
     let key = Key {

@@ -7,10 +7,10 @@ use gpuaas_placement::reserve::{self, Explanation, NodeVerdict, Request};
 use crate::world::{H200, LAB, POLICY, REGION, World, lab_slot, lab_spec};
 
 /// All that is told from a copy.
-type Told = (Vec<Availability>, Vec<(Explanation, Vec<NodeVerdict>)>);
+type Reported = (Vec<Availability>, Vec<(Explanation, Vec<NodeVerdict>)>);
 
 /// What a copy tells: availability, and every node for one size of each SKU.
-pub async fn told(world: &World, capacity: &Capacity) -> Told {
+pub async fn reported(world: &World, capacity: &Capacity) -> Reported {
     let mut conn = world.scheduler.acquire().await.expect("connection");
     let rows = availability::list(&mut conn, capacity, POLICY, None, None, None)
         .await
@@ -93,8 +93,8 @@ async fn b_57_what_is_rolled_back_never_was() {
     tx.rollback().await.expect("rollback");
     assert_eq!(lab_fits(&world, REGION).await, 2);
     assert_eq!(
-        told(&world, &world.capacity).await,
-        told(&world, &Capacity::default()).await
+        reported(&world, &world.capacity).await,
+        reported(&world, &Capacity::default()).await
     );
 }
 
@@ -142,7 +142,7 @@ async fn b_57_health_slots_and_sales_are_seen() {
     world.approve(node, &[lab_slot(3)]).await;
     assert_eq!(lab_fits(&world, REGION).await, 2);
     assert_eq!(
-        told(&world, &world.capacity).await,
-        told(&world, &Capacity::default()).await
+        reported(&world, &world.capacity).await,
+        reported(&world, &Capacity::default()).await
     );
 }

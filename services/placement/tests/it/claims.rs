@@ -157,7 +157,7 @@ async fn life(world: &World) -> Vec<String> {
     })
     .await;
     seen.push(world.get(id).await.state.to_string());
-    let told: Vec<String> = sqlx::query_scalar(
+    let reported: Vec<String> = sqlx::query_scalar(
         "SELECT type FROM outbox WHERE aggregate_id = $1
          UNION ALL SELECT kind || ' claim ' || state FROM claims WHERE allocation_id = $1
          UNION ALL SELECT 'billed ' || gpu_count FROM allocation_periods WHERE allocation_id = $1 AND ended_at IS NOT NULL
@@ -169,7 +169,7 @@ async fn life(world: &World) -> Vec<String> {
     .fetch_all(&world.owner)
     .await
     .expect("what is told");
-    seen.extend(told);
+    seen.extend(reported);
     seen
 }
 

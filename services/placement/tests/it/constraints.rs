@@ -190,8 +190,8 @@ async fn con_10_where_a_launch_was_asked_to_run_is_kept_with_its_allocation() {
         anti_affinity_label: Some(("app".into(), "db".into())),
         ..Constraints::default()
     };
-    let asked = with(&world, all.clone());
-    let second = world.reserve(&asked).await.expect("away").allocation_id;
+    let requested = with(&world, all.clone());
+    let second = world.reserve(&requested).await.expect("away").allocation_id;
     let said = json!({ "anti_affinity": [first], "anti_affinity_label": ["app", "db"] });
     assert_eq!(stored(&world, second).await, Some(said), "and no more");
     let read = world.get(second).await.constraints.expect("known");
@@ -203,9 +203,9 @@ async fn con_10_where_a_launch_was_asked_to_run_is_kept_with_its_allocation() {
         ..Constraints::default()
     };
     let deadline = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
-    let asked = with(&world, beside.clone());
+    let requested = with(&world, beside.clone());
     let waits =
-        reserving::one_or_queue(&world.scheduler, world.ids, POLICY, &asked, deadline).await;
+        reserving::one_or_queue(&world.scheduler, world.ids, POLICY, &requested, deadline).await;
     let waits = waits.expect("in line").allocation_id;
     assert_eq!(
         stored(&world, waits).await,

@@ -264,10 +264,13 @@ fn b_57_a_held_node_and_one_at_its_vm_limit_take_nothing() {
         reasons(&request(1), &[whole, one_vm.clone()]),
         [Cause::SlotsInUse, Cause::NodeVmLimit]
     );
-    let told = decide(&request(1), &[one_vm.clone()]).reasons;
-    let told: Vec<&str> = told.iter().map(|cause| cause.message.as_str()).collect();
+    let reported = decide(&request(1), &[one_vm.clone()]).reasons;
+    let reported: Vec<&str> = reported
+        .iter()
+        .map(|cause| cause.message.as_str())
+        .collect();
     assert_eq!(
-        told,
+        reported,
         [
             "1 GPU is in use on 1 node.",
             "7 GPUs are free on 1 node that has reached the VM limit."

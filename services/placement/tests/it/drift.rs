@@ -4,7 +4,7 @@ use gpuaas_placement::audit;
 use gpuaas_placement::drift::{self, Noted};
 use gpuaas_placement::model::Word;
 use gpuaas_placement::model::{Health, Slot, SlotClass, SlotStatus};
-use gpuaas_placement::{Error, Scope, claims, provision, release, repair, slots};
+use gpuaas_placement::{Error, Scope, claims, operators, provision, release, repair};
 use gpuaas_placement_testing as testing;
 use gpuaas_proto::gpuaas::agent::v1::{HostAddress, HostDevices, HostDisk, HostFunction};
 use uuid::Uuid;
@@ -458,9 +458,14 @@ async fn a_slot_that_its_operator_disabled_is_not_enabled_with_a_disk_in_doubt()
     let slot = world.slots(node).await[0].clone();
     let set = async |disabled| {
         let mut tx = world.scheduler.begin().await.expect("begin");
-        let slot =
-            slots::set_admin_state(&mut tx, node, slot.id, disabled, Word::of("user:test", "r"))
-                .await;
+        let slot = operators::set_slot_admin_state(
+            &mut tx,
+            node,
+            slot.id,
+            disabled,
+            Word::of("user:test", "r"),
+        )
+        .await;
         tx.commit().await.expect("commit");
         slot.expect("set")
     };

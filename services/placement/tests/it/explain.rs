@@ -59,7 +59,7 @@ async fn b_57_too_few_and_none_at_all_are_told() {
         (world.request(2), 1, few, apart),
         (four(&world), 0, none, none),
     ];
-    for (request, nodes, told, counted) in cases {
+    for (request, nodes, reported, counted) in cases {
         let capacity = &world.capacity;
         let found = reserve::explain(&mut conn, capacity, POLICY, &request).await;
         let found = found.expect("explained");
@@ -70,7 +70,7 @@ async fn b_57_too_few_and_none_at_all_are_told() {
         let rows = availability::list(&mut conn, capacity, POLICY, None, region, sku).await;
         let rows = rows.expect("availability");
         let row = rows.iter().find(|row| row.gpu_count == request.gpu_count);
-        assert_eq!(row.expect("row").reasons[0].message, told);
+        assert_eq!(row.expect("row").reasons[0].message, reported);
     }
     // what ends on a cordoned node is not for sale again: the operator's word goes before what is in use
     world.reserved(1).await;
@@ -100,8 +100,8 @@ async fn what_has_no_price_is_told_as_such() {
     };
     assert_eq!(list(&mut conn, H200).await.fits, 1);
     let row = list(&mut conn, "h200-new").await;
-    let told: Vec<_> = row.reasons.iter().map(|r| r.message.as_str()).collect();
-    assert_eq!((row.fits, told), (0, vec!["The SKU has no price yet."]));
+    let reported: Vec<_> = row.reasons.iter().map(|r| r.message.as_str()).collect();
+    assert_eq!((row.fits, reported), (0, vec!["The SKU has no price yet."]));
 
     // a list for members has what they can launch one day, and not an operator's unfinished SKU
     for (project, is_listed) in [(None, true), (Some(world.project), false)] {

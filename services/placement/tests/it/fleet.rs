@@ -333,8 +333,8 @@ async fn read_by_a_large_reservation(analyzed: bool, settings: &[(&str, &str)]) 
     let single = sold(&world, "h200-single", 1).await;
     let (pool, ledger) = counted_with(&world, settings).await;
     let hold = async |sku: &Sku, gpus| {
-        let asked = gpus_of(sku, gpus);
-        let made = reservations::create(&ledger, world.ids, POLICY, &asked).await;
+        let requested = gpus_of(sku, gpus);
+        let made = reservations::create(&ledger, world.ids, POLICY, &requested).await;
         assert_eq!(made.expect("held").0.missing(), 0);
     };
     // the statements have the plans they keep, and the copy is read
@@ -356,12 +356,12 @@ async fn a_reservation_that_gathers_in_vain_reads_no_fleet() {
     fleet(&world, 1000).await;
     without_free_boards(&world).await;
     let boards = sold(&world, "h200-board", 8).await;
-    let asked = ReservationSpec {
+    let requested = ReservationSpec {
         gather: true,
         ..gpus_of(&boards, 16)
     };
     let (pool, ledger) = counted(&world).await;
-    let made = reservations::create(&ledger, world.ids, POLICY, &asked).await;
+    let made = reservations::create(&ledger, world.ids, POLICY, &requested).await;
     assert_eq!(made.expect("gathers").0.missing(), 16);
     let reconcile = async || {
         reservations::reconcile(&ledger, POLICY)
@@ -410,8 +410,8 @@ async fn b_35_a_pass_in_which_somebody_waits_reads_no_fleet() {
     without_free_boards(&world).await;
     let (pool, ledger) = counted(&world).await;
     let deadline = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
-    let asked = request(&world, 8);
-    let joined = reserving::one_or_queue(&ledger, world.ids, POLICY, &asked, deadline).await;
+    let requested = request(&world, 8);
+    let joined = reserving::one_or_queue(&ledger, world.ids, POLICY, &requested, deadline).await;
     joined.expect("waits");
     let pass = async || {
         let pass = reserve::serve_queue(&ledger, world.ids, POLICY).await;

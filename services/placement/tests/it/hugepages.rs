@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::baremetal::slice;
 use crate::marks::{begin_release, wipe};
 use crate::reports::{bring_up, intend, launch};
-use crate::reservations::asked;
+use crate::reservations::requested;
 use crate::reserving;
 use crate::ties::planned;
 use crate::world::{H200, POLICY, REGION, World, h200_groups, h200_slot, lab_spec};
@@ -46,21 +46,21 @@ async fn placed(world: &World) -> Result<Uuid> {
 
 /// How many slices of one GPU fit: told alike by the copy that the world keeps and by a new one.
 async fn fits(world: &World) -> u32 {
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for capacity in [&*world.capacity, &Capacity::default()] {
         let mut conn = world.scheduler.acquire().await.expect("connection");
         let (region, sku) = (Some(REGION), Some(H200));
         let rows = availability::list(&mut conn, capacity, POLICY, None, region, sku).await;
         let rows = rows.expect("availability");
-        told.push(
+        reported.push(
             rows.iter()
                 .find(|row| row.gpu_count == 1)
                 .expect("ones")
                 .fits,
         );
     }
-    assert_eq!(told[0], told[1], "the copy lags");
-    told[0]
+    assert_eq!(reported[0], reported[1], "the copy lags");
+    reported[0]
 }
 
 /// Hugepages are among what it is refused for; the slots that others have are no reason for those that are free.
@@ -147,11 +147,11 @@ async fn b_11_a_batch_does_not_count_on_the_same_hugepages_twice() {
 async fn b_11_a_launch_that_draws_on_a_reservation_is_still_owed_its_hugepages() {
     let world = World::new().await;
     let spec = node_with(&world, 128).await;
-    let asked = ReservationSpec {
+    let requested = ReservationSpec {
         sku: H200.into(),
-        ..asked(&world, 1)
+        ..requested(&world, 1)
     };
-    let made = reservations::create(&world.scheduler, world.ids, POLICY, &asked).await;
+    let made = reservations::create(&world.scheduler, world.ids, POLICY, &requested).await;
     made.expect("held");
     let of_others = || Request {
         project_id: Uuid::from_u128(77),

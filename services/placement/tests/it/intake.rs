@@ -1,9 +1,11 @@
 //! What others tell the ledger: nodes, slots, regions, SKUs, prices. Said twice it counts once.
+use gpuaas_placement::approval::{self, Definition, Look};
 use gpuaas_placement::model::Word;
 use gpuaas_placement::model::{Health, Price, SlotClass, SlotStatus};
 use gpuaas_placement::nodes::{self, Node, NodeSpec};
+use gpuaas_placement::operators;
 use gpuaas_placement::repair::Origin;
-use gpuaas_placement::slots::{self, Definition, Look};
+use gpuaas_placement::slots;
 use gpuaas_placement::{Error, catalog, provision, release};
 use gpuaas_placement_testing as testing;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -28,7 +30,7 @@ async fn approve(world: &World, node: Uuid, definitions: &[Definition]) -> Resul
     let mut tx = world.scheduler.begin().await.expect("begin");
     let look = look_at(&world.slots(node).await);
     let origin = Origin::default();
-    let rows = slots::approve(&mut tx, node, &look, definitions, origin, Uuid::now_v7).await?;
+    let rows = approval::approve(&mut tx, node, &look, definitions, origin, Uuid::now_v7).await?;
     tx.commit().await.expect("commit");
     testing::wipe(&world.allocation, node).await;
     Ok(rows.len())
@@ -143,9 +145,15 @@ async fn new_instance_distrusts_every_slot() {
         (SlotStatus::Disabled, 1, Some(0))
     );
     let mut tx = world.scheduler.begin().await.expect("begin");
-    let slot = slots::set_admin_state(&mut tx, spec.id, free.id, false, Word::of("user:test", ""))
-        .await
-        .expect("enable");
+    let slot = operators::set_slot_admin_state(
+        &mut tx,
+        spec.id,
+        free.id,
+        false,
+        Word::of("user:test", ""),
+    )
+    .await
+    .expect("enable");
     assert_eq!(slot.status, SlotStatus::Disabled);
     drop(tx);
     // the provision that was under way cannot go on as if nothing had happened
@@ -315,7 +323,7 @@ async fn approval_is_repeatable_but_not_replaceable() {
         }
     ));
     let mut tx = world.scheduler.begin().await.expect("begin");
-    let stale = slots::approve(
+    let stale = approval::approve(
         &mut tx,
         node,
         &Look {

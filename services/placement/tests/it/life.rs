@@ -4,7 +4,7 @@ use gpuaas_placement::force_release::{self, Attestation, Fate};
 use gpuaas_placement::model::{SlotStatus, Word};
 use gpuaas_placement::nodes::{self, NodeSpec};
 use gpuaas_placement::operators::{self, Intent, NodePlacement};
-use gpuaas_placement::{Error, Outcome, life, slots};
+use gpuaas_placement::{Error, Outcome, approval, life, slots};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff_sqlx::ToSqlx as _;
 use uuid::Uuid;
@@ -57,7 +57,7 @@ async fn latest(world: &World, node: Uuid) -> (String, String, String) {
 }
 
 /// A node of a spec that is told again, with so many slots.
-async fn told(slots: i32) -> (World, NodeSpec) {
+async fn reported(slots: i32) -> (World, NodeSpec) {
     let world = World::new().await;
     let spec = lab_spec();
     world.node(spec.clone()).await;
@@ -68,7 +68,7 @@ async fn told(slots: i32) -> (World, NodeSpec) {
 
 #[tokio::test]
 async fn a_48_a_49_mode_and_limit_change_only_out_of_sale_and_never_with_a_claim() {
-    let (world, spec) = told(1).await;
+    let (world, spec) = reported(1).await;
     let limit = NodeSpec {
         max_vms: 1,
         ..spec.clone()
@@ -132,7 +132,7 @@ async fn a_48_a_49_mode_and_limit_change_only_out_of_sale_and_never_with_a_claim
 
 #[tokio::test]
 async fn maintenance_needs_an_empty_node_and_retirement_is_the_end() {
-    let (world, spec) = told(2).await;
+    let (world, spec) = reported(2).await;
     let node = spec.id;
     let id = world.active(1).await;
     assert_eq!(
@@ -202,10 +202,10 @@ async fn maintenance_needs_an_empty_node_and_retirement_is_the_end() {
         .execute(&*world.scheduler)
         .await;
     assert!(refused.is_err(), "the database refuses as well");
-    let look = slots::Look::default();
+    let look = approval::Look::default();
     let more = [lab_slot(5)];
     let origin = gpuaas_placement::repair::Origin::default();
-    let refused = call!(world, |tx| slots::approve(
+    let refused = call!(world, |tx| approval::approve(
         &mut tx,
         node,
         &look,
@@ -218,7 +218,7 @@ async fn maintenance_needs_an_empty_node_and_retirement_is_the_end() {
 
 #[tokio::test]
 async fn a_node_that_never_had_a_tenant_may_go_at_once_and_no_other() {
-    let (world, spec) = told(1).await;
+    let (world, spec) = reported(1).await;
     let (gone, _) = call!(world, |tx| operators::retire(
         &mut tx,
         spec.id,
@@ -227,7 +227,7 @@ async fn a_node_that_never_had_a_tenant_may_go_at_once_and_no_other() {
     ))
     .expect("gone");
     assert_eq!(gone.admin_state, "retired");
-    let (world, spec) = told(1).await;
+    let (world, spec) = reported(1).await;
     world.reserved(1).await;
     let refused = state(call!(world, |tx| operators::retire(
         &mut tx,
@@ -240,7 +240,7 @@ async fn a_node_that_never_had_a_tenant_may_go_at_once_and_no_other() {
 
 #[tokio::test]
 async fn a_retired_slot_leaves_its_index_and_devices_to_another() {
-    let (world, spec) = told(2).await;
+    let (world, spec) = reported(2).await;
     let node = spec.id;
     let held = world.reserved(1).await;
     let rows = world.slots(node).await;
@@ -320,7 +320,7 @@ async fn a_retired_slot_leaves_its_index_and_devices_to_another() {
 
 #[tokio::test]
 async fn a_node_is_broken_as_long_as_a_break_fix_record_is_open() {
-    let (world, spec) = told(1).await;
+    let (world, spec) = reported(1).await;
     let node = spec.id;
     let (first, second) = (Uuid::now_v7(), Uuid::now_v7());
     for id in [first, second] {
@@ -397,7 +397,7 @@ async fn a_node_is_broken_as_long_as_a_break_fix_record_is_open() {
 
 #[tokio::test]
 async fn a_critical_finding_takes_its_slot_or_node_out_of_sale_and_no_other_does() {
-    let (world, spec) = told(2).await;
+    let (world, spec) = reported(2).await;
     let node = spec.id;
     let free = world.slots(node).await[0].id;
     let report = |slot_id, severity, message: &'static str| Report {
@@ -410,15 +410,15 @@ async fn a_critical_finding_takes_its_slot_or_node_out_of_sale_and_no_other_does
         message,
         principal: "service:dcgm",
     };
-    let told = |report: Report<'static>| {
+    let reported = |report: Report<'static>| {
         let world = &world;
         async move {
             call!(world, |tx| care::report(&mut tx, Uuid::now_v7(), &report)).expect("taken in")
         }
     };
-    let first = told(report(Some(free), Severity::Warning, "once")).await;
+    let first = reported(report(Some(free), Severity::Warning, "once")).await;
     assert_eq!(world.count(node, SlotStatus::Available).await, 2);
-    let second = told(report(Some(free), Severity::Critical, "fell off the bus")).await;
+    let second = reported(report(Some(free), Severity::Critical, "fell off the bus")).await;
     assert_eq!(
         (second.id, second.seen, second.message.as_str()),
         (first.id, 2, "fell off the bus")
@@ -465,7 +465,7 @@ async fn a_critical_finding_takes_its_slot_or_node_out_of_sale_and_no_other_does
         "an operator puts it back"
     );
 
-    let anew = told(report(None, Severity::Critical, "of the host")).await;
+    let anew = reported(report(None, Severity::Critical, "of the host")).await;
     assert_ne!(
         anew.id, first.id,
         "a finding that is over is not the same any more"
@@ -488,7 +488,7 @@ async fn a_critical_finding_takes_its_slot_or_node_out_of_sale_and_no_other_does
 
 #[tokio::test]
 async fn readiness_and_health_have_their_place_in_the_history() {
-    let (world, spec) = told(1).await;
+    let (world, spec) = reported(1).await;
     let sick = NodeSpec {
         schedulable: false,
         not_schedulable_reason: "nat_missing".into(),
@@ -528,7 +528,7 @@ async fn readiness_and_health_have_their_place_in_the_history() {
 
 #[tokio::test]
 async fn c_13_destroyed_disks_retire_their_slots() {
-    let (world, spec) = told(1).await;
+    let (world, spec) = reported(1).await;
     let id = world.active(1).await;
     let silent = NodeSpec {
         host_lost_since: Some(jiff::Timestamp::now().to_sqlx()),
@@ -584,7 +584,7 @@ async fn c_13_destroyed_disks_retire_their_slots() {
 
 #[tokio::test]
 async fn a_disk_that_cannot_be_wiped_is_attested_and_its_slot_retired_while_the_host_answers() {
-    let (world, spec) = told(1).await;
+    let (world, spec) = reported(1).await;
     let id = world.active(1).await;
     let mut tx = world.allocation.begin().await.expect("begin");
     gpuaas_placement::release::begin(&mut tx, gpuaas_placement::Scope::Platform, id, "", "")

@@ -144,13 +144,13 @@ async fn changed(world: &World, node: Uuid, before: &Look, what: &str) -> bool {
         return false;
     }
     let sql = "SELECT $2 = ANY (nodes_changed_since($1::text::pg_snapshot))";
-    let told: bool = sqlx::query_scalar(sql)
+    let reported: bool = sqlx::query_scalar(sql)
         .bind(&before.snapshot)
         .bind(node)
         .fetch_one(&world.owner)
         .await
         .expect("told");
-    assert!(told, "{what}: copies are not told");
+    assert!(reported, "{what}: copies are not told");
     if let (Some(before), Some(after)) = (&before.node, &after.node) {
         assert_ne!(before.version, after.version, "{what}");
     }

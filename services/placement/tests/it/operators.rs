@@ -21,18 +21,21 @@ async fn say(world: &World, node: Uuid, intent: Intent, reason: &str) -> (NodePl
 async fn b_50_a_cordoned_node_takes_nothing_new_until_it_is_uncordoned() {
     let (world, node) = World::with_lab_slots(2).await;
     world.reserved(1).await;
-    let (told, outcome) = say(&world, node, Intent::Cordoned, "fan replaced at 14:00").await;
+    let (reported, outcome) = say(&world, node, Intent::Cordoned, "fan replaced at 14:00").await;
     assert_eq!(outcome, Outcome::Changed);
     assert_eq!(
-        (told.admin_state.as_str(), told.admin_reason.as_str()),
+        (
+            reported.admin_state.as_str(),
+            reported.admin_reason.as_str()
+        ),
         ("cordoned", "fan replaced at 14:00")
     );
-    assert!(told.admin_at.is_some() && !told.drained());
+    assert!(reported.admin_at.is_some() && !reported.drained());
     assert_eq!(
         (
-            told.live_claims,
-            told.live_allocations,
-            told.available_slots
+            reported.live_claims,
+            reported.live_allocations,
+            reported.available_slots
         ),
         (1, 1, 1)
     );

@@ -240,11 +240,11 @@ fn worked_with() -> impl Strategy<Value = Model> {
             ..Model::default()
         };
         for (gpu_count, movable, ends) in history {
-            let asked = Request {
+            let requested = Request {
                 hugepages_1g: 10 * u32::try_from(gpu_count).expect("small"),
                 ..request(gpu_count)
             };
-            model.launch(&asked, movable);
+            model.launch(&requested, movable);
             if let Some(which) = ends.filter(|_| !model.allocations.is_empty()) {
                 let ended = model.allocations.remove(which % model.allocations.len());
                 model.free(&ended);
@@ -271,13 +271,13 @@ proptest! {
     fn b_49_a_defragmentation_breaks_no_rule_and_keeps_what_it_says(
         mut model in worked_with(), gpu_count in prop::sample::select(vec![1usize, 2, 4, 8]), most in 0..6usize,
     ) {
-        let asked = Request { hugepages_1g: 10 * u32::try_from(gpu_count).expect("small"), ..request(gpu_count) };
+        let requested = Request { hugepages_1g: 10 * u32::try_from(gpu_count).expect("small"), ..request(gpu_count) };
         let fleet = Fleet::of(&model.nodes);
         let kept = model.kept.clone();
         let input = PlanInput { fleet: &fleet, packing_strategy: model.packing_strategy, kept: &kept };
-        let found = defragment(&input, &asked, &model.allocations, most);
-        prop_assert_eq!(&found, &defragment(&input, &asked, &model.allocations, most));
-        prop_assert_eq!(found.before, count_fits(&asked, &model.nodes));
+        let found = defragment(&input, &requested, &model.allocations, most);
+        prop_assert_eq!(&found, &defragment(&input, &requested, &model.allocations, most));
+        prop_assert_eq!(found.before, count_fits(&requested, &model.nodes));
         prop_assert!(found.steps.iter().map(|step| step.moves.len()).sum::<usize>() <= most);
         let mut closed = BTreeSet::new();
         let mut fits = found.before;
@@ -289,7 +289,7 @@ proptest! {
             }
             prop_assert!(step.gained > 0);
             fits += step.gained;
-            prop_assert_eq!(count_fits(&asked, &model.nodes), fits);
+            prop_assert_eq!(count_fits(&requested, &model.nodes), fits);
         }
         prop_assert_eq!(found.after, fits);
     }
@@ -337,16 +337,16 @@ proptest! {
         prop_assert_eq!(placed.len(), displaced.len());
         let mut largest = usize::MAX;
         for (id, outcome) in placed {
-            let asked = &displaced.iter().find(|one| one.id == id).expect("one of them").request;
-            prop_assert!(asked.gpu_count <= largest);
-            largest = asked.gpu_count;
+            let requested = &displaced.iter().find(|one| one.id == id).expect("one of them").request;
+            prop_assert!(requested.gpu_count <= largest);
+            largest = requested.gpu_count;
             let rules = Rules { packing_strategy: model.packing_strategy, kept: model.kept.clone(), ..Rules::default() };
-            let ranking = Fleet::of(&model.nodes).rank(&rules, asked);
+            let ranking = Fleet::of(&model.nodes).rank(&rules, requested);
             match outcome {
                 Ok(choice) => {
-                    let first = decide_by(&rules, asked, &model.nodes).choices.into_iter().next();
+                    let first = decide_by(&rules, requested, &model.nodes).choices.into_iter().next();
                     prop_assert_eq!(first.as_ref(), Some(&choice));
-                    model.take(choice.node_id, &choice.slot_ids, asked);
+                    model.take(choice.node_id, &choice.slot_ids, requested);
                 }
                 Err(causes) => {
                     prop_assert_eq!(ranking.fits(), 0);

@@ -45,8 +45,8 @@ async fn b_49_a_whole_node_is_not_moved_past_those_who_wait_in_line() {
     let Outcome::Nowhere(causes) = &plan.allocations[0].outcome else {
         panic!("{plan:?}");
     };
-    let told: Vec<_> = causes.iter().map(|one| (one.reason, one.gpus)).collect();
-    assert_eq!(told, [(ErrorReason::WaitingAhead, 8)]);
+    let reported: Vec<_> = causes.iter().map(|one| (one.reason, one.gpus)).collect();
+    assert_eq!(reported, [(ErrorReason::QueuedAhead, 8)]);
     // as it would be refused if it were launched again
     let again = launch(&world, &whole(&world)).await;
     let Err(Error::Refused { causes, .. }) = again else {
@@ -55,7 +55,7 @@ async fn b_49_a_whole_node_is_not_moved_past_those_who_wait_in_line() {
     assert!(
         causes
             .iter()
-            .any(|one| one.reason == ErrorReason::WaitingAhead)
+            .any(|one| one.reason == ErrorReason::QueuedAhead)
     );
 
     reserve::serve_queue(&world.scheduler, world.ids, policy)
@@ -127,11 +127,11 @@ fn b_49_a_node_that_no_plan_is_made_on_is_told_as_the_reason() {
     };
     let planned = evacuate(&input, &[one], &HashMap::new());
     let causes = planned[0].1.as_ref().expect_err("nothing is planned there");
-    let told: Vec<_> = causes
+    let reported: Vec<_> = causes
         .iter()
         .map(|one| (one.cause, one.gpus, one.nodes))
         .collect();
-    assert_eq!(told, [(Cause::FabricHeld, 1, 1)]);
+    assert_eq!(reported, [(Cause::FabricHeld, 1, 1)]);
     assert!(causes[0].message.contains("plans leave such nodes out"));
 }
 
@@ -144,9 +144,9 @@ async fn b_49_what_is_on_the_only_node_fits_nowhere_for_want_of_another() {
     let Outcome::Nowhere(causes) = &plan.allocations[0].outcome else {
         panic!("{plan:?}");
     };
-    let told: Vec<&str> = causes.iter().map(|cause| cause.message.as_str()).collect();
+    let reported: Vec<&str> = causes.iter().map(|cause| cause.message.as_str()).collect();
     assert_eq!(
-        told,
+        reported,
         ["No other node in the region offers GPUs of this class."]
     );
 }

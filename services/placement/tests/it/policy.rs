@@ -85,7 +85,7 @@ fn counts() -> impl Strategy<Value = usize> {
     prop::sample::select(vec![1usize, 2, 4, 8])
 }
 
-fn asked(gpu_count: usize) -> Request {
+fn requested(gpu_count: usize) -> Request {
     Request {
         gpu_count,
         slot_class: SlotClass::H200Sxm,
@@ -166,7 +166,7 @@ proptest! {
     #[test]
     fn b_37_the_order_of_nodes_and_slots_changes_nothing(fleet in fleet(), count in counts(), spread in any::<bool>(), turn in 0usize..8) {
         let rules = by(if spread { PackingStrategy::LeastAllocated } else { PackingStrategy::MostAllocated });
-        let first = decide_by(&rules, &asked(count), &fleet);
+        let first = decide_by(&rules, &requested(count), &fleet);
         let mut shuffled = fleet.clone();
         let nodes = shuffled.len();
         shuffled.rotate_left(turn % nodes);
@@ -174,14 +174,14 @@ proptest! {
             node.slots.rotate_left(turn);
             node.legal_groups.reverse();
         }
-        prop_assert_eq!(first, decide_by(&rules, &asked(count), &shuffled));
+        prop_assert_eq!(first, decide_by(&rules, &requested(count), &shuffled));
     }
 
     /// B-38: the fragmentation policy, without a database.
     #[test]
     fn b_36_no_legal_group_is_split_when_an_equal_fit_splits_less(fleet in fleet(), count in counts(), spread in any::<bool>()) {
         let rules = by(if spread { PackingStrategy::LeastAllocated } else { PackingStrategy::MostAllocated });
-        let decision = decide_by(&rules, &asked(count), &fleet);
+        let decision = decide_by(&rules, &requested(count), &fleet);
         let fits = all_fits(count, &fleet);
         prop_assert_eq!(decision.choices.is_empty(), fits.is_empty());
         if let Some(best) = decision.choices.first() {
@@ -198,7 +198,7 @@ proptest! {
 
     #[test]
     fn b_47_a_clean_node_is_not_taken_while_a_sliced_one_fits_as_well(fleet in fleet(), count in counts()) {
-        let decision = decide_by(&by(PackingStrategy::MostAllocated), &asked(count), &fleet);
+        let decision = decide_by(&by(PackingStrategy::MostAllocated), &requested(count), &fleet);
         if let Some(best) = decision.choices.first() {
             let chosen = fleet.iter().find(|node| node.id == best.node_id).expect("of the fleet");
             let sliced_fits = all_fits(count, &fleet)
@@ -219,7 +219,7 @@ proptest! {
     ) {
         let owner = Uuid::from_u128(7);
         let rules = Rules { project: mine.then_some(owner), ..by(if spread { PackingStrategy::LeastAllocated } else { PackingStrategy::MostAllocated }) };
-        let request = Request { hugepages_1g: 8, ..asked(count) };
+        let request = Request { hugepages_1g: 8, ..requested(count) };
         let fleet: Vec<CandidateNode> = kinds
             .into_iter()
             .enumerate()
@@ -253,7 +253,7 @@ proptest! {
 
     #[test]
     fn spread_takes_the_emptiest_of_equal_fits(fleet in fleet(), count in counts()) {
-        let decision = decide_by(&by(PackingStrategy::LeastAllocated), &asked(count), &fleet);
+        let decision = decide_by(&by(PackingStrategy::LeastAllocated), &requested(count), &fleet);
         if let Some(best) = decision.choices.first() {
             for other in &decision.choices[1..] {
                 let equal = other.score.numa_nodes == best.score.numa_nodes
@@ -266,9 +266,9 @@ proptest! {
     #[test]
     fn b_43_rules_are_kept(fleet in fleet(), count in counts(), only in 1u128..6, avoid in 1u128..6) {
         let rules = Rules { only: Some(BTreeSet::from([Uuid::from_u128(only)])), ..Rules::default() };
-        prop_assert!(decide_by(&rules, &asked(count), &fleet).choices.iter().all(|choice| choice.node_id == Uuid::from_u128(only)));
+        prop_assert!(decide_by(&rules, &requested(count), &fleet).choices.iter().all(|choice| choice.node_id == Uuid::from_u128(only)));
         let rules = Rules { avoid: BTreeSet::from([Uuid::from_u128(avoid)]), ..Rules::default() };
-        prop_assert!(decide_by(&rules, &asked(count), &fleet).choices.iter().all(|choice| choice.node_id != Uuid::from_u128(avoid)));
+        prop_assert!(decide_by(&rules, &requested(count), &fleet).choices.iter().all(|choice| choice.node_id != Uuid::from_u128(avoid)));
     }
 
     #[test]
@@ -303,17 +303,17 @@ proptest! {
                 node
             })
             .collect();
-        let asked = asked(count);
-        let told = |nodes: &[CandidateNode]| {
+        let requested = requested(count);
+        let reported = |nodes: &[CandidateNode]| {
             let fleet = Fleet::of(nodes);
-            let ranking = fleet.rank(&rules, &asked);
+            let ranking = fleet.rank(&rules, &requested);
             let choices: Vec<Choice> = fleet.choices(&ranking).collect();
-            (choices, ranking.removed(), fleet.count_fits_by(&rules, &asked))
+            (choices, ranking.removed(), fleet.count_fits_by(&rules, &requested))
         };
-        let (choices, removed, fits) = told(&fleet);
+        let (choices, removed, fits) = reported(&fleet);
         let mut alone = (Vec::new(), BTreeMap::<Cause, (u32, u32)>::new(), 0);
         for node in &fleet {
-            let (choices, removed, fits) = told(std::slice::from_ref(node));
+            let (choices, removed, fits) = reported(std::slice::from_ref(node));
             alone.0.extend(choices);
             for reason in removed {
                 let sum = alone.1.entry(reason.cause).or_default();

@@ -72,8 +72,8 @@ async fn stop_start_and_reboot_keep_claims_and_billing() {
 
     stamper::run_once(&world.allocation).await.expect("stamped");
     let mut conn = world.allocation.acquire().await.expect("connection");
-    let (told, _) = events::read(&mut conn, 0, 100).await.expect("events");
-    let kinds: Vec<&str> = told
+    let (reported, _) = events::read(&mut conn, 0, 100).await.expect("events");
+    let kinds: Vec<&str> = reported
         .iter()
         .filter(|event| event.aggregate_id == id)
         .map(|event| event.kind.as_str())
@@ -114,8 +114,8 @@ async fn the_wrong_state_is_refused_with_a_sentence() {
     );
     begin(&world, id, Action::Stop).await.expect("accepted");
     for action in Action::ALL {
-        let told = refused(id, action).await;
-        assert!(told.ends_with("wait until that is done."), "{told}");
+        let reported = refused(id, action).await;
+        assert!(reported.ends_with("wait until that is done."), "{reported}");
     }
     let fence = world.take(id).await;
     let _ = settle(&world, fence, id, "stopped", None)
@@ -126,8 +126,8 @@ async fn the_wrong_state_is_refused_with_a_sentence() {
         refused(id, Action::Reboot).await,
         "The allocation is stopped, so it cannot reboot now; start it instead."
     );
-    let told = refused(id, Action::Stop).await;
-    assert!(told.ends_with("nothing is to be done."), "{told}");
+    let reported = refused(id, Action::Stop).await;
+    assert!(reported.ends_with("nothing is to be done."), "{reported}");
 }
 
 #[tokio::test]

@@ -63,8 +63,8 @@ async fn placed(world: &World, request: &Request) -> Result<Uuid> {
 
 async fn explain(world: &World, request: &Request) -> Explanation {
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    let told = reserve::explain(&mut conn, &world.capacity, POLICY, request).await;
-    told.expect("explained")
+    let reported = reserve::explain(&mut conn, &world.capacity, POLICY, request).await;
+    reported.expect("explained")
 }
 
 fn not_cached(gpus: u32, nodes: u32, message: &str) -> Vec<Reason> {
@@ -118,9 +118,12 @@ async fn con_10_b_57_require_prewarmed_takes_a_node_with_the_image_or_says_how_m
         other => panic!("{other:?}"),
     }
     assert_eq!(world.fingerprint().await, before, "nothing was kept");
-    let told = explain(&world, &prewarmed(&world)).await;
-    let removed: Vec<Reason> = told.removed.into_iter().map(Reason::from).collect();
-    assert_eq!((told.nodes, told.nodes_fit, removed), (2, 0, expected));
+    let reported = explain(&world, &prewarmed(&world)).await;
+    let removed: Vec<Reason> = reported.removed.into_iter().map(Reason::from).collect();
+    assert_eq!(
+        (reported.nodes, reported.nodes_fit, removed),
+        (2, 0, expected)
+    );
     // who does not ask for it is not refused
     assert_eq!(explain(&world, &launch(&world)).await.nodes_fit, 2);
     // a host that has it says so, and the copy in memory learns of it
@@ -213,7 +216,7 @@ async fn con_10_who_waits_for_a_node_with_the_image_holds_up_nobody_else() {
     // the one that is left is for the one that waits
     match world.reserve(&launch(&world)).await {
         Err(Error::Refused { causes, .. }) => {
-            let ahead = |cause: &Reason| cause.reason == ErrorReason::WaitingAhead;
+            let ahead = |cause: &Reason| cause.reason == ErrorReason::QueuedAhead;
             assert!(causes.iter().any(ahead), "{causes:?}");
         }
         other => panic!("{other:?}"),
@@ -268,8 +271,8 @@ async fn con_10_b_49_an_evacuation_plan_keeps_to_the_image_that_a_launch_require
         of.map(|one| (one.allocation.id, one.outcome))
             .collect::<Vec<_>>()
     };
-    let told = not_cached(2, 1, "2 GPUs are free on 1 node without the cached image.");
-    assert_eq!(planned().await, [(id, Outcome::Nowhere(told))]);
+    let reported = not_cached(2, 1, "2 GPUs are free on 1 node without the cached image.");
+    assert_eq!(planned().await, [(id, Outcome::Nowhere(reported))]);
     let with = node(&world, &["cd", "ab"]).await;
     let [(_, Outcome::Fits(place))] = &planned().await[..] else {
         panic!("{:?}", planned().await);

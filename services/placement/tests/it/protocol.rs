@@ -68,7 +68,7 @@ struct State {
     key_lock: [Option<usize>; CLIENTS],
     /// The first call of a client, and the one it makes after a crash.
     sessions: [[Option<Session>; 2]; CLIENTS],
-    told: [Option<Answer>; CLIENTS],
+    reported: [Option<Answer>; CLIENTS],
 }
 
 const FRESH: Session = Session {
@@ -87,7 +87,7 @@ impl State {
             node_lock: None,
             key_lock: [None; CLIENTS],
             sessions: [[Some(FRESH), None]; CLIENTS],
-            told: [None; CLIENTS],
+            reported: [None; CLIENTS],
         }
     }
 
@@ -222,7 +222,7 @@ impl State {
             }
             At::Answer => {
                 next.end(client, number);
-                next.told[client] = session.answer;
+                next.reported[client] = session.answer;
                 session.at = At::Gone;
             }
             At::Gone => return None,
@@ -247,7 +247,7 @@ impl State {
     fn wrong_end(&self) -> Option<&'static str> {
         let mut winners = 0;
         for client in 0..CLIENTS {
-            match self.told[client] {
+            match self.reported[client] {
                 None => return Some("a client waits for ever"),
                 Some(Answer::Won(slot)) if self.claims[slot][client] == 1 => winners += 1,
                 Some(Answer::Won(_)) => {

@@ -92,7 +92,7 @@ async fn a_project_holds_no_more_allocations_of_all_skus_than_its_limit() {
             ("quota", "allocations"),
             ("limit", "2"),
             ("used", "2"),
-            ("asked", "1"),
+            ("requested", "1"),
         ] {
             assert_eq!(error.metadata()[key], value, "{key}");
         }

@@ -1,7 +1,7 @@
 //! The only way out of `cleanup_blocked` (CON-25), and the operator's intent.
 use gpuaas_placement::model::Word;
 use gpuaas_placement::model::{EvidenceKind, Health, Scope, SlotEvidence, SlotStatus};
-use gpuaas_placement::{Error, Outcome, release, repair, slots};
+use gpuaas_placement::{Error, Outcome, operators, release, repair};
 use uuid::Uuid;
 
 use crate::world::{World, wiped};
@@ -193,10 +193,15 @@ async fn a_116_disable_follows_at_once_or_after_the_cleanup() {
     let rows = world.slots(node).await;
     let set = async |slot: Uuid, disabled: bool| {
         let mut tx = world.scheduler.begin().await.expect("begin");
-        let slot =
-            slots::set_admin_state(&mut tx, node, slot, disabled, Word::of("user:test", "fan"))
-                .await
-                .expect("set");
+        let slot = operators::set_slot_admin_state(
+            &mut tx,
+            node,
+            slot,
+            disabled,
+            Word::of("user:test", "fan"),
+        )
+        .await
+        .expect("set");
         tx.commit().await.expect("commit");
         slot
     };

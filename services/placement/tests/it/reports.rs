@@ -128,11 +128,11 @@ async fn b_49_an_evacuation_plan_places_the_largest_first_and_says_why_not() {
         panic!("{plan:?}");
     };
     // six are taken, four of them by the one before; two are left, which is no half
-    let told: Vec<_> = causes
+    let reported: Vec<_> = causes
         .iter()
         .map(|cause| (cause.reason, cause.gpus))
         .collect();
-    assert_eq!(told, [(ErrorReason::SlotsInUse, 6)]);
+    assert_eq!(reported, [(ErrorReason::SlotsInUse, 6)]);
     let shown = &plan.allocations[0];
     assert_eq!(
         (shown.allocation.node_id, shown.allocation.gpu_count),
@@ -262,15 +262,15 @@ async fn b_49_a_whole_node_is_not_planned_where_one_that_waits_would_be() {
     let Outcome::Nowhere(causes) = &plan.allocations[0].outcome else {
         panic!("{plan:?}");
     };
-    let told: Vec<_> = causes.iter().map(|one| (one.reason, one.gpus)).collect();
-    assert_eq!(told, [(ErrorReason::WaitingAhead, 8)]);
+    let reported: Vec<_> = causes.iter().map(|one| (one.reason, one.gpus)).collect();
+    assert_eq!(reported, [(ErrorReason::QueuedAhead, 8)]);
     // when nobody waits any more, it is the place
     begin_release(&world, waits).await;
     let plan = evacuation(&world, &[other]).await.expect("planned");
     assert_eq!(fits(&plan, stays), (bare, Vec::new()));
 }
 
-pub fn asked(gpu_count: u32) -> DefragmentationSpec {
+pub fn requested(gpu_count: u32) -> DefragmentationSpec {
     DefragmentationSpec {
         region_code: REGION.into(),
         sku: H200.into(),
@@ -293,7 +293,7 @@ async fn b_49_b_47_suggested_moves_make_the_room_and_the_whole_node_they_promise
             conn,
             &world.capacity,
             PackingStrategy::MostAllocated,
-            &asked(8),
+            &requested(8),
         )
         .await
         .expect("suggested")
@@ -458,29 +458,29 @@ async fn a_plan_for_what_does_not_exist_is_refused_with_its_field() {
         (
             DefragmentationSpec {
                 region_code: "nowhere".into(),
-                ..asked(1)
+                ..requested(1)
             },
             "region_code",
         ),
         (
             DefragmentationSpec {
                 sku: "nothing".into(),
-                ..asked(1)
+                ..requested(1)
             },
             "sku",
         ),
-        (asked(3), "gpu_count"),
+        (requested(3), "gpu_count"),
         (
             DefragmentationSpec {
                 max_moves: 0,
-                ..asked(1)
+                ..requested(1)
             },
             "max_moves",
         ),
         (
             DefragmentationSpec {
                 max_moves: 65,
-                ..asked(1)
+                ..requested(1)
             },
             "max_moves",
         ),
@@ -503,7 +503,7 @@ async fn a_plan_for_what_does_not_exist_is_refused_with_its_field() {
     assert_eq!(field(nowhere), "region_code");
     let lab = DefragmentationSpec {
         sku: LAB.into(),
-        ..asked(1)
+        ..requested(1)
     };
     let found = reports::defragmentation(
         &mut conn,

@@ -3,7 +3,7 @@ use gpuaas_placement::model::{ClaimState, Shape, SlotStatus};
 use gpuaas_placement::nodes::NodeSpec;
 use gpuaas_placement::repair::Origin;
 use gpuaas_placement::reserve::Request;
-use gpuaas_placement::{Error, availability, claims, slots};
+use gpuaas_placement::{Error, approval, availability, claims};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use sqlx::{AssertSqlSafe, Executor as _};
 
@@ -273,10 +273,10 @@ async fn b_51_a_slice_has_fabric_functions_of_its_own_and_no_part_in_a_shared_on
     shared.bindings.fabric_claim_mode = "host_shared".into();
     shared.bindings.fabric_vf_pci_address = String::new();
     let mut tx = world.scheduler.begin().await.expect("begin");
-    let outcome = slots::approve(
+    let outcome = approval::approve(
         &mut tx,
         node,
-        &slots::Look::default(),
+        &approval::Look::default(),
         &[shared],
         Origin::default(),
         uuid::Uuid::now_v7,

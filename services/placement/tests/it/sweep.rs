@@ -1,7 +1,7 @@
 //! Old events go, in order and without a gap; young ones, unstamped ones and the last one stay.
 use gpuaas_common::idempotency;
 use gpuaas_placement::model::Scope;
-use gpuaas_placement::{events, release, slots, stamper, sweep};
+use gpuaas_placement::{events, operators, release, stamper, sweep};
 
 use crate::world::World;
 
@@ -208,7 +208,7 @@ async fn histories_past_their_retention_go_and_the_latest_of_each_stays() {
     let set = async |disabled| {
         let mut tx = world.scheduler.begin().await.expect("begin");
         let word = gpuaas_placement::model::Word::of("user:root", "tried");
-        slots::set_admin_state(&mut tx, node, slot, disabled, word)
+        operators::set_slot_admin_state(&mut tx, node, slot, disabled, word)
             .await
             .expect("set");
         tx.commit().await.expect("commit");

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::explain::gpu_node;
 use crate::reports::{
-    asked, begin_release, bring_up, end_release, evacuation, fits, forget, gpus, intend, launch,
+    begin_release, bring_up, end_release, evacuation, fits, forget, gpus, intend, launch, requested,
 };
 use crate::world::{REGION, World};
 
@@ -20,7 +20,7 @@ pub async fn planned(world: &World) -> (usize, u32) {
         &mut conn,
         &world.capacity,
         PackingStrategy::MostAllocated,
-        &asked(8),
+        &requested(8),
     )
     .await;
     let steps = found.expect("suggested").steps;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::reserving::{self, Reserved};
 use gpuaas_common::id::IdGen;
 use gpuaas_dev::postgres::TestDb;
+use gpuaas_placement::approval::{self, Definition, Look};
 use gpuaas_placement::capacity::{Capacity, Ledger};
 use gpuaas_placement::catalog::{self, Sku};
 use gpuaas_placement::model::{
@@ -15,7 +16,7 @@ use gpuaas_placement::model::{
 use gpuaas_placement::nodes::{self, NodeSpec};
 use gpuaas_placement::repair::Origin;
 use gpuaas_placement::reserve::{Policy, Request};
-use gpuaas_placement::slots::{self, Definition, Look};
+use gpuaas_placement::slots;
 use gpuaas_placement::{Fence, Result, allocations, provision};
 use gpuaas_placement_testing as testing;
 pub use gpuaas_placement_testing::wiped;
@@ -121,7 +122,7 @@ impl World {
     pub async fn approve(&self, node: Uuid, definitions: &[Definition]) -> Vec<Slot> {
         let mut tx = self.scheduler.begin().await.expect("begin");
         let look = look_at(&self.slots(node).await);
-        slots::approve(
+        approval::approve(
             &mut tx,
             node,
             &look,

@@ -125,7 +125,7 @@ fn span(
     }
     let bucket = match request.bucket_seconds {
         0 => (seconds / DEFAULT_BUCKETS + MINUTE - 1) / MINUTE * MINUTE,
-        asked if (1..=MAX_BUCKET).contains(&asked) && asked % MINUTE == 0 => asked,
+        requested if (1..=MAX_BUCKET).contains(&requested) && requested % MINUTE == 0 => requested,
         _ => {
             return Err(Error::invalid(
                 "bucket_seconds",

@@ -5,7 +5,9 @@ use gpuaas_common::time::from_proto_time;
 use gpuaas_common::{Error, Result, audit, id, trace};
 use gpuaas_placement::model::Word;
 use gpuaas_placement::repair::Origin;
-use gpuaas_placement::{catalog, claims, drift, nodes, outbox, slots, workflows};
+use gpuaas_placement::{
+    approval, catalog, claims, drift, nodes, operators, outbox, slots, workflows,
+};
 use gpuaas_proto::gpuaas::agent::v1::HostDevices;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::{
     ApproveSlotsRequest, LedgerNode, LedgerSlot, ListSlotsResponse, PutNodeRequest,
@@ -96,7 +98,7 @@ impl Api {
             text => Some(id::parse("instance_id", text)?),
         };
         let generations = request.slot_generations.iter();
-        let look = slots::Look {
+        let look = approval::Look {
             instance_id: looked_at,
             generations: generations
                 .map(|(index, generation)| {
@@ -117,7 +119,7 @@ impl Api {
             .iter()
             .map(|definition| definition.slot_index)
             .collect();
-        let rows = slots::approve(
+        let rows = approval::approve(
             &mut tx,
             node_id,
             &look,
@@ -169,7 +171,8 @@ impl Api {
         slots::expect(&mut tx, node_id, slot_id, &request.etag).await?;
         let word = Word::of(&request.principal, &request.reason);
         let slot =
-            slots::set_admin_state(&mut tx, node_id, slot_id, request.disabled, word).await?;
+            operators::set_slot_admin_state(&mut tx, node_id, slot_id, request.disabled, word)
+                .await?;
         let entry = audit::Entry {
             principal: &request.principal,
             action: if request.disabled {

@@ -52,14 +52,14 @@ impl NodePlacementService for Api {
             reason,
             etag,
         } = request.into_inner();
-        let asked = asked(
+        let requested = requested(
             "CordonNode",
             Intent::Cordoned,
             &node_id,
             (&reason, &etag),
             hash,
         )?;
-        Ok(Response::new(self.set_intent(&caller, asked).await?))
+        Ok(Response::new(self.set_intent(&caller, requested).await?))
     }
 
     async fn uncordon_node(
@@ -73,14 +73,14 @@ impl NodePlacementService for Api {
             reason,
             etag,
         } = request.into_inner();
-        let asked = asked(
+        let requested = requested(
             "UncordonNode",
             Intent::Enabled,
             &node_id,
             (&reason, &etag),
             hash,
         )?;
-        Ok(Response::new(self.set_intent(&caller, asked).await?))
+        Ok(Response::new(self.set_intent(&caller, requested).await?))
     }
 
     async fn drain_node(
@@ -94,14 +94,14 @@ impl NodePlacementService for Api {
             reason,
             etag,
         } = request.into_inner();
-        let asked = asked(
+        let requested = requested(
             "DrainNode",
             Intent::Draining,
             &node_id,
             (&reason, &etag),
             hash,
         )?;
-        Ok(Response::new(self.set_intent(&caller, asked).await?))
+        Ok(Response::new(self.set_intent(&caller, requested).await?))
     }
 
     async fn start_node_maintenance(
@@ -116,8 +116,8 @@ impl NodePlacementService for Api {
             etag,
         } = request.into_inner();
         let (method, intent) = ("StartNodeMaintenance", Intent::Maintenance);
-        let asked = asked(method, intent, &node_id, (&reason, &etag), hash)?;
-        Ok(Response::new(self.set_intent(&caller, asked).await?))
+        let requested = requested(method, intent, &node_id, (&reason, &etag), hash)?;
+        Ok(Response::new(self.set_intent(&caller, requested).await?))
     }
 
     async fn explain_nodes(
@@ -132,7 +132,7 @@ impl NodePlacementService for Api {
 }
 
 /// An operator's intent for a node, parsed.
-struct Asked<'a> {
+struct Requested<'a> {
     method: &'static str,
     action: &'static str,
     intent: Intent,
@@ -143,13 +143,13 @@ struct Asked<'a> {
     hash: Vec<u8>,
 }
 
-fn asked<'a>(
+fn requested<'a>(
     method: &'static str,
     intent: Intent,
     node_id: &str,
     (reason, etag): (&'a str, &'a str),
     hash: Vec<u8>,
-) -> Result<Asked<'a>> {
+) -> Result<Requested<'a>> {
     let action = match intent {
         Intent::Enabled => "node.uncordon",
         Intent::Cordoned => "node.cordon",
@@ -164,7 +164,7 @@ fn asked<'a>(
         return Err(Error::required("reason"));
     }
     audit::check_reason(reason)?;
-    Ok(Asked {
+    Ok(Requested {
         method,
         action,
         intent,
@@ -176,34 +176,34 @@ fn asked<'a>(
 }
 
 impl Api {
-    async fn set_intent(&self, caller: &Caller, asked: Asked<'_>) -> Result<NodePlacement> {
+    async fn set_intent(&self, caller: &Caller, requested: Requested<'_>) -> Result<NodePlacement> {
         let scope = Scope {
             principal: &caller.principal,
-            method: asked.method,
+            method: requested.method,
             key: caller.idempotency_key()?,
         };
-        let node_id = asked.node_id;
+        let node_id = requested.node_id;
         let mut tx = self.pool.begin().await?;
-        if let Lookup::Replay { .. } = idempotency::lookup(&mut tx, scope, &asked.hash).await? {
+        if let Lookup::Replay { .. } = idempotency::lookup(&mut tx, scope, &requested.hash).await? {
             return Ok(wire::placement(operators::get(&mut tx, node_id).await?));
         }
-        operators::expect(&mut tx, node_id, asked.etag).await?;
-        let word = Word::of(&caller.principal, asked.reason);
-        let (node, _) = operators::set_intent(&mut tx, node_id, asked.intent, word).await?;
+        operators::expect(&mut tx, node_id, requested.etag).await?;
+        let word = Word::of(&caller.principal, requested.reason);
+        let (node, _) = operators::set_intent(&mut tx, node_id, requested.intent, word).await?;
         let resource_id = node_id.to_string();
         let entry = audit::Entry {
             principal: &caller.principal,
-            action: asked.action,
+            action: requested.action,
             resource: "node",
             resource_id: &resource_id,
             request_id: &caller.request_id,
-            detail: json!({ "reason": asked.reason, "live_claims": node.live_claims }),
+            detail: json!({ "reason": requested.reason, "live_claims": node.live_claims }),
         };
         audit::record(&mut tx, entry).await?;
-        idempotency::record(&mut tx, scope, &asked.hash, &resource_id).await?;
+        idempotency::record(&mut tx, scope, &requested.hash, &resource_id).await?;
         tx.commit().await?;
         self.wake.notify(outbox::TOPIC).await;
-        tracing::info!(%node_id, intent = asked.intent.as_str(), "set intent of node");
+        tracing::info!(%node_id, intent = requested.intent.as_str(), "set intent of node");
         Ok(wire::placement(node))
     }
 
@@ -237,7 +237,7 @@ impl Api {
         let project_id = project_id
             .map(|id| id::parse("project_id", id))
             .transpose()?;
-        let asked = ExplainPlacementRequest {
+        let requested = ExplainPlacementRequest {
             region_code: request.region_code,
             sku: request.sku,
             gpu_count: request.gpu_count,
@@ -245,16 +245,21 @@ impl Api {
             image_digest: request.image_digest,
             placement: request.placement,
         };
-        let asked = parse::placement(asked, project_id)?;
+        let requested = parse::placement(requested, project_id)?;
         let mut conn = self.pool.acquire().await?;
-        let (found, verdicts) =
-            reserve::explain_nodes(&mut conn, &self.pool.capacity, self.policy, &asked, limit)
-                .await?;
+        let (found, verdicts) = reserve::explain_nodes(
+            &mut conn,
+            &self.pool.capacity,
+            self.policy,
+            &requested,
+            limit,
+        )
+        .await?;
         Ok(ExplainNodesResponse {
             explanation: Some(wire::explanation(
-                &asked.region_code,
-                &asked.sku,
-                asked.gpu_count,
+                &requested.region_code,
+                &requested.sku,
+                requested.gpu_count,
                 found,
             )),
             nodes: verdicts.into_iter().map(wire::verdict).collect(),

@@ -9,7 +9,7 @@ use gpuaas_placement::catalog::Sku;
 use gpuaas_placement::model::{Image, Price, Profile, Shape, SlotClass};
 use gpuaas_placement::nodes::NodeSpec;
 use gpuaas_placement::reserve::{Constraints, MAX_BATCH, Request, WhenFull};
-use gpuaas_placement::{slots, wire};
+use gpuaas_placement::{approval, wire};
 use gpuaas_proto::google::r#type::Money;
 use gpuaas_proto::gpuaas::internal::scheduler::v1 as internal;
 use gpuaas_proto::gpuaas::scheduler::v1 as public;
@@ -319,7 +319,9 @@ pub(super) fn node(request: internal::PutNodeRequest) -> Result<NodeSpec> {
 }
 
 /// Slots of one approval; no index twice.
-pub(super) fn definitions(slots: Vec<internal::SlotDefinition>) -> Result<Vec<slots::Definition>> {
+pub(super) fn definitions(
+    slots: Vec<internal::SlotDefinition>,
+) -> Result<Vec<approval::Definition>> {
     if slots.is_empty() {
         return Err(Error::required("slots"));
     }
@@ -333,7 +335,7 @@ pub(super) fn definitions(slots: Vec<internal::SlotDefinition>) -> Result<Vec<sl
                     format!("slot {} is given twice", slot.slot_index),
                 ));
             }
-            Ok(slots::Definition {
+            Ok(approval::Definition {
                 slot_index: signed("slots.slot_index", slot.slot_index)?,
                 class: class("slots.slot_class", &slot.slot_class)?,
                 bindings: slot

@@ -104,13 +104,14 @@ impl Api {
         request: ExplainPlacementRequest,
     ) -> Result<PlacementExplanation> {
         let project = asking(caller, &request.project_id)?;
-        let asked = parse::placement(request, project)?;
+        let requested = parse::placement(request, project)?;
         let mut conn = self.pool.acquire().await?;
-        let found = reserve::explain(&mut conn, &self.pool.capacity, self.policy, &asked).await?;
+        let found =
+            reserve::explain(&mut conn, &self.pool.capacity, self.policy, &requested).await?;
         Ok(wire::explanation(
-            &asked.region_code,
-            &asked.sku,
-            asked.gpu_count,
+            &requested.region_code,
+            &requested.sku,
+            requested.gpu_count,
             found,
         ))
     }

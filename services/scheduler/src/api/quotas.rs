@@ -134,7 +134,7 @@ impl Api {
             return Ok(());
         }
         put(&mut tx).await?;
-        let told = change.detail.to_string();
+        let reported = change.detail.to_string();
         let entry = audit::Entry {
             principal: &caller.principal,
             action: "quota.put",
@@ -146,7 +146,7 @@ impl Api {
         audit::record(&mut tx, entry).await?;
         idempotency::record(&mut tx, scope, &hash, change.resource_id).await?;
         tx.commit().await?;
-        tracing::info!(project_id = %change.project_id, quota = change.resource_id, limit = told, "put quota");
+        tracing::info!(project_id = %change.project_id, quota = change.resource_id, limit = reported, "put quota");
         // queued requests may be served now
         self.wake.notify(outbox::TOPIC).await;
         Ok(())

@@ -76,7 +76,7 @@ impl Api {
         if request.gpu_count == 0 {
             return Err(Error::required("gpu_count"));
         }
-        let asked = DefragmentationSpec {
+        let requested = DefragmentationSpec {
             region_code: request.region_code.clone(),
             sku: request.sku.clone(),
             gpu_count: request.gpu_count,
@@ -88,14 +88,14 @@ impl Api {
         let mut tx = self.snapshot().await?;
         let packing_strategy = self.policy.packing_strategy;
         let found =
-            reports::defragmentation(&mut tx, &self.pool.capacity, packing_strategy, &asked)
+            reports::defragmentation(&mut tx, &self.pool.capacity, packing_strategy, &requested)
                 .await?;
         tx.rollback().await?;
         let moves = found.steps.iter().flat_map(|step| &step.moves);
         Ok(pb::DefragmentationSuggestion {
-            region_code: asked.region_code,
-            sku: asked.sku,
-            gpu_count: asked.gpu_count,
+            region_code: requested.region_code,
+            sku: requested.sku,
+            gpu_count: requested.gpu_count,
             fits_before: found.before,
             fits_after: found.after,
             gpus_moved: moves

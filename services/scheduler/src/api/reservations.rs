@@ -33,8 +33,8 @@ impl CapacityReservationService for Api {
         let project = caller
             .project(&config.project_id)
             .map_err(|error| in_config(&error))?;
-        let asked = asked(&caller, hash, config, gather, Some(project.id()))?;
-        Ok(Response::new(self.make(&asked).await?))
+        let requested = requested(&caller, hash, config, gather, Some(project.id()))?;
+        Ok(Response::new(self.make(&requested).await?))
     }
 
     async fn get_capacity_reservation(
@@ -73,10 +73,12 @@ impl CapacityReservationService for Api {
     ) -> Result<Response<pb::CapacityReservation>, Status> {
         let caller = Caller::of(&request)?;
         let hash = idempotency::hash(request.get_ref());
-        let asked = request.get_ref();
-        let id = id::parse("reservation_id", &asked.reservation_id)?;
+        let requested = request.get_ref();
+        let id = id::parse("reservation_id", &requested.reservation_id)?;
         let scope = self.scope_of(&caller, id).await?;
-        let made = self.end(&caller, hash, scope, id, &asked.reason).await?;
+        let made = self
+            .end(&caller, hash, scope, id, &requested.reason)
+            .await?;
         Ok(Response::new(made))
     }
 }
@@ -91,8 +93,8 @@ impl CapacityReservationAdminService for Api {
         let hash = idempotency::hash(request.get_ref());
         let pb::CreateProjectReservationRequest { config, gather } = request.into_inner();
         let config = config.ok_or_else(|| Error::required("config"))?;
-        let asked = asked(&caller, hash, config, gather, None)?;
-        Ok(Response::new(self.make(&asked).await?))
+        let requested = requested(&caller, hash, config, gather, None)?;
+        Ok(Response::new(self.make(&requested).await?))
     }
 
     async fn get_project_reservation(
@@ -132,10 +134,10 @@ impl CapacityReservationAdminService for Api {
     ) -> Result<Response<pb::CapacityReservation>, Status> {
         let caller = Caller::of(&request)?;
         let hash = idempotency::hash(request.get_ref());
-        let asked = request.get_ref();
-        let id = id::parse("reservation_id", &asked.reservation_id)?;
+        let requested = request.get_ref();
+        let id = id::parse("reservation_id", &requested.reservation_id)?;
         let made = self
-            .end(&caller, hash, Scope::Platform, id, &asked.reason)
+            .end(&caller, hash, Scope::Platform, id, &requested.reason)
             .await?;
         Ok(Response::new(made))
     }
@@ -164,7 +166,7 @@ impl CapacityReservationAdminService for Api {
 }
 
 /// A request to reserve, parsed; a member's for `project`, an operator's for the project that it names.
-fn asked(
+fn requested(
     caller: &Caller,
     request_hash: Vec<u8>,
     config: pb::CapacityReservationConfig,
@@ -222,8 +224,8 @@ fn in_config(error: &Error) -> Error {
 }
 
 impl Api {
-    async fn make(&self, asked: &ReservationSpec) -> Result<pb::CapacityReservation> {
-        let made = reservations::create(&self.pool, self.ids, self.policy, asked).await;
+    async fn make(&self, requested: &ReservationSpec) -> Result<pb::CapacityReservation> {
+        let made = reservations::create(&self.pool, self.ids, self.policy, requested).await;
         let (row, replayed) = made.map_err(|error| match error {
             error @ (gpuaas_placement::Error::Invalid { .. }
             | gpuaas_placement::Error::Refused { .. }) => in_config(&error.into()),
@@ -318,7 +320,7 @@ impl Api {
         reason: &str,
     ) -> Result<pb::CapacityReservation> {
         audit::check_reason(reason)?;
-        let asked = Cancellation {
+        let requested = Cancellation {
             principal: &caller.principal,
             idempotency_key: caller.idempotency_key()?,
             request_hash: &hash,
@@ -327,7 +329,7 @@ impl Api {
             id,
             reason,
         };
-        let row = reservations::cancel(&self.pool, self.policy, &asked).await?;
+        let row = reservations::cancel(&self.pool, self.policy, &requested).await?;
         tracing::info!(reservation_id = %row.id, project_id = %row.project_id, "cancel reservation");
         // queued requests may be served now
         self.wake.notify(outbox::TOPIC).await;

@@ -201,12 +201,12 @@ async fn a_stale_etag_is_refused_and_maintenance_ends_with_an_uncordon() {
         (Code::Aborted, ErrorReason::EtagStale)
     );
     // what its host reports is no change of what an operator says
-    let told = PutNodeRequest {
+    let reported = PutNodeRequest {
         node_id: node_id.clone(),
         hugepages_1g_free: 5,
         ..node()
     };
-    ok(world.api.put_node(Request::new(told)).await);
+    ok(world.api.put_node(Request::new(reported)).await);
     let end = UncordonNodeRequest {
         node_id: node_id.clone(),
         etag: now.etag,

@@ -137,16 +137,16 @@ async fn a_cordon_needs_a_reason_and_a_node() {
 #[tokio::test]
 async fn b_57_explanations_count_nodes_and_judge_each() {
     let (world, node_id, _) = World::with_slots(2).await;
-    let asked = |gpu_count| ExplainPlacementRequest {
+    let requested = |gpu_count| ExplainPlacementRequest {
         region_code: REGION.into(),
         sku: LAB.into(),
         gpu_count,
         ..ExplainPlacementRequest::default()
     };
-    let fits = ok(world.api.explain_placement(by(asked(2), None)).await);
+    let fits = ok(world.api.explain_placement(by(requested(2), None)).await);
     assert_eq!((fits.nodes, fits.nodes_fit, fits.removed.len()), (1, 1, 0));
     ok(world.api.reserve(Request::new(reservation("a"))).await);
-    let out = ok(world.api.explain_placement(by(asked(2), None)).await);
+    let out = ok(world.api.explain_placement(by(requested(2), None)).await);
     assert_eq!((out.nodes_fit, out.gpu_count), (0, 2));
     let reasons: Vec<&str> = out
         .removed
@@ -184,19 +184,19 @@ async fn b_57_explanations_count_nodes_and_judge_each() {
         (
             ExplainPlacementRequest {
                 region_code: String::new(),
-                ..asked(1)
+                ..requested(1)
             },
             "region_code",
         ),
         (
             ExplainPlacementRequest {
                 sku: "nothing".into(),
-                ..asked(1)
+                ..requested(1)
             },
             "sku",
         ),
-        (asked(0), "gpu_count"),
-        (asked(5), "gpu_count"),
+        (requested(0), "gpu_count"),
+        (requested(5), "gpu_count"),
     ] {
         let error = refused(world.api.explain_placement(by(request, None)).await);
         assert_eq!(
@@ -223,7 +223,7 @@ async fn b_57_con_10_an_explanation_is_of_the_request_as_it_would_be_made() {
     let there = ok(world.api.reserve(Request::new(reservation("a"))).await);
     let there = there.allocation_id;
     let project = Uuid::from_u128(5);
-    let asked = |placement: PlacementConstraints, image_digest: &str| ExplainPlacementRequest {
+    let requested = |placement: PlacementConstraints, image_digest: &str| ExplainPlacementRequest {
         region_code: REGION.into(),
         sku: LAB.into(),
         gpu_count: 1,
@@ -244,15 +244,15 @@ async fn b_57_con_10_an_explanation_is_of_the_request_as_it_would_be_made() {
         ..PlacementConstraints::default()
     };
     let causes = |found: &PlacementExplanation| -> Vec<(String, u32)> {
-        let told = |cause: &UnavailableReason| (cause.reason.clone(), cause.nodes);
-        found.removed.iter().map(told).collect()
+        let reported = |cause: &UnavailableReason| (cause.reason.clone(), cause.nodes);
+        found.removed.iter().map(reported).collect()
     };
     for (placement, image, cause) in [
         (beside.clone(), "", "AFFINITY"),
         (apart.clone(), "", "AFFINITY"),
         (prewarmed.clone(), digest.as_str(), "IMAGE_NOT_CACHED"),
     ] {
-        let request = member(asked(placement.clone(), image), &[project], None);
+        let request = member(requested(placement.clone(), image), &[project], None);
         let found = ok(world.api.explain_placement(request).await);
         assert_eq!((found.nodes, found.nodes_fit), (2, 1), "{placement:?}");
         assert!(causes(&found).contains(&(cause.to_owned(), 1)), "{found:?}");
@@ -276,20 +276,20 @@ async fn b_57_con_10_an_explanation_is_of_the_request_as_it_would_be_made() {
         affinity: "web".into(),
         ..PlacementConstraints::default()
     };
-    let strangers = member(asked(apart.clone(), ""), &[Uuid::from_u128(6)], None);
+    let strangers = member(requested(apart.clone(), ""), &[Uuid::from_u128(6)], None);
     for (request, field) in [
         (strangers, "placement.anti_affinity"),
         (
-            member(asked(bad, ""), &[project], None),
+            member(requested(bad, ""), &[project], None),
             "placement.affinity",
         ),
-        (by(asked(apart, ""), None), "project_id"),
+        (by(requested(apart, ""), None), "project_id"),
         (
-            member(asked(prewarmed, ""), &[project], None),
+            member(requested(prewarmed, ""), &[project], None),
             "image_digest",
         ),
         (
-            member(asked(beside, "latest"), &[project], None),
+            member(requested(beside, "latest"), &[project], None),
             "image_digest",
         ),
     ] {

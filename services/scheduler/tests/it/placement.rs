@@ -445,7 +445,7 @@ async fn b_15_the_scheduler_chooses_the_node_within_region_and_pool() {
         };
     }
     world.approve(slots).await;
-    let asked = |key: &str, region: &str| ReserveRequest {
+    let requested = |key: &str, region: &str| ReserveRequest {
         region_code: region.into(),
         ..reservation(key)
     };
@@ -457,16 +457,35 @@ async fn b_15_the_scheduler_chooses_the_node_within_region_and_pool() {
         let held = slots.into_iter().map(|slot| slot.allocation_id);
         held.filter(|id| !id.is_empty()).collect()
     };
-    let far = ok(world.api.reserve(Request::new(asked("a", "lab-2"))).await);
+    let far = ok(world
+        .api
+        .reserve(Request::new(requested("a", "lab-2")))
+        .await);
     assert_eq!(holders(&there).await, [far.allocation_id]);
     assert!(holders(&here).await.is_empty());
-    let near = ok(world.api.reserve(Request::new(asked("b", REGION))).await);
+    let near = ok(world
+        .api
+        .reserve(Request::new(requested("b", REGION)))
+        .await);
     assert_eq!(holders(&here).await, [near.allocation_id]);
     // a full region is full, whatever is free in others
-    let full = refused(world.api.reserve(Request::new(asked("c", REGION))).await);
+    let full = refused(
+        world
+            .api
+            .reserve(Request::new(requested("c", REGION)))
+            .await,
+    );
     assert_eq!(full.reason(), ErrorReason::SlotsInUse);
-    let closed = refused(world.api.reserve(Request::new(asked("d", "lab-3"))).await);
+    let closed = refused(
+        world
+            .api
+            .reserve(Request::new(requested("d", "lab-3")))
+            .await,
+    );
     assert_eq!(closed.reason(), ErrorReason::RegionDisabled);
-    ok(world.api.reserve(Request::new(asked("e", "lab-2"))).await);
+    ok(world
+        .api
+        .reserve(Request::new(requested("e", "lab-2")))
+        .await);
     assert_eq!(holders(&there).await.len(), 2);
 }

@@ -42,9 +42,10 @@ async fn an_operator_sees_the_line_and_puts_projects_in_classes() {
         };
         ok(world.api.list_queue(by(request, None)).await).requests
     };
-    let told = line().await;
+    let reported = line().await;
     assert_eq!(
-        told.iter()
+        reported
+            .iter()
             .map(|one| (
                 one.position,
                 one.allocation_ids[0].as_str(),
@@ -57,7 +58,7 @@ async fn an_operator_sees_the_line_and_puts_projects_in_classes() {
             (2, made[1].as_str(), "SLOTS_IN_USE", 1)
         ]
     );
-    assert_eq!(told[0].slot_class, "lab");
+    assert_eq!(reported[0].slot_class, "lab");
     let put = prioritise(12, Priority::High.into());
     for _ in 0..2 {
         let answer = ok(world
@@ -92,19 +93,19 @@ async fn b_57_a_line_is_read_page_by_page_and_says_how_long_it_is() {
         let request = waiting(&format!("w-{number}"), 11);
         made.push(ok(world.api.reserve(Request::new(request)).await).allocation_id);
     }
-    let mut asked = ListQueueRequest {
+    let mut requested = ListQueueRequest {
         region_code: REGION.into(),
         page_size: 2,
         ..ListQueueRequest::default()
     };
     let mut seen = Vec::new();
     loop {
-        let page = ok(world.api.list_queue(by(asked.clone(), None)).await);
+        let page = ok(world.api.list_queue(by(requested.clone(), None)).await);
         assert!(page.requests.len() <= 2, "{page:?}");
         assert_eq!(page.total, 5);
         seen.extend(page.requests);
-        asked.page_token = page.next_page_token;
-        if asked.page_token.is_empty() {
+        requested.page_token = page.next_page_token;
+        if requested.page_token.is_empty() {
             break;
         }
     }
@@ -118,7 +119,7 @@ async fn b_57_a_line_is_read_page_by_page_and_says_how_long_it_is() {
         (
             ListQueueRequest {
                 page_token: "x".into(),
-                ..asked.clone()
+                ..requested.clone()
             },
             ErrorReason::PageTokenInvalid,
             "page_token",
@@ -126,7 +127,7 @@ async fn b_57_a_line_is_read_page_by_page_and_says_how_long_it_is() {
         (
             ListQueueRequest {
                 page_size: -1,
-                ..asked
+                ..requested
             },
             ErrorReason::FieldInvalid,
             "page_size",

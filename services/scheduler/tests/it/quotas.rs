@@ -52,8 +52,9 @@ async fn a_limit_on_allocations_is_put_once_per_key_and_refuses_with_its_numbers
         (error.code(), error.reason()),
         (Code::ResourceExhausted, ErrorReason::Quota)
     );
-    let told = ["quota", "limit", "used", "asked"].map(|key| error.metadata()[key].to_string());
-    assert_eq!(told, ["allocations", "1", "1", "1"]);
+    let reported =
+        ["quota", "limit", "used", "requested"].map(|key| error.metadata()[key].to_string());
+    assert_eq!(reported, ["allocations", "1", "1", "1"]);
     // what was answered is answered again, though the project is at its limit
     ok(world.api.reserve(Request::new(reservation("a"))).await);
     let replayed = ok(put(&world, 1, Some("q1")).await);
@@ -171,8 +172,8 @@ async fn an_operator_reads_priority_and_reservation_limit() {
     let limit = async || {
         let project_id = project_id.clone();
         let request = pb::GetProjectReservationLimitRequest { project_id };
-        let asked = by(request, None);
-        ok(world.api.get_project_reservation_limit(asked).await)
+        let requested = by(request, None);
+        ok(world.api.get_project_reservation_limit(requested).await)
     };
     assert_eq!(priority().await, pb::Priority::Normal);
     assert_eq!(limit().await.max_gpus, 0);

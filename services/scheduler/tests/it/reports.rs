@@ -29,10 +29,10 @@ async fn b_49_an_evacuation_plan_counts_what_fits_and_says_that_nothing_is_done(
         ok(world.api.reserve(Request::new(reservation(key))).await);
     }
     let other = another(&world, 1).await;
-    let asked = || PlanEvacuationRequest {
+    let requested = || PlanEvacuationRequest {
         node_ids: vec![node_id.clone()],
     };
-    let plan = ok(world.api.plan_evacuation(by(asked(), None)).await);
+    let plan = ok(world.api.plan_evacuation(by(requested(), None)).await);
     assert_eq!(
         (
             plan.allocations_fit,
@@ -77,7 +77,7 @@ async fn b_49_an_evacuation_plan_counts_what_fits_and_says_that_nothing_is_done(
     );
     assert_eq!(
         plan,
-        ok(world.api.plan_evacuation(by(asked(), None)).await),
+        ok(world.api.plan_evacuation(by(requested(), None)).await),
         "the same fleet, the same plan"
     );
 
@@ -110,7 +110,7 @@ async fn b_49_a_defragmentation_of_what_does_not_run_is_empty_and_its_fields_are
     let (world, _, _) = World::with_slots(2).await;
     ok(world.api.reserve(Request::new(reservation("a"))).await);
     another(&world, 2).await;
-    let asked = SuggestDefragmentationRequest {
+    let requested = SuggestDefragmentationRequest {
         region_code: REGION.into(),
         sku: LAB.into(),
         gpu_count: 2,
@@ -118,7 +118,7 @@ async fn b_49_a_defragmentation_of_what_does_not_run_is_empty_and_its_fields_are
     };
     let found = ok(world
         .api
-        .suggest_defragmentation(by(asked.clone(), None))
+        .suggest_defragmentation(by(requested.clone(), None))
         .await);
     assert_eq!(
         (found.fits_before, found.fits_after, found.gpus_moved),
@@ -129,42 +129,42 @@ async fn b_49_a_defragmentation_of_what_does_not_run_is_empty_and_its_fields_are
         (
             SuggestDefragmentationRequest {
                 region_code: String::new(),
-                ..asked.clone()
+                ..requested.clone()
             },
             "region_code",
         ),
         (
             SuggestDefragmentationRequest {
                 region_code: "nowhere".into(),
-                ..asked.clone()
+                ..requested.clone()
             },
             "region_code",
         ),
         (
             SuggestDefragmentationRequest {
                 sku: String::new(),
-                ..asked.clone()
+                ..requested.clone()
             },
             "sku",
         ),
         (
             SuggestDefragmentationRequest {
                 gpu_count: 0,
-                ..asked.clone()
+                ..requested.clone()
             },
             "gpu_count",
         ),
         (
             SuggestDefragmentationRequest {
                 gpu_count: 7,
-                ..asked.clone()
+                ..requested.clone()
             },
             "gpu_count",
         ),
         (
             SuggestDefragmentationRequest {
                 max_moves: 65,
-                ..asked.clone()
+                ..requested.clone()
             },
             "max_moves",
         ),
@@ -182,10 +182,13 @@ async fn b_47_preservation_is_told_per_region_and_class() {
     let (world, _, _) = World::with_slots(2).await;
     another(&world, 2).await;
     ok(world.api.reserve(Request::new(reservation("a"))).await);
-    let asked = |region: &str| GetPreservationReportRequest {
+    let requested = |region: &str| GetPreservationReportRequest {
         region_code: region.into(),
     };
-    let report = ok(world.api.get_preservation_report(by(asked(""), None)).await);
+    let report = ok(world
+        .api
+        .get_preservation_report(by(requested(""), None))
+        .await);
     let [nodes] = &report.nodes[..] else {
         panic!("{report:?}");
     };
@@ -208,7 +211,7 @@ async fn b_47_preservation_is_told_per_region_and_class() {
     let error = refused(
         world
             .api
-            .get_preservation_report(by(asked("nowhere"), None))
+            .get_preservation_report(by(requested("nowhere"), None))
             .await,
     );
     assert_eq!(error.fields()[0].0, "region_code");

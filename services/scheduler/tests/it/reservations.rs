@@ -69,10 +69,10 @@ fn members(name: &str, gpu_count: u32) -> pb::CreateCapacityReservationRequest {
 #[tokio::test]
 async fn an_operator_reserves_and_its_project_sees_and_draws() {
     let (world, ..) = World::with_slots(2).await;
-    let asked = operators("training", 2);
+    let requested = operators("training", 2);
     let mut made = Vec::new();
     for _ in 0..2 {
-        let call = by(asked.clone(), Some("k-1"));
+        let call = by(requested.clone(), Some("k-1"));
         made.push(ok(world.api.create_project_reservation(call).await));
     }
     assert_eq!(made[0], made[1]);
@@ -109,12 +109,12 @@ async fn an_operator_reserves_and_its_project_sees_and_draws() {
             .await
     };
     assert_eq!(ok(list(&[OURS], "").await).availability[0].fits, 2);
-    let told = ok(list(&[THEIRS], "").await).availability;
+    let reported = ok(list(&[THEIRS], "").await).availability;
     assert_eq!(
-        (told[0].fits, told[0].reasons[0].reason.as_str()),
+        (reported[0].fits, reported[0].reasons[0].reason.as_str()),
         (0, "CAPACITY_RESERVED")
     );
-    assert!(!format!("{told:?}").contains(&OURS.to_string()));
+    assert!(!format!("{reported:?}").contains(&OURS.to_string()));
     // of several projects the one that is named
     assert_eq!(ok(list(&[OURS, THEIRS], "").await).availability[0].fits, 0);
     assert_eq!(

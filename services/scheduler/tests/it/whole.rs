@@ -98,7 +98,7 @@ fn whole(key: &str) -> ReserveRequest {
     }
 }
 
-fn asked() -> ExplainPlacementRequest {
+fn requested() -> ExplainPlacementRequest {
     ExplainPlacementRequest {
         region_code: REGION.into(),
         sku: NODE.into(),
@@ -118,7 +118,7 @@ async fn availability(world: &World) -> Availability {
     rows.remove(0)
 }
 
-fn told(row: &Availability) -> Vec<(&str, u32, u32)> {
+fn reported(row: &Availability) -> Vec<(&str, u32, u32)> {
     row.reasons
         .iter()
         .map(|cause| (cause.reason.as_str(), cause.gpus, cause.nodes))
@@ -144,7 +144,7 @@ async fn b_57_whole_nodes_are_counted_and_what_keeps_the_others_away() {
     // the slice went where it broke nothing: to the small node, which nobody can have whole
     let open = availability(&world).await;
     assert_eq!((open.fits, open.reasons.len()), (3, 0), "{open:?}");
-    let found = ok(world.api.explain_placement(by(asked(), None)).await);
+    let found = ok(world.api.explain_placement(by(requested(), None)).await);
     assert_eq!((found.nodes, found.nodes_fit), (5, 3));
 
     for number in 0..3 {
@@ -154,10 +154,10 @@ async fn b_57_whole_nodes_are_counted_and_what_keeps_the_others_away() {
     let full = availability(&world).await;
     assert_eq!(full.fits, 0);
     assert_eq!(
-        told(&full),
+        reported(&full),
         [("NODE_DRAINING", 8, 1), ("SLOTS_IN_USE", 24, 3)]
     );
-    let found = ok(world.api.explain_placement(by(asked(), None)).await);
+    let found = ok(world.api.explain_placement(by(requested(), None)).await);
     assert_eq!((found.nodes_fit, &found.removed), (0, &full.reasons));
     let refusal = refused(world.api.reserve(Request::new(whole("more"))).await);
     assert_eq!(refusal.reason(), ErrorReason::NoCapacity);
@@ -209,12 +209,12 @@ async fn b_57_where_nothing_brings_up_whole_nodes_that_is_the_reason() {
     world.api.policy.baremetal = false;
     let row = availability(&world).await;
     assert_eq!(row.fits, 0);
-    assert_eq!(told(&row), [("NO_CAPACITY", 0, 0)]);
+    assert_eq!(reported(&row), [("NO_CAPACITY", 0, 0)]);
     assert_eq!(
         row.reasons[0].message,
         "Bare metal is not offered on this platform."
     );
-    let explained = refused(world.api.explain_placement(by(asked(), None)).await);
+    let explained = refused(world.api.explain_placement(by(requested(), None)).await);
     let reserved = refused(world.api.reserve(Request::new(whole("a"))).await);
     for refusal in [explained, reserved] {
         assert_eq!(refusal.code(), Code::InvalidArgument);

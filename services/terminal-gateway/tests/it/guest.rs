@@ -249,7 +249,7 @@ async fn shell(manner: Manner, channel: Channel<Msg>, handle: server::Handle, se
         let (handle, seen) = (handle.clone(), seen.clone());
         tokio::spawn(async move {
             for _ in 0..200 {
-                let asked = [
+                let requested = [
                     handle
                         .channel_open_forwarded_tcpip("10.0.0.1", 22, "10.0.0.2", 1)
                         .await
@@ -261,8 +261,10 @@ async fn shell(manner: Manner, channel: Channel<Msg>, handle: server::Handle, se
                         .await
                         .is_ok(),
                 ];
-                seen.channels
-                    .fetch_add(asked.into_iter().filter(|ok| *ok).count(), Ordering::SeqCst);
+                seen.channels.fetch_add(
+                    requested.into_iter().filter(|ok| *ok).count(),
+                    Ordering::SeqCst,
+                );
             }
         });
     }

@@ -37,8 +37,8 @@ async fn file(world: &World, session_id: &Value) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn f_09_a_recording_is_asciicast_v3_of_output_only() {
     let world = recorded(Policy::BestEffort).await;
-    let (_, asked) = world.ask(None, "told").await;
-    assert_eq!(asked["recorded"], true);
+    let (_, requested) = world.ask(None, "told").await;
+    assert_eq!(requested["recorded"], true);
     let (mut client, ready) = world.session().await;
     assert_eq!(ready["recorded"], true);
     client.input("typed\n").await;

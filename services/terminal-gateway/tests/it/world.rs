@@ -335,14 +335,14 @@ impl World {
         let nobody = format!("/api/v1/allocations/{}/terminal-sessions", Uuid::now_v7());
         until("the chain to answer", async || {
             let url = format!("http://{}{nobody}", world.base);
-            let asked = world
+            let requested = world
                 .http
                 .get(url)
                 .bearer_auth(world.token("alice"))
                 .send()
                 .await;
             // the last of the chain says that there is no such allocation
-            asked
+            requested
                 .is_ok_and(|answer| answer.status().as_u16() == 404)
                 .then_some(())
         })

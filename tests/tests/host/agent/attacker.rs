@@ -149,8 +149,8 @@ impl LabHost {
 
     /// What a guest finds open, refused or silent: "open 10.100.0.1:22".
     pub fn scan(&self, tenant: &Tenant, targets: &[String]) -> Vec<String> {
-        let told = self.root(tenant, &format!("{PROGRAM} scan 4 {}", targets.join(" ")));
-        told.lines().map(str::to_owned).collect()
+        let reported = self.root(tenant, &format!("{PROGRAM} scan 4 {}", targets.join(" ")));
+        reported.lines().map(str::to_owned).collect()
     }
 
     /// The guest's end of the wire.

@@ -118,8 +118,8 @@ impl Pair<'_> {
                     .await
                     .expect("set");
             }
-            let told = self.host.scan(&self.hostile, &login);
-            assert_eq!(told, [format!("{found} {}", login[0])]);
+            let reported = self.host.scan(&self.hostile, &login);
+            assert_eq!(reported, [format!("{found} {}", login[0])]);
             // what is forged reaches nobody, also in one group
             self.forge(&format!("{found}-to-each-other")).await;
         }
@@ -141,9 +141,9 @@ impl Pair<'_> {
             format!("{other}:22"),
             METADATA.to_owned(),
         ];
-        let silent = |told: Vec<String>, count: usize, way: &str| {
-            assert_eq!(told.len(), count, "{told:?}");
-            for line in told {
+        let silent = |reported: Vec<String>, count: usize, way: &str| {
+            assert_eq!(reported.len(), count, "{reported:?}");
+            for line in reported {
                 assert!(line.starts_with("silent "), "{moment}, {way}: {line}");
             }
         };
@@ -164,17 +164,17 @@ impl Pair<'_> {
              arp -d 10.100.0.1; arp -d {other}; echo end) > /tmp/scanned 2>&1 < /dev/null &"
         );
         host.root(&self.hostile, &line);
-        let told = until("the scan past the switch", async || {
+        let reported = until("the scan past the switch", async || {
             let output = host.ssh(&self.hostile, "cat /tmp/scanned").ok()?;
-            let told = String::from_utf8_lossy(&output.stdout).into_owned();
-            told.contains("end\n").then_some(told)
+            let reported = String::from_utf8_lossy(&output.stdout).into_owned();
+            reported.contains("end\n").then_some(reported)
         })
         .await;
-        let told = told
+        let reported = reported
             .lines()
             .filter(|line| line.contains(':'))
             .map(str::to_owned);
-        silent(told.collect(), targets.len(), "past the switch");
+        silent(reported.collect(), targets.len(), "past the switch");
     }
 
     fn closed_to_ipv6(&self, moment: &str) {
@@ -349,8 +349,8 @@ async fn p11_a_neighbour_is_neither_reached_nor_taken_for() {
     // of DHCP it has its own, and nobody else's
     let (own, neighbour) = (host.end_of(&pair.hostile), host.end_of(&pair.other));
     host.send(&pair.hostile, [&decline(own, neighbour, pair.gateway())]);
-    let asked = "udhcpc -i eth0 -n -q -t 5 -s /usr/share/udhcpc/default.script";
-    host.root(&pair.hostile, asked);
+    let requested = "udhcpc -i eth0 -n -q -t 5 -s /usr/share/udhcpc/default.script";
+    host.root(&pair.hostile, requested);
     let log = || std::fs::read_to_string(host.folder.join("lab/run/dnsmasq.log")).expect("log");
     let answered = || log().matches("DHCPACK").count();
     let (before, read) = (answered(), log().lines().count());
@@ -365,10 +365,10 @@ async fn p11_a_neighbour_is_neither_reached_nor_taken_for() {
     .await;
     host.send(&pair.hostile, &rest);
     // what came before it has been read
-    host.root(&pair.hostile, asked);
-    let told = log();
+    host.root(&pair.hostile, requested);
+    let reported = log();
     let taken = ["DHCPDECLINE", "DHCPRELEASE"];
-    let found = told
+    let found = reported
         .lines()
         .skip(read)
         .find(|line| taken.iter().any(|kind| line.contains(kind)));

@@ -83,9 +83,9 @@ fn prepare(host: &LabHost, hostile: &Tenant, other: &Tenant, port: &str) -> Vec<
 /// Nobody answers a guest over IPv6, whatever address it gives itself.
 pub fn closed(host: &LabHost, hostile: &Tenant, other: &Tenant, port: &str, moment: &str) {
     let targets = prepare(host, hostile, other, port);
-    let told = host.scan(hostile, &targets);
+    let reported = host.scan(hostile, &targets);
     let silent: Vec<String> = targets.iter().map(|one| format!("silent {one}")).collect();
-    assert_eq!(told, silent, "{moment}");
+    assert_eq!(reported, silent, "{moment}");
     // nor has it learned where anybody is, but for the kernel's end of its own port, which may have asked for it
     let of_host = host.lab.exec("cat", &["/proc/net/if_inet6"]);
     let own_end = link_local(&of_host.expect("addresses"), port);
@@ -103,11 +103,11 @@ pub fn closed(host: &LabHost, hostile: &Tenant, other: &Tenant, port: &str, mome
 /// With every rule gone the same guest reaches the same ends: what `closed` tries is there to be found.
 pub fn open_without_rules(host: &LabHost, hostile: &Tenant, other: &Tenant, port: &str) {
     let targets = prepare(host, hostile, other, port);
-    let told = host.scan(hostile, &targets);
+    let reported = host.scan(hostile, &targets);
     for target in &targets[..5] {
         assert!(
-            told.contains(&format!("open {target}")),
-            "{target}: {told:?}"
+            reported.contains(&format!("open {target}")),
+            "{target}: {reported:?}"
         );
     }
 }

@@ -132,7 +132,7 @@ fn heard(switch: Switch, guests: &[Guest], until: [&str; 2], sender: Sender) -> 
          for link in {a} {b} end-a end-b br0; do ip link set $link up; done\n\
          {rules}\n\
          {program} listen br0 {sent} 20 > {name}/br0 2>&1 & host=$!\n\
-         {program} listen end-b {told} 20 > {name}/end-b 2>&1 & guest=$!\n\
+         {program} listen end-b {reported} 20 > {name}/end-b 2>&1 & guest=$!\n\
          until grep -q listening {name}/br0 && grep -q listening {name}/end-b; do :; done\n\
          {program} send end-a {forged} {honest}\n\
          {program} send {sender} {answer}\n\
@@ -140,7 +140,7 @@ fn heard(switch: Switch, guests: &[Guest], until: [&str; 2], sender: Sender) -> 
         switch = switch.made(&name),
         rules = switch.take(&rules.display().to_string()),
         sent = hex::encode(until[0]),
-        told = hex::encode(until[1]),
+        reported = hex::encode(until[1]),
         forged = frames.join(" "),
         honest = honest(own, GATEWAY, "honest"),
         sender = match sender {

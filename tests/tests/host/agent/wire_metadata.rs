@@ -17,8 +17,8 @@ impl Pair<'_> {
         let id = "/latest/meta-data/instance-id";
         let tokens = [&self.hostile, &self.other].map(|tenant| {
             let ttl = "X-aws-ec2-metadata-token-ttl-seconds: 600";
-            let told = ask_metadata(host, tenant, "PUT /latest/api/token", ttl);
-            let (head, token) = told.split_once("\r\n\r\n").expect("an answer");
+            let reported = ask_metadata(host, tenant, "PUT /latest/api/token", ttl);
+            let (head, token) = reported.split_once("\r\n\r\n").expect("an answer");
             assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
             format!("X-aws-ec2-metadata-token: {}", token.trim())
         });
@@ -27,11 +27,11 @@ impl Pair<'_> {
         };
         let [own, others] = &tokens;
         for (tenant, token) in [(&self.hostile, own), (&self.other, others)] {
-            let told = get(tenant, id, token);
+            let reported = get(tenant, id, token);
             let end = format!("\r\n\r\n{}", tenant.allocation);
-            assert!(told.ends_with(&end), "{told}");
-            let told = get(tenant, "/latest/meta-data/placement/region", token);
-            assert!(told.ends_with("\r\n\r\nlab-region"), "{told}");
+            assert!(reported.ends_with(&end), "{reported}");
+            let reported = get(tenant, "/latest/meta-data/placement/region", token);
+            assert!(reported.ends_with("\r\n\r\nlab-region"), "{reported}");
             for refused in [get(tenant, id, "X-None: 1"), get(tenant, "/", "X-None: 1")] {
                 assert!(refused.starts_with("HTTP/1.1 401 "), "{refused}");
                 assert!(refused.ends_with("\r\n\r\n"), "{refused}");
@@ -51,10 +51,10 @@ impl Pair<'_> {
             &self.hostile,
             &format!("ip route del 169.254.169.254\nip addr del {other}/24 dev eth0"),
         );
-        let told = get(&self.hostile, id, own);
+        let reported = get(&self.hostile, id, own);
         assert!(
-            told.ends_with(&self.hostile.allocation.to_string()),
-            "{told}"
+            reported.ends_with(&self.hostile.allocation.to_string()),
+            "{reported}"
         );
     }
 }

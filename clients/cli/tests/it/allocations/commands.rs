@@ -107,19 +107,19 @@ fn a_watch_tells_what_changes_and_goes_on_after_a_loss() {
     );
 
     // for a program: what the API streamed, until it says that it is over
-    let told = vec![
+    let reported = vec![
         changed(allocation("released"), "t1"),
         json!({ "end": {}, "resume_token": "t1" }),
     ];
     world.get(&one(), allocation("active"));
-    world.get(&watched(), stream([told.clone()]));
+    world.get(&watched(), stream([reported.clone()]));
     let ran = world.run(&["watch", ID, "--output", "json"]).ok();
     let lines: Vec<Value> = ran
         .out
         .lines()
         .map(|line| serde_json::from_str(line).expect("JSON"))
         .collect();
-    assert_eq!(lines, told);
+    assert_eq!(lines, reported);
 }
 
 #[test]
@@ -206,8 +206,11 @@ fn a_guest_is_asked_to_shut_down_unless_forced() {
         world.run(&[verb, ID, "--force"]).ok();
     }
     let sent: Vec<_> = world.changes().into_iter().map(|s| s.body).collect();
-    let (asked, forced) = (json!({}), json!({ "force": true }));
-    assert_eq!(sent, [&asked, &forced, &asked, &forced].map(Clone::clone));
+    let (requested, forced) = (json!({}), json!({ "force": true }));
+    assert_eq!(
+        sent,
+        [&requested, &forced, &requested, &forced].map(Clone::clone)
+    );
     assert_eq!(world.run(&["start", ID, "--force"]).code, 2);
 }
 
@@ -243,7 +246,7 @@ fn a_member_of_several_projects_chooses_the_project_of_a_name() {
     }
     world.on("POST", ALLOCATIONS, [(200, allocation("reserved"))]);
     let key = key_pair(&world);
-    let asked = launch_arguments(&key, &["--affinity", "first"]);
+    let requested = launch_arguments(&key, &["--affinity", "first"]);
     let explain = [
         "explain",
         "--region",
@@ -262,7 +265,7 @@ fn a_member_of_several_projects_chooses_the_project_of_a_name() {
         &["stop", "first"],
         &["start", "first"],
         &["reboot", "first"],
-        &asked,
+        &requested,
         &explain,
     ] {
         let ran = world.run(arguments);

@@ -54,14 +54,14 @@ fn a_launch_fills_in_region_and_name_and_waits_for_the_login() {
         ])
         .ok();
 
-    let asked: Vec<String> = world
+    let requested: Vec<String> = world
         .seen()
         .into_iter()
         .filter_map(|seen| Some(seen.target.strip_prefix(&watched())?.to_owned()))
         .collect();
     let after = |token: &str| format!("?resume_token={token}");
     assert_eq!(
-        asked,
+        requested,
         [String::new(), after("t2"), after("t2"), after("t4")]
     );
 
@@ -115,8 +115,8 @@ fn a_launch_for_a_program_prints_the_allocation_and_nothing_else() {
     let world = World::new();
     let key = key_pair(&world);
     world.on("POST", ALLOCATIONS, [(200, allocation("reserved"))]);
-    let told = vec![changed(allocation("active"), "t1"), synced("t2")];
-    world.get(&watched(), stream([told]));
+    let reported = vec![changed(allocation("active"), "t1"), synced("t2")];
+    world.get(&watched(), stream([reported]));
     let ran = world
         .run(&launch_arguments(&key, &["--wait", "--output", "json"]))
         .ok();
@@ -131,8 +131,8 @@ fn a_failed_launch_prints_reason_and_advice() {
     let mut failed = allocation("failed");
     failed["status"]["failure"] = json!({ "reason": "GUEST_NO_LOGIN", "message": "The image never answered.", "advice": "Choose another image.", "step": "ready" });
     world.on("POST", ALLOCATIONS, [(200, allocation("reserved"))]);
-    let told = vec![changed(failed, "t1"), synced("t2")];
-    world.get(&watched(), stream([told]));
+    let reported = vec![changed(failed, "t1"), synced("t2")];
+    world.get(&watched(), stream([reported]));
     let ran = world.run(&launch_arguments(&key, &["--wait"]));
     assert_eq!(ran.code, 1);
     assert!(ran.err.ends_with("error: The image never answered.\n  advice:  Choose another image.\n  reason:  GUEST_NO_LOGIN\n"), "{}", ran.err);

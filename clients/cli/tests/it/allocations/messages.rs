@@ -111,8 +111,8 @@ fn an_ended_launch_shows_no_running_step() {
             ],
         ]),
     );
-    let asked = launch_arguments(&key, &["--wait"]);
-    let ran = world.run(&asked).ok();
+    let requested = launch_arguments(&key, &["--wait"]);
+    let ran = world.run(&requested).ok();
     assert!(
         ran.out.contains("State        active, running") && !ran.out.contains("activate"),
         "{}",

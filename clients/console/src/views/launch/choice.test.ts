@@ -58,7 +58,7 @@ describe("the launch form", () => {
   });
 
   it("b_57_what_is_free_but_goes_to_queued_requests_does_not_count_as_capacity", () => {
-    const ahead = [{ reason: "WAITING_AHEAD", nodes: 1 }];
+    const ahead = [{ reason: "QUEUED_AHEAD", nodes: 1 }];
     expect(capacityOf({ fits: 1 }, { nodes: 1, nodes_fit: 0, removed: ahead })).toBe(0);
     // of what is left beside it, as many as there are nodes are sure
     expect(capacityOf({ fits: 12 }, { nodes: 3, nodes_fit: 2, removed: ahead })).toBe(2);

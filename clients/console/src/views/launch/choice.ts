@@ -99,7 +99,7 @@ export function capacityOf(fit: Availability | undefined, explanation: Placement
   if (!explanation) return fit?.fits;
   const { nodes_fit = 0, removed = [] } = explanation;
   // one fits on each of those nodes; how many more is unknown where free capacity goes to queued requests
-  const shared = nodes_fit === 0 || removed.some(({ reason }) => reason === "WAITING_AHEAD");
+  const shared = nodes_fit === 0 || removed.some(({ reason }) => reason === "QUEUED_AHEAD");
   return shared ? nodes_fit : Math.max(nodes_fit, fit?.fits ?? 0);
 }
 

@@ -34,7 +34,7 @@ function shown(one: PlacementExplanation | undefined, two?: PlacementExplanation
 const button = (text: string) => text.match(/<button[^>]*type="submit"[^>]*>/)?.[0] ?? "";
 
 it("b_57_the_form_never_shows_available_beside_fits_nowhere_and_its_button_agrees", () => {
-  const ahead = { nodes: 1, nodes_fit: 0, removed: [{ reason: "WAITING_AHEAD", message: "1 GPU on 1 node goes to requests ahead in the queue." }] };
+  const ahead = { nodes: 1, nodes_fit: 0, removed: [{ reason: "QUEUED_AHEAD", message: "1 GPU on 1 node goes to requests ahead in the queue." }] };
   const refused = shown(ahead, ahead);
   expect(refused).not.toMatch(/\d available/);
   for (const text of ["Fits on 0 of 1 node", "goes to requests ahead in the queue", "Select “Queue this launch if it does not fit now”."]) expect(refused).toContain(text);

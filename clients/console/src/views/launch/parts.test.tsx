@@ -26,7 +26,7 @@ it("of several it shows how many fit", () => {
 });
 
 it("h_33_what_goes_to_queued_requests_is_not_called_available_and_the_way_out_is_named", () => {
-  const ahead = { reason: "WAITING_AHEAD", gpus: 1, nodes: 1, message: "1 GPU on 1 node goes to requests ahead in the queue." };
+  const ahead = { reason: "QUEUED_AHEAD", gpus: 1, nodes: 1, message: "1 GPU on 1 node goes to requests ahead in the queue." };
   const show = (nodes_fit: number, ways: string[]) =>
     renderToStaticMarkup(<FitNote fit={{ fits: 1 }} explanation={{ nodes: 1, nodes_fit, removed: nodes_fit ? [] : [ahead] }} ways={ways} />);
   const shown = show(0, ["select this", "ask for fewer GPUs"]);
@@ -53,7 +53,7 @@ it("h_33_where_no_node_has_gpus_of_the_class_no_node_is_counted", () => {
 });
 
 it("several that the server would launch despite a queue are not called too many", () => {
-  const line = { nodes: 2, nodes_fit: 1, removed: [{ reason: "WAITING_AHEAD", message: "One waits." }] };
+  const line = { nodes: 2, nodes_fit: 1, removed: [{ reason: "QUEUED_AHEAD", message: "One waits." }] };
   const show = (judged: Judged | undefined) => renderToStaticMarkup(<FitNote fit={{ fits: 8 }} count={2} explanation={line} judged={judged} ways={["select this"]} />);
   for (const text of ["1 of 2 fit now", "Select this."]) expect(show(undefined)).toContain(text);
   expect(show({ fits: true })).toContain("2 available");

@@ -31,7 +31,7 @@ pub struct Script {
     /// What guests answer to a command, in turn, the last one for ever: exit status and output. Any other: success, nothing.
     pub answers: BTreeMap<&'static str, Vec<(u32, &'static str)>>,
     /// Commands that guests were asked to run, oldest first; not those of logins.
-    pub asked: Vec<String>,
+    pub requested: Vec<String>,
     /// Guests let nobody in.
     pub no_login: bool,
     /// Somebody else answers at the guests' addresses.
@@ -88,7 +88,7 @@ impl Director {
     /// What a guest answers to a command.
     pub fn answer(&self, command: &str) -> (u32, &'static str) {
         let mut script = lock(&self.0.script);
-        script.asked.push(command.to_owned());
+        script.requested.push(command.to_owned());
         match script.answers.get_mut(command) {
             Some(answers) if answers.len() > 1 => answers.remove(0),
             Some(answers) => answers.first().copied().unwrap_or_default(),

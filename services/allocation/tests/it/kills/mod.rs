@@ -302,9 +302,9 @@ impl<'a> Lives<'a> {
             usize::from(world.host.module(0).is_some()),
             "{context}"
         );
-        let asked = state.count_of("provision", id);
+        let requested = state.count_of("provision", id);
         assert_eq!(
-            asked, 1,
+            requested, 1,
             "{context}: one operation however often it was asked for"
         );
         self.assert_sound(context).await;

@@ -35,13 +35,13 @@ impl Scheduler {
     }
 
     pub async fn channel(&self) -> GrpcChannel {
-        let (known, told) = (self.clone(), self.clone());
+        let (known, reported) = (self.clone(), self.clone());
         let router = axum::Router::new();
         let router = route(router, "GetSku", move |request: GetSkuRequest| {
             known.get_sku(request)
         });
         let router = route(router, "PutSkuPrice", move |request: PutSkuPriceRequest| {
-            told.put_sku_price(request)
+            reported.put_sku_price(request)
         });
         super::serve(Routes::from(router)).await
     }

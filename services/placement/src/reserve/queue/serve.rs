@@ -263,8 +263,17 @@ async fn place_all(
                 baremetal::claim(conn, ids, sku, host).await?
             }
         };
-        let told = "Capacity is available.";
-        timeline::record(conn, row.id, STEP, timeline::State::Done, 100, told, None).await?;
+        let message = "Capacity is available.";
+        timeline::record(
+            conn,
+            row.id,
+            STEP,
+            timeline::State::Done,
+            100,
+            message,
+            None,
+        )
+        .await?;
         let placed = allocations::get(conn, Scope::Platform, row.id).await?;
         begin(conn, &placed, claims, request, None).await?;
         made.push(row.id);

@@ -59,7 +59,7 @@ pub struct Sold {
 
 /// A request that was accepted, to ask it again.
 #[derive(Debug)]
-pub struct Asked {
+pub struct Requested {
     pub requests: Vec<Request>,
     pub wait: bool,
     pub made: Vec<Uuid>,
@@ -73,7 +73,7 @@ pub struct Fleet {
     pub quotas: Vec<u32>,
     pub priorities: Vec<Priority>,
     pub sold: HashMap<Uuid, Sold>,
-    pub asked: HashMap<Uuid, Arc<Asked>>,
+    pub requested: HashMap<Uuid, Arc<Requested>>,
 }
 
 impl Fleet {
@@ -97,7 +97,7 @@ impl Fleet {
             quotas: vec![POLICY.default_quota_gpus; PROJECTS],
             priorities: vec![Priority::Normal; PROJECTS],
             sold: HashMap::new(),
-            asked: HashMap::new(),
+            requested: HashMap::new(),
         }
     }
 

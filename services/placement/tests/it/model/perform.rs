@@ -1,4 +1,5 @@
 //! Calls as the services make them: one transaction each, over pools that may be cut.
+use gpuaas_placement::approval::{self, Look};
 use gpuaas_placement::capacity::Ledger;
 use gpuaas_placement::model::Word;
 use gpuaas_placement::model::{EvidenceKind, Failure, Scope, SlotEvidence};
@@ -6,7 +7,7 @@ use gpuaas_placement::nodes::{self, NodeSpec};
 use gpuaas_placement::provision::{self, HostState};
 use gpuaas_placement::repair::Origin;
 use gpuaas_placement::reserve::{self, Key, Pass};
-use gpuaas_placement::slots::{self, Look};
+use gpuaas_placement::slots;
 use gpuaas_placement::{
     Error, Fence, Result, operators, power, queue, quota, release, repair, reservations, stamper,
 };
@@ -17,7 +18,7 @@ use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::calls::Call;
-use super::fleet::{Asked, Fleet, MODEL_POLICY, NODE_SKU, SKU};
+use super::fleet::{Fleet, MODEL_POLICY, NODE_SKU, Requested, SKU};
 use super::predict::No;
 use super::view::View;
 use crate::reserving;
@@ -57,15 +58,15 @@ pub enum Answer {
 }
 
 /// Asks for one allocation or for a batch; the key is that of the first request.
-async fn ask(pool: &Ledger, world: &World, asked: &Asked) -> Result<Answer> {
-    let (ids, policy, requests) = (world.ids, MODEL_POLICY, &asked.requests);
+async fn ask(pool: &Ledger, world: &World, requested: &Requested) -> Result<Answer> {
+    let (ids, policy, requests) = (world.ids, MODEL_POLICY, &requested.requests);
     let deadline = Timestamp::now() + SignedDuration::from_hours(1);
     let key = Key {
         principal: &requests[0].principal,
         idempotency_key: &requests[0].idempotency_key,
         request_hash: &requests[0].request_hash,
     };
-    let (made, replayed) = match (requests.as_slice(), asked.wait) {
+    let (made, replayed) = match (requests.as_slice(), requested.wait) {
         ([one], wait) => {
             let reserved = if wait {
                 reserving::one_or_queue(pool, ids, policy, one, deadline).await?
@@ -83,7 +84,7 @@ async fn ask(pool: &Ledger, world: &World, asked: &Asked) -> Result<Answer> {
 /// Makes a call; `asked` is of a request or its repetition.
 pub async fn perform(
     call: &Call,
-    asked: Option<&Asked>,
+    requested: Option<&Requested>,
     world: &World,
     pools: &Pools<'_>,
     fleet: &Fleet,
@@ -91,7 +92,7 @@ pub async fn perform(
 ) -> Result<Answer> {
     match call {
         Call::Ask(_) | Call::Again { .. } => {
-            return ask(pools.scheduler, world, asked.expect("of a request")).await;
+            return ask(pools.scheduler, world, requested.expect("of a request")).await;
         }
         Call::Hold(hold) => {
             let key = format!("r-{}", hold.key);
@@ -269,7 +270,7 @@ pub async fn perform(
         Call::Intent { slot, disabled } => {
             let node = view.slots[slot].node;
             within!(pools.scheduler, |tx| {
-                slots::set_admin_state(
+                operators::set_slot_admin_state(
                     &mut tx,
                     node,
                     *slot,
@@ -295,7 +296,7 @@ pub async fn perform(
             let id = fleet.nodes[*node].id;
             within!(pools.scheduler, |tx| {
                 let next = || fresh.next().expect("an id per new slot");
-                slots::approve(&mut tx, id, &look, all, Origin::default(), next)
+                approval::approve(&mut tx, id, &look, all, Origin::default(), next)
                     .await
                     .map(|_| ())
             });

@@ -312,7 +312,7 @@ fn able(view: &View, fleet: &Fleet, batch: &Batch, more: More) -> bool {
     let project = fleet.project(batch.project);
     [false, true].into_iter().all(|whole| {
         let sold = batch.members.iter().map(|id| &fleet.sold[id]);
-        let asked: u32 = sold
+        let requested: u32 = sold
             .filter(|sold| sold.whole == whole)
             .map(|sold| sold.gpus)
             .sum();
@@ -321,7 +321,8 @@ fn able(view: &View, fleet: &Fleet, batch: &Batch, more: More) -> bool {
         } else {
             0
         };
-        asked == 0 || fleet.used(view, project, whole) + more + asked <= fleet.quota(project, whole)
+        requested == 0
+            || fleet.used(view, project, whole) + more + requested <= fleet.quota(project, whole)
     })
 }
 

@@ -14,14 +14,14 @@ use uuid::Uuid;
 use super::calls::{Ask, Call, Place, aim};
 use super::doing::Doing;
 use super::draw::{NODES, Step};
-use super::fleet::{Asked, Fleet, GPUS, MODEL_POLICY, NODE_SKU, SKU, Sold};
+use super::fleet::{Fleet, GPUS, MODEL_POLICY, NODE_SKU, Requested, SKU, Sold};
 use super::perform::{Answer, Pools, perform, refusal};
 use super::predict::{Foretold, No, predict};
 use super::reserving;
 use super::serving::{Way, walk};
 use super::view::View;
 use super::{AUDIT_EVERY, COPY_EVERY};
-use crate::capacity::told;
+use crate::capacity::reported;
 use crate::wire::{Cut, Wire};
 use crate::world::{World, h200_sku, price};
 
@@ -126,21 +126,21 @@ impl Run {
         self.doing
             .begin(format!("call {}: {call:?}, {crash:?}", self.done.calls));
         self.foresee(call);
-        let asked = self.asked(call);
+        let requested = self.requested(call);
         let foretold = predict(call, &self.view, &self.fleet);
         let mut cut_off = false;
         let outcome = match crash {
-            None => self.make(call, asked.as_ref(), false).await,
+            None => self.make(call, requested.as_ref(), false).await,
             Some((left, cut)) => {
                 self.wire.order(left, cut);
-                let outcome = self.make(call, asked.as_ref(), true).await;
+                let outcome = self.make(call, requested.as_ref(), true).await;
                 cut_off = self.wire.settled().await;
                 // what is left for the next time is no error of these; a pool that lost an idle connection opens another
                 let leaves_some = matches!(call, Call::Serve | Call::Tend | Call::Hold(_));
                 if cut_off && (outcome.is_err() || leaves_some) {
                     self.done.crashes += 1;
                     return self
-                        .crashed(call, asked, &foretold, outcome)
+                        .crashed(call, requested, &foretold, outcome)
                         .await
                         .map(|()| true)
                         .map_err(|reason| {
@@ -152,7 +152,7 @@ impl Run {
         };
         let after = View::load(&self.world.owner).await;
         self.learn(call).await;
-        self.compare(call, asked, &foretold, outcome, after)
+        self.compare(call, requested, &foretold, outcome, after)
             .map(|()| cut_off)
             .map_err(|reason| format!("{call:?}: {reason}"))
     }
@@ -160,7 +160,7 @@ impl Run {
     async fn make(
         &self,
         call: &Call,
-        asked: Option<&Asked>,
+        requested: Option<&Requested>,
         over_wire: bool,
     ) -> Result<Answer, Error> {
         let (scheduler, allocation) = if over_wire {
@@ -172,7 +172,15 @@ impl Run {
             scheduler,
             allocation,
         };
-        perform(call, asked, &self.world, &pools, &self.fleet, &self.view).await
+        perform(
+            call,
+            requested,
+            &self.world,
+            &pools,
+            &self.fleet,
+            &self.view,
+        )
+        .await
     }
 
     /// What the host and the operator want is known before the ledger is told.
@@ -192,7 +200,7 @@ impl Run {
         }
     }
 
-    fn asked(&mut self, call: &Call) -> Option<Asked> {
+    fn requested(&mut self, call: &Call) -> Option<Requested> {
         match call {
             Call::Ask(ask) => {
                 let requests = ask.items.iter().enumerate().map(|(at, item)| {
@@ -219,22 +227,22 @@ impl Run {
                     }
                     request
                 });
-                Some(Asked {
+                Some(Requested {
                     requests: requests.collect(),
                     wait: ask.wait,
                     made: Vec::new(),
                 })
             }
             Call::Again { of, other_body } => {
-                let asked = &self.fleet.asked[of];
-                let mut requests = asked.requests.clone();
+                let requested = &self.fleet.requested[of];
+                let mut requests = requested.requests.clone();
                 if *other_body {
                     requests[0].request_hash = vec![9; 32];
                 }
-                Some(Asked {
+                Some(Requested {
                     requests,
-                    wait: asked.wait,
-                    made: asked.made.clone(),
+                    wait: requested.wait,
+                    made: requested.made.clone(),
                 })
             }
             _ => None,
@@ -245,14 +253,14 @@ impl Run {
     fn compare(
         &mut self,
         call: &Call,
-        asked: Option<Asked>,
+        requested: Option<Requested>,
         foretold: &Result<Foretold, No>,
         outcome: Result<Answer, Error>,
         after: View,
     ) -> Outcome {
         match (call, foretold, outcome) {
             (Call::Ask(ask), Ok(Foretold::Ends(_)), Ok(Answer::Made(made, false))) => {
-                self.made(ask, asked.ok_or("not asked")?, made, &after)?;
+                self.made(ask, requested.ok_or("not asked")?, made, &after)?;
             }
             (_, Ok(Foretold::Ends(ends)), Err(error))
                 if refusal(&error).is_some_and(|no| ends.contains(&super::asking::End::No(no))) =>
@@ -260,7 +268,7 @@ impl Run {
                 same(&self.view, &after)?;
             }
             (Call::Again { .. }, Ok(Foretold::Ledger(view)), Ok(Answer::Made(made, true))) => {
-                let first = asked.ok_or("not asked")?.made;
+                let first = requested.ok_or("not asked")?.made;
                 if made != first {
                     return Err(format!("a repetition led to {made:?}, not {first:?}"));
                 }
@@ -309,8 +317,8 @@ impl Run {
     }
 
     /// New allocations took what they may have, or wait, and nothing else changed.
-    fn made(&mut self, ask: &Ask, asked: Asked, made: Vec<Uuid>, after: &View) -> Outcome {
-        for ((id, item), request) in made.iter().zip(&ask.items).zip(&asked.requests) {
+    fn made(&mut self, ask: &Ask, requested: Requested, made: Vec<Uuid>, after: &View) -> Outcome {
+        for ((id, item), request) in made.iter().zip(&ask.items).zip(&requested.requests) {
             let sold = Sold {
                 project: ask.project,
                 name: request.name.clone(),
@@ -328,12 +336,12 @@ impl Run {
             false if made.len() > 1 => self.done.note("batches", 1),
             false => {}
         }
-        let asked = Arc::new(Asked {
+        let requested = Arc::new(Requested {
             made: made.clone(),
-            ..asked
+            ..requested
         });
         for id in made {
-            self.fleet.asked.insert(id, asked.clone());
+            self.fleet.requested.insert(id, requested.clone());
         }
         Ok(())
     }
@@ -342,7 +350,7 @@ impl Run {
     async fn crashed(
         &mut self,
         call: &Call,
-        asked: Option<Asked>,
+        requested: Option<Requested>,
         foretold: &Result<Foretold, No>,
         outcome: Result<Answer, Error>,
     ) -> Outcome {
@@ -362,12 +370,12 @@ impl Run {
                 if after.allocations.len() > self.view.allocations.len() =>
             {
                 // the client never saw an answer and asks again
-                let asked = asked.ok_or("not asked")?;
-                let made = match self.make(call, Some(&asked), false).await {
+                let requested = requested.ok_or("not asked")?;
+                let made = match self.make(call, Some(&requested), false).await {
                     Ok(Answer::Made(made, true)) => made,
                     other => return Err(format!("asked again: {other:?}")),
                 };
-                self.made(ask, asked, made, &after)?;
+                self.made(ask, requested, made, &after)?;
                 self.view = View::load(&self.world.owner).await;
                 return same(&after, &self.view);
             }
@@ -405,9 +413,9 @@ impl Run {
             }
         }
         // nothing happened: now it must go through as foretold
-        let outcome = self.make(call, asked.as_ref(), false).await;
+        let outcome = self.make(call, requested.as_ref(), false).await;
         let after = View::load(&self.world.owner).await;
-        let done = self.compare(call, asked, foretold, outcome, after);
+        let done = self.compare(call, requested, foretold, outcome, after);
         self.learn(call).await;
         done.map_err(|reason| format!("made again: {reason}"))
     }
@@ -437,8 +445,8 @@ impl Run {
 
     /// What was kept in memory all the time is what is read now.
     async fn copy(&self) -> Outcome {
-        let kept = told(&self.world, &self.world.capacity).await;
-        let read = told(&self.world, &Capacity::default()).await;
+        let kept = reported(&self.world, &self.world.capacity).await;
+        let read = reported(&self.world, &Capacity::default()).await;
         if kept == read {
             Ok(())
         } else {

@@ -95,7 +95,7 @@ async fn p1_a_freed_slot_goes_to_the_first_of_the_line_and_to_nobody_else() {
         for outcome in created {
             match outcome {
                 Err(Error::Refused { reason, .. }) => assert!(
-                    matches!(reason, ErrorReason::SlotsInUse | ErrorReason::WaitingAhead),
+                    matches!(reason, ErrorReason::SlotsInUse | ErrorReason::QueuedAhead),
                     "{reason:?}"
                 ),
                 Err(Error::Busy { .. }) => {}
@@ -143,7 +143,7 @@ async fn b_17_small_requests_do_not_keep_a_large_one_waiting_for_ever() {
     let refused = world.reserve(&world.request(1)).await;
     assert!(
         matches!(&refused, Err(Error::Refused { causes, .. })
-            if causes.iter().any(|cause| cause.reason == ErrorReason::WaitingAhead)),
+            if causes.iter().any(|cause| cause.reason == ErrorReason::QueuedAhead)),
         "{refused:?}"
     );
     let small = waiter(&world, Uuid::now_v7()).await;
@@ -319,7 +319,7 @@ async fn b_17_a_large_request_apart_from_what_has_ended_keeps_its_node() {
     let refused = world.reserve(&world.request(1)).await;
     assert!(
         matches!(&refused, Err(Error::Refused { causes, .. })
-            if causes.iter().any(|cause| cause.reason == ErrorReason::WaitingAhead)),
+            if causes.iter().any(|cause| cause.reason == ErrorReason::QueuedAhead)),
         "{refused:?}"
     );
     let beside = on.iter().find(|(_, node)| *node == other);

@@ -10,7 +10,9 @@ use jiff::{SignedDuration, Timestamp};
 use jiff_sqlx::ToSqlx as _;
 use uuid::Uuid;
 
-use super::{asked, causes, counts, create, free, get, of_others, reconcile_by, reserved, sound};
+use super::{
+    causes, counts, create, free, get, of_others, reconcile_by, requested, reserved, sound,
+};
 use crate::baremetal::{WITH_EXECUTOR, reserve as reserve_whole, tenancy, whole, world_of};
 use crate::reserving;
 use crate::world::{H200, LAB, POLICY, REGION, World, h200_sku, price};
@@ -61,8 +63,8 @@ async fn p1_members_draw_on_what_is_reserved_and_others_are_told_why_not() {
             (ErrorReason::CapacityReserved, 2)
         ]
     );
-    let told = [ErrorReason::SlotsInUse, ErrorReason::CapacityReserved];
-    assert_eq!(fits(&world, None, 1).await, (0, told.to_vec()));
+    let reported = [ErrorReason::SlotsInUse, ErrorReason::CapacityReserved];
+    assert_eq!(fits(&world, None, 1).await, (0, reported.to_vec()));
     assert_eq!(fits(&world, Some(world.project), 1).await.0, 2);
     assert_eq!(fits(&world, Some(world.project), 2).await.0, 1);
 
@@ -196,7 +198,7 @@ async fn b_57_explanations_count_what_is_left_for_the_project_that_asks() {
 #[tokio::test]
 async fn b_32_a_whole_node_with_a_reserved_slot_is_for_nobody_else() {
     let (world, specs) = world_of(1).await;
-    let mut one = asked(&world, 1);
+    let mut one = requested(&world, 1);
     one.sku = H200.into();
     let row = create(&world, &one).await.expect("made");
     let others = Request {
@@ -220,7 +222,7 @@ async fn b_32_a_whole_node_with_a_reserved_slot_is_for_nobody_else() {
 #[tokio::test]
 async fn b_21_a_reservation_of_whole_nodes_holds_empty_nodes_as_they_are() {
     let (world, specs) = world_of(2).await;
-    let mut eight = asked(&world, 8);
+    let mut eight = requested(&world, 8);
     eight.sku = "h200-sxm-node".into();
     let refused = create(&world, &eight)
         .await
@@ -259,7 +261,7 @@ async fn b_21_a_reservation_of_whole_nodes_holds_empty_nodes_as_they_are() {
 #[tokio::test]
 async fn b_21_a_whole_node_in_use_stays_the_reservations_until_it_is_given_back() {
     let (world, _) = world_of(2).await;
-    let mut eight = asked(&world, 8);
+    let mut eight = requested(&world, 8);
     eight.sku = "h200-sxm-node".into();
     let made = reservations::create(&world.scheduler, world.ids, WITH_EXECUTOR, &eight).await;
     let (row, _) = made.expect("made");
@@ -360,7 +362,7 @@ async fn what_is_held_can_be_launched_as_it_is_sold() {
     drop(conn);
     let odd = reservations::ReservationSpec {
         sku: H200.into(),
-        ..asked(&world, 3)
+        ..requested(&world, 3)
     };
     let error = gpuaas_common::Error::from(create(&world, &odd).await.expect_err("not sold"));
     assert_eq!(error.reason(), ErrorReason::GpuCountNotAllowed);
@@ -368,7 +370,7 @@ async fn what_is_held_can_be_launched_as_it_is_sold() {
     // the node reports no pairs, so only all eight can be had
     let six = reservations::ReservationSpec {
         sku: H200.into(),
-        ..asked(&world, 6)
+        ..requested(&world, 6)
     };
     let error = gpuaas_common::Error::from(create(&world, &six).await.expect_err("no pairs"));
     assert_eq!(error.reason(), ErrorReason::Fragmented);
@@ -379,7 +381,7 @@ async fn what_is_held_can_be_launched_as_it_is_sold() {
     );
     let eight = reservations::ReservationSpec {
         sku: H200.into(),
-        ..asked(&world, 8)
+        ..requested(&world, 8)
     };
     let row = create(&world, &eight).await.expect("made");
     let mut conn = world.scheduler.acquire().await.expect("connection");

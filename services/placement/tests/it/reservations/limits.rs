@@ -8,7 +8,7 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
-use super::{asked, create, get, of_others, reserved, sound};
+use super::{create, get, of_others, requested, reserved, sound};
 use crate::world::{LAB, POLICY, World};
 
 fn hours(hours: i64) -> Timestamp {
@@ -28,7 +28,7 @@ pub async fn cancel(
     scope: Scope,
     id: Uuid,
 ) -> Result<reservations::CapacityReservation> {
-    let asked = Cancellation {
+    let requested = Cancellation {
         principal: "user:alice",
         idempotency_key: key,
         request_hash: &[3; 32],
@@ -37,13 +37,13 @@ pub async fn cancel(
         id,
         reason: "the run is over",
     };
-    reservations::cancel(&world.scheduler, POLICY, &asked).await
+    reservations::cancel(&world.scheduler, POLICY, &requested).await
 }
 
 #[tokio::test]
 async fn p4_a_key_makes_one_reservation() {
     let (world, _) = World::with_lab_slots(2).await;
-    let once = asked(&world, 1);
+    let once = requested(&world, 1);
     let made = join_all((0..4).map(|_| {
         let once = once.clone();
         let world = &world;
@@ -62,7 +62,7 @@ async fn p4_a_key_makes_one_reservation() {
     assert_eq!(error.reason(), ErrorReason::IdempotencyKeyReused);
     let taken = ReservationSpec {
         name: once.name.clone(),
-        ..asked(&world, 1)
+        ..requested(&world, 1)
     };
     let error = gpuaas_common::Error::from(create(&world, &taken).await.expect_err("taken"));
     assert_eq!(
@@ -76,7 +76,7 @@ async fn p4_a_key_makes_one_reservation() {
 #[tokio::test]
 async fn what_cannot_be_is_refused_by_its_field_and_stores_nothing() {
     let (world, _) = World::with_lab_slots(2).await;
-    let good = asked(&world, 1);
+    let good = requested(&world, 1);
     let cases = [
         (
             "gpu_count",
@@ -154,8 +154,11 @@ async fn what_cannot_be_is_refused_by_its_field_and_stores_nothing() {
         .await
         .expect("quota");
     drop(conn);
-    let error =
-        gpuaas_common::Error::from(create(&world, &asked(&world, 2)).await.expect_err("quota"));
+    let error = gpuaas_common::Error::from(
+        create(&world, &requested(&world, 2))
+            .await
+            .expect_err("quota"),
+    );
     assert_eq!(error.reason(), ErrorReason::Quota);
     assert_eq!(
         world
@@ -177,7 +180,7 @@ async fn a_project_reserves_within_its_limit_and_cancels_its_own() {
     let own = |gpus| ReservationSpec {
         made_by_project: true,
         principal: "user:alice".into(),
-        ..asked(&world, gpus)
+        ..requested(&world, gpus)
     };
     let error = gpuaas_common::Error::from(create(&world, &own(1)).await.expect_err("no limit"));
     assert_eq!(error.reason(), ErrorReason::ReservationLimit);
@@ -185,7 +188,7 @@ async fn a_project_reserves_within_its_limit_and_cancels_its_own() {
     assert_eq!(error.metadata().get("limit").map(String::as_str), Some("0"));
     put_limit(&world, 2).await;
     let several: Vec<ReservationSpec> = (0..4).map(|_| own(1)).collect();
-    let made = join_all(several.iter().map(|asked| create(&world, asked))).await;
+    let made = join_all(several.iter().map(|requested| create(&world, requested))).await;
     let made: Vec<_> = made.into_iter().filter_map(Result::ok).collect();
     assert_eq!(made.len(), 2, "{made:?}");
     let mut conn = world.scheduler.acquire().await.expect("connection");
@@ -261,7 +264,7 @@ async fn a_site_bounds_how_long_a_project_keeps_what_it_does_not_use() {
         let request = ReservationSpec {
             made_by_project,
             release_unused_after: seconds,
-            ..asked(&world, 1)
+            ..requested(&world, 1)
         };
         let made = reservations::create(&world.scheduler, world.ids, site, &request).await;
         made.map(|(row, _)| row.release_unused_after)

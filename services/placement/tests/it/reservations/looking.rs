@@ -5,7 +5,7 @@ use gpuaas_placement::reservations::{self, Cancellation, ReservationSpec};
 use sqlx::postgres::PgPoolOptions;
 use uuid::Uuid;
 
-use super::{asked, create, sound};
+use super::{create, requested, sound};
 use crate::baremetal::{WITH_EXECUTOR, world_of};
 use crate::world::{POLICY, World};
 
@@ -29,7 +29,7 @@ async fn b_42_gathering_finds_the_one_node_that_nobody_works_on() {
     for round in 0..6 {
         let gather = ReservationSpec {
             gather: true,
-            ..asked(&world, 2)
+            ..requested(&world, 2)
         };
         let row = create(&world, &gather).await.expect("gathers");
         assert_eq!(row.reserved_gpus, 2, "round {round}");
@@ -85,7 +85,7 @@ async fn b_35_a_reservation_of_many_whole_nodes_reads_the_region_once() {
     let before = nodes_read(&world, &ledger).await;
     let nodes = ReservationSpec {
         sku: "h200-sxm-node".into(),
-        ..asked(&world, HELD * 8)
+        ..requested(&world, HELD * 8)
     };
     let made = reservations::create(&ledger, world.ids, WITH_EXECUTOR, &nodes).await;
     assert_eq!(made.expect("held").0.missing(), 0);

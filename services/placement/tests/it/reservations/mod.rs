@@ -19,7 +19,7 @@ use crate::world::{LAB, POLICY, REGION, World};
 
 /// An operator's request to reserve lab GPUs for the world's project, now and for an hour, with a name and key of its
 /// own.
-pub fn asked(world: &World, gpu_count: u32) -> ReservationSpec {
+pub fn requested(world: &World, gpu_count: u32) -> ReservationSpec {
     let unique = Uuid::new_v4().simple().to_string();
     ReservationSpec {
         principal: "user:root".into(),
@@ -39,14 +39,16 @@ pub fn asked(world: &World, gpu_count: u32) -> ReservationSpec {
     }
 }
 
-async fn create(world: &World, asked: &ReservationSpec) -> Result<CapacityReservation> {
-    let made = reservations::create(&world.scheduler, world.ids, POLICY, asked).await;
+async fn create(world: &World, requested: &ReservationSpec) -> Result<CapacityReservation> {
+    let made = reservations::create(&world.scheduler, world.ids, POLICY, requested).await;
     made.map(|(row, _)| row)
 }
 
 /// A reservation of lab GPUs for the world's project that holds all of them.
 pub async fn reserved(world: &World, gpu_count: u32) -> CapacityReservation {
-    let row = create(world, &asked(world, gpu_count)).await.expect("made");
+    let row = create(world, &requested(world, gpu_count))
+        .await
+        .expect("made");
     assert_eq!(row.missing(), 0);
     row
 }

@@ -11,7 +11,7 @@ use sqlx::{AssertSqlSafe, Postgres, Transaction};
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
-use super::{asked, causes, counts, create, of_others, reconcile, reserved, sound};
+use super::{causes, counts, create, of_others, reconcile, requested, reserved, sound};
 use crate::baremetal::world_of;
 use crate::busy::reserve_while;
 use crate::world::{H200, LAB, POLICY, World};
@@ -25,12 +25,12 @@ async fn p1_launches_and_reservations_race_for_the_same_gpus() {
     let asks: Vec<ReservationSpec> = (0..4)
         .map(|_| ReservationSpec {
             gather: true,
-            ..asked(&world, 2)
+            ..requested(&world, 2)
         })
         .collect();
     let launches: Vec<_> = (0..6).map(|_| of_others(&world, 1)).collect();
     let own: Vec<_> = (0..4).map(|_| world.request(1)).collect();
-    let reserving = join_all(asks.iter().map(|asked| create(&world, asked)));
+    let reserving = join_all(asks.iter().map(|requested| create(&world, requested)));
     let launching = join_all(launches.iter().chain(&own).map(|one| world.reserve(one)));
     let tending = join_all((0..3).map(|_| reconcile(&world)));
     let (made, launched, _) = tokio::join!(reserving, launching, tending);
@@ -63,7 +63,7 @@ async fn p1_what_was_reserved_for_others_since_a_launch_looked_is_not_taken() {
     world.reserved(1).await;
     let theirs = ReservationSpec {
         project_id: Uuid::now_v7(),
-        ..asked(&world, 1)
+        ..requested(&world, 1)
     };
     let holding = Box::pin(async {
         let row = create(&world, &theirs).await.expect("held");
@@ -113,7 +113,7 @@ async fn two_reservations_at_once_do_not_exceed_the_projects_limit_together() {
     let own = |sku: &str| ReservationSpec {
         sku: sku.into(),
         made_by_project: true,
-        ..asked(&world, 1)
+        ..requested(&world, 1)
     };
     let nodes = [lab, specs[0].id];
     let (first, second) = Box::pin(both_at_once(&world, &nodes, &own(LAB), &own(H200))).await;
@@ -132,7 +132,7 @@ async fn two_reservations_at_once_do_not_exceed_the_projects_quota_together() {
         .await
         .expect("quota");
     drop(conn);
-    let (one, other) = (asked(&world, 1), asked(&world, 1));
+    let (one, other) = (requested(&world, 1), requested(&world, 1));
     let (first, second) = Box::pin(both_at_once(&world, &[node], &one, &other)).await;
     first.expect("within the quota");
     let refused = gpuaas_common::Error::from(second.expect_err("together they exceed it"));
@@ -147,7 +147,7 @@ async fn a_launch_of_the_project_does_not_wait_for_a_reservation_that_waits_for_
     world.lab_node(1).await;
     let held = ReservationSpec {
         sku: H200.into(),
-        ..asked(&world, 1)
+        ..requested(&world, 1)
     };
     let node = specs[0].id;
     let lock = format!("SELECT FROM nodes WHERE id = '{node}' FOR NO KEY UPDATE");
@@ -195,7 +195,7 @@ async fn p1_a_hold_and_a_claim_by_sql_see_each_other_whoever_comes_first() {
     let (world, node) = World::with_lab_slots(2).await;
     let gather = ReservationSpec {
         gather: true,
-        ..asked(&world, 2)
+        ..requested(&world, 2)
     };
     let other = world
         .reserve(&of_others(&world, 2))

@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use sqlx::{AssertSqlSafe, PgPool};
 use uuid::Uuid;
 
-use super::{asked, create, of_others, reserved, sound};
+use super::{create, of_others, requested, reserved, sound};
 use crate::world::World;
 
 const CHECK: &str = "23514";
@@ -79,7 +79,7 @@ async fn arrange(world: &World) -> Vec<(&'static str, String)> {
     let empty = world.lab_node(1).await;
     let begins_later = || ReservationSpec {
         starts_at: Some(Timestamp::now() + SignedDuration::from_secs(600)),
-        ..asked(world, 3)
+        ..requested(world, 3)
     };
     let wants = create(world, &begins_later()).await.expect("made");
     let later = create(world, &begins_later()).await.expect("made");

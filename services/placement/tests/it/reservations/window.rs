@@ -3,14 +3,14 @@ use gpuaas_placement::catalog::{self, Sku};
 use gpuaas_placement::model::Word;
 use gpuaas_placement::model::{Health, ReservationState};
 use gpuaas_placement::nodes::NodeSpec;
+use gpuaas_placement::operators;
 use gpuaas_placement::reservations::{self, Reconciled, ReservationSpec};
-use gpuaas_placement::slots;
 use jiff::{SignedDuration, Timestamp};
 use jiff_sqlx::ToSqlx as _;
 use uuid::Uuid;
 
 use super::{
-    asked, counts, create, free, get, of_others, reconcile, reconcile_by, reserved, sound,
+    counts, create, free, get, of_others, reconcile, reconcile_by, requested, reserved, sound,
 };
 use crate::baremetal::{WITH_EXECUTOR, world_of};
 use crate::world::{POLICY, World, h200_sku, lab_slot, lab_spec, price};
@@ -33,7 +33,7 @@ async fn a_window_begins_holds_and_ends_and_what_runs_goes_on() {
     let later = ReservationSpec {
         starts_at: Some(Timestamp::now() + SignedDuration::from_hours(2)),
         ends_at: Timestamp::now() + SignedDuration::from_hours(5),
-        ..asked(&world, 2)
+        ..requested(&world, 2)
     };
     let row = create(&world, &later).await.expect("made");
     assert_eq!(row.state, ReservationState::Scheduled);
@@ -83,8 +83,11 @@ async fn what_does_not_fit_now_is_refused_or_gathered() {
     let (world, _) = World::with_lab_slots(3).await;
     let others = world.reserve(&of_others(&world, 1)).await.expect("open");
     let before = world.fingerprint().await;
-    let error =
-        gpuaas_common::Error::from(create(&world, &asked(&world, 3)).await.expect_err("full"));
+    let error = gpuaas_common::Error::from(
+        create(&world, &requested(&world, 3))
+            .await
+            .expect_err("full"),
+    );
     assert_eq!(
         error.message(),
         "2 of 3 GPUs can be reserved now. 1 GPU is in use on 1 node."
@@ -95,7 +98,7 @@ async fn what_does_not_fit_now_is_refused_or_gathered() {
 
     let gather = ReservationSpec {
         gather: true,
-        ..asked(&world, 3)
+        ..requested(&world, 3)
     };
     let row = create(&world, &gather).await.expect("gathers");
     assert_eq!((row.reserved_gpus, row.missing()), (2, 1));
@@ -112,7 +115,7 @@ async fn what_nobody_uses_is_given_back_by_policy_and_says_so() {
     let policy = ReservationSpec {
         release_unused_after: Some(3600),
         ends_at: Timestamp::now() + SignedDuration::from_hours(48),
-        ..asked(&world, 3)
+        ..requested(&world, 3)
     };
     let row = create(&world, &policy).await.expect("made");
     let own = world.active(1).await;
@@ -237,7 +240,7 @@ async fn slots_that_are_not_fit_any_more_are_replaced() {
 
     // an operator takes the slot out of sale, and for good
     let mut tx = world.scheduler.begin().await.expect("begin");
-    slots::set_admin_state(&mut tx, node, slot, true, Word::of("user:test", "broken"))
+    operators::set_slot_admin_state(&mut tx, node, slot, true, Word::of("user:test", "broken"))
         .await
         .expect("disabled");
     tx.commit().await.expect("commit");
@@ -274,7 +277,7 @@ async fn what_is_sold_together_is_replaced_together() {
     for (sku, policy) in [("h200-four", POLICY), ("h200-sxm-node", WITH_EXECUTOR)] {
         let eight = ReservationSpec {
             sku: sku.into(),
-            ..asked(&world, 8)
+            ..requested(&world, 8)
         };
         let made = reservations::create(&world.scheduler, world.ids, policy, &eight).await;
         let row = made.expect("made").0;
@@ -334,7 +337,7 @@ async fn gathering_waits_for_no_node_and_keeps_none_locked() {
         .expect("lock");
     let gather = ReservationSpec {
         gather: true,
-        ..asked(&world, 4)
+        ..requested(&world, 4)
     };
     let row = create(&world, &gather).await.expect("made");
     assert_eq!((row.reserved_gpus, row.missing()), (2, 2));

@@ -6,44 +6,9 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::Request;
 use crate::decision::{PackingStrategy, Rules};
+use crate::model::{Constraints, Request};
 use crate::{Error, Result};
-
-/// Placement constraints; all of them must hold. The ledger stores them with the allocation, and of them only what was
-/// requested.
-#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(default)]
-pub struct Constraints {
-    /// The node of this allocation.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub affinity: Option<Uuid>,
-    /// A node with an allocation that has this label; there must be one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub affinity_label: Option<(String, String)>,
-    /// No node of one of these allocations.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub anti_affinity: Vec<Uuid>,
-    /// No node with an allocation that has this label.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub anti_affinity_label: Option<(String, String)>,
-    /// Only nodes that have the image verified in their cache (CON-10).
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub require_prewarmed: bool,
-}
-
-impl Constraints {
-    /// They depend on where other allocations are.
-    #[must_use]
-    pub fn name_others(&self) -> bool {
-        self.beside_others() || !self.anti_affinity.is_empty() || self.anti_affinity_label.is_some()
-    }
-
-    /// It must be on a node of another allocation.
-    pub(crate) fn beside_others(&self) -> bool {
-        self.affinity.is_some() || self.affinity_label.is_some()
-    }
-}
 
 /// The rules that the constraints of a request come to on the ledger as it is now. Evaluated again under a node's lock, the
 /// answer holds for that node: whoever placed something there before has committed.
@@ -52,9 +17,9 @@ pub(crate) async fn rules(
     packing_strategy: PackingStrategy,
     request: &Request,
 ) -> Result<Rules> {
-    let asked = Constrained::from(request);
-    let neighbours = Neighbours::of(conn, &[asked]).await?;
-    neighbours.rules(packing_strategy, asked)
+    let requested = Constrained::from(request);
+    let neighbours = Neighbours::of(conn, &[requested]).await?;
+    neighbours.rules(packing_strategy, requested)
 }
 
 /// Whose constraints they are.

@@ -1,0 +1,23 @@
+//! Differences of a slot from what was approved.
+use gpuaas_common::drift::Drift;
+use gpuaas_common::time::proto_time;
+use gpuaas_proto::gpuaas::common::v1::SlotDrift;
+use serde::{Deserialize, Serialize};
+
+/// A difference that stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Standing {
+    /// The difference.
+    #[serde(flatten)]
+    pub drift: Drift,
+    /// Since when, by the ledger's clock.
+    pub since: jiff::Timestamp,
+}
+
+impl Standing {
+    /// On the wire.
+    #[must_use]
+    pub fn to_proto(&self) -> SlotDrift {
+        self.drift.to_proto(Some(proto_time(self.since)))
+    }
+}
