@@ -1,6 +1,5 @@
 //! Reading allocations. A project sees its own; another project's do not exist.
 use gpuaas_common::select::{Catalog, Field, Kind, Selection, Statement, Wanted};
-use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff_sqlx::Timestamp;
 use sqlx::PgConnection;
 use sqlx::types::Json;

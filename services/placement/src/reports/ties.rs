@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use super::held::Row;
 use crate::decision::AntiAffinity;
+use crate::model::Constraints;
 
 /// What an anti-affinity names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

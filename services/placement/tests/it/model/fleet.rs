@@ -2,10 +2,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use gpuaas_placement::approval::Definition;
 use gpuaas_placement::model::{Health, Priority};
 use gpuaas_placement::nodes::NodeSpec;
 use gpuaas_placement::reserve::{Policy, Request};
-use gpuaas_placement::slots::Definition;
 use uuid::Uuid;
 
 use super::calls::Place;

@@ -7,7 +7,6 @@ use gpuaas_placement::nodes::{self, NodeSpec};
 use gpuaas_placement::provision::{self, HostState};
 use gpuaas_placement::repair::Origin;
 use gpuaas_placement::reserve::{self, Key, Pass};
-use gpuaas_placement::slots;
 use gpuaas_placement::{
     Error, Fence, Result, operators, power, queue, quota, release, repair, reservations, stamper,
 };
