@@ -3,6 +3,7 @@
 //!
 //! `GPUAAS_BAD_INPUTS` is the number of texts per parser (default 3,000; `make test-chaos` takes more), and
 //! `GPUAAS_BAD_INPUT_SEED` repeats a run.
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::disk::{identity, mounts, nvme, signatures};
@@ -31,7 +32,7 @@ const NFT: &str = r#"{"nftables":[{"chain":{"family":"ip","table":"nat","name":"
     {"rule":{"family":"ip","table":"nat","chain":"POSTROUTING","expr":[{"jump":{"target":"POSTROUTING"}}]}}]}"#;
 const LINKS: &str = r#"[{"ifname":"eno1","addr_info":[{"family":"inet","local":"10.4.0.7","prefixlen":22,"scope":"global"}]}]"#;
 
-const TARGETS: [Target; 22] = [
+const TARGETS: [Target; 23] = [
     Target {
         name: "nft",
         parse: |text| ignore(nat::nft_masquerades(text, "10.100.0.0/24")),
@@ -124,8 +125,22 @@ const TARGETS: [Target; 22] = [
     },
     Target {
         name: "addresses of a host",
-        parse: |text| ignore(neighbors::parse_addresses(text, text, "ovsbr0")),
+        parse: |text| {
+            ignore(neighbors::parse_addresses(
+                text,
+                text,
+                "ovsbr0",
+                &BTreeSet::new(),
+            ))
+        },
         samples: &[LINKS, r#"[{"dst":"default","dev":"eno1"}]"#],
+    },
+    Target {
+        name: "ipmitool lan print",
+        parse: |text| ignore(neighbors::parse_bmc(text)),
+        samples: &[
+            "IP Address              : 10.177.3.241\nSubnet Mask             : 255.255.252.0\n",
+        ],
     },
     Target {
         name: "lldpcli",

@@ -25,7 +25,7 @@ use crate::settings::Settings;
 use crate::telemetry::Telemetry;
 use crate::topology::in_use::Observed;
 use crate::topology::packet::Packets;
-use crate::topology::readiness::KvmProof;
+use crate::topology::readiness::{DiskHealths, KvmProof};
 use crate::update::Updates;
 use crate::vm::Hypervisor;
 use crate::wire::Wire;
@@ -58,6 +58,8 @@ pub struct Node {
     pub packets: Packets,
     /// When the emulator made a VM with KVM the last time.
     pub kvm: KvmProof,
+    /// What the disks said of themselves the last time.
+    pub disk_health: DiskHealths,
     /// What the platform offers this node as.
     pub told_mode: ToldMode,
     /// Updates of this agent.
@@ -129,6 +131,7 @@ impl Node {
             gpu_fabric: GpuFabric::of(&settings.gpu_fabric),
             packets: Packets::default(),
             kvm: KvmProof::default(),
+            disk_health: DiskHealths::default(),
             told_mode,
             updates,
             relay,

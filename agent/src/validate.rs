@@ -43,66 +43,90 @@ const PROGRAMS: [(&str, &[&str]); 10] = [
     ("docker", &["compose", "version"]),
 ];
 
-/// What no program of a host without tenants can show.
+/// What no program of a host without tenants can show: `docs/real-hardware.md` is made of it.
 ///
 /// partly J-27: from a VM it is tried by hand; the agent's own packet leaves from a namespace on the bridge
-const BY_HAND: [ByHand; 10] = [
+pub const BY_HAND: [ByHand; 12] = [
+    ByHand::new(
+        "identities",
+        "Serial numbers, the switch behind each link and the address of the management controller are made up on every host but a real one.",
+        "Compare the serial numbers on the machine's labels, the site's cabling plan and the address in MAAS with `gpuaas admin node describe NODE`.",
+        "Model, serial numbers, switches with their ports, and the address of kind `bmc` are the same.",
+    ),
     ByHand::new(
         "first_slice",
+        "VMs of the lab run under emulation, with a sparse file as their disk: no time of theirs is that of a host, and no GPU goes with them.",
         "Launch one slice of each size, log in, stop, start and release it.",
         "Each is active within the time of its image, and its slot is available again.",
     ),
     ByHand::new(
         "guest_gpu",
+        "No machine of development or CI has a GPU; a virtual host has a device that looks like one on the bus and computes nothing.",
         "In the guest: nvidia-smi -q, and a CUDA sample over all GPUs of the slice.",
         "Every GPU of the slice is there without errors. Passthrough alone does not show it (INC-24).",
     ),
     ByHand::new(
         "guest_fabric",
+        "An emulated function passes no RDMA, and there is no switch and no subnet manager.",
         "In two guests on two hosts: ibv_devinfo -l, then ib_write_bw between them.",
         "Each guest has its own function, and the bandwidth is that of the port.",
     ),
     ByHand::new(
         "nvlink_partition",
+        "There is no NVSwitch. Fabric Manager is played by a program that answers as its documents say.",
         "Launch slices of 2 and 4 GPUs; in the guest run nvidia-smi topo -m and nccl-tests, also while Fabric Manager is restarted, and after a reboot of the VM.",
         "GPUs of one slice see each other by NVLink, throughout, and none of another slice.",
     ),
     ByHand::new(
         "gpu_reset",
+        "Only a GPU can fail a reset, keep its memory or leave its bus.",
         "Release and launch on the same slot ten times; read dmesg for AER and reset errors.",
         "Every reset succeeds.",
     ),
     ByHand::new(
         "neighbours",
+        "Slices of the lab share no PCI switch, no NVSwitch, no disk controller and no power limit.",
         "Release a slice while the other seven run a load.",
         "No neighbour loses a packet, a request or a GPU.",
     ),
     ByHand::new(
         "wipe_time",
+        "A file discards at once; a sanitize of a real disk takes minutes, and goes on over a loss of power in ways of its controller.",
         "Read the time of a wipe from the repair of each slot.",
         "It ends within the operation's budget; write the time down.",
     ),
     ByHand::new(
         "restart",
+        "A virtual host restarts with devices that are always found, in order and at once; firmware of a real one trains links, retries and finds them in any order.",
         "Restart the host with slices stopped, then read `gpuaas-node-agent validate-host` again.",
         "Kernel names may differ; bindings, functions, bridge and NAT are as before.",
     ),
     ByHand::new(
         "power_loss",
+        "A virtual host loses power, and its disks lose nothing that they had promised: their caches are files of another machine.",
         "Cut the power during the wipe of an empty slot.",
         "After the start the wipe is repeated, and the slot is available only then.",
     ),
     ByHand::new(
+        "speed",
+        "Under emulation every number is that of the emulator: CPU pinning, memory of the GPU's NUMA node, hugepages and link speeds change nothing there.",
+        "Run scripts/ops/gpuaas_benchmark_capture.sh on the host before it is sliced and in a slice afterwards; read `gpu_links` in validate-host while the GPUs are under load.",
+        "The slice is as fast as the documents' reference allows (I-33), and every GPU has its lanes at full speed.",
+    ),
+    ByHand::new(
         "egress",
+        "The packet that a check sends ends at the host's packet filter: what a site's firewall does with it afterwards is the site's.",
         "From a guest: reach an address of the internet, and read its source there.",
         "It is an address of the host; no private address leaves (J-27).",
     ),
 ];
 
-/// Something that a person does.
+/// Something that a person does on the hardware.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ByHand {
     pub id: &'static str,
+    /// Why no lab host, no recording and no virtual host shows it.
+    pub why: &'static str,
     /// What to do.
     pub what: &'static str,
     /// When it is good.
@@ -112,9 +136,15 @@ pub struct ByHand {
 }
 
 impl ByHand {
-    const fn new(id: &'static str, what: &'static str, good: &'static str) -> Self {
+    const fn new(
+        id: &'static str,
+        why: &'static str,
+        what: &'static str,
+        good: &'static str,
+    ) -> Self {
         Self {
             id,
+            why,
             what,
             good,
             result: "",

@@ -6,7 +6,9 @@ use tonic::{Request, Response, Status};
 use super::Shared;
 use crate::disk::DiskIdentity;
 use crate::node::Node;
-use crate::topology::discover::{gpu_report, inventory, lab_report, propose_wipe_policy};
+use crate::topology::discover::{
+    gpu_report, inventory, lab_report, propose_wipe_policy, tell_wipe_policies,
+};
 use crate::topology::{describe, inspect, printable, readiness};
 
 /// The service.
@@ -52,6 +54,8 @@ pub async fn discover(node: &Node, left_by_tenants: Vec<String>) -> pb::Topology
         gpu_report(&devices, &inspect::disks(&probe, &devices.nvme).await)
     };
     propose_wipe_policy(&mut report, settings.wipe.policy);
+    let has_site_command = !settings.wipe.site_command.as_os_str().is_empty();
+    tell_wipe_policies(&mut report, &devices, has_site_command);
     report.schema_version = gpuaas_proto::TOPOLOGY_SCHEMA_VERSION;
     report.host = Some(printable::inventory(describe::host(node, &devices).await));
     let readiness = readiness::report(node).await;

@@ -1,5 +1,5 @@
 //! Checks of devices. What is wrong with one of them is wrong with its slot, and not with the host.
-use super::{Check, Observer, Scope, Severities};
+use super::{Check, Observer, Scope, Severities, Severity};
 
 /// Each GPU is alone in its IOMMU group.
 pub const IOMMU_GROUPS: Check = Check {
@@ -28,6 +28,25 @@ pub const VFIO_BINDING: Check = Check {
         "`systemctl restart gpuaas-slice-vfio-devices`. A GPU that no slot has is not bound: discover and approve it first.",
     ],
     severity: Severities::GPU_SLICES,
+    scope: Scope::Slots,
+    by: Observer::Agent,
+};
+
+/// The bus of each GPU is as wide and as fast as it can be.
+pub const GPU_LINKS: Check = Check {
+    id: "gpu_links",
+    proves: "Each GPU has all the lanes of its bus: what a tenant pays for is not half as fast.",
+    observed: "The width of each GPU's link now and at best. A lower speed with all lanes is a warning, since a GPU that rests may save power.",
+    remedy: "Reseat the GPU or its riser; if lanes stay lost, replace the part.",
+    steps: &[
+        "`lspci -vv -s ADDRESS | grep -E 'LnkCap|LnkSta'` shows the best link and the one now; `dmesg | grep -i -e AER -e pcieport` what the bus complained of.",
+        "A speed below the best may be power saving: run a load on the GPU in its VM, and look again.",
+        "Only the slots whose GPU the evidence names are out of sale. Lanes that come back put them on sale again.",
+    ],
+    severity: Severities {
+        bare_metal: Some(Severity::Warn),
+        ..Severities::GPU_SLICES
+    },
     scope: Scope::Slots,
     by: Observer::Agent,
 };
@@ -63,6 +82,25 @@ pub const SLOT_DISKS: Check = Check {
     by: Observer::Agent,
 };
 
+/// What the disks say of themselves.
+pub const DISK_HEALTH: Check = Check {
+    id: "disk_health",
+    proves: "No disk of the host says that it fails: a slot's tenant gets a disk that answers for its data.",
+    observed: "`nvme smart-log` of each NVMe disk, at most ten minutes ago. A critical warning and spare blocks below their threshold fail the disk; media errors, 90 % of its rated life used and a disk that does not tell are a warning.",
+    remedy: "Replace the disk, then run discovery again and approve its slot anew.",
+    steps: &[
+        "`nvme smart-log /dev/nvmeXn1`: `critical_warning`, `available_spare`, `media_errors` and `percentage_used`; the serial number is in `nvme list`.",
+        "Only the slots whose disk the evidence names are out of sale. A disk that is only worn or had errors stays on sale: plan its replacement.",
+        "Before a disk leaves the site, see [how to wipe disks, and prove it](../how-to/wipes.md).",
+    ],
+    severity: Severities {
+        bare_metal: Some(Severity::Warn),
+        ..Severities::GPU_SLICES
+    },
+    scope: Scope::Slots,
+    by: Observer::Agent,
+};
+
 /// Virtual functions of the fabric (A-122, A-144, J-21, J-25).
 pub const FABRIC_VFS: Check = Check {
     id: "fabric_vfs",
@@ -87,5 +125,21 @@ pub const FABRIC_LINKS: Check = Check {
     steps: &["`ibstat` or `cat /sys/class/infiniband/*/ports/*/state`; `4: ACTIVE` is good."],
     severity: Severities::GPUS.warn(),
     scope: Scope::Host,
+    by: Observer::Agent,
+};
+
+/// The link of each virtual function (A-144).
+pub const VF_LINKS: Check = Check {
+    id: "vf_links",
+    proves: "Each virtual function of the fabric has a link: the port that it goes out by passes packets on, and nobody holds the function down.",
+    observed: "The state of the port of each device that has virtual functions, and the link policy of each function. One without a link takes its own slot out of sale.",
+    remedy: "Look at the cable and the switch of the device that is named, and at the link policy of its functions.",
+    steps: &[
+        "`ibstat`, or `cat /sys/class/infiniband/*/ports/*/state`: `4: ACTIVE` is good. `INIT` means that no subnet manager reached the port.",
+        "`cat /sys/class/infiniband/DEVICE/device/sriov/*/policy`: `Down` is set with `ip link set DEVICE vf N state disable` or by the fabric's own tools; `Follow` and `Up` are good.",
+        "Only the slots whose function the evidence names are out of sale, until the link is back.",
+    ],
+    severity: Severities::GPU_SLICES,
+    scope: Scope::Slots,
     by: Observer::Agent,
 };

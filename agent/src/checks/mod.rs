@@ -150,7 +150,7 @@ impl Check {
 }
 
 /// Every check, in the order of evidence and runbook.
-pub const ALL: [&Check; 41] = [
+pub const ALL: [&Check; 44] = [
     &NODE_AGENT,
     &NODE_MODE,
     &SITE_BOOTSTRAP,
@@ -160,6 +160,7 @@ pub const ALL: [&Check; 41] = [
     &VFIO,
     &IOMMU_GROUPS,
     &VFIO_BINDING,
+    &GPU_LINKS,
     &GPU_SERVICES,
     &FABRIC_MANAGER,
     &GPU_PARTITIONS,
@@ -172,6 +173,7 @@ pub const ALL: [&Check; 41] = [
     &RELAY_KEY,
     &IMAGE_CACHE,
     &SLOT_DISKS,
+    &DISK_HEALTH,
     &BRIDGE,
     &OVS_BRIDGE,
     &IP_FORWARDING,
@@ -183,6 +185,7 @@ pub const ALL: [&Check; 41] = [
     &FABRIC_ROUTE,
     &FABRIC_VFS,
     &FABRIC_LINKS,
+    &VF_LINKS,
     &TMFIFO,
     &REBOOT,
     &VMS_AFTER_RESTART,
@@ -263,6 +266,23 @@ mod tests {
             assert!(bare_metal.contains(check), "{check}");
         }
         assert!(of(HostKind::Slice).is_superset(&bare_metal));
+    }
+
+    /// What is wrong with the link or the health of a device is wrong with its slot; whole nodes are told, and sold by what the
+    /// site agreed on.
+    #[test]
+    fn a_86_links_and_health_of_devices_count_by_what_the_host_is_for() {
+        use HostKind::{BareMetal, Lab, Slice};
+        for (check, bare_metal) in [
+            (&GPU_LINKS, Some(Severity::Warn)),
+            (&DISK_HEALTH, Some(Severity::Warn)),
+            (&VF_LINKS, None),
+        ] {
+            let of = |kind| check.severity(kind);
+            assert_eq!(of(Slice), Some(Severity::Hard), "{}", check.id);
+            assert_eq!((of(Lab), of(BareMetal)), (None, bare_metal), "{}", check.id);
+            assert_eq!(check.scope, Scope::Slots, "{}", check.id);
+        }
     }
 
     ///

@@ -120,6 +120,20 @@ pub fn choose(policy: WipePolicy, facts: &WipeFacts) -> Result<Method, NoMethod>
     Ok(Method { erase, zero })
 }
 
+/// The policies that can be met on a disk, the least first (D-75, D-76).
+pub fn possible(nvme: &Result<NvmeFacts, String>, has_site_command: bool) -> Vec<WipePolicy> {
+    let facts = WipeFacts {
+        nvme: nvme.clone(),
+        has_site_command,
+        // they say how the blocks become zero, and every disk can be overwritten
+        discards_to_zero: false,
+        discards_all: false,
+        writes_zeroes: false,
+    };
+    let can = |policy: &WipePolicy| choose(*policy, &facts).is_ok();
+    WipePolicy::ALL.into_iter().filter(can).collect()
+}
+
 /// What is left where an erase failed that the policy does not demand.
 pub fn without_erase(facts: &WipeFacts) -> Method {
     Method {

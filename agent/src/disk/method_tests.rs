@@ -40,6 +40,45 @@ fn name(policy: WipePolicy, facts: &WipeFacts) -> Result<&'static str, String> {
     Ok(method.name())
 }
 
+/// What an operator may choose, by what the first wipe would do.
+#[test]
+fn d_75_the_policies_of_a_disk_are_those_that_its_wipe_can_meet() {
+    let names = |nvme: &Result<NvmeFacts, String>, has_site_command| {
+        let all = possible(nvme, has_site_command).into_iter();
+        all.map(WipePolicy::as_str).collect::<Vec<_>>()
+    };
+    let of = |fna: u32, oacs: u32, namespaces: Option<Vec<u32>>| {
+        Ok(NvmeFacts {
+            controller: Controller {
+                oacs,
+                fna,
+                nn: 128,
+                sanicap: 0,
+            },
+            namespace: 1,
+            namespaces,
+        })
+    };
+    let formats = of(4, 94, None);
+    assert_eq!(names(&formats, false), ["blkdiscard", "nvme_format"]);
+    assert_eq!(
+        names(&formats, true),
+        ["blkdiscard", "nvme_format", "site_erase"]
+    );
+    for cannot in [
+        of(4, 0, Some(vec![1])),
+        // it would erase the disks of other slots
+        of(1, 94, Some(vec![1, 2])),
+        Err("it is no NVMe namespace".to_owned()),
+    ] {
+        assert_eq!(names(&cannot, false), ["blkdiscard"], "{cannot:?}");
+    }
+    assert_eq!(
+        names(&of(1, 94, Some(vec![1])), false),
+        ["blkdiscard", "nvme_format"]
+    );
+}
+
 #[test]
 fn d_75_the_strongest_method_that_reaches_no_other_namespace_is_taken() {
     let (own, two) = (Some(&[1][..]), Some(&[1, 2][..]));

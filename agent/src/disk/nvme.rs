@@ -174,7 +174,11 @@ pub async fn controller(device: &Path) -> HostResult<Controller> {
     let output = nvme("id-ctrl", &[], device)
         .await?
         .success("nvme id-ctrl")?;
-    parse("nvme id-ctrl", &output.stdout)
+    parse_controller(&output.stdout)
+}
+
+pub(crate) fn parse_controller(text: &str) -> HostResult<Controller> {
+    parse("nvme id-ctrl", text)
 }
 
 /// All namespaces of the subsystem; `None` when the controller cannot list those that are not attached to it.

@@ -37,6 +37,9 @@ pub enum WipePolicy {
 }
 
 impl WipePolicy {
+    /// Every policy.
+    pub const ALL: [Self; 3] = [Self::Blkdiscard, Self::NvmeFormat, Self::SiteErase];
+
     /// The name in bindings and evidence.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -51,7 +54,7 @@ impl FromStr for WipePolicy {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        [Self::Blkdiscard, Self::NvmeFormat, Self::SiteErase]
+        Self::ALL
             .into_iter()
             .find(|policy| policy.as_str() == text)
             .ok_or(ParseError {

@@ -26,7 +26,16 @@ const SECRET_FOLDERS: [&str; 5] = [
 ];
 const SECRET_ENDS: [&str; 5] = [".key", ".pem", "shadow", "id_ed25519", "token"];
 /// A line with one of these words is left out of a text.
-const SECRET_WORDS: [&str; 6] = ["password", "passwd", "passphrase", "secret", "psk", "token"];
+const SECRET_WORDS: [&str; 7] = [
+    "password",
+    "passwd",
+    "passphrase",
+    "secret",
+    "psk",
+    "token",
+    // of SNMP, as a management controller tells it
+    "community",
+];
 /// What a process may hold open that says something about a disk, a GPU or the fabric.
 const DEVICES: [&str; 9] = [
     "/dev/nvme",

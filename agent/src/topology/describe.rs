@@ -12,8 +12,9 @@ use crate::node::Node;
 
 /// Describes a host.
 pub async fn host(node: &Node, inventory: &Inventory) -> common::HostInventory {
-    let (addresses, neighbors, processors) = tokio::join!(
-        neighbors::addresses(&node.settings.network.bridge),
+    let (addresses, bmc, neighbors, processors) = tokio::join!(
+        neighbors::addresses(&node.root, &node.settings.network.bridge),
+        neighbors::bmc(&node.root),
         neighbors::neighbors(),
         machine::processors(&node.root)
     );
@@ -21,6 +22,12 @@ pub async fn host(node: &Node, inventory: &Inventory) -> common::HostInventory {
     match addresses {
         Ok(addresses) => found.addresses = addresses,
         Err(error) => found.unreadable.push(format!("addresses: {error}")),
+    }
+    match bmc {
+        Ok(address) => found.addresses.extend(address),
+        Err(error) => found
+            .unreadable
+            .push(format!("address of the BMC: {error}")),
     }
     for disk in &inventory.nvme {
         if inventory

@@ -12,6 +12,7 @@ use super::nvme::{self, NvmeDisk};
 use super::pci::{self, PciDevice, PciKind};
 use super::platform::Platform;
 use crate::disk::identity::{KIND_BY_ID, KIND_LAB};
+use crate::disk::method::possible;
 use crate::disk::wipe::WipePolicy;
 use crate::gpu_fabric::GpuFabric;
 use crate::host::root::HostRoot;
@@ -58,7 +59,7 @@ pub async fn inventory(
     if root.is_live() || recording::is_replay() {
         let ask = |disk: &NvmeDisk| {
             let name = disk.name.clone();
-            async move { (name.clone(), disk_details::ask(&name).await) }
+            async move { (name.clone(), disk_details::ask(root, &name).await) }
         };
         let answers = futures::future::join_all(inventory.nvme.iter().map(ask)).await;
         inventory.answers = answers.into_iter().collect();
@@ -318,6 +319,7 @@ fn inspected(
         Some(pb::InspectedDevice {
             device: disk.by_id.clone()?,
             blockers: disk_blockers(inventory, disk, inspections),
+            ..pb::InspectedDevice::default()
         })
     });
     let fabric = inventory
@@ -330,6 +332,7 @@ fn inspected(
         .map(|(_, function)| pb::InspectedDevice {
             device: function.address.to_string(),
             blockers: function.blockers(),
+            ..pb::InspectedDevice::default()
         });
     disks.chain(functions).collect()
 }
@@ -409,6 +412,7 @@ pub fn lab_report(inventory: &Inventory, disks: &[(String, DiskInspection)]) -> 
     let inspected = disks.iter().map(|(identity, disk)| pb::InspectedDevice {
         device: identity.clone(),
         blockers: disk.blockers.clone(),
+        ..pb::InspectedDevice::default()
     });
     pb::TopologyReport {
         candidates,
@@ -428,6 +432,28 @@ pub fn propose_wipe_policy(report: &mut pb::TopologyReport, policy: WipePolicy) 
         policy
             .as_str()
             .clone_into(&mut bindings.destructive_wipe_policy);
+    }
+}
+
+/// Tells of every disk which wipe policies this host can meet on it (D-75): an operator chooses among those.
+pub fn tell_wipe_policies(
+    report: &mut pb::TopologyReport,
+    inventory: &Inventory,
+    has_site_command: bool,
+) {
+    let of_nvme = |device: &str| {
+        let mut disks = inventory.nvme.iter();
+        let disk = disks.find(|disk| disk.by_id.as_deref() == Some(device))?;
+        inventory.answers.get(&disk.name)?.wipe.clone()
+    };
+    for one in &mut report.inspected_devices {
+        if one.device.parse::<PciAddress>().is_ok() {
+            continue;
+        }
+        let facts = of_nvme(&one.device);
+        let facts = facts.ok_or_else(|| "its controller does not tell".to_owned());
+        let possible = possible(&facts, has_site_command).into_iter();
+        one.wipe_policies = possible.map(|policy| policy.as_str().to_owned()).collect();
     }
 }
 

@@ -323,3 +323,51 @@ fn d_76_every_slot_is_proposed_with_the_hosts_wipe_policy() {
         assert_eq!(settings.policy, policy);
     }
 }
+
+#[test]
+fn d_75_every_disk_tells_how_this_host_can_wipe_it() {
+    use crate::disk::method::NvmeFacts;
+    use crate::disk::nvme::Controller;
+
+    let nvme: Vec<NvmeDisk> = (0..2).map(disk).collect();
+    let inspections = BTreeMap::new();
+    let controller = Controller {
+        oacs: 94,
+        fna: 4,
+        nn: 128,
+        sanicap: 3,
+    };
+    let told = Answers {
+        wipe: Some(NvmeFacts {
+            controller,
+            namespace: 1,
+            namespaces: None,
+        }),
+        ..Answers::default()
+    };
+    let functions = ["0000:20:00.1"];
+    let inventory = Inventory {
+        pci: vec![device(PciKind::Fabric, 0x20, &functions)],
+        nvme,
+        platform: Platform::default(),
+        answers: BTreeMap::from([("nvme0n1".to_owned(), told)]),
+        machine_id: "m".into(),
+        subnet: "10.100.0".into(),
+    };
+    let policies = |report: &mut pb::TopologyReport, has_site_command| {
+        tell_wipe_policies(report, &inventory, has_site_command);
+        let all = report.inspected_devices.iter();
+        all.map(|one| one.wipe_policies.join(" "))
+            .collect::<Vec<_>>()
+    };
+    let mut report = gpu_report(&inventory, &inspections);
+    // two disks, of which one does not tell, and a function
+    assert_eq!(
+        policies(&mut report, false),
+        ["blkdiscard nvme_format", "blkdiscard", ""]
+    );
+    let lab = [("lab-disk:x".to_owned(), DiskInspection::default())];
+    let mut report = lab_report(&inventory, &lab);
+    assert_eq!(policies(&mut report, false), ["blkdiscard"]);
+    assert_eq!(policies(&mut report, true), ["blkdiscard site_erase"]);
+}

@@ -1,4 +1,6 @@
 //! What an NVMe disk is, how it can be erased, how healthy it says it is, and what uses it.
+use std::path::Path;
+
 use gpuaas_proto::gpuaas::common::v1 as common;
 use gpuaas_proto::gpuaas::common::v1::DiskUseKind as Kind;
 use serde::Deserialize;
@@ -6,6 +8,8 @@ use serde_json::Value;
 
 use super::nvme::NvmeDisk;
 use super::pci;
+use crate::disk::method::NvmeFacts;
+use crate::disk::nvme;
 use crate::host::exec;
 use crate::host::root::HostRoot;
 
@@ -24,6 +28,8 @@ pub struct Answers {
     pub controller: Option<ControllerReport>,
     /// Of `nvme smart-log`.
     pub health: Option<common::DiskHealth>,
+    /// What decides how it can be wiped; none where it does not tell all of that.
+    pub wipe: Option<NvmeFacts>,
 }
 
 /// The part of Identify Controller that matters here.
@@ -39,22 +45,42 @@ pub struct ControllerReport {
     nn: u32,
 }
 
-/// Asks a disk.
-pub async fn ask(name: &str) -> Answers {
-    let device = format!("/dev/{name}");
-    let run = async |what: &str| {
-        let arguments = [what, device.as_str(), "--output-format=json"];
-        let output = exec::run("nvme", &arguments, exec::PROBE_LIMIT)
-            .await
-            .ok()?;
-        (output.status == 0).then_some(output.stdout)
+/// Asks a disk, of which the kernel has a folder below `root`.
+pub async fn ask(root: &HostRoot, name: &str) -> Answers {
+    let told = run("id-ctrl", name).await;
+    let told = told.as_deref();
+    let controller = told.and_then(|text| nvme::parse_controller(text).ok());
+    let namespace = root.read_value(format!("{BLOCK}/{name}/nsid"));
+    let namespace = namespace.and_then(|text| text.parse().ok());
+    let wipe = match controller.zip(namespace) {
+        Some((controller, namespace)) => {
+            let listed = nvme::namespaces(Path::new(&format!("/dev/{name}"))).await;
+            Some(NvmeFacts {
+                controller,
+                namespace,
+                namespaces: listed.ok().flatten(),
+            })
+        }
+        None => None,
     };
     Answers {
-        controller: run("id-ctrl")
-            .await
-            .and_then(|text| serde_json::from_str(&text).ok()),
-        health: run("smart-log").await.and_then(|text| parse_health(&text)),
+        controller: told.and_then(|text| serde_json::from_str(text).ok()),
+        health: ask_health(name).await,
+        wipe,
     }
+}
+
+/// Asks a disk for its health alone.
+pub async fn ask_health(name: &str) -> Option<common::DiskHealth> {
+    parse_health(&run("smart-log", name).await?)
+}
+
+async fn run(what: &str, name: &str) -> Option<String> {
+    let device = format!("/dev/{name}");
+    let arguments = [what, device.as_str(), "--output-format=json"];
+    let output = exec::run("nvme", &arguments, exec::PROBE_LIMIT).await;
+    let output = output.ok()?;
+    (output.status == 0).then_some(output.stdout)
 }
 
 /// Reads `nvme smart-log`; none where a field that says whether the disk is healthy is missing.

@@ -245,7 +245,8 @@ pub fn companions_of_device(root: &HostRoot, group: &str, own: &str) -> Vec<Stri
     members
 }
 
-fn link(root: &HostRoot, path: &str) -> Option<common::PciLink> {
+/// The link of the function in a folder, now and at best; none of a virtual function.
+pub fn link(root: &HostRoot, path: &str) -> Option<common::PciLink> {
     let text = |what: &str| {
         root.read_value(format!("{path}/{what}"))
             .unwrap_or_default()

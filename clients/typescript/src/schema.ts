@@ -4269,6 +4269,7 @@ export interface components {
         };
         /** @description NetworkAddress is one address of the host. */
         "common.NetworkAddress": {
+            /** @description "bmc" for the address of the management controller. */
             interface?: string;
             /** @description With its prefix length, "10.100.0.1/24". */
             address?: string;
@@ -4281,9 +4282,11 @@ export interface components {
          *     - `fabric`: IP over InfiniBand.
          *     - `bluefield`: The link to a BlueField card.
          *     - `link_local`: Valid on its link alone.
+         *     - `overlay`: On a tunnel: a VPN or another overlay, which leads to the host wherever it is.
+         *     - `bmc`: Of the board's management controller, which answers while the host is off. No interface of the host has it.
          * @enum {string}
          */
-        "common.NetworkAddressKind": "unspecified" | "management" | "guests" | "fabric" | "bluefield" | "link_local" | "other";
+        "common.NetworkAddressKind": "unspecified" | "management" | "guests" | "fabric" | "bluefield" | "link_local" | "other" | "overlay" | "bmc";
         /** @description NumaNode is one memory domain. */
         "common.NumaNode": {
             id?: number;
@@ -5224,6 +5227,15 @@ export interface components {
             /** Format: date-time */
             enrol_time?: string;
         };
+        /** @description InspectedDevice is a disk or a virtual function that a slot could have. */
+        "inventory.InspectedDevice": {
+            /** @description Identity of the disk, or PCI address of the function, as in SlotBindings. */
+            device?: string;
+            /** @description Empty: it can be given to a slot. */
+            blockers?: string[];
+            /** @description Of a disk: the wipe policies that its host can meet on it; another one is not approved. Empty: the host does not tell. */
+            wipe_policies?: string[];
+        };
         "inventory.ListAgentRolloutsResponse": {
             rollouts?: components["schemas"]["inventory.AgentRollout"][];
             next_page_token?: string;
@@ -5388,6 +5400,8 @@ export interface components {
             drift?: components["schemas"]["common.SlotDrift"][];
             /** @description Another one after every change of the slot. */
             etag?: string;
+            /** @description As in SlotCandidate. */
+            ovs_interface_id?: string;
         };
         /** @description SlotCandidate is a proposed slot. It is not schedulable before approval. */
         "inventory.SlotCandidate": {
@@ -5402,6 +5416,8 @@ export interface components {
             disk_blockers?: string[];
             /** @description Those of the blockers that are about the fabric function. */
             fabric_blockers?: string[];
+            /** @description Identity of the slot's port on the guests' bridge, where that is an Open vSwitch: external_ids:iface-id of its interface (A-68). It follows from the MAC, and is the same whichever VM has the slot. */
+            ovs_interface_id?: string;
         };
         /** @description SlotChange is the current state of a slot; a retired one has ended. */
         "inventory.SlotChange": {
@@ -5416,7 +5432,7 @@ export interface components {
             nvme_device?: string;
             /** @description PCI address of another virtual function. */
             fabric_vf_pci_address?: string;
-            /** @description "blkdiscard", "nvme_format" or "site_erase" (D-75). */
+            /** @description "blkdiscard", "nvme_format" or "site_erase" (D-75): one that the host can meet on the disk, as InspectedDevice tells. */
             destructive_wipe_policy?: string;
         };
         /** @description SlotComparison shows an approved slot beside what a discovery found at its index (A-111). */
@@ -5467,6 +5483,8 @@ export interface components {
             comparisons?: components["schemas"]["inventory.SlotComparison"][];
             /** @description Why it failed, for programs; unspecified: it did not. */
             error_reason?: components["schemas"]["errors.ErrorReason"];
+            /** @description Every disk and every virtual function that a slot could have, also those of no candidate. */
+            inspected_devices?: components["schemas"]["inventory.InspectedDevice"][];
         };
         "inventory.WatchNodesResponse": {
             node?: components["schemas"]["inventory.NodeChange"];

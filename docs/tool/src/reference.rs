@@ -1,4 +1,4 @@
-//! The generated reference pages, and the runbook of host checks: one generator per page, each a function of the contract or of sources.
+//! The generated reference pages, the runbook of host checks and the page of what only hardware shows: one generator per page, each a function of the contract or of sources.
 use std::path::Path;
 
 use crate::Result;
@@ -10,6 +10,7 @@ mod constants;
 mod contract;
 mod data;
 mod errors;
+mod hardware;
 mod messages;
 mod reasons;
 mod settings;
@@ -39,6 +40,10 @@ pub fn pages(root: &Path) -> Result<Vec<Page>> {
         Page {
             path: "docs/runbooks/host-checks.md".to_owned(),
             text: checks::page(&gpuaas_agent::checks::ALL),
+        },
+        Page {
+            path: "docs/real-hardware.md".to_owned(),
+            text: hardware::page(&gpuaas_agent::validate::BY_HAND, &gpuaas_agent::checks::ALL),
         },
     ])
 }

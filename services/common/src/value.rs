@@ -1,4 +1,6 @@
 //! Values of the wire that more than one part reads: types that cannot hold anything but what their name says.
+use sha2::{Digest as _, Sha256};
+
 /// A value that is not what its type says.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} must be {rule}")]
@@ -126,6 +128,18 @@ text_value!(
     }
 );
 
+impl Mac {
+    /// Identity of the port that the vNIC with this address has on an Open vSwitch bridge, as `external_ids:iface-id` of its
+    /// interface. Ports come and go with VMs and have names of their allocations; this one stays the slot's.
+    #[must_use]
+    pub fn ovs_interface_id(&self) -> uuid::Uuid {
+        let hash = Sha256::digest(format!("gpuaas ovs port of {}", self.0));
+        let mut bytes = uuid::Bytes::default();
+        bytes.copy_from_slice(&hash[..16]);
+        uuid::Builder::from_custom_bytes(bytes).into_uuid()
+    }
+}
+
 text_value!(
     /// A PCI address with domain, lower case.
     PciAddress,
@@ -202,6 +216,20 @@ mod tests {
         }
         let pci: PciAddress = "0000:1B:1f.0".parse().expect("a PCI address");
         assert_eq!(pci.parts(), ("0000", "1b", "1f", "0"));
+    }
+
+    #[test]
+    fn a_68_the_port_of_a_slot_is_the_same_every_time_and_no_other_slots() {
+        let port = |mac: &str| {
+            mac.parse::<Mac>()
+                .expect("a MAC address")
+                .ovs_interface_id()
+        };
+        let first = port("52:54:00:10:00:af");
+        assert_eq!(first, port("52:54:00:10:00:AF"));
+        assert_ne!(first, port("52:54:00:10:00:ae"));
+        // what hosts have been given does not change with a release
+        assert_eq!(first.to_string(), "7eb897e0-d120-8462-bcd8-e922de7d4f03");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 mod agent;
+mod broken;
 mod console;
 mod debian;
 mod dev_host;
@@ -12,6 +13,7 @@ mod drift;
 mod hosts;
 #[path = "../kills/mod.rs"]
 mod kills;
+mod parity;
 mod power;
 mod slice;
 mod terminal;
@@ -24,6 +26,8 @@ fn main() -> ExitCode {
         debian::cases(),
         slice::cases(),
         drift::cases(),
+        broken::cases(),
+        parity::cases(),
         power::cases(),
         terminal::cases(),
         kills::cases(kills::Which::OneOfEach),

@@ -1,8 +1,12 @@
 //! GPUs, virtual functions, links and disks: what is wrong with a device is wrong with its slot.
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpuaas_proto::gpuaas::common::v1::PciLink;
+
 use super::Finding;
-use crate::checks::{FABRIC_LINKS, FABRIC_VFS, IOMMU_GROUPS, SLOT_DISKS, VFIO_BINDING};
+use crate::checks::{
+    FABRIC_LINKS, FABRIC_VFS, GPU_LINKS, IOMMU_GROUPS, SLOT_DISKS, VF_LINKS, VFIO_BINDING,
+};
 use crate::disk::identity::{BY_ID, is_nvme_disk};
 use crate::host::blocking;
 use crate::host::root::HostRoot;
@@ -12,6 +16,7 @@ use crate::settings::{FabricKind, HostProfile, Hypervisor, Settings};
 use crate::topology::pci::{self, PciDevice, PciKind};
 
 const DEVICES: &str = "/sys/bus/pci/devices";
+const NO_FABRIC: &str = "this site has no fabric";
 
 /// Checks of the GPUs and of the virtual functions that go with them.
 pub(super) fn of_gpus(
@@ -22,7 +27,7 @@ pub(super) fn of_gpus(
 ) -> Vec<Finding> {
     if profile.lab || profile.hypervisor == Hypervisor::Qemu {
         let why = "this host gives no GPU to a VM";
-        return [&IOMMU_GROUPS, &VFIO_BINDING, &FABRIC_VFS]
+        return [&IOMMU_GROUPS, &VFIO_BINDING, &FABRIC_VFS, &VF_LINKS]
             .map(|check| Finding::skip(check, why))
             .into();
     }
@@ -39,10 +44,65 @@ pub(super) fn of_gpus(
         iommu_groups(root, &gpus),
         vfio_binding(root, &gpus, approved),
         match no_fabric {
-            true => Finding::skip(&FABRIC_VFS, "this site has no fabric"),
+            true => Finding::skip(&FABRIC_VFS, NO_FABRIC),
             false => fabric_vfs(root, &fabric, gpus.len()),
         },
+        match no_fabric {
+            true => Finding::skip(&VF_LINKS, NO_FABRIC),
+            false => vf_links(root, &fabric),
+        },
     ]
+}
+
+/// Whether the bus of each GPU is as wide as it can be. A lower speed alone is no proof of a fault, and none at all of a GPU
+/// that rests.
+pub(super) fn gpu_links(root: &HostRoot, profile: &HostProfile) -> Finding {
+    if profile.lab {
+        return Finding::skip(&GPU_LINKS, "a lab host has no GPU");
+    }
+    let (mut bad, mut slow) = (Vec::new(), Vec::new());
+    let mut count = 0;
+    for gpu in pci::devices(root) {
+        if gpu.kind != PciKind::Gpu || gpu.dead.is_some() {
+            continue;
+        }
+        count += 1;
+        let (address, folder) = (gpu.address.to_string(), pci::folder(&gpu.address));
+        match pci::link(root, &folder) {
+            None => slow.push(format!("{address} does not tell its link")),
+            Some(link) if link.degraded => {
+                let lanes = format!("runs with {} of {} lanes", link.width, link.max_width);
+                bad.push((address, lanes));
+            }
+            Some(link) if is_slow(&link) && !rests(root, &folder) => {
+                slow.push(format!(
+                    "{address} runs at {} of {}",
+                    link.speed, link.max_speed
+                ));
+            }
+            Some(_) => {}
+        }
+    }
+    if bad.is_empty() && !slow.is_empty() {
+        return Finding::warn(&GPU_LINKS, slow.join("; "));
+    }
+    Finding::of_devices(
+        &GPU_LINKS,
+        bad,
+        format!("{count} GPUs have all their lanes"),
+    )
+}
+
+/// By the number that a speed begins with, as in "32.0 GT/s PCIe".
+fn is_slow(link: &PciLink) -> bool {
+    let speed = |text: &str| text.split(' ').next()?.parse::<f64>().ok();
+    speed(&link.speed) < speed(&link.max_speed) && speed(&link.speed).is_some()
+}
+
+/// Whether a device sleeps while no VM has it.
+fn rests(root: &HostRoot, folder: &str) -> bool {
+    let state = root.read_value(format!("{folder}/power_state"));
+    state.is_some_and(|state| state.starts_with("D3"))
 }
 
 fn iommu_groups(root: &HostRoot, gpus: &[&PciDevice]) -> Finding {
@@ -124,6 +184,38 @@ fn fabric_vfs(root: &HostRoot, fabric: &[&PciDevice], gpus: usize) -> Finding {
     Finding::of_devices(&FABRIC_VFS, wrong, good)
 }
 
+/// Functions that go out by a port without a link, or that are held down.
+fn vf_links(root: &HostRoot, fabric: &[&PciDevice]) -> Finding {
+    let mut bad = Vec::new();
+    let mut count = 0;
+    for device in fabric {
+        let (address, folder) = (device.address.to_string(), pci::folder(&device.address));
+        let functions = pci::functions(root, &folder);
+        if functions.is_empty() {
+            continue;
+        }
+        let port = link_state(root, &address);
+        for (number, function) in functions {
+            count += 1;
+            let policy = root.read_value(format!("{folder}/sriov/{number}/policy"));
+            let what = match &port {
+                None => format!("has no link: {address} tells no state of a port"),
+                Some((state, false)) => format!("has no link: {address} is {state}"),
+                Some((_, true)) if policy.as_deref() == Some("Down") => {
+                    "is held down by its link policy".to_owned()
+                }
+                Some((_, true)) => continue,
+            };
+            bad.push((function.to_string(), what));
+        }
+    }
+    Finding::of_devices(
+        &VF_LINKS,
+        bad,
+        format!("{count} virtual functions have a link"),
+    )
+}
+
 /// Links of the ports whose functions slots have.
 pub(super) fn fabric_links(root: &HostRoot, settings: &Settings) -> Finding {
     if settings.profile.lab || settings.fabric.kind == FabricKind::None {
@@ -151,14 +243,16 @@ pub(super) fn fabric_links(root: &HostRoot, settings: &Settings) -> Finding {
     Finding::judge(&FABRIC_LINKS, down.is_empty(), detail)
 }
 
-/// State of a device's first port, and whether it is good; `None` where the kernel tells none.
+/// State of a device's port, of several of the best one, and whether it is good; `None` where the kernel tells none.
 fn link_state(root: &HostRoot, address: &str) -> Option<(String, bool)> {
     let folder = format!("{DEVICES}/{address}");
     if let Some(name) = root.names(format!("{folder}/infiniband")).first() {
-        let port = format!("{folder}/infiniband/{name}/ports/1/state");
-        let state = root.read_value(port)?;
-        let good = state.ends_with("ACTIVE");
-        return Some((state, good));
+        let ports = format!("{folder}/infiniband/{name}/ports");
+        let numbers = root.names(&ports).into_iter();
+        let states =
+            numbers.filter_map(|number| root.read_value(format!("{ports}/{number}/state")));
+        let states = states.map(|state| (state.ends_with("ACTIVE"), state));
+        return states.max().map(|(good, state)| (state, good));
     }
     let name = root.names(format!("{folder}/net")).into_iter().next()?;
     let state = root.read_value(format!("{folder}/net/{name}/operstate"))?;
@@ -184,9 +278,9 @@ pub(super) async fn slot_disks(node: &Node) -> Finding {
     Finding::of_devices(&SLOT_DISKS, bad, good)
 }
 
-/// NVMe disks whose controller is not live or whose namespace has no size, by their stable link; and how many are good.
-fn dead_nvme(root: &HostRoot) -> (Vec<(String, String)>, usize) {
-    let mut links: BTreeMap<String, String> = BTreeMap::new();
+/// The stable links of the disks, by kernel name.
+pub(super) fn stable_links(root: &HostRoot) -> BTreeMap<String, String> {
+    let mut links = BTreeMap::new();
     for link in root.names(BY_ID) {
         if link.starts_with("nvme-eui.")
             && let Some(name) = root.link_name(format!("{BY_ID}/{link}"))
@@ -194,6 +288,12 @@ fn dead_nvme(root: &HostRoot) -> (Vec<(String, String)>, usize) {
             links.insert(name, format!("{BY_ID}/{link}"));
         }
     }
+    links
+}
+
+/// NVMe disks whose controller is not live or whose namespace has no size, by their stable link; and how many are good.
+fn dead_nvme(root: &HostRoot) -> (Vec<(String, String)>, usize) {
+    let links = stable_links(root);
     let mut dead = Vec::new();
     let mut good = 0;
     let mut seen = Vec::new();

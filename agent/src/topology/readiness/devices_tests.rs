@@ -200,6 +200,97 @@ fn a_144_a_port_without_a_link_is_told() {
 }
 
 #[test]
+fn a_60_a_gpu_that_lost_lanes_is_named_and_a_slow_one_is_told_unless_it_rests() {
+    let host = Host::new();
+    let profile = "name = \"p\"\nhypervisor = \"kvm\"\ncpu_model = \"host-passthrough\"";
+    let found = || gpu_links(&host.root(), &toml::from_str(profile).unwrap());
+    let gpus = ["0000:1b:00.0", "0000:43:00.0"];
+    for (group, address) in gpus.into_iter().enumerate() {
+        host.gpu(address, u32::try_from(group).unwrap());
+    }
+    assert_eq!(found().status, Warn, "nothing tells a link");
+    let say = |address: &str, what: &str, text: &str| {
+        host.write(&format!("{DEVICES}/{address}/{what}"), text);
+    };
+    for address in gpus {
+        for which in ["current", "max"] {
+            say(address, &format!("{which}_link_width"), "16\n");
+            say(address, &format!("{which}_link_speed"), "32.0 GT/s PCIe\n");
+        }
+    }
+    let good = found();
+    assert_eq!(
+        (good.status, good.detail.as_str()),
+        (Pass, "2 GPUs have all their lanes")
+    );
+    say(gpus[0], "current_link_speed", "8.0 GT/s PCIe\n");
+    let slow = found();
+    assert_eq!((slow.status, slow.devices.len()), (Warn, 0));
+    assert_eq!(
+        slow.detail,
+        "0000:1b:00.0 runs at 8.0 GT/s PCIe of 32.0 GT/s PCIe"
+    );
+    say(gpus[0], "power_state", "D3hot\n");
+    assert_eq!(found().status, Pass, "it saves power");
+    say(gpus[1], "current_link_width", "8\n");
+    let bad = found();
+    assert_eq!(
+        (bad.status, bad.detail.as_str()),
+        (Fail, "0000:43:00.0 runs with 8 of 16 lanes")
+    );
+    assert_eq!(bad.devices, ["0000:43:00.0"]);
+}
+
+#[test]
+fn a_144_a_function_without_a_link_blocks_its_slot_alone() {
+    let host = Host::new();
+    let device = format!("{DEVICES}/0000:bc:00.0");
+    host.fabric("0000:bc:00.0", 7);
+    for (number, function) in ["0000:bc:00.3", "0000:bc:00.4"].into_iter().enumerate() {
+        host.link(
+            &format!("{device}/virtfn{number}"),
+            &format!("../{function}"),
+        );
+        host.write(&format!("{device}/sriov/{number}/policy"), "Follow\n");
+    }
+    let found = || {
+        let findings = host.found();
+        let one = of(&findings, "vf_links");
+        (one.status, one.detail.clone(), one.devices.clone())
+    };
+    let (status, detail, devices) = found();
+    assert_eq!(
+        (status, devices.len()),
+        (Fail, 2),
+        "no driver tells of a port: {detail}"
+    );
+    let port = |number: u32| format!("{device}/infiniband/mlx5_0/ports/{number}/state");
+    host.write(&port(1), "4: ACTIVE\n");
+    let good = (
+        Pass,
+        "2 virtual functions have a link".to_owned(),
+        Vec::new(),
+    );
+    assert_eq!(found(), good);
+    host.write(&format!("{device}/sriov/1/policy"), "Down\n");
+    let (status, detail, devices) = found();
+    assert_eq!(status, Fail);
+    assert_eq!(detail, "0000:bc:00.4 is held down by its link policy");
+    assert_eq!(devices, ["0000:bc:00.4"]);
+    host.write(&format!("{device}/sriov/1/policy"), "Up\n");
+    host.write(&port(1), "2: INIT\n");
+    let (status, detail, devices) = found();
+    assert_eq!((status, devices.len()), (Fail, 2));
+    assert!(
+        detail.starts_with("0000:bc:00.3 has no link: 0000:bc:00.0 is 2: INIT"),
+        "{detail}"
+    );
+    // of several ports one is enough
+    host.write(&port(2), "4: ACTIVE\n");
+    assert_eq!(found(), good);
+}
+
+#[test]
 fn d_80_a_dead_disk_is_named_by_its_stable_link() {
     let host = Host::new();
     for number in [0, 1, 2, 3] {

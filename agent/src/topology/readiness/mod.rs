@@ -2,6 +2,7 @@
 //! for what the host is. A hard check that fails blocks the host, or the slots whose devices it names.
 mod bootstrap;
 mod devices;
+mod disk_health;
 mod fabric;
 mod finding;
 mod kvm;
@@ -18,6 +19,7 @@ use std::time::Duration;
 use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_proto::gpuaas::common::v1::Evidence;
 
+pub use disk_health::DiskHealths;
 pub use finding::Finding;
 pub use kvm::KvmProof;
 pub use machine::{
@@ -114,6 +116,10 @@ async fn observe(node: &Node, kind: HostKind, packet_age: Duration) -> Vec<Findi
     findings.push(blocking::here(|| {
         gpu_services(root, &node.settings.profile, &node.settings.gpu_fabric)
     }));
+    findings.push(blocking::here(|| {
+        devices::gpu_links(root, &node.settings.profile)
+    }));
+    findings.push(disk_health::check(node).await);
     if kind == HostKind::BareMetal {
         findings.push(machine::gpu_driver(root, &node.settings.profile).await);
     } else {

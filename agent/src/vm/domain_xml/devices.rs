@@ -84,7 +84,10 @@ fn interface(xml: &mut Xml, spec: &DomainSpec, network: &Network) -> std::io::Re
             empty(xml, "mac", &[("address", spec.mac.as_str())])?;
             empty(xml, "source", &[("bridge", &network.bridge)])?;
             if network.bridge_kind == BridgeKind::Ovs {
-                empty(xml, "virtualport", &[("type", "openvswitch")])?;
+                let id = spec.mac.ovs_interface_id().to_string();
+                xml.create_element("virtualport")
+                    .with_attribute(("type", "openvswitch"))
+                    .write_inner_content(|xml| empty(xml, "parameters", &[("interfaceid", &id)]))?;
             }
             empty(xml, "target", &[("dev", &spec.port)])?;
             empty(xml, "model", &[("type", "virtio")])?;

@@ -3,14 +3,17 @@ use std::collections::BTreeMap;
 
 use gpuaas_agent::host::recording::{Answer, Entry};
 use gpuaas_agent::recorded::Recorded;
-use gpuaas_proto::gpuaas::common::v1::EvidenceStatus;
+use gpuaas_proto::gpuaas::agent::v1::ReadinessReport;
+use gpuaas_proto::gpuaas::common::v1::{CheckSeverity, EvidenceStatus};
 
-use super::tree::{Host, good};
+use super::hosts;
+use super::shipped::shipped;
+use super::tree::{CORNERS, Host, good};
 
 type Change = fn(&mut Host);
 
 /// By the check's name, what makes it fail or warn.
-const CHANGES: [(&str, Change); 27] = [
+const CHANGES: [(&str, Change); 30] = [
     ("site_bootstrap", |host| {
         host.remove("/var/lib/gpuaas/site-bootstrap/h200-ib.done");
     }),
@@ -22,6 +25,9 @@ const CHANGES: [(&str, Change); 27] = [
         let driver = "/sys/devices/pci0000:15/0000:1b:00.0/driver";
         host.link(driver, "../../../bus/pci/drivers/nvidia");
     }),
+    ("gpu_links", hosts::degraded_gpu_link),
+    ("disk_health", hosts::failing_disk),
+    ("vf_links", hosts::function_without_link),
     ("slot_disks", |host| {
         host.text("/sys/class/nvme/nvme2/state", "dead");
     }),
@@ -123,5 +129,79 @@ async fn a_86_every_check_of_the_host_has_one_that_passes_and_one_that_fails() {
             matches!(found, EvidenceStatus::Fail | EvidenceStatus::Warn),
             "{check} is {found:?}"
         );
+    }
+}
+
+/// One corner of a shipped host is not as it should be: the check names the device of that corner, which takes one slot out of
+/// sale and not the host.
+#[tokio::test]
+async fn a_86_what_is_wrong_with_one_device_of_a_shipped_host_is_named_and_blocks_its_slot_alone() {
+    let report = async |name: &str| -> ReadinessReport {
+        let host = Recorded::open(shipped(name)).expect("the recording is laid out");
+        host.readiness().await
+    };
+    let good = report("xe9680l").await;
+    let by_id = |corner: usize| {
+        format!(
+            "/dev/disk/by-id/nvme-eui.000000000000000100a075244a{}",
+            CORNERS[corner].eui
+        )
+    };
+    for (name, check, device) in [
+        ("degraded-gpu-link", "gpu_links", CORNERS[6].gpu_address()),
+        ("failing-disk", "disk_health", by_id(1)),
+        (
+            "function-without-link",
+            "vf_links",
+            CORNERS[3].function_address(),
+        ),
+        ("dead-disk", "slot_disks", by_id(5)),
+        (
+            "half-configured-functions",
+            "fabric_vfs",
+            CORNERS[2].nic_address(),
+        ),
+    ] {
+        let of = |report: &ReadinessReport| {
+            let mut all = report.evidence.iter();
+            all.find(|one| one.check == check)
+                .expect("evidence")
+                .clone()
+        };
+        assert_eq!(of(&good).status(), EvidenceStatus::Pass, "{check}");
+        let found = report(name).await;
+        assert_eq!(
+            found.blockers,
+            Vec::<String>::new(),
+            "{name}: the host is well"
+        );
+        let found = of(&found);
+        assert_eq!(found.status(), EvidenceStatus::Fail, "{name}: {found:?}");
+        assert_eq!(found.severity(), CheckSeverity::Hard, "{name}");
+        assert_eq!(found.devices, [device], "{name}: {found:?}");
+        let remedy = gpuaas_agent::checks::find(check).expect("a check").remedy;
+        assert_eq!(found.remediation, remedy, "{name}");
+    }
+}
+
+/// A host for bare metal has no slots to lose: a link or a disk that is bad is told.
+#[tokio::test]
+async fn inc_07_a_bare_metal_host_is_told_of_a_bad_link_and_a_bad_disk() {
+    let mut host = good();
+    hosts::bare_metal(&mut host);
+    hosts::degraded_gpu_link(&mut host);
+    hosts::failing_disk(&mut host);
+    hosts::function_without_link(&mut host);
+    let host = Recorded::open(host.recording).expect("the recording is laid out");
+    let report = host.readiness().await;
+    assert_eq!(report.blockers, Vec::<String>::new());
+    for (check, status) in [
+        ("gpu_links", EvidenceStatus::Warn),
+        ("disk_health", EvidenceStatus::Warn),
+        ("vf_links", EvidenceStatus::Skip),
+    ] {
+        let mut all = report.evidence.iter();
+        let found = all.find(|one| one.check == check).expect("evidence");
+        assert_eq!(found.status(), status, "{found:?}");
     }
 }

@@ -230,7 +230,15 @@ async fn h_29_an_operator_is_shown_everything_the_host_consists_of() {
         .iter()
         .map(gpuaas_proto::gpuaas::common::v1::NetworkAddress::kind)
         .collect();
-    assert_eq!(kinds.len(), 4, "{:?}", host.addresses);
+    assert_eq!(kinds.len(), 6, "{:?}", host.addresses);
+    // those of the documents' host, each by its kind
+    for (kind, address) in [
+        (NetworkAddressKind::Overlay, "100.127.75.81/32"),
+        (NetworkAddressKind::Bmc, "10.177.3.241/22"),
+    ] {
+        let of_kind = host.addresses.iter().find(|one| one.kind() == kind);
+        assert_eq!(of_kind.map(|one| one.address.as_str()), Some(address));
+    }
     assert_eq!(host.neighbors[0].switch_name, "leaf-7");
     assert_eq!(
         host.location.map(|location| location.rack).as_deref(),

@@ -11,7 +11,7 @@ use super::tree::{CORNERS, Host, good};
 
 /// What is shown, and nothing is sold on: who made a device, how large it is, where it is, what else can be done with it;
 /// and what else runs on the host. Each is the beginning or the end of a path, or of a command line.
-const SHOWN: [&str; 50] = [
+const SHOWN: [&str; 53] = [
     "/usr/bin/rdma",
     "/sys/class/dmi/",
     "/sys/class/infiniband/",
@@ -59,6 +59,9 @@ const SHOWN: [&str; 50] = [
     "/ro",
     "nvme id-ctrl",
     "nvme smart-log",
+    "/sys/class/net/",
+    "/dev/ipmi0",
+    "ipmitool",
     "dmidecode",
     "lldpcli",
     "iptables-save",

@@ -7,7 +7,7 @@ use super::tree::{CORNERS, Corner, Host};
 pub type Change = fn(&mut Host);
 
 /// By the name of its recording.
-pub const HOSTS: [(&str, Change); 13] = [
+pub const HOSTS: [(&str, Change); 15] = [
     ("xe9680l", |_| ()),
     ("vmx-off", vmx_off),
     ("nat-missing", nat_missing),
@@ -20,6 +20,8 @@ pub const HOSTS: [(&str, Change); 13] = [
     ("half-configured-functions", half_configured_functions),
     ("degraded-gpu-link", degraded_gpu_link),
     ("dead-disk", dead_disk),
+    ("failing-disk", failing_disk),
+    ("function-without-link", function_without_link),
     ("unknown-board", unknown_board),
 ];
 
@@ -162,6 +164,27 @@ pub fn dead_disk(host: &mut Host) {
     host.recording
         .answers
         .insert(line, Answer::Failed("nvme did not end within 10 s".into()));
+}
+
+/// It answers, and says that it is about to fail.
+pub fn failing_disk(host: &mut Host) {
+    let line = format!(
+        "nvme smart-log /dev/{} --output-format=json",
+        CORNERS[1].disk_name()
+    );
+    host.answer(
+        line,
+        r#"{"critical_warning":1,"temperature":318,"avail_spare":4,"spare_thresh":10,"percent_used":97,
+            "media_errors":212,"num_err_log_entries":212,"unsafe_shutdowns":7,"power_on_hours":31042}"#,
+    );
+}
+
+/// The port of one corner's device was never reached by a subnet manager.
+pub fn function_without_link(host: &mut Host) {
+    host.text(
+        "/sys/devices/pci0000:59/0000:5e:00.0/infiniband/mlx5_3/ports/1/state",
+        "2: INIT",
+    );
 }
 
 /// Its GPUs are those of a B200.

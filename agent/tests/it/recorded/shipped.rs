@@ -15,6 +15,11 @@ fn file(name: &str) -> PathBuf {
     PathBuf::from(folder).join(format!("{name}.json"))
 }
 
+/// A recording that is shipped.
+pub fn shipped(name: &str) -> Recording {
+    Recording::load(&file(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
 fn host(change: Change) -> Recording {
     let mut host = good();
     change(&mut host);
@@ -28,9 +33,8 @@ fn k_15_the_shipped_recordings_are_the_hosts_of_the_tests() {
         if std::env::var_os(WRITE).is_some() {
             std::fs::write(&file, host.to_text().expect("a text")).expect("a recording");
         }
-        let shipped = Recording::load(&file).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert!(
-            shipped == host,
+            shipped(name) == host,
             "{name} is stale: run this test with {WRITE}=1"
         );
     }

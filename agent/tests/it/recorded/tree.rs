@@ -14,7 +14,7 @@ pub struct Corner {
     /// Kernel name of the disk's controller.
     controller: u32,
     /// End of the disk's `eui`.
-    eui: &'static str,
+    pub eui: &'static str,
     /// Place of the GPU on its board.
     pub module: u32,
     numa: u32,
@@ -542,7 +542,21 @@ impl Host {
             bridge.clone(),
             address("ibp26s0", "192.168.4.7", 16),
             address("tmfifo_net0", "192.168.100.1", 30),
+            address("tailscale0", "100.127.75.81", 32),
         ];
+        for (name, kind) in [("eno1", "1"), ("ibp26s0", "32"), ("tailscale0", "65534")] {
+            self.text(format!("/sys/class/net/{name}/type"), kind);
+            self.text(
+                format!("/sys/class/net/{name}/uevent"),
+                format!("INTERFACE={name}"),
+            );
+        }
+        self.text("/dev/ipmi0", "");
+        self.answer(
+            "ipmitool lan print",
+            "IP Address Source       : Static Address\nIP Address              : 10.177.3.241\n\
+             Subnet Mask             : 255.255.252.0\nMAC Address             : c4:cb:e1:00:00:01\n",
+        );
         self.answer("ip -json address show", format!("[{}]", all.join(",")));
         self.answer("ip -json address show dev ovsbr0", format!("[{bridge}]"));
         self.answer(

@@ -13,6 +13,55 @@ fn discovery(state: &str) -> Value {
 }
 
 #[test]
+fn d_75_only_a_wipe_policy_that_the_disk_can_do_is_sent() {
+    let world = World::new();
+    let path = format!("/api/v1/admin/nodes/{NODE}/slice-topology/discovery");
+    world.get(
+        "/api/v1/admin/nodes",
+        json!({ "nodes": [{ "id": NODE, "config": { "hostname": "h1" }, "status": {} }] }),
+    );
+    let mut found = discovery("completed");
+    found["candidates"][0]["bindings"] =
+        json!({ "nvme_device": "lab-disk:a", "destructive_wipe_policy": "blkdiscard" });
+    found["inspected_devices"] = json!([
+        { "device": "lab-disk:a", "wipe_policies": ["blkdiscard", "site_erase"] },
+        { "device": "lab-disk:b", "wipe_policies": ["blkdiscard", "nvme_format"] },
+    ]);
+    world.on("POST", &path, [(200, found.clone())]);
+    world.on("GET", &path, [(200, found)]);
+    let shown = world.run(&["admin", "node", "discover", "h1"]).ok();
+    assert!(
+        shown.out.contains("approvable") && shown.out.contains("blkdiscard, or site_erase"),
+        "{}",
+        shown.out
+    );
+    let approve = format!("/api/v1/admin/nodes/{NODE}/resource-slots:approve");
+    world.on("POST", &approve, [(200, json!({ "slots": [] }))]);
+    let before = world.changes().len();
+    let choose = [
+        "admin",
+        "slots",
+        "approve",
+        "h1",
+        "--index",
+        "0",
+        "--wipe-policy",
+    ];
+    let ran = world.run(&[&choose[..], &["0=nvme_format"]].concat());
+    assert_eq!(ran.code, 2, "{}", ran.err);
+    assert!(
+        ran.err.contains("its host can: blkdiscard, site_erase"),
+        "{}",
+        ran.err
+    );
+    assert_eq!(world.changes().len(), before, "nothing is sent");
+    // the other disk can
+    let other = ["0=nvme_format", "--disk", "0=lab-disk:b"];
+    world.run(&[&choose[..], &other].concat()).ok();
+    assert_eq!(world.changes().len(), before + 1);
+}
+
+#[test]
 fn discovery_is_waited_for_and_what_fits_is_approved() {
     let world = World::new();
     let path = format!("/api/v1/admin/nodes/{NODE}/slice-topology/discovery");

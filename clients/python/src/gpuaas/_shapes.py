@@ -569,6 +569,11 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("metadata", "metadata", "ResourceMetadata"),
         ("readiness_checks", "readiness_checks", "[ReadinessCheck]"),
     ),
+    "InspectedDevice": (
+        ("device", "device", "str"),
+        ("blockers", "blockers", "[str]"),
+        ("wipe_policies", "wipe_policies", "[str]"),
+    ),
     "Invitation": (
         ("id", "id", "str"),
         ("organisation_id", "organisation_id", "str"),
@@ -1224,6 +1229,7 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("clean_generation", "clean_generation", "int64"),
         ("drift", "drift", "[SlotDrift]"),
         ("etag", "etag", "str"),
+        ("ovs_interface_id", "ovs_interface_id", "str"),
     ),
     "RuntimeProfile": (
         ("name", "name", "str"),
@@ -1313,6 +1319,7 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("kernel_path", "kernel_path", "str"),
         ("disk_blockers", "disk_blockers", "[str]"),
         ("fabric_blockers", "fabric_blockers", "[str]"),
+        ("ovs_interface_id", "ovs_interface_id", "str"),
     ),
     "SlotChange": (
         ("kind", "kind", "str"),
@@ -1408,6 +1415,7 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("schema_version", "schema_version", "int"),
         ("comparisons", "comparisons", "[SlotComparison]"),
         ("error_reason", "error_reason", "str"),
+        ("inspected_devices", "inspected_devices", "[InspectedDevice]"),
     ),
     "UnavailableReason": (
         ("reason", "reason", "str"),

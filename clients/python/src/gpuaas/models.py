@@ -102,6 +102,7 @@ __all__ = [
     "HostLocation",
     "Image",
     "ImageStatus",
+    "InspectedDevice",
     "Invitation",
     "InvitationState",
     "LaunchCapacity",
@@ -579,13 +580,25 @@ a project the stronger one counts; the strongest is first.
 - `billing`: Sees usage and cost.
 """
 
-NetworkAddressKind = Literal["unspecified", "management", "guests", "fabric", "bluefield", "link_local", "other"]
+NetworkAddressKind = Literal[
+    "unspecified",
+    "management",
+    "guests",
+    "fabric",
+    "bluefield",
+    "link_local",
+    "other",
+    "overlay",
+    "bmc",
+]
 """NetworkAddressKind of an address.
 - `management`: On the interface of the default route.
 - `guests`: The gateway of the guests.
 - `fabric`: IP over InfiniBand.
 - `bluefield`: The link to a BlueField card.
 - `link_local`: Valid on its link alone.
+- `overlay`: On a tunnel: a VPN or another overlay, which leads to the host wherever it is.
+- `bmc`: Of the board's management controller, which answers while the host is off. No interface of the host has it.
 """
 
 NodeLifeState = Literal[
@@ -1823,6 +1836,20 @@ class Image:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InspectedDevice:
+    """InspectedDevice is a disk or a virtual function that a slot could have."""
+    device: str = ""
+    """Identity of the disk, or PCI address of the function, as in SlotBindings."""
+    blockers: list[str] = dataclasses.field(default_factory=list)
+    """Empty: it can be given to a slot."""
+    wipe_policies: list[str] = dataclasses.field(default_factory=list)
+    """Of a disk: the wipe policies that its host can meet on it; another one is not approved. Empty: the host does not
+    tell.
+    """
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Invitation:
     """Invitation into an organisation or a project."""
     id: str = ""
@@ -2335,6 +2362,7 @@ class Money:
 class NetworkAddress:
     """NetworkAddress is one address of the host."""
     interface: str = ""
+    """"bmc" for the address of the management controller."""
     address: str = ""
     """With its prefix length, "10.100.0.1/24"."""
     kind: NetworkAddressKind = "unspecified"
@@ -3105,6 +3133,8 @@ class ResourceSlot:
     """Differences between what was approved and what the host has now, by its last report (D-80)."""
     etag: str = ""
     """Another one after every change of the slot."""
+    ovs_interface_id: str = ""
+    """As in SlotCandidate."""
 
 
 
@@ -3269,6 +3299,10 @@ class SlotCandidate:
     """Those of the blockers that are about the disk: with another disk they do not stand against the slot."""
     fabric_blockers: list[str] = dataclasses.field(default_factory=list)
     """Those of the blockers that are about the fabric function."""
+    ovs_interface_id: str = ""
+    """Identity of the slot's port on the guests' bridge, where that is an Open vSwitch: external_ids:iface-id of its
+    interface (A-68). It follows from the MAC, and is the same whichever VM has the slot.
+    """
 
 
 
@@ -3293,7 +3327,9 @@ class SlotChoice:
     fabric_vf_pci_address: str = ""
     """PCI address of another virtual function."""
     destructive_wipe_policy: str = ""
-    """"blkdiscard", "nvme_format" or "site_erase" (D-75)."""
+    """"blkdiscard", "nvme_format" or "site_erase" (D-75): one that the host can meet on the disk, as InspectedDevice
+    tells.
+    """
 
 
 
@@ -3448,6 +3484,8 @@ class TopologyDiscovery:
     """
     error_reason: ErrorReason = "unspecified"
     """Why it failed, for programs; unspecified: it did not."""
+    inspected_devices: list[InspectedDevice] = dataclasses.field(default_factory=list)
+    """Every disk and every virtual function that a slot could have, also those of no candidate."""
 
 
 

@@ -179,7 +179,7 @@ const REASONS: &[Row] = &[
     (
         "CANDIDATE_INCOMPLETE",
         "A candidate lacks a part that a slot needs.",
-        "Operators: see its blockers, mend the host, discover again.",
+        "Operators: see the named fields, mend the host, discover again. With `wipe_policies` in the metadata: choose one of those.",
     ),
     (
         "CANDIDATE_BLOCKED",

@@ -431,6 +431,36 @@ fn refused(refusal: Refusal) -> Error {
                 )
             })
         }
+        Refusal::NoSuchWipe {
+            slot_index,
+            choice,
+            device,
+            policy,
+            possible,
+        } => {
+            let (can, rule) = (
+                possible.join(" or "),
+                format!(
+                    "must be {} on disk {device}: its host cannot meet {policy}",
+                    possible.join(" or ")
+                ),
+            );
+            let field = "destructive_wipe_policy";
+            let error = match choice {
+                Some(at) => Error::invalid(format!("choices[{at}].{field}"), rule),
+                None => precondition(
+                    ErrorReason::CandidateIncomplete,
+                    format!(
+                        "The host proposes to wipe the disk of candidate {slot_index} by {policy}, and can only do {can}. \
+                         Choose another wipe policy."
+                    ),
+                )
+                .field(format!("candidates[{slot_index}].{field}"), rule),
+            };
+            error
+                .meta("slot_index", slot_index.to_string())
+                .meta("wipe_policies", possible.join(","))
+        }
         Refusal::Changed {
             slot_index,
             differences,

@@ -3,8 +3,11 @@ use std::collections::BTreeMap;
 
 use gpuaas_common::error::{Error, Result, reason_from_name};
 use gpuaas_common::time::proto_time;
-use gpuaas_proto::gpuaas::agent::v1::{HostDevices, TopologyReport};
-use gpuaas_proto::gpuaas::common::v1::{Evidence, EvidenceStatus, ResourceMetadata, SlotStatus};
+use gpuaas_common::value::Mac;
+use gpuaas_proto::gpuaas::agent::v1::{HostDevices, InspectedDevice, TopologyReport};
+use gpuaas_proto::gpuaas::common::v1::{
+    Evidence, EvidenceStatus, ResourceMetadata, SlotBindings, SlotStatus,
+};
 use gpuaas_proto::gpuaas::internal::scheduler::v1::{LedgerSlot, ListSlotsResponse};
 use gpuaas_proto::gpuaas::inventory::v1 as api;
 use jiff_sqlx::Timestamp;
@@ -249,6 +252,7 @@ pub(super) fn discovery(task: TaskRow) -> Result<api::TopologyDiscovery> {
         |candidate: gpuaas_proto::gpuaas::agent::v1::CandidateSlot| api::SlotCandidate {
             slot_index: candidate.slot_index,
             slot_class: candidate.slot_class,
+            ovs_interface_id: interface_id(candidate.bindings.as_ref()),
             bindings: candidate.bindings,
             blockers: candidate.blockers,
             kernel_path: candidate.kernel_path,
@@ -270,7 +274,26 @@ pub(super) fn discovery(task: TaskRow) -> Result<api::TopologyDiscovery> {
         host: report.host,
         schema_version: report.schema_version,
         error_reason: reason_from_name(&task.error_reason).into(),
+        inspected_devices: report
+            .inspected_devices
+            .into_iter()
+            .map(inspected)
+            .collect(),
     })
+}
+
+/// Identity of a slot's port on the switch; empty without a MAC.
+fn interface_id(bindings: Option<&SlotBindings>) -> String {
+    let mac = bindings.and_then(|bindings| bindings.management_mac.parse::<Mac>().ok());
+    mac.map_or_else(String::new, |mac| mac.ovs_interface_id().to_string())
+}
+
+fn inspected(device: InspectedDevice) -> api::InspectedDevice {
+    api::InspectedDevice {
+        device: device.device,
+        blockers: device.blockers,
+        wipe_policies: device.wipe_policies,
+    }
 }
 
 /// A slot as the ledger has it, for operators.
@@ -283,6 +306,7 @@ pub(crate) fn slot(slot: LedgerSlot) -> api::ResourceSlot {
         status: slot.status,
         health_state: slot.health_state,
         health_detail: slot.health_detail,
+        ovs_interface_id: interface_id(slot.bindings.as_ref()),
         disabled: slot.disabled,
         generation: slot.generation,
         bindings: slot.bindings,

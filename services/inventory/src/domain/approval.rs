@@ -102,6 +102,19 @@ pub enum Refusal {
         /// What is missing or wrong.
         violations: Vec<Violation>,
     },
+    /// The host cannot wipe the disk in the way of the slot's policy (D-75).
+    NoSuchWipe {
+        /// Index of the candidate.
+        slot_index: u32,
+        /// Which of the choices names the policy; `None`: the host proposed it.
+        choice: Option<usize>,
+        /// Identity of the disk.
+        device: String,
+        /// The policy.
+        policy: String,
+        /// The policies that it can meet.
+        possible: Vec<String>,
+    },
     /// The host is not as the discovery found it any more.
     Changed {
         /// Index of the candidate.
@@ -172,6 +185,8 @@ pub fn decide(review: Review<'_>) -> Result<Vec<Candidate>, Refusal> {
             None => candidate.clone(),
         };
         check(&candidate, review.lab)?;
+        let names_policy = |at: &usize| !review.choices[*at].destructive_wipe_policy.is_empty();
+        choice::can_wipe(&candidate, choice.filter(names_policy), known)?;
         is_unchanged(&candidate, &review)?;
         let others = review
             .slots

@@ -32,6 +32,34 @@ impl Known<'_> {
         let found = inspected.find(|one| one.device == device)?;
         Some(&found.blockers)
     }
+
+    /// The wipe policies that the host can meet on a disk; none: it does not tell.
+    fn wipe_policies(&self, disk: &str) -> &[String] {
+        let mut inspected = self.inspected.iter();
+        let found = inspected.find(|one| one.device == disk);
+        found.map_or(&[], |one| &one.wipe_policies)
+    }
+}
+
+/// A policy that the host cannot meet on the slot's disk would block the slot at its first wipe (D-75): it is refused before
+/// anything is approved. `choice` is the place of the choice that names the policy; none: the host proposed it.
+pub(super) fn can_wipe(
+    candidate: &Candidate,
+    choice: Option<usize>,
+    known: Known<'_>,
+) -> Result<(), Refusal> {
+    let bindings = &candidate.bindings;
+    let possible = known.wipe_policies(&bindings.nvme_device);
+    if possible.is_empty() || possible.contains(&bindings.destructive_wipe_policy) {
+        return Ok(());
+    }
+    Err(Refusal::NoSuchWipe {
+        slot_index: candidate.slot_index,
+        choice,
+        device: bindings.nvme_device.clone(),
+        policy: bindings.destructive_wipe_policy.clone(),
+        possible: possible.to_vec(),
+    })
 }
 
 /// The candidate with what was chosen in place of its own: what stood against its own disk or function gives way to what
@@ -159,7 +187,7 @@ mod tests {
         let functions = host.functions.into_iter().map(|one| one.pci_address);
         let sound = |device| InspectedDevice {
             device,
-            blockers: Vec::new(),
+            ..InspectedDevice::default()
         };
         disks.chain(functions).map(sound).collect()
     }
@@ -234,6 +262,57 @@ mod tests {
             ]
         );
         assert_eq!(chosen[1], candidates[1]);
+    }
+
+    /// Refused before anything is approved, and not at the first wipe, which would leave the slot `cleanup_blocked`.
+    #[test]
+    fn d_75_a_wipe_policy_that_the_host_cannot_meet_is_refused_with_what_it_can() {
+        let mut candidates = [candidate(0), candidate(1)];
+        let host = devices();
+        let policies = ["blkdiscard", "site_erase"].map(str::to_owned);
+        let mut told = inspected();
+        for one in &mut told {
+            one.wipe_policies = policies.to_vec();
+        }
+        // one disk of this host can do what the others cannot
+        let spare = told.iter_mut().find(|one| one.device == SPARE);
+        spare.expect("inspected").wipe_policies = vec!["nvme_format".into()];
+        let policy = |policy: &str, disk: &str| Choice {
+            destructive_wipe_policy: policy.into(),
+            ..disk_for(1, disk)
+        };
+        let decided = |candidates: &[Candidate], choices: &[Choice]| {
+            decided_by(candidates, Some(&host), &told, choices)
+        };
+        let of = |index| samples::h200(index).nvme_device;
+        let refusal = |choice, device: String, policy: &str, possible: &[String]| {
+            Err(Refusal::NoSuchWipe {
+                slot_index: 1,
+                choice,
+                device,
+                policy: policy.into(),
+                possible: possible.to_vec(),
+            })
+        };
+        assert_eq!(
+            decided(&candidates, &[policy("nvme_format", "")]),
+            refusal(Some(0), of(1), "nvme_format", &policies)
+        );
+        assert!(decided(&candidates, &[policy("site_erase", "")]).is_ok());
+        // what counts is the disk that the slot gets
+        assert!(decided(&candidates, &[policy("nvme_format", SPARE)]).is_ok());
+        assert_eq!(
+            decided(&candidates, &[disk_for(1, SPARE)]),
+            refusal(None, SPARE.into(), "blkdiscard", &["nvme_format".into()])
+        );
+        // what the host itself proposes is no better
+        candidates[1].bindings.destructive_wipe_policy = "nvme_format".into();
+        assert_eq!(
+            decided(&candidates, &[]),
+            refusal(None, of(1), "nvme_format", &policies)
+        );
+        // a host of a release that does not tell is taken at its word
+        assert!(decided_by(&candidates, Some(&host), &inspected(), &[]).is_ok());
     }
 
     /// What a host reports of a disk says nothing of its content: the discovery does, of every disk and function.

@@ -196,6 +196,19 @@ pub fn check_topology(report: &TopologyReport) -> Checked {
         }
         self::candidate(&of, candidate)?;
     }
+    at_most("inspected_devices", &report.inspected_devices, MAX_PARTS)?;
+    for (index, one) in report.inspected_devices.iter().enumerate() {
+        let of = |part: &str| format!("inspected_devices[{index}].{part}");
+        text(&of("device"), &one.device, MAX_NAME)?;
+        at_most(&of("blockers"), &one.blockers, MAX_CHECKS)?;
+        for blocker in &one.blockers {
+            text(&of("blockers"), blocker, MAX_TEXT)?;
+        }
+        at_most(&of("wipe_policies"), &one.wipe_policies, MAX_CHECKS)?;
+        for policy in &one.wipe_policies {
+            name(&of("wipe_policies"), policy)?;
+        }
+    }
     at_most("legal_groups", &report.legal_groups, MAX_DEVICES)?;
     for group in &report.legal_groups {
         at_most("legal_groups.module_ids", &group.module_ids, MAX_CANDIDATES)?;
@@ -435,12 +448,27 @@ mod tests {
 
     #[test]
     fn a_topology_with_impossible_values_or_paths_that_escape_is_refused_by_its_field() {
-        use gpuaas_proto::gpuaas::agent::v1::LegalGroup;
+        use gpuaas_proto::gpuaas::agent::v1::{InspectedDevice, LegalGroup};
         use gpuaas_proto::gpuaas::common::v1::{Evidence, SlotBindings};
 
         assert_eq!(check_topology(&report(0..8)), Ok(()));
         type Change = fn(&mut TopologyReport);
-        let table: [(&str, Change); 12] = [
+        let table: [(&str, Change); 15] = [
+            ("inspected_devices", |r| {
+                r.inspected_devices = vec![InspectedDevice::default(); 10_000];
+            }),
+            ("inspected_devices[0].device", |r| {
+                r.inspected_devices = vec![InspectedDevice {
+                    device: "x".repeat(5000),
+                    ..InspectedDevice::default()
+                }];
+            }),
+            ("inspected_devices[0].wipe_policies", |r| {
+                r.inspected_devices = vec![InspectedDevice {
+                    wipe_policies: vec!["\u{1b}[2J".into()],
+                    ..InspectedDevice::default()
+                }];
+            }),
             ("gpu_devices", |r| r.gpu_devices = u32::MAX),
             ("hugepages_1g_free", |r| r.hugepages_1g_free = u32::MAX),
             ("candidates[0].kernel_path", |r| {

@@ -1,10 +1,12 @@
 //! From candidates to slots: all or none, complete, unshared, by a ready host's latest inspection.
+use gpuaas_common::value::Mac;
 use gpuaas_proto::gpuaas::agent::v1::ReadinessReport;
 use gpuaas_proto::gpuaas::common::v1::{HealthState, SlotStatus};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::inventory::v1 as api;
 use tonic::Code;
 
+use crate::discovery::latest;
 use crate::host::good;
 use crate::ready::Ready;
 use crate::world::refused;
@@ -72,6 +74,22 @@ async fn a_116_candidates_become_slots_once_and_are_on_record() {
             (SlotStatus::Available, HealthState::Healthy)
         );
     }
+}
+
+#[tokio::test]
+async fn a_67_a_68_a_candidate_and_its_slot_have_the_same_port_on_the_switch() {
+    let (ready, discovery) = Ready::start(|_| {}).await;
+    let found = latest(&ready.world, ready.host.node_id()).await;
+    let approved = ready.approve("a1", &discovery, &[0, 1]).await;
+    let approved = approved.expect("approved");
+    let port = |mac: &str| mac.parse::<Mac>().expect("a MAC").ovs_interface_id();
+    for (candidate, slot) in found.candidates.iter().zip(&approved) {
+        let bindings = slot.bindings.as_ref().expect("bindings");
+        let own = port(&bindings.management_mac).to_string();
+        assert_eq!(candidate.ovs_interface_id, own);
+        assert_eq!(slot.ovs_interface_id, own);
+    }
+    assert_ne!(approved[0].ovs_interface_id, approved[1].ovs_interface_id);
 }
 
 /// CON-17: every binding.

@@ -6,6 +6,7 @@ use gpuaas_proto::gpuaas::common::v1::HealthState;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::inventory::v1 as api;
 
+use crate::discovery::latest;
 use crate::host::good;
 use crate::ready::Ready;
 
@@ -91,4 +92,57 @@ async fn a_116_a_spare_disk_and_its_wipe_policy_are_approved_and_are_no_drift() 
         assert_eq!(slot.health_state(), HealthState::Healthy);
         assert!(slot.drift.is_empty(), "{:?}", slot.drift);
     }
+}
+
+#[tokio::test]
+async fn d_75_a_wipe_policy_that_the_disk_cannot_is_refused_by_field_rule_and_what_it_can() {
+    let (ready, discovery) = Ready::start(|topology| {
+        for one in &mut topology.inspected_devices {
+            one.wipe_policies = vec!["blkdiscard".into(), "site_erase".into()];
+        }
+    })
+    .await;
+    ready.host.heartbeat(report()).await.expect("taken");
+    let shown = latest(&ready.world, ready.host.node_id()).await;
+    assert_eq!(
+        shown.inspected_devices[0].wipe_policies,
+        ["blkdiscard", "site_erase"],
+        "an operator is shown what can be chosen"
+    );
+    let by = |policy: &str| api::SlotChoice {
+        slot_index: 1,
+        destructive_wipe_policy: policy.into(),
+        ..api::SlotChoice::default()
+    };
+    let error = ready.choose("w1", &discovery, by("nvme_format")).await;
+    let error = error.expect_err("the disk cannot do it");
+    assert_eq!(error.reason(), ErrorReason::FieldInvalid, "{error:?}");
+    let (field, rule) = &error.fields()[0];
+    assert_eq!(field, "choices[0].destructive_wipe_policy");
+    assert!(rule.contains("blkdiscard or site_erase"), "{rule}");
+    assert_eq!(error.metadata()["wipe_policies"], "blkdiscard,site_erase");
+    ready.assert_nothing().await;
+    let approved = ready.choose("w2", &discovery, by("site_erase")).await;
+    assert_eq!(approved.expect("approved").len(), 2);
+}
+
+#[tokio::test]
+async fn d_75_what_a_host_proposes_and_cannot_do_is_approved_with_another_policy_only() {
+    let (ready, discovery) = Ready::start(|topology| {
+        for one in &mut topology.inspected_devices {
+            one.wipe_policies = vec!["site_erase".into()];
+        }
+    })
+    .await;
+    ready.host.heartbeat(report()).await.expect("taken");
+    let error = ready.approve("p1", &discovery, &[0]).await;
+    let error = error.expect_err("it proposes blkdiscard");
+    assert_eq!(
+        error.reason(),
+        ErrorReason::CandidateIncomplete,
+        "{error:?}"
+    );
+    assert_eq!(error.fields()[0].0, "candidates[0].destructive_wipe_policy");
+    assert_eq!(error.metadata()["wipe_policies"], "site_erase");
+    ready.assert_nothing().await;
 }

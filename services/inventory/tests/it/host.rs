@@ -272,7 +272,7 @@ pub(crate) fn lab_topology() -> TopologyReport {
         inspected_devices: ["0", "1", "f"]
             .map(|end| InspectedDevice {
                 device: format!("lab-disk:0190a5b0-0000-7000-8000-00000000000{end}"),
-                blockers: Vec::new(),
+                ..InspectedDevice::default()
             })
             .into(),
         ..TopologyReport::default()

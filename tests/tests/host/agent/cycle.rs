@@ -1,6 +1,7 @@
 //! The whole life of a slice, and what a caller may do twice.
 use std::time::{Duration, SystemTime};
 
+use gpuaas_agent::ids::{AllocationId, Mac};
 use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_proto::gpuaas::common::v1::{GuestMetricsState, VmMetric};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -66,6 +67,7 @@ async fn d_67_from_image_to_login_and_back_to_an_empty_disk() {
         "{login:?}"
     );
     assert_eq!(host.occurrences(0, b"secret-of-a-tenant"), 1);
+    a_68_its_port_is_the_slots(&host, &tenant);
     d_90_it_is_measured(&host, &tenant).await;
 
     // the same call again is the same operation; another one under its id is refused
@@ -98,6 +100,19 @@ async fn d_67_from_image_to_login_and_back_to_an_empty_disk() {
     assert!(host.is_empty(0));
     host.assert_no_residue().await;
     assert_eq!(host.holds().await.holds, []);
+}
+
+/// The port of a VM on the switch has the identity that was proposed and approved with its slot.
+fn a_68_its_port_is_the_slots(host: &LabHost, tenant: &Tenant) {
+    let bindings = tenant.slot.bindings.as_ref().expect("bindings");
+    let mac: Mac = bindings.management_mac.parse().expect("a MAC");
+    let port = AllocationId(tenant.allocation).port_name();
+    let ask = ["get", "Interface", port.as_str(), "external_ids:iface-id"];
+    let told = host.lab.exec("ovs-vsctl", &ask).expect("its port");
+    assert_eq!(
+        told.trim().trim_matches('"'),
+        mac.ovs_interface_id().to_string()
+    );
 }
 
 /// CPU, network and disk are those of the real VM, memory is what its guest says, and there is no GPU.

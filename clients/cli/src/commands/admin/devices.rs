@@ -15,7 +15,22 @@ pub struct Host {
     gpus: Vec<Gpu>,
     disks: Vec<Disk>,
     fabric_devices: Vec<Fabric>,
+    addresses: Vec<Address>,
     unreadable: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Address {
+    address: String,
+    kind: String,
+}
+
+/// The addresses by their kinds; those of a link alone lead nowhere.
+fn addresses(all: &[Address]) -> String {
+    let shown = all.iter().filter(|one| one.kind != "link_local");
+    let shown = shown.map(|one| format!("{} ({})", one.address, one.kind));
+    shown.collect::<Vec<_>>().join(", ")
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -115,6 +130,7 @@ pub fn print_devices(host: &Host, owners: &Owners) {
     print_line("Serial", &machine.system_serial);
     print_line("BIOS", &machine.bios_version);
     print_line("Kernel", &machine.kernel_release);
+    print_line("Addresses", &addresses(&host.addresses));
     let slot_of = |identity: &str| {
         owners
             .get(identity)

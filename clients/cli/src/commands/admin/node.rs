@@ -157,6 +157,24 @@ pub struct Discovery {
     pub error: String,
     pub candidates: Vec<Candidate>,
     pub candidate_summary: Option<CandidateSummary>,
+    pub inspected_devices: Vec<InspectedDevice>,
+}
+
+impl Discovery {
+    /// The wipe policies that the host can meet on a disk; none: it does not tell.
+    pub fn wipe_policies(&self, disk: &str) -> &[String] {
+        let mut inspected = self.inspected_devices.iter();
+        let found = inspected.find(|one| one.device == disk);
+        found.map_or(&[], |one| &one.wipe_policies)
+    }
+}
+
+/// A disk or a virtual function that a slot could have.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct InspectedDevice {
+    pub device: String,
+    pub wipe_policies: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -171,6 +189,15 @@ pub struct Candidate {
     pub slot_index: u32,
     pub slot_class: String,
     pub blockers: Vec<String>,
+    pub bindings: Bindings,
+}
+
+/// What of a candidate's bindings an approval depends on.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Bindings {
+    pub nvme_device: String,
+    pub destructive_wipe_policy: String,
 }
 
 pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
@@ -352,9 +379,24 @@ fn show_discovery(
             } else {
                 c.blockers.join("; ")
             };
-            [c.slot_index.to_string(), c.slot_class.clone(), blockers]
+            let own = &c.bindings.destructive_wipe_policy;
+            let possible = discovery.wipe_policies(&c.bindings.nvme_device).iter();
+            let others: Vec<&str> = possible
+                .filter(|one| *one != own)
+                .map(String::as_str)
+                .collect();
+            let wipe = match others.is_empty() {
+                true => own.clone(),
+                false => format!("{own}, or {}", others.join(", ")),
+            };
+            [
+                c.slot_index.to_string(),
+                c.slot_class.clone(),
+                blockers,
+                wipe,
+            ]
         });
-        print_table(["INDEX", "CLASS", "STATE"], rows.collect());
+        print_table(["INDEX", "CLASS", "STATE", "DISK WIPE"], rows.collect());
         say!("Approve the candidates: gpuaas admin slots approve {node} --all");
     }
     Ok(())

@@ -24,7 +24,8 @@ pub struct Choices {
     /// Another virtual function for a candidate, by its PCI address.
     #[arg(long, value_name = "INDEX=ADDRESS", value_parser = of_slot)]
     function: Vec<(u32, String)>,
-    /// Another wipe policy for a candidate: blkdiscard, nvme_format or site_erase.
+    /// Another wipe policy for a candidate, of those that `admin node discover` shows for its disk: blkdiscard, nvme_format or
+    /// site_erase.
     #[arg(long, value_name = "INDEX=POLICY", value_parser = of_slot)]
     wipe_policy: Vec<(u32, String)>,
 }
@@ -54,6 +55,27 @@ impl Choices {
             }
         }
         (choice.as_object().map_or(0, serde_json::Map::len) > 1).then_some(choice)
+    }
+
+    /// Refuses a wipe policy that the host has said it cannot meet on the disk that the slot gets, with those that it can.
+    fn check_wipes(&self, found: &Discovery) -> Result<(), Failure> {
+        for (index, policy) in &self.wipe_policy {
+            let other = self.disk.iter().rfind(|(slot, _)| slot == index);
+            let candidate = found.candidates.iter().find(|one| one.slot_index == *index);
+            let disk = match (other, candidate) {
+                (Some((_, disk)), _) => disk,
+                (None, Some(candidate)) => &candidate.bindings.nvme_device,
+                (None, None) => continue,
+            };
+            let possible = found.wipe_policies(disk);
+            if !possible.is_empty() && !possible.contains(policy) {
+                return Err(Failure::Usage(format!(
+                    "the disk of candidate {index} cannot be wiped by {policy:?}; its host can: {}",
+                    possible.join(", ")
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// All of them, by index.
@@ -272,6 +294,7 @@ async fn approve(
             if can.is_empty() { "none" } else { &can }
         )));
     }
+    choices.check_wipes(&latest)?;
     let mut body =
         json!({ "discovery_id": discovery.unwrap_or(latest.id), "slot_indexes": indexes });
     let chosen: Vec<Value> = choices.all();

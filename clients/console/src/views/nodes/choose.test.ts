@@ -31,7 +31,19 @@ it("a_68_a_slot_may_have_what_is_sound_unused_and_no_other_slots", () => {
 
 it("a_68_another_disk_settles_what_stands_against_the_first_and_nothing_else", () => {
   const other = { nvme_device: "/dev/disk/by-id/nvme-eui.c" };
-  expect([blockersOf(candidate), blockersOf(candidate, other)]).toEqual([["nvme0n1: media errors"], []]);
-  expect(blockersOf({ ...candidate, blockers: ["nvme0n1: media errors", "GPU is dead"] }, other)).toEqual(["GPU is dead"]);
+  expect([blockersOf(candidate, discovery), blockersOf(candidate, discovery, other)]).toEqual([["nvme0n1: media errors"], []]);
+  expect(blockersOf({ ...candidate, blockers: ["nvme0n1: media errors", "GPU is dead"] }, discovery, other)).toEqual(["GPU is dead"]);
   expect(choicesOf({ 0: other, 1: { nvme_device: "" }, 2: other }, [0, 1])).toEqual([{ slot_index: 0, ...other }]);
+});
+
+it("d_75_only_the_wipe_policies_that_the_disk_of_the_slot_can_do_are_offered", () => {
+  const inspected = (name: string, ...wipe_policies: string[]) => ({ device: `/dev/disk/by-id/nvme-eui.${name}`, wipe_policies });
+  const told: Discovery = { ...discovery, inspected_devices: [inspected("a", "blkdiscard", "site_erase"), inspected("c", "nvme_format")] };
+  const sound = { ...candidate, blockers: [], disk_blockers: [] };
+  const other = { nvme_device: "/dev/disk/by-id/nvme-eui.c" };
+  const policies = (choice: object) => optionsOf(sound, told, slots, choice).destructive_wipe_policy.map((option) => option.value);
+  expect([policies({}), policies(other)]).toEqual([["", "site_erase"], ["", "nvme_format"]]);
+  expect(blockersOf(sound, told)).toEqual([]);
+  expect(blockersOf(sound, told, other)).toEqual(["The disk cannot be wiped by blkdiscard; it can by nvme_format."]);
+  expect(blockersOf(sound, told, { ...other, destructive_wipe_policy: "nvme_format" })).toEqual([]);
 });

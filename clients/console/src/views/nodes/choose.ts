@@ -19,8 +19,15 @@ export interface Option {
 
 const POLICIES = ["blkdiscard", "nvme_format", "site_erase"];
 
-/** What can be chosen for a candidate, its own first; devices of other slots are left out. */
-export function optionsOf(candidate: SlotCandidate, discovery: Discovery, slots: Slot[]): Record<keyof Required<SlotChoice>, Option[]> {
+/** How the host can wipe the disk that a candidate gets; every way where it does not tell. */
+function policiesOf(candidate: SlotCandidate, discovery: Discovery, choice: SlotChoice): string[] {
+  const disk = choice.nvme_device || candidate.bindings?.nvme_device;
+  const told = discovery.inspected_devices?.find((one) => one.device === disk)?.wipe_policies ?? [];
+  return told.length > 0 ? told : POLICIES;
+}
+
+/** What can be chosen for a candidate, its own first; devices of other slots are left out, and ways to wipe that its disk cannot. */
+export function optionsOf(candidate: SlotCandidate, discovery: Discovery, slots: Slot[], choice: SlotChoice = {}): Record<keyof Required<SlotChoice>, Option[]> {
   const own = candidate.bindings ?? {};
   const others = slots.filter((slot) => slot.status !== "retired" && slot.slot_index !== candidate.slot_index).map((slot) => slot.bindings ?? {});
   const withOwn = (value: string, rest: Option[]): Option[] => [{ value: "", label: value || "none" }, ...rest.filter((option) => option.value !== value)];
@@ -33,7 +40,7 @@ export function optionsOf(candidate: SlotCandidate, discovery: Discovery, slots:
     .map((one) => one.function?.pci_address ?? "")
     .filter((address) => address && !others.some((slot) => slot.fabric_vf_pci_address === address))
     .map((address) => ({ value: address, label: address }));
-  const policies = POLICIES.map((policy) => ({ value: policy, label: sentence(policy) }));
+  const policies = policiesOf(candidate, discovery, choice).map((policy) => ({ value: policy, label: sentence(policy) }));
   return {
     nvme_device: withOwn(own.nvme_device ?? "", disks),
     fabric_vf_pci_address: withOwn(own.fabric_vf_pci_address ?? "", functions),
@@ -42,9 +49,14 @@ export function optionsOf(candidate: SlotCandidate, discovery: Discovery, slots:
 }
 
 /** What stands against a candidate beside what is chosen anew. The platform has the last word. */
-export function blockersOf({ blockers = [], disk_blockers = [], fabric_blockers = [] }: SlotCandidate, choice: SlotChoice = {}): string[] {
+export function blockersOf(candidate: SlotCandidate, discovery: Discovery, choice: SlotChoice = {}): string[] {
+  const { blockers = [], disk_blockers = [], fabric_blockers = [], bindings } = candidate;
   const settled = [...(choice.nvme_device ? disk_blockers : []), ...(choice.fabric_vf_pci_address ? fabric_blockers : [])];
-  return blockers.filter((blocker) => !settled.includes(blocker));
+  const left = blockers.filter((blocker) => !settled.includes(blocker));
+  const policy = choice.destructive_wipe_policy || bindings?.destructive_wipe_policy;
+  const possible = policiesOf(candidate, discovery, choice);
+  if (policy && !possible.includes(policy)) left.push(`The disk cannot be wiped by ${policy}; it can by ${possible.join(" or ")}.`);
+  return left;
 }
 
 /** The choices of the slots to approve, as the API takes them. */

@@ -45,12 +45,19 @@ function Counts({ discovery }: { discovery: Discovery }) {
 
 /** Other devices for a slot, and another way to wipe its disk. */
 function Choices({ candidate, discovery, slots, choice, choose }: { candidate: SlotCandidate; discovery: Discovery; slots: Slot[]; choice: SlotChoice; choose: (choice: SlotChoice) => void }) {
-  const options = optionsOf(candidate, discovery, slots);
+  const options = optionsOf(candidate, discovery, slots, choice);
   return (
     <details>
       <summary>Change</summary>
       {CHOICES.map((field) => (
-        <Select key={field} label={fieldName(field)} options={options[field]} value={choice[field] ?? ""} onChoose={(value) => choose({ ...choice, [field]: value })} />
+        <Select
+          key={field}
+          label={fieldName(field)}
+          options={options[field]}
+          value={choice[field] ?? ""}
+          // another disk may be wiped in other ways
+          onChoose={(value) => choose({ ...choice, ...(field === "nvme_device" && { destructive_wipe_policy: "" }), [field]: value })}
+        />
       ))}
     </details>
   );
@@ -58,7 +65,7 @@ function Choices({ candidate, discovery, slots, choice, choose }: { candidate: S
 
 function CandidateRow({ candidate, discovery, slots, picked, toggle, choice, choose }: { candidate: SlotCandidate; discovery: Discovery; slots: Slot[]; picked: boolean; toggle: () => void; choice: SlotChoice; choose: (choice: SlotChoice) => void }) {
   const { slot_index = 0, slot_class, bindings } = candidate;
-  const blockers = blockersOf(candidate, choice);
+  const blockers = blockersOf(candidate, discovery, choice);
   const changed = Object.values(choice).some(Boolean);
   const fresh = isNew(candidate, slots);
   const approvable = fresh && blockers.length === 0;
@@ -77,7 +84,14 @@ function CandidateRow({ candidate, discovery, slots, picked, toggle, choice, cho
         <code>{bindings?.nvme_device}</code> {bindings?.nvme_bytes && <span className="muted">{bytes(Number(bindings.nvme_bytes))}</span>}
         {fresh && bindings?.gpu_pci_address && <Choices candidate={candidate} discovery={discovery} slots={slots} choice={choice} choose={choose} />}
       </td>
-      <td className="optional">{bindings?.private_ip}</td>
+      <td className="optional">
+        {bindings?.private_ip} <span className="muted">{bindings?.management_mac}</span>
+        {candidate.ovs_interface_id && (
+          <p className="muted">
+            Port <code>{candidate.ovs_interface_id}</code>
+          </p>
+        )}
+      </td>
       <td>
         {!fresh && <Badge tone="idle">Approved</Badge>}
         {fresh && blockers.length === 0 && <Badge tone="good">{changed ? "Changed" : "New"}</Badge>}
@@ -109,7 +123,8 @@ export function DiscoveryPanel({ nodeId, hostname, slots }: { nodeId: string; ho
   const discovery = found.data;
   const busy = ["queued", "running"].includes(discovery?.state ?? "");
   const candidates = discovery?.candidates ?? [];
-  const chosen = candidates.filter((c) => isNew(c, slots) && blockersOf(c, choices[c.slot_index ?? 0]).length === 0 && !left.has(c.slot_index ?? 0)).map((c) => c.slot_index ?? 0);
+  const isApprovable = (c: SlotCandidate) => discovery && isNew(c, slots) && blockersOf(c, discovery, choices[c.slot_index ?? 0]).length === 0;
+  const chosen = candidates.filter((c) => isApprovable(c) && !left.has(c.slot_index ?? 0)).map((c) => c.slot_index ?? 0);
   const changed = choicesOf(choices, chosen);
   const approve = () =>
     unwrap(

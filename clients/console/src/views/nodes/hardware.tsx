@@ -4,7 +4,7 @@ import { useDiscovery } from "../../api/queries";
 import type { Slot } from "../../api/types";
 import { Card, Empty, Facts, type Tone } from "../../ui/basics";
 import { type Column, type Device, type Domain, type Nic, deviceText, drawingOf } from "./drawing";
-import { hostOf } from "./host";
+import { addressesOf, hostOf } from "./host";
 
 /** Units of the drawing, which is as wide as a phone shows without scaling it down. */
 const WIDTH = 344;
@@ -158,6 +158,7 @@ export function Hardware({ nodeId, slots }: { nodeId: string; slots: Slot[] }) {
   const discovery = useDiscovery(nodeId).data;
   const [key, setKey] = useState<string>();
   const host = hostOf(discovery);
+  const addresses = addressesOf(host);
   const domains = drawingOf(slots, discovery, host);
   const all = domains.flatMap(devicesOf);
   const chosen = all.find((device) => device.key === key);
@@ -194,6 +195,7 @@ export function Hardware({ nodeId, slots }: { nodeId: string; slots: Slot[] }) {
           <p className="muted">Point at a device, tap it or move to it with the arrow keys to see its identity.</p>
         )}
       </div>
+      {addresses.length > 0 && <Facts rows={addresses.map(([name, value]) => [name, <code>{value}</code>])} />}
       {host?.unreadable?.map((text) => (
         <p key={text} className="blocker">
           {text}

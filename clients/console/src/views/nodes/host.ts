@@ -53,9 +53,28 @@ export interface Host {
   gpu_fabric?: { legal_groups?: { module_ids?: number[] }[]; source?: string; missing?: string };
   disks?: NvmeDisk[];
   fabric_devices?: FabricDevice[];
+  addresses?: { interface?: string; address?: string; kind?: string }[];
   neighbors?: { interface?: string; switch_name?: string; port_id?: string }[];
   location?: { rack?: string; failure_domain?: string };
   unreadable?: string[];
+}
+
+const ADDRESSES: Record<string, string> = {
+  management: "Management address",
+  bmc: "BMC address",
+  overlay: "Overlay address",
+  fabric: "Fabric address",
+  guests: "Gateway of the guests",
+  bluefield: "BlueField link",
+  other: "Other address",
+};
+
+/** The host's addresses by their kinds, the way in first; those of a link alone lead nowhere. */
+export function addressesOf(host: Host | undefined): [string, string][] {
+  return Object.entries(ADDRESSES).flatMap(([kind, name]) => {
+    const own = (host?.addresses ?? []).filter((one) => one.kind === kind && one.address);
+    return own.length > 0 ? [[name, own.map((one) => one.address).join(", ")] as [string, string]] : [];
+  });
 }
 
 /** What the host reported of itself; nothing from an agent that does not say. */

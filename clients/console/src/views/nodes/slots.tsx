@@ -107,6 +107,7 @@ export function SlotCard({ slot, allocation, isLost }: { slot: Slot; allocation:
           ["GPU", b?.gpu_pci_address || "none (lab)"],
           ["Disk", <><code>{b?.nvme_device}</code> {b?.nvme_bytes && bytes(Number(b.nvme_bytes))}</>],
           ["Address", `${b?.private_ip ?? ""} · ${b?.management_mac ?? ""}`],
+          ...(slot.ovs_interface_id ? ([["Port on the switch", slot.ovs_interface_id]] as [string, string][]) : []),
           ...(b?.fabric_device ? ([["Fabric", `${b.fabric_device} · ${b.fabric_vf_pci_address ?? ""}`]] as [string, string][]) : []),
           ["Generation", <span title="Counts the uses of the slot. A slot is schedulable when its disk was verified empty in its latest generation.">{slot.generation}{isFirstWipe(slot) ? ", not verified clean yet" : `, verified clean at ${slot.clean_generation}`}</span>],
           // of an earlier generation it proves nothing about this one
