@@ -225,7 +225,7 @@ function metrics(_, { searchParams }) {
     { metric: "disk_read_bytes_per_second", points: wave(0, 800 * 2 ** 20, 5) },
     { metric: "disk_written_bytes_per_second", points: wave(0, 120 * 2 ** 20, 2, 1) },
     ...[0, 1].flatMap((gpu) => [
-      { metric: "gpu_percent", gpu, points: wave(60, 99, 3, gpu) },
+      { metric: "gpu_utilization_percent", gpu, points: wave(60, 99, 3, gpu) },
       { metric: "gpu_memory_used_bytes", gpu, points: wave(90 * GIB, 130 * GIB, 1, gpu) },
       { metric: "gpu_temperature_celsius", gpu, points: wave(48, 66, 2, gpu) },
       { metric: "gpu_power_watts", gpu, points: wave(420, 690, 3, gpu) },
