@@ -150,9 +150,14 @@ impl Node {
         HostKind::of(mode.unwrap_or(NodeMode::Slice), profile.lab)
     }
 
+    /// Where the folders of the VMs' seeds lie.
+    pub fn seeds_dir(&self) -> PathBuf {
+        seeds_dir(&self.settings)
+    }
+
     /// Folder of a VM's seed.
     pub fn seed_dir(&self, vm: &VmName) -> PathBuf {
-        seeds_dir(&self.settings).join(vm.as_str())
+        self.seeds_dir().join(vm.as_str())
     }
 
     /// The guest's host key, while its seed is there (P11).

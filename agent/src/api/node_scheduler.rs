@@ -1,4 +1,5 @@
 //! `NodeScheduler`: leases of approved slots (D-01, D-02), holds, and what is left over.
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use gpuaas_proto::gpuaas::agent::v1 as pb;
@@ -11,12 +12,14 @@ use super::{Shared, status};
 use crate::bounded::Bounded;
 use crate::dhcp::Reservation;
 use crate::error::{HostError, HostResult};
+use crate::host::blocking;
 use crate::ids::{AllocationId, LeaseId, SlotId, Token, VM_PREFIX};
 use crate::journal::{LeaseRow, PowerRow};
 use crate::lease::{LeaseSpec, MAX_SLOTS, Purpose};
 use crate::operation::network_group;
 use crate::plan::plan;
 use crate::vm::{Domain, PowerState};
+use crate::vm_files;
 
 /// Shortest lease that makes sense, and the default.
 const MIN_LEASE: Duration = Duration::from_secs(5);
@@ -115,12 +118,27 @@ impl NodeSchedulerApi {
             .filter(|one| one.name.starts_with(VM_PREFIX));
         let reservations = node.dhcp.reservations()?;
         let left = node.journal.power()?;
+        let files = blocking::here(|| vm_files::list(node))?;
+        let names = |of: BTreeSet<AllocationId>| {
+            let names = of.into_iter().map(|one| one.vm_name().to_string());
+            names.collect::<Vec<_>>()
+        };
+        let seeds_dir = node.seeds_dir();
         Ok(pb::ListHoldsResponse {
             holds: holds.collect(),
             leases: live.map(|lease| self.wire(lease)).collect(),
             domains: domains
-                .map(|domain| domain_state(domain, &left, node.clock.boot_id()))
+                .map(|domain| {
+                    let missing = vm_files::missing(&node.root, &seeds_dir, &domain);
+                    let state = domain_state(domain, &left, node.clock.boot_id());
+                    pb::DomainState {
+                        missing_files: missing.into_iter().map(str::to_owned).collect(),
+                        ..state
+                    }
+                })
                 .collect(),
+            seeds: names(files.seeds),
+            nvram: names(files.nvram),
             network_groups: reservations.iter().filter_map(network_group_of).collect(),
             reservations: reservations
                 .into_iter()
@@ -155,6 +173,7 @@ fn domain_state(domain: Domain, left: &[PowerRow], boot_id: &str) -> pb::DomainS
         state: domain.state.as_str().to_owned(),
         left_state: left_state.to_owned(),
         host_restarted: row.is_some_and(|row| row.boot_id != boot_id),
+        missing_files: Vec::new(),
     }
 }
 
@@ -280,6 +299,23 @@ impl NodeScheduler for NodeSchedulerApi {
         let set = Self::set_network_group(self, request.into_inner()).await;
         set.map_err(status)?;
         Ok(Response::new(pb::SetNetworkGroupResponse {}))
+    }
+
+    async fn remove_leftovers(
+        &self,
+        request: Request<pb::RemoveLeftoversRequest>,
+    ) -> Result<Response<pb::RemoveLeftoversResponse>, Status> {
+        let remove = async {
+            let of: AllocationId = request.into_inner().allocation_id.parse()?;
+            let removed = vm_files::remove_leftovers(&self.0.node, of).await?;
+            if !removed.is_empty() {
+                tracing::warn!(allocation_id = %of, ?removed, "remove leftovers");
+            }
+            Ok(pb::RemoveLeftoversResponse {
+                removed: removed.into_iter().map(str::to_owned).collect(),
+            })
+        };
+        remove.await.map(Response::new).map_err(status)
     }
 
     async fn list_holds(

@@ -15,6 +15,7 @@ mod work;
 
 pub(crate) use provision::SSH_PORT;
 pub use provision::network_group;
+pub(crate) use remove::{reservation as remove_reservation, seed as remove_seed};
 pub use runner::Runner;
 pub use work::{Done, StepDef, Work};
 

@@ -10,6 +10,7 @@ use crate::host::{blocking, exec};
 use crate::ids::AllocationId;
 use crate::node::Node;
 use crate::settings::BridgeKind;
+use crate::vm_files;
 
 /// How often a domain is removed that is there again.
 const UNDEFINE_TRIES: u32 = 3;
@@ -30,6 +31,7 @@ pub async fn undefine(node: &Node, allocation: AllocationId) -> HostResult<()> {
         node.hypervisor.undefine(name.as_str()).await?;
         match node.hypervisor.state(name.as_str()).await? {
             None => {
+                blocking::here(|| vm_files::remove_nvram_of(node, allocation))?;
                 let (serial, name) = (Arc::clone(&node.serial), name.clone());
                 return blocking::run(move || serial.end(&name)).await;
             }

@@ -5,6 +5,7 @@ mod admin;
 mod allocations;
 mod certificates;
 mod comparison;
+mod comparison_repair;
 pub(crate) mod convert;
 mod create;
 mod events;

@@ -11,6 +11,7 @@ mod api_wait;
 mod board;
 mod catalog;
 mod certificates;
+mod comparison_repair;
 mod crashes;
 mod expect;
 mod failures;

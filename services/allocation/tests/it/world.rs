@@ -222,6 +222,15 @@ impl World {
         Ok(granted.into_inner().lease.expect("a lease").lease_id)
     }
 
+    /// Has the host remove what is left over of an allocation.
+    pub async fn remove_leftovers(
+        &self,
+        request: host::RemoveLeftoversRequest,
+    ) -> Result<Vec<String>, gpuaas_common::Error> {
+        let removed = self.host_leases().remove_leftovers(request).await;
+        Ok(removed?.into_inner().removed)
+    }
+
     /// Ends a lease of the host.
     pub async fn end_on_host(&self, allocation: Uuid, lease_id: String, token: (u64, u64, u64)) {
         let request = host::ReleaseLeaseRequest {
