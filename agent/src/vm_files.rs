@@ -1,5 +1,5 @@
 //! The files that a VM has on its host beside its disk: the seed of its first boot, and its NVRAM. What is there of whom, what
-//! a domain misses, and the removal of what nobody owns any more.
+//! a domain misses, and the removal of what nobody owns any more, its port on the bridge with it.
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -11,6 +11,7 @@ use crate::host::root::HostRoot;
 use crate::ids::AllocationId;
 use crate::node::Node;
 use crate::operation::{remove_reservation, remove_seed};
+use crate::settings::BridgeKind;
 use crate::vm::Domain;
 
 /// Where libvirt keeps the NVRAM of its VMs, each in a file that is named by the VM.
@@ -96,8 +97,15 @@ pub async fn remove_leftovers(node: &Node, of: AllocationId) -> HostResult<Vec<&
     let before = blocking::here(|| list(node))?;
     let mut removed = Vec::new();
     if node.dhcp.reservations()?.iter().any(|one| one.vm == vm) {
-        remove_reservation(node, of).await?;
         removed.push("reservation");
+    }
+    // a port of a Linux bridge is gone with its VM
+    let is_switch = node.settings.network.bridge_kind == BridgeKind::Ovs;
+    if is_switch && node.wire.guest_ports().await?.contains(&of.port_name()) {
+        removed.push("port");
+    }
+    if !removed.is_empty() {
+        remove_reservation(node, of).await?;
     }
     if before.seeds.contains(&of) {
         remove_seed(node, of).await?;

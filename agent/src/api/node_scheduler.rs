@@ -124,6 +124,13 @@ impl NodeSchedulerApi {
             names.collect::<Vec<_>>()
         };
         let seeds_dir = node.seeds_dir();
+        // a switch that does not answer hides no VM, hold or file
+        let ports = node.wire.guest_ports().await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "cannot list the ports of VMs");
+            Vec::new()
+        });
+        let partitions = node.journal.partitions()?.into_iter();
+        let partitions = partitions.map(|one| one.allocation).collect();
         Ok(pb::ListHoldsResponse {
             holds: holds.collect(),
             leases: live.map(|lease| self.wire(lease)).collect(),
@@ -139,6 +146,8 @@ impl NodeSchedulerApi {
                 .collect(),
             seeds: names(files.seeds),
             nvram: names(files.nvram),
+            partitions: names(partitions),
+            ports,
             network_groups: reservations.iter().filter_map(network_group_of).collect(),
             reservations: reservations
                 .into_iter()

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::AdminApi;
 use crate::domain::comparison::{Judged, OF_REPLACED_HOST, Repair, Verdict, judge};
-use crate::domain::names::vm_name;
+use crate::domain::names::{port_name, vm_name};
 use crate::reconcile::standing;
 use crate::store::residue::{self, Row};
 use crate::workflow::failure::StepError;
@@ -95,6 +95,8 @@ fn row(
         has_reservation: held.reservations.contains(&vm),
         has_seed: held.seeds.contains(&vm),
         has_nvram: held.nvram.contains(&vm),
+        has_port: held.ports.contains(&port_name(id)),
+        has_partition: held.partitions.contains(&vm),
         domain_state: domain.map(|one| one.state.clone()).unwrap_or_default(),
         missing_files: domain
             .map(|one| one.missing_files.clone())

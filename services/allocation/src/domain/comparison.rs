@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpuaas_proto::gpuaas::agent::v1::ListHoldsResponse;
 use uuid::Uuid;
 
-use super::names::allocation_of;
+use super::names::{allocation_of, port_name};
 use super::residue::{Finding, Standing, compare, settled};
 
 /// What follows.
@@ -79,9 +79,11 @@ pub fn judge(
     host: &ListHoldsResponse,
 ) -> BTreeMap<Uuid, Judged> {
     let in_ledger = before.iter().chain(after);
-    let in_ledger = in_ledger.filter(|(_, standing)| **standing != Standing::Over);
+    let in_ledger = in_ledger.filter(|(id, standing)| {
+        **standing != Standing::Over || host.ports.contains(&port_name(**id))
+    });
     let domains = host.domains.iter().map(|domain| &domain.name);
-    let files = host.seeds.iter().chain(&host.nvram);
+    let files = host.seeds.iter().chain(&host.nvram).chain(&host.partitions);
     let of_vms = domains.chain(&host.reservations).chain(files);
     let held = || {
         let holds = host.holds.iter();
@@ -128,6 +130,19 @@ fn of(standing: Standing, finding: Option<Finding>, is_bare: bool) -> Judged {
         Some(Finding::LeakedNvram(_)) if is_held => {
             undo("it is over, and its NVRAM is there: the NVRAM is removed")
         }
+        Some(Finding::LeakedPort(_)) if is_held => {
+            undo("it is over, and its port is on the bridge: the port is removed")
+        }
+        Some(Finding::LeakedPartition(_)) if is_held => {
+            undo("it is over, and its partition of GPUs is connected: the partition is taken apart")
+        }
+        Some(Finding::LeakedPort(_)) => leftover(
+            "the ledger holds nothing for it, and its port is on the bridge: a repair removes the port",
+            "the ledger holds nothing for it, and its port and more is on the host: repair its slots",
+        ),
+        Some(Finding::LeakedPartition(_)) => report(
+            "the ledger holds nothing for it, and its partition of GPUs is connected: see the runbook of GPU partitions",
+        ),
         Some(Finding::LeakedDomain(_)) => {
             report("the ledger holds nothing for it, and its VM is there: repair its slots")
         }

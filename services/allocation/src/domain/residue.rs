@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpuaas_proto::gpuaas::agent::v1::{DomainState, ListHoldsResponse};
 use uuid::Uuid;
 
-use super::names::allocation_of;
+use super::names::{allocation_of, port_name};
 
 /// The VM of an active allocation, as the ledger knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +49,10 @@ pub enum Finding {
         /// The host was restarted; otherwise the guest shut itself down.
         with_host: bool,
     },
+    /// A port on the bridge of an allocation that is over.
+    LeakedPort(Uuid),
+    /// An NVSwitch partition of an allocation that is over.
+    LeakedPartition(Uuid),
     /// A seed of an allocation that is over.
     LeakedSeed(Uuid),
     /// NVRAM of an allocation that is over.
@@ -69,6 +73,8 @@ impl Finding {
             Self::LeakedHold(_) => "leaked_hold",
             Self::MissingDomain(_) => "missing_domain",
             Self::UnexpectedShutdown { .. } => "unexpected_shutdown",
+            Self::LeakedPort(_) => "leaked_port",
+            Self::LeakedPartition(_) => "leaked_partition",
             Self::LeakedSeed(_) => "leaked_seed",
             Self::LeakedNvram(_) => "leaked_nvram",
             Self::KeptSeed(_) => "kept_seed",
@@ -76,13 +82,15 @@ impl Finding {
         }
     }
 
-    /// It is removed with what the ledger's hold on it allows: domain, NVRAM, seed, reservation.
+    /// It is removed with what the ledger's hold on it allows: domain, NVRAM, seed, reservation, port, partition.
     #[must_use]
     pub fn is_removable(&self) -> bool {
         matches!(
             self,
             Self::LeakedDomain(_)
                 | Self::LeakedReservation(_)
+                | Self::LeakedPort(_)
+                | Self::LeakedPartition(_)
                 | Self::LeakedSeed(_)
                 | Self::LeakedNvram(_)
         )
@@ -96,6 +104,8 @@ impl Finding {
             | Self::LeakedReservation(id)
             | Self::LeakedHold(id)
             | Self::MissingDomain(id)
+            | Self::LeakedPort(id)
+            | Self::LeakedPartition(id)
             | Self::LeakedSeed(id)
             | Self::LeakedNvram(id)
             | Self::KeptSeed(id)
@@ -106,12 +116,14 @@ impl Finding {
 }
 
 /// All kinds, so that a metric shows zero too.
-pub const KINDS: [&str; 9] = [
+pub const KINDS: [&str; 11] = [
     "leaked_domain",
     "leaked_reservation",
     "leaked_hold",
     "missing_domain",
     "unexpected_shutdown",
+    "leaked_port",
+    "leaked_partition",
     "leaked_seed",
     "leaked_nvram",
     "kept_seed",
@@ -194,6 +206,12 @@ pub fn compare(
         })
     }));
     let is_active = |id: &Uuid| matches!(standing(*id), Standing::Active(_));
+    let known = before.keys().chain(after.keys()).copied();
+    let has_port = |id: &Uuid| host.ports.contains(&port_name(*id));
+    let with_port: BTreeSet<Uuid> = known.filter(has_port).filter(over).collect();
+    findings.extend(with_port.into_iter().map(Finding::LeakedPort));
+    let leaked_partitions = of_vms(&host.partitions).into_iter().filter(over);
+    findings.extend(leaked_partitions.map(Finding::LeakedPartition));
     let leaked_seeds = seeds.iter().copied().filter(over);
     findings.extend(leaked_seeds.map(Finding::LeakedSeed));
     let leaked_nvram = of_vms(&host.nvram).into_iter().filter(over);
@@ -243,7 +261,7 @@ mod tests {
 
     /// D-72, INC-26
     #[test]
-    fn d_82_seeds_and_nvram_that_are_left_over_or_missing_are_found_and_named() {
+    fn d_82_ports_partitions_seeds_and_nvram_that_are_left_over_or_missing_are_found_and_named() {
         let [active, moving, blocked, over, unknown] = [1, 2, 3, 4, 5].map(Uuid::from_u128);
         let ledger: BTreeMap<Uuid, Standing> = [
             (active, Standing::Active(VM)),
@@ -256,12 +274,17 @@ mod tests {
         let well = ListHoldsResponse {
             nvram: names(&[active, moving]),
             seeds: names(&[moving]),
+            partitions: names(&[active, moving]),
+            ports: vec![port_name(active), port_name(moving)],
             ..host(&[active, moving], &[], &[])
         };
         assert_eq!(compare(&ledger, &ledger, &well), []);
         let mut residue = ListHoldsResponse {
             nvram: names(&[blocked, unknown]),
             seeds: names(&[over, active]),
+            partitions: names(&[active, blocked]),
+            // the port of an allocation that the ledger does not know has no name that could be told
+            ports: vec![port_name(active), port_name(over), port_name(unknown)],
             ..host(&[active, moving], &[], &[])
         };
         // also of one that is worked on, which is nobody's finding
@@ -272,6 +295,8 @@ mod tests {
         assert_eq!(
             found,
             [
+                Finding::LeakedPort(over),
+                Finding::LeakedPartition(blocked),
                 Finding::LeakedSeed(over),
                 Finding::LeakedNvram(blocked),
                 Finding::LeakedNvram(unknown),

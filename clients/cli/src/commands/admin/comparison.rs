@@ -20,6 +20,8 @@ struct Row {
     domain_state: String,
     has_seed: bool,
     has_nvram: bool,
+    has_port: bool,
+    has_partition: bool,
     missing_files: Vec<String>,
     verdict: String,
     detail: String,
@@ -41,6 +43,8 @@ impl Row {
         let slots = (slots > 0).then(|| format!("{slots} slot(s)"));
         let parts = [
             (self.has_reservation, "address"),
+            (self.has_port, "port"),
+            (self.has_partition, "partition"),
             (self.has_seed, "seed"),
             (self.has_nvram, "NVRAM"),
         ];

@@ -32,8 +32,8 @@ export function repairOf({ repair }: ComparisonRow): { action: string; text: str
 }
 
 /** What the host has of an allocation beside slots, as "address, seed". */
-export function filesOf({ has_reservation, has_seed, has_nvram }: ComparisonRow): string {
-  return [has_reservation && "address reserved", has_seed && "seed", has_nvram && "NVRAM"].filter(Boolean).join(", ");
+export function filesOf({ has_reservation, has_port, has_partition, has_seed, has_nvram }: ComparisonRow): string {
+  return [has_reservation && "address reserved", has_port && "port", has_partition && "partition", has_seed && "seed", has_nvram && "NVRAM"].filter(Boolean).join(", ");
 }
 
 /** Differences first, those that wait for an operator before those that the platform ends by itself. */
