@@ -47,6 +47,7 @@ tokio::task_local! {
 pub async fn without_waiting<T>(work: impl Future<Output = T>) -> T {
     IS_SILENT.scope(AtomicBool::new(false), work).await
 }
+
 /// Why a call failed.
 struct Failed {
     error: HostError,
@@ -55,6 +56,7 @@ struct Failed {
     /// It was not answered in time.
     late: bool,
 }
+
 /// A handle to libvirt. Clones share its threads.
 #[derive(Clone)]
 pub struct Hypervisor {
@@ -236,6 +238,7 @@ pub(super) fn failed(what: &str, error: &virt::error::Error) -> HostError {
         format!("{what}: {}", error.message()),
     )
 }
+
 /// Threads of libvirt that a test keeps busy.
 #[cfg(test)]
 pub mod busy {

@@ -52,6 +52,7 @@ pub struct Domain {
     /// Disks of it of which nobody knows where they lie: it may use any disk.
     pub untraced_sources: Vec<String>,
 }
+
 /// Reads both descriptions of a domain, the running and the stored one.
 pub(super) fn describe(connection: &Connect, domain: &VirtDomain) -> Result<Domain, virt::error::Error> {
     let (state, _) = domain.get_state()?;

@@ -11,6 +11,7 @@ use crate::host::recording::observe;
 
 /// What libvirt's in-memory driver calls itself.
 const IN_MEMORY: &str = "TEST";
+
 impl Hypervisor {
     /// libvirt's version, as proof that it answers now; it does not wait for one that is down.
     pub async fn version(&self) -> HostResult<u32> {
@@ -157,6 +158,7 @@ impl Hypervisor {
         .await
     }
 }
+
 /// Turns "no such domain" into `None`.
 pub(super) fn found<T>(
     result: Result<T, virt::error::Error>,

@@ -77,7 +77,7 @@ impl AdminApi {
             let host = Host::of_node(&self.deps, node_id).await;
             let host = host.map_err(unreachable)?;
             let removed = host.remove_leftovers(allocation_id).await;
-            removed.map_err(not_removed)?;
+            removed.map_err(|error| not_removed(&error))?;
         }
         let row = self.row_of(node_id, allocation_id).await?;
         Ok(row.map_or_else(|| nothing_left(allocation_id), |one| one.row))
@@ -153,12 +153,12 @@ async fn in_ledger(
 }
 
 /// A host's refusal to remove what it finds claimed; all else is a host that does not do it now.
-fn not_removed(error: Error) -> Error {
+fn not_removed(error: &Error) -> Error {
     match error.reason() {
         ErrorReason::LeaseHeld | ErrorReason::OperationConflict => {
             claimed(format!("The host removes nothing: {error}."))
         }
-        _ => unreachable(StepError::of_host(&error)),
+        _ => unreachable(StepError::of_host(error)),
     }
 }
 
