@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 mod agent;
+mod comparison;
 mod console;
 mod debian;
 mod dev_host;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         docs::cases(),
         hosts::cases(),
         agent::cases(),
+        comparison::cases(),
         console::cases(),
         dev_stack::cases(),
         dev_host::cases(),
