@@ -65,23 +65,25 @@ fn of_folder(
     Ok(found)
 }
 
-/// The kinds of files that a domain's descriptions name and that are not there.
-pub fn missing(root: &HostRoot, seeds_dir: &Path, domain: &Domain) -> Vec<&'static str> {
-    let folders = [(seeds_dir, SEED), (Path::new(NVRAM), NVRAM_FILE)];
-    let misses = |folder: &Path| {
+/// The kinds of files that a domain's descriptions name and that are not there. Without a folder of seeds they are not looked
+/// for.
+pub fn missing(root: &HostRoot, seeds_dir: Option<&Path>, domain: &Domain) -> Vec<&'static str> {
+    let named = |folder: &Path| -> Vec<&Path> {
         let named = domain.disk_sources.iter().map(Path::new);
-        let mut of_it = named.filter(|path| path.starts_with(folder) && *path != folder);
-        of_it.any(|path| {
-            let path = match folder == seeds_dir {
-                true => path.to_owned(),
-                false => root.path(path),
-            };
-            // what cannot be told is not said to be missing
-            matches!(std::fs::exists(path), Ok(false))
-        })
+        let of_it = named.filter(|path| path.starts_with(folder) && *path != folder);
+        of_it.collect()
     };
-    let missed = folders.into_iter().filter(|(folder, _)| misses(folder));
-    missed.map(|(_, kind)| kind).collect()
+    // what cannot be told is not said to be missing
+    let is_gone = |path: &Path| matches!(std::fs::exists(path), Ok(false));
+    let mut missed = Vec::new();
+    if seeds_dir.is_some_and(|folder| named(folder).into_iter().any(is_gone)) {
+        missed.push(SEED);
+    }
+    let nvram = named(Path::new(NVRAM));
+    if nvram.into_iter().any(|path| is_gone(&root.path(path))) {
+        missed.push(NVRAM_FILE);
+    }
+    missed
 }
 
 /// Removes reservation, port, seed and NVRAM of an allocation that has nothing else here. What is claimed is never touched: it
@@ -204,7 +206,11 @@ mod tests {
         }
         let found = of_folder(dir.path(), of_nvram).unwrap();
         assert_eq!(found, [one, two].into());
-        assert!(of_folder(&dir.path().join("none"), of_nvram).unwrap().is_empty());
+        assert!(
+            of_folder(&dir.path().join("none"), of_nvram)
+                .unwrap()
+                .is_empty()
+        );
         remove_nvram(dir.path(), one).unwrap();
         remove_nvram(&dir.path().join("none"), one).unwrap();
         let found = of_folder(dir.path(), of_nvram).unwrap();
@@ -222,7 +228,7 @@ mod tests {
         std::fs::create_dir_all(&seeds).unwrap();
         std::fs::write(nvram.join("there_VARS.fd"), "").unwrap();
         std::fs::write(seeds.join("seed.iso"), "").unwrap();
-        let of = |sources: &[&str]| missing(&root, &seeds, &domain(sources));
+        let of = |sources: &[&str]| missing(&root, Some(&seeds), &domain(sources));
         let seed = seeds.join("seed.iso");
         let there = format!("{NVRAM}/there_VARS.fd");
         assert!(of(&[&there, seed.to_str().unwrap(), "/dev/gone"]).is_empty());
@@ -231,5 +237,6 @@ mod tests {
         let gone_seed = seeds.join("gone/seed.iso");
         let both = [gone.as_str(), gone_seed.to_str().unwrap()];
         assert_eq!(of(&both), ["seed", "nvram"]);
+        assert_eq!(missing(&root, None, &domain(&both)), ["nvram"]);
     }
 }

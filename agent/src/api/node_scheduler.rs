@@ -98,6 +98,15 @@ impl NodeSchedulerApi {
         node.wire.put().await.map(drop)
     }
 
+    async fn remove_leftovers(&self, allocation_id: &str) -> HostResult<Vec<&'static str>> {
+        let of: AllocationId = allocation_id.parse()?;
+        let removed = vm_files::remove_leftovers(&self.0.node, of).await?;
+        if !removed.is_empty() {
+            tracing::warn!(allocation_id = %of, ?removed, "remove leftovers");
+        }
+        Ok(removed)
+    }
+
     async fn holds(&self) -> HostResult<pb::ListHoldsResponse> {
         let node = &self.0.node;
         let now = node.clock.now();
@@ -124,6 +133,8 @@ impl NodeSchedulerApi {
             names.collect::<Vec<_>>()
         };
         let seeds_dir = node.seeds_dir();
+        // libvirt's in-memory driver has no drives: what one is described with is never taken out
+        let has_drives = !node.settings.libvirt_uri.starts_with("test:");
         // a switch that does not answer hides no VM, hold or file
         let ports = node.wire.guest_ports().await.unwrap_or_else(|error| {
             tracing::warn!(%error, "cannot list the ports of VMs");
@@ -136,9 +147,17 @@ impl NodeSchedulerApi {
             leases: live.map(|lease| self.wire(lease)).collect(),
             domains: domains
                 .map(|domain| {
-                    let missing = vm_files::missing(&node.root, &seeds_dir, &domain);
+                    let seeds = Some(&*seeds_dir).filter(|_| has_drives);
+                    let missing = vm_files::missing(&node.root, seeds, &domain);
+                    let rescue = AllocationId::of_vm(&domain.name)
+                        .map(|one| node.rescue_dir(&one.vm_name()));
+                    let is_rescued = rescue.is_some_and(|folder| {
+                        let mut named = domain.disk_sources.iter();
+                        named.any(|path| std::path::Path::new(path).starts_with(&folder))
+                    });
                     let state = domain_state(domain, &left, node.clock.boot_id());
                     pb::DomainState {
+                        is_rescued,
                         missing_files: missing.into_iter().map(str::to_owned).collect(),
                         ..state
                     }
@@ -183,6 +202,7 @@ fn domain_state(domain: Domain, left: &[PowerRow], boot_id: &str) -> pb::DomainS
         left_state: left_state.to_owned(),
         host_restarted: row.is_some_and(|row| row.boot_id != boot_id),
         missing_files: Vec::new(),
+        is_rescued: false,
     }
 }
 
@@ -314,17 +334,10 @@ impl NodeScheduler for NodeSchedulerApi {
         &self,
         request: Request<pb::RemoveLeftoversRequest>,
     ) -> Result<Response<pb::RemoveLeftoversResponse>, Status> {
-        let remove = async {
-            let of: AllocationId = request.into_inner().allocation_id.parse()?;
-            let removed = vm_files::remove_leftovers(&self.0.node, of).await?;
-            if !removed.is_empty() {
-                tracing::warn!(allocation_id = %of, ?removed, "remove leftovers");
-            }
-            Ok(pb::RemoveLeftoversResponse {
-                removed: removed.into_iter().map(str::to_owned).collect(),
-            })
-        };
-        remove.await.map(Response::new).map_err(status)
+        let removed = Self::remove_leftovers(self, &request.into_inner().allocation_id).await;
+        let removed = removed.map_err(status)?.into_iter();
+        let removed = removed.map(str::to_owned).collect();
+        Ok(Response::new(pb::RemoveLeftoversResponse { removed }))
     }
 
     async fn list_holds(

@@ -152,7 +152,10 @@ async fn twice(manner: Manner) -> (Vec<GuestMetricsState>, usize) {
         assert_eq!(answer.values.len(), if is_complete { 2 + 5 } else { 0 });
         states.push(answer.state);
         while matches!(manner, Manner::HangsUp)
-            && queried.session.as_ref().is_some_and(|open| !open.is_closed())
+            && queried
+                .session
+                .as_ref()
+                .is_some_and(|open| !open.is_closed())
         {
             tokio::task::yield_now().await;
         }

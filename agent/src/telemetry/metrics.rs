@@ -130,8 +130,8 @@ mod tests {
 
     use super::*;
     use crate::ids::AllocationId;
-    use crate::telemetry::report::Report;
     use crate::telemetry::rates::Sample;
+    use crate::telemetry::report::Report;
     use crate::vm::Transferred;
 
     #[test]

@@ -54,7 +54,10 @@ pub struct Domain {
 }
 
 /// Reads both descriptions of a domain, the running and the stored one.
-pub(super) fn describe(connection: &Connect, domain: &VirtDomain) -> Result<Domain, virt::error::Error> {
+pub(super) fn describe(
+    connection: &Connect,
+    domain: &VirtDomain,
+) -> Result<Domain, virt::error::Error> {
     let (state, _) = domain.get_state()?;
     let mut found = vec![sources(&domain.get_xml_desc(0)?)];
     if domain.is_persistent()? {

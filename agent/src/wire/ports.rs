@@ -105,7 +105,10 @@ mod tests {
 
     #[test]
     fn d_82_ports_of_guests_are_told_from_the_hosts_own_and_the_probes() {
-        let listed = format!("gs0123456789aa\n eth1\nvnet0\n{}\n\n gs0123456789bb \n", probe::PORT);
+        let listed = format!(
+            "gs0123456789aa\n eth1\nvnet0\n{}\n\n gs0123456789bb \n",
+            probe::PORT
+        );
         assert_eq!(of_guests(&listed), ["gs0123456789aa", "gs0123456789bb"]);
         assert!(of_guests("").is_empty());
     }

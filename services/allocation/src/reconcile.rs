@@ -201,7 +201,7 @@ pub(crate) fn standing(row: &residue::Row) -> Standing {
     match (row.worked_on, row.state.as_str(), row.holds) {
         (true, _, _) => Standing::Moving,
         (false, "active", _) => Standing::Active(Vm {
-            running: row.power.as_deref() == Some("running"),
+            running: matches!(row.power.as_deref(), Some("running" | "rescued")),
             boot_id: row.boot_id,
         }),
         (false, "released" | "failed", true) => Standing::OverHeld,

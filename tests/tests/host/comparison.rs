@@ -34,7 +34,11 @@ async fn d_72_d_82_nvram_and_seeds_are_compared_and_what_is_left_of_them_is_repa
     let vm = text(&active, "/status/vm").to_owned();
     assert_eq!(well["verdict"], "agrees", "{well}");
     assert_eq!(
-        (&well["has_nvram"], &well["has_port"], &well["has_reservation"]),
+        (
+            &well["has_nvram"],
+            &well["has_port"],
+            &well["has_reservation"]
+        ),
         (&json!(true), &json!(true), &json!(true)),
         "{well}"
     );
@@ -55,7 +59,10 @@ async fn d_72_d_82_nvram_and_seeds_are_compared_and_what_is_left_of_them_is_repa
     let nvram = format!("{NVRAM}/gpuaas-slice-{}_VARS.fd", unknown.simple());
     sh(&format!("touch {nvram}"));
     let left = row(&system, &unknown.to_string()).await;
-    assert_eq!((&left["repair"], &left["has_nvram"]), (&json!("undo"), &json!(true)));
+    assert_eq!(
+        (&left["repair"], &left["has_nvram"]),
+        (&json!("undo"), &json!(true))
+    );
     let repair = format!(
         "/api/v1/admin/nodes/{}/comparison/{unknown}:repair",
         system.node_id

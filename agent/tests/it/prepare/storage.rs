@@ -262,7 +262,11 @@ fn i_114_i_123_the_disk_of_the_system_is_refused_whatever_it_is_called() {
             "{}",
             ran.text
         );
-        assert!(ran.refusals().contains(" cause=system_disk "), "{}", ran.text);
+        assert!(
+            ran.refusals().contains(" cause=system_disk "),
+            "{}",
+            ran.text
+        );
         assert_eq!(host.files(), before);
     }
     assert!(erasures(&host).is_empty());

@@ -443,14 +443,16 @@ fn d_82_a_node_is_shown_and_repaired_as_ledger_host_and_hypervisor_have_it() {
         .lines()
         .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
         .collect();
-    assert_eq!(lines[0], "ALLOCATION LEDGER HOST HYPERVISOR VERDICT REPAIR DETAIL");
+    assert_eq!(
+        lines[0],
+        "ALLOCATION LEDGER HOST HYPERVISOR VERDICT REPAIR DETAIL"
+    );
     assert_eq!(
         lines[1],
         format!("{FIRST} active 2 slot(s), address running agrees - -")
     );
-    let leaked = format!(
-        "{NODE} none seed, NVRAM shut off, without nvram report report repair its slots"
-    );
+    let leaked =
+        format!("{NODE} none seed, NVRAM shut off, without nvram report report repair its slots");
     assert_eq!(lines[2], leaked);
     let ran = world.run(&["admin", "node", "compare", "h1", "--output", "json"]);
     let told: Value = serde_json::from_str(&ran.ok().out).expect("JSON");
@@ -461,7 +463,11 @@ fn d_82_a_node_is_shown_and_repaired_as_ledger_host_and_hypervisor_have_it() {
     world.on("POST", &repair, [(200, json!({ "verdict": "agrees" }))]);
     let flags = ["admin", "node", "repair", "h1", NODE, "--reason", "seen"];
     let ran = world.run(&flags).ok();
-    assert!(ran.out.contains("Repair \"report\" of allocation"), "{}", ran.out);
+    assert!(
+        ran.out.contains("Repair \"report\" of allocation"),
+        "{}",
+        ran.out
+    );
     let sent = world.changes().pop().expect("a change");
     assert_eq!(
         sent.body,
@@ -469,6 +475,9 @@ fn d_82_a_node_is_shown_and_repaired_as_ledger_host_and_hypervisor_have_it() {
     );
     let agrees = ["admin", "node", "repair", "h1", FIRST, "--reason", "seen"];
     let ran = world.run(&agrees);
-    assert!(ran.code == 1 && ran.err.contains("nothing to repair"), "{ran:?}");
+    assert!(
+        ran.code == 1 && ran.err.contains("nothing to repair"),
+        "{ran:?}"
+    );
     assert_eq!(world.changes().len(), 1);
 }

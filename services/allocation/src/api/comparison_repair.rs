@@ -43,7 +43,8 @@ impl AdminApi {
         };
         let hash = idempotency::hash(request);
         let mut conn = self.deps.pool.acquire().await?;
-        let is_replay = idempotency::lookup(&mut conn, scope, &hash).await? != idempotency::Lookup::Fresh;
+        let is_replay =
+            idempotency::lookup(&mut conn, scope, &hash).await? != idempotency::Lookup::Fresh;
         drop(conn);
         let found = self.row_of(node_id, allocation_id).await?;
         let repair = match &found {
@@ -86,7 +87,9 @@ impl AdminApi {
     async fn row_of(&self, node_id: Uuid, allocation_id: Uuid) -> Result<Option<Compared>, Error> {
         let wanted = allocation_id.to_string();
         let compared = self.compare(node_id).await?;
-        Ok(compared.into_iter().find(|one| one.row.allocation_id == wanted))
+        Ok(compared
+            .into_iter()
+            .find(|one| one.row.allocation_id == wanted))
     }
 }
 
@@ -109,7 +112,9 @@ fn offered(
         _ if request.repair() == pb::ComparisonRepair::Undo
             && (row.has_claims || !row.held_slot_ids.is_empty()) =>
         {
-            Err(claimed("The ledger or the host holds slots for the allocation: nothing of it is removed."))
+            Err(claimed(
+                "The ledger or the host holds slots for the allocation: nothing of it is removed.",
+            ))
         }
         _ => Err(Error::new(
             Code::FailedPrecondition,

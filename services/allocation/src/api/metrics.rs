@@ -72,7 +72,13 @@ async fn host_of(
     deps: &Deps,
     caller: &Caller,
     id: Uuid,
-) -> Result<(VirtualMachinesClient<gpuaas_common::client::GrpcChannel>, bool), Error> {
+) -> Result<
+    (
+        VirtualMachinesClient<gpuaas_common::client::GrpcChannel>,
+        bool,
+    ),
+    Error,
+> {
     let mut conn = deps.pool.acquire().await?;
     let (allocation, _) = owned(&mut conn, caller, id).await?;
     if allocation.capacity_shape == Shape::Baremetal {

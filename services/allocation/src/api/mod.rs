@@ -14,6 +14,7 @@ mod metrics;
 mod network;
 pub(crate) mod owned;
 mod power;
+mod rescue;
 mod tenants;
 mod update;
 

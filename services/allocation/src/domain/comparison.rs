@@ -98,7 +98,10 @@ pub fn judge(
     let judged = |id: Uuid| {
         let standing = settled(before, after, id);
         let first = findings.iter().find(|one| one.allocation_id() == id);
-        let has_domain = host.domains.iter().any(|domain| allocation_of(&domain.name) == Some(id));
+        let has_domain = host
+            .domains
+            .iter()
+            .any(|domain| allocation_of(&domain.name) == Some(id));
         let is_bare = !has_domain && !held().any(|held| held == id);
         (id, of(standing, first.copied(), is_bare))
     };
@@ -210,6 +213,7 @@ mod tests {
             state: state.into(),
             left_state: "running".into(),
             host_restarted,
+            ..DomainState::default()
         }
     }
 

@@ -10,7 +10,7 @@ use super::names::{allocation_of, port_name};
 /// The VM of an active allocation, as the ledger knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Vm {
-    /// Its power is `running`.
+    /// Its power is `running` or `rescued`.
     pub running: bool,
     /// The guest's boot that was last proven.
     pub boot_id: Option<Uuid>,
@@ -164,7 +164,10 @@ pub fn compare(
         .filter_map(|domain| Some((allocation_of(&domain.name)?, domain)))
         .collect();
     let of_vms = |names: &[String]| -> BTreeSet<Uuid> {
-        names.iter().filter_map(|name| allocation_of(name)).collect()
+        names
+            .iter()
+            .filter_map(|name| allocation_of(name))
+            .collect()
     };
     let (reservations, seeds) = (of_vms(&host.reservations), of_vms(&host.seeds));
     let holds: BTreeSet<Uuid> = host

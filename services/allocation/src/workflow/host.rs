@@ -9,7 +9,8 @@ use gpuaas_proto::gpuaas::agent::v1::node_scheduler_client::NodeSchedulerClient;
 use gpuaas_proto::gpuaas::agent::v1::virtual_machines_client::VirtualMachinesClient;
 use gpuaas_proto::gpuaas::agent::v1::{
     AcquireLeaseRequest, AcquireLeaseResponse, LeasePurpose, ListHoldsRequest, ListHoldsResponse,
-    NetworkGroup, ReleaseLeaseRequest, RemoveLeftoversRequest, RenewLeaseRequest, SetNetworkGroupRequest,
+    NetworkGroup, ReleaseLeaseRequest, RemoveLeftoversRequest, RenewLeaseRequest,
+    SetNetworkGroupRequest,
 };
 use tonic::Code;
 use uuid::Uuid;
@@ -158,7 +159,10 @@ impl Host {
         });
         request.set_timeout(CALL);
         let mut leases = self.leases.clone();
-        let removed = leases.remove_leftovers(request).await.map_err(Error::from)?;
+        let removed = leases
+            .remove_leftovers(request)
+            .await
+            .map_err(Error::from)?;
         Ok(removed.into_inner().removed)
     }
 

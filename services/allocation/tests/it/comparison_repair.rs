@@ -47,7 +47,7 @@ impl Platform {
         Ok(repaired.map_err(Error::from)?.into_inner())
     }
 
-    async fn active(&self) -> Uuid {
+    async fn an_active(&self) -> Uuid {
         let created = self.create(good("web"), "key-1").await;
         let id: Uuid = created.expect("created").id.parse().expect("a uuid");
         self.world.until_state(id, "active").await;
@@ -77,7 +77,10 @@ async fn d_82_p5_what_nobody_owns_of_a_vm_is_a_row_and_removed_by_its_repair_onc
     host.leak_nvram(&vm);
     host.leak_nvram("somebody-elses");
     let row = platform.row(unknown).await;
-    assert!(row.has_reservation && row.has_seed && row.has_nvram, "{row:?}");
+    assert!(
+        row.has_reservation && row.has_seed && row.has_nvram,
+        "{row:?}"
+    );
     assert_eq!(row.verdict(), pb::ComparisonVerdict::Report);
     assert_eq!(row.repair(), pb::ComparisonRepair::Undo);
 
@@ -89,7 +92,11 @@ async fn d_82_p5_what_nobody_owns_of_a_vm_is_a_row_and_removed_by_its_repair_onc
     let refusals: [(Change, ErrorReason, &str); 5] = [
         (|one| one.etag.clear(), ErrorReason::FieldRequired, "etag"),
         (|one| one.repair = 0, ErrorReason::FieldRequired, "repair"),
-        (|one| one.reason.clear(), ErrorReason::FieldRequired, "reason"),
+        (
+            |one| one.reason.clear(),
+            ErrorReason::FieldRequired,
+            "reason",
+        ),
         (|one| one.etag = "0".into(), ErrorReason::EtagStale, "etag"),
         (
             |one| one.repair = pb::ComparisonRepair::Adopt.into(),
@@ -100,9 +107,15 @@ async fn d_82_p5_what_nobody_owns_of_a_vm_is_a_row_and_removed_by_its_repair_onc
     for (change, reason, field) in refusals {
         let mut request = fine.clone();
         change(&mut request);
-        let refused = platform.repair_row(&request, "k").await.expect_err("refused");
+        let refused = platform
+            .repair_row(&request, "k")
+            .await
+            .expect_err("refused");
         assert_eq!(refused.reason(), reason, "{refused}");
-        assert!(field.is_empty() || refused.fields()[0].0 == field, "{refused:?}");
+        assert!(
+            field.is_empty() || refused.fields()[0].0 == field,
+            "{refused:?}"
+        );
     }
     assert_eq!(platform.row(unknown).await, row, "nothing was changed");
 
@@ -123,7 +136,7 @@ async fn d_82_p5_what_nobody_owns_of_a_vm_is_a_row_and_removed_by_its_repair_onc
 #[tokio::test]
 async fn d_82_p5_a_repair_never_removes_what_is_claimed_or_was_changed_since_it_was_read() {
     let platform = Platform::start().await;
-    let id = platform.active().await;
+    let id = platform.an_active().await;
     let (world, vm) = (&platform.world, vm_name(id));
     // an active allocation, with files that it has and should not have
     let well = platform.row(id).await;
@@ -172,13 +185,21 @@ async fn d_82_p5_a_repair_never_removes_what_is_claimed_or_was_changed_since_it_
 #[tokio::test]
 async fn d_82_p5_a_repair_adopts_and_finishes_what_the_reconciler_would() {
     let platform = Platform::start().await;
-    let id = platform.active().await;
+    let id = platform.an_active().await;
     let (world, vm) = (&platform.world, vm_name(id));
-    world.host.hypervisor().shutdown(&vm).await.expect("libvirt");
+    world
+        .host
+        .hypervisor()
+        .shutdown(&vm)
+        .await
+        .expect("libvirt");
     let row = platform.row(id).await;
     assert_eq!(row.repair(), pb::ComparisonRepair::Adopt);
     let adopted = platform.repair_row(&platform.repair_of(&row), "k1").await;
-    assert_eq!(adopted.expect("adopted").verdict(), pb::ComparisonVerdict::Agrees);
+    assert_eq!(
+        adopted.expect("adopted").verdict(),
+        pb::ComparisonVerdict::Agrees
+    );
     assert_eq!(world.allocation(id).await.power.as_deref(), Some("stopped"));
     world.power(id, "start").await;
     world.until_idle(id).await;
@@ -195,7 +216,10 @@ async fn d_82_p5_a_repair_adopts_and_finishes_what_the_reconciler_would() {
     let row = platform.row(id).await;
     assert_eq!(row.verdict(), pb::ComparisonVerdict::Agrees, "{row:?}");
     let repairs = platform.repairs().await;
-    let done: Vec<&str> = repairs.iter().map(|(_, repair, _)| repair.as_str()).collect();
+    let done: Vec<&str> = repairs
+        .iter()
+        .map(|(_, repair, _)| repair.as_str())
+        .collect();
     assert_eq!(done, ["adopt", "finish"]);
 }
 

@@ -29,6 +29,7 @@ mod power;
 mod readiness;
 mod reconcile;
 mod replaced;
+mod rescue;
 mod runners;
 mod serial_log;
 mod sweep;

@@ -51,7 +51,11 @@ impl Row {
         let there = parts.into_iter().filter(|(is_there, _)| *is_there);
         let there = there.map(|(_, name)| name.to_owned());
         let all: Vec<String> = slots.into_iter().chain(there).collect();
-        if all.is_empty() { none() } else { all.join(", ") }
+        if all.is_empty() {
+            none()
+        } else {
+            all.join(", ")
+        }
     }
 
     /// What a repair of the row does; empty: nothing is to be done.
@@ -160,7 +164,9 @@ pub async fn repair(session: &Session, flags: &RepairFlags) -> Result<(), Failur
         } else {
             &row.detail
         };
-        return Err(Failure::Local(format!("there is nothing to repair: {detail}")));
+        return Err(Failure::Local(format!(
+            "there is nothing to repair: {detail}"
+        )));
     }
     let etag = if flags.etag.is_empty() {
         &row.etag

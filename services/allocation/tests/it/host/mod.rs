@@ -77,6 +77,19 @@ pub fn image() -> &'static [u8] {
     IMAGE.get_or_init(|| b"a guest's disk. ".repeat(1 << 16))
 }
 
+/// Content of the image that VMs are rescued with.
+pub fn rescue_image() -> &'static [u8] {
+    static IMAGE: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
+    IMAGE.get_or_init(|| b"a rescue's disk ".repeat(1 << 12))
+}
+
+pub fn rescue_digest() -> String {
+    static DIGEST: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+    DIGEST
+        .get_or_init(|| format!("sha256:{}", hex::encode(Sha256::digest(rescue_image()))))
+        .clone()
+}
+
 pub fn digest() -> String {
     static DIGEST: std::sync::OnceLock<String> = std::sync::OnceLock::new();
     DIGEST
@@ -100,6 +113,8 @@ impl Host {
         machine_files(&path.join("root"));
         let image_file = format!("images/{}.raw", digest().replace(':', "-"));
         std::fs::write(path.join(image_file), image()).expect("an image");
+        let rescue_file = format!("images/{}.raw", rescue_digest().replace(':', "-"));
+        std::fs::write(path.join(rescue_file), rescue_image()).expect("an image");
         let disks = (0..slots).map(|index| Disk::attach(&path.join(format!("disks/{index}.img"))));
         let disks = disks.collect();
         let dnsmasq = Mutex::new(dnsmasq(path));

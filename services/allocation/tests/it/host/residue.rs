@@ -34,6 +34,7 @@ impl Host {
             ("reservation", self.path(&format!("dhcp/gpuaas-{vm}.conf"))),
             ("seed", self.path("state/seeds").join(vm)),
             ("nvram", self.nvram(vm)),
+            ("rescue", self.path("state/rescue").join(vm)),
         ];
         let there = files.into_iter().filter(|(_, path)| path.exists());
         there.map(|(kind, _)| kind.to_owned()).collect()
