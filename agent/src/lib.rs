@@ -40,4 +40,5 @@ pub mod topology;
 pub mod update;
 pub mod validate;
 pub mod vm;
+pub mod vm_files;
 pub mod wire;

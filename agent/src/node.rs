@@ -87,7 +87,10 @@ impl Node {
     /// The same over a root that may note what is read.
     pub fn open_at(root: HostRoot, settings: Settings, ca_pem: &[u8]) -> HostResult<Self> {
         check_images(&settings, &root)?;
-        prepare_state(&settings.state_dir, &seeds_dir(&settings))?;
+        prepare_state(
+            &settings.state_dir,
+            [&seeds_dir(&settings), &rescue_dir(&settings)],
+        )?;
         let clock = BootClock::new(&root).map_err(io_error("cannot read the boot id"))?;
         let journal = Arc::new(Journal::open(&settings.state_dir.join("journal.sqlite"))?);
         let hypervisor = Hypervisor::new(&settings.libvirt_uri);
@@ -153,9 +156,19 @@ impl Node {
         HostKind::of(mode.unwrap_or(NodeMode::Slice), profile.lab)
     }
 
+    /// Where the folders of the VMs' seeds lie.
+    pub fn seeds_dir(&self) -> PathBuf {
+        seeds_dir(&self.settings)
+    }
+
     /// Folder of a VM's seed.
     pub fn seed_dir(&self, vm: &VmName) -> PathBuf {
-        seeds_dir(&self.settings).join(vm.as_str())
+        self.seeds_dir().join(vm.as_str())
+    }
+
+    /// Folder of a VM's rescue disk.
+    pub fn rescue_dir(&self, vm: &VmName) -> PathBuf {
+        rescue_dir(&self.settings).join(vm.as_str())
     }
 
     /// The guest's host key, while its seed is there (P11).
@@ -172,6 +185,11 @@ impl Node {
 /// Seeds lie where the hypervisor's user can read them.
 fn seeds_dir(settings: &Settings) -> PathBuf {
     settings.state_dir.join("seeds")
+}
+
+/// Rescue disks lie where the hypervisor's user can reach them.
+fn rescue_dir(settings: &Settings) -> PathBuf {
+    settings.state_dir.join("rescue")
 }
 
 /// Wall clock in milliseconds since 1970.
@@ -204,8 +222,13 @@ fn check_images(settings: &Settings, root: &HostRoot) -> HostResult<()> {
 
 /// The state folder can be passed through by the hypervisor's user, who reads seeds; everything secret in it
 /// has a mode of its own.
-fn prepare_state(state: &Path, seeds: &Path) -> HostResult<()> {
-    for (folder, mode) in [(state, 0o711), (&state.join("tls"), 0o700), (seeds, 0o711)] {
+fn prepare_state(state: &Path, [seeds, rescue]: [&Path; 2]) -> HostResult<()> {
+    for (folder, mode) in [
+        (state, 0o711),
+        (&state.join("tls"), 0o700),
+        (seeds, 0o711),
+        (rescue, 0o711),
+    ] {
         std::fs::create_dir_all(folder)
             .map_err(io_error(format_args!("cannot make {}", folder.display())))?;
         std::fs::set_permissions(folder, std::fs::Permissions::from_mode(mode)).map_err(

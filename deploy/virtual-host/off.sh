@@ -1,6 +1,6 @@
 #!/bin/bash
 # Cuts the power of the virtual slice host. With --wait: waits until it has ended by itself. With --is-on: says whether it
-# runs, by the status.
+# runs, by the status. What it has switched off is noted in run/off, so that it is told from a machine that ended by itself.
 #
 # usage: off.sh [--wait SECONDS | --is-on]
 set -euo pipefail
@@ -24,9 +24,13 @@ until_off() {
 
 case ${1:-} in
 --is-on) is_on ;;
---wait) until_off "$2" || { echo "virtual-host: it is still on after $2 s" >&2; exit 1; } ;;
+--wait)
+    until_off "$2" || { echo "virtual-host: it is still on after $2 s" >&2; exit 1; }
+    touch "$VIRTUAL_HOST/run/off"
+    ;;
 *)
     if is_on; then
+        touch "$VIRTUAL_HOST/run/off"
         kill -KILL "$pid"
         until_off 10
     fi

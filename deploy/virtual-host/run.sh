@@ -20,7 +20,7 @@ run=$VIRTUAL_HOST/run
 read -r -a order <<< "${VIRTUAL_HOST_DISKS:-1 2 3}"
 limit=${VIRTUAL_HOST_LIMIT:-240}
 mkdir -p "$run"
-rm -f "$run/ssh"
+rm -f "$run/ssh" "$run/off"
 
 if "$here/off.sh" --is-on; then
     echo "virtual-host: it is on already" >&2

@@ -1,8 +1,8 @@
 #!/bin/bash
 # Builds the virtual slice host, installs the agent's package on it, prepares it as an operator would, has a real control
 # plane adopt it, and runs a slice on it. Prints a line for each step with its time and result. A step that fails because
-# the machine below the host did (QEMU has ended, the host hangs, its kernel panicked) says so, and everything is begun
-# anew, once. Run as root; `make test-virtual-host` has built the programs.
+# the machine below the host did (QEMU has ended by itself, the host's kernel panicked) says so, and everything is begun anew,
+# once. A host that hangs is a failure of its step: what the step does may be why. Run as root; `make test-virtual-host` has built the programs.
 #
 # usage: test.sh [STEP]
 # STEP                  the last step to run; the host stays on then
@@ -31,15 +31,15 @@ bootstrap_again      300 i_64_i_83 the bootstrap's second run changes nothing
 restarted            300 i_66_i_81_i_82_i_86 the arguments of the boot loader's menu count from the next start on
 baseline_kept        300 i_89_i_91_i_93_i_95_i_100_i_101 units made the guests' network at the start, and a second run changes nothing
 runtime_prepared     300 i_104_i_105_i_106_i_109 the runtime is prepared, and a second run changes nothing
-storage_planned      300 i_113_i_114_i_121_i_123 the storage transition refuses disks in use, and plans the others
+storage_planned      300 i_113_i_114_i_121_i_123 the storage transition refuses disks by their cause, and plans the others
 storage_taken        300 i_110_i_115_i_116_i_117_i_118_i_119_i_120_i_122 approved disks are raw, all others stay
 functions_made       300 j_25_j_26 the unit of the fabric makes the virtual functions that its settings name
 enrolled             300 a_06_a_07 the agent enrols with a single-use token, and its unit comes with the next start
 host_checked         300 i_218_i_219 the host's report has no blockers, and the parity check no failure
 discovered           300 a_58_a_60_a_66 a discovery finds each device by its identity, and changes nothing
 approved             900 a_132 approval wipes both disks and reads them back
-devices_bound        300 d_57_d_58 the unit binds approved GPUs and functions to VFIO, and keeps that for the next start
-drift_seen           400 d_56 a GPU that has another driver is seen, and bound again
+devices_bound        400 d_57_d_58 the unit binds approved GPUs and functions to VFIO for good, and the API offers their slots
+drift_seen           400 d_56 a GPU that has another driver is seen, its slot is not offered until it is bound again
 renamed              600 a_70_i_123 names of disks change with a restart; bindings, functions, network and slots stay
 catalogued           300 the host's slots are offered
 launched            1200 d_47_d_50_d_53 a slice starts with a GPU, a function, its disk and hugepages
@@ -58,10 +58,8 @@ say() { echo "virtual-host: $*" | tee -a "$VIRTUAL_HOST_LOGS/results.txt"; }
 machine_failed() {
     if grep -qs "Kernel panic" "$VIRTUAL_HOST/run/console.txt"; then
         echo "the host's kernel panicked"
-    elif ! "$here/off.sh" --is-on; then
+    elif ! "$here/off.sh" --is-on && [ ! -f "$VIRTUAL_HOST/run/off" ]; then
         echo "QEMU has ended: $(tail -n 1 "$VIRTUAL_HOST/run/qemu.log" 2> /dev/null)"
-    elif ! timeout 60 "$here/ssh.sh" true 2> /dev/null; then
-        echo "the host does not answer"
     else
         return 1
     fi

@@ -226,7 +226,7 @@ impl Api {
             let allocation = self.get(&format!("/api/v1/allocations/{id}")).await.ok()?;
             let now = allocation["status"]["power"].as_str()?.to_owned();
             assert!(
-                ["stopping", "starting", "rebooting", wanted].contains(&now.as_str()),
+                ["stopping", "starting", "rebooting", "unrescuing", wanted].contains(&now.as_str()),
                 "{verb} ended {now}: {allocation}"
             );
             (now == wanted).then_some(allocation)

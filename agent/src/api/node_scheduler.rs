@@ -1,4 +1,5 @@
 //! `NodeScheduler`: leases of approved slots (D-01, D-02), holds, and what is left over.
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use gpuaas_proto::gpuaas::agent::v1 as pb;
@@ -11,12 +12,14 @@ use super::{Shared, status};
 use crate::bounded::Bounded;
 use crate::dhcp::Reservation;
 use crate::error::{HostError, HostResult};
+use crate::host::blocking;
 use crate::ids::{AllocationId, LeaseId, SlotId, Token, VM_PREFIX};
 use crate::journal::{LeaseRow, PowerRow};
 use crate::lease::{LeaseSpec, MAX_SLOTS, Purpose};
 use crate::operation::network_group;
 use crate::plan::plan;
 use crate::vm::{Domain, PowerState};
+use crate::vm_files;
 
 /// Shortest lease that makes sense, and the default.
 const MIN_LEASE: Duration = Duration::from_secs(5);
@@ -95,6 +98,15 @@ impl NodeSchedulerApi {
         node.wire.put().await.map(drop)
     }
 
+    async fn remove_leftovers(&self, allocation_id: &str) -> HostResult<Vec<&'static str>> {
+        let of: AllocationId = allocation_id.parse()?;
+        let removed = vm_files::remove_leftovers(&self.0.node, of).await?;
+        if !removed.is_empty() {
+            tracing::warn!(allocation_id = %of, ?removed, "remove leftovers");
+        }
+        Ok(removed)
+    }
+
     async fn holds(&self) -> HostResult<pb::ListHoldsResponse> {
         let node = &self.0.node;
         let now = node.clock.now();
@@ -115,12 +127,46 @@ impl NodeSchedulerApi {
             .filter(|one| one.name.starts_with(VM_PREFIX));
         let reservations = node.dhcp.reservations()?;
         let left = node.journal.power()?;
+        let files = blocking::here(|| vm_files::list(node))?;
+        let names = |of: BTreeSet<AllocationId>| {
+            let names = of.into_iter().map(|one| one.vm_name().to_string());
+            names.collect::<Vec<_>>()
+        };
+        let seeds_dir = node.seeds_dir();
+        // libvirt's in-memory driver has no drives: what one is described with is never taken out
+        let has_drives = !node.settings.libvirt_uri.starts_with("test:");
+        // a switch that does not answer hides no VM, hold or file
+        let ports = node.wire.guest_ports().await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "cannot list the ports of VMs");
+            Vec::new()
+        });
+        let partitions = node.journal.partitions()?.into_iter();
+        let partitions = partitions.map(|one| one.allocation).collect();
         Ok(pb::ListHoldsResponse {
             holds: holds.collect(),
             leases: live.map(|lease| self.wire(lease)).collect(),
             domains: domains
-                .map(|domain| domain_state(domain, &left, node.clock.boot_id()))
+                .map(|domain| {
+                    let seeds = Some(&*seeds_dir).filter(|_| has_drives);
+                    let missing = vm_files::missing(&node.root, seeds, &domain);
+                    let rescue = AllocationId::of_vm(&domain.name)
+                        .map(|one| node.rescue_dir(&one.vm_name()));
+                    let is_rescued = rescue.is_some_and(|folder| {
+                        let mut named = domain.disk_sources.iter();
+                        named.any(|path| std::path::Path::new(path).starts_with(&folder))
+                    });
+                    let state = domain_state(domain, &left, node.clock.boot_id());
+                    pb::DomainState {
+                        is_rescued,
+                        missing_files: missing.into_iter().map(str::to_owned).collect(),
+                        ..state
+                    }
+                })
                 .collect(),
+            seeds: names(files.seeds),
+            nvram: names(files.nvram),
+            partitions: names(partitions),
+            ports,
             network_groups: reservations.iter().filter_map(network_group_of).collect(),
             reservations: reservations
                 .into_iter()
@@ -155,6 +201,8 @@ fn domain_state(domain: Domain, left: &[PowerRow], boot_id: &str) -> pb::DomainS
         state: domain.state.as_str().to_owned(),
         left_state: left_state.to_owned(),
         host_restarted: row.is_some_and(|row| row.boot_id != boot_id),
+        missing_files: Vec::new(),
+        is_rescued: false,
     }
 }
 
@@ -280,6 +328,16 @@ impl NodeScheduler for NodeSchedulerApi {
         let set = Self::set_network_group(self, request.into_inner()).await;
         set.map_err(status)?;
         Ok(Response::new(pb::SetNetworkGroupResponse {}))
+    }
+
+    async fn remove_leftovers(
+        &self,
+        request: Request<pb::RemoveLeftoversRequest>,
+    ) -> Result<Response<pb::RemoveLeftoversResponse>, Status> {
+        let removed = Self::remove_leftovers(self, &request.into_inner().allocation_id).await;
+        let removed = removed.map_err(status)?.into_iter();
+        let removed = removed.map(str::to_owned).collect();
+        Ok(Response::new(pb::RemoveLeftoversResponse { removed }))
     }
 
     async fn list_holds(

@@ -121,13 +121,23 @@ fn check_provision(request: &pb::ProvisionRequest) -> HostResult<()> {
     parse_source(&image.source_uri)?;
     readiness::parse(&image.readiness_checks)
         .map_err(|wrong| HostError::invalid("image", wrong.to_string()))?;
-    let _user: GuestUser = request.guest_user.parse()?;
-    hostname(&request.hostname)?;
-    let keys = Bounded::<AuthorizedKey, MAX_KEYS>::parse(
-        "ssh_public_keys",
+    check_account(
+        &request.guest_user,
+        &request.hostname,
         &request.ssh_public_keys,
-        |key| Ok(key.parse()?),
-    )?;
+    )
+}
+
+/// Refuses an account that nobody could log in to.
+fn check_account(user: &str, name: &str, lines: &[String]) -> HostResult<()> {
+    let _user: GuestUser = user.parse()?;
+    hostname(name)?;
+    let keys =
+        Bounded::<AuthorizedKey, MAX_KEYS>::parse(
+            "ssh_public_keys",
+            lines,
+            |key| Ok(key.parse()?),
+        )?;
     if keys.is_empty() {
         return Err(HostError::invalid("ssh_public_keys", "must be given"));
     }
@@ -139,6 +149,21 @@ fn check_login(request: &pb::PowerRequest) -> HostResult<()> {
     let _user: GuestUser = request.guest_user.parse()?;
     parse_pins(request.ssh_host_keys.iter().map(String::as_str))?;
     Ok(())
+}
+
+/// Refuses a rescue that could never be logged in to.
+fn check_rescue(request: &pb::PowerRequest) -> HostResult<()> {
+    let image = request
+        .rescue_image
+        .as_ref()
+        .ok_or_else(|| HostError::invalid("rescue_image", "must be given"))?;
+    let _digest: crate::ids::Digest = image.digest.parse()?;
+    parse_source(&image.source_uri)?;
+    check_account(
+        &request.guest_user,
+        &request.hostname,
+        &request.ssh_public_keys,
+    )
 }
 
 /// An operation on the wire.
@@ -264,6 +289,17 @@ impl VirtualMachines for VirtualMachinesApi {
         let request = request.into_inner();
         check_login(&request).map_err(status)?;
         self.begin(Kind::Reboot, common!(&request))
+            .map(Response::new)
+            .map_err(status)
+    }
+
+    async fn rescue(
+        &self,
+        request: Request<pb::PowerRequest>,
+    ) -> Result<Response<pb::HostOperation>, Status> {
+        let request = request.into_inner();
+        check_rescue(&request).map_err(status)?;
+        self.begin(Kind::Rescue, common!(&request))
             .map(Response::new)
             .map_err(status)
     }

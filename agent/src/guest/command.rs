@@ -19,7 +19,7 @@ use super::{GuestNetwork, RelayKey};
 
 /// Most bytes of output that are read.
 pub const MAX_OUTPUT: usize = 64 << 10;
-/// Most bytes that a guest may send over one connection: the next question has another one.
+/// Most bytes that a guest may send over one connection: the next command has another one.
 const MAX_RECEIVED: u64 = 4 << 20;
 /// A guest that is silent for three of these is gone; a command may be silent for longer.
 const KEEPALIVE: Duration = Duration::from_secs(10);
@@ -58,7 +58,7 @@ async fn attempt(
     command: &str,
 ) -> Result<Answer, LoginError> {
     let session = open(network, account, key).await?;
-    let answer = session.ask(command).await?;
+    let answer = session.run(command).await?;
     // The guest is free to ignore our goodbye.
     let _ = session
         .handle
@@ -140,7 +140,7 @@ impl Session {
     ///
     /// # Errors
     /// [`LoginError`]: there is no answer.
-    pub async fn ask(&self, command: &str) -> Result<Answer, LoginError> {
+    pub async fn run(&self, command: &str) -> Result<Answer, LoginError> {
         let broke = |error: russh::Error| LoginError::Session(error.to_string());
         let mut channel = self.handle.channel_open_session().await.map_err(broke)?;
         channel.exec(true, command).await.map_err(broke)?;

@@ -55,7 +55,7 @@ pub(super) fn ended(
     succeeded: bool,
 ) -> HostResult<()> {
     let running = match kind {
-        Kind::Provision | Kind::Start | Kind::Reboot if succeeded => Some(true),
+        Kind::Provision | Kind::Start | Kind::Reboot | Kind::Rescue if succeeded => Some(true),
         Kind::Stop if succeeded => Some(false),
         _ => None,
     };
@@ -117,6 +117,7 @@ mod tests {
             (Kind::Provision, "one", Some((true, "one".to_owned()))),
             (Kind::Stop, "one", Some((false, "one".to_owned()))),
             (Kind::Start, "two", Some((true, "two".to_owned()))),
+            (Kind::Rescue, "two", Some((true, "two".to_owned()))),
             (Kind::Release, "two", None),
         ] {
             let id = begin(kind, boot);

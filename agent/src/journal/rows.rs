@@ -24,6 +24,8 @@ pub enum Kind {
     Start,
     /// Both.
     Reboot,
+    /// Stop a VM, and start it from a rescue image.
+    Rescue,
 }
 
 impl Kind {
@@ -37,6 +39,7 @@ impl Kind {
             Self::Stop => "stop",
             Self::Start => "start",
             Self::Reboot => "reboot",
+            Self::Rescue => "rescue",
         }
     }
 
@@ -49,6 +52,7 @@ impl Kind {
             Self::Stop,
             Self::Start,
             Self::Reboot,
+            Self::Rescue,
         ]
         .into_iter()
         .find(|kind| kind.as_str() == text)

@@ -9,12 +9,14 @@ mod provision;
 pub mod readiness;
 mod release;
 mod remove;
+mod rescue;
 mod runner;
 mod wiping;
 mod work;
 
 pub(crate) use provision::SSH_PORT;
 pub use provision::network_group;
+pub(crate) use remove::{reservation as remove_reservation, seed as remove_seed};
 pub use runner::Runner;
 pub use work::{Done, StepDef, Work};
 
@@ -30,6 +32,7 @@ pub fn steps_of(kind: Kind) -> &'static [StepDef] {
         Kind::Stop => power::STOP,
         Kind::Start => power::START,
         Kind::Reboot => power::REBOOT,
+        Kind::Rescue => rescue::RESCUE,
     }
 }
 
@@ -106,6 +109,23 @@ mod tests {
         assert_eq!(names(Kind::Reboot)[0], "find_partition");
         assert_eq!(names(Kind::Reboot)[1..3], stop);
         assert_eq!(names(Kind::Reboot)[3..], start);
+        assert_eq!(
+            names(Kind::Rescue),
+            [
+                "verify_image",
+                "find_partition",
+                "stop",
+                "deactivate_partition",
+                "prove_disk",
+                "copy_image",
+                "seed",
+                "define",
+                "activate_partition",
+                "start",
+                "wait_login",
+                "detach_seed"
+            ]
+        );
     }
 
     /// What a disk is used for is the operator's to end: the only command that unmounts is the storage transition.

@@ -1,5 +1,5 @@
-//! Stop, start and reboot of a VM that was provisioned. There is no undo: a VM that started and does not answer is
-//! its owner's, and is left as it is; the control plane queries its state.
+//! Stop, start and reboot of a VM that was provisioned. A start ends a rescue. There is no undo: a VM that started and does not
+//! answer is its owner's, and is left as it is; the control plane queries its state.
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -8,9 +8,10 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use serde_json::json;
 
 use super::partition;
-use super::provision::{SSH_PORT, define_on, not_the_guest, start_apart, still_running};
+use super::provision::{Disks, SSH_PORT, define_on, not_the_guest, start_apart, still_running};
 use super::release;
 use super::remove;
+use super::rescue;
 use super::work::{Done, StepDef, Work};
 use crate::disk::Intent;
 use crate::error::{HostError, HostResult};
@@ -19,9 +20,10 @@ use crate::guest::login::Account;
 use crate::guest::{LoginError, log_in};
 use crate::host::clock::BootMoment;
 use crate::ids::parse_private_ip;
+use crate::journal::Kind;
 use crate::vm::PowerState;
 
-const PROVE_DISK: StepDef = StepDef {
+pub const PROVE_DISK: StepDef = StepDef {
     name: "prove_disk",
     run: |work| prove_disk(work).boxed(),
     undo: None,
@@ -31,12 +33,12 @@ const DEFINE: StepDef = StepDef {
     run: |work| define(work).boxed(),
     undo: None,
 };
-const START_VM: StepDef = StepDef {
+pub const START_VM: StepDef = StepDef {
     name: "start",
     run: |work| start(work).boxed(),
     undo: None,
 };
-const WAIT_LOGIN: StepDef = StepDef {
+pub const WAIT_LOGIN: StepDef = StepDef {
     name: "wait_login",
     run: |work| wait_login(work).boxed(),
     undo: None,
@@ -64,14 +66,14 @@ pub const REBOOT: &[StepDef] = &[
     WAIT_LOGIN,
 ];
 
-async fn runs(work: &Work) -> HostResult<bool> {
+pub async fn runs(work: &Work) -> HostResult<bool> {
     let state = work.node.hypervisor.state(work.vm().as_str()).await?;
     Ok(state == Some(PowerState::Running))
 }
 
 /// Proves every disk: it is the one that was approved, and nothing but this allocation's own domain names or uses it.
 /// Returns today's devices.
-async fn prove(work: &Work) -> HostResult<Vec<std::path::PathBuf>> {
+pub async fn prove(work: &Work) -> HostResult<Vec<std::path::PathBuf>> {
     let intent = Intent::Boot {
         allocation: work.operation.allocation,
     };
@@ -101,10 +103,14 @@ async fn define(work: &Work) -> HostResult<Done> {
     if runs(work).await? {
         return Ok(Done::skipped("the domain runs already"));
     }
-    let devices = prove(work).await?;
-    define_on(work, devices, None).await?;
-    // of a VM whose first boot was under an agent that left it
+    let disks = Disks {
+        rescue: None,
+        own: prove(work).await?,
+    };
+    define_on(work, disks, None).await?;
+    // of a VM whose first boot was under an agent that left it, or of a rescue
     remove::seed(&work.node, work.operation.allocation).await?;
+    remove::rescue(&work.node, work.operation.allocation).await?;
     Ok(Done::with(format!("domain {} is defined", work.vm())))
 }
 
@@ -121,7 +127,12 @@ async fn start(work: &Work) -> HostResult<Done> {
 async fn wait_login(work: &Work) -> HostResult<Done> {
     let request: pb::PowerRequest = work.request()?;
     let user = request.guest_user.parse()?;
-    let host_keys = parse_pins(request.ssh_host_keys.iter().map(String::as_str))?;
+    // a rescue image has a key of its own, which this very operation gave it
+    let pins = match work.operation.kind {
+        Kind::Rescue => vec![rescue::host_key(work)?],
+        _ => request.ssh_host_keys.clone(),
+    };
+    let host_keys = parse_pins(pins.iter().map(String::as_str))?;
     let ip = parse_private_ip(&work.boot_slot()?.bindings.private_ip)?;
     let account = Account {
         server: (ip, SSH_PORT).into(),
@@ -174,14 +185,19 @@ async fn wait_login(work: &Work) -> HostResult<Done> {
 }
 
 /// The proof of a start.
-pub fn result(work: &Work) -> pb::HostOperation {
+pub fn result(work: &Work) -> HostResult<pb::HostOperation> {
     let boot_id = work.operation.output("wait_login")["boot_id"]
         .as_str()
         .unwrap_or_default();
-    pb::HostOperation {
+    let ssh_host_keys = match work.operation.kind {
+        Kind::Rescue => vec![rescue::host_key(work)?],
+        _ => Vec::new(),
+    };
+    Ok(pb::HostOperation {
         power_result: Some(pb::PowerResult {
             boot_id: boot_id.to_owned(),
+            ssh_host_keys,
         }),
         ..pb::HostOperation::default()
-    }
+    })
 }

@@ -115,8 +115,9 @@ fn undo_start(work: &Work) -> BoxFuture<'_, HostResult<()>> {
     remove::destroy(&work.node, work.operation.allocation).boxed()
 }
 
-fn image(request: &pb::ProvisionRequest) -> HostResult<ImageSource> {
-    let image = request.image.clone().unwrap_or_default();
+/// The image that a request names.
+pub fn image(named: Option<pb::ImageRef>) -> HostResult<ImageSource> {
+    let image = named.unwrap_or_default();
     Ok(ImageSource {
         digest: image.digest.parse()?,
         source_uri: image.source_uri,
@@ -125,7 +126,7 @@ fn image(request: &pb::ProvisionRequest) -> HostResult<ImageSource> {
 }
 
 async fn verify_image(work: &Work) -> HostResult<Done> {
-    let source = image(&work.request()?)?;
+    let source = image(work.request::<pb::ProvisionRequest>()?.image)?;
     let file = work
         .node
         .images
@@ -163,7 +164,7 @@ async fn prove_disk(work: &Work) -> HostResult<Done> {
 }
 
 async fn clone(work: &Work) -> HostResult<Done> {
-    let source = image(&work.request()?)?;
+    let source = image(work.request::<pb::ProvisionRequest>()?.image)?;
     let slots = work.slots()?;
     let boot = work.boot_slot()?;
     let disk = work
@@ -287,6 +288,10 @@ async fn define(work: &Work) -> HostResult<Done> {
         );
     }
     let seed = work.node.seed_iso(&work.vm());
+    let disks = Disks {
+        rescue: None,
+        own: disks,
+    };
     let uuid = define_on(work, disks, Some(seed)).await?;
     Ok(Done::giving(
         format!("domain {} is defined", work.vm()),
@@ -294,13 +299,17 @@ async fn define(work: &Work) -> HostResult<Done> {
     ))
 }
 
-/// Defines the allocation's domain on these devices, or defines it again under the same name and UUID, which preserves
+/// What a domain is defined on.
+pub struct Disks {
+    /// A file that is booted from in place of the first of its own.
+    pub rescue: Option<PathBuf>,
+    /// Devices of its slots.
+    pub own: Vec<PathBuf>,
+}
+
+/// Defines the allocation's domain on these disks, or defines it again under the same name and UUID, which preserves
 /// its NVRAM. The seed is there for the first boot alone. Returns the UUID.
-pub async fn define_on(
-    work: &Work,
-    disks: Vec<PathBuf>,
-    seed: Option<PathBuf>,
-) -> HostResult<String> {
+pub async fn define_on(work: &Work, disks: Disks, seed: Option<PathBuf>) -> HostResult<String> {
     let plan = &work.operation.plan;
     let shape = plan.shape.unwrap_or_default();
     let mut devices = Vec::new();
@@ -332,7 +341,8 @@ pub async fn define_on(
         vcpus: shape.vcpus,
         memory_mib: shape.memory_mib,
         hugepages: shape.hugepages,
-        disks,
+        rescue: disks.rescue,
+        disks: disks.own,
         seed,
         mac: plan.mac.parse()?,
         port: work.operation.allocation.port_name(),
@@ -390,6 +400,17 @@ fn boot_deadline(work: &Work) -> HostResult<BootMoment> {
     } else {
         by_budget
     })
+}
+
+/// What a running VM has open is not written to.
+pub async fn still_off(work: &Work) -> HostResult<()> {
+    match work.node.hypervisor.state(work.vm().as_str()).await? {
+        None | Some(PowerState::ShutOff) => Ok(()),
+        Some(state) => Err(HostError::host(
+            ErrorReason::HypervisorFailed,
+            format!("the domain is {} again", state.as_str()),
+        )),
+    }
 }
 
 /// A guest that ended will not answer any more.
@@ -496,7 +517,7 @@ pub fn not_the_guest(account: Account<'_>, error: &LoginError) -> HostError {
 }
 
 /// Takes the seed from the VM and removes it with the private host key in it: the guest has both by now.
-async fn detach_seed(work: &Work) -> HostResult<Done> {
+pub async fn detach_seed(work: &Work) -> HostResult<Done> {
     let bus = &work.node.settings.profile.seed_bus;
     work.node
         .hypervisor
@@ -536,7 +557,9 @@ pub fn result(work: &Work) -> HostResult<pb::HostOperation> {
         access_port,
         ssh_host_keys: vec![text("seed", "host_key")],
         domain_uuid: text("define", "uuid"),
-        image_digest: image(&work.request()?)?.digest.to_string(),
+        image_digest: image(work.request::<pb::ProvisionRequest>()?.image)?
+            .digest
+            .to_string(),
         boot_id: text("wait_login", "boot_id"),
     };
     Ok(pb::HostOperation {

@@ -10,6 +10,7 @@ use crate::host::{blocking, exec};
 use crate::ids::AllocationId;
 use crate::node::Node;
 use crate::settings::BridgeKind;
+use crate::vm_files;
 
 /// How often a domain is removed that is there again.
 const UNDEFINE_TRIES: u32 = 3;
@@ -19,7 +20,7 @@ pub async fn destroy(node: &Node, allocation: AllocationId) -> HostResult<()> {
     node.hypervisor.destroy(allocation.vm_name().as_str()).await
 }
 
-/// Stops the domain hard, removes it with its NVRAM and the hypervisor's serial log, and checks that it is gone (INC-26). A start that was given up may
+/// Stops the domain hard, removes it with its NVRAM, its rescue disk and the hypervisor's serial log, and checks that it is gone (INC-26). A start that was given up may
 /// still be on its way through the hypervisor and come after the stop; it is stopped then, and cannot come again.
 pub async fn undefine(node: &Node, allocation: AllocationId) -> HostResult<()> {
     let name = allocation.vm_name();
@@ -30,6 +31,8 @@ pub async fn undefine(node: &Node, allocation: AllocationId) -> HostResult<()> {
         node.hypervisor.undefine(name.as_str()).await?;
         match node.hypervisor.state(name.as_str()).await? {
             None => {
+                blocking::here(|| vm_files::remove_nvram_of(node, allocation))?;
+                rescue(node, allocation).await?;
                 let (serial, name) = (Arc::clone(&node.serial), name.clone());
                 return blocking::run(move || serial.end(&name)).await;
             }
@@ -68,6 +71,18 @@ pub async fn reservation(node: &Node, allocation: AllocationId) -> HostResult<()
         node.wire.put().await?;
     }
     Ok(())
+}
+
+/// Removes the rescue disk.
+pub async fn rescue(node: &Node, allocation: AllocationId) -> HostResult<()> {
+    let folder = node.rescue_dir(&allocation.vm_name());
+    blocking::run(move || match std::fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(io_error("cannot remove the rescue disk")(error))
+        }
+        _ => Ok(()),
+    })
+    .await
 }
 
 /// Removes the seed.

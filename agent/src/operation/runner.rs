@@ -323,7 +323,7 @@ impl Runner {
         let (result, ends) = match kind {
             Kind::Provision => (provision::result(&work)?, Vec::new()),
             Kind::Release | Kind::RepairSlot => (wiping::result(&work)?, proven(&work)?),
-            Kind::Start | Kind::Reboot => (power::result(&work), Vec::new()),
+            Kind::Start | Kind::Reboot | Kind::Rescue => (power::result(&work)?, Vec::new()),
             Kind::CleanUp | Kind::Stop => (
                 gpuaas_proto::gpuaas::agent::v1::HostOperation::default(),
                 Vec::new(),

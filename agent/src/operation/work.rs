@@ -158,7 +158,7 @@ impl Work {
             Kind::Provision => purpose == Purpose::Provision,
             Kind::Release => purpose == Purpose::Release,
             Kind::RepairSlot => purpose == Purpose::Repair,
-            Kind::Stop | Kind::Start | Kind::Reboot => purpose == Purpose::Power,
+            Kind::Stop | Kind::Start | Kind::Reboot | Kind::Rescue => purpose == Purpose::Power,
             _ => true,
         };
         if fits {

@@ -1,4 +1,5 @@
 //! What a command would change of its host.
+use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
 
@@ -115,6 +116,47 @@ pub struct Step {
     pub reason: String,
 }
 
+/// Why something is refused, for programs; the text beside it is for people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// The host is not in slice mode.
+    Mode,
+    /// The approved profile cannot be read.
+    Profile,
+    /// There is no such disk.
+    NoSuchDisk,
+    /// The disk has no stable identity.
+    NoIdentity,
+    /// The approved profile does not name the disk.
+    NotApproved,
+    /// The disk is that of the operating system.
+    SystemDisk,
+    /// Somebody uses the disk.
+    InUse,
+    /// The disk is that of a slot.
+    SlotDisk,
+    /// What must be known cannot be observed.
+    Unknown,
+}
+
+impl Cause {
+    /// As the JSON has it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Mode => "mode",
+            Self::Profile => "profile",
+            Self::NoSuchDisk => "no_such_disk",
+            Self::NoIdentity => "no_identity",
+            Self::NotApproved => "not_approved",
+            Self::SystemDisk => "system_disk",
+            Self::InUse => "in_use",
+            Self::SlotDisk => "slot_disk",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 /// What a command would do, and what it observed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Plan {
@@ -125,6 +167,9 @@ pub struct Plan {
     pub notes: Vec<String>,
     /// Why the command changes nothing, or not all that it was asked to.
     pub refusals: Vec<String>,
+    /// The causes of those refusals that have one, by the place of the refusal.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub causes: BTreeMap<usize, Cause>,
     /// Whether the host must restart before it is as planned (I-86).
     pub reboot_required: bool,
 }
@@ -154,6 +199,12 @@ impl Plan {
 
     pub(crate) fn note(&mut self, note: impl Into<String>) {
         self.notes.push(note.into());
+    }
+
+    /// Refuses for a cause that programs know.
+    pub(crate) fn refuse_for(&mut self, cause: Cause, why: impl Into<String>) {
+        self.causes.insert(self.refusals.len(), cause);
+        self.refuse(why);
     }
 
     pub(crate) fn refuse(&mut self, why: impl Into<String>) {
@@ -196,6 +247,10 @@ impl Plan {
     pub(crate) fn append(&mut self, other: Self) {
         self.steps.extend(other.steps);
         self.notes.extend(other.notes);
+        let before = self.refusals.len();
+        let causes = other.causes.into_iter();
+        self.causes
+            .extend(causes.map(|(place, cause)| (before + place, cause)));
         self.refusals.extend(other.refusals);
         self.reboot_required |= other.reboot_required;
     }
@@ -217,8 +272,15 @@ impl Plan {
         for note in &self.notes {
             line("skip", format!("detail={}", escape(note)));
         }
-        for why in &self.refusals {
-            line("refuse", format!("detail={}", escape(why)));
+        for (place, why) in self.refusals.iter().enumerate() {
+            let detail = escape(why);
+            line(
+                "refuse",
+                match self.causes.get(&place) {
+                    Some(cause) => format!("cause={} detail={detail}", cause.as_str()),
+                    None => format!("detail={detail}"),
+                },
+            );
         }
         text.push_str(&format!(
             "{PREFIX} summary command={} steps={} skipped={} refused={} reboot_required={}\n",

@@ -1,5 +1,5 @@
-//! The questions to one guest, over the login that the host has for itself (D-90). A session stays open from one question to
-//! the next, so that a guest is not logged in to four times a minute; each question has its time and its output bounded, and
+//! The queries to one guest, over the login that the host has for itself (D-90). A session stays open from one query to
+//! the next, so that a guest is not logged in to four times a minute; each query has its time and its output bounded, and
 //! one guest waits for no other.
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use gpuaas_proto::gpuaas::common::v1::GuestMetricsState;
 use prost::Message as _;
 use russh::keys::PublicKey;
 
-use super::answer::{COMMAND, Told, parse};
+use super::report::{COMMAND, Report, parse};
 use crate::error::{HostError, HostResult};
 use crate::guest::command::{Session, open};
 use crate::guest::host_key::parse_pins;
@@ -31,7 +31,7 @@ struct Known {
     user: GuestUser,
 }
 
-/// One guest that is asked from time to time.
+/// One guest that is queried from time to time.
 pub struct Guest {
     session: Option<Session>,
     /// Longest time of an answer.
@@ -48,28 +48,28 @@ impl Default for Guest {
 }
 
 impl Guest {
-    /// Asks once.
-    pub async fn ask(&mut self, node: &Node, allocation: AllocationId) -> Told {
-        self.ask_over(|| log_in(node, allocation)).await
+    /// Queries once.
+    pub async fn query(&mut self, node: &Node, allocation: AllocationId) -> Report {
+        self.query_over(|| log_in(node, allocation)).await
     }
 
-    /// Asks over the session that is open, or over a new one.
-    async fn ask_over<F>(&mut self, log_in: impl FnOnce() -> F) -> Told
+    /// Queries over the session that is open, or over a new one.
+    async fn query_over<F>(&mut self, log_in: impl FnOnce() -> F) -> Report
     where
         F: Future<Output = Result<Session, GuestMetricsState>>,
     {
-        let told = self.answer(log_in).await;
-        told.unwrap_or_else(|state| {
-            // the next question has a new login
+        let report = self.answer(log_in).await;
+        report.unwrap_or_else(|state| {
+            // the next query has a new login
             self.session = None;
-            Told {
+            Report {
                 state,
                 values: Vec::new(),
             }
         })
     }
 
-    async fn answer<F>(&mut self, log_in: impl FnOnce() -> F) -> Result<Told, GuestMetricsState>
+    async fn answer<F>(&mut self, log_in: impl FnOnce() -> F) -> Result<Report, GuestMetricsState>
     where
         F: Future<Output = Result<Session, GuestMetricsState>>,
     {
@@ -79,19 +79,19 @@ impl Guest {
             None => log_in().await?,
         };
         let session = self.session.insert(session);
-        let answer = tokio::time::timeout(self.limit, session.ask(COMMAND)).await;
+        let answer = tokio::time::timeout(self.limit, session.run(COMMAND)).await;
         let answer = answer.map_err(|_| GuestMetricsState::TooSlow)?;
-        let told = parse(&answer.map_err(|error| state(&error))?);
-        match told.state {
-            GuestMetricsState::Malformed => Err(told.state),
-            _ => Ok(told),
+        let report = parse(&answer.map_err(|error| state(&error))?);
+        match report.state {
+            GuestMetricsState::Malformed => Err(report.state),
+            _ => Ok(report),
         }
     }
 }
 
 async fn log_in(node: &Node, allocation: AllocationId) -> Result<Session, GuestMetricsState> {
     let known = known(node, allocation).map_err(|error| {
-        tracing::debug!(allocation_id = %allocation, %error, "cannot ask a guest");
+        tracing::debug!(allocation_id = %allocation, %error, "cannot query a guest");
         GuestMetricsState::NoLogin
     })?;
     let account = Account {

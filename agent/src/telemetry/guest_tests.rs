@@ -15,7 +15,7 @@ use crate::guest::{GuestNetwork, RelayKey};
 const GOOD: &str =
     "MemTotal: 4096 kB\nMemAvailable: 1024 kB\ngpuaas-gpus\n0, 35, 1024, 143771, 41, 120.53\n";
 
-/// What a guest does when it is asked.
+/// What a guest does when it is queried.
 #[derive(Clone, Copy)]
 enum Manner {
     Answers,
@@ -116,7 +116,7 @@ impl GuestNetwork for Played {
     }
 }
 
-/// Asks a guest of this manner twice; returns what it told and how often it was logged in to.
+/// Queries a guest of this manner twice; returns what came of it and how often it was logged in to.
 async fn twice(manner: Manner) -> (Vec<GuestMetricsState>, usize) {
     let made = PrivateKey::random(&mut russh::keys::key::safe_rng(), Algorithm::Ed25519);
     let guest = Played {
@@ -138,28 +138,31 @@ async fn twice(manner: Manner) -> (Vec<GuestMetricsState>, usize) {
         let opened = open(&guest, account, &relay).await;
         opened.map_err(|error| state(&error))
     };
-    let mut asked = Guest {
+    let mut queried = Guest {
         limit: match manner {
             Manner::Silent => Duration::from_millis(100),
             _ => ANSWER,
         },
         ..Guest::default()
     };
-    let mut told = Vec::new();
+    let mut states = Vec::new();
     for _ in 0..2 {
-        let answer = asked.ask_over(log_in).await;
+        let answer = queried.query_over(log_in).await;
         let is_complete = answer.state == GuestMetricsState::Complete;
         assert_eq!(answer.values.len(), if is_complete { 2 + 5 } else { 0 });
-        told.push(answer.state);
+        states.push(answer.state);
         while matches!(manner, Manner::HangsUp)
-            && asked.session.as_ref().is_some_and(|open| !open.is_closed())
+            && queried
+                .session
+                .as_ref()
+                .is_some_and(|open| !open.is_closed())
         {
             tokio::task::yield_now().await;
         }
     }
-    drop(asked);
+    drop(queried);
     let logins = guest.logins.load(Ordering::Relaxed);
-    // nothing of a connection outlives who asked over it, whatever the guest does
+    // nothing of a connection outlives who queried over it, whatever the guest does
     let all_ended = async {
         while guest.ended.load(Ordering::Relaxed) < logins {
             tokio::task::yield_now().await;
@@ -167,11 +170,11 @@ async fn twice(manner: Manner) -> (Vec<GuestMetricsState>, usize) {
     };
     let all_ended = tokio::time::timeout(ANSWER, all_ended).await;
     all_ended.expect("every connection has ended");
-    (told, logins)
+    (states, logins)
 }
 
 #[tokio::test]
-async fn d_90_a_guest_is_asked_over_one_login_until_it_ends_it() {
+async fn d_90_a_guest_is_queried_over_one_login_until_it_ends_it() {
     let complete = vec![GuestMetricsState::Complete; 2];
     assert_eq!(twice(Manner::Answers).await, (complete.clone(), 1));
     assert_eq!(twice(Manner::HangsUp).await, (complete, 2));
@@ -190,7 +193,7 @@ async fn d_90_a_guest_that_sends_without_end_is_left() {
 }
 
 #[tokio::test]
-async fn d_90_a_guest_that_refuses_the_key_is_told_apart_and_asked_again() {
+async fn d_90_a_guest_that_refuses_the_key_is_told_apart_and_queried_again() {
     let refused = vec![GuestMetricsState::NoLogin; 2];
     assert_eq!(twice(Manner::Refuses).await, (refused, 2));
 }

@@ -1,4 +1,4 @@
-//! What VMs use, for Prometheus: counters as libvirt has them, and what the guests told last. A VM is named by its allocation
+//! What VMs use, for Prometheus: counters as libvirt has them, and what the guests reported last. A VM is named by its allocation
 //! and a GPU by its index; nothing else of a tenant is in a label.
 use std::sync::Arc;
 
@@ -44,37 +44,37 @@ const COUNTERS: [Counter; 5] = [
 const GAUGES: [(&str, &str, VmMetric); 7] = [
     (
         "agent_vm_memory_used_bytes",
-        "Memory of a guest that it cannot give to other programs, as it tells",
+        "Memory of a guest that it cannot give to other programs, as it reports",
         VmMetric::MemoryUsedBytes,
     ),
     (
         "agent_vm_memory_total_bytes",
-        "Memory of a guest, as it tells",
+        "Memory of a guest, as it reports",
         VmMetric::MemoryTotalBytes,
     ),
     (
         "agent_vm_gpu_utilization_percent",
-        "Time in which a GPU ran a kernel, as its guest tells",
-        VmMetric::GpuPercent,
+        "Time in which a GPU ran a kernel, as its guest reports",
+        VmMetric::GpuUtilizationPercent,
     ),
     (
         "agent_vm_gpu_memory_used_bytes",
-        "Memory of a GPU in use, as its guest tells",
+        "Memory of a GPU in use, as its guest reports",
         VmMetric::GpuMemoryUsedBytes,
     ),
     (
         "agent_vm_gpu_memory_total_bytes",
-        "Memory of a GPU, as its guest tells",
+        "Memory of a GPU, as its guest reports",
         VmMetric::GpuMemoryTotalBytes,
     ),
     (
         "agent_vm_gpu_temperature_celsius",
-        "Temperature of a GPU, as its guest tells",
+        "Temperature of a GPU, as its guest reports",
         VmMetric::GpuTemperatureCelsius,
     ),
     (
         "agent_vm_gpu_power_watts",
-        "Power that a GPU takes, as its guest tells",
+        "Power that a GPU takes, as its guest reports",
         VmMetric::GpuPowerWatts,
     ),
 ];
@@ -102,7 +102,7 @@ pub fn show(meter: &Meter, telemetry: &Arc<Telemetry>) {
             .with_description(text)
             .with_callback(move |gauge| {
                 for vm in telemetry.present(now_ms()) {
-                    for ((metric, index), value) in &vm.told {
+                    for ((metric, index), value) in &vm.reported {
                         if *metric == wanted {
                             let mut labels = vec![label(&vm)];
                             labels
@@ -130,8 +130,8 @@ mod tests {
 
     use super::*;
     use crate::ids::AllocationId;
-    use crate::telemetry::answer::Told;
     use crate::telemetry::rates::Sample;
+    use crate::telemetry::report::Report;
     use crate::vm::Transferred;
 
     #[test]
@@ -162,14 +162,14 @@ mod tests {
         let now = now_ms();
         telemetry.counted(running, Some(sample), now);
         telemetry.counted(stopped, Some(sample), now);
-        let told = |state| Told {
+        let report = |state| Report {
             state,
             values: vec![
                 ((VmMetric::MemoryUsedBytes, None), 1024.0),
-                ((VmMetric::GpuPercent, Some(3)), 97.0),
+                ((VmMetric::GpuUtilizationPercent, Some(3)), 97.0),
             ],
         };
-        telemetry.told(running, told(GuestMetricsState::Complete), now);
+        telemetry.reported(running, report(GuestMetricsState::Complete), now);
         telemetry.counted(stopped, None, now);
         let shown = text();
         for (name, labels, value) in [

@@ -1,13 +1,14 @@
-//! What the VMs of this host use (D-90): CPU, network and disk as libvirt counts them, memory and GPUs as the guests tell over
-//! the host's own login. It is kept in memory, for charts: an hour as it was measured, a day by the minute, nothing across a
+//! What the VMs of this host use (D-90): CPU, network and disk as libvirt counts them, memory and GPUs as the guests report
+//! over the host's own login. It is kept in memory, for charts: an hour as it was measured, a day by the minute, nothing across a
 //! restart of the agent. Prometheus is for history (`metrics`).
 //!
-//! A guest is the tenant's. Each is asked by a task of its own, so that a slow one keeps no other waiting; its answer becomes
+//! A guest is the tenant's. Each is queried by a task of its own, so that a slow one keeps no other waiting; its answer becomes
 //! numbers within bounds, and nothing of it a name or a label but the index of a GPU.
-mod answer;
 mod guest;
+mod measure;
 pub mod metrics;
 mod rates;
+mod report;
 mod series;
 
 use std::collections::{BTreeSet, HashMap};
@@ -19,19 +20,18 @@ use gpuaas_proto::gpuaas::common::v1::GuestMetricsState;
 use tokio::time::MissedTickBehavior;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::error::HostResult;
 use crate::ids::AllocationId;
-use crate::journal::HoldRow;
 use crate::node::{Node, now_ms};
-use crate::vm::{Usage, without_waiting};
-pub use answer::COMMAND as GUEST_COMMAND;
-use answer::Told;
+use crate::vm::Usage;
 use guest::Guest;
+use measure::{Turns, measure};
 use rates::{Sample, rates};
+pub use report::COMMAND as GUEST_COMMAND;
+use report::Report;
 use series::VmSeries;
 pub use series::{Key, Point};
 
-/// Pauses until a guest that did not answer is asked again.
+/// Pauses until a guest that did not answer is queried again.
 const AFTER_FAILURE: u32 = 4;
 /// Pauses for which the last answer of a guest is shown as its present.
 const PRESENT: u32 = 8;
@@ -43,22 +43,24 @@ struct Vm {
     /// Counters of the run that is under way.
     last: Option<Sample>,
     guest: GuestMetricsState,
-    /// What the guest told last, and when.
-    told: Vec<(Key, f64)>,
-    told_ms: i64,
+    /// What the guest reported last, and when.
+    reported: Vec<(Key, f64)>,
+    reported_ms: i64,
 }
 
 /// What is known of the VMs that this host holds something for.
 pub struct Telemetry {
     vms: Mutex<HashMap<AllocationId, Vm>>,
     pause: Duration,
-    asks_guests: bool,
+    queries_guests: bool,
+    /// The measurements that are under way.
+    turns: Turns,
 }
 
 /// What was measured of a VM in a time.
 pub struct Measured {
     pub series: Vec<(Key, Vec<Point>)>,
-    /// What came of the last question to the guest.
+    /// What came of the last query to the guest.
     pub guest: GuestMetricsState,
 }
 
@@ -66,7 +68,7 @@ pub struct Measured {
 struct Present {
     allocation: AllocationId,
     usage: Usage,
-    told: Vec<(Key, f64)>,
+    reported: Vec<(Key, f64)>,
 }
 
 impl Telemetry {
@@ -75,7 +77,8 @@ impl Telemetry {
         Self {
             vms: Mutex::default(),
             pause: settings.pause(),
-            asks_guests: settings.guests,
+            queries_guests: settings.guests,
+            turns: Turns::default(),
         }
     }
 
@@ -93,7 +96,7 @@ impl Telemetry {
         let vms = self.vms();
         let vm = vms.get(&of);
         let guest = match vm {
-            _ if !self.asks_guests => GuestMetricsState::Off,
+            _ if !self.queries_guests => GuestMetricsState::Off,
             None => GuestMetricsState::Unspecified,
             Some(vm) => vm.guest,
         };
@@ -111,25 +114,25 @@ impl Telemetry {
             }
         }
         if sample.is_none() {
-            vm.told.clear();
-            // what it said was of a VM that ran
+            vm.reported.clear();
+            // what it reported was of a VM that ran
             vm.guest = GuestMetricsState::Unspecified;
         }
         vm.last = sample;
         vm.series.forget(now_ms);
     }
 
-    /// Takes in what a guest told.
-    fn told(&self, of: AllocationId, told: Told, now_ms: i64) {
+    /// Takes in what a guest reported.
+    fn reported(&self, of: AllocationId, report: Report, now_ms: i64) {
         let mut vms = self.vms();
         // its hold ended meanwhile
         let Some(vm) = vms.get_mut(&of) else { return };
-        vm.guest = told.state;
-        for (key, value) in &told.values {
+        vm.guest = report.state;
+        for (key, value) in &report.values {
             vm.series.add(*key, (now_ms, *value));
         }
-        if !told.values.is_empty() {
-            (vm.told, vm.told_ms) = (told.values, now_ms);
+        if !report.values.is_empty() {
+            (vm.reported, vm.reported_ms) = (report.values, now_ms);
         }
     }
 
@@ -141,12 +144,12 @@ impl Telemetry {
     fn present(&self, now_ms: i64) -> Vec<Present> {
         let kept = i64::try_from((self.pause * PRESENT).as_millis()).unwrap_or(i64::MAX);
         let of = |(allocation, vm): (&AllocationId, &Vm)| {
-            let is_fresh = vm.told_ms >= now_ms.saturating_sub(kept);
+            let is_fresh = vm.reported_ms >= now_ms.saturating_sub(kept);
             Some(Present {
                 allocation: *allocation,
                 usage: vm.last?.usage,
-                told: if is_fresh {
-                    vm.told.clone()
+                reported: if is_fresh {
+                    vm.reported.clone()
                 } else {
                     Vec::new()
                 },
@@ -160,7 +163,7 @@ impl Telemetry {
 pub async fn run(node: &Arc<Node>, shutdown: CancellationToken) {
     let mut ticks = tokio::time::interval(node.telemetry.pause);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut asked: HashMap<AllocationId, AbortOnDropHandle<()>> = HashMap::new();
+    let mut followed: HashMap<AllocationId, AbortOnDropHandle<()>> = HashMap::new();
     let mut was_failing = false;
     loop {
         let measured = async {
@@ -178,76 +181,27 @@ pub async fn run(node: &Arc<Node>, shutdown: CancellationToken) {
             _ => {}
         }
         was_failing = outcome.is_err();
-        asked.retain(|allocation, _| answering.contains(allocation));
+        followed.retain(|allocation, _| answering.contains(allocation));
         for allocation in answering {
             let begin = || {
                 let following = tokio::spawn(follow(Arc::clone(node), allocation));
                 AbortOnDropHandle::new(following)
             };
-            asked.entry(allocation).or_insert_with(begin);
+            followed.entry(allocation).or_insert_with(begin);
         }
     }
 }
 
-/// Counts what each VM used. Returns those whose guests can be asked, and the first failure; it keeps no other VM from being
-/// counted.
-async fn measure(node: &Node) -> (BTreeSet<AllocationId>, HostResult<()>) {
-    let (mut answering, booted) = (BTreeSet::new(), booted(node));
-    let (holds, booted) = match node.journal.holds().and_then(|holds| Ok((holds, booted?))) {
-        Ok(read) => read,
-        Err(error) => return (answering, Err(error)),
-    };
-    let held: BTreeSet<AllocationId> = holds.iter().map(|hold| hold.allocation).collect();
-    node.telemetry.retain(&held);
-    // one that is just being started or ended keeps libvirt waiting, and so a worker
-    for allocation in held.difference(&booted) {
-        node.telemetry.counted(*allocation, None, now_ms());
-    }
-    let running: Vec<AllocationId> = held.intersection(&booted).copied().collect();
-    let counting = running.iter().map(|one| count(node, &holds, *one));
-    let counted = futures::future::join_all(counting).await;
-    let mut outcome = Ok(());
-    for (allocation, counted) in running.into_iter().zip(counted) {
-        match counted {
-            Ok(runs) if runs && node.telemetry.asks_guests => {
-                answering.insert(allocation);
-            }
-            Ok(_) => {}
-            Err(error) => outcome = outcome.and(Err(error)),
-        }
-    }
-    (answering, outcome)
-}
-
-/// VMs that the last operation left running, with a guest that has let us in.
-fn booted(node: &Node) -> HostResult<BTreeSet<AllocationId>> {
-    let rows = node.journal.power()?.into_iter();
-    let booted = rows.filter(|row| row.running && row.boot_id == node.clock.boot_id());
-    Ok(booted.map(|row| row.allocation).collect())
-}
-
-/// Counts what one VM used, and returns whether it runs. One whose hypervisor hangs keeps no other waiting.
-async fn count(node: &Node, holds: &[HoldRow], allocation: AllocationId) -> HostResult<bool> {
-    let of_it = |hold: &&HoldRow| hold.allocation == allocation;
-    let disks = holds.iter().filter(of_it).count();
-    let (name, port) = (allocation.vm_name(), allocation.port_name());
-    let usage = without_waiting(node.hypervisor.usage(name.as_str(), &port, disks)).await?;
-    let at = Duration::from_nanos(node.clock.now().nanos);
-    let sample = usage.map(|usage| Sample { at, usage });
-    node.telemetry.counted(allocation, sample, now_ms());
-    Ok(sample.is_some())
-}
-
-/// Asks one guest until nobody wants to know any more.
+/// Queries one guest until nobody wants to know any more.
 async fn follow(node: Arc<Node>, allocation: AllocationId) {
     let mut guest = Guest::default();
     loop {
-        let told = guest.ask(&node, allocation).await;
-        let pause = match told.values.is_empty() {
+        let report = guest.query(&node, allocation).await;
+        let pause = match report.values.is_empty() {
             true => node.telemetry.pause * AFTER_FAILURE,
             false => node.telemetry.pause,
         };
-        node.telemetry.told(allocation, told, now_ms());
+        node.telemetry.reported(allocation, report, now_ms());
         tokio::time::sleep(pause).await;
     }
 }

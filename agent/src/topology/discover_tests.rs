@@ -337,7 +337,7 @@ fn d_75_every_disk_tells_how_this_host_can_wipe_it() {
         nn: 128,
         sanicap: 3,
     };
-    let told = Answers {
+    let reported = Answers {
         wipe: Some(NvmeFacts {
             controller,
             namespace: 1,
@@ -350,7 +350,7 @@ fn d_75_every_disk_tells_how_this_host_can_wipe_it() {
         pci: vec![device(PciKind::Fabric, 0x20, &functions)],
         nvme,
         platform: Platform::default(),
-        answers: BTreeMap::from([("nvme0n1".to_owned(), told)]),
+        answers: BTreeMap::from([("nvme0n1".to_owned(), reported)]),
         machine_id: "m".into(),
         subnet: "10.100.0".into(),
     };

@@ -47,9 +47,9 @@ pub struct ControllerReport {
 
 /// Asks a disk, of which the kernel has a folder below `root`.
 pub async fn ask(root: &HostRoot, name: &str) -> Answers {
-    let told = run("id-ctrl", name).await;
-    let told = told.as_deref();
-    let controller = told.and_then(|text| nvme::parse_controller(text).ok());
+    let reported = run("id-ctrl", name).await;
+    let reported = reported.as_deref();
+    let controller = reported.and_then(|text| nvme::parse_controller(text).ok());
     let namespace = root.read_value(format!("{BLOCK}/{name}/nsid"));
     let namespace = namespace.and_then(|text| text.parse().ok());
     let wipe = match controller.zip(namespace) {
@@ -64,7 +64,7 @@ pub async fn ask(root: &HostRoot, name: &str) -> Answers {
         None => None,
     };
     Answers {
-        controller: told.and_then(|text| serde_json::from_str(text).ok()),
+        controller: reported.and_then(|text| serde_json::from_str(text).ok()),
         health: ask_health(name).await,
         wipe,
     }

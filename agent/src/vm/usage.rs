@@ -33,13 +33,21 @@ pub struct Usage {
 
 impl Hypervisor {
     /// The counters of a domain whose port on the bridge has this name, and that has so many disks; none when it does not run.
-    /// It does not wait for a libvirt that is down.
+    /// It does not wait for a libvirt that is down. `turn` is dropped when libvirt has let go of the call, which may be long after
+    /// this has ended.
     ///
     /// # Errors
     /// libvirt does not answer.
-    pub async fn usage(&self, name: &str, port: &str, disks: usize) -> HostResult<Option<Usage>> {
+    pub async fn usage(
+        &self,
+        name: &str,
+        port: &str,
+        disks: usize,
+        turn: impl Send + Sync + 'static,
+    ) -> HostResult<Option<Usage>> {
         let (name, port) = (name.to_owned(), port.to_owned());
         self.once("measure domain", move |connection| {
+            let _until_then = &turn;
             measure(connection, &name, &port, disks)
         })
         .await
@@ -109,12 +117,13 @@ mod tests {
         hypervisor.define(xml.to_owned()).await.unwrap();
         let usage = async |port, disks| {
             hypervisor
-                .usage("gpuaas-slice-u", port, disks)
+                .usage("gpuaas-slice-u", port, disks, ())
                 .await
                 .unwrap()
         };
         assert_eq!(usage("gsport", 1).await, None, "it does not run");
-        assert_eq!(hypervisor.usage("gpuaas-none", "p", 1).await.unwrap(), None);
+        let none = hypervisor.usage("gpuaas-none", "p", 1, ()).await;
+        assert_eq!(none.unwrap(), None);
         hypervisor.start("gpuaas-slice-u").await.unwrap();
         let first = usage("gsport", 1).await.unwrap();
         assert_eq!(first.vcpus, 3);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use virt::connect::Connect;
 
-use super::hypervisor::failed;
+use super::calls::failed;
 use crate::error::HostError;
 
 /// Threads, and with them calls at a time, while none hangs.
@@ -109,6 +109,12 @@ impl Workers {
     /// How long to wait for an answer before [`Workers::relieve`].
     pub fn patience(&self) -> Duration {
         self.0.slow
+    }
+
+    /// Calls that no thread has begun.
+    #[cfg(test)]
+    pub fn waiting(&self) -> usize {
+        self.0.state().queue.len()
     }
 
     /// The calls that hang now, each with its age.

@@ -176,6 +176,31 @@ impl Wire {
         Ok(self.ports().await?.1)
     }
 
+    /// Names of the ports of guests on the bridge; none where this agent makes no rules.
+    ///
+    /// # Errors
+    /// The switch does not answer, or the bridge cannot be read.
+    pub async fn guest_ports(&self) -> HostResult<Vec<String>> {
+        if !self.active {
+            return Ok(Vec::new());
+        }
+        let listed = match self.network.bridge_kind {
+            BridgeKind::Ovs => self.switch(&["list-ports", &self.network.bridge]).await?,
+            BridgeKind::Linux => {
+                let folder = format!("/sys/class/net/{}/brif", self.network.bridge);
+                let read = blocking::here(|| -> std::io::Result<Vec<String>> {
+                    let entries = std::fs::read_dir(&folder)?;
+                    entries
+                        .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+                        .collect()
+                });
+                let failed = io_error(format!("cannot read {folder}"));
+                read.map_err(failed)?.join("\n")
+            }
+        };
+        Ok(ports::of_guests(&listed))
+    }
+
     /// The guest that is none, from whose port packets are sent; none where this agent makes no rules.
     ///
     /// # Errors

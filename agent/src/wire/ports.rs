@@ -3,6 +3,7 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::probe;
 use crate::error::{HostError, HostResult};
 use crate::ids::PORT_PREFIX;
 
@@ -77,6 +78,13 @@ pub fn foreign(ports: &str, interfaces: &[Interface]) -> Vec<String> {
         .collect()
 }
 
+/// Which of these ports, one a line, are guests'.
+pub fn of_guests(ports: &str) -> Vec<String> {
+    let named = ports.lines().map(str::trim);
+    let of_guests = named.filter(|port| port.starts_with(PORT_PREFIX) && *port != probe::PORT);
+    of_guests.map(str::to_owned).collect()
+}
+
 /// Refuses rules for a bridge with such ports.
 pub fn refuse(bridge: &str, foreign: &[String]) -> HostResult<()> {
     if foreign.is_empty() {
@@ -94,6 +102,16 @@ pub fn refuse(bridge: &str, foreign: &[String]) -> HostResult<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn d_82_ports_of_guests_are_told_from_the_hosts_own_and_the_probes() {
+        let listed = format!(
+            "gs0123456789aa\n eth1\nvnet0\n{}\n\n gs0123456789bb \n",
+            probe::PORT
+        );
+        assert_eq!(of_guests(&listed), ["gs0123456789aa", "gs0123456789bb"]);
+        assert!(of_guests("").is_empty());
+    }
 
     const LISTED: &str = r#"{"data":[["ovsbr0",65534,"internal"],["gs0123456789aa",3,""],
         ["gs0123456789bb",["set",[]],""],["gs0123456789cc",-1,""],["eth1",1,""],["eth2",2,""],["uplink",4,""],

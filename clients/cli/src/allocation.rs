@@ -63,6 +63,7 @@ pub struct AllocationStatus {
     pub conditions: Vec<Condition>,
     pub resources: Option<Resources>,
     pub readiness_checks: Vec<ReadinessResult>,
+    pub rescue_image: String,
 }
 
 /// The result of a readiness check in the VM.

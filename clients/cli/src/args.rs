@@ -90,6 +90,10 @@ pub enum Command {
     Start(power::Flags),
     /// Reboot the VM of an allocation.
     Reboot(power::Forced),
+    /// Start the VM from a rescue image, with its own disks beside it, untouched. Billing continues.
+    Rescue(power::Rescue),
+    /// End the rescue: start the VM from its own disk again.
+    Unrescue(power::Forced),
     /// Release an allocation. Billing stops, the VM is deleted and its disk is wiped.
     Release(release::Flags),
     /// Change the display name of an allocation. Its host name stays.

@@ -9,7 +9,7 @@ use crate::commands::catalog;
 use crate::failure::{ApiFailure, Failure};
 
 /// What people mean by the names that other tools give to commands: the first of the left that there is where it was typed.
-const MEANT: [(&[&str], &[&str]); 13] = [
+const MEANT: [(&[&str], &[&str]); 14] = [
     (
         &["release", "delete", "remove", "end", "close", "disable"],
         &[
@@ -38,6 +38,7 @@ const MEANT: [(&[&str], &[&str]); 13] = [
     (&["watch"], &["logs", "events", "tail"]),
     (&["metrics"], &["top", "stats", "monitor"]),
     (&["reboot"], &["restart", "reset"]),
+    (&["rescue"], &["recover", "recovery", "repair"]),
     (&["usage"], &["cost", "costs", "billing", "bill"]),
     (&["quota"], &["quotas", "limits", "limit"]),
     (

@@ -100,7 +100,7 @@ runtime_prepared() {
 }
 
 storage_planned() {
-    local before text
+    local before text disk cause status
     on 'mkdir -p /etc/gpuaas && cat > /etc/gpuaas/slice-storage.toml' << 'PROFILE'
 approved_by = "the test of the virtual host"
 devices = ["/dev/disk/by-id/nvme-eui.0025380000000001", "/dev/disk/by-id/nvme-eui.0025380000000002"]
@@ -108,13 +108,18 @@ unmount = ["/share2"]
 PROFILE
     before=$(host_state)
     # what is not in the profile, and what the host runs on (I-114, I-121, I-123)
-    for disk in /dev/disk/by-id/nvme-eui.0025380000000003 /dev/vda; do
-        if text=$(on gpuaas-slice-storage-transition --mode slice --apply --devices $disk); then
-            fail "$disk was not refused: $text"
-        fi
+    while read -r -u 4 disk cause; do
+        status=0
+        text=$(on gpuaas-slice-storage-transition --mode slice --apply --devices "$disk") || status=$?
         echo "$text"
-        lacks "$disk" "status=DONE" "$text"
-    done
+        same "the status for $disk" 1 "$status"
+        has "the refusal of $disk" "action=refuse cause=$cause " "$text"
+        has "the refusal of $disk" " steps=0 " "$text"
+        lacks "$disk" "GPUAAS_SLICE_APPLY" "$text"
+    done 4<< 'DISKS'
+/dev/disk/by-id/nvme-eui.0025380000000003 not_approved
+/dev/vda system_disk
+DISKS
     text=$(on gpuaas-slice-storage-transition --mode slice) # I-113
     echo "$text"
     same "a plan changed the host" "$before" "$(host_state)"

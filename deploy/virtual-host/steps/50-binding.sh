@@ -21,6 +21,21 @@ devices_bound() {
     done
     has "driverctl reads what the agent wrote" "${gpus[0]} vfio-pci" "$(on driverctl list-overrides)"
     nothing_planned "the second run" "$(on gpuaas-node-agent bind-devices)"
+    for index in 0 1; do until_true 180 "slot $index is not offered" offered $index; done
+}
+
+# offered INDEX: launches can go to the slot, says the API: it is free, wiped and healthy, its devices are those that were
+# approved, and its node takes launches
+offered() {
+    slots_json | jq --exit-status ".slots[] | select(.slot_index == $1) | .status == \"available\" and .health_state == \"healthy\" \
+        and .clean_generation == .generation and (.drift // [] | length) == 0" \
+        && node_json | jq --exit-status '.node.status.schedulable == true'
+}
+
+# drifted INDEX KIND: the slot differs from what was approved in this way, and is not offered for it
+drifted() {
+    slots_json | jq --exit-status ".slots[] | select(.slot_index == $1) | (.drift // [] | any(.kind == \"$2\")) \
+        and .health_state != \"healthy\""
 }
 
 # binding_is STATUS: what the host's evidence says of it
@@ -37,13 +52,12 @@ drift_seen() {
     text=$(on gpuaas-node-agent parity-check) && fail "the parity check does not see it: $text"
     echo "$text"
     has "the parity check" "status=FAIL check=vfio_binding" "$text"
-    until_true 120 "the slot of the GPU is still offered" eval \
-        "binding_is fail"
+    until_true 120 "the slot of the GPU is still offered" eval "binding_is fail && drifted 1 driver_rebound"
+    until_true 60 "the slot beside it is not offered" offered 0
     on systemctl restart gpuaas-slice-vfio-devices.service
     all_bound
     has "the parity check" "failures=0" "$(on gpuaas-node-agent parity-check)"
-    until_true 120 "the slot of the GPU is not offered again" eval \
-        "binding_is pass"
+    until_true 180 "the slot of the GPU is not offered again" eval "binding_is pass && offered 1"
 }
 
 # The kernel gives the disks other names; what is bound, and to which slot a disk belongs, stays.

@@ -41,6 +41,9 @@ pub const EVENT_TYPES: &[EventType] = event_types! {
     "allocation.starting": "Its VM is being started.",
     "allocation.running": "Its VM runs again.",
     "allocation.rebooting": "Its VM is being rebooted.",
+    "allocation.rescuing": "Its VM is being started from a rescue image.",
+    "allocation.rescued": "Its VM runs from a rescue image.",
+    "allocation.unrescuing": "Its VM is being started from its own disk again.",
     "allocation.updated": "Its name, protection or time of release was changed, or its readiness checks have results.",
     "allocation.host_lost": "Its host does not answer, or was installed anew.",
     "allocation.host_found": "Its host answers again.",
@@ -197,7 +200,7 @@ mod tests {
             assert!(EVENT_TYPES.iter().any(|known| known.name == name), "{name}");
             seen += 1;
         }
-        assert_eq!(seen, 12);
+        assert_eq!(seen, 15);
     }
 
     #[test]

@@ -198,6 +198,11 @@ fn h_01_h_02_h_03_documented_routes_exist() {
             "/api/v1/admin/nodes/n1/resource-slots/s1:repair",
             "RepairResourceSlot",
         ),
+        (
+            Method::POST,
+            "/api/v1/admin/nodes/n1/comparison/a1:repair",
+            "RepairComparison",
+        ),
         (Method::POST, "/api/v1/allocations", "CreateAllocation"),
         (
             Method::POST,

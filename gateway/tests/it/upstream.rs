@@ -14,7 +14,8 @@ use gpuaas_proto::gpuaas::allocation::v1::{
     ListAllocationsResponse, ListTimelineRequest, ListTimelineResponse,
     ListWipeCertificatesRequest, ListWipeCertificatesResponse, ReadSerialLogRequest,
     ReadSerialLogResponse, RebootAllocationRequest, ReleaseAllocationRequest,
-    StartAllocationRequest, StopAllocationRequest, UpdateAllocationRequest, WatchAllocationRequest,
+    RescueAllocationRequest, StartAllocationRequest, StopAllocationRequest,
+    UnrescueAllocationRequest, UpdateAllocationRequest, WatchAllocationRequest,
     WatchAllocationResponse, WatchAllocationsRequest, WatchAllocationsResponse,
 };
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -399,6 +400,28 @@ impl AllocationService for Allocations {
         request: Request<RebootAllocationRequest>,
     ) -> Result<Response<Allocation>, Status> {
         self.see("reboot", &request)?;
+        Ok(Response::new(allocation(
+            &request.get_ref().allocation_id,
+            "first",
+        )))
+    }
+
+    async fn rescue_allocation(
+        &self,
+        request: Request<RescueAllocationRequest>,
+    ) -> Result<Response<Allocation>, Status> {
+        self.see("rescue", &request)?;
+        Ok(Response::new(allocation(
+            &request.get_ref().allocation_id,
+            "first",
+        )))
+    }
+
+    async fn unrescue_allocation(
+        &self,
+        request: Request<UnrescueAllocationRequest>,
+    ) -> Result<Response<Allocation>, Status> {
+        self.see("unrescue", &request)?;
         Ok(Response::new(allocation(
             &request.get_ref().allocation_id,
             "first",

@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use gpuaas_placement::{claims, networks, power, workflows};
 use gpuaas_proto::gpuaas::agent::v1::ListHoldsResponse;
+use sqlx::PgConnection;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -125,12 +126,8 @@ pub async fn node(deps: &Deps, node_id: Uuid) -> Result<Vec<Finding>, StepError>
     for finding in &findings {
         let allocation_id = finding.allocation_id();
         tracing::warn!(%node_id, %allocation_id, kind = finding.kind(), "find residue");
-        let removable = matches!(
-            finding,
-            Finding::LeakedDomain(_) | Finding::LeakedReservation(_)
-        );
         // without a hold of the ledger there is no token the host would accept: that is for an operator
-        if removable && after.get(&allocation_id) == Some(&Standing::OverHeld) {
+        if finding.is_removable() && after.get(&allocation_id) == Some(&Standing::OverHeld) {
             start_clean_up(deps, allocation_id).await?;
         }
         if let Finding::UnexpectedShutdown {
@@ -204,7 +201,7 @@ pub(crate) fn standing(row: &residue::Row) -> Standing {
     match (row.worked_on, row.state.as_str(), row.holds) {
         (true, _, _) => Standing::Moving,
         (false, "active", _) => Standing::Active(Vm {
-            running: row.power.as_deref() == Some("running"),
+            running: matches!(row.power.as_deref(), Some("running" | "rescued")),
             boot_id: row.boot_id,
         }),
         (false, "released" | "failed", true) => Standing::OverHeld,
@@ -222,14 +219,7 @@ async fn start_clean_up(deps: &Deps, allocation_id: Uuid) -> Result<(), StepErro
         // what is claimed is gone with its host instance; what is on the present one is the repair's
         return Ok(());
     }
-    let window = workflows::DISCARD_WINDOW_SECONDS;
-    let workflow = workflows::New {
-        kind: "clean_up",
-        allocation_id: Some(allocation_id),
-        deadline_seconds: window,
-        ..workflows::New::default()
-    };
-    match workflows::enqueue(&mut conn, &workflow).await {
+    match clean_up(&mut conn, allocation_id).await {
         Ok(workflow_id) => {
             tracing::info!(%allocation_id, %workflow_id, "start removal of residue");
             deps.wake.notify(workflows::TOPIC).await;
@@ -245,4 +235,15 @@ async fn start_clean_up(deps: &Deps, allocation_id: Uuid) -> Result<(), StepErro
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Starts the removal of what a VM left on its host; the database refuses a second workflow of an allocation.
+pub(crate) async fn clean_up(conn: &mut PgConnection, allocation_id: Uuid) -> sqlx::Result<Uuid> {
+    let workflow = workflows::New {
+        kind: "clean_up",
+        allocation_id: Some(allocation_id),
+        deadline_seconds: workflows::DISCARD_WINDOW_SECONDS,
+        ..workflows::New::default()
+    };
+    workflows::enqueue(conn, &workflow).await
 }

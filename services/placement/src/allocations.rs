@@ -15,7 +15,8 @@ macro_rules! columns {
          image, ssh_public_keys, labels, guest_user, access, readiness, lab, price, principal, request_id, traceparent,
          revision, created_at, updated_at, active_at, releasing_at, ended_at, deadline_at, boot_id, constraints,
          host_lost_since, billed_until, device_drift_since, device_drift, ssh_key_names,
-         display_name, operator_action, operator_reason, operator_at, termination_protection, auto_release_at"
+         display_name, operator_action, operator_reason, operator_at, termination_protection, auto_release_at,
+         rescue"
     };
 }
 pub(crate) use columns;
@@ -108,7 +109,16 @@ macro_rules! fields {
     };
 }
 
-const POWER: &[&str] = &["running", "stopping", "stopped", "starting", "rebooting"];
+const POWER: &[&str] = &[
+    "running",
+    "stopping",
+    "stopped",
+    "starting",
+    "rebooting",
+    "rescuing",
+    "rescued",
+    "unrescuing",
+];
 
 /// What a project's list can be selected by.
 pub static OF_PROJECT: Catalog = Catalog {

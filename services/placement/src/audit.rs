@@ -152,7 +152,7 @@ pub const INVARIANTS: [Invariant; 24] = [
         rule: "an allocation on its way to another state has a workflow that runs",
         query: "SELECT a.id::text FROM allocations a
                  WHERE (a.state IN ('reserved', 'provisioning', 'releasing')
-                        OR a.power IN ('stopping', 'starting', 'rebooting'))
+                        OR a.power IN ('stopping', 'starting', 'rebooting', 'rescuing', 'unrescuing'))
                    AND NOT EXISTS (SELECT FROM workflows w
                         WHERE w.allocation_id = a.id AND w.slot_id IS NULL AND w.state = 'running')",
     },

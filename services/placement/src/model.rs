@@ -433,9 +433,30 @@ pub struct Allocation {
     pub termination_protection: bool,
     /// When the platform releases it; none: never.
     pub auto_release_at: Option<Timestamp>,
+    /// From the acceptance of a rescue until its VM runs from its own disk again, or is off.
+    pub rescue: Option<Json<Rescue>>,
+}
+
+/// What a VM is rescued with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rescue {
+    /// Image that it boots from.
+    pub image: Image,
+    /// Power before the rescue was accepted.
+    pub from: String,
+    /// Host keys of the rescue image, to pin; none before its login was proven.
+    #[serde(default)]
+    pub ssh_host_keys: Vec<String>,
 }
 
 impl Allocation {
+    /// What its VM runs from while it is rescued.
+    #[must_use]
+    pub fn rescued(&self) -> Option<&Rescue> {
+        let is_rescued = self.power.as_deref() == Some("rescued");
+        self.rescue.as_deref().filter(|_| is_rescued)
+    }
+
     /// Domain name on the host: "gpuaas-slice-" and the id without dashes (C-17).
     #[must_use]
     pub fn vm_name(&self) -> String {

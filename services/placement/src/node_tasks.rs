@@ -23,6 +23,8 @@ pub enum TaskType {
     VmStart,
     /// Shut a VM down and start it again.
     VmReboot,
+    /// Stops a VM, and starts it from a rescue image.
+    VmRescue,
 }
 
 impl TaskType {
@@ -37,6 +39,7 @@ impl TaskType {
             Self::VmStop => "slice.vm_stop",
             Self::VmStart => "slice.vm_start",
             Self::VmReboot => "slice.vm_reboot",
+            Self::VmRescue => "slice.vm_rescue",
         }
     }
 }

@@ -1,12 +1,13 @@
-//! Power of an active allocation: `running ⇄ stopped`, and a reboot. Claims, slots and the billable period stay as
+//! Power of an active allocation: `running ⇄ stopped`, a reboot, and a rescue: the VM runs from a rescue image. Claims, slots and the billable period stay as
 //! they are, since the capacity is held all the while.
 use sqlx::PgConnection;
+use sqlx::types::Json;
 use tonic::Code;
 use uuid::Uuid;
 
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
-use crate::model::{Allocation, AllocationState, Fence, Outcome, Scope, Shape};
+use crate::model::{Allocation, AllocationState, Fence, Image, Outcome, Rescue, Scope, Shape};
 use crate::provision::conflict;
 use crate::{Result, allocations, lock, outbox, timeline, workflows};
 
@@ -19,11 +20,21 @@ pub enum Action {
     Start,
     /// `running → rebooting → running`.
     Reboot,
+    /// `running | stopped → rescuing → rescued`.
+    Rescue,
+    /// `rescued → unrescuing → running`.
+    Unrescue,
 }
 
 impl Action {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Stop, Self::Start, Self::Reboot];
+    pub const ALL: [Self; 5] = [
+        Self::Stop,
+        Self::Start,
+        Self::Reboot,
+        Self::Rescue,
+        Self::Unrescue,
+    ];
 
     /// Kind of the workflow that brings it about.
     #[must_use]
@@ -32,6 +43,8 @@ impl Action {
             Self::Stop => "stop",
             Self::Start => "start",
             Self::Reboot => "reboot",
+            Self::Rescue => "rescue",
+            Self::Unrescue => "unrescue",
         }
     }
 
@@ -42,7 +55,20 @@ impl Action {
             Self::Stop => ("running", "stopping", "stopped"),
             Self::Start => ("stopped", "starting", "running"),
             Self::Reboot => ("running", "rebooting", "running"),
+            Self::Rescue => ("running", "rescuing", "rescued"),
+            Self::Unrescue => ("rescued", "unrescuing", "running"),
         }
+    }
+
+    /// Whether it is accepted at this power: a VM that is off can be rescued, and one that is rescued can be stopped.
+    #[must_use]
+    pub fn is_accepted(self, power: &str) -> bool {
+        let (before, ..) = self.powers();
+        power == before
+            || matches!(
+                (self, power),
+                (Self::Rescue, "stopped") | (Self::Stop, "rescued")
+            )
     }
 
     /// The text for the user when it is accepted.
@@ -57,6 +83,12 @@ impl Action {
             (Self::Start, _) => "The start is accepted.",
             (Self::Reboot, false) => "The reboot is accepted.",
             (Self::Reboot, true) => "The reset is accepted.",
+            (Self::Rescue, _) => {
+                "The rescue is accepted. The VM starts from the rescue image with its own disks beside it; billing continues."
+            }
+            (Self::Unrescue, _) => {
+                "The end of the rescue is accepted: the VM starts from its own disk."
+            }
         }
     }
 }
@@ -76,18 +108,55 @@ pub async fn begin(
     traceparent: &str,
     request_id: &str,
 ) -> Result<(Allocation, Uuid)> {
+    begin_with(
+        conn,
+        scope,
+        id,
+        action,
+        None,
+        forced,
+        traceparent,
+        request_id,
+    )
+    .await
+}
+
+/// The same, with the image of a rescue.
+///
+/// # Errors
+/// As [`begin`].
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the arguments of `begin`, and the image"
+)]
+pub async fn begin_with(
+    conn: &mut PgConnection,
+    scope: Scope,
+    id: Uuid,
+    action: Action,
+    image: Option<Image>,
+    forced: bool,
+    traceparent: &str,
+    request_id: &str,
+) -> Result<(Allocation, Uuid)> {
     let allocation = lock::allocation(conn, scope, id).await?;
-    let (before, meanwhile, _) = action.powers();
+    let (_, meanwhile, _) = action.powers();
+    let power = allocation.power.as_deref().unwrap_or_default();
     if allocation.capacity_shape == Shape::Baremetal
         || allocation.state != AllocationState::Active
-        || allocation.power.as_deref() != Some(before)
+        || !action.is_accepted(power)
     {
         return Err(refusal(action, &allocation).into());
     }
+    let rescue = image.map(|image| Rescue {
+        image,
+        from: power.to_owned(),
+        ssh_host_keys: Vec::new(),
+    });
     // What still runs has only its host lease left to release; the new workflow gets the same one.
     workflows::cancel(conn, id).await?;
     let window = workflows::POWER_WINDOW_SECONDS;
-    let allocation = set(conn, id, meanwhile, Boot::Keep, Some(window)).await?;
+    let allocation = set(conn, id, meanwhile, Boot::Keep, rescue, Some(window)).await?;
     timeline::append(
         conn,
         id,
@@ -120,6 +189,21 @@ pub async fn settle(
     power: &str,
     boot_id: Option<Uuid>,
 ) -> Result<Outcome> {
+    settle_with(conn, fence, id, power, boot_id, None).await
+}
+
+/// The same, with what is known of a rescue from now on.
+///
+/// # Errors
+/// As [`settle`].
+pub async fn settle_with(
+    conn: &mut PgConnection,
+    fence: Fence,
+    id: Uuid,
+    power: &str,
+    boot_id: Option<Uuid>,
+    rescue: Option<Rescue>,
+) -> Result<Outcome> {
     let allocation = lock::allocation(conn, Scope::Platform, id).await?;
     lock::fence(conn, fence).await?;
     if allocation.state != AllocationState::Active {
@@ -129,10 +213,10 @@ pub async fn settle(
         return Ok(Outcome::Unchanged);
     }
     let boot = match power {
-        "running" => Boot::Is(boot_id),
+        "running" | "rescued" => Boot::Is(boot_id),
         _ => Boot::Keep,
     };
-    set(conn, id, power, boot, None).await?;
+    set(conn, id, power, boot, rescue, None).await?;
     Ok(Outcome::Changed)
 }
 
@@ -149,13 +233,13 @@ pub async fn unexpected_shutdown(
     with_host: bool,
 ) -> Result<Option<Uuid>> {
     let allocation = lock::allocation(conn, Scope::Platform, id).await?;
-    let (_, _, running) = Action::Start.powers();
-    let same_boot = allocation.power.as_deref() == Some(running) && allocation.boot_id == boot_id;
+    let runs = matches!(allocation.power.as_deref(), Some("running" | "rescued"));
+    let same_boot = runs && allocation.boot_id == boot_id;
     if allocation.state != AllocationState::Active || !same_boot || workflows::at(conn, id).await? {
         return Ok(None);
     }
     let (_, _, stopped) = Action::Stop.powers();
-    set(conn, id, stopped, Boot::Keep, None).await?;
+    set(conn, id, stopped, Boot::Keep, None, None).await?;
     let reported = if with_host {
         "The host restarted, which shut the VM down unexpectedly. It is being started again."
     } else {
@@ -180,6 +264,7 @@ async fn set(
     id: Uuid,
     power: &str,
     boot: Boot,
+    rescue: Option<Rescue>,
     window_seconds: Option<i64>,
 ) -> Result<Allocation> {
     let (keep, boot_id) = match boot {
@@ -191,6 +276,7 @@ async fn set(
             (SELECT greatest(clock_timestamp(), updated_at) AS t FROM allocations WHERE id = $1)
          UPDATE allocations
             SET power = $2, boot_id = CASE WHEN $3 THEN boot_id ELSE $4 END,
+                rescue = CASE WHEN $2 IN ('rescuing', 'rescued', 'unrescuing', 'stopping') THEN coalesce($6, rescue) END,
                 revision = revision + 1, updated_at = clock.t, deadline_at = clock.t + make_interval(secs => $5),
                 operator_action = CASE WHEN $2 NOT IN ('starting', 'running') OR operator_action = 'release' THEN operator_action END,
                 operator_reason = CASE WHEN $2 NOT IN ('starting', 'running') OR operator_action = 'release' THEN operator_reason ELSE '' END,
@@ -202,6 +288,7 @@ async fn set(
     .bind(keep)
     .bind(boot_id)
     .bind(window_seconds.map(|seconds| seconds as f64))
+    .bind(rescue.map(Json))
     .execute(&mut *conn)
     .await?;
     let allocation = allocations::get(conn, Scope::Platform, id).await?;
@@ -221,7 +308,10 @@ fn refusal(action: Action, allocation: &Allocation) -> gpuaas_common::Error {
             let instead = match (action, power) {
                 (Action::Reboot, "stopped") => "start it instead",
                 (Action::Start, "running") => "reboot it instead",
-                (_, "stopping" | "starting" | "rebooting") => "wait until that is done",
+                (Action::Start | Action::Reboot, "rescued") => "end the rescue instead",
+                (_, "stopping" | "starting" | "rebooting" | "rescuing" | "unrescuing") => {
+                    "wait until that is done"
+                }
                 _ => "nothing is to be done",
             };
             let sentence =

@@ -98,8 +98,8 @@ fn evidence<'a>(node: &'a Value, check: &str) -> &'a Value {
 fn fails(node: &Value, check: &str) -> Result<(), String> {
     let found = evidence(node, check);
     let remedy = checks::find(check).expect("a check").remedy;
-    let told = (&found["status"], &found["severity"], &found["remediation"]);
-    match told == (&"fail".into(), &"hard".into(), &remedy.into()) {
+    let reported = (&found["status"], &found["severity"], &found["remediation"]);
+    match reported == (&"fail".into(), &"hard".into(), &remedy.into()) {
         true => Ok(()),
         false => Err(found.to_string()),
     }
@@ -219,15 +219,15 @@ async fn a_86_d_80_a_disk_that_is_gone_blocks_its_slot_within_one_report_until_i
     let device = disk.device().expect("losetup").expect("it is attached");
     let attach = format!("losetup {device} {}", disk.file.display());
     let broken = Broken::new(lab, &format!("losetup -d {device}"), &attach);
-    let told = within_one_report(&system, "told of its disk", |node| {
+    let reported = within_one_report(&system, "told of its disk", |node| {
         fails(node, "slot_disks")
     })
     .await;
     assert_eq!(
-        evidence(&told, "slot_disks")["devices"],
+        evidence(&reported, "slot_disks")["devices"],
         Value::from(vec![identity.as_str()])
     );
-    assert_eq!(names(&told), BTreeSet::new(), "the host is well");
+    assert_eq!(names(&reported), BTreeSet::new(), "the host is well");
     let gone = until("the slot to be out of sale", TIMEOUT, async || {
         let slot = system.slots().await.swap_remove(1);
         (text(&slot, "/drift/0/kind") == "disk_missing").then_some(slot)

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 mod agent;
 mod broken;
+mod comparison;
 mod console;
 mod debian;
 mod dev_host;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         docs::cases(),
         hosts::cases(),
         agent::cases(),
+        comparison::cases(),
         console::cases(),
         dev_stack::cases(),
         dev_host::cases(),

@@ -100,9 +100,11 @@ impl<'a> SshServer<'a> {
     /// What an operator has in `~/.ssh`: this host's key and port, and his own key.
     fn client(&self, key_file: &Path) {
         let key = self.path("host_key").display().to_string();
-        let told = process::run("dropbearkey", &["-y", "-f", &key]).expect("the host key");
-        let told = told.lines().find(|line| line.starts_with("ssh-ed25519 "));
-        let public: Vec<&str> = told.expect("a public key").split(' ').take(2).collect();
+        let reported = process::run("dropbearkey", &["-y", "-f", &key]).expect("the host key");
+        let reported = reported
+            .lines()
+            .find(|line| line.starts_with("ssh-ed25519 "));
+        let public: Vec<&str> = reported.expect("a public key").split(' ').take(2).collect();
         let host = self.lab.host_address();
         let known = format!("[{host}]:{PORT} {}\n", public.join(" "));
         self.write("known_hosts", &known, 0o600);
@@ -264,8 +266,8 @@ async fn i_01_i_18_i_21_a_host_is_checked_over_ssh_with_what_the_platform_knows_
     // I-19, I-20: the host alone says nothing of the platform
     let local = check(&[]);
     assert_eq!(local.failures(), 0, "{}", local.text);
-    let told = local.line("api_topology");
-    assert!(told.contains(" status=WARN "), "{told}");
+    let reported = local.line("api_topology");
+    assert!(reported.contains(" status=WARN "), "{reported}");
 
     // H-10: a token of a platform administrator, of a node that there is
     let other = Uuid::now_v7().to_string();

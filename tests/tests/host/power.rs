@@ -2,6 +2,7 @@
 //! proven by another boot of the guest's kernel.
 use std::time::Duration;
 
+use gpuaas_dev::seed;
 use gpuaas_tests::api::text;
 use gpuaas_tests::runner::{Case, Place};
 use gpuaas_tests::system::{System, TIMEOUT};
@@ -13,6 +14,7 @@ pub fn cases() -> Vec<Case> {
     gpuaas_tests::cases![Place::System;
         a_stopped_and_started_vm_keeps_disk_address_and_bill: 59,
         a_vm_that_shut_down_with_its_host_is_started_again_and_says_so: 52,
+        p9_a_rescued_vm_has_its_own_disk_beside_the_rescue_image_and_gets_it_back: 70,
     ]
 }
 
@@ -22,6 +24,63 @@ async fn interval(system: &System, id: &str) -> Value {
     let all = usage["intervals"].as_array().cloned().unwrap_or_default();
     assert_eq!(all.len(), 1, "one unbroken interval: {usage}");
     all[0].clone()
+}
+
+async fn p9_a_rescued_vm_has_its_own_disk_beside_the_rescue_image_and_gets_it_back() {
+    let system = System::get().await;
+    seed::add_rescue(&system.stack, &|_: &str| {})
+        .await
+        .unwrap_or_else(|error| panic!("{}", gpuaas_dev::error::chain(&error)));
+    let id = system
+        .user
+        .launch("rescued", "lab-mini", &system.public_key)
+        .await;
+    let active = system.user.wait_state(&id, &["active"], TIMEOUT).await;
+    let write =
+        "echo kept | dd of=/dev/vda bs=1M seek=80 conv=notrunc,fsync 2>/dev/null; echo written";
+    let read =
+        |disk: &str| format!("dd if=/dev/{disk} bs=1M skip=80 count=1 2>/dev/null | head -c 4");
+    assert_eq!(system.said(&active, write), "written");
+
+    let path = format!("/api/v1/allocations/{id}");
+    let body = json!({ "image": seed::RESCUE_IMAGE });
+    let accepted = system.user.post(&format!("{path}:rescue"), body).await;
+    accepted.unwrap_or_else(|refusal| panic!("rescue refused: {}", refusal.body));
+    let rescued = until("the rescue", TIMEOUT, async || {
+        let now = system.user.get(&path).await.ok()?;
+        (text(&now, "/status/power") == "rescued").then_some(now)
+    })
+    .await;
+    assert_ne!(
+        rescued["status"]["access"]["ssh_host_keys"],
+        active["status"]["access"]["ssh_host_keys"]
+    );
+    // logged in by its owner's key, with the rescue's host key pinned
+    assert_eq!(system.said(&rescued, &read("vdb")), "kept");
+    assert_ne!(system.said(&rescued, &read("vda")), "kept");
+    assert_eq!(
+        system.said(&rescued, "echo lost > /tmp/note; echo noted"),
+        "noted"
+    );
+
+    let back = system.user.power(&id, "unrescue", "running").await;
+    assert_eq!(system.said(&back, &read("vda")), "kept");
+    assert_eq!(
+        back["status"]["access"]["ssh_host_keys"],
+        active["status"]["access"]["ssh_host_keys"]
+    );
+    // a release out of a rescue leaves nothing
+    let body = json!({ "image": seed::RESCUE_IMAGE });
+    let accepted = system.user.post(&format!("{path}:rescue"), body).await;
+    accepted.unwrap_or_else(|refusal| panic!("rescue refused: {}", refusal.body));
+    until("the rescue", TIMEOUT, async || {
+        let now = system.user.get(&path).await.ok()?;
+        (text(&now, "/status/power") == "rescued").then_some(())
+    })
+    .await;
+    system.user.release(&id).await;
+    system.user.wait_state(&id, &["released"], TIMEOUT).await;
+    system.assert_nothing_left().await;
 }
 
 async fn a_stopped_and_started_vm_keeps_disk_address_and_bill() {

@@ -25,6 +25,7 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 pub use self::manifest::{Disk, lines};
 pub use self::profile::{DEFAULT_PROFILE, Profile};
 use super::mode::Modes;
+use super::plan::Cause;
 use super::{Action, Machine, Plan, runtime};
 use crate::disk::facts::{DiskFacts, gather};
 use crate::disk::identity::{BY_ID, Resolution, resolve_by_id};
@@ -71,7 +72,7 @@ pub async fn plan(
     let profile = match Profile::read(machine, &request.profile) {
         Ok(profile) => profile,
         Err(error) => {
-            plan.refuse(error.message);
+            plan.refuse_for(Cause::Profile, error.message);
             return Ok(Transition {
                 plan,
                 disks,
@@ -80,7 +81,7 @@ pub async fn plan(
         }
     };
     if let Err(why) = modes.slice() {
-        plan.refuse(why);
+        plan.refuse_for(Cause::Mode, why);
     }
     let chosen = choose(&mut plan, &disks, request, &profile);
     for disk in &mut disks {
@@ -100,7 +101,8 @@ pub async fn plan(
     let vms = match domains::all(machine).await {
         Ok(vms) => vms,
         Err(error) => {
-            plan.refuse(format!("which VMs name a disk cannot be told: {error}"));
+            let why = format!("which VMs name a disk cannot be told: {error}");
+            plan.refuse_for(Cause::Unknown, why);
             Vec::new()
         }
     };
@@ -108,10 +110,11 @@ pub async fn plan(
     for disk in &chosen {
         let parts = &disk.facts.partitions;
         for vm in domains::using(&machine.root, &vms, &disk.name, parts)? {
-            plan.refuse(format!("{}: VM {vm} names it", disk.label()));
+            let why = format!("{}: VM {vm} names it", disk.label());
+            plan.refuse_for(Cause::InUse, why);
         }
         for why in blockers(disk, &profile) {
-            plan.refuse(format!("{}: {why}", disk.label()));
+            plan.refuse_for(Cause::InUse, format!("{}: {why}", disk.label()));
         }
         let slot = slots.iter().find(|slot| disk.by_id == slot.device);
         // what a tenant has on a raw disk is not this command's either
@@ -119,16 +122,17 @@ pub async fn plan(
             erased.insert(disk.name.clone());
         }
         if let Some(slot) = slot.filter(|_| !disk.is_raw()) {
-            plan.refuse(format!(
+            let why = format!(
                 "{}: it is the disk of slot {}, whose repair wipes it",
                 disk.label(),
                 slot.slot
-            ));
+            );
+            plan.refuse_for(Cause::SlotDisk, why);
         }
     }
     let edited = fstab::plan(machine, &chosen, &profile)?;
     for why in &edited.refusals {
-        plan.refuse(why.clone());
+        plan.refuse_for(Cause::InUse, why.clone());
     }
     if plan.refusals.is_empty() {
         release(machine, &mut plan, &chosen, &edited, stamp)?;
@@ -166,19 +170,25 @@ fn choose(
             .iter()
             .find(|disk| disk.by_id == *device || *device == format!("/dev/{}", disk.name));
         match found {
-            None => plan.refuse(format!("{device}: there is no such disk")),
-            Some(disk) if disk.is_of_system() => plan.refuse(format!(
-                "{}: it is the disk of the operating system",
-                disk.label()
-            )),
-            Some(disk) if disk.by_id.is_empty() => plan.refuse(format!(
-                "{}: it has no stable identity below {BY_ID}",
-                disk.label()
-            )),
-            Some(disk) if !profile.devices.contains(&disk.by_id) => plan.refuse(format!(
-                "{}: the approved storage profile does not name it",
-                disk.label()
-            )),
+            None => {
+                let why = format!("{device}: there is no such disk");
+                plan.refuse_for(Cause::NoSuchDisk, why);
+            }
+            Some(disk) if disk.is_of_system() => {
+                let why = format!("{}: it is the disk of the operating system", disk.label());
+                plan.refuse_for(Cause::SystemDisk, why);
+            }
+            Some(disk) if disk.by_id.is_empty() => {
+                let why = format!("{}: it has no stable identity below {BY_ID}", disk.label());
+                plan.refuse_for(Cause::NoIdentity, why);
+            }
+            Some(disk) if !profile.devices.contains(&disk.by_id) => {
+                let why = format!(
+                    "{}: the approved storage profile does not name it",
+                    disk.label()
+                );
+                plan.refuse_for(Cause::NotApproved, why);
+            }
             Some(disk) => {
                 chosen.insert(disk.name.clone());
             }

@@ -23,28 +23,34 @@ const WORN: u32 = 90;
 type Disk = (String, Option<String>);
 
 /// What a disk said of itself; none: it did not tell.
-type Told = Option<common::DiskHealth>;
+type Reported = Option<common::DiskHealth>;
 
 /// What the disks answered, and when.
 #[derive(Debug, Default)]
-pub struct DiskHealths(Mutex<BTreeMap<Disk, (Instant, Told)>>);
+pub struct DiskHealths(Mutex<BTreeMap<Disk, (Instant, Reported)>>);
 
 impl DiskHealths {
     /// Forgets what is gone or old, and returns who is to be asked.
     fn due(&self, disks: &[Disk]) -> Vec<Disk> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.retain(|disk, (asked, _)| disks.contains(disk) && asked.elapsed() < ASK_AFTER);
+        known
+            .retain(|disk, (requested, _)| disks.contains(disk) && requested.elapsed() < ASK_AFTER);
         let due = disks.iter().filter(|disk| !known.contains_key(disk));
         due.cloned().collect()
     }
 
     /// Takes answers in, and returns all of them.
-    fn take(&self, answers: Vec<(Disk, Told)>) -> Vec<(Disk, Told)> {
+    fn take(&self, answers: Vec<(Disk, Reported)>) -> Vec<(Disk, Reported)> {
         let now = Instant::now();
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.extend(answers.into_iter().map(|(disk, told)| (disk, (now, told))));
+        known.extend(
+            answers
+                .into_iter()
+                .map(|(disk, reported)| (disk, (now, reported))),
+        );
         let all = known.iter();
-        all.map(|(disk, (_, told))| (disk.clone(), *told)).collect()
+        all.map(|(disk, (_, reported))| (disk.clone(), *reported))
+            .collect()
     }
 }
 
@@ -67,22 +73,22 @@ pub(super) async fn check(node: &Node) -> Finding {
     });
     let answers = node.disk_health.due(&disks).into_iter();
     let answers = answers.map(|disk| async move {
-        let told = ask_health(&disk.0).await;
-        (disk, told)
+        let reported = ask_health(&disk.0).await;
+        (disk, reported)
     });
     let answers = futures::future::join_all(answers).await;
     judge(&node.disk_health.take(answers))
 }
 
 /// What the answers mean: a pure function. Wear and media errors alone fail no disk, since it still answers for its data.
-fn judge(disks: &[(Disk, Told)]) -> Finding {
+fn judge(disks: &[(Disk, Reported)]) -> Finding {
     if disks.is_empty() {
         return Finding::skip(&DISK_HEALTH, "there is no NVMe disk");
     }
     let (mut bad, mut warned) = (Vec::new(), Vec::new());
-    for ((name, link), told) in disks {
+    for ((name, link), reported) in disks {
         let device = link.clone().unwrap_or(format!("/dev/{name}"));
-        let Some(health) = told else {
+        let Some(health) = reported else {
             warned.push(format!("{device} does not tell its health"));
             continue;
         };
@@ -129,7 +135,7 @@ mod tests {
     #[test]
     fn d_80_a_disk_that_says_it_fails_is_named_and_a_worn_one_is_told() {
         assert_eq!(judge(&[]).status, Skip);
-        let all = |second: Told| judge(&[(disk(1), Some(well())), (disk(2), second)]);
+        let all = |second: Reported| judge(&[(disk(1), Some(well())), (disk(2), second)]);
         let good = all(Some(well()));
         assert_eq!((good.status, good.devices.len()), (Pass, 0), "{good:?}");
         type Change = fn(&mut common::DiskHealth);
@@ -181,13 +187,13 @@ mod tests {
         let healths = DiskHealths::default();
         let disks = [disk(1), disk(2)];
         assert_eq!(healths.due(&disks), disks);
-        let told = healths.take(
+        let reported = healths.take(
             disks
                 .iter()
                 .map(|one| (one.clone(), Some(well())))
                 .collect(),
         );
-        assert_eq!(told.len(), 2);
+        assert_eq!(reported.len(), 2);
         assert_eq!(healths.due(&disks), Vec::<Disk>::new());
         let other = [disk(1), ("nvme2n1".to_owned(), None)];
         assert_eq!(healths.due(&other), other[1..]);

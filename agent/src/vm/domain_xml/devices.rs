@@ -12,6 +12,10 @@ pub(super) fn devices(
 ) -> std::io::Result<()> {
     text(xml, "emulator", &shown(&profile.emulator))?;
     pci::controllers(xml, spec)?;
+    if let Some(rescue) = &spec.rescue {
+        rescue_disk(xml, &shown(rescue))?;
+    }
+    let first = usize::from(spec.rescue.is_some());
     for (index, disk) in spec.disks.iter().enumerate() {
         let thread = (index + 1).to_string();
         let driver = [
@@ -30,7 +34,7 @@ pub(super) fn devices(
                 empty(
                     xml,
                     "target",
-                    &[("dev", &disk_name(index)), ("bus", "virtio")],
+                    &[("dev", &disk_name(first + index)), ("bus", "virtio")],
                 )
             })?;
     }
@@ -75,6 +79,19 @@ pub(super) fn devices(
             Ok(())
         })?;
     empty(xml, "memballoon", &[("model", "none")])
+}
+
+/// A file through the page cache: nothing on it is kept.
+fn rescue_disk(xml: &mut Xml, file: &str) -> std::io::Result<()> {
+    xml.create_element("disk")
+        .with_attributes([("type", "file"), ("device", "disk")])
+        .write_inner_content(|xml| {
+            let driver = [("name", "qemu"), ("type", "raw"), ("cache", "unsafe")];
+            empty(xml, "driver", &driver)?;
+            empty(xml, "source", &[("file", file)])?;
+            empty(xml, "target", &[("dev", &disk_name(0)), ("bus", "virtio")])
+        })?;
+    Ok(())
 }
 
 fn interface(xml: &mut Xml, spec: &DomainSpec, network: &Network) -> std::io::Result<()> {

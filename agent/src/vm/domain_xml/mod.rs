@@ -36,6 +36,8 @@ pub struct DomainSpec {
     pub hugepages: bool,
     /// Block devices, the boot disk first.
     pub disks: Vec<PathBuf>,
+    /// A file that is booted from instead; the block devices follow it.
+    pub rescue: Option<PathBuf>,
     /// Seed image, for the first boot.
     pub seed: Option<PathBuf>,
     /// MAC of the vNIC.

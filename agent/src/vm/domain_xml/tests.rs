@@ -30,12 +30,36 @@ fn spec() -> DomainSpec {
         memory_mib: 512,
         hugepages: false,
         disks: vec!["/dev/loop0".into(), "/dev/loop1".into()],
+        rescue: None,
         seed: Some("/state/seeds/a<b>&'c.iso".into()),
         mac: "52:54:00:10:00:10".parse().unwrap(),
         port: "gs0123456789ab".into(),
         locality: Locality::default(),
         serial_log: "/state/serial/vm.log".into(),
     }
+}
+
+/// Nova's `rescue`: the rescue image is the first disk, which boots, and the VM's own follow as they are.
+#[test]
+fn d_47_a_rescue_boots_from_its_own_file_and_has_the_vms_disks_behind_it() {
+    let rescued = DomainSpec {
+        rescue: Some("/state/rescue/vm/disk.raw".into()),
+        ..spec()
+    };
+    let xml = domain_xml(&rescued, &profile(), &Network::default()).unwrap();
+    let at = |text: &str| xml.find(text).unwrap_or_else(|| panic!("{text} in {xml}"));
+    let order = [
+        at(r#"<source file="/state/rescue/vm/disk.raw"/>"#),
+        at(r#"<target dev="vda" bus="virtio"/>"#),
+        at(r#"<source dev="/dev/loop0"/>"#),
+        at(r#"<target dev="vdb" bus="virtio"/>"#),
+        at(r#"<source dev="/dev/loop1"/>"#),
+        at(r#"<target dev="vdc" bus="virtio"/>"#),
+    ];
+    assert!(order.is_sorted(), "{xml}");
+    assert_eq!(xml.matches("<target dev=\"vd").count(), 3);
+    let own = domain_xml(&spec(), &profile(), &Network::default()).unwrap();
+    assert!(!own.contains("/state/rescue"), "{own}");
 }
 
 /// L-14 and CON-24; the interface is a tap of the bridge and no function of a card (J-23).
@@ -242,7 +266,12 @@ fn d_47_every_description_is_valid_by_libvirts_schema() {
         datapath: "netdev".into(),
         ..Network::default()
     };
+    let rescued = DomainSpec {
+        rescue: Some("/state/rescue/vm/disk.raw".into()),
+        ..slice.clone()
+    };
     for (spec, profile, network) in [
+        (&rescued, &kvm, &limited),
         (&spec(), &profile(), &in_user_space),
         (&slice, &kvm, &limited),
         (&slice, &profile(), &Network::default()),

@@ -262,6 +262,11 @@ fn i_114_i_123_the_disk_of_the_system_is_refused_whatever_it_is_called() {
             "{}",
             ran.text
         );
+        assert!(
+            ran.refusals().contains(" cause=system_disk "),
+            "{}",
+            ran.text
+        );
         assert_eq!(host.files(), before);
     }
     assert!(erasures(&host).is_empty());
@@ -272,22 +277,25 @@ fn i_114_i_123_the_disk_of_the_system_is_refused_whatever_it_is_called() {
 #[test]
 fn inc_29_i_121_no_share_is_unmounted_without_an_approved_profile_that_names_it() {
     let host = shared(|_| ());
-    let expect = |what: &str, arguments: &[&str]| {
+    let expect = |what: &str, cause: &str, arguments: &[&str]| {
         let before = host.files();
         let ran = host.run(arguments);
         assert_eq!(ran.code, 1, "{}", ran.text);
         assert!(ran.refusals().contains(what), "{what}: {}", ran.text);
+        let cause = format!(" action=refuse cause={cause} ");
+        assert!(ran.refusals().contains(&cause), "{cause}: {}", ran.text);
         assert_eq!(host.files(), before);
         assert_eq!(erasures(&host), Vec::<String>::new());
     };
     // the mount is not named
     profile(&host, &["/share2"]);
-    expect("is mounted at /share3", &APPLY);
+    expect("is mounted at /share3", "in_use", &APPLY);
     profile(&host, &["/share2", "/share3"]);
     // the disk is not named
     let other = format!("/dev/{}", CORNERS[2].disk_name());
     expect(
         "the approved storage profile does not name it",
+        "not_approved",
         &[
             "storage-transition",
             "--apply",
@@ -299,6 +307,7 @@ fn inc_29_i_121_no_share_is_unmounted_without_an_approved_profile_that_names_it(
     );
     expect(
         "there is no such disk",
+        "no_such_disk",
         &[
             "storage-transition",
             "--apply",
@@ -311,10 +320,11 @@ fn inc_29_i_121_no_share_is_unmounted_without_an_approved_profile_that_names_it(
     // nobody said that the host is for slices
     expect(
         "nothing says that this host is in slice mode",
+        "mode",
         &["storage-transition", "--apply"],
     );
     fs::remove_file(host.path("/etc/gpuaas/slice-storage.toml")).unwrap();
-    expect("no approved storage profile", &APPLY);
+    expect("no approved storage profile", "profile", &APPLY);
 }
 
 #[test]

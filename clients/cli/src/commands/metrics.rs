@@ -98,7 +98,7 @@ fn name(metric: &str, gpu: Option<u32>) -> String {
         "network_sent_bytes_per_second" => "Network sent",
         "disk_read_bytes_per_second" => "Disk read",
         "disk_written_bytes_per_second" => "Disk written",
-        "gpu_percent" => "utilization",
+        "gpu_utilization_percent" => "utilization",
         "gpu_memory_used_bytes" => "memory used",
         "gpu_memory_total_bytes" => "memory",
         "gpu_temperature_celsius" => "temperature",

@@ -111,6 +111,8 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Stop(flags) => power::forced(&session, &flags, power::Verb::Stop).await,
         Command::Start(flags) => power::start(&session, &flags).await,
         Command::Reboot(flags) => power::forced(&session, &flags, power::Verb::Reboot).await,
+        Command::Rescue(flags) => power::rescue(&session, &flags).await,
+        Command::Unrescue(flags) => power::forced(&session, &flags, power::Verb::Unrescue).await,
         Command::Release(flags) => release::run(&session, &flags).await,
         Command::Certificate(flags) => certificate::run(&session, &flags).await,
         Command::Usage(flags) => usage::run(&session, flags).await,

@@ -1,4 +1,4 @@
-//! `stop`, `start` and `reboot`: the power of an active allocation.
+//! `stop`, `start`, `reboot`, `rescue` and `unrescue`: the power of an active allocation.
 use std::time::Duration;
 
 use reqwest::Method;
@@ -32,6 +32,15 @@ pub struct Forced {
     force: bool,
 }
 
+#[derive(Debug, clap::Args)]
+pub struct Rescue {
+    #[command(flatten)]
+    forced: Forced,
+    /// Image to start from: one that goes with the SKU, and another than the allocation's own.
+    #[arg(long)]
+    image: String,
+}
+
 /// The power operation.
 #[derive(Clone, Copy, Debug)]
 pub enum Verb {
@@ -41,6 +50,10 @@ pub enum Verb {
     Start,
     /// Both.
     Reboot,
+    /// Start from a rescue image.
+    Rescue,
+    /// Start from the own disk again.
+    Unrescue,
 }
 
 impl Verb {
@@ -49,18 +62,21 @@ impl Verb {
             Self::Stop => "stop",
             Self::Start => "start",
             Self::Reboot => "reboot",
+            Self::Rescue => "rescue",
+            Self::Unrescue => "unrescue",
         }
     }
 
     fn goal(self) -> Goal {
         match self {
             Self::Stop => Goal::Power("stopped"),
-            Self::Start | Self::Reboot => Goal::Power("running"),
+            Self::Start | Self::Reboot | Self::Unrescue => Goal::Power("running"),
+            Self::Rescue => Goal::Power("rescued"),
         }
     }
 }
 
-/// Stops or reboots, with or without asking the guest.
+/// Stops, reboots or ends a rescue, with or without asking the guest.
 ///
 /// # Errors
 /// See [`Failure`].
@@ -70,6 +86,18 @@ pub async fn forced(session: &Session, flags: &Forced, verb: Verb) -> Result<(),
         false => json!({}),
     };
     change(session, &flags.flags, verb, &body).await
+}
+
+/// Starts from a rescue image.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn rescue(session: &Session, flags: &Rescue) -> Result<(), Failure> {
+    let mut body = json!({ "image": flags.image });
+    if flags.forced.force {
+        body["force"] = json!(true);
+    }
+    change(session, &flags.forced.flags, Verb::Rescue, &body).await
 }
 
 /// Starts.

@@ -119,10 +119,11 @@ pub fn print_allocation(allocation: &Allocation) {
         print_line("Protection", "a release is refused");
     }
     print_line("Ends", &time(allocation.auto_release_time));
+    print_line("Rescue image", &status.rescue_image);
     print_line("Boot", &status.boot_id);
     // the watch of a launch may still report the last step
-    let settled =
-        status.state == "active" && matches!(status.power.as_str(), "running" | "stopped");
+    let settled = status.state == "active"
+        && matches!(status.power.as_str(), "running" | "stopped" | "rescued");
     if let Some(progress) = status.progress.as_ref().filter(|_| !settled) {
         print_line(
             "Progress",

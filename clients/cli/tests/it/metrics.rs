@@ -11,7 +11,7 @@ fn answer() -> Value {
         "series": [
             { "metric": "cpu_percent", "points": [point(0, 10.0), point(1, 30.0)] },
             { "metric": "memory_used_bytes", "points": [point(0, 1_610_612_736.0)] },
-            { "metric": "gpu_percent", "gpu": 0, "points": [point(1, 97.0)] },
+            { "metric": "gpu_utilization_percent", "gpu": 0, "points": [point(1, 97.0)] },
         ],
         "guest_state": "complete",
     })

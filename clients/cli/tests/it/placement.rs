@@ -420,21 +420,22 @@ fn an_operator_sees_the_queue_and_sets_priorities() {
 }
 
 #[test]
-fn a_node_is_shown_as_ledger_host_and_hypervisor_have_it() {
+fn d_82_a_node_is_shown_and_repaired_as_ledger_host_and_hypervisor_have_it() {
     let world = World::new();
     let node = json!({ "nodes": [{ "id": NODE, "config": { "hostname": "h1" }, "status": {} }] });
     world.get("/api/v1/admin/nodes", node);
     let path = format!("/api/v1/admin/nodes/{NODE}/comparison");
     let rows = json!([
         { "allocation_id": FIRST, "ledger_state": "active", "has_claims": true, "held_slot_ids": ["a", "b"],
-          "has_reservation": true, "domain_state": "running", "verdict": "agrees", "detail": "" },
-        { "allocation_id": NODE, "domain_state": "shut off", "verdict": "report", "detail": "repair its slots" },
+          "has_reservation": true, "domain_state": "running", "verdict": "agrees", "repair": "unspecified", "detail": "" },
+        { "allocation_id": NODE, "domain_state": "shut off", "verdict": "report", "repair": "report", "etag": "1f",
+          "has_seed": true, "has_nvram": true, "missing_files": ["nvram"], "detail": "repair its slots" },
     ]);
     let whole = json!({ "node_id": NODE, "rows": rows });
     world.on(
         "GET",
         &path,
-        [200, 200, 200].map(|code| (code, whole.clone())),
+        [200, 200, 200, 200, 200].map(|code| (code, whole.clone())),
     );
     let ran = world.run(&["admin", "node", "compare", "h1"]).ok();
     let lines: Vec<String> = ran
@@ -442,14 +443,41 @@ fn a_node_is_shown_as_ledger_host_and_hypervisor_have_it() {
         .lines()
         .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
         .collect();
-    assert_eq!(lines[0], "ALLOCATION LEDGER HOST HYPERVISOR VERDICT DETAIL");
+    assert_eq!(
+        lines[0],
+        "ALLOCATION LEDGER HOST HYPERVISOR VERDICT REPAIR DETAIL"
+    );
     assert_eq!(
         lines[1],
-        format!("{FIRST} active 2 slot(s), address running agrees -")
+        format!("{FIRST} active 2 slot(s), address running agrees - -")
     );
-    let leaked = format!("{NODE} none none shut off report repair its slots");
+    let leaked =
+        format!("{NODE} none seed, NVRAM shut off, without nvram report report repair its slots");
     assert_eq!(lines[2], leaked);
     let ran = world.run(&["admin", "node", "compare", "h1", "--output", "json"]);
     let reported: Value = serde_json::from_str(&ran.ok().out).expect("JSON");
     assert_eq!(reported["rows"][1]["verdict"], "report");
+
+    // d_82: the repair of a row is that of the row which was read
+    let repair = format!("{path}/{NODE}:repair");
+    world.on("POST", &repair, [(200, json!({ "verdict": "agrees" }))]);
+    let flags = ["admin", "node", "repair", "h1", NODE, "--reason", "seen"];
+    let ran = world.run(&flags).ok();
+    assert!(
+        ran.out.contains("Repair \"report\" of allocation"),
+        "{}",
+        ran.out
+    );
+    let sent = world.changes().pop().expect("a change");
+    assert_eq!(
+        sent.body,
+        json!({ "repair": "report", "etag": "1f", "reason": "seen" })
+    );
+    let agrees = ["admin", "node", "repair", "h1", FIRST, "--reason", "seen"];
+    let ran = world.run(&agrees);
+    assert!(
+        ran.code == 1 && ran.err.contains("nothing to repair"),
+        "{ran:?}"
+    );
+    assert_eq!(world.changes().len(), 1);
 }

@@ -76,7 +76,7 @@ export async function operators({ assert, page, server, test, look, go, signIn }
     const compared = table("Ledger, host and hypervisor");
     await compared.getByText("An operator decides").first().waitFor();
     const verdicts = await compared.locator("tbody tr td:nth-child(5) .badge").allInnerTexts();
-    assert.deepEqual(verdicts, ["An operator decides", "An operator decides", "A workflow ends it", "Agrees"]);
+    assert.deepEqual(verdicts, ["An operator decides", "An operator decides", "An operator decides", "A workflow ends it", "Agrees"]);
     await look("node-comparison");
     await compared.getByRole("button", { name: "Release notebook" }).waitFor();
     await compared.getByRole("button", { name: /Repair slot/ }).first().click();
@@ -85,6 +85,13 @@ export async function operators({ assert, page, server, test, look, go, signIn }
     await dialog.getByRole("button", { name: "Wipe and repair" }).click();
     await dialog.waitFor({ state: "detached" });
     assert.deepEqual(server.changes.at(-1).body, { reason: "the host kept it" });
+    await compared.getByText("seed, NVRAM").waitFor();
+    await compared.getByRole("button", { name: /^Undo/ }).click();
+    assert.ok(await dialog.getByRole("button", { name: "Undo" }).isDisabled(), "a reason is needed");
+    await dialog.getByLabel("Reason").fill("left over");
+    await dialog.getByRole("button", { name: "Undo" }).click();
+    await dialog.waitFor({ state: "detached" });
+    assert.deepEqual(server.changes.at(-1).body, { repair: "undo", etag: "62b", reason: "left over" });
   });
 
   await test("a_68_a_slot_whose_disk_is_dead_gets_a_spare_one_before_it_is_approved", async () => {

@@ -182,13 +182,14 @@ const DETAIL = {
   timeline: [{ sequence: "1", time: ago(31), step: "reserve", state: "done", message: "Reserved 4 GPU of h200-sxm-slice in eu-1.", end_time: ago(31) }, { sequence: "2", time: ago(30), step: "provision.boot", state: "done", message: "Started the VM.", end_time: ago(30) }],
 };
 
-/** Ledger, host and hypervisor of a node: one agrees, one ends by itself, two wait for an operator. */
+/** Ledger, host and hypervisor of a node: one agrees, one ends by itself, three wait for an operator. */
 const comparison = (id) => ({
   node_id: id,
   rows: [
     { allocation_id: allocationId(1), ledger_state: "active", has_claims: true, held_slot_ids: [slots[0].id], has_reservation: true, domain_state: "running", verdict: "agrees", detail: "" },
     { allocation_id: allocationId(3), ledger_state: "releasing", has_claims: true, held_slot_ids: [], has_reservation: false, domain_state: "", verdict: "finish", detail: "a workflow works on it" },
-    { allocation_id: allocationId(2), ledger_state: "active", has_claims: true, held_slot_ids: [], has_reservation: false, domain_state: "", verdict: "report", detail: "it is active, and the hypervisor has no VM of it: release it" },
+    { allocation_id: allocationId(2), ledger_state: "active", has_claims: true, held_slot_ids: [], has_reservation: false, domain_state: "", verdict: "report", detail: "it is active, and the hypervisor has no VM of it: release it", repair: "report", etag: "2a" },
+    { allocation_id: allocationId(98), ledger_state: "", has_claims: false, held_slot_ids: [], has_reservation: false, has_seed: true, has_nvram: true, domain_state: "", verdict: "report", detail: "the ledger holds nothing for it, and its seed is there: a repair removes the seed", repair: "undo", etag: "62b" },
     { allocation_id: allocationId(99), ledger_state: "", has_claims: false, held_slot_ids: slots.filter(({ node_id, status }) => node_id === id && status === "cleanup_blocked").map((one) => one.id), has_reservation: false, domain_state: "", verdict: "report", detail: "the ledger holds nothing for it, and the host holds slots for it: repair them" },
   ],
 });
@@ -225,7 +226,7 @@ function metrics(_, { searchParams }) {
     { metric: "disk_read_bytes_per_second", points: wave(0, 800 * 2 ** 20, 5) },
     { metric: "disk_written_bytes_per_second", points: wave(0, 120 * 2 ** 20, 2, 1) },
     ...[0, 1].flatMap((gpu) => [
-      { metric: "gpu_percent", gpu, points: wave(60, 99, 3, gpu) },
+      { metric: "gpu_utilization_percent", gpu, points: wave(60, 99, 3, gpu) },
       { metric: "gpu_memory_used_bytes", gpu, points: wave(90 * GIB, 130 * GIB, 1, gpu) },
       { metric: "gpu_temperature_celsius", gpu, points: wave(48, 66, 2, gpu) },
       { metric: "gpu_power_watts", gpu, points: wave(420, 690, 3, gpu) },
@@ -300,6 +301,7 @@ export const answers = {
   "GET /api/v1/admin/nodes/*": (_, { pathname }) => nodes.find(({ id }) => pathname.endsWith(id)) ?? nodes[0],
   "GET /api/v1/admin/nodes/*/comparison": (_, { pathname }) => comparison(pathname.split("/")[5]),
   "POST /api/v1/admin/nodes/*/resource-slots/*:repair": { state: "running" },
+  "POST /api/v1/admin/nodes/*/comparison/*:repair": { verdict: "agrees" },
   "GET /api/v1/admin/images": { images },
   "GET /api/v1/admin/prices": { price_versions: [{ id: "price-2", sku: "h200-sxm-slice", price_per_gpu_hour: euro(2.5), effective_time: ago(200) }, { id: "price-1", sku: "h200-sxm-slice", price_per_gpu_hour: euro(2.912345678), effective_time: ago(2000) }, { id: "price-0", sku: "l40s-slice", price_per_gpu_hour: euro(0.04), effective_time: ago(3000) }] },
   "GET /api/v1/admin/projects/*/quotas": quotas,

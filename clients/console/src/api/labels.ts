@@ -101,6 +101,7 @@ const LABELS: Record<string, string> = {
   rack: "Rack",
   readiness_checks: "Readiness checks",
   reason: "Reason",
+  repair: "Repair",
   region_code: "Region",
   release_unused_after_seconds: "Idle release",
   request_id: "Request",

@@ -794,6 +794,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/admin/nodes/{node_id}/comparison/{allocation_id}:repair": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * RepairComparison does what a row of a comparison offers as its repair, for the row as it was read
+         * @description RepairComparison does what a row of a comparison offers as its repair, for the row as it was read. What is claimed is never destroyed: a disk is left to the repair of its slot. Refused with ETAG_STALE when the row is another one by now, with CLAIMED when something of it is claimed, with STATE_CONFLICT when it offers another repair, with HOST_UNREACHABLE while the host does not answer. The same key again does the same once more where it was broken off. Returns the row as it is afterwards.
+         *
+         *     Platform administrators and operators; action `node.repair` on `node`.
+         */
+        post: operations["AllocationAdminService_RepairComparison"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/admin/nodes/{node_id}/enrolment-tokens": {
         parameters: {
             query?: never;
@@ -1998,6 +2020,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/allocations/{allocation_id}:rescue": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * RescueAllocation starts the VM of a running or stopped allocation from a rescue image, with its own disks beside that, untouched: the rescue disk is the first, and nothing on it is kept
+         * @description RescueAllocation starts the VM of a running or stopped allocation from a rescue image, with its own disks beside that, untouched: the rescue disk is the first, and nothing on it is kept. The owner's keys log in. Billing continues. Returns at once; watch status.power. UnrescueAllocation ends it, as do a stop and a start.
+         *
+         *     Owners and members of the project; action `allocation.rescue` on `allocation`.
+         */
+        post: operations["AllocationService_RescueAllocation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/allocations/{allocation_id}:start": {
         parameters: {
             query?: never;
@@ -2036,6 +2080,28 @@ export interface paths {
          *     Owners and members of the project; action `allocation.stop` on `allocation`.
          */
         post: operations["AllocationService_StopAllocation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/allocations/{allocation_id}:unrescue": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * UnrescueAllocation starts the VM of a rescued allocation from its own disk again
+         * @description UnrescueAllocation starts the VM of a rescued allocation from its own disk again. Returns at once; watch status.power.
+         *
+         *     Owners and members of the project; action `allocation.unrescue` on `allocation`.
+         */
+        post: operations["AllocationService_UnrescueAllocation"];
         delete?: never;
         options?: never;
         head?: never;
@@ -3379,7 +3445,7 @@ export interface components {
                 status: string;
                 /** @description A sentence for people. */
                 message: string;
-                /** @description Always a google.rpc.ErrorInfo and a google.rpc.RequestInfo; a google.rpc.BadRequest when fields are wrong. Reasons: `FIELD_INVALID`, `FIELD_REQUIRED`, `FIELD_UNKNOWN`, `BODY_MALFORMED`, `BODY_TOO_LARGE`, `PAGE_TOKEN_INVALID`, `ROUTE_UNKNOWN`, `RESUME_TOKEN_INVALID`, `RESUME_TOKEN_EXPIRED`, `IDEMPOTENCY_KEY_MISSING`, `IDEMPOTENCY_KEY_REUSED`, `CREDENTIAL_MISSING`, `CREDENTIAL_INVALID`, `CREDENTIAL_EXPIRED`, `PERMISSION_DENIED`, `PEER_NOT_ALLOWED`, `ENROLMENT_TOKEN_INVALID`, `INVITATION_INVALID`, `SECOND_FACTOR_REQUIRED`, `ALLOCATION_NOT_FOUND`, `NODE_NOT_FOUND`, `SLOT_NOT_FOUND`, `SKU_UNKNOWN`, `IMAGE_UNKNOWN`, `REGION_UNKNOWN`, `PROJECT_UNKNOWN`, `DISCOVERY_NOT_FOUND`, `NOT_FOUND`, `GPU_COUNT_NOT_ALLOWED`, `IMAGE_NOT_ACTIVE`, `IMAGE_NOT_COMPATIBLE`, `REGION_DISABLED`, `QUOTA`, `STATE_CONFLICT`, `CANDIDATE_INCOMPLETE`, `CANDIDATE_BLOCKED`, `DISCOVERY_STALE`, `ALREADY_EXISTS`, `ETAG_STALE`, `PROJECT_SUSPENDED`, `PROJECT_CLOSED`, `PROJECT_IN_USE`, `LAST_OWNER`, `REPORT_STALE`, `RESERVATION_LIMIT`, `PROJECT_CLOSING`, `TERMINATION_PROTECTED`, `NO_CAPACITY`, `FRAGMENTED`, `FABRIC_HELD`, `INCOMPLETE_SLOT`, `CLEANUP_BLOCKED`, `HUGEPAGES_MISSING`, `NODE_DRAINING`, `SLOT_UNHEALTHY`, `SLOTS_IN_USE`, `AFFINITY`, `QUEUED_AHEAD`, `WAIT_EXPIRED`, `CAPACITY_RESERVED`, `IMAGE_NOT_CACHED`, `NODE_VM_LIMIT`, `DISKS_BEING_WIPED`, `HOST_NOT_READY`, `LEASE_HELD`, `LEASE_REQUIRED`, `LEASE_EXPIRED`, `FENCED`, `DISK_UNSAFE`, `DEVICE_MISSING`, `IMAGE_DIGEST_MISMATCH`, `IMAGE_PULL_FAILED`, `HYPERVISOR_FAILED`, `GUEST_NO_ADDRESS`, `GUEST_NO_LOGIN`, `WIPE_NOT_PROVEN`, `OPERATION_NOT_FOUND`, `OPERATION_CONFLICT`, `HOST_UNREACHABLE`, `HOST_REPLACED`, `HOST_KEY_MISMATCH`, `HOST_CLOCK_SKEWED`, `SERIAL_LOG_UNAVAILABLE`, `GUEST_NOT_READY`, `GPU_PARTITION_UNAVAILABLE`, `METRICS_UNAVAILABLE`, `DEADLINE_EXCEEDED`, `OVERLOADED`, `DEPENDENCY_UNAVAILABLE`, `INTERNAL`, `RATE_LIMITED`. */
+                /** @description Always a google.rpc.ErrorInfo and a google.rpc.RequestInfo; a google.rpc.BadRequest when fields are wrong. Reasons: `FIELD_INVALID`, `FIELD_REQUIRED`, `FIELD_UNKNOWN`, `BODY_MALFORMED`, `BODY_TOO_LARGE`, `PAGE_TOKEN_INVALID`, `ROUTE_UNKNOWN`, `RESUME_TOKEN_INVALID`, `RESUME_TOKEN_EXPIRED`, `IDEMPOTENCY_KEY_MISSING`, `IDEMPOTENCY_KEY_REUSED`, `CREDENTIAL_MISSING`, `CREDENTIAL_INVALID`, `CREDENTIAL_EXPIRED`, `PERMISSION_DENIED`, `PEER_NOT_ALLOWED`, `ENROLMENT_TOKEN_INVALID`, `INVITATION_INVALID`, `SECOND_FACTOR_REQUIRED`, `ALLOCATION_NOT_FOUND`, `NODE_NOT_FOUND`, `SLOT_NOT_FOUND`, `SKU_UNKNOWN`, `IMAGE_UNKNOWN`, `REGION_UNKNOWN`, `PROJECT_UNKNOWN`, `DISCOVERY_NOT_FOUND`, `NOT_FOUND`, `GPU_COUNT_NOT_ALLOWED`, `IMAGE_NOT_ACTIVE`, `IMAGE_NOT_COMPATIBLE`, `REGION_DISABLED`, `QUOTA`, `STATE_CONFLICT`, `CANDIDATE_INCOMPLETE`, `CANDIDATE_BLOCKED`, `DISCOVERY_STALE`, `ALREADY_EXISTS`, `ETAG_STALE`, `PROJECT_SUSPENDED`, `PROJECT_CLOSED`, `PROJECT_IN_USE`, `LAST_OWNER`, `REPORT_STALE`, `RESERVATION_LIMIT`, `PROJECT_CLOSING`, `TERMINATION_PROTECTED`, `NO_CAPACITY`, `FRAGMENTED`, `FABRIC_HELD`, `INCOMPLETE_SLOT`, `CLEANUP_BLOCKED`, `HUGEPAGES_MISSING`, `NODE_DRAINING`, `SLOT_UNHEALTHY`, `SLOTS_IN_USE`, `AFFINITY`, `WAITING_AHEAD`, `WAIT_EXPIRED`, `CAPACITY_RESERVED`, `IMAGE_NOT_CACHED`, `NODE_VM_LIMIT`, `DISKS_BEING_WIPED`, `CLAIMED`, `HOST_NOT_READY`, `LEASE_HELD`, `LEASE_REQUIRED`, `LEASE_EXPIRED`, `FENCED`, `DISK_UNSAFE`, `DEVICE_MISSING`, `IMAGE_DIGEST_MISMATCH`, `IMAGE_PULL_FAILED`, `HYPERVISOR_FAILED`, `GUEST_NO_ADDRESS`, `GUEST_NO_LOGIN`, `WIPE_NOT_PROVEN`, `OPERATION_NOT_FOUND`, `OPERATION_CONFLICT`, `HOST_UNREACHABLE`, `HOST_REPLACED`, `HOST_KEY_MISMATCH`, `HOST_CLOCK_SKEWED`, `SERIAL_LOG_UNAVAILABLE`, `GUEST_NOT_READY`, `GPU_PARTITION_UNAVAILABLE`, `METRICS_UNAVAILABLE`, `DEADLINE_EXCEEDED`, `OVERLOADED`, `DEPENDENCY_UNAVAILABLE`, `INTERNAL`, `RATE_LIMITED`. */
                 details: {
                     "@type": string;
                     reason?: string;
@@ -3495,9 +3561,9 @@ export interface components {
             step_seconds?: number;
             /** @description By metric, then GPU; without those that nothing was measured of. */
             series?: components["schemas"]["common.MetricSeries"][];
-            /** @description What came of the last question to the guest, which alone knows its memory and its GPUs. */
+            /** @description What came of the last query of the guest, which alone knows its memory and its GPUs. */
             guest_state?: components["schemas"]["common.GuestMetricsState"];
-            /** @description Why memory or GPUs are missing, as a sentence; empty when nothing is. */
+            /** @description Why memory or GPUs are missing, as a sentence; empty when nothing is, as the GPUs of a VM that has none. */
             guest_message?: string;
         };
         /** @description AllocationSshKey is a key that an allocation was launched with. */
@@ -3521,7 +3587,7 @@ export interface components {
             power?: components["schemas"]["allocation.PowerState"];
             /** @description Why it failed, for the user; set in state FAILED only (C-05). */
             failure?: components["schemas"]["allocation.AllocationFailure"];
-            /** @description The running step; set while provisioning, releasing, stopping, starting or rebooting. */
+            /** @description The running step; set while provisioning, releasing, stopping, starting, rebooting, rescuing or unrescuing. */
             progress?: components["schemas"]["allocation.Progress"];
             /** @description Where to log in; set once active. Not set for bare metal, which has no login yet. */
             access?: components["schemas"]["allocation.Access"];
@@ -3550,6 +3616,8 @@ export interface components {
             resources?: components["schemas"]["allocation.VmResources"];
             /** @description Results of the readiness checks of its image, in their order; they end with the first that failed. Empty when the image names none. */
             readiness_checks?: components["schemas"]["common.ReadinessResult"][];
+            /** @description Slug of the image that its VM is rescued with; empty when it is not. While it is rescued, the host keys of `access` are those of the rescue image. */
+            rescue_image?: string;
         };
         "allocation.BatchCreateAllocationsResponse": {
             /** @description In the order of the request; empty with validate_only. */
@@ -3571,6 +3639,15 @@ export interface components {
             /** Format: date-time */
             create_time?: string;
         };
+        /**
+         * @description ComparisonRepair is what an operator can have done about a row of a comparison.
+         *     - `adopt`: Record in the ledger what is there.
+         *     - `finish`: Bring it to what the ledger has, such as to start a VM that ended with its host.
+         *     - `undo`: Remove what is left over: VM, reservation, port, seed, NVRAM; never a disk's content.
+         *     - `report`: Note in the audit trail that an operator has seen it. It changes nothing: what to do stands in the detail.
+         * @enum {string}
+         */
+        "allocation.ComparisonRepair": "unspecified" | "adopt" | "finish" | "undo" | "report";
         /**
          * @description ComparisonVerdict is what follows from a comparison.
          *     - `agrees`: All three have the same.
@@ -3692,11 +3769,25 @@ export interface components {
             verdict?: components["schemas"]["allocation.ComparisonVerdict"];
             /** @description Why, for operators; empty where all agree. */
             detail?: string;
+            /** @description The host has a seed of its VM, which is there for a first boot alone. */
+            has_seed?: boolean;
+            /** @description The host has a file of NVRAM of its VM. */
+            has_nvram?: boolean;
+            /** @description "seed", "nvram": files that its domain names and the host has not. */
+            missing_files?: string[];
+            /** @description What a repair of this row does; unspecified: there is nothing for an operator to do. */
+            repair?: components["schemas"]["allocation.ComparisonRepair"];
+            /** @description Another one for every other row. */
+            etag?: string;
+            /** @description The bridge of the host has a port of its VM. */
+            has_port?: boolean;
+            /** @description The journal of the host has an NVSwitch partition of it. */
+            has_partition?: boolean;
         };
         /** @description NodeTask is the durable record of one call to a host (C-22..C-27, C-33). */
         "allocation.NodeTask": {
             id?: string;
-            /** @description "slice.vm_provision", "slice.vm_release", "slice.vm_clean_up", "slice.vm_stop", "slice.vm_start", "slice.vm_reboot", "slice.slot_repair". */
+            /** @description "slice.vm_provision", "slice.vm_release", "slice.vm_clean_up", "slice.vm_stop", "slice.vm_start", "slice.vm_reboot", "slice.vm_rescue", "slice.slot_repair". */
             type?: string;
             state?: string;
             output?: string;
@@ -3708,9 +3799,10 @@ export interface components {
         /**
          * @description PowerState of an active allocation. A stopped one is billed, because its GPUs stay allocated.
          *     - `stopped`: The VM is off; it keeps its id, disk and address, and billing continues.
+         *     - `rescued`: The VM runs from a rescue image, with its own disks beside it, and is billed.
          * @enum {string}
          */
-        "allocation.PowerState": "unspecified" | "running" | "stopping" | "stopped" | "starting" | "rebooting";
+        "allocation.PowerState": "unspecified" | "running" | "stopping" | "stopped" | "starting" | "rebooting" | "rescuing" | "rescued" | "unrescuing";
         /** @description Progress of the work that runs now. */
         "allocation.Progress": {
             /** @description Name of the step, for example "clone". */
@@ -4184,14 +4276,14 @@ export interface components {
             module_ids?: number[];
         };
         /**
-         * @description GuestMetricsState says what came of the last question to a guest. The set is closed.
-         *     - `complete`: It told its memory and its GPUs.
-         *     - `no_gpu_tool`: It told its memory; it has no nvidia-smi.
-         *     - `gpu_tool_failed`: It told its memory; its nvidia-smi failed, or printed what is no table of GPUs.
+         * @description GuestMetricsState says what came of the last query of a guest. The set is closed.
+         *     - `complete`: It reported its memory and its GPUs.
+         *     - `no_gpu_tool`: It reported its memory; it has no nvidia-smi.
+         *     - `gpu_tool_failed`: It reported its memory; its nvidia-smi failed, or printed what is no table of GPUs.
          *     - `no_login`: Nobody answers at its address, or the host is not let in.
          *     - `too_slow`: It did not answer in time.
          *     - `malformed`: Its answer is none.
-         *     - `off`: The operator of the host has turned questions to guests off.
+         *     - `off`: The operator of the host has turned queries of guests off.
          * @enum {string}
          */
         "common.GuestMetricsState": "unspecified" | "complete" | "no_gpu_tool" | "gpu_tool_failed" | "no_login" | "too_slow" | "malformed" | "off";
@@ -4269,7 +4361,6 @@ export interface components {
         };
         /** @description NetworkAddress is one address of the host. */
         "common.NetworkAddress": {
-            /** @description "bmc" for the address of the management controller. */
             interface?: string;
             /** @description With its prefix length, "10.100.0.1/24". */
             address?: string;
@@ -4282,11 +4373,9 @@ export interface components {
          *     - `fabric`: IP over InfiniBand.
          *     - `bluefield`: The link to a BlueField card.
          *     - `link_local`: Valid on its link alone.
-         *     - `overlay`: On a tunnel: a VPN or another overlay, which leads to the host wherever it is.
-         *     - `bmc`: Of the board's management controller, which answers while the host is off. No interface of the host has it.
          * @enum {string}
          */
-        "common.NetworkAddressKind": "unspecified" | "management" | "guests" | "fabric" | "bluefield" | "link_local" | "other" | "overlay" | "bmc";
+        "common.NetworkAddressKind": "unspecified" | "management" | "guests" | "fabric" | "bluefield" | "link_local" | "other";
         /** @description NumaNode is one memory domain. */
         "common.NumaNode": {
             id?: number;
@@ -4490,10 +4579,10 @@ export interface components {
          *     - `network_sent_bytes_per_second`: Bytes a second that the VM sent on its network interface; of the host.
          *     - `disk_read_bytes_per_second`: Bytes a second that the VM read from its disks; of the host.
          *     - `disk_written_bytes_per_second`: Bytes a second that the VM wrote to its disks; of the host.
-         *     - `gpu_percent`: Time in which a GPU ran a kernel, in percent; of the guest, as all that follow.
+         *     - `gpu_utilization_percent`: Time in which a GPU ran a kernel, in percent; of the guest, as all that follow.
          * @enum {string}
          */
-        "common.VmMetric": "unspecified" | "cpu_percent" | "memory_used_bytes" | "memory_total_bytes" | "network_received_bytes_per_second" | "network_sent_bytes_per_second" | "disk_read_bytes_per_second" | "disk_written_bytes_per_second" | "gpu_percent" | "gpu_memory_used_bytes" | "gpu_memory_total_bytes" | "gpu_temperature_celsius" | "gpu_power_watts";
+        "common.VmMetric": "unspecified" | "cpu_percent" | "memory_used_bytes" | "memory_total_bytes" | "network_received_bytes_per_second" | "network_sent_bytes_per_second" | "disk_read_bytes_per_second" | "disk_written_bytes_per_second" | "gpu_utilization_percent" | "gpu_memory_used_bytes" | "gpu_memory_total_bytes" | "gpu_temperature_celsius" | "gpu_power_watts";
         /** @description WatchEnd: the resource cannot change any more. It is the last message. */
         "common.WatchEnd": Record<string, never>;
         /** @description WatchHeartbeat: the watch is alive and nothing has changed. */
@@ -4521,12 +4610,13 @@ export interface components {
          *     - `project_closing`: The project is being closed: launch again in a while.
          *     - `termination_protected`: The allocation is protected from release.
          *     - `no_capacity`: Unschedulable reasons (B-57, B-58).
-         *     - `queued_ahead`: Free, and goes to requests ahead in the queue.
+         *     - `waiting_ahead`: Free, and goes to requests ahead in the queue.
          *     - `wait_expired`: A queued request reached its deadline.
          *     - `capacity_reserved`: Free, and reserved for another project.
          *     - `image_not_cached`: Free, on a node that has not cached the required image.
          *     - `node_vm_limit`: Free, on a node that has reached its VM limit.
          *     - `disks_being_wiped`: Approved or repaired, and not proven empty yet.
+         *     - `claimed`: What would be removed is claimed, or held on its host.
          *     - `host_not_ready`: Reported by a host.
          *     - `host_replaced`: The host was installed anew since the slots were claimed: nothing of the allocation is on it.
          *     - `host_key_mismatch`: At the guest's address another SSH host key answered than the one that was made for the guest.
@@ -4539,7 +4629,7 @@ export interface components {
          *     - `rate_limited`: Too many requests or streams of one caller are open at once, or too many came in a minute: try again after the time in Retry-After.
          * @enum {string}
          */
-        "errors.ErrorReason": "unspecified" | "field_invalid" | "field_required" | "field_unknown" | "body_malformed" | "body_too_large" | "page_token_invalid" | "route_unknown" | "resume_token_invalid" | "resume_token_expired" | "idempotency_key_missing" | "idempotency_key_reused" | "credential_missing" | "credential_invalid" | "credential_expired" | "permission_denied" | "peer_not_allowed" | "enrolment_token_invalid" | "invitation_invalid" | "second_factor_required" | "allocation_not_found" | "node_not_found" | "slot_not_found" | "sku_unknown" | "image_unknown" | "region_unknown" | "project_unknown" | "discovery_not_found" | "not_found" | "gpu_count_not_allowed" | "image_not_active" | "image_not_compatible" | "region_disabled" | "quota" | "state_conflict" | "candidate_incomplete" | "candidate_blocked" | "discovery_stale" | "already_exists" | "etag_stale" | "project_suspended" | "project_closed" | "project_in_use" | "last_owner" | "report_stale" | "reservation_limit" | "project_closing" | "termination_protected" | "no_capacity" | "fragmented" | "fabric_held" | "incomplete_slot" | "cleanup_blocked" | "hugepages_missing" | "node_draining" | "slot_unhealthy" | "slots_in_use" | "affinity" | "queued_ahead" | "wait_expired" | "capacity_reserved" | "image_not_cached" | "node_vm_limit" | "disks_being_wiped" | "host_not_ready" | "lease_held" | "lease_required" | "lease_expired" | "fenced" | "disk_unsafe" | "device_missing" | "image_digest_mismatch" | "image_pull_failed" | "hypervisor_failed" | "guest_no_address" | "guest_no_login" | "wipe_not_proven" | "operation_not_found" | "operation_conflict" | "host_unreachable" | "host_replaced" | "host_key_mismatch" | "host_clock_skewed" | "serial_log_unavailable" | "guest_not_ready" | "gpu_partition_unavailable" | "metrics_unavailable" | "deadline_exceeded" | "overloaded" | "dependency_unavailable" | "internal" | "rate_limited";
+        "errors.ErrorReason": "unspecified" | "field_invalid" | "field_required" | "field_unknown" | "body_malformed" | "body_too_large" | "page_token_invalid" | "route_unknown" | "resume_token_invalid" | "resume_token_expired" | "idempotency_key_missing" | "idempotency_key_reused" | "credential_missing" | "credential_invalid" | "credential_expired" | "permission_denied" | "peer_not_allowed" | "enrolment_token_invalid" | "invitation_invalid" | "second_factor_required" | "allocation_not_found" | "node_not_found" | "slot_not_found" | "sku_unknown" | "image_unknown" | "region_unknown" | "project_unknown" | "discovery_not_found" | "not_found" | "gpu_count_not_allowed" | "image_not_active" | "image_not_compatible" | "region_disabled" | "quota" | "state_conflict" | "candidate_incomplete" | "candidate_blocked" | "discovery_stale" | "already_exists" | "etag_stale" | "project_suspended" | "project_closed" | "project_in_use" | "last_owner" | "report_stale" | "reservation_limit" | "project_closing" | "termination_protected" | "no_capacity" | "fragmented" | "fabric_held" | "incomplete_slot" | "cleanup_blocked" | "hugepages_missing" | "node_draining" | "slot_unhealthy" | "slots_in_use" | "affinity" | "waiting_ahead" | "wait_expired" | "capacity_reserved" | "image_not_cached" | "node_vm_limit" | "disks_being_wiped" | "claimed" | "host_not_ready" | "lease_held" | "lease_required" | "lease_expired" | "fenced" | "disk_unsafe" | "device_missing" | "image_digest_mismatch" | "image_pull_failed" | "hypervisor_failed" | "guest_no_address" | "guest_no_login" | "wipe_not_proven" | "operation_not_found" | "operation_conflict" | "host_unreachable" | "host_replaced" | "host_key_mismatch" | "host_clock_skewed" | "serial_log_unavailable" | "guest_not_ready" | "gpu_partition_unavailable" | "metrics_unavailable" | "deadline_exceeded" | "overloaded" | "dependency_unavailable" | "internal" | "rate_limited";
         "events.DeleteWebhookResponse": Record<string, never>;
         "events.ListOrganisationWebhooksResponse": {
             webhooks?: components["schemas"]["events.Webhook"][];
@@ -5227,15 +5317,6 @@ export interface components {
             /** Format: date-time */
             enrol_time?: string;
         };
-        /** @description InspectedDevice is a disk or a virtual function that a slot could have. */
-        "inventory.InspectedDevice": {
-            /** @description Identity of the disk, or PCI address of the function, as in SlotBindings. */
-            device?: string;
-            /** @description Empty: it can be given to a slot. */
-            blockers?: string[];
-            /** @description Of a disk: the wipe policies that its host can meet on it; another one is not approved. Empty: the host does not tell. */
-            wipe_policies?: string[];
-        };
         "inventory.ListAgentRolloutsResponse": {
             rollouts?: components["schemas"]["inventory.AgentRollout"][];
             next_page_token?: string;
@@ -5400,8 +5481,6 @@ export interface components {
             drift?: components["schemas"]["common.SlotDrift"][];
             /** @description Another one after every change of the slot. */
             etag?: string;
-            /** @description As in SlotCandidate. */
-            ovs_interface_id?: string;
         };
         /** @description SlotCandidate is a proposed slot. It is not schedulable before approval. */
         "inventory.SlotCandidate": {
@@ -5416,8 +5495,6 @@ export interface components {
             disk_blockers?: string[];
             /** @description Those of the blockers that are about the fabric function. */
             fabric_blockers?: string[];
-            /** @description Identity of the slot's port on the guests' bridge, where that is an Open vSwitch: external_ids:iface-id of its interface (A-68). It follows from the MAC, and is the same whichever VM has the slot. */
-            ovs_interface_id?: string;
         };
         /** @description SlotChange is the current state of a slot; a retired one has ended. */
         "inventory.SlotChange": {
@@ -5432,7 +5509,7 @@ export interface components {
             nvme_device?: string;
             /** @description PCI address of another virtual function. */
             fabric_vf_pci_address?: string;
-            /** @description "blkdiscard", "nvme_format" or "site_erase" (D-75): one that the host can meet on the disk, as InspectedDevice tells. */
+            /** @description "blkdiscard", "nvme_format" or "site_erase" (D-75). */
             destructive_wipe_policy?: string;
         };
         /** @description SlotComparison shows an approved slot beside what a discovery found at its index (A-111). */
@@ -5483,8 +5560,6 @@ export interface components {
             comparisons?: components["schemas"]["inventory.SlotComparison"][];
             /** @description Why it failed, for programs; unspecified: it did not. */
             error_reason?: components["schemas"]["errors.ErrorReason"];
-            /** @description Every disk and every virtual function that a slot could have, also those of no candidate. */
-            inspected_devices?: components["schemas"]["inventory.InspectedDevice"][];
         };
         "inventory.WatchNodesResponse": {
             node?: components["schemas"]["inventory.NodeChange"];
@@ -7628,6 +7703,45 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
+    AllocationAdminService_RepairComparison: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                node_id: string;
+                allocation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description The repair that the row offers. */
+                    repair: components["schemas"]["allocation.ComparisonRepair"];
+                    /** @description The one of the row that was read. */
+                    etag: string;
+                    /** @description Reason, for the audit trail. */
+                    reason: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["allocation.NodeComparisonRow"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
     NodeAdminService_CreateEnrolmentToken: {
         parameters: {
             query?: never;
@@ -9702,6 +9816,42 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
+    AllocationService_RescueAllocation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                allocation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description Slug of the image to start from: an active one that goes with the SKU, and another than the allocation's own, whose disk it could not be told from. */
+                    image: string;
+                    /** @description Stop the VM at once, without asking its guest to shut down. */
+                    force?: boolean;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["allocation.Allocation"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
     AllocationService_StartAllocation: {
         parameters: {
             query?: never;
@@ -9749,6 +9899,40 @@ export interface operations {
             content: {
                 "application/json": {
                     /** @description Stop the VM at once, without asking its guest to shut down; what the guest did not write to its disk is lost. */
+                    force?: boolean;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["allocation.Allocation"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    AllocationService_UnrescueAllocation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                allocation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /** @description Stop the rescue at once, without asking its guest to shut down. */
                     force?: boolean;
                 };
             };

@@ -12,8 +12,8 @@ const series = (metric: MetricSeries["metric"], values: [number, number][], gpu?
 describe("d_90 the charts of a VM", () => {
   it("are those that something was measured of, in units that people read", () => {
     const charts = chartsOf([
-      series("gpu_percent", [[0, 97]], 0),
-      series("gpu_percent", [[0, 3]], 1),
+      series("gpu_utilization_percent", [[0, 97]], 0),
+      series("gpu_utilization_percent", [[0, 3]], 1),
       series("network_sent_bytes_per_second", [[0, 3 * 1024 ** 2]]),
       series("memory_used_bytes", [[0, 2 * 1024 ** 3]]),
       series("memory_total_bytes", [[0, 8 * 1024 ** 3]]),

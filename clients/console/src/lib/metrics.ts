@@ -45,7 +45,7 @@ const GROUPS: Group[] = [
   { title: "Memory", unit: "GiB", size: GIB, metrics: [["memory_used_bytes", "Used"], ["memory_total_bytes", "Total", true]] },
   { title: "Network", unit: "MiB/s", size: MIB, metrics: [["network_received_bytes_per_second", "Received"], ["network_sent_bytes_per_second", "Sent"]] },
   { title: "Disk", unit: "MiB/s", size: MIB, metrics: [["disk_read_bytes_per_second", "Read"], ["disk_written_bytes_per_second", "Written"]] },
-  { title: "GPU utilization", unit: "%", size: 1, most: 100, metrics: [["gpu_percent", "GPU"]] },
+  { title: "GPU utilization", unit: "%", size: 1, most: 100, metrics: [["gpu_utilization_percent", "GPU"]] },
   { title: "GPU memory", unit: "GiB", size: GIB, metrics: [["gpu_memory_used_bytes", "GPU"]] },
   { title: "GPU temperature", unit: "°C", size: 1, metrics: [["gpu_temperature_celsius", "GPU"]] },
   { title: "GPU power", unit: "W", size: 1, metrics: [["gpu_power_watts", "GPU"]] },

@@ -20,6 +20,7 @@ export {
   House,
   KeyRound,
   LayoutList,
+  LifeBuoy,
   ListOrdered,
   LogOut,
   Maximize2,

@@ -3719,6 +3719,31 @@ class AsyncOperations(AsyncCaller):
         """
         return await self._call(t.REMOVE_PROJECT_MEMBER, {"project_id": project_id, "member_id": member_id}, {"etag": etag}, {}, idempotency_key, timeout)
 
+    async def repair_comparison(
+        self,
+        node_id: str,
+        allocation_id: str,
+        *,
+        repair: m.ComparisonRepair,
+        etag: str,
+        reason: str,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.NodeComparisonRow:
+        """RepairComparison does what a row of a comparison offers as its repair, for the row as it was read. What is
+        claimed is never destroyed: a disk is left to the repair of its slot. Refused with ETAG_STALE when the row
+        is another one by now, with CLAIMED when something of it is claimed, with STATE_CONFLICT when it offers
+        another repair, with HOST_UNREACHABLE while the host does not answer. The same key again does the same once
+        more where it was broken off. Returns the row as it is afterwards.
+
+        Platform administrators and operators; action `node.repair` on `node`.
+
+        repair: The repair that the row offers.
+        etag: The one of the row that was read.
+        reason: Reason, for the audit trail.
+        """
+        return await self._call(t.REPAIR_COMPARISON, {"node_id": node_id, "allocation_id": allocation_id}, {}, {"repair": repair, "etag": etag, "reason": reason}, idempotency_key, timeout)
+
     async def repair_resource_slot(
         self,
         node_id: str,
@@ -3762,6 +3787,28 @@ class AsyncOperations(AsyncCaller):
         message: For operators; at most 500 characters.
         """
         return await self._call(t.REPORT_NODE_FINDING, {"node_id": node_id}, {}, {"slot_id": slot_id, "source": source, "code": code, "device": device, "severity": severity, "message": message}, idempotency_key, timeout)
+
+    async def rescue_allocation(
+        self,
+        allocation_id: str,
+        *,
+        image: str,
+        force: bool | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Allocation:
+        """RescueAllocation starts the VM of a running or stopped allocation from a rescue image, with its own disks
+        beside that, untouched: the rescue disk is the first, and nothing on it is kept. The owner's keys log in.
+        Billing continues. Returns at once; watch status.power. UnrescueAllocation ends it, as do a stop and a
+        start.
+
+        Owners and members of the project; action `allocation.rescue` on `allocation`.
+
+        image: Slug of the image to start from: an active one that goes with the SKU, and another than the
+        allocation's own, whose disk it could not be told from.
+        force: Stop the VM at once, without asking its guest to shut down.
+        """
+        return await self._call(t.RESCUE_ALLOCATION, {"allocation_id": allocation_id}, {}, {"image": image, "force": force}, idempotency_key, timeout)
 
     async def resolve_node_finding(
         self,
@@ -4120,6 +4167,23 @@ class AsyncOperations(AsyncCaller):
         etag: Of the placement that was read; another one makes the call fail with ABORTED. Empty: not checked.
         """
         return await self._call(t.UNCORDON_NODE, {"node_id": node_id}, {}, {"reason": reason, "etag": etag}, idempotency_key, timeout)
+
+    async def unrescue_allocation(
+        self,
+        allocation_id: str,
+        *,
+        force: bool | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.Allocation:
+        """UnrescueAllocation starts the VM of a rescued allocation from its own disk again. Returns at once; watch
+        status.power.
+
+        Owners and members of the project; action `allocation.unrescue` on `allocation`.
+
+        force: Stop the rescue at once, without asking its guest to shut down.
+        """
+        return await self._call(t.UNRESCUE_ALLOCATION, {"allocation_id": allocation_id}, {}, {"force": force}, idempotency_key, timeout)
 
     async def update_allocation(
         self,

@@ -126,6 +126,7 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("conditions", "conditions", "[AllocationCondition]"),
         ("resources", "resources", "VmResources"),
         ("readiness_checks", "readiness_checks", "[ReadinessResult]"),
+        ("rescue_image", "rescue_image", "str"),
     ),
     "ApiKey": (
         ("id", "id", "str"),
@@ -856,6 +857,13 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("domain_state", "domain_state", "str"),
         ("verdict", "verdict", "str"),
         ("detail", "detail", "str"),
+        ("has_seed", "has_seed", "bool"),
+        ("has_nvram", "has_nvram", "bool"),
+        ("missing_files", "missing_files", "[str]"),
+        ("repair", "repair", "str"),
+        ("etag", "etag", "str"),
+        ("has_port", "has_port", "bool"),
+        ("has_partition", "has_partition", "bool"),
     ),
     "NodeConfig": (
         ("hostname", "hostname", "str"),

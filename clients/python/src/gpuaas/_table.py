@@ -451,11 +451,17 @@ REMOVE_ORGANISATION_MEMBER: Operation[m.RemoveOrganisationMemberResponse] = Oper
 REMOVE_PROJECT_MEMBER: Operation[m.RemoveProjectMemberResponse] = Operation(
     "DELETE", "/api/v1/projects/{project_id}/members/{member_id}", m.RemoveProjectMemberResponse, keyed=True
 )
+REPAIR_COMPARISON: Operation[m.NodeComparisonRow] = Operation(
+    "POST", "/api/v1/admin/nodes/{node_id}/comparison/{allocation_id}:repair", m.NodeComparisonRow, keyed=True
+)
 REPAIR_RESOURCE_SLOT: Operation[m.SlotRepair] = Operation(
     "POST", "/api/v1/admin/nodes/{node_id}/resource-slots/{slot_id}:repair", m.SlotRepair, keyed=True
 )
 REPORT_NODE_FINDING: Operation[m.NodeFinding] = Operation(
     "POST", "/api/v1/admin/nodes/{node_id}/findings", m.NodeFinding, keyed=True
+)
+RESCUE_ALLOCATION: Operation[m.Allocation] = Operation(
+    "POST", "/api/v1/allocations/{allocation_id}:rescue", m.Allocation, keyed=True
 )
 RESOLVE_NODE_FINDING: Operation[m.NodeFinding] = Operation(
     "POST", "/api/v1/admin/nodes/{node_id}/findings/{finding_id}:resolve", m.NodeFinding, keyed=True
@@ -516,6 +522,9 @@ SUSPEND_PROJECT: Operation[m.Project] = Operation(
 )
 UNCORDON_NODE: Operation[m.NodePlacement] = Operation(
     "POST", "/api/v1/admin/nodes/{node_id}:uncordon", m.NodePlacement, keyed=True
+)
+UNRESCUE_ALLOCATION: Operation[m.Allocation] = Operation(
+    "POST", "/api/v1/allocations/{allocation_id}:unrescue", m.Allocation, keyed=True
 )
 UPDATE_ALLOCATION: Operation[m.Allocation] = Operation(
     "PATCH", "/api/v1/allocations/{allocation_id}", m.Allocation, keyed=True

@@ -52,6 +52,7 @@ __all__ = [
     "ChangeKind",
     "CheckSeverity",
     "Claim",
+    "ComparisonRepair",
     "ComparisonState",
     "ComparisonVerdict",
     "CreateAllocationRequest",
@@ -337,6 +338,15 @@ runbook host-checks.
 - `info`: Told only; neither outcome is a fault.
 """
 
+ComparisonRepair = Literal["unspecified", "adopt", "finish", "undo", "report"]
+"""ComparisonRepair is what an operator can have done about a row of a comparison.
+- `adopt`: Record in the ledger what is there.
+- `finish`: Bring it to what the ledger has, such as to start a VM that ended with its host.
+- `undo`: Remove what is left over: VM, reservation, port, seed, NVRAM; never a disk's content.
+- `report`: Note in the audit trail that an operator has seen it. It changes nothing: what to do stands in the
+detail.
+"""
+
 ComparisonState = Literal["unspecified", "new", "same", "different", "not_found"]
 """ComparisonState is how a candidate and a slot compare.
 - `new`: A candidate that is no slot yet.
@@ -448,6 +458,7 @@ ErrorReason = Literal[
     "image_not_cached",
     "node_vm_limit",
     "disks_being_wiped",
+    "claimed",
     "host_not_ready",
     "lease_held",
     "lease_required",
@@ -504,6 +515,7 @@ projects.
 - `image_not_cached`: Free, on a node that has not cached the required image.
 - `node_vm_limit`: Free, on a node that has reached its VM limit.
 - `disks_being_wiped`: Approved or repaired, and not proven empty yet.
+- `claimed`: What would be removed is claimed, or held on its host.
 - `host_not_ready`: Reported by a host.
 - `host_replaced`: The host was installed anew since the slots were claimed: nothing of the allocation is on it.
 - `host_key_mismatch`: At the guest's address another SSH host key answered than the one that was made for the
@@ -542,14 +554,14 @@ GuestMetricsState = Literal[
     "malformed",
     "off",
 ]
-"""GuestMetricsState says what came of the last question to a guest. The set is closed.
-- `complete`: It told its memory and its GPUs.
-- `no_gpu_tool`: It told its memory; it has no nvidia-smi.
-- `gpu_tool_failed`: It told its memory; its nvidia-smi failed, or printed what is no table of GPUs.
+"""GuestMetricsState says what came of the last query of a guest. The set is closed.
+- `complete`: It reported its memory and its GPUs.
+- `no_gpu_tool`: It reported its memory; it has no nvidia-smi.
+- `gpu_tool_failed`: It reported its memory; its nvidia-smi failed, or printed what is no table of GPUs.
 - `no_login`: Nobody answers at its address, or the host is not let in.
 - `too_slow`: It did not answer in time.
 - `malformed`: Its answer is none.
-- `off`: The operator of the host has turned questions to guests off.
+- `off`: The operator of the host has turned queries of guests off.
 """
 
 HealthState = Literal["unspecified", "healthy", "unknown", "degraded", "failed"]
@@ -644,9 +656,20 @@ PlatformRole = Literal["unspecified", "admin", "operator", "auditor"]
 - `auditor`: Reads everything, changes nothing.
 """
 
-PowerState = Literal["unspecified", "running", "stopping", "stopped", "starting", "rebooting"]
+PowerState = Literal[
+    "unspecified",
+    "running",
+    "stopping",
+    "stopped",
+    "starting",
+    "rebooting",
+    "rescuing",
+    "rescued",
+    "unrescuing",
+]
 """PowerState of an active allocation. A stopped one is billed, because its GPUs stay allocated.
 - `stopped`: The VM is off; it keeps its id, disk and address, and billing continues.
+- `rescued`: The VM runs from a rescue image, with its own disks beside it, and is billed.
 """
 
 PrincipalKind = Literal["unspecified", "user", "service_account"]
@@ -703,7 +726,7 @@ VmMetric = Literal[
     "network_sent_bytes_per_second",
     "disk_read_bytes_per_second",
     "disk_written_bytes_per_second",
-    "gpu_percent",
+    "gpu_utilization_percent",
     "gpu_memory_used_bytes",
     "gpu_memory_total_bytes",
     "gpu_temperature_celsius",
@@ -717,7 +740,7 @@ VmMetric = Literal[
 - `network_sent_bytes_per_second`: Bytes a second that the VM sent on its network interface; of the host.
 - `disk_read_bytes_per_second`: Bytes a second that the VM read from its disks; of the host.
 - `disk_written_bytes_per_second`: Bytes a second that the VM wrote to its disks; of the host.
-- `gpu_percent`: Time in which a GPU ran a kernel, in percent; of the guest, as all that follow.
+- `gpu_utilization_percent`: Time in which a GPU ran a kernel, in percent; of the guest, as all that follow.
 """
 
 WebhookDeliveryState = Literal["unspecified", "pending", "delivered", "failed"]
@@ -917,9 +940,9 @@ class AllocationMetrics:
     series: list[MetricSeries] = dataclasses.field(default_factory=list)
     """By metric, then GPU; without those that nothing was measured of."""
     guest_state: GuestMetricsState = "unspecified"
-    """What came of the last question to the guest, which alone knows its memory and its GPUs."""
+    """What came of the last query of the guest, which alone knows its memory and its GPUs."""
     guest_message: str = ""
-    """Why memory or GPUs are missing, as a sentence; empty when nothing is."""
+    """Why memory or GPUs are missing, as a sentence; empty when nothing is, as the GPUs of a VM that has none."""
 
 
 
@@ -942,7 +965,8 @@ class AllocationStatus:
     failure: AllocationFailure | None = None
     """Why it failed, for the user; set in state FAILED only (C-05)."""
     progress: Progress | None = None
-    """The running step; set while provisioning, releasing, stopping, starting or rebooting."""
+    """The running step; set while provisioning, releasing, stopping, starting, rebooting, rescuing or unrescuing.
+    """
     access: Access | None = None
     """Where to log in; set once active. Not set for bare metal, which has no login yet."""
     vm: str = ""
@@ -970,6 +994,10 @@ class AllocationStatus:
     readiness_checks: list[ReadinessResult] = dataclasses.field(default_factory=list)
     """Results of the readiness checks of its image, in their order; they end with the first that failed. Empty when
     the image names none.
+    """
+    rescue_image: str = ""
+    """Slug of the image that its VM is rescued with; empty when it is not. While it is rescued, the host keys of
+    `access` are those of the rescue image.
     """
 
 
@@ -2417,6 +2445,20 @@ class NodeComparisonRow:
     """What follows."""
     detail: str = ""
     """Why, for operators; empty where all agree."""
+    has_seed: bool = False
+    """The host has a seed of its VM, which is there for a first boot alone."""
+    has_nvram: bool = False
+    """The host has a file of NVRAM of its VM."""
+    missing_files: list[str] = dataclasses.field(default_factory=list)
+    """"seed", "nvram": files that its domain names and the host has not."""
+    repair: ComparisonRepair = "unspecified"
+    """What a repair of this row does; unspecified: there is nothing for an operator to do."""
+    etag: str = ""
+    """Another one for every other row."""
+    has_port: bool = False
+    """The bridge of the host has a port of its VM."""
+    has_partition: bool = False
+    """The journal of the host has an NVSwitch partition of it."""
 
 
 
@@ -2594,7 +2636,7 @@ class NodeTask:
     id: str = ""
     type: str = ""
     """"slice.vm_provision", "slice.vm_release", "slice.vm_clean_up", "slice.vm_stop", "slice.vm_start",
-    "slice.vm_reboot", "slice.slot_repair".
+    "slice.vm_reboot", "slice.vm_rescue", "slice.slot_repair".
     """
     state: str = ""
     output: str = ""

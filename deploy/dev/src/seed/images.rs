@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::error::{Error, Result};
 use crate::registry::PUSHER;
 use crate::seed::api::{Api, list};
-use crate::seed::{DEAD_IMAGE, DEBIAN_IMAGE, IMAGE, LAB_SKU, Tokens};
+use crate::seed::{DEAD_IMAGE, DEBIAN_IMAGE, IMAGE, LAB_SKU, RESCUE_IMAGE, Tokens};
 use crate::stack::{Progress, Stack};
 use crate::{paths, process};
 
@@ -166,13 +166,42 @@ pub(super) async fn seed(stack: &Stack, admin: &Api, progress: Progress<'_>) -> 
     Ok(())
 }
 
+/// The mini guest once more, with another digest.
+fn rescue_image(progress: Progress<'_>) -> Result<GuestImage> {
+    let (folder, tag) = MINI.built(progress)?;
+    let (own, file) = (folder.join("mini.raw"), folder.join("mini-rescue.raw"));
+    let mut image = std::fs::read(&own).map_err(Error::file("read", &own))?;
+    let mut sector = b"an image to rescue VMs with".to_vec();
+    sector.resize(512, 0);
+    image.extend(sector);
+    paths::write_with_mode(&file, &image, 0o644)?;
+    Ok(GuestImage {
+        slug: RESCUE_IMAGE,
+        display_name: "Mini guest, to rescue VMs with",
+        file,
+        tag,
+        boot_timeout_seconds: 180,
+    })
+}
+
 /// Adds the Debian guest to a running stack: builds it if need be, pushes and registers it unless the catalog has it.
 ///
 /// # Errors
 /// The build fails, the registry or the API refuses, or the catalog has it from an older build: what is registered
 /// never changes.
 pub async fn add_debian(stack: &Stack, progress: Progress<'_>) -> Result<()> {
-    let image = debian_image(progress)?;
+    add(stack, debian_image(progress)?, progress).await
+}
+
+/// Adds an image to rescue mini guests with, as [`add_debian`] does its own.
+///
+/// # Errors
+/// As [`add_debian`].
+pub async fn add_rescue(stack: &Stack, progress: Progress<'_>) -> Result<()> {
+    add(stack, rescue_image(progress)?, progress).await
+}
+
+async fn add(stack: &Stack, image: GuestImage, progress: Progress<'_>) -> Result<()> {
     let tokens = Tokens::of(&stack.options().root);
     let admin = Api::new(&stack.api_url(), &tokens.admin)?;
     let source = push(stack, &image)?;
@@ -184,9 +213,9 @@ pub async fn add_debian(stack: &Stack, progress: Progress<'_>) -> Result<()> {
         return Ok(());
     }
     Err(Error::other(format!(
-        "{} is registered from an older build of deploy/lab/{}, and a registered image never changes; \
-         end this stack with `gpuaas-dev down --purge` and start it anew",
-        image.slug, DEBIAN.script
+        "{} is registered from an older build, and a registered image never changes; end this stack with \
+         `gpuaas-dev down --purge` and start it anew",
+        image.slug
     )))
 }
 

@@ -18,7 +18,7 @@ use crate::process;
 use crate::stack::{Progress, Stack};
 
 pub use api::{Api, list, string};
-pub use images::{add_debian, guest_images};
+pub use images::{add_debian, add_rescue, guest_images};
 pub use node::seed_one as lab_host;
 pub use slice::{FirstSlice, first_slice};
 
@@ -32,6 +32,8 @@ pub const H200_SKU: &str = "h200-sxm-slice";
 pub const IMAGE: &str = "lab-mini";
 /// Image that boots and never answers, to see a failure.
 pub const DEAD_IMAGE: &str = "lab-mini-dead";
+/// Image that VMs of [`IMAGE`] are rescued with; tests add it.
+pub const RESCUE_IMAGE: &str = "lab-mini-rescue";
 /// Debian 12 with cloud-init; no part of a first start, since it takes minutes to build and to boot.
 pub const DEBIAN_IMAGE: &str = "lab-debian";
 

@@ -282,6 +282,11 @@ const REASONS: &[Row] = &[
         "Launch again in a few minutes, or queue the launch.",
     ),
     (
+        "CLAIMED",
+        "What would be removed is claimed by an allocation, or held for one on its host.",
+        "Release the allocation, or repair its slots.",
+    ),
+    (
         "SLOTS_IN_USE",
         "All GPUs of the class are in use.",
         "Queue the launch, or wait.",

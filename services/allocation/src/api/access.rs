@@ -84,7 +84,7 @@ fn reachable(found: Option<Allocation>, projects: &[Uuid]) -> Result<(Allocation
         )));
     }
     match allocation.power.as_deref() {
-        Some("running") => {}
+        Some("running" | "rescued") => {}
         power => {
             let power = power.unwrap_or("stopped");
             return Err(refuse(format!(
@@ -100,6 +100,9 @@ fn reachable(found: Option<Allocation>, projects: &[Uuid]) -> Result<(Allocation
 
 /// Host, port and user as the ledger has them (F-10).
 fn target(allocation: Allocation, node: Node) -> pb::ResolveTerminalTargetResponse {
+    let rescued = allocation
+        .rescued()
+        .map(|rescue| rescue.ssh_host_keys.clone());
     let guest = allocation.access.map_or_else(no_guest, |access| access.0);
     pb::ResolveTerminalTargetResponse {
         allocation_id: allocation.id.to_string(),
@@ -109,7 +112,7 @@ fn target(allocation: Allocation, node: Node) -> pb::ResolveTerminalTargetRespon
         target_host: guest.private_ip,
         target_port: guest.ssh_port,
         user: allocation.guest_user,
-        ssh_host_keys: guest.ssh_host_keys,
+        ssh_host_keys: rescued.unwrap_or(guest.ssh_host_keys),
         node_id: node.id.to_string(),
         instance_id: node.instance_id.to_string(),
         agent_address: node.agent_address,

@@ -228,6 +228,19 @@ impl AllocationAdminService for AdminApi {
         Ok(Response::new(self.comparison(node_id).await?))
     }
 
+    async fn repair_comparison(
+        &self,
+        request: Request<pb::RepairComparisonRequest>,
+    ) -> Result<Response<pb::NodeComparisonRow>, Status> {
+        let caller = Caller::of(&request)?;
+        let request = request.into_inner();
+        let mut repaired = self.repair_row(&caller, &request).await;
+        if repaired.as_ref().is_err_and(worth_repeating) {
+            repaired = self.repair_row(&caller, &request).await;
+        }
+        Ok(Response::new(repaired?))
+    }
+
     async fn get_slot_repair(
         &self,
         request: Request<pb::GetSlotRepairRequest>,

@@ -34,6 +34,14 @@ pub struct AllocationApi {
     watch: Watching,
 }
 
+/// A change of power, as a request names it.
+struct Change<'a> {
+    id: &'a str,
+    forced: bool,
+    /// Slug of the image of a rescue.
+    image: &'a str,
+}
+
 impl AllocationApi {
     /// A service on these parts.
     #[must_use]
@@ -44,17 +52,17 @@ impl AllocationApi {
     async fn power<M: prost::Message>(
         &self,
         request: Request<M>,
-        requested: fn(&M) -> (&str, bool),
+        requested: fn(&M) -> Change<'_>,
         action: Action,
     ) -> Result<Response<pb::Allocation>, Status> {
         let caller = Caller::of(&request)?;
         let request = request.into_inner();
-        let (id, forced) = requested(&request);
+        let Change { id, forced, image } = requested(&request);
         let id = id::parse("allocation_id", id)?;
-        let hash = idempotency::hash(&request);
-        let mut changed = power::change(&self.deps, &caller, id, action, forced, &hash).await;
+        let (deps, hash, doing) = (&self.deps, idempotency::hash(&request), (action, forced));
+        let mut changed = power::change(deps, &caller, id, doing, image, &hash).await;
         if changed.as_ref().is_err_and(worth_repeating) {
-            changed = power::change(&self.deps, &caller, id, action, forced, &hash).await;
+            changed = power::change(deps, &caller, id, doing, image, &hash).await;
         }
         changed?;
         Ok(Response::new(self.get(&caller, id).await?))
@@ -293,7 +301,11 @@ impl AllocationService for AllocationApi {
     ) -> Result<Response<pb::Allocation>, Status> {
         self.power(
             request,
-            |requested| (&requested.allocation_id, requested.force),
+            |requested| Change {
+                id: &requested.allocation_id,
+                forced: requested.force,
+                image: "",
+            },
             Action::Stop,
         )
         .await
@@ -305,7 +317,11 @@ impl AllocationService for AllocationApi {
     ) -> Result<Response<pb::Allocation>, Status> {
         self.power(
             request,
-            |requested| (&requested.allocation_id, false),
+            |requested| Change {
+                id: &requested.allocation_id,
+                forced: false,
+                image: "",
+            },
             Action::Start,
         )
         .await
@@ -317,8 +333,44 @@ impl AllocationService for AllocationApi {
     ) -> Result<Response<pb::Allocation>, Status> {
         self.power(
             request,
-            |requested| (&requested.allocation_id, requested.force),
+            |requested| Change {
+                id: &requested.allocation_id,
+                forced: requested.force,
+                image: "",
+            },
             Action::Reboot,
+        )
+        .await
+    }
+
+    async fn rescue_allocation(
+        &self,
+        request: Request<pb::RescueAllocationRequest>,
+    ) -> Result<Response<pb::Allocation>, Status> {
+        self.power(
+            request,
+            |requested| Change {
+                id: &requested.allocation_id,
+                forced: requested.force,
+                image: &requested.image,
+            },
+            Action::Rescue,
+        )
+        .await
+    }
+
+    async fn unrescue_allocation(
+        &self,
+        request: Request<pb::UnrescueAllocationRequest>,
+    ) -> Result<Response<pb::Allocation>, Status> {
+        self.power(
+            request,
+            |requested| Change {
+                id: &requested.allocation_id,
+                forced: requested.force,
+                image: "",
+            },
+            Action::Unrescue,
         )
         .await
     }

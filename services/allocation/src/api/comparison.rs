@@ -1,7 +1,7 @@
 //! The comparison of a node: ledger, host and hypervisor, read now and side by side.
 use std::collections::BTreeMap;
 
-use gpuaas_common::Error;
+use gpuaas_common::{Error, idempotency};
 use gpuaas_placement::{claims, nodes};
 use gpuaas_proto::gpuaas::agent::v1::ListHoldsResponse;
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
@@ -10,15 +10,30 @@ use tonic::Code;
 use uuid::Uuid;
 
 use super::AdminApi;
-use crate::domain::comparison::{Judged, OF_REPLACED_HOST, Verdict, judge};
-use crate::domain::names::vm_name;
+use crate::domain::comparison::{Judged, OF_REPLACED_HOST, Repair, Verdict, judge};
+use crate::domain::names::{port_name, vm_name};
 use crate::reconcile::standing;
 use crate::store::residue::{self, Row};
 use crate::workflow::failure::StepError;
 use crate::workflow::host::Host;
 
+/// A row with what it was judged by.
+pub(super) struct Compared {
+    pub row: pb::NodeComparisonRow,
+    pub judged: Judged,
+}
+
 impl AdminApi {
     pub(super) async fn comparison(&self, node_id: Uuid) -> Result<pb::NodeComparison, Error> {
+        let compared = self.compare(node_id).await?;
+        Ok(pb::NodeComparison {
+            node_id: node_id.to_string(),
+            rows: compared.into_iter().map(|one| one.row).collect(),
+        })
+    }
+
+    /// Compares a node now, by allocation.
+    pub(super) async fn compare(&self, node_id: Uuid) -> Result<Vec<Compared>, Error> {
         let pool = &self.deps.pool;
         // a node that is not there is said to be so, before its host is called
         nodes::get(&mut *pool.acquire().await?, node_id).await?;
@@ -32,7 +47,7 @@ impl AdminApi {
             rows.iter().map(|row| (row.id, standing(row))).collect()
         };
         let judged = judge(&standings(&before), &standings(&after), &held);
-        let mut rows = Vec::new();
+        let mut compared = Vec::new();
         for (id, mut judged) in judged {
             if judged.verdict == Verdict::Undo {
                 let mut conn = pool.acquire().await?;
@@ -41,12 +56,10 @@ impl AdminApi {
                 }
             }
             let known = after.iter().find(|row| row.id == id);
-            rows.push(row(id, known, &held, judged));
+            let row = row(id, known, &held, judged);
+            compared.push(Compared { row, judged });
         }
-        Ok(pb::NodeComparison {
-            node_id: node_id.to_string(),
-            rows,
-        })
+        Ok(compared)
     }
 }
 
@@ -68,19 +81,40 @@ fn row(
         Verdict::Undo => pb::ComparisonVerdict::Undo,
         Verdict::Report => pb::ComparisonVerdict::Report,
     };
-    pb::NodeComparisonRow {
+    let repair = match judged.repair {
+        None => pb::ComparisonRepair::Unspecified,
+        Some(Repair::Adopt) => pb::ComparisonRepair::Adopt,
+        Some(Repair::Finish) => pb::ComparisonRepair::Finish,
+        Some(Repair::CleanUp | Repair::RemoveLeftovers) => pb::ComparisonRepair::Undo,
+        Some(Repair::Report) => pb::ComparisonRepair::Report,
+    };
+    let mut row = pb::NodeComparisonRow {
         ledger_state: known.map(|row| row.state.clone()).unwrap_or_default(),
         has_claims: known.is_some_and(|row| row.holds),
         held_slot_ids,
         has_reservation: held.reservations.contains(&vm),
+        has_seed: held.seeds.contains(&vm),
+        has_nvram: held.nvram.contains(&vm),
+        has_port: held.ports.contains(&port_name(id)),
+        has_partition: held.partitions.contains(&vm),
         domain_state: domain.map(|one| one.state.clone()).unwrap_or_default(),
+        missing_files: domain
+            .map(|one| one.missing_files.clone())
+            .unwrap_or_default(),
         verdict: verdict.into(),
         detail: judged.detail.to_owned(),
+        repair: repair.into(),
         allocation_id,
-    }
+        etag: String::new(),
+    };
+    row.etag = hex::encode(&idempotency::hash(&row)[..ETAG_BYTES]);
+    row
 }
 
-fn unreachable(error: StepError) -> Error {
+/// Enough that no two rows that an operator sees have the same.
+const ETAG_BYTES: usize = 12;
+
+pub(super) fn unreachable(error: StepError) -> Error {
     let why = match error {
         StepError::Retry { message, .. } => message,
         StepError::Fail(failure) => failure.message,

@@ -25,6 +25,8 @@ pub fn allocation(row: Row, now: Now) -> pb::Allocation {
     let shape: common::CapacityShape = row.capacity_shape.into();
     let released = row.state == RowState::Released;
     let conditions = conditions(&row, now.host_replaced);
+    let rescue_image = rescue_image(&row);
+    let rescued = row.rescued().cloned();
     let status = pb::AllocationStatus {
         state: state(row.state).into(),
         power: power(row.power.as_deref()).into(),
@@ -51,7 +53,7 @@ pub fn allocation(row: Row, now: Now) -> pb::Allocation {
             ssh_ready: access.ssh_ready,
             ssh_host: access.ssh_host,
             ssh_host_port: access.ssh_host_port,
-            ssh_host_keys: access.ssh_host_keys,
+            ssh_host_keys: rescued.map_or(access.ssh_host_keys, |rescue| rescue.ssh_host_keys),
         }),
         vm: match row.capacity_shape {
             model::Shape::GpuSlice => vm_name(row.id),
@@ -63,7 +65,7 @@ pub fn allocation(row: Row, now: Now) -> pb::Allocation {
         lab: row.lab,
         boot_id: row
             .boot_id
-            .filter(|_| row.power.as_deref() == Some("running"))
+            .filter(|_| matches!(row.power.as_deref(), Some("running" | "rescued")))
             .map(|id| id.to_string())
             .unwrap_or_default(),
         billing: billing(row.state, row.active_at.is_some()).to_owned(),
@@ -76,6 +78,7 @@ pub fn allocation(row: Row, now: Now) -> pb::Allocation {
             disk_bytes: u64::try_from(vm.disk_bytes).unwrap_or_default(),
         }),
         readiness_checks: row.readiness.iter().map(Outcome::to_wire).collect(),
+        rescue_image,
     };
     pb::Allocation {
         id: row.id.to_string(),
@@ -104,6 +107,16 @@ pub fn allocation(row: Row, now: Now) -> pb::Allocation {
         termination_protection: row.termination_protection,
         auto_release_time: row.auto_release_at.map(time),
     }
+}
+
+/// Slug of the image that the VM is rescued with.
+fn rescue_image(row: &Row) -> String {
+    let is_of_rescue = matches!(
+        row.power.as_deref(),
+        Some("rescuing" | "rescued" | "unrescuing")
+    );
+    let rescue = row.rescue.as_ref().filter(|_| is_of_rescue);
+    rescue.map_or_else(String::new, |rescue| rescue.image.slug.clone())
 }
 
 /// The keys as people know them.
@@ -190,6 +203,9 @@ fn power(word: Option<&str>) -> pb::PowerState {
         Some("stopped") => pb::PowerState::Stopped,
         Some("starting") => pb::PowerState::Starting,
         Some("rebooting") => pb::PowerState::Rebooting,
+        Some("rescuing") => pb::PowerState::Rescuing,
+        Some("rescued") => pb::PowerState::Rescued,
+        Some("unrescuing") => pb::PowerState::Unrescuing,
         _ => pb::PowerState::Unspecified,
     }
 }

@@ -19,6 +19,7 @@ use tonic::Code;
 use uuid::Uuid;
 
 use super::convert::ssh_keys;
+use crate::domain::fields::Slug;
 use crate::domain::request::{CreateRequest, RELEASE_TIME, Refusal, wait_until};
 use crate::workflow::Deps;
 
@@ -236,15 +237,7 @@ async fn check(deps: &Deps, parsed: &CreateRequest, project_id: Uuid) -> Result<
         .map_err(|status| unknown(status.into(), ErrorReason::SkuUnknown, "sku"))?
         .into_inner();
     let shape = parsed.check_sku(&sku).map_err(refused)?;
-    let mut catalog = ImageCatalogServiceClient::new(deps.peers.channel("image-catalog")?);
-    let image = catalog
-        .get_image(GetImageRequest {
-            slug: parsed.image.as_str().to_owned(),
-        })
-        .await;
-    let image: Image = image
-        .map_err(|status| unknown(status.into(), ErrorReason::ImageUnknown, "image"))?
-        .into_inner();
+    let image = catalog_image(deps, &parsed.image).await?;
     parsed.check_image(&image).map_err(refused)?;
     let reservation = scheduler::ReserveRequest {
         project_id: project_id.to_string(),
@@ -267,6 +260,21 @@ async fn check(deps: &Deps, parsed: &CreateRequest, project_id: Uuid) -> Result<
     Ok(Checked { reservation, shape })
 }
 
+/// An image of the catalog.
+///
+/// # Errors
+/// There is none of this name; the catalog does not answer.
+pub(super) async fn catalog_image(deps: &Deps, slug: &Slug) -> Result<Image, Error> {
+    let mut catalog = ImageCatalogServiceClient::new(deps.peers.channel("image-catalog")?);
+    let request = GetImageRequest {
+        slug: slug.as_str().to_owned(),
+    };
+    let image = catalog.get_image(request).await;
+    let image =
+        image.map_err(|status| unknown(status.into(), ErrorReason::ImageUnknown, "image"))?;
+    Ok(image.into_inner())
+}
+
 async fn wake(deps: &Deps) {
     deps.wake.notify(gpuaas_placement::workflows::TOPIC).await;
     deps.wake.notify(gpuaas_placement::outbox::TOPIC).await;
@@ -277,7 +285,7 @@ fn unknown_region(status: tonic::Status) -> Error {
 }
 
 /// The image as it is frozen into the allocation.
-fn frozen(image: Image) -> scheduler::Image {
+pub(super) fn frozen(image: Image) -> scheduler::Image {
     scheduler::Image {
         slug: image.slug,
         digest: image.digest,
@@ -317,7 +325,7 @@ fn unknown(error: Error, reason: ErrorReason, field: &'static str) -> Error {
     Error::new(Code::InvalidArgument, reason, format!("{field}: {rule}")).field(field, rule)
 }
 
-fn refused(refusal: Refusal) -> Error {
+pub(super) fn refused(refusal: Refusal) -> Error {
     // a request that is right in itself, and refused because of how a thing is now
     let code = if refusal.reason == ErrorReason::ImageNotActive {
         Code::FailedPrecondition

@@ -47,7 +47,7 @@ pub async fn get(
 ) -> Result<pb::AllocationMetrics, Error> {
     let id = id::parse("allocation_id", &request.allocation_id)?;
     let range = range(request, Timestamp::now())?;
-    let mut host = host_of(deps, caller, id).await?;
+    let (mut host, has_gpus) = host_of(deps, caller, id).await?;
     let reading = agent::ReadMetricsRequest {
         allocation_id: id.to_string(),
         start_time: Some(wire(range.start)),
@@ -63,16 +63,22 @@ pub async fn get(
         step_seconds: measured.step_seconds,
         series: measured.series,
         guest_state: state.into(),
-        guest_message: guest_message(state).to_owned(),
+        guest_message: guest_message(state, has_gpus).to_owned(),
     })
 }
 
-/// The host that the VM is on.
+/// The host that the VM is on, and whether the VM has GPUs.
 async fn host_of(
     deps: &Deps,
     caller: &Caller,
     id: Uuid,
-) -> Result<VirtualMachinesClient<gpuaas_common::client::GrpcChannel>, Error> {
+) -> Result<
+    (
+        VirtualMachinesClient<gpuaas_common::client::GrpcChannel>,
+        bool,
+    ),
+    Error,
+> {
     let mut conn = deps.pool.acquire().await?;
     let (allocation, _) = owned(&mut conn, caller, id).await?;
     if allocation.capacity_shape == Shape::Baremetal {
@@ -101,7 +107,10 @@ async fn host_of(
     let channel = deps
         .peers
         .host_channel(&node.agent_address, &node.id, &node.instance_id)?;
-    Ok(VirtualMachinesClient::new(channel))
+    let has_gpus = claims
+        .iter()
+        .any(|claim| !claim.snapshot.bindings.gpu_pci_address.is_empty());
+    Ok((VirtualMachinesClient::new(channel), has_gpus))
 }
 
 /// The time that a request names.
@@ -177,12 +186,13 @@ fn refused(status: Status) -> Error {
     }
 }
 
-/// Why memory or GPUs are missing.
-fn guest_message(state: GuestMetricsState) -> &'static str {
+/// Why memory or GPUs are missing. A VM that has no GPUs lacks nothing where its guest reports none.
+fn guest_message(state: GuestMetricsState, has_gpus: bool) -> &'static str {
     match state {
         GuestMetricsState::Complete => "",
+        GuestMetricsState::NoGpuTool | GuestMetricsState::GpuToolFailed if !has_gpus => "",
         GuestMetricsState::Unspecified => {
-            "The VM was not asked for its memory and GPUs yet. This takes about a minute after its start."
+            "The VM was not queried for its memory and GPUs yet. This takes about a minute after its start."
         }
         GuestMetricsState::NoGpuTool => {
             "No GPU metrics: nvidia-smi is not installed in the VM. Install the NVIDIA driver, or launch an image that has it."
@@ -263,8 +273,24 @@ mod tests {
                 assert!(number > 7);
                 break;
             };
-            let message = guest_message(state);
+            let message = guest_message(state, true);
             assert_eq!(message.is_empty(), state == GuestMetricsState::Complete);
+        }
+    }
+
+    #[test]
+    fn d_90_a_vm_without_gpus_gets_no_note_about_their_tool() {
+        for number in 0..=7 {
+            let state = GuestMetricsState::try_from(number).expect("a state");
+            let message = guest_message(state, false);
+            assert!(!message.contains("nvidia-smi"), "{message}");
+            let of_gpus = [
+                GuestMetricsState::NoGpuTool,
+                GuestMetricsState::GpuToolFailed,
+            ];
+            if !of_gpus.contains(&state) {
+                assert_eq!(message, guest_message(state, true));
+            }
         }
     }
 }

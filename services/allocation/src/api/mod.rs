@@ -5,6 +5,7 @@ mod admin;
 mod allocations;
 mod certificates;
 mod comparison;
+mod comparison_repair;
 pub(crate) mod convert;
 mod create;
 mod events;
@@ -13,6 +14,7 @@ mod metrics;
 mod network;
 pub(crate) mod owned;
 mod power;
+mod rescue;
 mod tenants;
 mod update;
 

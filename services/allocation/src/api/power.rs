@@ -1,4 +1,4 @@
-//! Stop, start and reboot as a user requests them.
+//! Stop, start, reboot and rescue as a user requests them.
 
 use gpuaas_common::identity::Caller;
 use gpuaas_common::{Error, audit, idempotency, trace};
@@ -9,9 +9,11 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::owned::owned;
+use super::rescue;
 use crate::workflow::Deps;
 
-/// Accepts the change, `forced` if the guest is not to be asked, notes it and starts its workflow in one transaction. The same key again changes nothing.
+/// Accepts the change, `forced` if the guest is not to be asked, with the `slug` of the image of a rescue, notes it and starts its
+/// workflow in one transaction. The same key again changes nothing.
 ///
 /// # Errors
 /// There is no such allocation in the caller's projects; it is in another state.
@@ -19,30 +21,46 @@ pub async fn change(
     deps: &Deps,
     caller: &Caller,
     allocation_id: Uuid,
-    action: Action,
-    forced: bool,
+    (action, forced): (Action, bool),
+    slug: &str,
     hash: &[u8],
 ) -> Result<(), Error> {
     let (method, audited) = match action {
         Action::Stop => ("StopAllocation", "allocation.stop"),
         Action::Start => ("StartAllocation", "allocation.start"),
         Action::Reboot => ("RebootAllocation", "allocation.reboot"),
+        Action::Rescue => ("RescueAllocation", "allocation.rescue"),
+        Action::Unrescue => ("UnrescueAllocation", "allocation.unrescue"),
     };
     let scope = idempotency::Scope {
         principal: &caller.principal,
         method,
         key: caller.idempotency_key()?,
     };
+    let image = match action {
+        Action::Rescue => {
+            let mut conn = deps.pool.acquire().await?;
+            let (row, _) = owned(&mut conn, caller, allocation_id).await?;
+            // a replay is answered whatever became of the image since (P4)
+            if idempotency::lookup(&mut conn, scope, hash).await? != idempotency::Lookup::Fresh {
+                return Ok(());
+            }
+            drop(conn);
+            Some(rescue::image(deps, &row, slug).await?)
+        }
+        _ => None,
+    };
     let mut tx = deps.pool.begin().await?;
     let (_, project) = owned(&mut tx, caller, allocation_id).await?;
     if idempotency::lookup(&mut tx, scope, hash).await? != idempotency::Lookup::Fresh {
         return Ok(());
     }
-    let (_, workflow_id) = power::begin(
+    let (_, workflow_id) = power::begin_with(
         &mut tx,
         Scope::Project(project.id()),
         allocation_id,
         action,
+        image,
         forced,
         &trace::current_traceparent(),
         &caller.request_id,
@@ -56,7 +74,10 @@ pub async fn change(
         resource: "allocation",
         resource_id: &allocation_id.to_string(),
         request_id: &caller.request_id,
-        detail: json!({"workflow_id": workflow_id, "force": forced}),
+        detail: match slug {
+            "" => json!({"workflow_id": workflow_id, "force": forced}),
+            image => json!({"workflow_id": workflow_id, "force": forced, "image": image}),
+        },
     };
     audit::record(&mut tx, entry).await?;
     tx.commit().await?;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpuaas_proto::gpuaas::agent::v1::ListHoldsResponse;
 use uuid::Uuid;
 
-use super::names::allocation_of;
+use super::names::{allocation_of, port_name};
 use super::residue::{Finding, Standing, compare, settled};
 
 /// What follows.
@@ -23,17 +23,51 @@ pub enum Verdict {
     Report,
 }
 
+/// What an operator can have done about a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Repair {
+    /// The ledger records what is there.
+    Adopt,
+    /// It is brought to what the ledger has.
+    Finish,
+    /// What the ledger still holds for it lets its host remove the VM and its files.
+    CleanUp,
+    /// Nobody holds anything for it: its host removes its files, when it has proven so itself.
+    RemoveLeftovers,
+    /// It is noted that an operator has seen it.
+    Report,
+}
+
+impl Repair {
+    /// Name in the audit trail.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Adopt => "adopt",
+            Self::Finish => "finish",
+            Self::CleanUp | Self::RemoveLeftovers => "undo",
+            Self::Report => "report",
+        }
+    }
+}
+
 /// A verdict with its reason, for operators; empty where all agree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Judged {
     pub verdict: Verdict,
     pub detail: &'static str,
+    /// None: there is nothing for an operator to do.
+    pub repair: Option<Repair>,
+    /// What it was judged by.
+    pub finding: Option<Finding>,
 }
 
 /// What is to be removed, but is claimed on a host that was installed anew since.
 pub const OF_REPLACED_HOST: Judged = Judged {
     verdict: Verdict::Report,
     detail: "it was claimed before the host was installed anew: repair its slots",
+    repair: Some(Repair::Report),
+    finding: None,
 };
 
 /// Judges every allocation that the ledger has something of, or the host, or its hypervisor. `before` and `after` are the
@@ -45,65 +79,119 @@ pub fn judge(
     host: &ListHoldsResponse,
 ) -> BTreeMap<Uuid, Judged> {
     let in_ledger = before.iter().chain(after);
-    let in_ledger = in_ledger.filter(|(_, standing)| **standing != Standing::Over);
+    let in_ledger = in_ledger.filter(|(id, standing)| {
+        **standing != Standing::Over || host.ports.contains(&port_name(**id))
+    });
     let domains = host.domains.iter().map(|domain| &domain.name);
-    let of_vms = domains.chain(&host.reservations);
-    let holds = host.holds.iter();
+    let files = host.seeds.iter().chain(&host.nvram).chain(&host.partitions);
+    let of_vms = domains.chain(&host.reservations).chain(files);
+    let held = || {
+        let holds = host.holds.iter();
+        holds.filter_map(|hold| hold.allocation_id.parse::<Uuid>().ok())
+    };
     let all: BTreeSet<Uuid> = in_ledger
         .map(|(id, _)| *id)
         .chain(of_vms.filter_map(|name| allocation_of(name)))
-        .chain(holds.filter_map(|hold| hold.allocation_id.parse().ok()))
+        .chain(held())
         .collect();
     let findings = compare(before, after, host);
     let judged = |id: Uuid| {
         let standing = settled(before, after, id);
         let first = findings.iter().find(|one| one.allocation_id() == id);
-        (id, of(standing, first))
+        let has_domain = host
+            .domains
+            .iter()
+            .any(|domain| allocation_of(&domain.name) == Some(id));
+        let is_bare = !has_domain && !held().any(|held| held == id);
+        (id, of(standing, first.copied(), is_bare))
     };
     all.into_iter().map(judged).collect()
 }
 
-fn of(standing: Standing, finding: Option<&Finding>) -> Judged {
+/// `is_bare`: the host holds no slot for it, and its hypervisor has no VM of it.
+fn of(standing: Standing, finding: Option<Finding>, is_bare: bool) -> Judged {
     let is_held = standing == Standing::OverHeld;
-    let (verdict, detail) = match finding {
-        None if standing == Standing::Moving => (Verdict::Finish, "a workflow works on it"),
-        None => (Verdict::Agrees, ""),
-        Some(Finding::LeakedDomain(_)) if is_held => (
-            Verdict::Undo,
-            "it is over, and its VM is there: the VM is removed",
+    let undo = |detail| (Verdict::Undo, detail, Some(Repair::CleanUp));
+    let report = |detail| (Verdict::Report, detail, Some(Repair::Report));
+    // files alone are removed at an operator's word, when nobody holds anything for it
+    let leftover = |removed, held| match is_bare {
+        true => (Verdict::Report, removed, Some(Repair::RemoveLeftovers)),
+        false => report(held),
+    };
+    let (verdict, detail, repair) = match finding {
+        None if standing == Standing::Moving => (Verdict::Finish, "a workflow works on it", None),
+        None => (Verdict::Agrees, "", None),
+        Some(Finding::LeakedDomain(_)) if is_held => {
+            undo("it is over, and its VM is there: the VM is removed")
+        }
+        Some(Finding::LeakedReservation(_)) if is_held => {
+            undo("it is over, and its address is reserved: the reservation is removed")
+        }
+        Some(Finding::LeakedSeed(_)) if is_held => {
+            undo("it is over, and its seed is there: the seed is removed")
+        }
+        Some(Finding::LeakedNvram(_)) if is_held => {
+            undo("it is over, and its NVRAM is there: the NVRAM is removed")
+        }
+        Some(Finding::LeakedPort(_)) if is_held => {
+            undo("it is over, and its port is on the bridge: the port is removed")
+        }
+        Some(Finding::LeakedPartition(_)) if is_held => {
+            undo("it is over, and its partition of GPUs is connected: the partition is taken apart")
+        }
+        Some(Finding::LeakedPort(_)) => leftover(
+            "the ledger holds nothing for it, and its port is on the bridge: a repair removes the port",
+            "the ledger holds nothing for it, and its port and more is on the host: repair its slots",
         ),
-        Some(Finding::LeakedReservation(_)) if is_held => (
-            Verdict::Undo,
-            "it is over, and its address is reserved: the reservation is removed",
+        Some(Finding::LeakedPartition(_)) => report(
+            "the ledger holds nothing for it, and its partition of GPUs is connected: see the runbook of GPU partitions",
         ),
-        Some(Finding::LeakedDomain(_)) => (
-            Verdict::Report,
-            "the ledger holds nothing for it, and its VM is there: repair its slots",
+        Some(Finding::LeakedDomain(_)) => {
+            report("the ledger holds nothing for it, and its VM is there: repair its slots")
+        }
+        Some(Finding::LeakedReservation(_)) => leftover(
+            "the ledger holds nothing for it, and its address is reserved: a repair removes the reservation",
+            "the ledger holds nothing for it, and its address is reserved and slots are held on the host: repair them",
         ),
-        Some(Finding::LeakedReservation(_)) => (
-            Verdict::Report,
-            "the ledger holds nothing for it, and its address is reserved: run runtime-prepare on the host",
+        Some(Finding::LeakedSeed(_)) => leftover(
+            "the ledger holds nothing for it, and its seed is there: a repair removes the seed",
+            "the ledger holds nothing for it, and its seed and more is on the host: repair its slots",
         ),
-        Some(Finding::LeakedHold(_)) => (
-            Verdict::Report,
-            "the ledger holds nothing for it, and the host holds slots for it: repair them",
+        Some(Finding::LeakedNvram(_)) => leftover(
+            "the ledger holds nothing for it, and its NVRAM is there: a repair removes the NVRAM",
+            "the ledger holds nothing for it, and its NVRAM and more is on the host: repair its slots",
         ),
-        Some(Finding::MissingDomain(_)) => (
-            Verdict::Report,
-            "it is active, and the hypervisor has no VM of it: release it",
+        Some(Finding::LeakedHold(_)) => {
+            report("the ledger holds nothing for it, and the host holds slots for it: repair them")
+        }
+        Some(Finding::MissingDomain(_)) => {
+            report("it is active, and the hypervisor has no VM of it: release it")
+        }
+        Some(Finding::KeptSeed(_)) => report(
+            "it is active, and its seed with the private host key is still there: stop and start it, which removes the seed",
+        ),
+        Some(Finding::MissingFiles(_)) => report(
+            "it is active, and its VM names a seed or NVRAM that is not there: stop and start it, which makes the VM anew on its disk",
         ),
         Some(Finding::UnexpectedShutdown {
             with_host: true, ..
         }) => (
             Verdict::Finish,
             "its VM ended with the host: it is started again",
+            Some(Repair::Finish),
         ),
         Some(Finding::UnexpectedShutdown { .. }) => (
             Verdict::Adopt,
             "its VM shut itself down: it is recorded as stopped",
+            Some(Repair::Adopt),
         ),
     };
-    Judged { verdict, detail }
+    Judged {
+        verdict,
+        detail,
+        repair,
+        finding,
+    }
 }
 
 #[cfg(test)]
@@ -125,6 +213,7 @@ mod tests {
             state: state.into(),
             left_state: "running".into(),
             host_restarted,
+            ..DomainState::default()
         }
     }
 
@@ -186,10 +275,65 @@ mod tests {
         for (id, one) in &judged {
             assert_eq!(one.detail.is_empty(), *id == well, "{one:?}");
         }
-        // what moved while the host was asked is nobody's residue
+        let repairs: Vec<_> = judged.values().map(|one| one.repair).collect();
+        assert_eq!(
+            repairs,
+            [
+                None,
+                None,
+                Some(Repair::Adopt),
+                Some(Repair::Finish),
+                Some(Repair::Report),
+                Some(Repair::CleanUp),
+                Some(Repair::Report),
+                Some(Repair::Report),
+            ]
+        );
+        // what moved while the host was read is nobody's residue
         let before = [(well, active)].into();
         let after = [(well, Standing::OverHeld)].into();
         let moved = judge(&before, &after, &host);
         assert_eq!(moved[&well].verdict, Verdict::Finish);
+    }
+
+    /// D-72
+    #[test]
+    fn p5_seeds_and_nvram_are_rows_and_removed_by_a_repair_only_where_nothing_else_is_held() {
+        let [held, over, unknown, claimed, kept, moving] = [1, 2, 3, 4, 5, 6].map(Uuid::from_u128);
+        let ledger: BTreeMap<Uuid, Standing> = [
+            (held, Standing::OverHeld),
+            (over, Standing::Over),
+            (claimed, Standing::Over),
+            (kept, Standing::Active(VM)),
+            (moving, Standing::Moving),
+        ]
+        .into();
+        let names = |ids: &[Uuid]| -> Vec<String> { ids.iter().map(|id| vm_name(*id)).collect() };
+        let host = ListHoldsResponse {
+            domains: vec![domain(kept, "running", false)],
+            holds: vec![Hold {
+                allocation_id: claimed.to_string(),
+                ..Hold::default()
+            }],
+            seeds: names(&[held, over, kept, moving]),
+            nvram: names(&[unknown, claimed, kept]),
+            ..ListHoldsResponse::default()
+        };
+        let judged = judge(&ledger, &ledger, &host);
+        let found = |id| (judged[&id].verdict, judged[&id].repair);
+        assert_eq!(found(held), (Verdict::Undo, Some(Repair::CleanUp)));
+        let leftover = (Verdict::Report, Some(Repair::RemoveLeftovers));
+        assert_eq!([found(over), found(unknown)], [leftover, leftover]);
+        // the host holds a slot for it: its files go with the repair of the slot
+        assert_eq!(found(claimed), (Verdict::Report, Some(Repair::Report)));
+        assert_eq!(found(kept), (Verdict::Report, Some(Repair::Report)));
+        assert_eq!(found(moving), (Verdict::Finish, None));
+        // a VM that is there is no leftover either
+        let with_vm = ListHoldsResponse {
+            domains: vec![domain(unknown, "shut off", false)],
+            ..host
+        };
+        let judged = judge(&ledger, &ledger, &with_vm);
+        assert_eq!(judged[&unknown].repair, Some(Repair::Report));
     }
 }

@@ -9,6 +9,13 @@ pub fn vm_name(allocation_id: Uuid) -> String {
     format!("gpuaas-slice-{}", allocation_id.simple())
 }
 
+/// Name of the VM's port on the host's bridge.
+#[must_use]
+pub fn port_name(allocation_id: Uuid) -> String {
+    let hex = allocation_id.simple().to_string();
+    format!("gs{}", &hex[hex.len() - 12..])
+}
+
 /// The allocation a domain's name belongs to; nothing when the name is not ours.
 #[must_use]
 pub fn allocation_of(vm_name: &str) -> Option<Uuid> {
@@ -58,6 +65,12 @@ mod tests {
         ] {
             assert_eq!(allocation_of(foreign), None, "{foreign}");
         }
+    }
+
+    #[test]
+    fn d_60_the_port_is_named_by_the_end_of_the_id() {
+        let id = Uuid::from_u128(0x23bd_713b_6073_4ef7_8a51_2897_e902_365d);
+        assert_eq!(port_name(id), "gs2897e902365d");
     }
 
     #[test]

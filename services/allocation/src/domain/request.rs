@@ -183,30 +183,33 @@ impl CreateRequest {
     /// # Errors
     /// The image is disabled, or the SKU cannot run it.
     pub fn check_image(&self, image: &Image) -> Result<(), Refusal> {
-        if image.status() != ImageStatus::Active {
-            return Err(Refusal {
-                reason: ErrorReason::ImageNotActive,
-                field: "image",
-                rule: format!("must be an active image; {} is not", image.slug),
-            });
-        }
-        if !image
-            .compatible_skus
-            .iter()
-            .any(|sku| sku == self.sku.as_str())
-        {
-            return Err(Refusal {
-                reason: ErrorReason::ImageNotCompatible,
-                field: "image",
-                rule: format!(
-                    "must be an image that SKU {} can run; {} is not",
-                    self.sku.as_str(),
-                    image.slug
-                ),
-            });
-        }
-        Ok(())
+        check_image_of(self.sku.as_str(), image)
     }
+}
+
+/// Holds an image against the SKU of whoever boots it.
+///
+/// # Errors
+/// The image is disabled, or the SKU cannot run it.
+pub fn check_image_of(sku: &str, image: &Image) -> Result<(), Refusal> {
+    if image.status() != ImageStatus::Active {
+        return Err(Refusal {
+            reason: ErrorReason::ImageNotActive,
+            field: "image",
+            rule: format!("must be an active image; {} is not", image.slug),
+        });
+    }
+    if !image.compatible_skus.iter().any(|one| one == sku) {
+        return Err(Refusal {
+            reason: ErrorReason::ImageNotCompatible,
+            field: "image",
+            rule: format!(
+                "must be an image that SKU {sku} can run; {} is not",
+                image.slug
+            ),
+        });
+    }
+    Ok(())
 }
 
 /// Until when a request may be queued; none: it is not queued.

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpuaas_proto::gpuaas::agent::v1::{DomainState, ListHoldsResponse};
 use uuid::Uuid;
 
-use super::names::allocation_of;
+use super::names::{allocation_of, port_name};
 
 /// The VM of an active allocation, as the ledger knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Vm {
-    /// Its power is `running`.
+    /// Its power is `running` or `rescued`.
     pub running: bool,
     /// The guest's boot that was last proven.
     pub boot_id: Option<Uuid>,
@@ -30,7 +30,7 @@ pub enum Standing {
 }
 
 /// One difference.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Finding {
     /// A domain of an allocation that is over.
     LeakedDomain(Uuid),
@@ -49,6 +49,18 @@ pub enum Finding {
         /// The host was restarted; otherwise the guest shut itself down.
         with_host: bool,
     },
+    /// A port on the bridge of an allocation that is over.
+    LeakedPort(Uuid),
+    /// An NVSwitch partition of an allocation that is over.
+    LeakedPartition(Uuid),
+    /// A seed of an allocation that is over.
+    LeakedSeed(Uuid),
+    /// NVRAM of an allocation that is over.
+    LeakedNvram(Uuid),
+    /// A seed of an active allocation: its guest has booted, and the private host key in it is of no use any more.
+    KeptSeed(Uuid),
+    /// A domain of an active allocation that names files which are not there.
+    MissingFiles(Uuid),
 }
 
 impl Finding {
@@ -61,7 +73,27 @@ impl Finding {
             Self::LeakedHold(_) => "leaked_hold",
             Self::MissingDomain(_) => "missing_domain",
             Self::UnexpectedShutdown { .. } => "unexpected_shutdown",
+            Self::LeakedPort(_) => "leaked_port",
+            Self::LeakedPartition(_) => "leaked_partition",
+            Self::LeakedSeed(_) => "leaked_seed",
+            Self::LeakedNvram(_) => "leaked_nvram",
+            Self::KeptSeed(_) => "kept_seed",
+            Self::MissingFiles(_) => "missing_files",
         }
+    }
+
+    /// It is removed with what the ledger's hold on it allows: domain, NVRAM, seed, reservation, port, partition.
+    #[must_use]
+    pub fn is_removable(&self) -> bool {
+        matches!(
+            self,
+            Self::LeakedDomain(_)
+                | Self::LeakedReservation(_)
+                | Self::LeakedPort(_)
+                | Self::LeakedPartition(_)
+                | Self::LeakedSeed(_)
+                | Self::LeakedNvram(_)
+        )
     }
 
     /// The allocation.
@@ -72,18 +104,30 @@ impl Finding {
             | Self::LeakedReservation(id)
             | Self::LeakedHold(id)
             | Self::MissingDomain(id)
+            | Self::LeakedPort(id)
+            | Self::LeakedPartition(id)
+            | Self::LeakedSeed(id)
+            | Self::LeakedNvram(id)
+            | Self::KeptSeed(id)
+            | Self::MissingFiles(id)
             | Self::UnexpectedShutdown { id, .. } => *id,
         }
     }
 }
 
 /// All kinds, so that a metric shows zero too.
-pub const KINDS: [&str; 5] = [
+pub const KINDS: [&str; 11] = [
     "leaked_domain",
     "leaked_reservation",
     "leaked_hold",
     "missing_domain",
     "unexpected_shutdown",
+    "leaked_port",
+    "leaked_partition",
+    "leaked_seed",
+    "leaked_nvram",
+    "kept_seed",
+    "missing_files",
 ];
 
 /// States of a domain in a host's report.
@@ -119,11 +163,13 @@ pub fn compare(
         .iter()
         .filter_map(|domain| Some((allocation_of(&domain.name)?, domain)))
         .collect();
-    let reservations: BTreeSet<Uuid> = host
-        .reservations
-        .iter()
-        .filter_map(|name| allocation_of(name))
-        .collect();
+    let of_vms = |names: &[String]| -> BTreeSet<Uuid> {
+        names
+            .iter()
+            .filter_map(|name| allocation_of(name))
+            .collect()
+    };
+    let (reservations, seeds) = (of_vms(&host.reservations), of_vms(&host.seeds));
     let holds: BTreeSet<Uuid> = host
         .holds
         .iter()
@@ -162,6 +208,24 @@ pub fn compare(
             with_host: domain.host_restarted,
         })
     }));
+    let is_active = |id: &Uuid| matches!(standing(*id), Standing::Active(_));
+    let known = before.keys().chain(after.keys()).copied();
+    let has_port = |id: &Uuid| host.ports.contains(&port_name(*id));
+    let with_port: BTreeSet<Uuid> = known.filter(has_port).filter(over).collect();
+    findings.extend(with_port.into_iter().map(Finding::LeakedPort));
+    let leaked_partitions = of_vms(&host.partitions).into_iter().filter(over);
+    findings.extend(leaked_partitions.map(Finding::LeakedPartition));
+    let leaked_seeds = seeds.iter().copied().filter(over);
+    findings.extend(leaked_seeds.map(Finding::LeakedSeed));
+    let leaked_nvram = of_vms(&host.nvram).into_iter().filter(over);
+    findings.extend(leaked_nvram.map(Finding::LeakedNvram));
+    let kept_seeds = seeds.iter().copied().filter(is_active);
+    findings.extend(kept_seeds.map(Finding::KeptSeed));
+    let misses = domains
+        .iter()
+        .filter(|(_, domain)| !domain.missing_files.is_empty());
+    let misses = misses.map(|(id, _)| *id).filter(is_active);
+    findings.extend(misses.map(Finding::MissingFiles));
     findings
 }
 
@@ -194,9 +258,57 @@ mod tests {
                     ..Hold::default()
                 })
                 .collect(),
-            leases: Vec::new(),
-            network_groups: Vec::new(),
+            ..ListHoldsResponse::default()
         }
+    }
+
+    /// D-72, INC-26
+    #[test]
+    fn d_82_ports_partitions_seeds_and_nvram_that_are_left_over_or_missing_are_found_and_named() {
+        let [active, moving, blocked, over, unknown] = [1, 2, 3, 4, 5].map(Uuid::from_u128);
+        let ledger: BTreeMap<Uuid, Standing> = [
+            (active, Standing::Active(VM)),
+            (moving, Standing::Moving),
+            (blocked, Standing::OverHeld),
+            (over, Standing::Over),
+        ]
+        .into();
+        let names = |ids: &[Uuid]| -> Vec<String> { ids.iter().map(|id| vm_name(*id)).collect() };
+        let well = ListHoldsResponse {
+            nvram: names(&[active, moving]),
+            seeds: names(&[moving]),
+            partitions: names(&[active, moving]),
+            ports: vec![port_name(active), port_name(moving)],
+            ..host(&[active, moving], &[], &[])
+        };
+        assert_eq!(compare(&ledger, &ledger, &well), []);
+        let mut residue = ListHoldsResponse {
+            nvram: names(&[blocked, unknown]),
+            seeds: names(&[over, active]),
+            partitions: names(&[active, blocked]),
+            // the port of an allocation that the ledger does not know has no name that could be told
+            ports: vec![port_name(active), port_name(over), port_name(unknown)],
+            ..host(&[active, moving], &[], &[])
+        };
+        // also of one that is worked on, which is nobody's finding
+        for domain in &mut residue.domains {
+            domain.missing_files = vec!["nvram".into()];
+        }
+        let found = compare(&ledger, &ledger, &residue);
+        assert_eq!(
+            found,
+            [
+                Finding::LeakedPort(over),
+                Finding::LeakedPartition(blocked),
+                Finding::LeakedSeed(over),
+                Finding::LeakedNvram(blocked),
+                Finding::LeakedNvram(unknown),
+                Finding::KeptSeed(active),
+                Finding::MissingFiles(active),
+            ]
+        );
+        let kinds: BTreeSet<&str> = found.iter().map(Finding::kind).collect();
+        assert!(kinds.iter().all(|kind| KINDS.contains(kind)), "{kinds:?}");
     }
 
     /// D-82

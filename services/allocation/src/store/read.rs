@@ -84,7 +84,7 @@ async fn progress(
     let rows: Vec<(Uuid, Json<Progress>)> = sqlx::query_as(
         "SELECT allocation_id, progress FROM workflows
           WHERE allocation_id = ANY ($1) AND slot_id IS NULL AND state = 'running' AND progress IS NOT NULL
-            AND kind IN ('provision', 'provision_node', 'release', 'release_node', 'stop', 'start', 'reboot')",
+            AND kind IN ('provision', 'provision_node', 'release', 'release_node', 'stop', 'start', 'reboot', 'rescue', 'unrescue')",
     )
     .bind(allocation_ids)
     .fetch_all(conn)

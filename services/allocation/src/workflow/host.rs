@@ -9,7 +9,8 @@ use gpuaas_proto::gpuaas::agent::v1::node_scheduler_client::NodeSchedulerClient;
 use gpuaas_proto::gpuaas::agent::v1::virtual_machines_client::VirtualMachinesClient;
 use gpuaas_proto::gpuaas::agent::v1::{
     AcquireLeaseRequest, AcquireLeaseResponse, LeasePurpose, ListHoldsRequest, ListHoldsResponse,
-    NetworkGroup, ReleaseLeaseRequest, RenewLeaseRequest, SetNetworkGroupRequest,
+    NetworkGroup, ReleaseLeaseRequest, RemoveLeftoversRequest, RenewLeaseRequest,
+    SetNetworkGroupRequest,
 };
 use tonic::Code;
 use uuid::Uuid;
@@ -145,6 +146,24 @@ impl Host {
             .await
             .map(drop)
             .map_err(refused)
+    }
+
+    /// Has the files removed of an allocation that has nothing else on the host; the host refuses what is claimed. Returns the
+    /// kinds that were removed.
+    ///
+    /// # Errors
+    /// The host's refusal; it does not answer.
+    pub async fn remove_leftovers(&self, allocation_id: Uuid) -> Result<Vec<String>, Error> {
+        let mut request = tonic::Request::new(RemoveLeftoversRequest {
+            allocation_id: allocation_id.to_string(),
+        });
+        request.set_timeout(CALL);
+        let mut leases = self.leases.clone();
+        let removed = leases
+            .remove_leftovers(request)
+            .await
+            .map_err(Error::from)?;
+        Ok(removed.into_inner().removed)
     }
 
     /// What the host holds.

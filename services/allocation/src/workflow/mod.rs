@@ -40,7 +40,7 @@ pub use work::Deps;
 use table::Definition;
 
 /// All workflows.
-const DEFINITIONS: [&Definition; 9] = [
+const DEFINITIONS: [&Definition; 11] = [
     &provision::DEFINITION,
     &release::DEFINITION,
     &whole::PROVISION,
@@ -50,6 +50,8 @@ const DEFINITIONS: [&Definition; 9] = [
     &power::STOP,
     &power::START,
     &power::REBOOT,
+    &power::RESCUE,
+    &power::UNRESCUE,
 ];
 
 fn definition(kind: &str) -> Option<&'static Definition> {

@@ -357,7 +357,9 @@ pub fn output(operation: &HostOperation) -> Value {
             "access_port": r.access_port, "ssh_host_keys": r.ssh_host_keys, "domain_uuid": r.domain_uuid,
             "image_digest": r.image_digest, "boot_id": r.boot_id,
         })),
-        "power_result": operation.power_result.as_ref().map(|r| json!({"boot_id": r.boot_id})),
+        "power_result": operation.power_result.as_ref().map(|r| json!({
+            "boot_id": r.boot_id, "ssh_host_keys": r.ssh_host_keys,
+        })),
         "wipe_evidence": operation.wipe_evidence.iter().map(evidence).collect::<Vec<_>>(),
     })
 }

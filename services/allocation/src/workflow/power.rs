@@ -1,4 +1,5 @@
-//! Stop, start and reboot: the host acts, and the ledger records what is proven of the VM.
+//! Stop, start, reboot and rescue: the host acts, and the ledger records what is proven of the VM. The end of a rescue is a
+//! reboot to the host, which defines the VM on its own disks.
 //!
 //! After a failed change nothing is assumed: the host is queried until it answers whether the VM runs, and
 //! the allocation becomes running or stopped by that answer. Its capacity stays held and billed throughout.
@@ -7,6 +8,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use gpuaas_common::time::proto_duration;
+use gpuaas_placement::model::Rescue;
 use gpuaas_placement::node_tasks::TaskType;
 use gpuaas_placement::power::{self, Action};
 use gpuaas_placement::timeline::{self, State};
@@ -15,7 +17,7 @@ use gpuaas_proto::gpuaas::agent::v1::{
     FailureClass, HostOperation, LeasePurpose, OperationState, PowerRequest,
 };
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
-use serde_json::json;
+use serde_json::{Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -23,6 +25,7 @@ use super::failure::StepError;
 use super::host::Host;
 use super::lease;
 use super::operation::{Order, drive, output, settled};
+use super::provision::image_ref;
 use super::subject::{self, ledger};
 use super::table::{Definition, Effect, OnFailure, Step, StepResult};
 use super::work::Work;
@@ -107,6 +110,22 @@ pub static REBOOT: Definition = Definition {
     at_failure: &FAIL,
 };
 
+/// `running | stopped → rescued`.
+pub static RESCUE: Definition = Definition {
+    kind: "rescue",
+    bounded: true,
+    steps: &[ACQUIRE_LEASE, act("rescue"), SETTLE, lease::RELEASE_LEASE],
+    at_failure: &FAIL,
+};
+
+/// `rescued → running`, on its own disks.
+pub static UNRESCUE: Definition = Definition {
+    kind: "unrescue",
+    bounded: true,
+    steps: &[ACQUIRE_LEASE, act("unrescue"), SETTLE, lease::RELEASE_LEASE],
+    at_failure: &FAIL,
+};
+
 fn action(work: &Work) -> Result<Action, StepError> {
     let found = Action::ALL
         .into_iter()
@@ -121,7 +140,8 @@ fn task_type(action: Action) -> TaskType {
     match action {
         Action::Stop => TaskType::VmStop,
         Action::Start => TaskType::VmStart,
-        Action::Reboot => TaskType::VmReboot,
+        Action::Reboot | Action::Unrescue => TaskType::VmReboot,
+        Action::Rescue => TaskType::VmRescue,
     }
 }
 
@@ -141,7 +161,10 @@ fn change(work: &Work) -> BoxFuture<'_, StepResult> {
             true => Duration::ZERO,
             false => Duration::from_secs(work.deps.config.power_graceful_seconds),
         };
-        let boot = Duration::from_secs(allocation.image.boot_timeout_seconds.into());
+        let rescue = allocation.rescue.as_ref().map(|rescue| &rescue.image);
+        let rescue = rescue.filter(|_| action == Action::Rescue);
+        let booted = rescue.unwrap_or(&allocation.image);
+        let boot = Duration::from_secs(booted.boot_timeout_seconds.into());
         let request = PowerRequest {
             operation_id: String::new(),
             lease_id: String::new(),
@@ -155,6 +178,15 @@ fn change(work: &Work) -> BoxFuture<'_, StepResult> {
                 .as_ref()
                 .map(|access| access.ssh_host_keys.clone())
                 .unwrap_or_default(),
+            rescue_image: rescue.map(image_ref),
+            ssh_public_keys: match action {
+                Action::Rescue => allocation.ssh_public_keys.clone(),
+                _ => Vec::new(),
+            },
+            hostname: match action {
+                Action::Rescue => allocation.name.clone(),
+                _ => String::new(),
+            },
         };
         let host = Host::of_subject(&work.deps, &subject)?;
         let order = Order {
@@ -172,7 +204,8 @@ fn change(work: &Work) -> BoxFuture<'_, StepResult> {
                     match action {
                         Action::Stop => vms.stop(request).await,
                         Action::Start => vms.start(request).await,
-                        Action::Reboot => vms.reboot(request).await,
+                        Action::Reboot | Action::Unrescue => vms.reboot(request).await,
+                        Action::Rescue => vms.rescue(request).await,
                     }
                 })
             },
@@ -248,18 +281,18 @@ fn observe(work: &Work) -> BoxFuture<'_, StepResult> {
         settled(work, &host, action.as_str(), task_type(action)).await?;
         let name = vm_name(id);
         let domains = host.holds().await?.domains;
-        let state = domains
-            .iter()
-            .find(|domain| domain.name == name)
-            .map(|domain| domain.state.as_str());
-        Ok(json!({"power": power_of(state), "domain": state}))
+        let domain = domains.iter().find(|domain| domain.name == name);
+        let state = domain.map(|domain| domain.state.as_str());
+        let is_rescued = domain.is_some_and(|domain| domain.is_rescued);
+        Ok(json!({"power": power_of(state, is_rescued), "domain": state}))
     })
 }
 
 /// A VM that is paused has its disk open: it is stopped only when it is off or gone.
-fn power_of(domain: Option<&str>) -> &'static str {
+fn power_of(domain: Option<&str>, is_rescued: bool) -> &'static str {
     match domain {
         None | Some("shut off") => "stopped",
+        Some(_) if is_rescued => "rescued",
         Some(_) => "running",
     }
 }
@@ -268,12 +301,15 @@ fn settle<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a, StepR
     Box::pin(async move {
         let action = action(work)?;
         let id = work.allocation_id()?;
-        let boot_id = work
-            .outputs
-            .get(action.as_str())
-            .and_then(|output| output["power_result"]["boot_id"].as_str()?.parse().ok());
+        let result = work.outputs.get(action.as_str());
+        let result = result.map(|output| &output["power_result"]);
+        let boot_id = result.and_then(|result| result["boot_id"].as_str()?.parse().ok());
         let (_, _, power) = action.powers();
-        let _ = power::settle(conn, work.fence(), id, power, boot_id)
+        let rescue = match action {
+            Action::Rescue => Some(with_keys(conn, id, result).await?),
+            _ => None,
+        };
+        let _ = power::settle_with(conn, work.fence(), id, power, boot_id, rescue)
             .await
             .map_err(ledger)?;
         let message = match action {
@@ -282,28 +318,72 @@ fn settle<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a, StepR
             }
             Action::Start => "The VM is running; a login verified the new boot.",
             Action::Reboot => "The VM is running again; a login verified the new boot.",
+            Action::Rescue => {
+                "The VM runs from the rescue image, with its own disks beside it; a login verified it. Billing continues."
+            }
+            Action::Unrescue => {
+                "The VM is running from its own disk again; a login verified the new boot."
+            }
         };
         timeline::append(conn, id, power, State::Done, message).await?;
         Ok(json!({}))
     })
 }
 
+/// The rescue with the host keys that its image showed.
+async fn with_keys(
+    conn: &mut PgConnection,
+    id: Uuid,
+    result: Option<&Value>,
+) -> Result<Rescue, StepError> {
+    let allocation = allocations::get(conn, Scope::Platform, id)
+        .await
+        .map_err(ledger)?;
+    let rescue = allocation.rescue.map(|rescue| rescue.0);
+    let mut rescue = rescue.ok_or_else(|| {
+        let message = "the ledger has no image of the rescue";
+        StepError::fail(ErrorReason::Internal, message, FailureClass::Host)
+    })?;
+    let keys = result.and_then(|result| result["ssh_host_keys"].as_array());
+    let keys = keys.into_iter().flatten().filter_map(Value::as_str);
+    rescue.ssh_host_keys = keys.map(str::to_owned).collect();
+    Ok(rescue)
+}
+
+/// Whether a VM that was observed in this power after a failed change is at the boot it was at: it was not stopped. A rescue
+/// never starts the VM's own disk, and its end never the rescue's.
+fn is_same_boot(action: Action, seen: &str) -> bool {
+    matches!(
+        (action, seen),
+        (Action::Stop, _) | (Action::Rescue, "running") | (Action::Unrescue, "rescued")
+    )
+}
+
+/// Power before the change, which its host was not called for.
+fn power_before(action: Action, rescue: Option<&Rescue>) -> String {
+    match (action, rescue) {
+        (Action::Stop, Some(_)) => "rescued".to_owned(),
+        (Action::Rescue, Some(rescue)) => rescue.from.clone(),
+        _ => action.powers().0.to_owned(),
+    }
+}
+
 fn settle_failed<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a, StepResult> {
     Box::pin(async move {
         let action = action(work)?;
         let id = work.allocation_id()?;
-        // the host was not called: all is as it was
-        let (before, ..) = action.powers();
         let seen = work
             .outputs
             .get("observe")
             .and_then(|output| output["power"].as_str());
-        let power = seen.unwrap_or(before);
         // a VM that was not stopped is at the boot it was at; one that was started without proof is at an unknown one
-        let same_boot = seen.is_none() || action == Action::Stop;
+        let same_boot = seen.is_none() || is_same_boot(action, seen.unwrap_or_default());
         let allocation = allocations::get(conn, Scope::Platform, id)
             .await
             .map_err(ledger)?;
+        // the host was not called: all is as it was
+        let before = power_before(action, allocation.rescue.as_deref());
+        let power = seen.unwrap_or(&before);
         let boot_id = allocation.boot_id.filter(|_| same_boot);
         let _ = power::settle(conn, work.fence(), id, power, boot_id)
             .await
@@ -319,15 +399,15 @@ fn failure_message(action: Action, reason: &str, power: &str) -> String {
     if reason == "HOST_REPLACED" {
         return "The VM is gone: its host was installed anew. Release the allocation; billing continues until then.".to_owned();
     }
-    if reason == "GUEST_NO_LOGIN" && power == "running" {
+    if reason == "GUEST_NO_LOGIN" && power != "stopped" {
         return format!(
             "The {verb} is not verified: the VM is running, but no login succeeded within the boot timeout of its image."
         );
     }
-    let is = if power == "running" {
-        "The VM runs"
-    } else {
-        "The VM is off"
+    let is = match power {
+        "running" => "The VM runs",
+        "rescued" => "The VM runs from the rescue image",
+        _ => "The VM is off",
     };
     format!(
         "The {verb} failed. {} {is}; billing continues, and you can try again.",
@@ -338,6 +418,7 @@ fn failure_message(action: Action, reason: &str, power: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gpuaas_placement::model::Image;
     use gpuaas_proto::gpuaas::agent::v1::PowerResult;
 
     const BEFORE: Uuid = Uuid::from_u128(1);
@@ -348,6 +429,7 @@ mod tests {
             let operation = HostOperation {
                 power_result: Some(PowerResult {
                     boot_id: boot_id.to_owned(),
+                    ssh_host_keys: Vec::new(),
                 }),
                 ..HostOperation::default()
             };
@@ -377,7 +459,28 @@ mod tests {
             (Some("running"), "running"),
             (Some("paused"), "running"),
         ] {
-            assert_eq!(power_of(domain), power, "{domain:?}");
+            assert_eq!(power_of(domain, false), power, "{domain:?}");
+        }
+        assert_eq!(power_of(Some("running"), true), "rescued");
+        assert_eq!(power_of(Some("shut off"), true), "stopped");
+    }
+
+    #[test]
+    fn a_change_that_never_reached_its_host_leaves_the_power_as_it_was() {
+        let rescue = |from: &str| Rescue {
+            image: Image::default(),
+            from: from.to_owned(),
+            ssh_host_keys: Vec::new(),
+        };
+        for (action, rescue, before) in [
+            (Action::Stop, None, "running"),
+            (Action::Stop, Some(rescue("stopped")), "rescued"),
+            (Action::Start, None, "stopped"),
+            (Action::Rescue, Some(rescue("stopped")), "stopped"),
+            (Action::Rescue, Some(rescue("running")), "running"),
+            (Action::Unrescue, Some(rescue("running")), "rescued"),
+        ] {
+            assert_eq!(power_before(action, rescue.as_ref()), before, "{action:?}");
         }
     }
 

@@ -165,17 +165,7 @@ fn provision_vm(work: &Work) -> BoxFuture<'_, StepResult> {
             operation_id: String::new(),
             lease_id: String::new(),
             allocation_id: allocation.id.to_string(),
-            image: Some(ImageRef {
-                slug: image.slug.clone(),
-                digest: image.digest.clone(),
-                source_uri: image.source_uri.clone(),
-                size_bytes: image.size_bytes,
-                driver_strategy: image.driver_strategy,
-                boot_timeout: Some(proto_duration(Duration::from_secs(
-                    image.boot_timeout_seconds.into(),
-                ))),
-                readiness_checks: image.readiness_checks.iter().map(Check::to_wire).collect(),
-            }),
+            image: Some(image_ref(image)),
             guest_user: allocation.guest_user.clone(),
             ssh_public_keys: allocation.ssh_public_keys.clone(),
             hostname: allocation.name.clone(),
@@ -435,6 +425,21 @@ fn host_is_untouched(reason: &str, begun: impl Fn(&str) -> bool, returned: Optio
         "DISK_UNSAFE" | "DEVICE_MISSING" | "LEASE_HELD" | "FENCED"
     );
     !begun("provision") && holds_nothing && !against_slot
+}
+
+/// An image as a host gets it.
+pub fn image_ref(image: &Image) -> ImageRef {
+    ImageRef {
+        slug: image.slug.clone(),
+        digest: image.digest.clone(),
+        source_uri: image.source_uri.clone(),
+        size_bytes: image.size_bytes,
+        driver_strategy: image.driver_strategy,
+        boot_timeout: Some(proto_duration(Duration::from_secs(
+            image.boot_timeout_seconds.into(),
+        ))),
+        readiness_checks: image.readiness_checks.iter().map(Check::to_wire).collect(),
+    }
 }
 
 #[cfg(test)]

@@ -269,7 +269,7 @@ async fn p5_an_administrator_sees_ledger_host_and_hypervisor_of_a_node_side_by_s
     assert_eq!(missing.reason(), ErrorReason::NodeNotFound);
 
     let slot = platform.world.slot_of(id).await;
-    let own = pb::NodeComparisonRow {
+    let mut own = pb::NodeComparisonRow {
         allocation_id: id.to_string(),
         ledger_state: "active".into(),
         has_claims: true,
@@ -277,13 +277,15 @@ async fn p5_an_administrator_sees_ledger_host_and_hypervisor_of_a_node_side_by_s
         has_reservation: true,
         domain_state: "running".into(),
         verdict: pb::ComparisonVerdict::Agrees.into(),
-        detail: String::new(),
+        ..pb::NodeComparisonRow::default()
     };
     let compared = admins
         .compare_node(platform.admin(request.clone(), None))
         .await
         .expect("compared")
         .into_inner();
+    own.etag.clone_from(&compared.rows[0].etag);
+    assert!(!own.etag.is_empty());
     assert_eq!(compared.rows, std::slice::from_ref(&own));
 
     let unknown = Uuid::now_v7();

@@ -5,7 +5,7 @@ use gpuaas_proto::gpuaas::internal::images::v1 as internal_images;
 use gpuaas_proto::gpuaas::internal::images::v1::image_catalog_service_server::ImageCatalogService;
 use tonic::{Request, Response, Status};
 
-use crate::host::digest;
+use crate::host::{digest, rescue_digest, rescue_image};
 
 /// A catalog with one image per status.
 pub struct Catalog;
@@ -20,6 +20,7 @@ impl ImageCatalogService for Catalog {
         let (status, sku) = match slug.as_str() {
             "lab-mini" => (images::ImageStatus::Active, "lab-slice"),
             "old-mini" => (images::ImageStatus::Disabled, "lab-slice"),
+            "rescue-mini" => (images::ImageStatus::Active, "lab-slice"),
             "h200-base" => (images::ImageStatus::Active, "h200-sxm-slice"),
             "node-base" => (images::ImageStatus::Active, "h200-sxm-node"),
             _ => {
@@ -32,13 +33,17 @@ impl ImageCatalogService for Catalog {
                 .into());
             }
         };
+        let (digest, size_bytes) = match slug.as_str() {
+            "rescue-mini" => (rescue_digest(), rescue_image().len() as u64),
+            _ => (digest(), 1 << 20),
+        };
         Ok(Response::new(images::Image {
             slug,
             status: status.into(),
             driver_strategy: 1,
-            source_uri: format!("oci://registry.test/guests/lab-mini@{}", digest()),
-            digest: digest(),
-            size_bytes: 1 << 20,
+            source_uri: format!("oci://registry.test/guests/lab-mini@{digest}"),
+            digest,
+            size_bytes,
             compatible_skus: vec![sku.into()],
             boot_timeout_seconds: 30,
             ..images::Image::default()

@@ -177,6 +177,7 @@ async fn c_26_c_33_every_kind_of_work_on_a_host_has_a_type_of_its_own() {
         "vm_stop",
         "vm_start",
         "vm_reboot",
+        "vm_rescue",
     ] {
         assert!(
             check.contains(&format!("'slice.{kind}'")),

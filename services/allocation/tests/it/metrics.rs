@@ -92,14 +92,14 @@ fn last(metrics: &pb::AllocationMetrics, metric: VmMetric, gpu: Option<u32>) -> 
 }
 
 #[tokio::test]
-async fn d_90_what_libvirt_counts_and_the_guest_tells_is_its_owners_alone() {
+async fn d_90_what_libvirt_counts_and_the_guest_reports_is_its_owners_alone() {
     let (platform, id) = Platform::measured(WITH_GPUS).await;
     let world = &platform.world;
     let metrics = platform
         .until_metrics(id, |metrics| {
             metrics.guest_state() == GuestMetricsState::Complete
                 && found(metrics, VmMetric::CpuPercent, None).is_some()
-                && found(metrics, VmMetric::GpuPercent, Some(1)).is_some()
+                && found(metrics, VmMetric::GpuUtilizationPercent, Some(1)).is_some()
         })
         .await;
     let cpu = last(&metrics, VmMetric::CpuPercent, None).expect("a value");
@@ -117,7 +117,7 @@ async fn d_90_what_libvirt_counts_and_the_guest_tells_is_its_owners_alone() {
     const KIB: f64 = 1024.0;
     assert_eq!(of(VmMetric::MemoryUsedBytes, None), Some(3072.0 * KIB));
     assert_eq!(of(VmMetric::MemoryTotalBytes, None), Some(4096.0 * KIB));
-    assert_eq!(of(VmMetric::GpuPercent, Some(1)), Some(99.0));
+    assert_eq!(of(VmMetric::GpuUtilizationPercent, Some(1)), Some(99.0));
     // a mean of several
     let watts = of(VmMetric::GpuPowerWatts, Some(0)).expect("watts");
     assert!((watts - 120.53).abs() < 1e-9, "{watts}");
@@ -173,7 +173,7 @@ async fn d_90_a_guest_without_gpus_or_good_will_has_the_metrics_of_its_host_and_
                 && found(metrics, VmMetric::MemoryUsedBytes, None).is_some()
         })
         .await;
-    assert!(metrics.guest_message.contains("nvidia-smi"), "{metrics:?}");
+    assert_eq!(metrics.guest_message, "", "its SKU has no GPU");
     assert!(metrics.series.iter().all(|one| one.gpu.is_none()));
 
     world.host.script(|script| {
@@ -184,6 +184,7 @@ async fn d_90_a_guest_without_gpus_or_good_will_has_the_metrics_of_its_host_and_
             metrics.guest_state() == GuestMetricsState::GpuToolFailed
         })
         .await;
+    assert_eq!(metrics.guest_message, "", "its SKU has no GPU");
     assert!(metrics.series.iter().all(|one| one.gpu.is_none()));
     world.host_gone().await;
     world.host.script(|script| script.no_login = true);

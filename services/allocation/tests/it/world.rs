@@ -15,7 +15,7 @@ use gpuaas_common::{CancellationToken, Context};
 use gpuaas_dev::ca::Authority;
 use gpuaas_dev::ports;
 use gpuaas_dev::postgres::TestDb;
-use gpuaas_placement::model::Slot;
+use gpuaas_placement::model::{Image, Slot};
 use gpuaas_placement::{allocations, slots};
 use gpuaas_proto::gpuaas::agent::v1 as host;
 use gpuaas_proto::gpuaas::agent::v1::node_scheduler_client::NodeSchedulerClient;
@@ -24,7 +24,7 @@ use sqlx::PgPool;
 use uuid::Uuid;
 
 use crate::catalog::Catalog;
-use crate::host::Host;
+use crate::host::{Host, rescue_digest, rescue_image};
 
 pub const CELL: u16 = 1;
 /// Slots of a host, unless a test says otherwise.
@@ -222,6 +222,15 @@ impl World {
         Ok(granted.into_inner().lease.expect("a lease").lease_id)
     }
 
+    /// Has the host remove what is left over of an allocation.
+    pub async fn remove_leftovers(
+        &self,
+        request: host::RemoveLeftoversRequest,
+    ) -> Result<Vec<String>, gpuaas_common::Error> {
+        let removed = self.host_leases().remove_leftovers(request).await;
+        Ok(removed?.into_inner().removed)
+    }
+
     /// Ends a lease of the host.
     pub async fn end_on_host(&self, allocation: Uuid, lease_id: String, token: (u64, u64, u64)) {
         let request = host::ReleaseLeaseRequest {
@@ -276,7 +285,16 @@ impl World {
         let action = actions.into_iter().find(|action| action.as_str() == kind);
         let mut tx = self.pool.begin().await.expect("a transaction");
         let scope = gpuaas_placement::Scope::Platform;
-        gpuaas_placement::power::begin(&mut tx, scope, id, action.expect("one"), false, "", "req")
+        let image = (kind == "rescue").then(|| Image {
+            slug: "rescue-mini".into(),
+            digest: rescue_digest(),
+            source_uri: format!("oci://registry.test/guests/rescue-mini@{}", rescue_digest()),
+            size_bytes: rescue_image().len() as u64,
+            boot_timeout_seconds: 30,
+            ..Image::default()
+        });
+        let action = action.expect("one");
+        gpuaas_placement::power::begin_with(&mut tx, scope, id, action, image, false, "", "req")
             .await
             .expect("accepted");
         tx.commit().await.expect("commit");

@@ -270,19 +270,19 @@ mod tests {
         let mut candidates = [candidate(0), candidate(1)];
         let host = devices();
         let policies = ["blkdiscard", "site_erase"].map(str::to_owned);
-        let mut told = inspected();
-        for one in &mut told {
+        let mut reported = inspected();
+        for one in &mut reported {
             one.wipe_policies = policies.to_vec();
         }
         // one disk of this host can do what the others cannot
-        let spare = told.iter_mut().find(|one| one.device == SPARE);
+        let spare = reported.iter_mut().find(|one| one.device == SPARE);
         spare.expect("inspected").wipe_policies = vec!["nvme_format".into()];
         let policy = |policy: &str, disk: &str| Choice {
             destructive_wipe_policy: policy.into(),
             ..disk_for(1, disk)
         };
         let decided = |candidates: &[Candidate], choices: &[Choice]| {
-            decided_by(candidates, Some(&host), &told, choices)
+            decided_by(candidates, Some(&host), &reported, choices)
         };
         let of = |index| samples::h200(index).nvme_device;
         let refusal = |choice, device: String, policy: &str, possible: &[String]| {

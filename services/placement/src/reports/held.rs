@@ -148,7 +148,7 @@ pub(super) fn allocations(rows: &[Row], skus: &Skus) -> Result<Vec<PlacedAllocat
             let request = skus.request(row)?;
             let running = row.power.as_deref() == Some("running");
             // what is on its way somewhere cannot be judged
-            let settled = running || row.power.as_deref() == Some("stopped");
+            let settled = running || matches!(row.power.as_deref(), Some("stopped" | "rescued"));
             Ok(PlacedAllocation {
                 id: row.id,
                 node_id: row.node_id,

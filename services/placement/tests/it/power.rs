@@ -176,7 +176,7 @@ async fn the_database_knows_the_changes_of_power() {
     };
     for (from, to) in [
         ("running", ["starting", "gone"]),
-        ("stopped", ["running", "rebooting"]),
+        ("stopped", ["rescued", "unrescuing"]),
     ] {
         change(from).await.expect("legal: it went off by itself");
         for power in to {

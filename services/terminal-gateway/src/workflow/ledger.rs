@@ -20,6 +20,9 @@ fn ending(event: &str) -> Option<End> {
         "allocation.stopping" | "allocation.stopped" => Some(End::PoweredOff(
             "The allocation was stopped. Start it, then open a new terminal.",
         )),
+        "allocation.rescuing" | "allocation.unrescuing" => Some(End::PoweredOff(
+            "The VM is being started from another disk. Open a new terminal when it runs again.",
+        )),
         "allocation.rebooting" => Some(End::PoweredOff(
             "The allocation is being rebooted. Open a new terminal when it runs again.",
         )),

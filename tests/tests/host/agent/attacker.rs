@@ -202,6 +202,7 @@ impl LabHost {
                 nanos: 0,
             }),
             ssh_host_keys: ssh_host_keys.to_vec(),
+            ..pb::PowerRequest::default()
         };
         self.vms().reboot(request).await.expect("reboot begins");
         operation

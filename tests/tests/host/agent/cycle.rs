@@ -108,9 +108,9 @@ fn a_68_its_port_is_the_slots(host: &LabHost, tenant: &Tenant) {
     let mac: Mac = bindings.management_mac.parse().expect("a MAC");
     let port = AllocationId(tenant.allocation).port_name();
     let ask = ["get", "Interface", port.as_str(), "external_ids:iface-id"];
-    let told = host.lab.exec("ovs-vsctl", &ask).expect("its port");
+    let reported = host.lab.exec("ovs-vsctl", &ask).expect("its port");
     assert_eq!(
-        told.trim().trim_matches('"'),
+        reported.trim().trim_matches('"'),
         mac.ovs_interface_id().to_string()
     );
 }

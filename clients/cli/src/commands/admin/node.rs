@@ -142,6 +142,8 @@ pub enum Command {
         /// Id, unique prefix of it, or hostname.
         node: String,
     },
+    /// Repair a row of the comparison: adopt, finish, undo or report, as the row offers. Nothing that is claimed is removed.
+    Repair(comparison::RepairFlags),
     /// Show whether a node takes allocations, and its claims.
     Placement {
         /// Id, unique prefix of it, or hostname.
@@ -252,6 +254,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::EvacuationPlan { nodes } => plans::evacuation(session, &nodes).await,
         Command::Describe { node } => describe::run(session, &node).await,
         Command::Compare { node } => comparison::run(session, &node).await,
+        Command::Repair(flags) => comparison::repair(session, &flags).await,
         Command::Placement { node } => placement::show(session, &node).await,
         Command::EnrolToken { node, out } => enrol_token(session, &node, &out).await,
         Command::Discover {

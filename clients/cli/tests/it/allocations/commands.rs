@@ -215,6 +215,32 @@ fn a_guest_is_asked_to_shut_down_unless_forced() {
 }
 
 #[test]
+fn p9_a_vm_is_rescued_with_an_image_and_comes_back() {
+    let world = World::new();
+    for verb in ["rescue", "unrescue"] {
+        let path = format!("{}:{verb}", one());
+        world.on("POST", &path, [(200, allocation("active"))]);
+    }
+    assert_eq!(world.run(&["rescue", ID]).code, 2, "an image is needed");
+    world.run(&["rescue", ID, "--image", "tools"]).ok();
+    world
+        .run(&["rescue", ID, "--image", "tools", "--force"])
+        .ok();
+    world.run(&["unrescue", ID]).ok();
+    world.run(&["unrescue", ID, "--force"]).ok();
+    let sent: Vec<_> = world.changes().into_iter().map(|s| s.body).collect();
+    assert_eq!(
+        sent,
+        [
+            json!({ "image": "tools" }),
+            json!({ "image": "tools", "force": true }),
+            json!({}),
+            json!({ "force": true })
+        ]
+    );
+}
+
+#[test]
 fn a_member_of_several_projects_chooses_the_project_of_a_name() {
     let world = World::new();
     let several = "must be given: you belong to several projects";

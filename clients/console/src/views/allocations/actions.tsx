@@ -8,9 +8,10 @@ import { Button } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { Play, RotateCw, Square, Trash2 } from "../../ui/icons";
 import { ProblemNote } from "../../ui/problem";
-import { isBaremetal } from "./state";
+import { Rescue } from "./rescue";
+import { isBaremetal, isReachable } from "./state";
 
-type PowerVerb = "stop" | "start" | "reboot";
+type PowerVerb = "stop" | "start" | "reboot" | "unrescue";
 
 function changePower(allocation_id: string, verb: PowerVerb, force: boolean): Promise<Allocation> {
   const body = verb !== "start" && force ? { force } : {};
@@ -68,7 +69,14 @@ export function Actions({ allocation }: { allocation: Allocation }) {
           <Force force={force} choose={setForce} />
         </Confirm>
       )}
-      {!baremetal && state === "active" && power === "running" && (
+      {!baremetal && state === "active" && power === "rescued" && (
+        <Confirm trigger={<Button busy={busy} onClick={() => setForce(false)}><RotateCw size={15} aria-hidden="true" /> End rescue</Button>} title={`End the rescue of ${name}?`} action="End rescue" run={() => turn.mutateAsync("unrescue")}>
+          <p>The VM starts from its own disk again. Nothing on the rescue disk is kept.</p>
+          <Force force={force} choose={setForce} />
+        </Confirm>
+      )}
+      {!baremetal && state === "active" && (power === "running" || power === "stopped") && <Rescue allocation={allocation} done={changed} />}
+      {!baremetal && state === "active" && isReachable(allocation) && (
         <Confirm trigger={<Button busy={busy} onClick={() => setForce(false)}><Square size={14} aria-hidden="true" /> Stop</Button>} title={`Stop ${name}?`} action="Stop" run={() => turn.mutateAsync("stop")}>
           <p>The VM is shut down. It keeps its disk and address, and you can start it again.</p>
           <p>

@@ -25,7 +25,7 @@ import { actorOf, observedIn } from "./operations";
 import { Ending } from "./ending";
 import { ReadinessChecks } from "./readiness";
 import { Rename, nameOf } from "./rename";
-import { StateBadge, isEnded, isBaremetal, overallPercent } from "./state";
+import { StateBadge, isEnded, isReachable, isBaremetal, overallPercent } from "./state";
 import { Timeline } from "./timeline";
 
 const TerminalPanel = lazy(() => import("../../terminal/panel"));
@@ -129,7 +129,7 @@ function Connect({ allocation, openTerminal }: { allocation: Allocation; openTer
       title="Log in"
       aside={
         openTerminal && (
-          <Button id={TERMINAL_BUTTON} kind="primary" small onClick={openTerminal} disabled={allocation.status?.power !== "running"}>
+          <Button id={TERMINAL_BUTTON} kind="primary" small onClick={openTerminal} disabled={!isReachable(allocation)}>
             <SquareTerminal size={15} aria-hidden="true" /> Terminal
           </Button>
         )
@@ -219,6 +219,7 @@ function Details({ allocation }: { allocation: Allocation }) {
           ["SKU", <>{config?.sku} × {config?.gpu_count}</>],
           ...sizeRows(status?.resources, useSkus().data?.find(({ code }) => code === config?.sku), config?.gpu_count ?? 0),
           ["Image", config?.image],
+          ...(status?.rescue_image ? ([["Rescue image", status.rescue_image]] as [string, React.ReactNode][]) : []),
           ["Region", config?.region_code],
           ...placementRow(config?.placement),
           ["Private address", status?.access?.private_ip || "–"],
@@ -254,7 +255,7 @@ export default function AllocationView({ id }: { id: string }) {
   }
   const open = !isEnded(allocation);
   const stopper = actorOf(watched.view.entries, "stopping");
-  const isRunning = allocation.status?.state === "active" && allocation.status.power === "running" && !isBaremetal(allocation);
+  const isRunning = allocation.status?.state === "active" && isReachable(allocation) && !isBaremetal(allocation);
   // an open terminal stays with what it shows when the VM stops
   const showsTerminal = terminal && (wasShown.current || isRunning);
   wasShown.current = showsTerminal;

@@ -8,7 +8,7 @@ export interface Operation {
 }
 
 /** Events that begin an operation, each time they happen. */
-const BEGIN: Record<string, string> = { stopping: "Stop", starting: "Start", rebooting: "Reboot", releasing: "Release" };
+const BEGIN: Record<string, string> = { stopping: "Stop", starting: "Start", rebooting: "Reboot", rescuing: "Rescue", unrescuing: "End of the rescue", releasing: "Release" };
 
 /** Operations by the first part of their steps; an event that is in neither list belongs to the operation before it. */
 const TITLES: Record<string, string> = {
@@ -21,6 +21,8 @@ const TITLES: Record<string, string> = {
   stopped: "Stop",
   start: "Start",
   reboot: "Reboot",
+  rescue: "Rescue",
+  unrescue: "End of the rescue",
   release: "Release",
   release_node: "Release",
   repair: "Slot repair",

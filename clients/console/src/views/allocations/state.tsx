@@ -17,6 +17,9 @@ const TONES: Record<string, Tone> = {
   stopped: "idle",
   starting: "busy",
   rebooting: "busy",
+  rescuing: "busy",
+  rescued: "warn",
+  unrescuing: "busy",
 };
 
 /** One word for state, queue and power: a queued request is "queued", an active allocation shows its power state. */
@@ -46,15 +49,23 @@ export function isBaremetal(allocation: Allocation): boolean {
   return allocation.config?.capacity_shape === "baremetal";
 }
 
+/** Its VM runs, from its own disk or from a rescue image. */
+export function isReachable({ status }: Pick<Allocation, "status">): boolean {
+  return ["running", "rescued"].includes(status?.power ?? "");
+}
+
 export function isEnded(allocation: Allocation): boolean {
   return ["released", "failed"].includes(allocation.status?.state ?? "");
 }
+
+/** Powers on the way to another one. */
+export const MOVING_POWERS: string[] = ["stopping", "starting", "rebooting", "rescuing", "unrescuing"];
 
 /** An operation on it is running. */
 export function isMoving({ status }: Allocation): boolean {
   return (
     ["requested", "reserved", "provisioning", "releasing"].includes(status?.state ?? "") ||
-    ["stopping", "starting", "rebooting"].includes(status?.power ?? "")
+    MOVING_POWERS.includes(status?.power ?? "")
   );
 }
 

@@ -1,15 +1,21 @@
 /** What the ledger, the host and its hypervisor have on a node, beside each other, with what mends a difference. */
+import { useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
 import { Link } from "wouter";
+import { client, unwrap } from "../../api/client";
 import { useAdminAllocations, useNodeComparison } from "../../api/nodes";
 import type { Allocation, ComparisonRow, Slot } from "../../api/types";
 import { plural, sentence, shortId } from "../../lib/text";
 import { Badge, Button, Empty, Skeleton, Time } from "../../ui/basics";
+import { Confirm } from "../../ui/dialog";
+import { Wrench } from "../../ui/icons";
 import { ProblemNote } from "../../ui/problem";
 import { type Column, TableCard } from "../../ui/table";
 import { Operate } from "../allocations/operate";
 import { nameOf } from "../allocations/rename";
+import { Reason } from "./parts";
 import { RepairSlot } from "./slots";
-import { mendOf, sorted, verdictOf } from "./three-way";
+import { filesOf, mendOf, repairOf, sorted, verdictOf } from "./three-way";
 
 const COLUMNS: Column[] = ["Allocation", "Ledger", "Host", "Hypervisor", "What follows", ["Repair", "number"]];
 
@@ -20,22 +26,48 @@ function heldText(ids: string[], slots: Slot[]): string {
   return `${ids.length === 1 ? "slot" : "slots"} ${names.join(", ")}`;
 }
 
-function Row({ row, slots, allocation }: { row: ComparisonRow; slots: Slot[]; allocation: Allocation | undefined }) {
-  const { allocation_id: id = "", ledger_state, has_claims, held_slot_ids = [], has_reservation, domain_state, detail } = row;
+/** Does what the row offers, for the row as it was read. */
+function RepairRow({ nodeId, row, name }: { nodeId: string; row: ComparisonRow; name: string }) {
+  const [reason, setReason] = useState("");
+  const queries = useQueryClient();
+  const offered = repairOf(row);
+  const { allocation_id = "", repair = "unspecified", etag = "" } = row;
+  if (!offered) return null;
+  const run = async () => {
+    const path = { node_id: nodeId, allocation_id };
+    await unwrap(client.POST("/api/v1/admin/nodes/{node_id}/comparison/{allocation_id}:repair", { params: { path }, body: { repair, etag, reason } }));
+    await queries.invalidateQueries({ queryKey: ["node-comparison", nodeId] });
+  };
+  return (
+    <Confirm needs="operate" danger={repair === "undo"} trigger={<Button small><Wrench size={14} aria-hidden="true" /> {offered.action} <span className="visually-hidden">{name}</span></Button>} title={`${offered.action} ${name}?`} action={offered.action} ready={reason.trim() !== ""} run={run}>
+      <p>{offered.text}</p>
+      {row.detail && <p className="muted">{sentence(row.detail)}.</p>}
+      <Reason id={`why-repair-${allocation_id}`} label="Reason" value={reason} onChange={setReason} />
+    </Confirm>
+  );
+}
+
+function Row({ nodeId, row, slots, allocation }: { nodeId: string; row: ComparisonRow; slots: Slot[]; allocation: Allocation | undefined }) {
+  const { allocation_id: id = "", ledger_state, has_claims, held_slot_ids = [], missing_files = [], domain_state, detail } = row;
+  const name = allocation ? nameOf(allocation) : `…${shortId(id)}`;
+  const files = filesOf(row);
   const [word, tone] = verdictOf(row);
   const mend = mendOf(row, slots);
   return (
     <tr>
-      <td title={id}>{ledger_state ? <Link href={`/admin/allocations/${id}`}>{allocation ? nameOf(allocation) : `…${shortId(id)}`}</Link> : <code>…{shortId(id)}</code>}</td>
+      <td title={id}>{ledger_state ? <Link href={`/admin/allocations/${id}`}>{name}</Link> : <code>…{shortId(id)}</code>}</td>
       <td>
         {ledger_state ? sentence(ledger_state) : "Unknown"}
         {has_claims && <small className="muted block">has claims</small>}
       </td>
       <td>
         {sentence(heldText(held_slot_ids, slots))}
-        {has_reservation && <small className="muted block">address reserved</small>}
+        {files && <small className="muted block">{files}</small>}
       </td>
-      <td>{domain_state ? sentence(domain_state) : "No VM"}</td>
+      <td>
+        {domain_state ? sentence(domain_state) : "No VM"}
+        {missing_files.length > 0 && <small className="bad-text block">without {missing_files.join(" and ")}</small>}
+      </td>
       <td>
         <Badge tone={tone}>{word}</Badge>
         {detail && <small className="muted block">{sentence(detail)}.</small>}
@@ -45,7 +77,8 @@ function Row({ row, slots, allocation }: { row: ComparisonRow; slots: Slot[]; al
         {mend.repair.map((slot) => (
           <RepairSlot key={slot.id} slot={slot} />
         ))}
-        {!mend.release && mend.repair.length === 0 && <span className="muted">–</span>}
+        <RepairRow nodeId={nodeId} row={row} name={name} />
+        {!mend.release && mend.repair.length === 0 && !repairOf(row) && <span className="muted">–</span>}
       </td>
     </tr>
   );
@@ -81,7 +114,7 @@ export function ThreeWay({ nodeId, slots }: { nodeId: string; slots: Slot[] }) {
           }
         >
           {rows.map((row) => (
-            <Row key={row.allocation_id} row={row} slots={slots} allocation={allocations.get(row.allocation_id ?? "")} />
+            <Row key={row.allocation_id} nodeId={nodeId} row={row} slots={slots} allocation={allocations.get(row.allocation_id ?? "")} />
           ))}
         </TableCard>
       )}

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { ComparisonRow, Slot } from "../../api/types";
-import { mendOf, sorted, verdictOf } from "./three-way";
+import { filesOf, mendOf, repairOf, sorted, verdictOf } from "./three-way";
 
 const row = (allocation_id: string, verdict: ComparisonRow["verdict"], more: ComparisonRow = {}): ComparisonRow => ({ allocation_id, verdict, ...more });
 
@@ -29,4 +29,14 @@ it("p5_only_what_an_operator_decides_has_a_repair_and_only_one_that_is_accepted"
   for (const verdict of ["agrees", "adopt", "finish", "undo"] as const) {
     expect(mendOf(row("gone", verdict, { ...held, ledger_state: "active" }), slots)).toEqual({ release: false, repair: [] });
   }
+});
+
+it("d_82_a_row_says_what_its_repair_does_and_which_files_the_host_has", () => {
+  expect(repairOf(row("a", "agrees", { repair: "unspecified" }))).toBeUndefined();
+  expect(repairOf(row("a", "agrees"))).toBeUndefined();
+  const offered = (["adopt", "finish", "undo", "report"] as const).map((repair) => repairOf(row("a", "report", { repair }))?.action);
+  expect(offered).toEqual(["Adopt", "Finish", "Undo", "Report"]);
+  expect(repairOf(row("a", "undo", { repair: "undo" }))?.text).toContain("Disks stay as they are");
+  expect(filesOf(row("a", "report", { has_reservation: true, has_port: true, has_partition: true, has_seed: true, has_nvram: true }))).toBe("address reserved, port, partition, seed, NVRAM");
+  expect(filesOf(row("a", "agrees"))).toBe("");
 });

@@ -18,6 +18,24 @@ export function verdictOf({ verdict }: ComparisonRow): [word: string, tone: Tone
   return [word, tone];
 }
 
+/** What the repair of a row does, for people: its button, and what is said before it. */
+const REPAIRS: Partial<Record<NonNullable<ComparisonRow["repair"]>, [action: string, text: string]>> = {
+  adopt: ["Adopt", "The ledger records what is there: the allocation is stopped, and its owner can start it."],
+  finish: ["Finish", "The VM is started again."],
+  undo: ["Undo", "What is left over on the host is removed: VM, address, port, seed and NVRAM. Disks stay as they are."],
+  report: ["Report", "Nothing is changed. It is noted in the audit trail that you have seen it."],
+};
+
+export function repairOf({ repair }: ComparisonRow): { action: string; text: string } | undefined {
+  const found = repair && REPAIRS[repair];
+  return found && { action: found[0], text: found[1] };
+}
+
+/** What the host has of an allocation beside slots, as "address, seed". */
+export function filesOf({ has_reservation, has_port, has_partition, has_seed, has_nvram }: ComparisonRow): string {
+  return [has_reservation && "address reserved", has_port && "port", has_partition && "partition", has_seed && "seed", has_nvram && "NVRAM"].filter(Boolean).join(", ");
+}
+
 /** Differences first, those that wait for an operator before those that the platform ends by itself. */
 export function sorted(rows: ComparisonRow[]): ComparisonRow[] {
   const rank = ({ verdict }: ComparisonRow) => {

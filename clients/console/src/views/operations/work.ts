@@ -1,5 +1,6 @@
 /** Allocations of all projects, gathered from what the fleet tells. Pure. */
 import type { Allocation, InventoryNode, Slot } from "../../api/types";
+import { MOVING_POWERS } from "../allocations/state";
 
 /** Ids of the allocations that have slots, each with its node. */
 export function placedOf(slots: Slot[]): Map<string, string> {
@@ -27,7 +28,7 @@ export function blockedBy(nodes: InventoryNode[], kept: (node: InventoryNode) =>
 export function underWay(allocations: Allocation[]): Allocation[] {
   const deadline = ({ status }: Allocation) => Date.parse(status?.deadline ?? "") || Number.MAX_SAFE_INTEGER;
   const busy = ({ status }: Allocation) =>
-    ["reserved", "provisioning", "releasing"].includes(status?.state ?? "") || ["stopping", "starting", "rebooting"].includes(status?.power ?? "");
+    ["reserved", "provisioning", "releasing"].includes(status?.state ?? "") || MOVING_POWERS.includes(status?.power ?? "");
   return allocations.filter(busy).sort((a, b) => deadline(a) - deadline(b));
 }
 

@@ -26,6 +26,8 @@ const LOOK: Duration = Duration::from_millis(5);
 
 /// A guest that runs: which run of its domain, which boot, where.
 struct Guest {
+    /// Whose seed its disk had.
+    disk: String,
     run: u32,
     boot_id: Uuid,
     ip: Ipv4Addr,
@@ -38,7 +40,7 @@ pub struct Guests {
     running: Mutex<BTreeMap<String, Guest>>,
     /// Boots that VMs were at last.
     boots: Mutex<BTreeMap<String, Uuid>>,
-    /// What VMs were told at their first boot: they have it on their disks.
+    /// What VMs were told at the first boot of a disk: they have it there.
     seeds: Mutex<BTreeMap<String, Vec<u8>>>,
 }
 
@@ -90,16 +92,20 @@ impl Guests {
                 continue;
             };
             let boot_id = self.boots(&vm);
-            if let Ok(seed) =
-                std::fs::read(self.folder.join("state/seeds").join(&vm).join("seed.iso"))
-            {
-                lock(&self.seeds).insert(vm.clone(), seed);
+            let state = self.folder.join("state");
+            let disk = match state.join("rescue").join(&vm).exists() {
+                true => format!("{vm} rescued"),
+                false => vm.clone(),
+            };
+            if let Ok(seed) = std::fs::read(state.join("seeds").join(&vm).join("seed.iso")) {
+                lock(&self.seeds).insert(disk.clone(), seed);
             }
             self.take_address(&reservation);
             let ip = reservation.ip;
             running.insert(
                 vm,
                 Guest {
+                    disk,
                     run: *run,
                     boot_id,
                     ip,
@@ -147,10 +153,10 @@ impl GuestNetwork for Way {
         let found = {
             let running = lock(&guests.running);
             let guest = running.iter().find(|(_, guest)| guest.ip == server.ip());
-            guest.map(|(vm, guest)| (vm.clone(), guest.boot_id))
+            guest.map(|(_, guest)| (guest.disk.clone(), guest.boot_id))
         };
-        let (vm, boot_id) = found.ok_or(io::ErrorKind::ConnectionRefused)?;
-        let seed = lock(&guests.seeds).get(&vm).cloned().unwrap_or_default();
+        let (disk, boot_id) = found.ok_or(io::ErrorKind::ConnectionRefused)?;
+        let seed = lock(&guests.seeds).get(&disk).cloned().unwrap_or_default();
         let (no_login, other) = guests
             .director
             .read(|script| (script.no_login, script.other_host_key));

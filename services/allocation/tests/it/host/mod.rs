@@ -6,6 +6,7 @@
 
 mod disks;
 mod guests;
+mod residue;
 mod script;
 mod ssh;
 mod state;
@@ -76,6 +77,19 @@ pub fn image() -> &'static [u8] {
     IMAGE.get_or_init(|| b"a guest's disk. ".repeat(1 << 16))
 }
 
+/// Content of the image that VMs are rescued with.
+pub fn rescue_image() -> &'static [u8] {
+    static IMAGE: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
+    IMAGE.get_or_init(|| b"a rescue's disk ".repeat(1 << 12))
+}
+
+pub fn rescue_digest() -> String {
+    static DIGEST: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+    DIGEST
+        .get_or_init(|| format!("sha256:{}", hex::encode(Sha256::digest(rescue_image()))))
+        .clone()
+}
+
 pub fn digest() -> String {
     static DIGEST: std::sync::OnceLock<String> = std::sync::OnceLock::new();
     DIGEST
@@ -99,6 +113,8 @@ impl Host {
         machine_files(&path.join("root"));
         let image_file = format!("images/{}.raw", digest().replace(':', "-"));
         std::fs::write(path.join(image_file), image()).expect("an image");
+        let rescue_file = format!("images/{}.raw", rescue_digest().replace(':', "-"));
+        std::fs::write(path.join(rescue_file), rescue_image()).expect("an image");
         let disks = (0..slots).map(|index| Disk::attach(&path.join(format!("disks/{index}.img"))));
         let disks = disks.collect();
         let dnsmasq = Mutex::new(dnsmasq(path));
@@ -357,30 +373,6 @@ impl Host {
     pub fn forget_serial_log(&self, allocation: Uuid) {
         let (folder, vm) = self.serial_log(allocation);
         std::fs::remove_dir_all(folder.join("archive").join(vm)).expect("an archive");
-    }
-
-    /// Reserves an address for a VM behind the agent's back.
-    pub fn leak_reservation(&self, vm: &str) {
-        let file = self.path(&format!("dhcp/gpuaas-{vm}.conf"));
-        std::fs::write(file, "52:54:00:00:00:07,10.100.0.7\n").expect("a reservation");
-    }
-
-    /// Defines a domain behind the agent's back, unless there is one of this name.
-    pub async fn leak_domain(&self, name: &str) {
-        let known = self.hypervisor.state(name).await.expect("libvirt");
-        if known.is_some() {
-            return;
-        }
-        let xml = format!(
-            "<domain type='test'><name>{name}</name><memory>1024</memory><os><type>hvm</type></os></domain>"
-        );
-        self.hypervisor.define(xml).await.expect("a domain");
-    }
-
-    /// Removes a domain behind the agent's back.
-    pub async fn lose_domain(&self, name: &str) {
-        self.hypervisor.destroy(name).await.expect("libvirt");
-        self.hypervisor.undefine(name).await.expect("libvirt");
     }
 
     /// Waits until the host is in this state.

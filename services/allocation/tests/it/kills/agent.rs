@@ -29,11 +29,12 @@ async fn p5_agent_killed_in_power() {
     let world = World::with_board().await;
     let mut lives = Lives::in_world(&world, World::config()).await;
     let id = lives.active(None).await;
-    let kills = [Kind::Stop, Kind::Start, Kind::Reboot].map(of_agent);
+    let kills = [Kind::Stop, Kind::Start, Kind::Reboot, Kind::Rescue].map(of_agent);
     for round in 0..kills.iter().map(Vec::len).max().unwrap_or_default() {
-        for (kills, verb) in kills.iter().zip(["stop", "start", "reboot"]) {
+        for (kills, verb) in kills.iter().zip(["stop", "start", "reboot", "rescue"]) {
             lives.power(id, verb, kills.get(round).cloned()).await;
         }
+        lives.power(id, "unrescue", None).await;
     }
     lives.released(id, None).await;
     lives.end().await;

@@ -340,7 +340,7 @@ impl<'a> Lives<'a> {
 fn p5_every_kind_of_work_has_its_deaths() {
     let _killed_in = |kind: Kind| match kind {
         Kind::Provision | Kind::Release => "agent::p5_agent_killed_in_provision_and_release",
-        Kind::Stop | Kind::Start | Kind::Reboot => "agent::p5_agent_killed_in_power",
+        Kind::Stop | Kind::Start | Kind::Reboot | Kind::Rescue => "agent::p5_agent_killed_in_power",
         Kind::CleanUp | Kind::RepairSlot => "agent::p5_agent_killed_in_undo_clean_up_and_repair",
     };
     let kinds: Vec<&str> = step_tables().iter().map(|table| table.kind).collect();

@@ -13,7 +13,7 @@ use super::{Death, Lives, of_service};
 use crate::world::World;
 
 /// Workflows whose deaths are here.
-pub const KINDS: [&str; 7] = [
+pub const KINDS: [&str; 9] = [
     "provision",
     "release",
     "repair",
@@ -21,6 +21,8 @@ pub const KINDS: [&str; 7] = [
     "stop",
     "start",
     "reboot",
+    "rescue",
+    "unrescue",
 ];
 
 #[tokio::test]
@@ -40,7 +42,7 @@ async fn p5_service_killed_in_power() {
     let world = World::start().await;
     let mut lives = Lives::in_world(&world, World::config()).await;
     let id = lives.active(None).await;
-    const VERBS: [&str; 3] = ["stop", "start", "reboot"];
+    const VERBS: [&str; 5] = ["stop", "start", "reboot", "rescue", "unrescue"];
     let kills = VERBS.map(|verb| of_service(verb, false));
     for round in 0..kills.iter().map(Vec::len).max().unwrap_or_default() {
         for (kills, verb) in kills.iter().zip(VERBS) {
@@ -60,32 +62,45 @@ async fn p5_service_killed_in_power_that_fails() {
         ("stop", "stop"),
         ("start", "prove_disk"),
         ("reboot", "stop"),
+        ("rescue", "verify_image"),
+        ("rescue", "copy_image"),
+        ("unrescue", "stop"),
     ] {
-        if verb == "start" {
-            lives.power(id, "stop", None).await;
+        match verb {
+            "start" => lives.power(id, "stop", None).await,
+            "unrescue" => lives.power(id, "rescue", None).await,
+            _ => {}
         }
+        // the end of a rescue is a reboot to the host
+        let kind = if verb == "unrescue" { "reboot" } else { verb };
         for death in of_service(verb, true) {
             // not one that is tried again
             let (reason, class) = (ErrorReason::DiskUnsafe, FailureClass::Device);
             world
                 .host
-                .script(|script| script.fail = Some((verb, step, reason, class)));
+                .script(|script| script.fail = Some((kind, step, reason, class)));
             let context = format!("{death:?}");
             lives.through(Some(death), world.power(id, verb)).await;
             world.until_idle(id).await;
-            let was = if verb == "start" {
-                "stopped"
-            } else {
-                "running"
+            let was = match (verb, step) {
+                ("start", _) | ("rescue", "copy_image") => "stopped",
+                ("unrescue", _) => "rescued",
+                _ => "running",
             };
             let power = world.allocation(id).await.power;
             assert_eq!(power.as_deref(), Some(was), "{context}");
             world.nothing_runs(id, &context).await;
             lives.assert_sound(&context).await;
+            if (verb, was) == ("rescue", "stopped") {
+                world.host.script(|script| script.fail = None);
+                lives.power(id, "start", None).await;
+            }
         }
         world.host.script(|script| script.fail = None);
-        if verb == "start" {
-            lives.power(id, "start", None).await;
+        match verb {
+            "start" => lives.power(id, "start", None).await,
+            "unrescue" => lives.power(id, "unrescue", None).await,
+            _ => {}
         }
     }
     lives.released(id, None).await;
@@ -179,7 +194,11 @@ impl Lives<'_> {
         world.until_idle(id).await;
         let after = world.allocation(id).await;
         let vm = vm_name(id);
-        let wanted = if verb == "stop" { "stopped" } else { "running" };
+        let wanted = match verb {
+            "stop" => "stopped",
+            "rescue" => "rescued",
+            _ => "running",
+        };
         assert_eq!(after.power.as_deref(), Some(wanted), "{context}");
         if verb != "stop" {
             assert_eq!(after.boot_id, world.host.boot_id(&vm), "{context}");
@@ -187,6 +206,10 @@ impl Lives<'_> {
         }
         assert_eq!(world.periods(id).await, (1, 1), "{context}");
         world.nothing_runs(id, &context).await;
+        let files = world.host.files_of(&vm);
+        let is_rescued = files.contains(&"rescue".to_owned());
+        assert!(is_rescued == (verb == "rescue"), "{context}: {files:?}");
+        assert!(!files.contains(&"seed".to_owned()), "{context}");
         let state = world.host.state().await;
         assert_eq!(state.domains, BTreeSet::from([vm.clone()]), "{context}");
         assert_eq!(state.off.contains(&vm), verb == "stop", "{context}");

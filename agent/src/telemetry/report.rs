@@ -1,11 +1,11 @@
-//! What a guest says of its memory and its GPUs. It is the tenant's to say: it is read as numbers within bounds, or not at
-//! all, and nothing of it is ever text of ours.
+//! What a guest reports of its memory and its GPUs. It is the tenant's to report: it is read as numbers within bounds, or not
+//! at all, and nothing of it is ever text of ours.
 use gpuaas_proto::gpuaas::common::v1::{GuestMetricsState, VmMetric};
 
 use super::series::Key;
 use crate::guest::command::Answer;
 
-/// Asks for all at once, in the shell of the guest user. The lines that divide the answer are printed by us.
+/// Collects all at once, in the shell of the guest user. The lines that divide the answer are printed by us.
 pub const COMMAND: &str = "cat /proc/meminfo; echo gpuaas-gpus; command -v nvidia-smi >/dev/null 2>&1 || \
      { echo gpuaas-no-gpu-tool; exit 0; }; nvidia-smi --query-gpu=index,utilization.gpu,memory.used,memory.total,\
      temperature.gpu,power.draw --format=csv,noheader,nounits 2>/dev/null || echo gpuaas-gpu-tool-failed";
@@ -19,16 +19,16 @@ const MOST_BYTES: f64 = (1_u64 << 50) as f64;
 const KIB: f64 = 1024.0;
 const MIB: f64 = 1024.0 * 1024.0;
 
-/// What a guest told.
+/// What a guest reported.
 #[derive(Debug, PartialEq)]
-pub struct Told {
+pub struct Report {
     pub state: GuestMetricsState,
     pub values: Vec<(Key, f64)>,
 }
 
 /// Reads an answer to [`COMMAND`].
-pub fn parse(answer: &Answer) -> Told {
-    let malformed = Told {
+pub fn parse(answer: &Answer) -> Report {
+    let malformed = Report {
         state: GuestMetricsState::Malformed,
         values: Vec::new(),
     };
@@ -50,7 +50,7 @@ pub fn parse(answer: &Answer) -> Told {
         }
         None => GuestMetricsState::GpuToolFailed,
     };
-    Told { state, values }
+    Report { state, values }
 }
 
 fn memory(meminfo: &[&str]) -> Option<[(Key, f64); 2]> {
@@ -81,7 +81,7 @@ fn parse_gpus(lines: &[&str]) -> Option<Vec<(Key, f64)>> {
     (!values.is_empty()).then_some(values)
 }
 
-/// `0, 35, 1024, 143771, 41, 120.53`. A GPU says "[N/A]" of what it does not measure.
+/// `0, 35, 1024, 143771, 41, 120.53`. A GPU reports "[N/A]" of what it does not measure.
 fn gpu(line: &str) -> Option<Vec<(Key, f64)>> {
     let fields: Vec<&str> = line.split(',').map(str::trim).collect();
     let [index, percent, used, total, celsius, watts] = fields[..] else {
@@ -90,7 +90,7 @@ fn gpu(line: &str) -> Option<Vec<(Key, f64)>> {
     let index: u32 = index.parse().ok().filter(|index| *index < MOST_GPUS)?;
     let mut values = Vec::new();
     for (metric, field, most, unit) in [
-        (VmMetric::GpuPercent, percent, 100.0, 1.0),
+        (VmMetric::GpuUtilizationPercent, percent, 100.0, 1.0),
         (VmMetric::GpuMemoryUsedBytes, used, MOST_BYTES / MIB, MIB),
         (VmMetric::GpuMemoryTotalBytes, total, MOST_BYTES / MIB, MIB),
         (VmMetric::GpuTemperatureCelsius, celsius, 200.0, 1.0),
@@ -120,7 +120,7 @@ mod tests {
 
     const MEMORY: &str = "MemTotal:       2000 kB\nMemFree:  1 kB\nMemAvailable:   500 kB\n";
 
-    fn told(output: &str) -> Told {
+    fn report_of(output: &str) -> Report {
         parse(&Answer {
             exit_status: Some(0),
             output: output.into(),
@@ -128,21 +128,21 @@ mod tests {
         })
     }
 
-    fn with_gpus(lines: &str) -> Told {
-        told(&format!("{MEMORY}{GPUS}\n{lines}"))
+    fn with_gpus(lines: &str) -> Report {
+        report_of(&format!("{MEMORY}{GPUS}\n{lines}"))
     }
 
     #[test]
-    fn d_90_a_guest_with_gpus_tells_memory_and_each_gpu() {
-        let told = with_gpus("0, 35, 1024, 143771, 41, 120.53\n1, 0, 0, 143771, [N/A], 70\n");
-        assert_eq!(told.state, GuestMetricsState::Complete);
+    fn d_90_a_guest_with_gpus_reports_memory_and_each_gpu() {
+        let report = with_gpus("0, 35, 1024, 143771, 41, 120.53\n1, 0, 0, 143771, [N/A], 70\n");
+        assert_eq!(report.state, GuestMetricsState::Complete);
         let of = |metric, gpu| {
-            let found = told.values.iter().find(|(key, _)| *key == (metric, gpu));
+            let found = report.values.iter().find(|(key, _)| *key == (metric, gpu));
             found.map(|(_, value)| *value)
         };
         assert_eq!(of(VmMetric::MemoryUsedBytes, None), Some(1500.0 * KIB));
         assert_eq!(of(VmMetric::MemoryTotalBytes, None), Some(2000.0 * KIB));
-        assert_eq!(of(VmMetric::GpuPercent, Some(0)), Some(35.0));
+        assert_eq!(of(VmMetric::GpuUtilizationPercent, Some(0)), Some(35.0));
         assert_eq!(
             of(VmMetric::GpuMemoryUsedBytes, Some(0)),
             Some(1024.0 * MIB)
@@ -150,14 +150,14 @@ mod tests {
         assert_eq!(of(VmMetric::GpuPowerWatts, Some(0)), Some(120.53));
         assert_eq!(of(VmMetric::GpuTemperatureCelsius, Some(1)), None);
         assert_eq!(of(VmMetric::GpuPowerWatts, Some(1)), Some(70.0));
-        assert_eq!(told.values.len(), 2 + 5 + 4);
+        assert_eq!(report.values.len(), 2 + 5 + 4);
     }
 
     #[test]
-    fn d_90_a_guest_without_the_tool_tells_its_memory_and_that_it_has_none() {
-        let told = with_gpus("gpuaas-no-gpu-tool\n");
-        assert_eq!(told.state, GuestMetricsState::NoGpuTool);
-        assert_eq!(told.values.len(), 2);
+    fn d_90_a_guest_without_the_tool_reports_its_memory_and_that_it_has_none() {
+        let report = with_gpus("gpuaas-no-gpu-tool\n");
+        assert_eq!(report.state, GuestMetricsState::NoGpuTool);
+        assert_eq!(report.values.len(), 2);
     }
 
     #[test]
@@ -181,9 +181,9 @@ mod tests {
             "0, 35, 1, 2, 41, 120\ngpuaas-no-gpu-tool\n",
             "evil\"} 1\nagent_vm_cpu_seconds_total{allocation_id=\"x\n",
         ] {
-            let told = with_gpus(lines);
-            assert_eq!(told.state, GuestMetricsState::GpuToolFailed, "{lines:?}");
-            assert_eq!(told.values.len(), 2, "{lines:?}");
+            let report = with_gpus(lines);
+            assert_eq!(report.state, GuestMetricsState::GpuToolFailed, "{lines:?}");
+            assert_eq!(report.values.len(), 2, "{lines:?}");
         }
     }
 
@@ -198,11 +198,11 @@ mod tests {
             "MemTotal: 9999999999999999999 kB\nMemAvailable: 30 kB\n",
         ] {
             assert_eq!(
-                told(output).state,
+                report_of(output).state,
                 GuestMetricsState::Malformed,
                 "{output:?}"
             );
-            assert_eq!(told(output).values, [], "{output:?}");
+            assert_eq!(report_of(output).values, [], "{output:?}");
         }
         let cut = parse(&Answer {
             exit_status: None,
@@ -220,10 +220,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn d_90_whatever_a_guest_says_is_numbers_within_bounds(output in proptest::collection::vec(any::<u8>(), 0..300), gpus in ".{0,80}") {
+        fn d_90_whatever_a_guest_reports_is_numbers_within_bounds(output in proptest::collection::vec(any::<u8>(), 0..300), gpus in ".{0,80}") {
             for output in [output, format!("{MEMORY}{GPUS}\n{gpus}").into_bytes()] {
-                let told = parse(&Answer { exit_status: Some(0), output, cut: false });
-                for ((_, gpu), value) in told.values {
+                let report = parse(&Answer { exit_status: Some(0), output, cut: false });
+                for ((_, gpu), value) in report.values {
                     prop_assert!(value.is_finite() && (0.0..=MOST_BYTES).contains(&value));
                     prop_assert!(gpu.is_none_or(|index| index < MOST_GPUS));
                 }

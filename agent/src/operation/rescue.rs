@@ -1,0 +1,145 @@
+//! Rescue: the VM is stopped and started from a rescue image, with its own disks beside it, untouched. The image is copied to a
+//! file of its own, of which nothing is kept: a start, a reboot or a release of the VM ends the rescue and removes the file.
+use std::ffi::OsStr;
+use std::path::PathBuf;
+
+use futures::FutureExt;
+use gpuaas_proto::gpuaas::agent::v1 as pb;
+use gpuaas_proto::gpuaas::common::v1::DriverStrategy;
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use serde_json::json;
+
+use super::partition;
+use super::power;
+use super::provision::{Disks, define_on, detach_seed, image, still_off};
+use super::release;
+use super::work::{Done, StepDef, Work};
+use crate::error::{HostError, HostResult};
+use crate::guest::HostKey;
+use crate::host::{blocking, exec};
+use crate::image::seed::{Seed, hostname, make_folder, write_iso};
+
+/// Verify and stop, then copy the image, write its seed, define, start and log in.
+pub const RESCUE: &[StepDef] = &[
+    StepDef {
+        name: "verify_image",
+        run: |work| verify_image(work).boxed(),
+        undo: None,
+    },
+    partition::FIND,
+    release::STOP,
+    partition::DEACTIVATE,
+    power::PROVE_DISK,
+    StepDef {
+        name: "copy_image",
+        run: |work| copy_image(work).boxed(),
+        undo: None,
+    },
+    StepDef {
+        name: "seed",
+        run: |work| seed(work).boxed(),
+        undo: None,
+    },
+    StepDef {
+        name: "define",
+        run: |work| define(work).boxed(),
+        undo: None,
+    },
+    partition::ACTIVATE,
+    power::START_VM,
+    power::WAIT_LOGIN,
+    StepDef {
+        name: "detach_seed",
+        run: |work| detach_seed(work).boxed(),
+        undo: None,
+    },
+];
+
+/// Before the VM is stopped: an image that cannot be had leaves it running.
+async fn verify_image(work: &Work) -> HostResult<Done> {
+    let source = image(work.request::<pb::PowerRequest>()?.rescue_image)?;
+    work.node
+        .images
+        .ensure(&source, |percent| {
+            work.progress(percent, "pulling the image");
+        })
+        .await?;
+    Ok(Done::with(format!("{} is in the cache", source.digest)))
+}
+
+/// A copy in a file of the VM: what the guest writes to it is nobody's image.
+async fn copy_image(work: &Work) -> HostResult<Done> {
+    still_off(work).await?;
+    let source = image(work.request::<pb::PowerRequest>()?.rescue_image)?;
+    let (folder, file) = (work.node.rescue_dir(&work.vm()), rescue_disk(work));
+    blocking::here(|| make_folder(&folder))?;
+    let from = work.node.images.file(&source.digest);
+    let mut arguments: Vec<&OsStr> = ["convert", "-f", "raw", "-O", "raw"]
+        .iter()
+        .map(AsRef::as_ref)
+        .collect();
+    arguments.extend([from.as_os_str(), file.as_os_str()]);
+    exec::run("qemu-img", &arguments, work.remaining())
+        .await?
+        .success("qemu-img")?;
+    Ok(Done::with(format!("{} is copied", source.digest)))
+}
+
+fn rescue_disk(work: &Work) -> PathBuf {
+    work.node.rescue_dir(&work.vm()).join("disk.raw")
+}
+
+/// The rescue image boots for the first time: it gets user, keys and a host key of its own, as a launch does.
+async fn seed(work: &Work) -> HostResult<Done> {
+    let request: pb::PowerRequest = work.request()?;
+    let mut keys = Vec::new();
+    let own = [work.node.relay.public()];
+    for key in request
+        .ssh_public_keys
+        .iter()
+        .map(String::as_str)
+        .chain(own)
+    {
+        keys.push(key.parse()?);
+    }
+    let folder = work.node.seed_dir(&work.vm());
+    let host_key = blocking::here(|| {
+        make_folder(&folder)?;
+        HostKey::load_or_create(&work.node.seed_host_key(&work.vm()))
+    })?;
+    let public = host_key.public().to_owned();
+    let seed = Seed {
+        allocation: work.operation.allocation,
+        hostname: hostname(&request.hostname)?,
+        user: request.guest_user.parse()?,
+        keys,
+        drivers: DriverStrategy::None,
+        host_key,
+    };
+    write_iso(&seed, &folder, &work.node.seed_iso(&work.vm())).await?;
+    Ok(Done::giving("seed written", json!({ "host_key": public })))
+}
+
+/// The rescue disk is the first, so that it boots; the VM's own follow.
+async fn define(work: &Work) -> HostResult<Done> {
+    if power::runs(work).await? {
+        return Ok(Done::skipped("the domain runs already"));
+    }
+    let disks = Disks {
+        rescue: Some(rescue_disk(work)),
+        own: power::prove(work).await?,
+    };
+    let seed = work.node.seed_iso(&work.vm());
+    define_on(work, disks, Some(seed)).await?;
+    Ok(Done::with(format!(
+        "domain {} is defined on the rescue image",
+        work.vm()
+    )))
+}
+
+/// The host key that the rescue image was given.
+pub fn host_key(work: &Work) -> HostResult<String> {
+    let key = work.operation.output("seed")["host_key"].as_str();
+    let none = || HostError::host(ErrorReason::HostKeyMismatch, "the rescue has no host key");
+    key.map(str::to_owned).ok_or_else(none)
+}

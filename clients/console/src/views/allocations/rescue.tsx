@@ -1,0 +1,39 @@
+/** Starts a VM from a rescue image, with its own disks beside it. */
+import { useState } from "react";
+import { client, unwrap } from "../../api/client";
+import { useImages } from "../../api/queries";
+import type { Allocation } from "../../api/types";
+import { Button } from "../../ui/basics";
+import { Confirm } from "../../ui/dialog";
+import { LifeBuoy } from "../../ui/icons";
+import { rescueImages } from "./rescue-images";
+
+export function Rescue({ allocation, done }: { allocation: Allocation; done: (next: Allocation) => void }) {
+  const images = rescueImages(useImages().data ?? [], allocation);
+  const [chosen, setChosen] = useState("");
+  const image = chosen || images[0]?.slug || "";
+  const name = allocation.config?.name ?? "";
+  const path = { allocation_id: allocation.id ?? "" };
+  const rescue = async () => done(await unwrap(client.POST("/api/v1/allocations/{allocation_id}:rescue", { params: { path }, body: { image } })));
+  return (
+    <Confirm trigger={<Button><LifeBuoy size={15} aria-hidden="true" /> Rescue</Button>} title={`Rescue ${name}?`} action="Rescue" ready={image !== ""} run={rescue}>
+      <p>
+        The VM is stopped and starts from a rescue image. Its own disks are beside it, untouched; the rescue disk is the first, and nothing on it is kept. <strong>Billing continues.</strong>
+      </p>
+      {images.length === 0 ? (
+        <p>No other image goes with its SKU, so there is none to rescue it with.</p>
+      ) : (
+        <div className="field">
+          <label htmlFor="rescue-image">Rescue image</label>
+          <select id="rescue-image" value={image} onChange={(event) => setChosen(event.target.value)}>
+            {images.map(({ slug, display_name }) => (
+              <option key={slug} value={slug}>
+                {display_name || slug}
+              </option>
+            ))}
+          </select>
+        </div>
+      )}
+    </Confirm>
+  );
+}

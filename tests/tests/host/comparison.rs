@@ -1,0 +1,76 @@
+//! The comparison of a node with a real libvirt: the files of a VM that runs, and the repair of what an undefine left.
+use gpuaas_tests::api::text;
+use gpuaas_tests::runner::{Case, Place};
+use gpuaas_tests::system::{System, TIMEOUT};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+/// The tests of this file, with the seconds that each usually takes.
+pub fn cases() -> Vec<Case> {
+    gpuaas_tests::cases![Place::System;
+        d_72_d_82_nvram_and_seeds_are_compared_and_what_is_left_of_them_is_repaired: 50,
+    ]
+}
+
+async fn row(system: &System, id: &str) -> Value {
+    let path = format!("/api/v1/admin/nodes/{}/comparison", system.node_id);
+    let compared = system.admin.get(&path).await.expect("compared");
+    let rows = compared["rows"].as_array().cloned().unwrap_or_default();
+    let found = rows.into_iter().find(|row| row["allocation_id"] == id);
+    found.unwrap_or_else(|| panic!("{id}: {compared}"))
+}
+
+async fn d_72_d_82_nvram_and_seeds_are_compared_and_what_is_left_of_them_is_repaired() {
+    const NVRAM: &str = "/var/lib/libvirt/qemu/nvram";
+    let system = System::get().await;
+    let lab = &system.hosts[0].lab;
+    let sh = |command: &str| lab.exec("sh", &["-c", command]).expect(command);
+    let id = system
+        .user
+        .launch("compared", "lab-mini", &system.public_key)
+        .await;
+    let active = system.user.wait_state(&id, &["active"], TIMEOUT).await;
+    let well = row(&system, &id).await;
+    let vm = text(&active, "/status/vm").to_owned();
+    assert_eq!(well["verdict"], "agrees", "{well}");
+    assert_eq!(
+        (
+            &well["has_nvram"],
+            &well["has_port"],
+            &well["has_reservation"]
+        ),
+        (&json!(true), &json!(true), &json!(true)),
+        "{well}"
+    );
+    assert_ne!(well["has_seed"], true, "it is removed after the first boot");
+
+    // the file that the VM names goes: its next start makes another
+    let nvram = format!("{NVRAM}/{vm}_VARS.fd");
+    sh(&format!("mv {nvram} {nvram}.away"));
+    let without = row(&system, &id).await;
+    assert_eq!(without["missing_files"], json!(["nvram"]), "{without}");
+    assert_eq!(without["verdict"], "report");
+    sh(&format!("mv {nvram}.away {nvram}"));
+    assert_eq!(row(&system, &id).await["etag"], well["etag"]);
+    system.user.release(&id).await;
+
+    // what an undefine without --nvram leaves of a VM that nobody knows
+    let unknown = Uuid::now_v7();
+    let nvram = format!("{NVRAM}/gpuaas-slice-{}_VARS.fd", unknown.simple());
+    sh(&format!("touch {nvram}"));
+    let left = row(&system, &unknown.to_string()).await;
+    assert_eq!(
+        (&left["repair"], &left["has_nvram"]),
+        (&json!("undo"), &json!(true))
+    );
+    let repair = format!(
+        "/api/v1/admin/nodes/{}/comparison/{unknown}:repair",
+        system.node_id
+    );
+    let body = json!({ "repair": "undo", "etag": left["etag"], "reason": "test" });
+    let repaired = system.admin.post(&repair, body.clone()).await;
+    assert_eq!(repaired.expect("repaired")["verdict"], "agrees");
+    let late = system.admin.post(&repair, body).await.expect_err("gone");
+    assert_eq!(late.reason(), "ETAG_STALE");
+    system.assert_nothing_left().await;
+}
