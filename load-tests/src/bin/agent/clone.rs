@@ -8,7 +8,7 @@ use gpuaas_agent::disk::{DiskIdentity, DiskProbe, Intent};
 use gpuaas_agent::host::root::HostRoot;
 use gpuaas_agent::image::clone::clone_image;
 use gpuaas_agent::settings::LabDisk;
-use gpuaas_agent::vm::hypervisor::Hypervisor;
+use gpuaas_agent::vm::calls::Hypervisor;
 use gpuaas_dev::process::run;
 use gpuaas_load_tests::measure::median;
 use uuid::Uuid;
