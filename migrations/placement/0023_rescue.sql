@@ -7,7 +7,7 @@ INSERT INTO power_transitions VALUES
     ('rescued', 'unrescuing'), ('unrescuing', 'running'),
     ('rescued', 'stopping'),
     -- it failed, and the host reported what is
-    ('rescuing', 'running'), ('rescuing', 'stopped'), ('unrescuing', 'rescued'), ('unrescuing', 'stopped'),
+    ('starting', 'rescued'), ('rescuing', 'running'), ('rescuing', 'stopped'), ('unrescuing', 'rescued'), ('unrescuing', 'stopped'),
     ('stopping', 'rescued'),
     -- unexpected shutdown
     ('rescued', 'stopped');

@@ -153,6 +153,8 @@ fn check_login(request: &pb::PowerRequest) -> HostResult<()> {
 
 /// Refuses a rescue that could never be logged in to.
 fn check_rescue(request: &pb::PowerRequest) -> HostResult<()> {
+    // back from it the VM is logged in to as itself
+    check_login(request)?;
     let image = request
         .rescue_image
         .as_ref()

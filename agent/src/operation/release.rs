@@ -140,7 +140,10 @@ async fn undefine(work: &Work) -> HostResult<Done> {
 async fn remove_reservation(work: &Work) -> HostResult<Done> {
     remove::reservation(&work.node, work.operation.allocation).await?;
     remove::seed(&work.node, work.operation.allocation).await?;
-    Ok(Done::with("no reservation, port or seed is left"))
+    remove::rescue(&work.node, work.operation.allocation).await?;
+    Ok(Done::with(
+        "no reservation, port, seed or rescue disk is left",
+    ))
 }
 
 async fn prove_unused(work: &Work) -> HostResult<Done> {

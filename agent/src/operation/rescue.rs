@@ -14,10 +14,14 @@ use super::power;
 use super::provision::{Disks, define_on, detach_seed, image, still_off};
 use super::release;
 use super::work::{Done, StepDef, Work};
-use crate::error::{HostError, HostResult};
+use crate::error::{HostError, HostResult, io_error};
 use crate::guest::HostKey;
 use crate::host::{blocking, exec};
+use crate::ids::Digest;
 use crate::image::seed::{Seed, hostname, make_folder, write_iso};
+
+/// Bytes that a rescue disk leaves free on the host's own file system.
+const RESERVE: u64 = 1 << 30;
 
 /// Verify and stop, then copy the image, write its seed, define, start and log in.
 pub const RESCUE: &[StepDef] = &[
@@ -58,13 +62,41 @@ pub const RESCUE: &[StepDef] = &[
 /// Before the VM is stopped: an image that cannot be had leaves it running.
 async fn verify_image(work: &Work) -> HostResult<Done> {
     let source = image(work.request::<pb::PowerRequest>()?.rescue_image)?;
-    work.node
-        .images
-        .ensure(&source, |percent| {
-            work.progress(percent, "pulling the image");
-        })
-        .await?;
+    // a slow registry leaves the time for what comes after the stop
+    let patience = work.remaining() / 2;
+    let pull = work.node.images.ensure(&source, |percent| {
+        work.progress(percent, "pulling the image");
+    });
+    let pulled = tokio::time::timeout(patience, pull).await;
+    pulled.map_err(|_| {
+        let why = format!("the image was not pulled within {} s", patience.as_secs());
+        HostError::host(ErrorReason::DeadlineExceeded, why)
+    })??;
+    enough_space(work, &source.digest)?;
     Ok(Done::with(format!("{} is in the cache", source.digest)))
+}
+
+/// Refuses a copy that would leave the agent too little space for its journal: the guest may fill it up to its last byte.
+fn enough_space(work: &Work, digest: &Digest) -> HostResult<()> {
+    let file = work.node.images.file(digest);
+    let (bytes, free) = blocking::here(|| {
+        let bytes = std::fs::metadata(&file).map(|found| found.len());
+        let bytes = bytes.map_err(io_error("cannot read the size of the image"))?;
+        let space = nix::sys::statvfs::statvfs(&file).map_err(std::io::Error::from);
+        let space = space.map_err(io_error("cannot read the free space of the host"))?;
+        HostResult::Ok((bytes, space.blocks_available() * space.fragment_size()))
+    })?;
+    if free >= bytes + RESERVE {
+        return Ok(());
+    }
+    let mib = |bytes: u64| bytes >> 20;
+    let why = format!(
+        "the host has {} MiB free, and a rescue disk of {} MiB must leave {} MiB",
+        mib(free),
+        mib(bytes),
+        mib(RESERVE)
+    );
+    Err(HostError::host(ErrorReason::HostNotReady, why))
 }
 
 /// A copy in a file of the VM: what the guest writes to it is nobody's image.
@@ -73,8 +105,10 @@ async fn copy_image(work: &Work) -> HostResult<Done> {
     let source = image(work.request::<pb::PowerRequest>()?.rescue_image)?;
     let (folder, file) = (work.node.rescue_dir(&work.vm()), rescue_disk(work));
     blocking::here(|| make_folder(&folder))?;
+    enough_space(work, &source.digest)?;
     let from = work.node.images.file(&source.digest);
-    let mut arguments: Vec<&OsStr> = ["convert", "-f", "raw", "-O", "raw"]
+    // whole from the beginning: it does not grow while it is used
+    let mut arguments: Vec<&OsStr> = ["convert", "-f", "raw", "-O", "raw", "-S", "0"]
         .iter()
         .map(AsRef::as_ref)
         .collect();

@@ -450,8 +450,12 @@ pub fn tell_wipe_policies(
         if one.device.parse::<PciAddress>().is_ok() {
             continue;
         }
+        // what a controller can do that did not answer is not known: nothing is refused then
         let facts = of_nvme(&one.device);
-        let facts = facts.ok_or_else(|| "its controller does not tell".to_owned());
+        if facts.is_none() && one.device.starts_with("/dev/") {
+            continue;
+        }
+        let facts = facts.ok_or_else(|| "it has no controller".to_owned());
         let possible = possible(&facts, has_site_command).into_iter();
         one.wipe_policies = possible.map(|policy| policy.as_str().to_owned()).collect();
     }

@@ -361,10 +361,10 @@ fn d_75_every_disk_tells_how_this_host_can_wipe_it() {
             .collect::<Vec<_>>()
     };
     let mut report = gpu_report(&inventory, &inspections);
-    // two disks, of which one does not tell, and a function
+    // two disks, of which one does not tell, and a function: of what is not known nothing is refused
     assert_eq!(
         policies(&mut report, false),
-        ["blkdiscard nvme_format", "blkdiscard", ""]
+        ["blkdiscard nvme_format", "", ""]
     );
     let lab = [("lab-disk:x".to_owned(), DiskInspection::default())];
     let mut report = lab_report(&inventory, &lab);

@@ -112,7 +112,8 @@ pub fn parse_health(text: &str) -> Option<common::DiskHealth> {
 pub fn health_faults(health: &common::DiskHealth) -> Vec<String> {
     const BITS: [&str; 6] = [
         "its spare blocks are used up",
-        "its temperature is out of range",
+        // passes, and is no fault of the disk: see `is_out_of_temperature`
+        "",
         "its reliability is degraded",
         "it is read-only",
         "its volatile memory's backup failed",
@@ -121,12 +122,17 @@ pub fn health_faults(health: &common::DiskHealth) -> Vec<String> {
     let bits = BITS
         .iter()
         .zip(0..)
-        .filter(|(_, bit)| health.critical_warning >> bit & 1 == 1);
+        .filter(|(what, bit)| !what.is_empty() && health.critical_warning >> bit & 1 == 1);
     let mut faults: Vec<String> = bits.map(|(what, _)| (*what).to_owned()).collect();
     if health.available_spare_percent < health.spare_threshold_percent && faults.is_empty() {
         faults.push(BITS[0].to_owned());
     }
     faults
+}
+
+/// Whether a disk is too warm or too cold.
+pub fn is_out_of_temperature(health: &common::DiskHealth) -> bool {
+    health.critical_warning >> 1 & 1 == 1
 }
 
 /// Describes a disk.
@@ -240,6 +246,9 @@ mod tests {
             ["its reliability is degraded"]
         );
         assert_eq!(faults(&log("0", 9)), ["its spare blocks are used up"]);
+        let warm = parse_health(&log("2", 100)).unwrap();
+        assert!(is_out_of_temperature(&warm) && health_faults(&warm).is_empty());
+        assert!(!is_out_of_temperature(&good));
         for unknown in [
             "",
             "{}",

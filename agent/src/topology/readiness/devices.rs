@@ -49,7 +49,7 @@ pub(super) fn of_gpus(
         },
         match no_fabric {
             true => Finding::skip(&VF_LINKS, NO_FABRIC),
-            false => vf_links(root, &fabric),
+            false => vf_links(root, &fabric, approved),
         },
     ]
 }
@@ -184,8 +184,9 @@ fn fabric_vfs(root: &HostRoot, fabric: &[&PciDevice], gpus: usize) -> Finding {
     Finding::of_devices(&FABRIC_VFS, wrong, good)
 }
 
-/// Functions that go out by a port without a link, or that are held down.
-fn vf_links(root: &HostRoot, fabric: &[&PciDevice]) -> Finding {
+/// Functions that go out by a port without a link, and those of approved slots that are held down: the link policy of a function
+/// is set once its slot is approved.
+fn vf_links(root: &HostRoot, fabric: &[&PciDevice], approved: &BTreeSet<PciAddress>) -> Finding {
     let mut bad = Vec::new();
     let mut count = 0;
     for device in fabric {
@@ -201,7 +202,9 @@ fn vf_links(root: &HostRoot, fabric: &[&PciDevice]) -> Finding {
             let what = match &port {
                 None => format!("has no link: {address} tells no state of a port"),
                 Some((state, false)) => format!("has no link: {address} is {state}"),
-                Some((_, true)) if policy.as_deref() == Some("Down") => {
+                Some((_, true))
+                    if policy.as_deref() == Some("Down") && approved.contains(&function) =>
+                {
                     "is held down by its link policy".to_owned()
                 }
                 Some((_, true)) => continue,

@@ -243,9 +243,10 @@ fn a_60_a_gpu_that_lost_lanes_is_named_and_a_slow_one_is_told_unless_it_rests() 
 
 #[test]
 fn a_144_a_function_without_a_link_blocks_its_slot_alone() {
-    let host = Host::new();
+    let mut host = Host::new();
     let device = format!("{DEVICES}/0000:bc:00.0");
     host.fabric("0000:bc:00.0", 7);
+    host.approved = vec!["0000:bc:00.4".parse().unwrap()];
     for (number, function) in ["0000:bc:00.3", "0000:bc:00.4"].into_iter().enumerate() {
         host.link(
             &format!("{device}/virtfn{number}"),
@@ -272,6 +273,8 @@ fn a_144_a_function_without_a_link_blocks_its_slot_alone() {
         Vec::new(),
     );
     assert_eq!(found(), good);
+    host.write(&format!("{device}/sriov/0/policy"), "Down\n");
+    assert_eq!(found(), good, "its slot is not approved yet");
     host.write(&format!("{device}/sriov/1/policy"), "Down\n");
     let (status, detail, devices) = found();
     assert_eq!(status, Fail);

@@ -12,7 +12,7 @@ use crate::checks::DISK_HEALTH;
 use crate::disk::identity::is_nvme_disk;
 use crate::host::{blocking, recording};
 use crate::node::Node;
-use crate::topology::disk_details::{ask_health, health_faults};
+use crate::topology::disk_details::{ask_health, health_faults, is_out_of_temperature};
 
 /// How old an answer may be.
 const ASK_AFTER: Duration = Duration::from_secs(600);
@@ -96,6 +96,9 @@ fn judge(disks: &[(Disk, Reported)]) -> Finding {
         if !faults.is_empty() {
             bad.push((device, format!("says that {}", faults.join(", "))));
             continue;
+        }
+        if is_out_of_temperature(health) {
+            warned.push(format!("{device} is too warm or too cold"));
         }
         if health.media_errors > 0 {
             warned.push(format!("{device} had {} media errors", health.media_errors));
