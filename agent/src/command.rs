@@ -152,7 +152,10 @@ async fn run(flags: Flags) -> anyhow::Result<ExitCode> {
         Command::Topology { action: None } => {
             let (common, own) = load()?;
             let node = open(&common, own)?;
-            println!("{}", topology_json(&discover(&node, Vec::new()).await)?);
+            println!(
+                "{}",
+                topology_json(&Box::pin(discover(&node, Vec::new())).await)?
+            );
             Ok(ExitCode::SUCCESS)
         }
         Command::Preflight => {

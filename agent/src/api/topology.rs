@@ -21,7 +21,9 @@ impl Topology for TopologyApi {
         request: Request<pb::DiscoverRequest>,
     ) -> Result<Response<pb::TopologyReport>, Status> {
         let left_by_tenants = request.into_inner().left_by_tenants;
-        Ok(Response::new(discover(&self.0.node, left_by_tenants).await))
+        Ok(Response::new(
+            Box::pin(discover(&self.0.node, left_by_tenants)).await,
+        ))
     }
 
     async fn check_readiness(
@@ -57,7 +59,9 @@ pub async fn discover(node: &Node, left_by_tenants: Vec<String>) -> pb::Topology
     let has_site_command = !settings.wipe.site_command.as_os_str().is_empty();
     tell_wipe_policies(&mut report, &devices, has_site_command);
     report.schema_version = gpuaas_proto::TOPOLOGY_SCHEMA_VERSION;
-    report.host = Some(printable::inventory(describe::host(node, &devices).await));
+    report.host = Some(printable::inventory(
+        Box::pin(describe::host(node, &devices)).await,
+    ));
     let readiness = readiness::report(node).await;
     report.blockers.extend(
         readiness

@@ -100,9 +100,8 @@ fn offered(
 ) -> Result<(Repair, Option<Finding>), Error> {
     let now = found.map(|one| one.row.etag.as_str()).unwrap_or_default();
     etag::check(&request.etag, now)?;
-    let (row, judged) = match found {
-        Some(Compared { row, judged }) => (row, judged),
-        None => return Err(Error::internal("a row without an etag")),
+    let Some(Compared { row, judged }) = found else {
+        return Err(Error::internal("a row without an etag"));
     };
     let Judged {
         repair, finding, ..
