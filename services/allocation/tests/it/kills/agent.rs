@@ -32,9 +32,9 @@ async fn p5_agent_killed_in_power() {
     let kills = [Kind::Stop, Kind::Start, Kind::Reboot, Kind::Rescue].map(of_agent);
     for round in 0..kills.iter().map(Vec::len).max().unwrap_or_default() {
         for (kills, verb) in kills.iter().zip(["stop", "start", "reboot", "rescue"]) {
-            lives.power(id, verb, kills.get(round).cloned()).await;
+            Box::pin(lives.power(id, verb, kills.get(round).cloned())).await;
         }
-        lives.power(id, "unrescue", None).await;
+        Box::pin(lives.power(id, "unrescue", None)).await;
     }
     lives.released(id, None).await;
     lives.end().await;

@@ -46,7 +46,7 @@ async fn p5_service_killed_in_power() {
     let kills = VERBS.map(|verb| of_service(verb, false));
     for round in 0..kills.iter().map(Vec::len).max().unwrap_or_default() {
         for (kills, verb) in kills.iter().zip(VERBS) {
-            lives.power(id, verb, kills.get(round).cloned()).await;
+            Box::pin(lives.power(id, verb, kills.get(round).cloned())).await;
         }
     }
     lives.released(id, None).await;
@@ -67,8 +67,8 @@ async fn p5_service_killed_in_power_that_fails() {
         ("unrescue", "stop"),
     ] {
         match verb {
-            "start" => lives.power(id, "stop", None).await,
-            "unrescue" => lives.power(id, "rescue", None).await,
+            "start" => Box::pin(lives.power(id, "stop", None)).await,
+            "unrescue" => Box::pin(lives.power(id, "rescue", None)).await,
             _ => {}
         }
         // the end of a rescue is a reboot to the host
@@ -93,13 +93,13 @@ async fn p5_service_killed_in_power_that_fails() {
             lives.assert_sound(&context).await;
             if (verb, was) == ("rescue", "stopped") {
                 world.host.script(|script| script.fail = None);
-                lives.power(id, "start", None).await;
+                Box::pin(lives.power(id, "start", None)).await;
             }
         }
         world.host.script(|script| script.fail = None);
         match verb {
-            "start" => lives.power(id, "start", None).await,
-            "unrescue" => lives.power(id, "unrescue", None).await,
+            "start" => Box::pin(lives.power(id, "start", None)).await,
+            "unrescue" => Box::pin(lives.power(id, "unrescue", None)).await,
             _ => {}
         }
     }
