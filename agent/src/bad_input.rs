@@ -131,7 +131,7 @@ const TARGETS: [Target; 23] = [
                 text,
                 "ovsbr0",
                 &BTreeSet::new(),
-            ))
+            ));
         },
         samples: &[LINKS, r#"[{"dst":"default","dev":"eno1"}]"#],
     },
