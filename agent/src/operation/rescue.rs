@@ -1,6 +1,7 @@
 //! Rescue: the VM is stopped and started from a rescue image, with its own disks beside it, untouched. The image is copied to a
 //! file of its own, of which nothing is kept: a start, a reboot or a release of the VM ends the rescue and removes the file.
 use std::ffi::OsStr;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
 use futures::FutureExt;
@@ -76,17 +77,25 @@ async fn verify_image(work: &Work) -> HostResult<Done> {
     Ok(Done::with(format!("{} is in the cache", source.digest)))
 }
 
-/// Refuses a copy that would leave the agent too little space for its journal: the guest may fill it up to its last byte.
+/// Refuses a copy that would leave the agent too little space for its journal: the guest may fill it up to its last byte. What a
+/// copy that was broken off takes already counts as free.
 fn enough_space(work: &Work, digest: &Digest) -> HostResult<()> {
-    let file = work.node.images.file(digest);
+    let image = work.node.images.file(digest);
+    let (folder, before) = (work.node.settings.state_dir.clone(), rescue_disk(work));
     let (bytes, free) = blocking::here(|| {
-        let bytes = std::fs::metadata(&file).map(|found| found.len());
+        let bytes = std::fs::metadata(&image).map(|found| found.len());
         let bytes = bytes.map_err(io_error("cannot read the size of the image"))?;
-        let space = nix::sys::statvfs::statvfs(&file).map_err(std::io::Error::from);
+        let space = nix::sys::statvfs::statvfs(&folder).map_err(std::io::Error::from);
         let space = space.map_err(io_error("cannot read the free space of the host"))?;
-        HostResult::Ok((bytes, space.blocks_available() * space.fragment_size()))
+        let taken = std::fs::metadata(&before).map_or(0, |found| found.blocks() * 512);
+        let free = space.blocks_available() * space.fragment_size();
+        HostResult::Ok((bytes, free + taken))
     })?;
-    if free >= bytes + RESERVE {
+    leaves_enough(bytes, free)
+}
+
+fn leaves_enough(bytes: u64, free: u64) -> HostResult<()> {
+    if free >= bytes.saturating_add(RESERVE) {
         return Ok(());
     }
     let mib = |bytes: u64| bytes >> 20;
@@ -176,4 +185,22 @@ pub fn host_key(work: &Work) -> HostResult<String> {
     let key = work.operation.output("seed")["host_key"].as_str();
     let none = || HostError::host(ErrorReason::HostKeyMismatch, "the rescue has no host key");
     key.map(str::to_owned).ok_or_else(none)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rescue_disk_leaves_the_host_room_for_its_journal() {
+        assert!(leaves_enough(5 << 30, 6 << 30).is_ok());
+        let refused = leaves_enough(5 << 30, (6 << 30) - 1).unwrap_err();
+        assert_eq!(refused.reason, ErrorReason::HostNotReady);
+        assert!(
+            refused.message.contains("of 5120 MiB must leave 1024 MiB"),
+            "{}",
+            refused.message
+        );
+        assert!(leaves_enough(u64::MAX, 6 << 30).is_err());
+    }
 }
