@@ -36,6 +36,11 @@ it("a_68_another_disk_settles_what_stands_against_the_first_and_nothing_else", (
   expect(choicesOf({ 0: other, 1: { nvme_device: "" }, 2: other }, [0, 1])).toEqual([{ slot_index: 0, ...other }]);
 });
 
+it("choices_are_shown_in_one_order_whatever_was_chosen_first", () => {
+  const [shown] = choicesOf({ 0: { destructive_wipe_policy: "nvme_format", nvme_device: "/dev/disk/by-id/nvme-eui.c" } }, [0]);
+  expect(Object.keys(shown ?? {})).toEqual(["slot_index", "nvme_device", "destructive_wipe_policy"]);
+});
+
 it("d_75_only_the_wipe_policies_that_the_disk_of_the_slot_can_do_are_offered", () => {
   const inspected = (name: string, ...wipe_policies: string[]) => ({ device: `/dev/disk/by-id/nvme-eui.${name}`, wipe_policies });
   const told: Discovery = { ...discovery, inspected_devices: [inspected("a", "blkdiscard", "site_erase"), inspected("c", "nvme_format")] };

@@ -9,6 +9,9 @@ export interface SlotChoice {
   destructive_wipe_policy?: string;
 }
 
+/** The fields of a choice, in the order in which they are shown. */
+export const CHOICES = ["nvme_device", "fabric_vf_pci_address", "destructive_wipe_policy"] as const;
+
 /** What is chosen, by the index of its candidate. */
 export type Chosen = Readonly<Record<number, SlotChoice>>;
 
@@ -62,7 +65,8 @@ export function blockersOf(candidate: SlotCandidate, discovery: Discovery, choic
 /** The choices of the slots to approve, as the API takes them. */
 export function choicesOf(chosen: Chosen, indexes: number[]): (SlotChoice & { slot_index: number })[] {
   return indexes.flatMap((slot_index) => {
-    const given = Object.entries(chosen[slot_index] ?? {}).filter(([, value]) => value);
+    const choice = chosen[slot_index] ?? {};
+    const given = CHOICES.filter((field) => choice[field]).map((field) => [field, choice[field]]);
     return given.length > 0 ? [{ slot_index, ...Object.fromEntries(given) }] : [];
   });
 }

@@ -12,12 +12,11 @@ import { Select } from "../../ui/form";
 import { Radar } from "../../ui/icons";
 import { ProblemNote } from "../../ui/problem";
 import { type Column, Table } from "../../ui/table";
-import { blockersOf, type Chosen, choicesOf, optionsOf, type SlotChoice } from "./choose";
+import { blockersOf, CHOICES, type Chosen, choicesOf, optionsOf, type SlotChoice } from "./choose";
 import { Comparison } from "./compare";
 import { fieldName, isNew } from "./drift";
 
 const COLUMNS: Column[] = [[<span className="visually-hidden">Approve</span>], "Slot", "GPU", "Disk", ["Address", "optional"], "Status"];
-const CHOICES = ["nvme_device", "fabric_vf_pci_address", "destructive_wipe_policy"] as const;
 const TONES: Record<string, Tone> = { queued: "busy", running: "busy", completed: "good", failed: "bad" };
 
 function Counts({ discovery }: { discovery: Discovery }) {
