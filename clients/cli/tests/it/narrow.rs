@@ -120,3 +120,24 @@ fn a_launch_that_is_waited_for_fits_into_eighty_columns() {
     assert_fits(&ran.err, true);
     assert_fits(&ran.out, false);
 }
+
+#[test]
+fn help_and_hints_fit_into_eighty_columns() {
+    let world = World::new();
+    let node = json!({ "id": ID, "config": { "hostname": "gpu-01", "region_code": "eu-central-1", "mode": "slice" },
+        "status": { "state": "enrolled", "slots": { "available": 8 } } });
+    world.get("/api/v1/admin/nodes", json!({ "nodes": [node] }));
+    world.get("/api/v1/admin/node-placements", json!({}));
+    for command in [
+        &["--help"][..],
+        &["admin", "--help"],
+        &["launch", "--help"],
+        &["nodes"],
+    ] {
+        let ran = narrow(&world, command);
+        for line in ran.out.lines().chain(ran.err.lines()) {
+            assert!(line.chars().count() <= 80, "{command:?}: {line}");
+        }
+        assert_eq!(command == ["nodes"], ran.err.contains("Not shown"));
+    }
+}
