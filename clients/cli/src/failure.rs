@@ -6,6 +6,8 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use crate::advice;
+
 #[derive(Clone, Debug, Deserialize)]
 struct ErrorBody {
     error: ErrorStatus,
@@ -76,6 +78,8 @@ pub struct ApiFailure {
     pub fields: Vec<(String, String)>,
     /// The limit that the call would exceed.
     pub limit: Option<i64>,
+    /// The roles that would allow the call, separated by commas.
+    pub roles: String,
     /// The unschedulable reasons that the message does not contain.
     pub causes: Vec<String>,
     /// An existing name that is like the one that is unknown.
@@ -131,6 +135,10 @@ impl ApiFailure {
         let limit = metadata
             .and_then(|metadata| metadata.get("limit")?.as_str())
             .and_then(|limit| limit.parse().ok());
+        let roles = metadata
+            .and_then(|metadata| metadata.get("roles")?.as_str())
+            .unwrap_or_default()
+            .to_owned();
         let causes = metadata
             .map(|metadata| causes(metadata, &parsed.error.message))
             .unwrap_or_default();
@@ -141,6 +149,7 @@ impl ApiFailure {
             reason: text(detail("google.rpc.ErrorInfo"), "reason"),
             fields,
             limit,
+            roles,
             causes,
             nearest: None,
             advice: None,
@@ -301,93 +310,7 @@ impl Failure {
             Self::Unreachable { .. } => {
                 "Check that the API is running at this address; set it with --api, GPUAAS_API or the profile."
             }
-            Self::Api(error) if error.advice.is_some() => return error.advice.clone(),
-            Self::Api(error) if error.nearest.is_some() => {
-                return error
-                    .nearest
-                    .as_ref()
-                    .map(|name| format!("Did you mean {name}?"));
-            }
-            Self::Api(error) => match error.reason.as_str() {
-                "CREDENTIAL_MISSING" => {
-                    "Sign in: gpuaas login; or give a token: --token-file FILE, GPUAAS_TOKEN_FILE, GPUAAS_TOKEN, or token_file in the profile."
-                }
-                "CREDENTIAL_EXPIRED" => {
-                    "Get a new token and write it to the token file, or sign in: gpuaas login"
-                }
-                "CREDENTIAL_INVALID" => {
-                    "Sign in again: gpuaas login; or check that the token is for this API."
-                }
-                "SECOND_FACTOR_REQUIRED" => {
-                    "Sign out and in again, with your second factor: gpuaas logout, gpuaas login"
-                }
-                "PERMISSION_DENIED" if admin => {
-                    "This needs a token of the other kind: a member's for a project, an administrator's for the platform. See --token-file, and token_file and admin_token_file in the profile."
-                }
-                "PERMISSION_DENIED" => {
-                    "Use an administrator's token: admin_token_file in the profile, or --token-file FILE."
-                }
-                "SKU_UNKNOWN" | "GPU_COUNT_NOT_ALLOWED" => "List the SKUs: gpuaas skus",
-                "IMAGE_UNKNOWN" | "IMAGE_NOT_ACTIVE" | "IMAGE_NOT_COMPATIBLE" => {
-                    "List the images: gpuaas images"
-                }
-                "REGION_UNKNOWN" | "REGION_DISABLED" => "List the regions: gpuaas regions",
-                "DISKS_BEING_WIPED" | "SLOTS_IN_USE" | "NODE_VM_LIMIT" | "FRAGMENTED"
-                | "FABRIC_HELD" | "INCOMPLETE_SLOT" | "NODE_DRAINING" | "SLOT_UNHEALTHY"
-                | "HUGEPAGES_MISSING" => {
-                    "Queue the launch: gpuaas launch … --wait-for-capacity 2h; or see what fits: gpuaas availability"
-                }
-                "NO_CAPACITY" => {
-                    "See the reasons by node count: gpuaas explain with the same flags. If the GPUs are in use, queue the launch: gpuaas launch … --wait-for-capacity 2h"
-                }
-                "AFFINITY" => {
-                    "Remove a placement constraint, or see the reasons by node count: gpuaas explain with the same flags."
-                }
-                // operators get this reason too
-                "HOST_NOT_READY" => {
-                    "Try again in a few minutes. If the error persists, contact the operator."
-                }
-                "CLEANUP_BLOCKED" => {
-                    "Only an operator can repair these GPUs. Contact the operator, or choose others: gpuaas availability"
-                }
-                "CAPACITY_RESERVED" => {
-                    "Queue the launch: gpuaas launch … --wait-for-capacity 2h; or, if your project may reserve (gpuaas quota), reserve capacity: gpuaas reservations create"
-                }
-                "IMAGE_NOT_CACHED" => {
-                    "Launch without --require-prewarmed. The image is pulled first and then stays cached."
-                }
-                "QUEUED_AHEAD" => "Queue the launch: gpuaas launch … --wait-for-capacity 2h",
-                "RESERVATION_LIMIT" if admin && error.limit == Some(0) => {
-                    "Raise the reservation limit: gpuaas admin reservations limit PROJECT COUNT; or reserve for the project: gpuaas admin reservations create"
-                }
-                "RESERVATION_LIMIT" if admin => {
-                    "End a reservation, or raise the reservation limit: gpuaas admin reservations limit PROJECT COUNT"
-                }
-                "QUOTA" if admin => {
-                    "Release an allocation, or raise the quota: gpuaas admin quota --help"
-                }
-                "RESERVATION_LIMIT" if error.limit == Some(0) => {
-                    "Ask an administrator to raise the reservation limit of the project, or launch without a reservation: gpuaas launch"
-                }
-                "RESERVATION_LIMIT" => {
-                    "End a reservation, or ask an administrator to raise the reservation limit."
-                }
-                "QUOTA" => "Release an allocation, or ask an administrator to raise the quota.",
-                "ALLOCATION_NOT_FOUND" => "List your allocations: gpuaas list --all",
-                "NODE_NOT_FOUND" => "List the nodes: gpuaas nodes",
-                "IDEMPOTENCY_KEY_REUSED" => {
-                    "Nothing was changed now; the earlier change under this key stands. To see it, repeat the command with exactly the same flags: a --name, and times such as 2026-01-31T12:00:00Z instead of durations such as 2h. Otherwise check what exists (gpuaas list --all, gpuaas reservations list --all) before you use another key, which creates another one."
-                }
-                _ if error
-                    .fields
-                    .iter()
-                    .any(|(field, rule)| field == "project_id" && rule.contains("UUID")) =>
-                {
-                    "Use the project's name or its id: project_id in gpuaas list --output json."
-                }
-                _ if error.is_transient() => "Try again in a moment.",
-                _ => return None,
-            },
+            Self::Api(error) => return advice::of(error, admin),
             _ => return None,
         };
         Some(text.to_owned())

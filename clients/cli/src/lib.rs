@@ -11,6 +11,7 @@
 #[macro_use]
 mod output;
 
+mod advice;
 mod allocation;
 mod api;
 mod args;

@@ -56,6 +56,15 @@ impl Node {
         .then_some(state)
     }
 
+    /// Where it is in its life; that its host has never reported, or no longer does, comes before that.
+    pub fn state(&self) -> &str {
+        let state = self.status.state.as_str();
+        match &self.status.life {
+            Some(life) if !matches!(state, "pending" | "lost") => &life.state,
+            _ => state,
+        }
+    }
+
     /// Whether launches can go to it, and if not, why.
     pub fn schedulable(&self) -> String {
         let text = match (self.status.schedulable, self.kept_out()) {
@@ -65,6 +74,19 @@ impl Node {
         };
         format!("no: {text}").trim_end_matches(": ").to_owned()
     }
+}
+
+/// A blocker, which is the name of a check or one of these, with what it means.
+pub fn blocker_text(blocker: &str) -> String {
+    let meaning = match blocker {
+        "not_enrolled" => "its agent has not enrolled",
+        "host_lost" => "its reports have stopped",
+        "no_evidence" => "its agent has not reported its checks yet",
+        "evidence_stale" => "the last report of its checks is too old",
+        "device_drift" => "the devices of a slot are not as approved",
+        _ => return blocker.to_owned(),
+    };
+    format!("{blocker}: {meaning}")
 }
 
 /// One checked condition of a host.
@@ -251,4 +273,27 @@ pub async fn resolve_slot(api: &Api, node: &str, given: &str) -> Result<String, 
         all.iter().map(|s| s.id.as_str()),
         &format!("gpuaas slots {node}"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_what_it_is_in_its_life_unless_its_host_is_silent() {
+        for (state, life, shown) in [
+            ("enrolled", Some("ready"), "ready"),
+            ("enrolled", None, "enrolled"),
+            ("lost", Some("ready"), "lost"),
+            ("pending", Some("registered"), "pending"),
+        ] {
+            let mut node = Node::default();
+            node.status.state = state.to_owned();
+            node.status.life = life.map(|life| NodeLife {
+                state: life.to_owned(),
+                ..NodeLife::default()
+            });
+            assert_eq!(node.state(), shown, "{state} {life:?}");
+        }
+    }
 }

@@ -105,10 +105,11 @@ pub fn print_table<const N: usize>(header: [&str; N], mut rows: Vec<[String; N]>
     let shown = fit::width().map_or(N, |width| fit::rows(&header, &mut rows, width));
     say!("{}", table(&header[..shown], rows));
     if shown < N {
-        note!(
-            "Not shown, for lack of width: {}. Use a wider terminal, or --output wide.",
-            header[shown..].join(", ")
+        let hidden = header[shown..].join(", ");
+        let hint = format!(
+            "Not shown, for lack of width: {hidden}. Use a wider terminal, or --output wide."
         );
+        note!("{}", fit::wrapped(&hint, 0));
     }
 }
 

@@ -9,7 +9,7 @@ use crate::commands::catalog;
 use crate::failure::{ApiFailure, Failure};
 
 /// What people mean by the names that other tools give to commands: the first of the left that there is where it was typed.
-const MEANT: [(&[&str], &[&str]); 14] = [
+const MEANT: [(&[&str], &[&str]); 16] = [
     (
         &["release", "delete", "remove", "end", "close", "disable"],
         &[
@@ -46,6 +46,11 @@ const MEANT: [(&[&str], &[&str]); 14] = [
         &["sku", "products", "prices", "types", "flavors"],
     ),
     (&["nodes", "node"], &["node", "hosts", "host"]),
+    (
+        &["organisation"],
+        &["org", "orgs", "organization", "organizations"],
+    ),
+    (&["reservations"], &["reserve", "reservation"]),
 ];
 /// More differences than this are another word.
 const MOST_DIFFERENCES: usize = 2;
@@ -173,6 +178,7 @@ mod tests {
             ("--output json ssh-key ls", Some("list")),
             ("admin region create", Some("put")),
             ("admin region rm", None),
+            ("org", Some("organisation")),
         ] {
             let words: Vec<String> = typed.split(' ').map(str::to_owned).collect();
             let given = words.last().expect("a word");

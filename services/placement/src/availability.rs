@@ -60,18 +60,20 @@ pub async fn list(
     };
     let none = Arc::default();
     let mut rows = Vec::new();
-    for (region_code, enabled) in regions {
-        let fleet = nodes.get(&region_code).unwrap_or(&none);
-        let baremetal = if enabled && policy.baremetal && skus.iter().any(is_baremetal) {
-            candidates::load_baremetal(conn, &region_code, None).await?
+    for region in regions {
+        let region_code = &region.code;
+        let fleet = nodes.get(region_code).unwrap_or(&none);
+        let baremetal = if region.enabled && policy.baremetal && skus.iter().any(is_baremetal) {
+            candidates::load_baremetal(conn, region_code, None).await?
         } else {
             Vec::new()
         };
         for sku in &skus {
             for count in &sku.allowed_gpu_counts {
                 let gpu_count = count.unsigned_abs();
-                let (fits, reasons) = if !enabled {
-                    (0, vec![cause(ErrorReason::RegionDisabled)])
+                let (fits, reasons) = if let Some(message) = region.closed() {
+                    let closed = cause(ErrorReason::RegionDisabled);
+                    (0, vec![Reason { message, ..closed }])
                 } else if sku.price.is_none() {
                     (0, vec![without_a_price()])
                 } else if !is_baremetal(sku) {

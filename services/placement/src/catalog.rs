@@ -74,7 +74,10 @@ struct Row {
 struct Offer {
     #[sqlx(flatten)]
     sku: Row,
+    #[sqlx(rename = "region")]
+    region_code: String,
     enabled: bool,
+    unavailable_reason: String,
 }
 
 impl From<Row> for Sku {
@@ -114,31 +117,56 @@ macro_rules! select {
     };
 }
 
+/// A region, as the ledger knows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, sqlx::FromRow)]
+pub struct Region {
+    /// Its code.
+    pub code: String,
+    /// Whether it takes launches.
+    pub enabled: bool,
+    /// Why not, for those who launch; empty when nobody said.
+    pub unavailable_reason: String,
+}
+
+impl Region {
+    /// What whoever launches in it is told while it is closed (H-28).
+    #[must_use]
+    pub fn closed(&self) -> Option<String> {
+        let why = self.unavailable_reason.trim().trim_end_matches('.');
+        match (self.enabled, why) {
+            (true, _) => None,
+            (false, "") => Some(format!("Region {} is closed.", self.code)),
+            (false, why) => Some(format!("Region {} is closed: {why}.", self.code)),
+        }
+    }
+}
+
 /// Tells the ledger of a region and whether it is enabled.
 ///
 /// # Errors
 /// Those of the database.
-pub async fn put_region(conn: &mut PgConnection, code: &str, enabled: bool) -> Result<()> {
+pub async fn put_region(conn: &mut PgConnection, region: &Region) -> Result<()> {
     sqlx::query(
-        "INSERT INTO regions (code, enabled) VALUES ($1, $2)
-         ON CONFLICT (code) DO UPDATE SET enabled = excluded.enabled,
+        "INSERT INTO regions (code, enabled, unavailable_reason) VALUES ($1, $2, $3)
+         ON CONFLICT (code) DO UPDATE SET enabled = excluded.enabled, unavailable_reason = excluded.unavailable_reason,
                 updated_at = greatest(clock_timestamp(), regions.updated_at)
-          WHERE regions.enabled <> excluded.enabled",
+          WHERE regions.enabled <> excluded.enabled OR regions.unavailable_reason <> excluded.unavailable_reason",
     )
-    .bind(code)
-    .bind(enabled)
+    .bind(&region.code)
+    .bind(region.enabled)
+    .bind(&region.unavailable_reason)
     .execute(conn)
     .await?;
     Ok(())
 }
 
-/// Regions with whether they are enabled, by code; only `code` when given.
+/// Regions by code; only `code` when given.
 ///
 /// # Errors
 /// Those of the database.
-pub async fn regions(conn: &mut PgConnection, code: Option<&str>) -> Result<Vec<(String, bool)>> {
+pub async fn regions(conn: &mut PgConnection, code: Option<&str>) -> Result<Vec<Region>> {
     let rows = sqlx::query_as(
-        "SELECT code, enabled FROM regions WHERE $1::text IS NULL OR code = $1 ORDER BY code",
+        "SELECT code, enabled, unavailable_reason FROM regions WHERE $1::text IS NULL OR code = $1 ORDER BY code",
     )
     .bind(code)
     .fetch_all(conn)
@@ -171,7 +199,7 @@ pub(crate) async fn skus_of(conn: &mut PgConnection, codes: &[&str]) -> Result<V
     Ok(rows.into_iter().map(Sku::from).collect())
 }
 
-/// A SKU and a region that a request names; whether the region is enabled.
+/// A SKU and a region that a request names.
 ///
 /// # Errors
 /// As [`known_region`] and [`known_sku`].
@@ -179,34 +207,37 @@ pub(crate) async fn offer(
     conn: &mut PgConnection,
     region_code: &str,
     sku: &str,
-) -> Result<(Sku, bool)> {
+) -> Result<(Sku, Region)> {
     let found: Option<Offer> = sqlx::query_as(select!(
-        ", r.enabled FROM skus s JOIN regions r ON r.code = $2 WHERE s.code = $1"
+        ", r.code AS region, r.enabled, r.unavailable_reason FROM skus s JOIN regions r ON r.code = $2 WHERE s.code = $1"
     ))
     .bind(sku)
     .bind(region_code)
     .fetch_optional(&mut *conn)
     .await?;
     if let Some(offer) = found {
-        return Ok((offer.sku.into(), offer.enabled));
+        let region = Region {
+            code: offer.region_code,
+            enabled: offer.enabled,
+            unavailable_reason: offer.unavailable_reason,
+        };
+        return Ok((offer.sku.into(), region));
     }
-    let enabled = known_region(conn, region_code).await?;
-    Ok((known_sku(conn, sku).await?, enabled))
+    let region = known_region(conn, region_code).await?;
+    Ok((known_sku(conn, sku).await?, region))
 }
 
-/// A region that a request names; whether it is enabled.
+/// A region that a request names.
 ///
 /// # Errors
 /// [`Error::Invalid`] for `region_code` when there is none.
-pub async fn known_region(conn: &mut PgConnection, code: &str) -> Result<bool> {
+pub async fn known_region(conn: &mut PgConnection, code: &str) -> Result<Region> {
     let found = regions(conn, Some(code)).await?.into_iter().next();
-    found
-        .map(|(_, enabled)| enabled)
-        .ok_or_else(|| Error::Invalid {
-            reason: ErrorReason::RegionUnknown,
-            field: "region_code",
-            rule: "is not a region; list the regions".to_owned(),
-        })
+    found.ok_or_else(|| Error::Invalid {
+        reason: ErrorReason::RegionUnknown,
+        field: "region_code",
+        rule: "is not a region; list the regions".to_owned(),
+    })
 }
 
 /// A SKU that a request names.

@@ -160,6 +160,7 @@ pub async fn nodes(session: &Session, flags: &NodeFlags) -> Result<(), Failure> 
             .map(|(status, count)| format!("{count} {status}"))
             .collect();
         let schedulable = n.schedulable();
+        let state = n.state().to_owned();
         let mode = if n.status.lab {
             format!("{} (lab)", n.config.mode)
         } else {
@@ -170,7 +171,7 @@ pub async fn nodes(session: &Session, flags: &NodeFlags) -> Result<(), Failure> 
             n.config.hostname,
             n.config.region_code,
             mode,
-            n.status.state,
+            state,
             schedulable,
             admin_state(&n.placement),
             slots.join(", "),

@@ -367,7 +367,8 @@ fn a_node_is_described_with_what_to_do_about_its_checks_and_what_differs() {
     );
     world.get(
         &format!("{path}/history"),
-        json!({ "entries": [{ "time": "2026-01-02T03:04:05Z", "state": "cordoned", "reason": "new power supply", "principal": "user:admin" }, { "state": "ready" }] }),
+        json!({ "entries": [{ "time": "2026-01-02T03:04:05Z", "state": "cordoned", "reason": "new power supply", "principal": "user:admin" }, { "state": "ready" },
+            { "state": "enrolled", "reason": "no_evidence", "principal": format!("node:{NODE}") }] }),
     );
     world.get(
         &format!("{path}/placement"),
@@ -400,6 +401,8 @@ fn a_node_is_described_with_what_to_do_about_its_checks_and_what_differs() {
         "activate  current  nat fails",
         "cordoned  user:admin  new power supply",
         "ready     host",
+        "enrolled  host        no_evidence: its agent has not reported its checks yet",
+        "State        validating",
     ] {
         assert!(ran.out.contains(reported), "{reported}: {}", ran.out);
     }

@@ -41,7 +41,7 @@ export const auditAnswers = {
   },
 };
 
-export async function audit({ page, test, look, go, signIn }) {
+export async function audit({ assert, page, test, look, go, signIn }) {
   await signIn("admin");
   const records = page.getByRole("table", { name: "Audit records" });
 
@@ -55,6 +55,13 @@ export async function audit({ page, test, look, go, signIn }) {
     await records.getByLabel("Details of quota.set by user:olga").first().click();
     await records.getByText("Position 4").waitFor();
     await records.getByText('"max_gpus": 16').first().waitFor();
+    const intro = page.locator("main p").filter({ hasText: "Every change of the platform" });
+    const gap = await intro.evaluate((e) => {
+      const range = document.createRange();
+      range.selectNode(e.firstChild);
+      return e.querySelector("code").getBoundingClientRect().left - [...range.getClientRects()].at(-1).right;
+    });
+    assert.ok(Math.abs(gap) < 20, `the command stands ${gap} px from its sentence`);
     await look("audit");
     await page.getByRole("button", { name: "Show more" }).click();
     await records.getByText("user:alice").waitFor();

@@ -120,8 +120,14 @@ export async function members({ assert, page, server, test, look, go, signIn, ta
     const alert = page.getByRole("alert").filter({ hasText: "did not accept a login within 600 seconds" });
     await alert.getByText(OBSERVED).waitFor();
     await alert.getByText("Choose another image, or launch again.").waitFor();
+    const guest = alert.locator(".guest-lines");
+    assert.equal(await guest.innerText(), "[    4.2] Waiting for network... (2 times)\nno route to host");
+    assert.equal(await guest.evaluate((e) => getComputedStyle(e).whiteSpaceCollapse), "preserve", "each of the guest's lines is a line");
     assert.equal(await alert.getByRole("link", { name: "Launch again" }).getAttribute("href"), `/launch?again=${failed.id}`);
     await look("allocation-failed");
+    await go("/allocations?ended=1", "Allocations");
+    await table("Allocations").getByText("did not accept a login within 600 seconds.", { exact: false }).waitFor();
+    assert.equal(await table("Allocations").getByText("no route to host").count(), 0, "a list has the sentence alone");
   });
 
   await test("a terminal fills the screen, and its letters grow, shrink and keep their size", async () => {

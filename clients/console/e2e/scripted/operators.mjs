@@ -275,6 +275,18 @@ export async function operators({ assert, page, server, test, look, go, signIn }
     await page.setViewportSize({ width: 1440, height: 900 });
   });
 
+  await test("a project is chosen by its name", async () => {
+    await go("/admin/reservations/new", "Reserve GPUs");
+    const project = page.getByLabel("Project", { exact: true });
+    assert.equal(await project.inputValue(), "vision", "no id where there is a name");
+    await project.fill("speech");
+    await page.getByLabel("GPUs", { exact: true }).fill("1");
+    await page.getByRole("button", { name: "Reserve", exact: true }).click();
+    await page.waitForFunction(() => !document.querySelector("form [aria-busy=true]"));
+    const change = server.changes.findLast(({ key }) => key === "POST /api/v1/admin/capacity-reservations");
+    assert.equal(change?.body.config.project_id, SPEECH);
+  });
+
   await test("a rollout says why it stopped, node by node, and goes on", async () => {
     await go("/admin/agent-rollouts", "Agent rollouts");
     await page.getByRole("link", { name: "0.9.1" }).click();

@@ -4,6 +4,7 @@ import { accessible, findings } from "../accessible.mjs";
 import { camera, open, start } from "../browser.mjs";
 import { audit, auditAnswers } from "./audit.mjs";
 import { fleetAnswers } from "./fleet.mjs";
+import { narrow } from "./narrow.mjs";
 import { reference } from "./reference.mjs";
 import { play } from "./server.mjs";
 import { sweep } from "./sweep.mjs";
@@ -80,6 +81,7 @@ try {
   await members(tools);
   await operators(tools);
   await audit(tools);
+  await narrow(tools);
   await reference(tools);
   await sweep(tools);
   await test("no page had a serious violation of the accessibility rules", () => assert.deepEqual(findings, []));

@@ -51,8 +51,10 @@ export const allocations = [
   allocation(4, { name: "sweep", state: "requested", hours: 1, status: { queue: { position: 2, reason: "SLOTS_IN_USE", message: "8 GPUs are in use on 1 node.", since: ago(1), deadline: ahead(2) } } }),
 ];
 
+const PRINTED = ["[    3.1] Waiting for network...", "[    4.2] Waiting for network...", "no route to host"];
+
 /** A launch that has failed, with what the guest said last. */
-export const failed = allocation(6, { name: "broken-boot", state: "failed", hours: 2, status: { billing: "Never billed.", failure: { reason: "GUEST_NOT_READY", step: "provision.ssh", message: "The guest did not accept a login within 600 seconds.", advice: "Choose another image, or launch again." } } });
+export const failed = allocation(6, { name: "broken-boot", state: "failed", hours: 2, status: { billing: "Never billed.", failure: { reason: "GUEST_NOT_READY", step: "provision.ssh", message: `The guest did not accept a login within 600 seconds.\nIts serial console ended with:\n${PRINTED.join("\n")}`, advice: "Choose another image, or launch again." } } });
 export const OBSERVED = "cloud-init: no datasource found in /dev/vda";
 
 /** Of another project, on a host that is lost. */
@@ -238,7 +240,7 @@ function metrics(_, { searchParams }) {
 /** The answers that all chapters share. */
 export const answers = {
   "GET /api/v1/allocations:watch": allocations.map((one) => ({ change: { kind: "added", allocation: one } })),
-  "GET /api/v1/allocations": { allocations },
+  "GET /api/v1/allocations": { allocations: [...allocations, failed] },
   [`GET /api/v1/allocations/${failed.id}:watch`]: [{ change: { kind: "added", allocation: failed } }, { entry: { sequence: "1", time: ago(2), step: "provision.boot", state: "done", message: "Started the VM.", end_time: ago(1.9) } }, { entry: { sequence: "2", time: ago(1.9), step: "provision.ssh", state: "failed", message: "The guest did not accept a login.", error: { code: 4, message: OBSERVED }, end_time: ago(1.7) } }],
   "GET /api/v1/allocations/*:watch": [{ change: { kind: "added", allocation: { ...allocations[0], creator: "user:alice" } } }, { entry: { sequence: "1", time: ago(30), step: "provision.boot", state: "done", message: "Started the VM.", end_time: ago(29.9) } }, { entry: { sequence: "2", time: ago(2), step: "rebooting", state: "done", message: "The reboot is accepted.", end_time: ago(2), actor: "operator", reason: "new firmware" } }],
   "GET /api/v1/allocations/*/terminal-sessions": { sessions: [] },

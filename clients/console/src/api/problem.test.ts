@@ -52,8 +52,12 @@ describe("what went wrong", () => {
   });
 
   it("missing permission, missing resources and unexplained errors come with advice", () => {
-    expect(adviceFor(refused("no", "PERMISSION_DENIED", {}))).toContain("ask an administrator");
-    expect(adviceFor(refused("no", "PERMISSION_DENIED", {}), [], true)).not.toContain("ask an administrator");
+    const lacks = (roles: string, admin: boolean) => adviceFor(refused("no", "PERMISSION_DENIED", roles ? { roles } : {}), [], admin);
+    expect(lacks("admin,operator", false)).toContain("ask an administrator");
+    expect(lacks("owner,member", false)).toContain("Ask an owner");
+    expect(lacks("owner,member", true)).toContain("Sign in as a member");
+    // a scope, a guardrail: the message says all
+    expect(lacks("", false)).toBeUndefined();
     for (const reason of ["ALLOCATION_NOT_FOUND", "NODE_NOT_FOUND", "NOT_FOUND"]) expect(adviceFor(refused("no", reason, {}))).toContain("Choose it from the list");
     expect(adviceFor(problemFrom(502, "<html>", null))).toContain("Try again in a moment");
     const limit = refused("The project may reserve 0 GPUs and has reserved 0.", "RESERVATION_LIMIT", { limit: "0" });
@@ -61,7 +65,10 @@ describe("what went wrong", () => {
     expect(adviceFor(refused("The project may reserve 4 GPUs and has reserved 4.", "RESERVATION_LIMIT", { limit: "4" }))).toBe("End a reservation, or ask an administrator to raise the reservation limit.");
     expect(adviceFor(limit, [], true)).toBe("Raise the reservation limit under All reservations.");
     expect(adviceFor(refused("The quota of the project is 2 allocations.", "QUOTA", {}))).toBe("Release an allocation, or ask an administrator to raise the quota.");
-    expect(adviceFor(refused("sku: no", "SKU_UNKNOWN", {}))).toContain("launch form");
+    const reserved = refused("The project may hold 4 GPU of s and has reserved 4 for that time, so it could not use 1 more.", "QUOTA", {});
+    expect([false, true].map((admin) => adviceFor(reserved, [], admin))).toEqual(["Ask an administrator to raise the quota.", "Raise the quota under Quotas."]);
+    expect(adviceFor(refused("You have 8 terminals open, the most allowed. Close one.", "QUOTA", {}), [], true)).toBeUndefined();
+    for (const reason of ["SKU_UNKNOWN", "IMAGE_UNKNOWN", "REGION_UNKNOWN"]) expect([false, true].map((admin) => adviceFor(refused("no", reason, {}), [], admin)?.includes("Catalog"))).toEqual([false, true]);
     expect(adviceFor(problemFrom(400, undefined, null))).toBeUndefined();
   });
 });

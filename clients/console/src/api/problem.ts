@@ -130,9 +130,19 @@ function reservationLimitAdvice({ metadata }: Problem, admin: boolean): string {
   return metadata.limit === "0" ? raised.replace(/^./, (first) => first.toUpperCase()) : `End a reservation, or ${raised}`;
 }
 
-function quotaAdvice({ message }: Problem, admin: boolean): string {
-  if (message.startsWith("The quota")) return `Release an allocation, or ${raise("the quota", admin)}.`;
-  return `${raise("the limit", admin)}.`.replace(/^./, (first) => first.toUpperCase());
+/** Who gives a role: the platform its own, an owner that in a project or an organisation. Without any the message says all. */
+function roleAdvice({ metadata: { roles } }: Problem, admin: boolean): string | undefined {
+  if (!roles) return undefined;
+  if (/admin|operator|auditor/.test(roles)) return "Sign in as somebody with that role, or ask an administrator.";
+  return admin ? "Sign in as a member of the project: an administrator’s role does not include it." : "Ask an owner for that role, or sign in as somebody who has it.";
+}
+
+function quotaAdvice({ message }: Problem, admin: boolean): string | undefined {
+  if (message.startsWith("The quota ")) return `Release an allocation, or ${raise("the quota", admin)}.`;
+  // what is reserved, and no release, uses it up
+  if (message.startsWith("The project may hold ")) return `${raise("the quota", admin)}.`.replace(/^./, (first) => first.toUpperCase());
+  // of terminals, of projects: the message says what to do
+  return undefined;
 }
 
 /** Advice where the message has none; `ways` is the advice for missing capacity, `admin` whether an administrator reads it. */
@@ -148,12 +158,14 @@ export function adviceFor(problem: Problem, ways: string[] = WAYS, admin = false
     case "IMAGE_NOT_CACHED":
       return "Allow nodes without the cached image. The image is pulled first and then stays cached.";
     case "PERMISSION_DENIED":
-      return admin ? "Sign in as a member of the project: an administrator’s role does not include it." : "Sign in with an account that has permission, or ask an administrator.";
+      return roleAdvice(problem, admin);
     case "SKU_UNKNOWN":
-      return "Choose one of the SKUs that the launch form lists.";
+      return admin ? "Choose one of the SKUs under Catalog." : "Choose one of the SKUs that the launch form lists.";
     case "IMAGE_UNKNOWN":
-      return "Choose one of the images that the launch form lists.";
+      return admin ? "Choose one of the images under Catalog." : "Choose one of the images that the launch form lists.";
     case "REGION_UNKNOWN":
+      if (admin) return "Choose one of the regions under Catalog.";
+    // falls through
     case "REGION_DISABLED":
       return "Choose an open region. The launch form lists all regions, closed ones with the reason.";
     case "QUOTA":

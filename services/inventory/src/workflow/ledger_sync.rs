@@ -142,6 +142,7 @@ pub(crate) async fn set_desired_region(
     let message = PutRegionRequest {
         code: region.code.clone(),
         enabled: region.enabled,
+        unavailable_reason: region.unavailable_reason.clone(),
     };
     ledger_sync::set_desired(
         conn,

@@ -68,8 +68,9 @@ impl Ledger {
         }
     }
 
-    pub(crate) async fn region_enabled(&self, code: &str) -> Option<bool> {
-        sqlx::query_scalar("SELECT enabled FROM placement.regions WHERE code = $1")
+    /// Whether a region is enabled, and why it is not.
+    pub(crate) async fn region(&self, code: &str) -> Option<(bool, String)> {
+        sqlx::query_as("SELECT enabled, unavailable_reason FROM placement.regions WHERE code = $1")
             .bind(code)
             .fetch_optional(&self.pool)
             .await

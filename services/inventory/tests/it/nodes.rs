@@ -42,10 +42,11 @@ async fn a_54_disabled_regions_are_listed_with_their_reason_page_by_page() {
         .expect("put");
     until("the ledger knows both", || async {
         let known = (
-            world.ledger.region_enabled("region-next").await,
-            world.ledger.region_enabled(REGION).await,
+            world.ledger.region("region-next").await,
+            world.ledger.region(REGION).await,
         );
-        known == (Some(false), Some(true))
+        let closed = (false, "opens in spring".to_owned());
+        known == (Some(closed), Some((true, String::new())))
     })
     .await;
     let list = |token: String| api::ListRegionsRequest {

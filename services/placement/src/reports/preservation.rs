@@ -63,7 +63,7 @@ pub async fn preservation(
     }
     let regions = catalog::regions(conn, region_code).await?;
     let mut reports = Vec::new();
-    for (code, _) in regions {
+    for catalog::Region { code, .. } in regions {
         let fleet = nodes.get(&code).cloned().unwrap_or_default();
         let rows: Vec<Row> = in_regions(conn, std::slice::from_ref(&code)).await?;
         let allocations = allocations(&rows, &Skus::of(conn, &rows).await?)?;

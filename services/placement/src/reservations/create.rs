@@ -268,8 +268,7 @@ async fn check_quota(
         return Ok(());
     }
     let message = format!(
-        "The project may hold {} GPU of {} and has reserved {reserved} for that time, so it could not use {} more; \
-         raise its quota first.",
+        "The project may hold {} GPU of {} and has reserved {reserved} for that time, so it could not use {} more.",
         quota.max_gpus, spec.sku, spec.gpu_count
     );
     Err(over_quota(message, None))

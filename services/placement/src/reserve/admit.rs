@@ -19,7 +19,7 @@ pub(crate) async fn check(
         field,
         rule,
     };
-    let (sku, enabled) = catalog::offer(conn, &request.region_code, &request.sku).await?;
+    let (sku, region) = catalog::offer(conn, &request.region_code, &request.sku).await?;
     if let Some(shape) = request
         .capacity_shape
         .filter(|shape| *shape != sku.capacity_shape)
@@ -53,12 +53,8 @@ pub(crate) async fn check(
             "has no price yet and is not sold".to_owned(),
         ));
     }
-    if !enabled {
-        return Err(refused(
-            ErrorReason::RegionDisabled,
-            format!("Region {} is closed.", request.region_code),
-            None,
-        ));
+    if let Some(closed) = region.closed() {
+        return Err(refused(ErrorReason::RegionDisabled, closed, None));
     }
     Ok(sku)
 }

@@ -7,7 +7,9 @@ use gpuaas_placement::{Error, Reason, availability, catalog, quota};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
 use crate::reserving;
-use crate::world::{H200, LAB, POLICY, REGION, World, h200_slot, lab_slot, lab_spec};
+use crate::world::{
+    H200, LAB, POLICY, REGION, World, closed_region, h200_slot, lab_slot, lab_spec,
+};
 
 /// A capability node of eight GPUs.
 fn h200_spec() -> NodeSpec {
@@ -36,7 +38,7 @@ async fn validate(world: &World, request: &Request) -> Result<(), Error> {
 async fn b_07_bad_requests_name_the_rule_and_write_nothing() {
     let (world, _) = World::with_lab_slots(1).await;
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    catalog::put_region(&mut conn, "closed-1", false)
+    catalog::put_region(&mut conn, &closed_region("closed-1", "fire in hall 2."))
         .await
         .expect("region");
     let free = catalog::Sku {
@@ -497,8 +499,13 @@ async fn b_57_availability_counts_and_explains() {
         ErrorReason::SkuUnknown
     );
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    catalog::put_region(&mut conn, REGION, false)
+    catalog::put_region(&mut conn, &closed_region(REGION, "fire in hall 2"))
         .await
         .expect("close");
-    assert_eq!(row(1).await.reasons[0].reason, ErrorReason::RegionDisabled);
+    let closed = &row(1).await.reasons[0];
+    assert_eq!(closed.reason, ErrorReason::RegionDisabled);
+    assert_eq!(
+        closed.message,
+        format!("Region {REGION} is closed: fire in hall 2.")
+    );
 }

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use crate::baremetal::{self, whole, world_of};
 use crate::explain::gpu_node;
 use crate::reserving;
-use crate::world::{H200, LAB, POLICY, REGION, World, access, lab_spec};
+use crate::world::{H200, LAB, POLICY, REGION, World, access, lab_spec, open_region};
 
 pub fn gpus(world: &World, gpu_count: u32) -> Request {
     Request {
@@ -444,7 +444,7 @@ async fn a_plan_for_what_does_not_exist_is_refused_with_its_field() {
     let many: Vec<Uuid> = (0..33).map(|_| Uuid::now_v7()).collect();
     assert_eq!(field(evacuation(&world, &many).await), "node_ids");
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    catalog::put_region(&mut conn, "lab-2", true)
+    catalog::put_region(&mut conn, &open_region("lab-2"))
         .await
         .expect("region");
     let elsewhere = world

@@ -53,6 +53,24 @@ pub struct World {
     pub project: Uuid,
 }
 
+/// A region that takes launches.
+pub fn open_region(code: &str) -> catalog::Region {
+    catalog::Region {
+        code: code.to_owned(),
+        enabled: true,
+        unavailable_reason: String::new(),
+    }
+}
+
+/// One that takes none.
+pub fn closed_region(code: &str, why: &str) -> catalog::Region {
+    catalog::Region {
+        code: code.to_owned(),
+        enabled: false,
+        unavailable_reason: why.to_owned(),
+    }
+}
+
 impl World {
     /// Region, SKUs and prices; no nodes.
     pub async fn new() -> Self {
@@ -79,7 +97,7 @@ impl World {
             project: Uuid::now_v7(),
         };
         let mut conn = world.scheduler.acquire().await.expect("connection");
-        catalog::put_region(&mut conn, REGION, true)
+        catalog::put_region(&mut conn, &open_region(REGION))
             .await
             .expect("region");
         for sku in [lab_sku(), h200_sku()] {

@@ -71,7 +71,12 @@ impl Api {
     pub(super) async fn take_region(&self, request: &PutRegionRequest) -> Result<()> {
         parse::label("code", &request.code)?;
         let mut conn = self.pool.acquire().await?;
-        catalog::put_region(&mut conn, &request.code, request.enabled).await?;
+        let region = catalog::Region {
+            code: request.code.clone(),
+            enabled: request.enabled,
+            unavailable_reason: request.unavailable_reason.clone(),
+        };
+        catalog::put_region(&mut conn, &region).await?;
         // queued requests may be served now
         self.wake.notify(outbox::TOPIC).await;
         tracing::info!(

@@ -278,6 +278,7 @@ async fn availability_is_counted_and_explained() {
         .put_region(Request::new(PutRegionRequest {
             code: REGION.into(),
             enabled: false,
+            ..Default::default()
         }))
         .await);
     assert_eq!(

@@ -203,12 +203,17 @@ async fn b_57_a_refusal_carries_its_causes() {
         .put_region(Request::new(PutRegionRequest {
             code: REGION.into(),
             enabled: false,
+            unavailable_reason: "Fire in hall 2.".into(),
         }))
         .await);
     let error = refused(world.api.reserve(Request::new(reservation("c"))).await);
     assert_eq!(
-        (error.code(), error.reason()),
-        (Code::FailedPrecondition, ErrorReason::RegionDisabled)
+        (error.code(), error.reason(), error.message()),
+        (
+            Code::FailedPrecondition,
+            ErrorReason::RegionDisabled,
+            format!("Region {REGION} is closed: Fire in hall 2.").as_str()
+        )
     );
 }
 
@@ -414,6 +419,7 @@ async fn b_15_the_scheduler_chooses_the_node_within_region_and_pool() {
         let region = PutRegionRequest {
             code: code.into(),
             enabled,
+            ..Default::default()
         };
         ok(world.api.put_region(Request::new(region)).await);
     }

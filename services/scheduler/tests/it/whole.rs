@@ -29,6 +29,7 @@ async fn boards(count: usize) -> (World, Vec<String>) {
     let region = PutRegionRequest {
         code: REGION.into(),
         enabled: true,
+        ..Default::default()
     };
     ok(world.api.put_region(Request::new(region)).await);
     for (code, shape, counts) in [

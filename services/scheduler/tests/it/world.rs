@@ -77,6 +77,7 @@ impl World {
             .put_region(Request::new(PutRegionRequest {
                 code: REGION.into(),
                 enabled: true,
+                ..Default::default()
             }))
             .await);
         ok(world

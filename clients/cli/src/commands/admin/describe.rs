@@ -107,7 +107,7 @@ fn print_history(entries: Vec<HistoryEntry>) {
             time(one.time),
             one.state,
             by(&one.principal).to_owned(),
-            one.reason,
+            node::blocker_text(&one.reason),
         ]
     });
     print_table(["WHEN", "STATE", "BY", "REASON"], rows.collect());
@@ -150,7 +150,7 @@ fn print_node(node: &Node) {
     };
     print_line("Mode", &format!("{}{lab}", config.mode));
     print_line("Region", &config.region_code);
-    print_line("State", &status.state);
+    print_line("State", node.state());
     if let Some(life) = &status.life {
         let who = match life.principal.as_str() {
             "" => "",
@@ -177,7 +177,7 @@ fn print_node(node: &Node) {
     print_line("Boot", &status.instance.boot_id);
     print_line("Heartbeat", &time(status.last_heartbeat_time));
     for blocker in &status.blockers {
-        print_line("Blocker", blocker);
+        print_line("Blocker", &node::blocker_text(blocker));
     }
 }
 

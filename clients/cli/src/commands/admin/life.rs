@@ -124,7 +124,7 @@ pub async fn history(session: &Session, given: &str) -> Result<(), Failure> {
             time(one.time),
             one.state,
             by(&one.principal).to_owned(),
-            one.reason,
+            node::blocker_text(&one.reason),
         ]
     })
 }

@@ -13,6 +13,7 @@ import { Button, Card, Code, CopyButton, Facts, LabMark, MoneyText, Planned, Pro
 import { SquareTerminal, TriangleAlert } from "../../ui/icons";
 import { ProblemNote } from "../../ui/problem";
 import { Back, Page } from "../../ui/shell";
+import { TabList } from "../../ui/tab-list";
 import { useNow } from "../../ui/use-now";
 import { useQueryState, useQuerySwitch } from "../../ui/use-query-state";
 import { LiveMark, WatchProblem } from "../../watch/live";
@@ -294,11 +295,11 @@ export default function AllocationView({ id }: { id: string }) {
       )}
       <Tabs.Root value={tab} onValueChange={setTab} className="tabs">
         {!isBaremetal(allocation) && (
-          <Tabs.List aria-label="Views of the allocation">
+          <TabList label="Views of the allocation" chosen={tab}>
             <Tabs.Trigger value="overview">Overview</Tabs.Trigger>
             <Tabs.Trigger value="metrics">Metrics</Tabs.Trigger>
             <Tabs.Trigger value="serial">Serial log</Tabs.Trigger>
-          </Tabs.List>
+          </TabList>
         )}
         <Tabs.Content value="overview">
           <div className="columns">

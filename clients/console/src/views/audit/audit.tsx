@@ -86,7 +86,7 @@ export default function Audit() {
         </Button>
       }
     >
-      <p className="lead muted">
+      <p className="intro muted">
         Every change of the platform and every denied attempt, the newest first. Verify with <code>gpuaas admin audit verify</code> that no record was changed or removed.
       </p>
       <div className="filters audit-filters" role="search" aria-label="Audit records">

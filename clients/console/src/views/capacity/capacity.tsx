@@ -1,6 +1,7 @@
 /** The fleet's capacity: how it was used, the queue, and what moving allocations would free. */
 import { Tabs } from "radix-ui";
 import { Page } from "../../ui/shell";
+import { TabList } from "../../ui/tab-list";
 import { useQueryState } from "../../ui/use-query-state";
 import { BareMetal } from "./bare-metal";
 import { DefragmentationTab } from "./defragmentation";
@@ -12,12 +13,12 @@ export default function Capacity() {
   return (
     <Page title="Capacity">
       <Tabs.Root value={tab} onValueChange={setTab} className="tabs">
-        <Tabs.List aria-label="Capacity views">
+        <TabList label="Capacity views" chosen={tab}>
           <Tabs.Trigger value="history">History</Tabs.Trigger>
           <Tabs.Trigger value="queue">Queue</Tabs.Trigger>
           <Tabs.Trigger value="defragmentation">Defragmentation</Tabs.Trigger>
           <Tabs.Trigger value="baremetal">Bare metal</Tabs.Trigger>
-        </Tabs.List>
+        </TabList>
         <Tabs.Content value="history">
           <HistoryTab />
         </Tabs.Content>

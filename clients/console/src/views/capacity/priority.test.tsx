@@ -14,10 +14,11 @@ const ID = "0198c0de-1111-7000-8000-000000000001";
 
 afterEach(() => vi.restoreAllMocks());
 
-it("the message confirms what the server has set, and names the project in full", () => {
+it("the message confirms what the server has set, and names the project", () => {
   expect(setText({ project_id: ID, priority: "high" })).toBe(`Project ${ID} now has high priority. This includes its queued requests.`);
-  expect(setText({ project_id: ID, priority: "low" }, [{ id: ID, slug: "demo" }])).toContain(`Project demo (${ID}) now has low priority`);
+  expect(setText({ project_id: ID, priority: "low" }, [{ id: ID, slug: "demo" }])).toContain("Project demo now has low priority");
   expect(projectText(ID, [{ id: "other", slug: "demo" }])).toBe(ID);
+  expect(projectText(ID, [{ id: "other", slug: "demo" }, { id: ID, slug: "demo" }])).toBe(ID);
 });
 
 it("a priority is set on the project, and a refusal names the field", async () => {

@@ -7,7 +7,7 @@ import { useProjects } from "../../api/queries";
 import type { Project } from "../../session/session";
 import { Confirm } from "../../ui/dialog";
 import { Segments } from "../../ui/form";
-import { ProjectField } from "../reservations/project-field";
+import { ProjectField, namesOf } from "../reservations/project-field";
 
 const CLASSES: { value: Priority; label: string }[] = [
   { value: "high", label: "High" },
@@ -15,10 +15,9 @@ const CLASSES: { value: Priority; label: string }[] = [
   { value: "low", label: "Low" },
 ];
 
-/** A project by its slug, where it is known, and its id. */
+/** A project by its name, and by its id where it has none that is known and its own alone. */
 export function projectText(id: string, known: Project[] = []): string {
-  const slug = known.find((project) => project.id === id)?.slug;
-  return slug ? `${slug} (${id})` : id;
+  return namesOf(known).get(id) ?? id;
 }
 
 /** Confirms the priority that the server has set. */

@@ -1,6 +1,7 @@
 /** What the platform offers: regions, SKUs with their prices, images. For operators. */
 import { Tabs } from "radix-ui";
 import { Page } from "../../ui/shell";
+import { TabList } from "../../ui/tab-list";
 import { useQueryState } from "../../ui/use-query-state";
 import { Images } from "./images";
 import { Prices } from "./prices";
@@ -12,12 +13,12 @@ export default function Catalog() {
   return (
     <Page title="Catalog">
       <Tabs.Root value={tab} onValueChange={setTab} className="tabs">
-        <Tabs.List aria-label="Catalog views">
+        <TabList label="Catalog views" chosen={tab}>
           <Tabs.Trigger value="regions">Regions</Tabs.Trigger>
           <Tabs.Trigger value="skus">SKUs</Tabs.Trigger>
           <Tabs.Trigger value="prices">Prices</Tabs.Trigger>
           <Tabs.Trigger value="images">Images</Tabs.Trigger>
-        </Tabs.List>
+        </TabList>
         <Tabs.Content value="regions">
           <Regions />
         </Tabs.Content>

@@ -6,6 +6,7 @@ import { slotsOf, useFleetWatch } from "../../api/watches";
 import { Badge, Empty, Facts, LabMark, Skeleton, Time } from "../../ui/basics";
 import { ProblemNote } from "../../ui/problem";
 import { Back, Page } from "../../ui/shell";
+import { TabList } from "../../ui/tab-list";
 import { type Column, TableCard } from "../../ui/table";
 import { useQueryState } from "../../ui/use-query-state";
 import { LiveMark, WatchProblem, isTold } from "../../watch/live";
@@ -114,7 +115,7 @@ export default function NodeView({ id }: { id: string }) {
         />
       </div>
       <Tabs.Root value={tab} onValueChange={setTab} className="tabs">
-        <Tabs.List aria-label="Node views">
+        <TabList label="Node views" chosen={tab}>
           <Tabs.Trigger value="slots">Slots</Tabs.Trigger>
           <Tabs.Trigger value="topology">Topology</Tabs.Trigger>
           <Tabs.Trigger value="evidence">Checks {failing > 0 && <span className="count bad">{failing}</span>}</Tabs.Trigger>
@@ -122,7 +123,7 @@ export default function NodeView({ id }: { id: string }) {
           <Tabs.Trigger value="images">Images</Tabs.Trigger>
           <Tabs.Trigger value="comparison">Comparison</Tabs.Trigger>
           <Tabs.Trigger value="evacuation">Evacuation plan</Tabs.Trigger>
-        </Tabs.List>
+        </TabList>
         <Tabs.Content value="slots">
           <Hardware nodeId={id} slots={slots} />
           <Slots slots={slots} isLost={isLost} />

@@ -8,6 +8,7 @@ import { Select } from "../../ui/form";
 import { Building2 } from "../../ui/icons";
 import { Loaded } from "../../ui/loaded";
 import { Page } from "../../ui/shell";
+import { TabList } from "../../ui/tab-list";
 import { useQueryState } from "../../ui/use-query-state";
 import { TextField } from "../catalog/parts";
 import { Invitations } from "../project/invitations";
@@ -51,12 +52,12 @@ function Views({ organisation }: { organisation: Organisation }) {
   const owner = organisation.role === "owner";
   return (
     <Tabs.Root value={tab} onValueChange={setTab} className="tabs">
-      <Tabs.List aria-label="Organisation views">
+      <TabList label="Organisation views" chosen={tab}>
         <Tabs.Trigger value="members">Members</Tabs.Trigger>
         {owner && <Tabs.Trigger value="invitations">Invitations</Tabs.Trigger>}
         {organisation.role && organisation.role !== "unspecified" && <Tabs.Trigger value="groups">Groups</Tabs.Trigger>}
         <Tabs.Trigger value="settings">Settings</Tabs.Trigger>
-      </Tabs.List>
+      </TabList>
       <Tabs.Content value="members">
         <p className="muted">Members have their role in all projects of the organisation.</p>
         <Members tenant={tenant} />

@@ -5,6 +5,7 @@ import { useSession } from "../../session/session";
 import { Empty } from "../../ui/basics";
 import { KeyRound } from "../../ui/icons";
 import { Page } from "../../ui/shell";
+import { TabList } from "../../ui/tab-list";
 import { useQueryState } from "../../ui/use-query-state";
 import { Invitations } from "./invitations";
 import { Members } from "./members";
@@ -28,12 +29,12 @@ export default function ProjectPage() {
   return (
     <Page title={slug ? `Project ${slug}` : "Project"}>
       <Tabs.Root value={tab} onValueChange={setTab} className="tabs">
-        <Tabs.List aria-label="Project views">
+        <TabList label="Project views" chosen={tab}>
           <Tabs.Trigger value="members">Members</Tabs.Trigger>
           <Tabs.Trigger value="invitations">Invitations</Tabs.Trigger>
           <Tabs.Trigger value="webhooks">Webhooks</Tabs.Trigger>
           <Tabs.Trigger value="settings">Settings</Tabs.Trigger>
-        </Tabs.List>
+        </TabList>
         <Tabs.Content value="members">
           <Members tenant={tenant} />
         </Tabs.Content>

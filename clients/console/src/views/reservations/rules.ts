@@ -160,7 +160,7 @@ export function problemsOf(draft: Draft, side: Side, least: number, now: number)
   const add = (field: keyof Draft, problem: string | undefined | false) => {
     if (problem) found[field] = problem;
   };
-  add("project", side === "operator" && draft.project.trim() === "" && "Enter a project id.");
+  add("project", side === "operator" && draft.project.trim() === "" && "Choose a project.");
   add("name", nameProblem(draft.name));
   const gpus = Number(draft.gpus);
   const whole = Number.isInteger(gpus) && gpus > 0 && gpus <= MAX_GPUS && gpus % least === 0;

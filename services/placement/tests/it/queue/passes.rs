@@ -4,13 +4,13 @@ use gpuaas_placement::reserve::Request;
 use uuid::Uuid;
 
 use super::{batch, free, pass, serve_queue, standing, wait, waiter};
-use crate::world::{POLICY, World, lab_slot, lab_spec};
+use crate::world::{POLICY, World, lab_slot, lab_spec, open_region};
 
 /// A region in which one slot is sold.
 pub async fn another_region(world: &World) -> &'static str {
     const OTHER: &str = "lab-2";
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    catalog::put_region(&mut conn, OTHER, true)
+    catalog::put_region(&mut conn, &open_region(OTHER))
         .await
         .expect("region");
     drop(conn);
