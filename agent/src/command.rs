@@ -273,7 +273,7 @@ async fn serve(common: CommonSettings, own: Settings) -> anyhow::Result<()> {
     let server = server(&context, &node, runner).run(shutdown.clone());
     let heartbeat = enrol::heartbeat(&node, &context, shutdown.clone());
     let certificate = enrol::keep_certificate(&node, &context, shutdown.clone());
-    let rules = wire::watch(&node.wire, shutdown.clone());
+    let rules = wire::watch(&node.wire, &context.meter, shutdown.clone());
     let retention = retention::run(
         &node.journal,
         node.settings.journal.retention(),

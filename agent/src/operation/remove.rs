@@ -1,5 +1,6 @@
 //! Removal of what a VM leaves on the host: domain, NVRAM, serial log, reservation, seed, port. Used by the undo of a
 //! provision, by clean-up and by release (D-64, D-73); every part may be gone already.
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -76,23 +77,19 @@ pub async fn reservation(node: &Node, allocation: AllocationId) -> HostResult<()
 /// Removes the rescue disk.
 pub async fn rescue(node: &Node, allocation: AllocationId) -> HostResult<()> {
     let folder = node.rescue_dir(&allocation.vm_name());
-    blocking::run(move || match std::fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(io_error("cannot remove the rescue disk")(error))
-        }
-        _ => Ok(()),
-    })
-    .await
+    remove_folder(&folder, "cannot remove the rescue disk")
 }
 
 /// Removes the seed.
 pub async fn seed(node: &Node, allocation: AllocationId) -> HostResult<()> {
     let folder = node.seed_dir(&allocation.vm_name());
-    blocking::run(move || match std::fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(io_error("cannot remove the seed")(error))
-        }
+    remove_folder(&folder, "cannot remove the seed")
+}
+
+/// Here, not on another thread: when a step is dropped, its removal must not go on under what the next step writes.
+fn remove_folder(folder: &Path, failed: &'static str) -> HostResult<()> {
+    blocking::here(|| match std::fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io_error(failed)(error)),
         _ => Ok(()),
     })
-    .await
 }

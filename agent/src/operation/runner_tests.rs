@@ -331,3 +331,26 @@ async fn a_step_that_waits_for_the_disk_holds_up_no_call() {
     assert_eq!(failure.step, "seed", "{}", failure.message);
     assert_eq!(answered, Ok(()), "the call waited for the file");
 }
+
+/// A removal that went on after its step was dropped would take away what the step writes when it is repeated.
+#[tokio::test]
+async fn p5_a_removal_of_a_seed_or_rescue_disk_does_not_outlive_its_step() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = node(dir.path());
+    let of = AllocationId(Uuid::now_v7());
+    let folders = [node.seed_dir(&of.vm_name()), node.rescue_dir(&of.vm_name())];
+    for folder in &folders {
+        std::fs::create_dir_all(folder).unwrap();
+        std::fs::write(folder.join("file"), "").unwrap();
+    }
+    let removals = async {
+        crate::operation::remove::seed(&node, of).await.unwrap();
+        crate::operation::remove::rescue(&node, of).await.unwrap();
+    };
+    tokio::select! {
+        biased;
+        () = removals => {}
+        () = std::future::ready(()) => panic!("the removal goes on elsewhere"),
+    }
+    assert!(folders.iter().all(|folder| !folder.exists()));
+}

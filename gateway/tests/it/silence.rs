@@ -220,8 +220,22 @@ async fn one_user_cannot_hold_all_streams() {
     assert_eq!((status, reason(&body)), (429, "RATE_LIMITED"), "{body}");
     let (status, _) = world.call(Method::GET, LIST, "demo").await;
     assert_eq!(status, 200, "requests are no streams");
+    // all the while somebody else is served, whatever one user asks for
     let other = client([127, 0, 0, 2]);
-    assert_eq!(served(&world, &other, "admin").await, REQUESTS);
+    let mut refused = 0;
+    let attack = async {
+        loop {
+            let again = (0..8).map(|_| watch(&world, &world.http, "demo"));
+            let answers = futures::future::join_all(again).await;
+            assert!(answers.iter().all(|one| one.status() == 429));
+            refused += answers.len();
+        }
+    };
+    tokio::select! {
+        kept = served(&world, &other, "admin") => assert_eq!(kept, REQUESTS),
+        () = attack => {}
+    }
+    assert!(refused > 0, "nothing was tried meanwhile");
 }
 
 #[tokio::test]
