@@ -1,4 +1,4 @@
-//! Every parser of what a host's programs and files say, against texts that no program would write: none panics. It is
+//! Every parser of what a host's programs and files, its guests and the network say, against texts that no program would write: none panics. It is
 //! fuzzing without a tool of its own: samples of good texts are cut, doubled, spliced and strewn with odd values.
 //!
 //! `GPUAAS_BAD_INPUTS` is the number of texts per parser (default 3,000; `make test-chaos` takes more), and
@@ -6,13 +6,21 @@
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crate::dhcp;
 use crate::disk::{identity, mounts, nvme, signatures};
 use crate::gpu_fabric::Table;
+use crate::guest::{command, login};
 use crate::host::recording::Recording;
 use crate::host::{recorder, units};
-use crate::topology::{disk_details, machine, nat, neighbors, network, pci, platform};
+use crate::image::{clone, registry};
+use crate::parity::line;
+use crate::prepare::{storage, systemd};
+use crate::telemetry::report;
+use crate::topology::packet::frames;
+use crate::topology::{disk_details, in_use, machine, nat, neighbors, network, pci, platform};
+use crate::update::files;
 use crate::vm::disk_sources;
-use crate::wire::ports;
+use crate::wire::{ports, probe};
 
 const DEFAULT_COUNT: u64 = 3000;
 
@@ -32,7 +40,10 @@ const NFT: &str = r#"{"nftables":[{"chain":{"family":"ip","table":"nat","name":"
     {"rule":{"family":"ip","table":"nat","chain":"POSTROUTING","expr":[{"jump":{"target":"POSTROUTING"}}]}}]}"#;
 const LINKS: &str = r#"[{"ifname":"eno1","addr_info":[{"family":"inet","local":"10.4.0.7","prefixlen":22,"scope":"global"}]}]"#;
 
-const TARGETS: [Target; 23] = [
+/// Options of a DHCPOFFER, in hex: what comes is bytes.
+const OFFER_OPTIONS: &str = "63825363360400000000350102ff";
+
+const TARGETS: [Target; 36] = [
     Target {
         name: "nft",
         parse: |text| ignore(nat::nft_masquerades(text, "10.100.0.0/24")),
@@ -203,7 +214,125 @@ const TARGETS: [Target; 23] = [
             "answers":{"ip":{"ended":{"status":0,"stdout":"","stderr":""}}}}"#,
         ],
     },
+    Target {
+        name: "leases of dnsmasq",
+        parse: |text| {
+            for mac in ["52:54:00:10:00:0a", "02:00:00:00:00:01"] {
+                let mac = mac.parse().expect("an address");
+                ignore(dhcp::parse_lease(text, &mac));
+            }
+        },
+        samples: &["1769860800 52:54:00:10:00:0a 10.100.0.10 train 01:52:54:00:10:00:0a\n"],
+    },
+    Target {
+        name: "reservation of dnsmasq",
+        parse: |text| {
+            let vm = "gpuaas-slice-0192f0c1aaaa7bbb8ccc0123456789ab";
+            ignore(dhcp::parse_reservation(vm.parse().expect("a name"), text));
+        },
+        samples: &["52:54:00:10:00:0a,10.100.0.10\n"],
+    },
+    Target {
+        name: "DHCP offer",
+        parse: |text| {
+            let request = [1, 2, 3, 4];
+            ignore(frames::offer(&offer_with(&of_hex(text)), request));
+            ignore(frames::offer(text.as_bytes(), request));
+        },
+        samples: &[OFFER_OPTIONS],
+    },
+    Target {
+        name: "counters of the probe",
+        parse: |text| ignore(probe::Counted::parse(text)),
+        samples: &[
+            r#"{"nftables":[{"rule":{"comment":"as sent","expr":[{"counter":{"packets":1,"bytes":9}}]}},
+            {"rule":{"comment":"masqueraded","expr":[{"counter":{"packets":2,"bytes":9}}]}}]}"#,
+        ],
+    },
+    Target {
+        name: "what a guest measures",
+        parse: |text| {
+            ignore(report::parse(&command::Answer {
+                exit_status: Some(0),
+                output: text.as_bytes().to_vec(),
+                cut: false,
+            }));
+        },
+        samples: &[
+            "MemTotal:       65841036 kB\nMemAvailable:   61234568 kB\n",
+            "MemTotal: 8 kB\nMemAvailable: 4 kB\n0, 17, 1024, 143771, 41, 120.5\n",
+        ],
+    },
+    Target {
+        name: "boot id of a guest",
+        parse: |text| ignore(login::boot_id(text.as_bytes(), "nonce")),
+        samples: &["nonce 6f2f1a52-1111-4222-8333-444455556666\n"],
+    },
+    Target {
+        name: "nvme id-ctrl",
+        parse: |text| ignore(nvme::parse_controller(text)),
+        samples: &[r#"{"sanicap":3,"fna":4,"oacs":2,"oncs":8,"cntlid":1,"nn":32}"#],
+    },
+    Target {
+        name: "progress of a clone",
+        parse: |text| ignore(clone::parse_percent(text.as_bytes())),
+        samples: &["    (37.04/100%)"],
+    },
+    Target {
+        name: "source of an image",
+        parse: |text| ignore(registry::parse_source(text)),
+        samples: &[
+            "oci://registry.example.com:5000/gpu/ubuntu@sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+        ],
+    },
+    Target {
+        name: "interfaces of the host",
+        parse: |text| ignore(in_use::of_interfaces(text, "10.4.0.1/22")),
+        samples: &[LINKS],
+    },
+    Target {
+        name: "unit of a preparation",
+        parse: |text| ignore(systemd::parse(text)),
+        samples: &[
+            "LoadState=loaded\nActiveState=active\nUnitFileState=enabled\nNeedDaemonReload=no\n",
+        ],
+    },
+    Target {
+        name: "storage profile",
+        parse: |text| ignore(storage::Profile::parse(text)),
+        samples: &[
+            "approved_by = \"alice\"\ndevices = [\"/dev/disk/by-id/nvme-eui.01\"]\nunmount = [\"/share3\"]\n",
+        ],
+    },
+    Target {
+        name: "parity line, and files of an update",
+        parse: |text| {
+            ignore(line::Line::parse(text));
+            ignore(files::given(text));
+            ignore(files::outcome(text));
+        },
+        samples: &[
+            "GPUAAS_SLICE_PARITY status=FAIL check=nat detail=no\\ rule remediation=add\\ it\n",
+            "version=1.2.3\nrollout=7\nstate=failed\nmessage=x\n",
+        ],
+    },
 ];
+
+/// A DHCP message with these options: a reply that offers 10.100.0.254.
+fn offer_with(options: &[u8]) -> Vec<u8> {
+    let mut message = vec![0; 236];
+    message[..8].copy_from_slice(&[2, 1, 6, 0, 1, 2, 3, 4]);
+    message[16..20].copy_from_slice(&[10, 100, 0, 254]);
+    message.extend(options);
+    message
+}
+
+/// The bytes of a hex text as far as it is one, and of what is none its own.
+fn of_hex(text: &str) -> Vec<u8> {
+    let even = text.len() & !1;
+    let decoded = text.get(..even).and_then(|digits| hex::decode(digits).ok());
+    decoded.unwrap_or_else(|| text.as_bytes().to_vec())
+}
 
 /// What a good text has nowhere.
 const ODD: [&str; 24] = [
@@ -287,6 +416,13 @@ fn altered(samples: &[&str], chance: &mut Chance) -> String {
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
+}
+
+/// Altered samples are worth something only where the sample itself is read.
+#[test]
+fn the_samples_of_what_is_not_text_are_read() {
+    let offered = frames::offer(&offer_with(&of_hex(OFFER_OPTIONS)), [1, 2, 3, 4]);
+    assert_eq!(offered, Some([10, 100, 0, 254].into()));
 }
 
 #[test]

@@ -317,7 +317,7 @@ impl Dhcp {
     }
 }
 
-fn parse_reservation(vm: VmName, text: &str) -> Option<Reservation> {
+pub(crate) fn parse_reservation(vm: VmName, text: &str) -> Option<Reservation> {
     let mut parts = text.trim().split(',');
     let mac = parts.next()?.parse().ok()?;
     let ip = parts.next()?.parse().ok()?;
@@ -326,7 +326,7 @@ fn parse_reservation(vm: VmName, text: &str) -> Option<Reservation> {
 }
 
 /// Lines are "expiry mac ip name client-id".
-fn parse_lease(text: &str, mac: &Mac) -> Option<DhcpLease> {
+pub(crate) fn parse_lease(text: &str, mac: &Mac) -> Option<DhcpLease> {
     text.lines().find_map(|line| {
         let mut parts = line.split_whitespace();
         let expires = parts.next()?.parse().ok()?;

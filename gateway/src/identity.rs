@@ -1,5 +1,6 @@
 //! The methods that the gateway answers itself: who calls, organisations and projects with their members, invitations and SSH
 //! keys. What each change needs is in [`call`].
+mod allocation_grants;
 mod api_keys;
 pub mod call;
 mod invitations;
@@ -100,6 +101,9 @@ pub async fn answer(call: &Call<'_>, message: &DynamicMessage) -> Result<Dynamic
         "ScimService.CreateScimGroupMapping" => scim::create,
         "ScimService.DeleteScimGroupMapping" => scim::delete,
         "ScimAdminService.PutScimSettings" => scim::put,
+        "AllocationGrantService.CreateAllocationGrant" => allocation_grants::create,
+        "AllocationGrantService.ListAllocationGrants" => allocation_grants::list,
+        "AllocationGrantService.DeleteAllocationGrant" => allocation_grants::delete,
         "ServiceAccountService.CreateServiceAccount" => service_accounts::create,
         "ServiceAccountService.ListServiceAccounts" => service_accounts::list,
         "ServiceAccountService.DisableServiceAccount" => service_accounts::disable,

@@ -155,7 +155,7 @@ async fn attempt(
 }
 
 /// The text after the nonce, if it is a UUID.
-fn boot_id(output: &[u8], nonce: &str) -> Option<Uuid> {
+pub(crate) fn boot_id(output: &[u8], nonce: &str) -> Option<Uuid> {
     let text = String::from_utf8_lossy(output);
     let mut words = text.split_whitespace().skip_while(|word| *word != nonce);
     words.nth(1)?.parse().ok()

@@ -95,7 +95,7 @@ async fn follow(stream: Option<impl AsyncRead + Unpin>, mut progress: impl FnMut
     }
 }
 
-fn parse_percent(line: &[u8]) -> Option<u32> {
+pub(crate) fn parse_percent(line: &[u8]) -> Option<u32> {
     let text = std::str::from_utf8(line).ok()?;
     let whole = text.trim().strip_prefix('(')?.split(['.', '/']).next()?;
     whole.parse().ok().filter(|percent| *percent <= 100)

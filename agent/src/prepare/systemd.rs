@@ -25,7 +25,7 @@ pub async fn unit(machine: &Machine, name: &str) -> HostResult<Unit> {
     Ok(parse(&output.success("systemctl")?.stdout))
 }
 
-fn parse(text: &str) -> Unit {
+pub(crate) fn parse(text: &str) -> Unit {
     let value = |name: &str| {
         let mut lines = text.lines();
         lines

@@ -8,7 +8,7 @@ mod guest;
 mod measure;
 pub mod metrics;
 mod rates;
-mod report;
+pub(crate) mod report;
 mod series;
 
 use std::collections::{BTreeSet, HashMap};

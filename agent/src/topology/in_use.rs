@@ -369,7 +369,7 @@ async fn addresses(node: &Node) -> HostResult<Vec<pb::HostAddress>> {
 }
 
 /// Addresses of the guests' network that interfaces have. A pure function.
-fn of_interfaces(json: &str, gateway: &str) -> Vec<pb::HostAddress> {
+pub(crate) fn of_interfaces(json: &str, gateway: &str) -> Vec<pb::HostAddress> {
     let links: Vec<Link> = serde_json::from_str(json).unwrap_or_default();
     let Some((network, length)) = gateway.split_once('/').and_then(|(ip, length)| {
         let (ip, length): (Ipv4Addr, u32) = (ip.parse().ok()?, length.parse().ok()?);

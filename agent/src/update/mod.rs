@@ -5,7 +5,7 @@
 //! `gpuaas-node-agent-update.service`, which is outside the agent's control group, so that it outlives the restart. The updater
 //! keeps the package before, installs, restarts, and goes back when the new agent is not ready in time: ready is one whose
 //! heartbeat was answered. VMs, leases and the journal are untouched; nothing begins while an operation of the host runs.
-mod files;
+pub(crate) mod files;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};

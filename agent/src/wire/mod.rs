@@ -21,7 +21,7 @@ mod flows;
 mod host;
 mod net;
 pub(crate) mod ports;
-mod probe;
+pub(crate) mod probe;
 mod watch;
 
 use std::net::Ipv4Addr;

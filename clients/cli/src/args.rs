@@ -5,10 +5,10 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::commands::select::Selected;
 use crate::commands::{
-    admin, api_keys, catalog, certificate, context, copy, explain, hosts, launch, list, login,
-    logs, members, metrics, network, organisations, port_forward, power, projects, quotas, raw,
-    release, rename, reservations, service_accounts, show, ssh, ssh_keys, terminal, update, usage,
-    watch, webhooks,
+    admin, api_keys, catalog, certificate, context, copy, explain, grants, hosts, launch, list,
+    login, logs, members, metrics, network, organisations, port_forward, power, projects, quotas,
+    raw, release, rename, reservations, service_accounts, show, ssh, ssh_keys, terminal, update,
+    usage, watch, webhooks,
 };
 use crate::formats::Format;
 
@@ -111,6 +111,9 @@ pub enum Command {
     /// Members of a project, and invitations.
     #[command(subcommand)]
     Member(members::Command),
+    /// Members who are let into one allocation, whatever their role.
+    #[command(subcommand)]
+    Grant(grants::Command),
     /// Your organisations.
     #[command(subcommand)]
     Organisation(organisations::Command),

@@ -2734,6 +2734,56 @@ export interface paths {
         patch: operations["ProjectService_UpdateProject"];
         trace?: never;
     };
+    "/api/v1/projects/{project_id}/allocation-grants": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListAllocationGrants lists the grants of a project that have not expired, newest first
+         * @description ListAllocationGrants lists the grants of a project that have not expired, newest first.
+         *
+         *     Owners, members and viewers of the project; action `allocation_grant.list` on `project`.
+         */
+        get: operations["AllocationGrantService_ListAllocationGrants"];
+        put?: never;
+        /**
+         * CreateAllocationGrant lets a member of the project into one of its allocations
+         * @description CreateAllocationGrant lets a member of the project into one of its allocations. For owners. Refused with ALREADY_EXISTS when the member has the permission by an earlier grant. Policies of the platform that forbid terminals win over it.
+         *
+         *     Owners of the project; action `allocation_grant.create` on `project`.
+         */
+        post: operations["AllocationGrantService_CreateAllocationGrant"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{project_id}/allocation-grants/{grant_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * DeleteAllocationGrant takes a grant back
+         * @description DeleteAllocationGrant takes a grant back. Terminals and streams that need it end within seconds. For owners.
+         *
+         *     Owners of the project; action `allocation_grant.delete` on `project`.
+         */
+        delete: operations["AllocationGrantService_DeleteAllocationGrant"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/projects/{project_id}/invitations": {
         parameters: {
             query?: never;
@@ -4755,6 +4805,31 @@ export interface components {
              */
             nanos?: number;
         };
+        /** @description AllocationGrant lets a member of a project into one allocation. */
+        "identity.AllocationGrant": {
+            id?: string;
+            project_id?: string;
+            allocation_id?: string;
+            /** @description Who is let in, for example "user:bob". */
+            principal?: string;
+            permission?: components["schemas"]["identity.AllocationPermission"];
+            /** @description Principal who granted it. */
+            creator?: string;
+            /** Format: date-time */
+            create_time?: string;
+            /**
+             * Format: date-time
+             * @description It is worth nothing from then on, nor while the member is not in the project.
+             */
+            expire_time?: string;
+        };
+        /**
+         * @description AllocationPermission is what a grant lets a member do in an allocation.
+         *     - `terminal`: Open terminals.
+         *     - `serial_log`: Read what the VM prints on its serial console.
+         * @enum {string}
+         */
+        "identity.AllocationPermission": "unspecified" | "terminal" | "serial_log";
         /** @description ApiKey is a credential of a service account. */
         "identity.ApiKey": {
             id?: string;
@@ -4834,6 +4909,7 @@ export interface components {
             role?: components["schemas"]["identity.MemberRole"];
             state?: components["schemas"]["identity.TenantState"];
         };
+        "identity.DeleteAllocationGrantResponse": Record<string, never>;
         "identity.DeleteProjectSshKeyResponse": Record<string, never>;
         "identity.DeleteScimGroupMappingResponse": Record<string, never>;
         "identity.DeleteServiceAccountResponse": Record<string, never>;
@@ -4876,6 +4952,10 @@ export interface components {
         "identity.InvitationState": "unspecified" | "pending" | "accepted" | "revoked" | "expired";
         "identity.ListAllOrganisationsResponse": {
             organisations?: components["schemas"]["identity.Organisation"][];
+            next_page_token?: string;
+        };
+        "identity.ListAllocationGrantsResponse": {
+            grants?: components["schemas"]["identity.AllocationGrant"][];
             next_page_token?: string;
         };
         "identity.ListApiKeysResponse": {
@@ -11113,6 +11193,108 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["identity.Project"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    AllocationGrantService_ListAllocationGrants: {
+        parameters: {
+            query?: {
+                /** @description Default 50, at most 500. */
+                page_size?: number;
+                page_token?: string;
+                /** @description Only those of this allocation. */
+                allocation_id?: string;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
+            };
+            header?: never;
+            path: {
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.ListAllocationGrantsResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    AllocationGrantService_CreateAllocationGrant: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description An allocation of the project. */
+                    allocation_id: string;
+                    /** @description Somebody who is in the project or in its organisation, for example "user:bob". */
+                    principal: string;
+                    permission: components["schemas"]["identity.AllocationPermission"];
+                    /**
+                     * Format: date-time
+                     * @description Left out: 7 days from now; at most 90.
+                     */
+                    expire_time?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.AllocationGrant"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    AllocationGrantService_DeleteAllocationGrant: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                project_id: string;
+                grant_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.DeleteAllocationGrantResponse"];
                 };
             };
             default: components["responses"]["Error"];

@@ -190,7 +190,7 @@ async fn try_serve(
         let subscriber = Subscriber {
             changes: app.sessions.changes(),
             session,
-            grant,
+            grant: grant.for_request(&message),
             route: route.clone(),
             policies: app.policies.clone(),
         };

@@ -13,6 +13,9 @@ use crate::upstream::{self, Envelope, Messages};
 
 /// The projects that a service is asked for, at most [`MAX_PROJECTS`] at a time.
 pub fn reach(route: &Route, grant: &Grant, message: &DynamicMessage) -> Vec<Vec<Uuid>> {
+    if let Some(project) = grant.let_into(message) {
+        return vec![vec![project]];
+    }
     let all = &grant.projects;
     if let Some(Ok(named)) = named_project(message) {
         // of what is not the caller's the service says that there is none

@@ -69,7 +69,7 @@ pub struct Subscriber {
     /// What happens to it since.
     pub changes: Changes,
     /// What it may read by it.
-    pub grant: Arc<Grant>,
+    pub grant: Grant,
     /// What it reads.
     pub route: Route,
     /// Who may do what.
@@ -333,7 +333,8 @@ mod tests {
     use crate::auth::sessions::Sessions;
     use crate::auth::verify::Identity;
     use crate::contract::route::Lookup;
-    use crate::store::{PlatformRole, Role};
+    use crate::store::{AllocationPermission, LetIn, PlatformRole, Role};
+    use crate::transcode::request::bind;
 
     fn principal(platform_role: Option<PlatformRole>, roles: &[(u128, Role)]) -> Principal {
         let of = |(project, role): &(u128, Role)| (Uuid::from_u128(*project), *role);
@@ -358,7 +359,7 @@ mod tests {
             };
             Subscriber {
                 changes: sessions.changes(),
-                grant: Arc::new(policies.grant(&who, route).expect("allowed")),
+                grant: policies.grant(&who, route).expect("allowed"),
                 session: Arc::new(Session::new(Identity::default(), who)),
                 route: route.clone(),
                 policies: policies.clone(),
@@ -403,6 +404,55 @@ mod tests {
             (&admin, Some(principal(None, &[])), false),
         ] {
             assert_eq!(subscriber.may_go_on(now.as_ref()), goes_on, "{now:?}");
+        }
+    }
+
+    #[test]
+    fn a_serial_log_ends_with_the_grant_that_it_is_read_by_and_with_no_other() {
+        let routes = crate::routes().expect("served");
+        let policies = Arc::new(Policies::open(None, &routes).expect("policies"));
+        let let_into = |allocations: &[u128], role| Principal {
+            let_in: allocations
+                .iter()
+                .map(|allocation| LetIn {
+                    allocation: Uuid::from_u128(*allocation),
+                    project: Uuid::from_u128(1),
+                    permission: AllocationPermission::SerialLog,
+                })
+                .collect(),
+            ..principal(None, &[(1, role)])
+        };
+        let path = format!("/api/v1/allocations/{}/serial-log", Uuid::from_u128(7));
+        let Lookup::Found(route, variables) = routes.lookup(&Method::GET, &path) else {
+            panic!("{path} is a route");
+        };
+        let message = bind(route, &variables, None, &[]).expect("a request");
+        let reader = let_into(&[7, 8], Role::Viewer);
+        let grant = policies.grant(&reader, route).expect("let in");
+        assert_eq!(grant.check(&message), Ok(()));
+        let subscriber = Subscriber {
+            changes: Sessions::default().changes(),
+            grant: grant.for_request(&message),
+            session: Arc::new(Session::new(Identity::default(), reader)),
+            route: route.clone(),
+            policies: policies.clone(),
+        };
+        for (now, goes_on) in [
+            (let_into(&[7], Role::Viewer), true),
+            (let_into(&[], Role::Member), true),
+            (let_into(&[8], Role::Viewer), false),
+            (let_into(&[], Role::Viewer), false),
+            // a grant is worth nothing without the membership
+            (
+                Principal {
+                    roles: Vec::new(),
+                    owners: Vec::new(),
+                    ..let_into(&[7], Role::Viewer)
+                },
+                false,
+            ),
+        ] {
+            assert_eq!(subscriber.may_go_on(Some(&now)), goes_on, "{now:?}");
         }
     }
 }

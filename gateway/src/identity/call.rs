@@ -157,6 +157,7 @@ impl<'a> Call<'a> {
             id,
             organisation: row.organisation_id,
             role: row.role,
+            is_let_in: false,
         })?;
         Ok(row)
     }

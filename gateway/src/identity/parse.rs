@@ -5,7 +5,9 @@ use gpuaas_common::{Error, Result, page};
 use gpuaas_proto::gpuaas::identity::v1 as pb;
 use jiff::{SignedDuration, Timestamp};
 
-use crate::store::{InvitationState, PlatformRole, PrincipalKind, Role, TenantState};
+use crate::store::{
+    AllocationPermission, InvitationState, PlatformRole, PrincipalKind, Role, TenantState,
+};
 
 /// Most characters of a display name.
 const MAX_NAME: usize = 200;
@@ -17,6 +19,10 @@ const MAX_EMAIL: usize = 254;
 const INVITATION: SignedDuration = SignedDuration::from_hours(7 * 24);
 /// Longest life of an invitation.
 const MAX_INVITATION: SignedDuration = SignedDuration::from_hours(30 * 24);
+/// Life of a grant in an allocation.
+const GRANT: SignedDuration = SignedDuration::from_hours(7 * 24);
+/// Longest life of a grant in an allocation.
+const MAX_GRANT: SignedDuration = SignedDuration::from_hours(90 * 24);
 
 /// Whether a character changes how the text around it is shown, so that a name looks like another one.
 fn is_deceptive(c: char) -> bool {
@@ -188,15 +194,49 @@ pub(super) fn invitation_end(
     given: Option<&prost_types::Timestamp>,
     now: Timestamp,
 ) -> Result<Timestamp> {
+    end(given, now, (INVITATION, MAX_INVITATION))
+}
+
+/// When a grant in an allocation ends.
+pub(super) fn allocation_grant_end(
+    given: Option<&prost_types::Timestamp>,
+    now: Timestamp,
+) -> Result<Timestamp> {
+    end(given, now, (GRANT, MAX_GRANT))
+}
+
+/// The end that is given, or the one after the usual life.
+fn end(
+    given: Option<&prost_types::Timestamp>,
+    now: Timestamp,
+    (usual, longest): (SignedDuration, SignedDuration),
+) -> Result<Timestamp> {
     const FIELD: &str = "expire_time";
     let Some(given) = given else {
-        return Ok(now + INVITATION);
+        return Ok(now + usual);
     };
     let end = from_proto_time(given).ok_or_else(|| Error::invalid(FIELD, "must be a time"))?;
-    if end <= now || end > now + MAX_INVITATION {
-        return Err(Error::invalid(FIELD, "must be in the next 30 days"));
+    if end <= now || end > now + longest {
+        let days = longest.as_hours() / 24;
+        return Err(Error::invalid(
+            FIELD,
+            format!("must be in the next {days} days"),
+        ));
     }
     Ok(end)
+}
+
+/// What a grant lets a member do.
+pub(super) fn allocation_permission(number: i32) -> Result<AllocationPermission> {
+    match pb::AllocationPermission::try_from(number) {
+        Ok(pb::AllocationPermission::Unspecified) => Err(Error::required("permission")),
+        Ok(pb::AllocationPermission::Terminal) => Ok(AllocationPermission::Terminal),
+        Ok(pb::AllocationPermission::SerialLog) => Ok(AllocationPermission::SerialLog),
+        Err(_) => Err(Error::invalid(
+            "permission",
+            "must be terminal or serial_log",
+        )),
+    }
 }
 
 /// A stable name of a user.

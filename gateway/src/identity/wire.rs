@@ -5,11 +5,12 @@ use jiff_sqlx::Timestamp;
 
 use crate::auth::api_keys::prefix_of;
 use crate::policy::Scope;
-use crate::store::{ApiKeyRow, ServiceAccountRow};
 use crate::store::{
-    Group, InvitationRow, InvitationState, MemberRow, OrganisationRow, OwnOrganisation,
-    PlatformRole, PrincipalKind, PrincipalRow, ProjectRow, Role, SshKeyRow, TenantState,
+    AllocationGrantRow, AllocationPermission, Group, InvitationRow, InvitationState, MemberRow,
+    OrganisationRow, OwnOrganisation, PlatformRole, PrincipalKind, PrincipalRow, ProjectRow, Role,
+    SshKeyRow, TenantState,
 };
+use crate::store::{ApiKeyRow, ServiceAccountRow};
 
 pub(super) fn time(at: Timestamp) -> Option<prost_types::Timestamp> {
     Some(proto_time(at.to_jiff()))
@@ -131,6 +132,23 @@ pub(super) fn invitation(row: InvitationRow) -> pb::Invitation {
         expire_time: time(row.expire_time),
         accept_time: row.accept_time.and_then(time),
         target: row.target,
+    }
+}
+
+pub(super) fn allocation_grant(row: AllocationGrantRow) -> pb::AllocationGrant {
+    let permission = match row.permission {
+        AllocationPermission::Terminal => pb::AllocationPermission::Terminal,
+        AllocationPermission::SerialLog => pb::AllocationPermission::SerialLog,
+    };
+    pb::AllocationGrant {
+        id: row.id.to_string(),
+        project_id: row.project.to_string(),
+        allocation_id: row.allocation.to_string(),
+        principal: row.principal,
+        permission: permission.into(),
+        creator: row.creator,
+        create_time: time(row.create_time),
+        expire_time: time(row.expire_time),
     }
 }
 

@@ -14,6 +14,7 @@ use crate::store::{Principal, PrincipalKind, Role, platform_role_name};
 
 const PROJECT: &str = "project_id";
 const ORGANISATION: &str = "organisation_id";
+const ALLOCATION: &str = "allocation_id";
 /// The fields by which a request says what it is about.
 const NAMED_BY: [&str; 2] = [PROJECT, ORGANISATION];
 /// Where a resource that is created may say it.
@@ -30,6 +31,8 @@ const PLATFORM_ROLES: [PlatformRole; 3] = [
 pub struct Grant {
     /// The projects of the caller in which it is.
     pub projects: Vec<Uuid>,
+    /// Single allocations of its other projects that it was let into, each with its project.
+    allocations: Vec<(Uuid, Uuid)>,
     /// Its other projects, or organisations, and why not there.
     withheld: Vec<(Uuid, Refusal)>,
 }
@@ -78,8 +81,25 @@ impl Grant {
     pub fn of(projects: Vec<Uuid>) -> Self {
         Self {
             projects,
-            withheld: Vec::new(),
+            ..Self::default()
         }
+    }
+
+    /// The project of the request's allocation, where the action is allowed on that allocation and not in the project.
+    pub fn let_into(&self, message: &DynamicMessage) -> Option<Uuid> {
+        let allocation = named(message, &[ALLOCATION])?.ok()?;
+        let mut all = self.allocations.iter();
+        let found = all.find(|(of, _)| *of == allocation);
+        found.map(|(_, project)| *project)
+    }
+
+    /// What of it the request needs: of single allocations its own alone.
+    #[must_use]
+    pub fn for_request(&self, message: &DynamicMessage) -> Self {
+        let allocation = named(message, &[ALLOCATION]).and_then(Result::ok);
+        let mut own = self.clone();
+        own.allocations.retain(|(of, _)| Some(*of) == allocation);
+        own
     }
 
     /// Whether it lacks something that the caller has.
@@ -89,10 +109,11 @@ impl Grant {
 
     /// Whether it is still all that another one was.
     pub fn covers(&self, other: &Self) -> bool {
-        other
-            .projects
-            .iter()
-            .all(|project| self.projects.contains(project))
+        let has = |project: &Uuid| self.projects.contains(project);
+        let is_let_in = |(allocation, project): &(Uuid, Uuid)| {
+            self.allocations.contains(&(*allocation, *project)) || has(project)
+        };
+        other.projects.iter().all(has) && other.allocations.iter().all(is_let_in)
     }
 
     /// The refusal for a project or organisation that is the caller's and where the action is not allowed.
@@ -111,6 +132,7 @@ impl Grant {
             Some(Ok(id)) => self.refusal_for(id),
             // the service says what is wrong with it
             Some(Err(_)) => None,
+            None if self.let_into(message).is_some() => None,
             None => self.refusal_everywhere(),
         };
         refusal.map_or(Ok(()), Err)
@@ -158,7 +180,10 @@ impl Policies {
                 // is decided on the project that is found
                 let by_platform = route.service == SERVICE && who.platform_role.is_some();
                 match grant.refusal_everywhere() {
-                    Some(refusal) if !named && !by_platform => Err(refusal),
+                    // on which allocation it is done, the request says
+                    Some(refusal) if !named && !by_platform && grant.allocations.is_empty() => {
+                        Err(refusal)
+                    }
                     _ => Ok(grant),
                 }
             }
@@ -169,7 +194,7 @@ impl Policies {
                 self.on(who, route, Resource::Platform)?;
                 Ok(Grant {
                     projects: principal.projects(),
-                    withheld: Vec::new(),
+                    ..Grant::default()
                 })
             }
         }
@@ -189,17 +214,48 @@ impl Policies {
     fn in_projects(&self, who: Who<'_>, principal: &Principal, route: &Route) -> Grant {
         let mut grant = Grant::default();
         for ((id, role), owner) in principal.roles.iter().zip(&principal.owners) {
-            let resource = Resource::Project {
+            let in_project = |is_let_in| Resource::Project {
                 id: *id,
                 organisation: *owner,
                 role: Some(*role),
+                is_let_in,
             };
-            match self.on(who, route, resource) {
+            match self.on(who, route, in_project(false)) {
                 Ok(()) => grant.projects.push(*id),
-                Err(refusal) => grant.withheld.push((*id, refusal)),
+                Err(refusal) => {
+                    grant.withheld.push((*id, refusal));
+                    let into = allocations(principal, *id, &route.access.action);
+                    if !into.is_empty() && self.on(who, route, in_project(true)).is_ok() {
+                        grant.allocations.extend(into);
+                    }
+                }
             }
         }
         grant
+    }
+
+    /// Whether somebody may do something to an allocation of a project: by the role there, or let into it by an owner. What a
+    /// project has granted is worth nothing to who is not in it.
+    pub fn allows_in(
+        &self,
+        principal: &Principal,
+        action: &str,
+        (project, allocation): (Uuid, Option<Uuid>),
+    ) -> bool {
+        let mut projects = principal.roles.iter().zip(&principal.owners);
+        let found = projects.find(|((of, _), _)| *of == project);
+        let Some(((id, role), owner)) = found else {
+            return false;
+        };
+        let mut into = allocations(principal, project, action).into_iter();
+        let is_let_in = into.any(|(of, _)| Some(of) == allocation);
+        let resource = Resource::Project {
+            id: *id,
+            organisation: *owner,
+            role: Some(*role),
+            is_let_in,
+        };
+        self.decide(who(principal), action, resource).is_allowed()
     }
 
     fn in_organisations(
@@ -219,7 +275,7 @@ impl Policies {
         }
         let mut grant = Grant {
             projects: principal.projects(),
-            withheld: Vec::new(),
+            ..Grant::default()
         };
         for (id, role) in &principal.organisations {
             let resource = Resource::Organisation {
@@ -282,11 +338,13 @@ impl Policies {
                 id,
                 organisation,
                 role,
+                ..
             } => {
                 let with = |role| Resource::Project {
                     id,
                     organisation,
                     role,
+                    is_let_in: false,
                 };
                 let roles = self.roles_for(who, route, with);
                 let message = needs(&roles, "project", role);
@@ -311,6 +369,15 @@ impl Policies {
         };
         ROLES.into_iter().filter(may).map(Role::as_str).collect()
     }
+}
+
+/// Allocations of a project that a principal was let into for an action, each with the project.
+fn allocations(principal: &Principal, project: Uuid, action: &str) -> Vec<(Uuid, Uuid)> {
+    let granted = principal.let_in.iter();
+    granted
+        .filter(|one| one.project == project && one.permission.action() == action)
+        .map(|one| (one.allocation, one.project))
+        .collect()
 }
 
 /// Whether requests of the route may say which project or organisation they are about.

@@ -146,6 +146,8 @@ pub enum Resource {
         organisation: Uuid,
         /// The role of who asks, its own or that in the organisation.
         role: Option<Role>,
+        /// An owner of the project has let who asks into the one allocation that the action is on.
+        is_let_in: bool,
     },
 }
 
@@ -253,13 +255,9 @@ impl Policies {
             return Err(PolicyError::Engine("the action is unknown".to_owned()));
         };
         let (principal, who) = self.principal(who)?;
-        let (resource, mut entities, role) = self.resource(resource);
+        let context = self.context(resource)?;
+        let (resource, mut entities) = self.resource(resource);
         entities.push(who);
-        let context = role.map(|role| {
-            let role = RestrictedExpression::new_entity_uid(uid(&self.kinds.role, role.as_str()));
-            ("role".to_owned(), role)
-        });
-        let context = Context::from_pairs(context).map_err(engine)?;
         let entities = known.clone().add_entities(entities, None).map_err(engine)?;
         let request =
             Request::new(principal, action.clone(), resource, context, None).map_err(engine)?;
@@ -305,19 +303,34 @@ impl Policies {
         Ok((own, entity))
     }
 
-    fn resource(&self, resource: Resource) -> (EntityUid, Vec<Entity>, Option<Role>) {
+    /// What there is between who asks and the resource.
+    fn context(&self, resource: Resource) -> Result<Context, PolicyError> {
+        let (role, is_let_in) = match resource {
+            Resource::Platform => (None, false),
+            Resource::Organisation { role, .. } => (role, false),
+            Resource::Project {
+                role, is_let_in, ..
+            } => (role, is_let_in),
+        };
+        let role = role.map(|role| {
+            let role = RestrictedExpression::new_entity_uid(uid(&self.kinds.role, role.as_str()));
+            ("role".to_owned(), role)
+        });
+        let let_in = is_let_in.then(|| ("let_in".to_owned(), RestrictedExpression::new_bool(true)));
+        Context::from_pairs(role.into_iter().chain(let_in)).map_err(engine)
+    }
+
+    fn resource(&self, resource: Resource) -> (EntityUid, Vec<Entity>) {
         let organisation_of = |id: Uuid| uid(&self.kinds.organisation, &id.to_string());
         match resource {
-            Resource::Platform => (self.kinds.platform.clone(), Vec::new(), None),
-            Resource::Organisation { id, role } => {
+            Resource::Platform => (self.kinds.platform.clone(), Vec::new()),
+            Resource::Organisation { id, .. } => {
                 let own = organisation_of(id);
                 let entity = Entity::new_no_attrs(own.clone(), HashSet::new());
-                (own, vec![entity], role)
+                (own, vec![entity])
             }
             Resource::Project {
-                id,
-                organisation,
-                role,
+                id, organisation, ..
             } => {
                 let (own, owner) = (
                     uid(&self.kinds.project, &id.to_string()),
@@ -327,7 +340,7 @@ impl Policies {
                     Entity::new_no_attrs(own.clone(), HashSet::from([owner.clone()])),
                     Entity::new_no_attrs(owner, HashSet::new()),
                 ];
-                (own, entities, role)
+                (own, entities)
             }
         }
     }

@@ -32,6 +32,7 @@ fn project(role: Role) -> Resource {
         id: Uuid::from_u128(1),
         organisation: Uuid::from_u128(2),
         role: Some(role),
+        is_let_in: false,
     }
 }
 
@@ -60,6 +61,7 @@ fn h_19_roles_do_what_their_policies_say() {
             id: Uuid::nil(),
             organisation: Uuid::nil(),
             role: None,
+            is_let_in: false,
         };
         let verdict = policies.decide(USER, action, stranger);
         assert_eq!(verdict, Verdict::NotPermitted, "{action} of a stranger");
@@ -133,6 +135,45 @@ fn a_key_does_what_its_account_and_its_scopes_allow_both() {
     );
 }
 
+/// What an owner grants in one allocation lifts no guardrail, no scope of a key, and nothing but what it is about.
+#[test]
+fn who_is_let_into_an_allocation_is_bound_by_what_forbids() {
+    let let_in = Resource::Project {
+        id: Uuid::from_u128(1),
+        organisation: Uuid::from_u128(2),
+        role: Some(Role::Viewer),
+        is_let_in: true,
+    };
+    let policies = own();
+    for (action, expected) in [
+        ("terminal.create", true),
+        ("serial_log.read", true),
+        ("allocation.release", false),
+        ("allocation_grant.create", false),
+        ("project_member.add", false),
+    ] {
+        let verdict = policies.decide(USER, action, let_in);
+        assert_eq!(verdict.is_allowed(), expected, "{action}: {verdict:?}");
+    }
+    let key = Who {
+        name: "service:ci",
+        platform_role: None,
+        scopes: Some(&[Scope::Read]),
+    };
+    assert_eq!(
+        policies.decide(key, "terminal.create", let_in),
+        Verdict::Forbidden(vec!["scope-terminal".to_owned()])
+    );
+    let guarded =
+        with("@id(\"none\") forbid (principal, action in Action::\"terminal\", resource);");
+    assert_eq!(
+        guarded
+            .expect("good")
+            .decide(USER, "terminal.create", let_in),
+        Verdict::Forbidden(vec!["none".to_owned()])
+    );
+}
+
 #[test]
 fn a_guardrail_wins_over_every_permission() {
     let organisation = Uuid::from_u128(2);
@@ -151,6 +192,7 @@ fn a_guardrail_wins_over_every_permission() {
         id: Uuid::from_u128(1),
         organisation: Uuid::from_u128(3),
         role: Some(Role::Owner),
+        is_let_in: false,
     };
     assert!(
         policies

@@ -1,5 +1,6 @@
 //! SQL of the schema `edge`: who may call, and the record of denials.
 mod access;
+mod allocation_grants;
 mod api_keys;
 mod bootstrap;
 mod invitations;
@@ -26,6 +27,11 @@ use uuid::Uuid;
 use crate::auth::verify::Identity;
 
 pub use access::{find_principal, principal_of_name};
+pub use allocation_grants::{
+    AllocationGrantRow, AllocationPermission, NewAllocationGrant, count_allocation_grants,
+    delete_allocation_grant, find_allocation_grant, insert_allocation_grant,
+    list_allocation_grants,
+};
 pub use api_keys::{
     ApiKeyRow, KnownKey, NewApiKey, disable_api_key, expire_api_key, find_api_key, insert_api_key,
     known_key, list_api_keys, note_use,
@@ -49,7 +55,7 @@ pub use organisations::{
     open_projects, rename_organisation, set_organisation_state,
 };
 pub use principal::{
-    PlatformRole, Principal, PrincipalKind, Role, parse_platform_role, platform_role_name,
+    LetIn, PlatformRole, Principal, PrincipalKind, Role, parse_platform_role, platform_role_name,
 };
 pub use principals::{
     Disabled, NewUser, PrincipalFilter, PrincipalRow, all_principals, get_principal, insert_user,

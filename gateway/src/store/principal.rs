@@ -4,6 +4,7 @@ use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
+use super::allocation_grants::AllocationPermission;
 use super::api_keys::scopes;
 use crate::policy::Scope;
 
@@ -91,6 +92,17 @@ impl Role {
     }
 }
 
+/// One allocation that a principal was let into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LetIn {
+    /// The allocation.
+    pub allocation: Uuid,
+    /// Its project. Worth nothing to who is not in it.
+    pub project: Uuid,
+    /// To do what.
+    pub permission: AllocationPermission,
+}
+
 /// A registered principal with what it may use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Principal {
@@ -111,6 +123,8 @@ pub struct Principal {
     pub suspended: Vec<Uuid>,
     /// Organisations that are not closed, with the role in each.
     pub organisations: Vec<(Uuid, Role)>,
+    /// Allocations that owners have let it into, whatever its role.
+    pub let_in: Vec<LetIn>,
     /// Of a service account that calls with API keys: what they are good for.
     pub scopes: Option<Vec<Scope>>,
 }
@@ -180,6 +194,24 @@ fn roles(row: &PgRow, ids: &str, roles: &str) -> sqlx::Result<Vec<(Uuid, Role)>>
     Ok(ids.into_iter().zip(parsed).collect())
 }
 
+fn let_in(row: &PgRow) -> sqlx::Result<Vec<LetIn>> {
+    const PERMISSIONS: &str = "let_in_permissions";
+    let allocations: Vec<Uuid> = row.try_get("let_in_allocations")?;
+    let projects: Vec<Uuid> = row.try_get("let_in_projects")?;
+    let permissions: Vec<String> = row.try_get(PERMISSIONS)?;
+    let granted = allocations.into_iter().zip(projects).zip(permissions);
+    granted
+        .map(|((allocation, project), permission)| {
+            let parsed = AllocationPermission::parse(&permission);
+            Ok(LetIn {
+                allocation,
+                project,
+                permission: parsed.ok_or_else(|| unknown(PERMISSIONS, &permission))?,
+            })
+        })
+        .collect()
+}
+
 pub(super) fn read(row: &PgRow) -> sqlx::Result<Principal> {
     Ok(Principal {
         id: row.try_get("id")?,
@@ -190,6 +222,7 @@ pub(super) fn read(row: &PgRow) -> sqlx::Result<Principal> {
         owners: row.try_get("owners")?,
         suspended: row.try_get("suspended")?,
         organisations: roles(row, "organisations", "organisation_roles")?,
+        let_in: let_in(row)?,
         scopes: match row.try_get("has_keys")? {
             true => Some(scopes(row, "scopes")?),
             false => None,

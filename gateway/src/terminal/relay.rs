@@ -16,7 +16,6 @@ use uuid::Uuid;
 
 use crate::app::App;
 use crate::auth::verify::Identity;
-use crate::policy::{Resource, who};
 use crate::store::{self, Principal};
 use crate::terminal::policy::Terminals;
 
@@ -45,6 +44,8 @@ struct Attached {
     session: Option<Uuid>,
     principal: String,
     project: Uuid,
+    /// Where it leads; none when a terminal gateway of the release before does not say.
+    allocation: Option<Uuid>,
 }
 
 fn request(message: Request) -> pb::RelayRequest {
@@ -157,6 +158,7 @@ async fn to_client(
                     attached.send_replace(Some(Attached {
                         session: session.session_id.parse().ok(),
                         project: session.project_id.parse().ok()?,
+                        allocation: session.allocation_id.parse().ok(),
                         principal: session.principal,
                     }));
                     continue;
@@ -226,7 +228,8 @@ async fn may_go_on(app: &App, attached: &Attached, attached_for: Duration) -> sq
         None => of_name(app, &attached.principal, attached_for).await?,
     };
     let own = principal.filter(|principal| principal.name == attached.principal);
-    Ok(own.is_some_and(|principal| may_use(app, &principal, attached.project)))
+    let to = (attached.project, attached.allocation);
+    Ok(own.is_some_and(|principal| app.policies.allows_in(&principal, OPEN, to)))
 }
 
 /// The principal by the very sign-in or key that a terminal was opened by, while that is good.
@@ -243,20 +246,4 @@ async fn of_name(app: &App, name: &str, within: Duration) -> sqlx::Result<Option
         return Ok(None);
     }
     store::principal_of_name(&app.pool, name).await
-}
-
-/// Whether a principal may still open terminals in a project.
-fn may_use(app: &App, principal: &Principal, project: Uuid) -> bool {
-    let mut projects = principal.roles.iter().zip(&principal.owners);
-    let found = projects
-        .find(|((of, _), _)| *of == project)
-        .map(|((id, role), owner)| Resource::Project {
-            id: *id,
-            organisation: *owner,
-            role: Some(*role),
-        });
-    found.is_some_and(|resource| {
-        let verdict = app.policies.decide(who(principal), OPEN, resource);
-        verdict.is_allowed()
-    })
 }

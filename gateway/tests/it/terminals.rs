@@ -41,10 +41,12 @@ impl TerminalRelayService for Relay {
             let principal = words.next().unwrap_or_default();
             let project = words.next().unwrap_or(&nil);
             is_of_project = *project != nil;
+            let session = words.next().unwrap_or_default();
             let attached = pb::Attached {
-                session_id: words.next().unwrap_or_default().to_owned(),
+                session_id: session.to_owned(),
                 principal: principal.to_owned(),
                 project_id: project.to_owned(),
+                allocation_id: session.to_owned(),
             };
             Some(said([Message::Attached(attached), Message::Text(text)]))
         });
@@ -88,7 +90,16 @@ impl TerminalSessionService for Tickets {
 
 /// Opens a terminal of a principal with a credential, up to its WebSocket. Returns that, and the text that says whose it is.
 pub async fn opened_by(world: &World, principal: &str, credential: &str) -> (TcpStream, String) {
-    let session = uuid::Uuid::now_v7();
+    opened_into(world, principal, credential, uuid::Uuid::now_v7()).await
+}
+
+/// The same into an allocation, whose id the session has, too.
+pub async fn opened_into(
+    world: &World,
+    principal: &str,
+    credential: &str,
+    session: uuid::Uuid,
+) -> (TcpStream, String) {
     let target = format!("/api/v1/allocations/{session}/terminal-sessions");
     let request = world.http.post(world.url(&target)).bearer_auth(credential);
     let request = request

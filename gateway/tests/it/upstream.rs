@@ -192,12 +192,16 @@ fn of_project(caller: &Caller, id: &str) -> Result<(), Status> {
     if project.is_none_or(|project| caller.projects.contains(&project)) {
         return Ok(());
     }
-    Err(Error::new(
+    Err(no_allocation())
+}
+
+fn no_allocation() -> Status {
+    Error::new(
         Code::NotFound,
         ErrorReason::AllocationNotFound,
         "No such allocation.",
     )
-    .into())
+    .into()
 }
 
 fn allocation(id: &str, name: &str) -> Allocation {
@@ -226,6 +230,10 @@ impl AllocationService for Allocations {
         request: Request<ReadSerialLogRequest>,
     ) -> Result<Response<Self::ReadSerialLogStream>, Status> {
         self.see("read serial log", &request)?;
+        // who is in no project has no allocation
+        if Caller::of(&request)?.projects.is_empty() {
+            return Err(no_allocation());
+        }
         let (sender, receiver) = mpsc::channel(1);
         drop(sender);
         Ok(Response::new(ReceiverStream::new(receiver)))

@@ -101,8 +101,9 @@ const INSIDE: [&str; 2] = ["terminal", "serial_log"];
 /// What a project is charged and limited by.
 const MONEY: [&str; 3] = ["usage", "price", "quota"];
 /// Who may do what in a project, and who hears of it.
-const PEOPLE: [&str; 7] = [
+const PEOPLE: [&str; 8] = [
     "project",
+    "allocation_grant",
     "project_member",
     "invitation",
     "service_account",

@@ -43,7 +43,7 @@ impl Profile {
         })
     }
 
-    fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let found: Self = toml::from_str(text).map_err(|error| error.message().to_owned())?;
         if found.approved_by.trim().is_empty() || found.approved_by.contains(char::is_control) {
             return Err("approved_by must say in one line who approved it".to_owned());

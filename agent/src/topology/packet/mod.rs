@@ -7,7 +7,7 @@
 //!
 //! The namespace is that of one thread: it ends with the thread, also when the agent is killed. What can stay behind is
 //! the switch's record of the port, which the next packet removes first.
-mod frames;
+pub(crate) mod frames;
 mod namespace;
 
 use std::fs::File;

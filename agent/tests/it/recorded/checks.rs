@@ -112,6 +112,7 @@ async fn evidence(change: Change) -> BTreeMap<String, EvidenceStatus> {
     all.map(|one| (one.check.clone(), one.status())).collect()
 }
 
+/// among them that of a restart that waits, and of the site's bootstrap.
 #[tokio::test]
 async fn a_86_every_check_of_the_host_has_one_that_passes_and_one_that_fails() {
     // what the agent has of its own, and is not the host's

@@ -201,6 +201,20 @@ impl Bench {
         report
     }
 
+    /// A program that prints something else, and back.
+    fn with_answer(&mut self, line: &str, text: String) -> TopologyReport {
+        let put = |host: &mut Recorded, answer: Answer| {
+            host.set_answers(|recording| {
+                recording.answers.insert(line.to_owned(), answer);
+            });
+        };
+        let before = good().recording.answers[line].clone();
+        put(&mut self.host, Answer::text(text));
+        let report = self.runtime.block_on(self.host.discover());
+        put(&mut self.host, before);
+        report
+    }
+
     /// A file with other bytes, and back.
     fn with(&mut self, path: &Path, bytes: &[u8]) -> TopologyReport {
         let at = self
@@ -255,6 +269,45 @@ proptest! {
             prop_assert!(needed.is_empty() || !bench.is_sold(&report), "sold without {needed:?}");
             Ok(())
         })?;
+    }
+
+    /// A program of the host prints nearly what it should, or anything: whatever reads it, nothing breaks.
+    #[test]
+    fn a_program_that_prints_nearly_what_it_should_breaks_nothing(
+        pick in any::<prop::sample::Index>(),
+        (from, to) in (any::<prop::sample::Index>(), any::<prop::sample::Index>()),
+        odd in prop_oneof![
+            Just(String::new()),
+            Just("\u{0}".to_owned()),
+            Just("-1".to_owned()),
+            Just("1e999".to_owned()),
+            Just("18446744073709551616".to_owned()),
+            Just("[".repeat(1000)),
+            Just("<a>".repeat(1000)),
+            Just("null".to_owned()),
+            ".{0,40}",
+        ],
+    ) {
+        thread_local! {
+            static BENCH: std::cell::RefCell<Bench> = std::cell::RefCell::new(Bench::new());
+        }
+        let host = good();
+        let texts: Vec<(&String, &String)> = host
+            .recording
+            .answers
+            .iter()
+            .filter_map(|(line, answer)| match answer {
+                Answer::Ended { stdout, .. } => Some((line, stdout)),
+                Answer::Failed(_) => None,
+            })
+            .collect();
+        let (line, text) = pick.get(&texts);
+        // a piece of the text gives way to the odd one
+        let letters: Vec<char> = text.chars().collect();
+        let (one, other) = (from.index(letters.len() + 1), to.index(letters.len() + 1));
+        let kept = |part: &[char]| part.iter().collect::<String>();
+        let altered = kept(&letters[..one.min(other)]) + &odd + &kept(&letters[one.max(other)..]);
+        BENCH.with_borrow_mut(|bench| bench.with_answer(line, altered));
     }
 
     /// A file of the host says something else: nothing breaks.

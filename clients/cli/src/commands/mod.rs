@@ -7,6 +7,7 @@ pub mod completion;
 pub mod context;
 pub mod copy;
 pub mod explain;
+pub mod grants;
 pub mod hosts;
 pub mod launch;
 pub mod list;
@@ -129,6 +130,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Admin(command) => admin::run(&session, command).await,
         Command::SshKey(command) => ssh_keys::run(&session, command).await,
         Command::Project(command) => projects::run(&session, command).await,
+        Command::Grant(command) => grants::run(&session, command).await,
         Command::Member(command) => members::run(&session, command).await,
         Command::Organisation(command) => organisations::run(&session, command).await,
         Command::Webhook(command) => webhooks::run(&session, command).await,

@@ -352,3 +352,49 @@ fn a_launch_without_a_key_in_ssh_takes_the_kept_ones_and_says_so() {
     let ran = command.env("HOME", &home).output().expect("it runs");
     assert_eq!(ran.status.code(), Some(2), "no key at all");
 }
+
+#[test]
+fn a_member_is_let_into_one_allocation_by_its_name() {
+    let world = world();
+    let mut vm = allocation("active");
+    vm["config"]["name"] = "train".into();
+    world.get(
+        "/api/v1/allocations",
+        json!({ "allocations": [vm.clone()] }),
+    );
+    let vm = vm["id"].as_str().expect("an id");
+    let grants = format!("/api/v1/projects/{PROJECT}/allocation-grants");
+    let made = json!({ "id": "g1", "expire_time": "2027-01-31T12:00:00Z" });
+    world.on("POST", &grants, [(200, made)]);
+    let add = [
+        "grant",
+        "add",
+        "train",
+        "user:bob",
+        "--permission",
+        "serial-log",
+        "--until",
+        "2027-01-31T12:00:00Z",
+    ];
+    let ran = world.run(&add).ok();
+    assert!(
+        ran.out
+            .starts_with("user:bob has the serial-log of train, until "),
+        "{ran:?}"
+    );
+    let body = json!({ "allocation_id": vm, "principal": "user:bob", "permission": "serial_log",
+        "expire_time": "2027-01-31T12:00:00Z" });
+    assert_eq!(last(&world), ("POST".into(), grants.clone(), body));
+    let listed = json!({ "grants": [{ "id": "g1", "allocation_id": vm, "principal": "user:bob",
+        "permission": "serial_log", "creator": "user:olga", "expire_time": "2027-01-31T12:00:00Z" }] });
+    world.get(&grants, listed);
+    let ran = world.run(&["grant", "list"]).ok();
+    assert!(
+        ran.out.contains("serial-log") && ran.out.contains("user:olga"),
+        "{ran:?}"
+    );
+    let one = format!("{grants}/g1");
+    world.on("DELETE", &one, [(200, json!({}))]);
+    world.run(&["grant", "delete", "g1"]).ok();
+    assert_eq!(last(&world).1, one);
+}

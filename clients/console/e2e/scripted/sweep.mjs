@@ -11,7 +11,7 @@ const SIZES = [
 const node = `/admin/nodes/${nodeId(1)}`;
 const PAGES = [
   ["/overview", "/allocations", `/allocations/${allocationId(1)}`, `/allocations/${failed.id}`, "/launch", "/reservations", "/reservations/new", `/reservations/${reservationId}`, "/usage", "/keys", "/api-keys"],
-  ["", "invitations", "webhooks", "settings"].map((tab) => `/project?tab=${tab}`),
+  ["", "invitations", "access", "webhooks", "settings"].map((tab) => `/project?tab=${tab}`),
   ["", "invitations", "settings"].map((tab) => `/organisation?tab=${tab}`),
   ["/admin", "/admin/allocations", `/admin/allocations/${allocationId(1)}`, "/admin/nodes", "/admin/nodes?view=table", "/admin/agent-rollouts", `/admin/agent-rollouts/${rolloutId}`],
   ["", "topology", "evidence", "history", "images", "evacuation", "comparison"].map((tab) => `${node}?tab=${tab}`),

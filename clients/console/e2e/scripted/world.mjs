@@ -147,6 +147,9 @@ export const invitations = [
   { id: uuid(5, 1), project_id: VISION, email: "dan@example.com", role: "member", state: "pending", inviter: "user:alice", create_time: ago(10), expire_time: ahead(150), target: "acme/vision" },
   { id: uuid(5, 2), project_id: VISION, email: "eve@example.com", role: "billing", state: "expired", inviter: "user:alice", create_time: ago(400), expire_time: ago(200), target: "acme/vision" },
 ];
+const grants = [
+  { id: uuid(5, 7), project_id: VISION, allocation_id: allocationId(1), principal: "user:carol", permission: "terminal", creator: "user:alice", create_time: ago(10), expire_time: ahead(150) },
+];
 const KEY = `ssh-ed25519 ${"A".repeat(68)} alice@laptop`;
 export const ownKeys = [
   { id: uuid(6, 1), name: "laptop", public_key: KEY, fingerprint: `SHA256:${"x".repeat(43)}`, create_time: ago(100) },
@@ -325,6 +328,7 @@ export const answers = {
   "POST /api/v1/projects/*/members": members[1],
   "PATCH /api/v1/projects/*/members/*": members[1],
   "DELETE /api/v1/projects/*/members/*": {},
+  "GET /api/v1/projects/*/allocation-grants": { grants },
   "GET /api/v1/projects/*/invitations": { invitations },
   "POST /api/v1/projects/*/invitations": (body) => ({ ...invitations[0], id: uuid(5, 9), email: body.email, token: "invite-once-42" }),
   "POST /api/v1/invitations/*:revoke": { ...invitations[0], state: "revoked" },

@@ -417,6 +417,29 @@ class AsyncOperations(AsyncCaller):
         """
         return await self._call(t.CREATE_ALLOCATION, {}, {}, {"project_id": project_id, "name": name, "region_code": region_code, "sku": sku, "gpu_count": gpu_count, "image": image, "ssh_public_keys": ssh_public_keys, "capacity_shape": capacity_shape, "scheduler_type": scheduler_type, "labels": labels, "validate_only": validate_only, "placement": placement, "wait": wait, "ssh_key_names": ssh_key_names, "termination_protection": termination_protection, "auto_release_time": auto_release_time}, idempotency_key, timeout)
 
+    async def create_allocation_grant(
+        self,
+        project_id: str,
+        *,
+        allocation_id: str,
+        principal: str,
+        permission: m.AllocationPermission,
+        expire_time: datetime | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.AllocationGrant:
+        """CreateAllocationGrant lets a member of the project into one of its allocations. For owners. Refused with
+        ALREADY_EXISTS when the member has the permission by an earlier grant. Policies of the platform that forbid
+        terminals win over it.
+
+        Owners of the project; action `allocation_grant.create` on `project`.
+
+        allocation_id: An allocation of the project.
+        principal: Somebody who is in the project or in its organisation, for example "user:bob".
+        expire_time: Left out: 7 days from now; at most 90.
+        """
+        return await self._call(t.CREATE_ALLOCATION_GRANT, {"project_id": project_id}, {}, {"allocation_id": allocation_id, "principal": principal, "permission": permission, "expire_time": expire_time}, idempotency_key, timeout)
+
     async def create_api_key(
         self,
         project_id: str,
@@ -783,6 +806,20 @@ class AsyncOperations(AsyncCaller):
         Owners and members of the project; action `terminal.create` on `allocation`.
         """
         return await self._call(t.CREATE_TERMINAL_SESSION, {"allocation_id": allocation_id}, {}, {}, idempotency_key, timeout)
+
+    async def delete_allocation_grant(
+        self,
+        project_id: str,
+        grant_id: str,
+        *,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.DeleteAllocationGrantResponse:
+        """DeleteAllocationGrant takes a grant back. Terminals and streams that need it end within seconds. For owners.
+
+        Owners of the project; action `allocation_grant.delete` on `project`.
+        """
+        return await self._call(t.DELETE_ALLOCATION_GRANT, {"project_id": project_id, "grant_id": grant_id}, {}, {}, idempotency_key, timeout)
 
     async def delete_node(
         self,
@@ -1796,6 +1833,45 @@ class AsyncOperations(AsyncCaller):
         its items: `allocations.id,next_page_token`. Absent: all.
         """
         return self._pages(t.LIST_ALL_RESERVATIONS, {}, {"project_id": project_id, "region_code": region_code, "include_ended": include_ended, "page_size": page_size, "read_mask": read_mask}, "reservations", timeout)
+
+    async def list_allocation_grants(
+        self,
+        project_id: str,
+        *,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        allocation_id: str | None = None,
+        read_mask: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ListAllocationGrantsResponse:
+        """ListAllocationGrants lists the grants of a project that have not expired, newest first.
+
+        Owners, members and viewers of the project; action `allocation_grant.list` on `project`.
+
+        page_size: Default 50, at most 500.
+        allocation_id: Only those of this allocation.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
+        """
+        return await self._call(t.LIST_ALLOCATION_GRANTS, {"project_id": project_id}, {"page_size": page_size, "page_token": page_token, "allocation_id": allocation_id, "read_mask": read_mask}, None, None, timeout)
+
+    def iter_allocation_grants(
+        self,
+        project_id: str,
+        *,
+        page_size: int | None = None,
+        allocation_id: str | None = None,
+        read_mask: str | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.AllocationGrant]:
+        """The items of all pages of `list_allocation_grants`.
+
+        page_size: Default 50, at most 500.
+        allocation_id: Only those of this allocation.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
+        """
+        return self._pages(t.LIST_ALLOCATION_GRANTS, {"project_id": project_id}, {"page_size": page_size, "allocation_id": allocation_id, "read_mask": read_mask}, "grants", timeout)
 
     async def list_allocation_terminal_sessions(
         self,

@@ -98,6 +98,16 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("advice", "advice", "str"),
         ("step", "step", "str"),
     ),
+    "AllocationGrant": (
+        ("id", "id", "str"),
+        ("project_id", "project_id", "str"),
+        ("allocation_id", "allocation_id", "str"),
+        ("principal", "principal", "str"),
+        ("permission", "permission", "str"),
+        ("creator", "creator", "str"),
+        ("create_time", "create_time", "time"),
+        ("expire_time", "expire_time", "time"),
+    ),
     "AllocationMetrics": (
         ("allocation_id", "allocation_id", "str"),
         ("step_seconds", "step_seconds", "int"),
@@ -337,6 +347,8 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("steps", "steps", "[DefragmentationStep]"),
         ("cut", "cut", "bool"),
         ("notice", "notice", "str"),
+    ),
+    "DeleteAllocationGrantResponse": (
     ),
     "DeleteNodeResponse": (
     ),
@@ -621,6 +633,10 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
     ),
     "ListAllReservationsResponse": (
         ("reservations", "reservations", "[CapacityReservation]"),
+        ("next_page_token", "next_page_token", "str"),
+    ),
+    "ListAllocationGrantsResponse": (
+        ("grants", "grants", "[AllocationGrant]"),
         ("next_page_token", "next_page_token", "str"),
     ),
     "ListAllocationTerminalSessionsResponse": (

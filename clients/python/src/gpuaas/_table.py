@@ -64,6 +64,9 @@ CREATE_AGENT_ROLLOUT: Operation[m.AgentRollout] = Operation(
 CREATE_ALLOCATION: Operation[m.Allocation] = Operation(
     "POST", "/api/v1/allocations", m.Allocation, keyed=True
 )
+CREATE_ALLOCATION_GRANT: Operation[m.AllocationGrant] = Operation(
+    "POST", "/api/v1/projects/{project_id}/allocation-grants", m.AllocationGrant, keyed=True
+)
 CREATE_API_KEY: Operation[m.ApiKey] = Operation(
     "POST", "/api/v1/projects/{project_id}/service-accounts/{service_account_id}/api-keys", m.ApiKey, keyed=True
 )
@@ -120,6 +123,9 @@ CREATE_SSH_KEY: Operation[m.SshKey] = Operation(
 )
 CREATE_TERMINAL_SESSION: Operation[m.CreateTerminalSessionResponse] = Operation(
     "POST", "/api/v1/allocations/{allocation_id}/terminal-sessions", m.CreateTerminalSessionResponse, keyed=True
+)
+DELETE_ALLOCATION_GRANT: Operation[m.DeleteAllocationGrantResponse] = Operation(
+    "DELETE", "/api/v1/projects/{project_id}/allocation-grants/{grant_id}", m.DeleteAllocationGrantResponse, keyed=True
 )
 DELETE_NODE: Operation[m.DeleteNodeResponse] = Operation(
     "DELETE", "/api/v1/admin/nodes/{node_id}", m.DeleteNodeResponse, keyed=True
@@ -267,6 +273,9 @@ LIST_ALL_ORGANISATIONS: Operation[m.ListAllOrganisationsResponse] = Operation(
 )
 LIST_ALL_RESERVATIONS: Operation[m.ListAllReservationsResponse] = Operation(
     "GET", "/api/v1/admin/capacity-reservations", m.ListAllReservationsResponse
+)
+LIST_ALLOCATION_GRANTS: Operation[m.ListAllocationGrantsResponse] = Operation(
+    "GET", "/api/v1/projects/{project_id}/allocation-grants", m.ListAllocationGrantsResponse
 )
 LIST_ALLOCATION_TERMINAL_SESSIONS: Operation[m.ListAllocationTerminalSessionsResponse] = Operation(
     "GET", "/api/v1/allocations/{allocation_id}/terminal-sessions", m.ListAllocationTerminalSessionsResponse

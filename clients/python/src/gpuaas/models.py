@@ -23,7 +23,9 @@ __all__ = [
     "AllocationConfig",
     "AllocationDetail",
     "AllocationFailure",
+    "AllocationGrant",
     "AllocationMetrics",
+    "AllocationPermission",
     "AllocationSshKey",
     "AllocationState",
     "AllocationStatus",
@@ -59,6 +61,7 @@ __all__ = [
     "CreateTerminalSessionResponse",
     "DefragmentationStep",
     "DefragmentationSuggestion",
+    "DeleteAllocationGrantResponse",
     "DeleteNodeResponse",
     "DeleteProjectSshKeyResponse",
     "DeleteScimGroupMappingResponse",
@@ -113,6 +116,7 @@ __all__ = [
     "ListAllAllocationsResponse",
     "ListAllOrganisationsResponse",
     "ListAllReservationsResponse",
+    "ListAllocationGrantsResponse",
     "ListAllocationTerminalSessionsResponse",
     "ListAllocationsResponse",
     "ListApiKeysResponse",
@@ -275,6 +279,12 @@ AgentRolloutState = Literal["unspecified", "running", "paused", "completed", "ab
 """AgentRolloutState of a rollout.
 - `paused`: By an operator, or because more nodes failed than the limit: see state_reason.
 - `completed`: Every wave has ended.
+"""
+
+AllocationPermission = Literal["unspecified", "terminal", "serial_log"]
+"""AllocationPermission is what a grant lets a member do in an allocation.
+- `terminal`: Open terminals.
+- `serial_log`: Read what the VM prints on its serial console.
 """
 
 AllocationState = Literal[
@@ -932,6 +942,23 @@ class AllocationFailure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AllocationGrant:
+    """AllocationGrant lets a member of a project into one allocation."""
+    id: str = ""
+    project_id: str = ""
+    allocation_id: str = ""
+    principal: str = ""
+    """Who is let in, for example "user:bob"."""
+    permission: AllocationPermission = "unspecified"
+    creator: str = ""
+    """Principal who granted it."""
+    create_time: datetime | None = None
+    expire_time: datetime | None = None
+    """It is worth nothing from then on, nor while the member is not in the project."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AllocationMetrics:
     """AllocationMetrics is what was measured of a VM over time (D-90)."""
     allocation_id: str = ""
@@ -1412,6 +1439,12 @@ class DefragmentationSuggestion:
     """The search reached its limit; more moves may be possible."""
     notice: str = ""
     """Notes on the plan for operators, as sentences."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteAllocationGrantResponse:
+    """DeleteAllocationGrantResponse."""
 
 
 
@@ -1963,6 +1996,14 @@ class ListAllOrganisationsResponse:
 class ListAllReservationsResponse:
     """ListAllReservationsResponse."""
     reservations: list[CapacityReservation] = dataclasses.field(default_factory=list)
+    next_page_token: str = ""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListAllocationGrantsResponse:
+    """ListAllocationGrantsResponse."""
+    grants: list[AllocationGrant] = dataclasses.field(default_factory=list)
     next_page_token: str = ""
 
 

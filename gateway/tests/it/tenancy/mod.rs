@@ -1,6 +1,7 @@
 //! Organisations, projects, members, invitations, platform roles and SSH keys: who may change them, and what each refusal says.
 mod closing;
 mod consent;
+mod grants;
 mod guardrails;
 mod invitations;
 mod launches;

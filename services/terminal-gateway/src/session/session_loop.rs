@@ -150,6 +150,7 @@ impl Session {
             session_id: self.admitted.session_id.to_string(),
             principal: self.admitted.principal.clone(),
             project_id: self.admitted.project_id.to_string(),
+            allocation_id: self.admitted.allocation_id.to_string(),
         }));
         let ready = Say::SessionReady {
             session_id: self.admitted.session_id,

@@ -1,6 +1,6 @@
 //! The table of attacks on tickets, origins, windows and messages.
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 use tokio_tungstenite::tungstenite::Message;
@@ -212,6 +212,39 @@ async fn a_user_who_loses_access_loses_the_session() {
     assert_eq!(client.ended().await, (4403, "access_lost".to_owned()));
     world.no_shells().await;
     assert_eq!(world.closed(&ready["session_id"]).await, "access_lost");
+}
+
+/// The role of a viewer opens no terminal: what this one goes on by is the grant in its own allocation.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_was_let_into_the_allocation_keeps_the_session_as_long_as_the_grant() {
+    let world = World::start().await;
+    let pool = world.db.owner_pool().await;
+    let run = async |sql: &'static str| {
+        let done = sqlx::query(sql)
+            .bind(Uuid::parse_str(&world.allocation_id()).expect("an id"))
+            .execute(&pool)
+            .await;
+        assert_eq!(done.expect(sql).rows_affected(), 1, "{sql}");
+    };
+    run("WITH grants AS (
+             INSERT INTO edge.allocation_grants (id, project_id, allocation_id, principal_id, permission, creator, expire_time)
+             SELECT gen_random_uuid(), m.project_id, $1, m.principal_id, 'terminal', 'user:owner', now() + interval '1 day'
+               FROM edge.memberships m JOIN edge.principals p ON p.id = m.principal_id WHERE p.name = 'user:alice')
+         UPDATE edge.memberships SET role = 'viewer'
+          WHERE principal_id = (SELECT id FROM edge.principals WHERE name = 'user:alice')")
+    .await;
+    let (mut client, ready) = world.session().await;
+    client.until("$ ").await;
+    // access is checked ten times meanwhile
+    let started = Instant::now();
+    while started.elapsed() < Duration::from_secs(1) {
+        client.input("here\n").await;
+        client.until("<here>").await;
+    }
+    run("DELETE FROM edge.allocation_grants WHERE allocation_id = $1").await;
+    assert_eq!(client.ended().await, (4403, "access_lost".to_owned()));
+    assert_eq!(world.closed(&ready["session_id"]).await, "access_lost");
+    assert_eq!(world.ask(None, "after").await.0, 403);
 }
 
 #[tokio::test(flavor = "multi_thread")]

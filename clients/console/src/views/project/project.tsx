@@ -1,4 +1,4 @@
-/** The current project: who is in it, who is invited, where its events go, and its state. */
+/** The current project: who is in it, who is invited, who is let into single allocations, where its events go, and its state. */
 import { Tabs } from "radix-ui";
 import { useProjectId } from "../../api/tenancy";
 import { useSession } from "../../session/session";
@@ -7,6 +7,7 @@ import { KeyRound } from "../../ui/icons";
 import { Page } from "../../ui/shell";
 import { TabList } from "../../ui/tab-list";
 import { useQueryState } from "../../ui/use-query-state";
+import { Grants } from "./grants";
 import { Invitations } from "./invitations";
 import { Members } from "./members";
 import { Settings } from "./settings";
@@ -32,6 +33,7 @@ export default function ProjectPage() {
         <TabList label="Project views" chosen={tab}>
           <Tabs.Trigger value="members">Members</Tabs.Trigger>
           <Tabs.Trigger value="invitations">Invitations</Tabs.Trigger>
+          <Tabs.Trigger value="access">Access</Tabs.Trigger>
           <Tabs.Trigger value="webhooks">Webhooks</Tabs.Trigger>
           <Tabs.Trigger value="settings">Settings</Tabs.Trigger>
         </TabList>
@@ -40,6 +42,9 @@ export default function ProjectPage() {
         </Tabs.Content>
         <Tabs.Content value="invitations">
           <Invitations tenant={tenant} />
+        </Tabs.Content>
+        <Tabs.Content value="access">
+          <Grants project={id} />
         </Tabs.Content>
         <Tabs.Content value="webhooks">
           <Webhooks project={id} />

@@ -1,0 +1,109 @@
+/** Members who are let into single allocations, whatever their role. */
+import { useState } from "react";
+import { type Grant, PERMISSIONS, type Permission, useGrant, useGrants, useLiveAllocations, useTakeBack } from "../../api/grants";
+import { useMembers } from "../../api/tenancy";
+import { Button, Empty, Planned } from "../../ui/basics";
+import { Confirm } from "../../ui/dialog";
+import { KeyRound, Plus } from "../../ui/icons";
+import { Loaded } from "../../ui/loaded";
+import { TableCard } from "../../ui/table";
+import { SelectField } from "../catalog/parts";
+
+export function permissionWord(permission: string | undefined): string {
+  return PERMISSIONS.find(([value]) => value === permission)?.[1] ?? "–";
+}
+
+/** The first of what can be chosen until something is. */
+export function chosen(options: [string, string][], choice: string): string {
+  return options.some(([value]) => value === choice) ? choice : (options[0]?.[0] ?? "");
+}
+
+function LetIn({ project, allocations, principals }: { project: string; allocations: [string, string][]; principals: [string, string][] }) {
+  const grant = useGrant(project);
+  const [allocation, setAllocation] = useState("");
+  const [principal, setPrincipal] = useState("");
+  const [permission, setPermission] = useState<Permission>("terminal");
+  const body = { allocation_id: chosen(allocations, allocation), principal: chosen(principals, principal), permission };
+  return (
+    <Confirm
+      trigger={
+        <Button kind="primary">
+          <Plus size={15} aria-hidden="true" /> Let a member in
+        </Button>
+      }
+      title="Let a member into one allocation"
+      action="Let in"
+      ready={body.allocation_id !== "" && body.principal !== ""}
+      run={() => grant.mutateAsync(body)}
+    >
+      <p>It counts for this allocation alone and ends after seven days.</p>
+      <SelectField label="Allocation" value={body.allocation_id} onChange={setAllocation} options={allocations} />
+      <SelectField label="Member" value={body.principal} onChange={setPrincipal} options={principals} />
+      <SelectField label="Permission" value={permission} onChange={setPermission} options={PERMISSIONS} />
+    </Confirm>
+  );
+}
+
+function Row({ grant, name, project }: { grant: Grant; name: string; project: string }) {
+  const takeBack = useTakeBack(project);
+  return (
+    <tr>
+      <td>
+        <strong>{name}</strong>
+        <small className="muted block">by {grant.creator}</small>
+      </td>
+      <td>{grant.principal}</td>
+      <td>{permissionWord(grant.permission)}</td>
+      <td className="number optional">
+        <Planned value={grant.expire_time} short />
+      </td>
+      <td className="number">
+        <Confirm
+          danger
+          trigger={
+            <Button small aria-label={`Take back what ${grant.principal} has in ${name}`}>
+              Take back
+            </Button>
+          }
+          title={`Take back what ${grant.principal} has in ${name}?`}
+          action="Take back"
+          run={() => takeBack.mutateAsync(grant)}
+        >
+          Terminals that were opened by it end within seconds.
+        </Confirm>
+      </td>
+    </tr>
+  );
+}
+
+export function Grants({ project }: { project: string }) {
+  const grants = useGrants(project);
+  const allocations = useLiveAllocations(project);
+  const members = useMembers({ kind: "project", id: project });
+  return (
+    <Loaded of={[grants, allocations, members]} lines={4} label="Loading access to allocations">
+      {(grants, allocations, members) => {
+        const named = allocations.map(({ id = "", config }): [string, string] => [id, config?.name || id]);
+        const nameOf = (id = "") => named.find(([of]) => of === id)?.[1] ?? id;
+        return (
+          <>
+            <div className="tab-actions">
+              <LetIn project={project} allocations={named} principals={members.map(({ principal = "" }): [string, string] => [principal, principal])} />
+            </div>
+            {grants.length === 0 ? (
+              <Empty icon={<KeyRound size={28} />} title="Roles alone decide">
+                Let a viewer into the terminal or the serial log of one allocation, and of no other.
+              </Empty>
+            ) : (
+              <TableCard label="Access to allocations" columns={["Allocation", "Member", "Permission", ["Until", "number optional"], ["Actions", "number"]]}>
+                {grants.map((grant) => (
+                  <Row key={grant.id} grant={grant} name={nameOf(grant.allocation_id)} project={project} />
+                ))}
+              </TableCard>
+            )}
+          </>
+        );
+      }}
+    </Loaded>
+  );
+}

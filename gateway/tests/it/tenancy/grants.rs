@@ -1,0 +1,158 @@
+//! Who is let into one allocation by an owner does there what was granted, and nothing else, anywhere.
+use std::time::{Duration, Instant};
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::terminals::{answers, ended, opened_into};
+use crate::world::{World, field, reason};
+
+const VM: Uuid = Uuid::from_u128(0x71);
+const OTHER: Uuid = Uuid::from_u128(0x72);
+
+/// A project whose owner is olga, with vera as a viewer and mia as a member.
+async fn start() -> (World, String) {
+    let world = World::start_with(|config, _| config.terminal.access_seconds = 0.1).await;
+    world.users(&["olga", "vera", "mia", "stranger"]).await;
+    let project = world.seeded.project_id.to_string();
+    for (who, role) in [("olga", "owner"), ("vera", "viewer"), ("mia", "member")] {
+        world.member(&project, who, role).await;
+    }
+    let grants = format!("/api/v1/projects/{project}/allocation-grants");
+    (world, grants)
+}
+
+fn grant(allocation: Uuid, who: &str, permission: &str) -> Value {
+    json!({ "allocation_id": allocation, "principal": format!("user:{who}"), "permission": permission })
+}
+
+/// Status of a try to open a terminal.
+async fn terminal(world: &World, who: &str, allocation: Uuid) -> u16 {
+    let target = format!("/api/v1/allocations/{allocation}/terminal-sessions");
+    world.post_by(who, &target, json!({})).await.0
+}
+
+async fn serial_log(world: &World, who: &str, allocation: Uuid) -> u16 {
+    let target = format!("/api/v1/allocations/{allocation}/serial-log");
+    let url = world.url(&target);
+    let request = world.http.get(url).bearer_auth(world.token(who));
+    request.send().await.expect("answer").status().as_u16()
+}
+
+/// Repeats a try until it is answered so: a gateway forgets what it knows of a caller when it hears of a change.
+async fn until(expected: u16, attempt: impl AsyncFn() -> u16) {
+    let started = Instant::now();
+    loop {
+        let status = attempt().await;
+        if status == expected {
+            return;
+        }
+        assert!(started.elapsed() < Duration::from_secs(20), "{status}");
+    }
+}
+
+#[tokio::test]
+async fn p10_who_is_let_into_an_allocation_opens_its_terminal_and_no_other() {
+    let (world, grants) = start().await;
+    assert_eq!(terminal(&world, "vera", VM).await, 403);
+    let made = world
+        .made("olga", &grants, grant(VM, "vera", "terminal"))
+        .await;
+    assert_eq!(made["permission"], "terminal", "{made}");
+    assert_eq!(made["creator"], "user:olga", "{made}");
+    assert_eq!(world.recorded("allocation_grant.create").await, 1);
+    let (_, listed) = world.get("vera", &grants).await;
+    assert_eq!(listed["grants"][0]["id"], made["id"], "{listed}");
+    until(200, async || terminal(&world, "vera", VM).await).await;
+    assert_eq!(terminal(&world, "vera", OTHER).await, 403);
+    assert_eq!(
+        serial_log(&world, "vera", VM).await,
+        403,
+        "another permission"
+    );
+    let release = format!("/api/v1/allocations/{VM}:release");
+    assert_eq!(world.post_by("vera", &release, json!({})).await.0, 403);
+
+    let token = world.token("vera");
+    let (mut open, whose) = opened_into(&world, "user:vera", &token, VM).await;
+    answers(&mut open, &whose).await;
+    let one = format!("{grants}/{}", made["id"].as_str().expect("an id"));
+    let (status, refused) = world.send("vera", Method::DELETE, &one, Value::Null).await;
+    assert_eq!((status, reason(&refused)), (403, "PERMISSION_DENIED"));
+    let (status, body) = world.send("olga", Method::DELETE, &one, Value::Null).await;
+    assert_eq!(status, 200, "{body}");
+    ended(&mut open).await;
+    assert_eq!(terminal(&world, "vera", VM).await, 403);
+    assert_eq!(world.recorded("allocation_grant.delete").await, 1);
+    let (status, gone) = world.send("olga", Method::DELETE, &one, Value::Null).await;
+    assert_eq!((status, field(&gone)), (404, "grant_id"), "{gone}");
+}
+
+#[tokio::test]
+async fn a_grant_is_an_owners_for_members_and_ends() {
+    let (world, grants) = start().await;
+    for who in ["vera", "mia"] {
+        let (status, refused) = world
+            .post_by(who, &grants, grant(VM, "vera", "terminal"))
+            .await;
+        assert_eq!((status, reason(&refused)), (403, "PERMISSION_DENIED"));
+    }
+    let (status, absent) = world
+        .post_by("stranger", &grants, grant(VM, "vera", "terminal"))
+        .await;
+    assert_eq!((status, field(&absent)), (404, "project_id"), "{absent}");
+
+    for (body, wrong) in [
+        (grant(VM, "stranger", "terminal"), "principal"),
+        (grant(VM, "ghost", "terminal"), "principal"),
+        (
+            json!({ "allocation_id": VM, "principal": "user:vera" }),
+            "permission",
+        ),
+        (
+            json!({ "allocation_id": "x", "principal": "user:vera", "permission": "terminal" }),
+            "allocation_id",
+        ),
+        (
+            json!({ "allocation_id": VM, "principal": "user:vera", "permission": "terminal",
+                    "expire_time": "2020-01-01T00:00:00Z" }),
+            "expire_time",
+        ),
+    ] {
+        let (status, refused) = world.post_by("olga", &grants, body.clone()).await;
+        assert_eq!((status, field(&refused)), (400, wrong), "{body}: {refused}");
+    }
+    let good = grant(VM, "vera", "serial_log");
+    world.made("olga", &grants, good.clone()).await;
+    let (status, twice) = world.post_by("olga", &grants, good).await;
+    assert_eq!((status, reason(&twice)), (409, "ALREADY_EXISTS"), "{twice}");
+    until(200, async || serial_log(&world, "vera", VM).await).await;
+    assert_eq!(terminal(&world, "vera", VM).await, 403);
+
+    // one that has ended is none
+    sqlx::query(
+        "INSERT INTO allocation_grants (id, project_id, allocation_id, principal_id, permission, creator, expire_time)
+         SELECT $1, $2, $3, id, 'terminal', 'user:olga', now() FROM principals WHERE name = 'user:vera'",
+    )
+    .bind(Uuid::now_v7())
+    .bind(world.seeded.project_id)
+    .bind(OTHER)
+    .execute(&world.pool().await)
+    .await
+    .expect("a row");
+    assert_eq!(terminal(&world, "vera", OTHER).await, 403);
+
+    // who is not in the project any more has nothing of it
+    let members = format!("/api/v1/projects/{}/members", world.seeded.project_id);
+    let (_, listed) = world.get("olga", &members).await;
+    let all = listed["members"].as_array().expect("members").iter();
+    let mut of_vera = all.filter(|one| one["principal"] == "user:vera");
+    let id = of_vera.next().expect("vera")["member_id"].clone();
+    let target = format!("{members}/{}", id.as_str().expect("an id"));
+    let (status, body) = world
+        .send("olga", Method::DELETE, &target, Value::Null)
+        .await;
+    assert_eq!(status, 200, "{body}");
+    until(404, async || serial_log(&world, "vera", VM).await).await;
+}
