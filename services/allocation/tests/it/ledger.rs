@@ -45,7 +45,12 @@ impl World {
     /// A region, a SKU with its price, a node with a slot for each disk of the host.
     pub async fn fill_ledger(&mut self) {
         let mut conn = self.scheduler.acquire().await.expect("a connection");
-        catalog::put_region(&mut conn, "lab-1", true)
+        let region = catalog::Region {
+            code: "lab-1".into(),
+            enabled: true,
+            unavailable_reason: String::new(),
+        };
+        catalog::put_region(&mut conn, &region)
             .await
             .expect("a region");
         let sku = catalog::Sku {
