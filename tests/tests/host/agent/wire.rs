@@ -177,9 +177,15 @@ impl Pair<'_> {
         silent(reported.collect(), targets.len(), "past the switch");
     }
 
-    fn closed_to_ipv6(&self, moment: &str) {
+    fn closed_to_ipv6(&self, beyond: &wire_ipv6::Beyond, moment: &str) {
         let port = port_of(&self.hostile);
-        wire_ipv6::closed(self.host, &self.hostile, &self.other, &port, moment);
+        wire_ipv6::closed(
+            self.host,
+            &self.hostile,
+            &self.other,
+            (&port, beyond),
+            moment,
+        );
     }
 }
 
@@ -343,7 +349,8 @@ async fn p11_a_neighbour_is_neither_reached_nor_taken_for() {
     }
     pair.forge("running").await;
     pair.scan("running", registry, inventory).await;
-    pair.closed_to_ipv6("running");
+    let beyond = wire_ipv6::Beyond::listen(&host);
+    pair.closed_to_ipv6(&beyond, "running");
     pair.metadata();
 
     // of DHCP it has its own, and nobody else's
@@ -386,11 +393,11 @@ async fn p11_a_neighbour_is_neither_reached_nor_taken_for() {
     agent.signal(Signal::SIGSTOP);
     wire_ipv6::open(&host);
     let port = port_of(&pair.hostile);
-    wire_ipv6::open_without_rules(&host, &pair.hostile, &pair.other, &port);
+    wire_ipv6::open_without_rules(&host, &pair.hostile, &pair.other, (&port, &beyond));
     agent.signal(Signal::SIGCONT);
     put_back(&host).await;
     assert!(!flows(&host).contains("NORMAL"));
-    pair.closed_to_ipv6("put-back");
+    pair.closed_to_ipv6(&beyond, "put-back");
 
     // the rules stay in force while no agent runs, and after it is back
     let before = flows(&host);
@@ -433,7 +440,7 @@ async fn p11_a_neighbour_is_neither_reached_nor_taken_for() {
     .await;
     pair.forge("switch-restarted").await;
     pair.scan("switch-restarted", registry, inventory).await;
-    pair.closed_to_ipv6("switch-restarted");
+    pair.closed_to_ipv6(&beyond, "switch-restarted");
     pair.metadata();
 
     let gateway = pair.gateway();

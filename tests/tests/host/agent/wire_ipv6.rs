@@ -1,6 +1,9 @@
 //! What a hostile guest tries over IPv6 (P11): the host's and its neighbour's link-local addresses, addresses that it gives
-//! itself and that others have, and the kernel's own end of its port.
-use std::net::Ipv6Addr;
+//! itself and that others have, the kernel's own end of its port, and the machine beyond the host, where registry and
+//! inventory are.
+use std::net::{Ipv6Addr, TcpListener, TcpStream};
+
+use gpuaas_dev::process;
 
 use super::host::{LabHost, Tenant};
 
@@ -20,6 +23,11 @@ fn own_link_local(tenant: &Tenant) -> String {
 }
 
 const GLOBAL_OF_HOST: &str = "2001:db8:11::1";
+/// The ends of the link between host and machine.
+const UPLINK_OF_HOST: &str = "2001:db8:12::1";
+const MACHINE: &str = "2001:db8:12::2";
+/// How many of the targets have somebody who takes connections from whom the rules let through.
+const ANSWERED: usize = 7;
 /// Where EC2 serves metadata over IPv6.
 const METADATA: &str = "[fd00:ec2::254]:80";
 
@@ -34,9 +42,63 @@ fn link_local(list: &str, device: &str) -> Option<Ipv6Addr> {
     groups.join(":").parse().ok()
 }
 
+/// Has the machine beyond the host play registry and inventory over IPv6, and the host forward to it what the guests send.
+pub struct Beyond {
+    registry: TcpListener,
+    inventory: TcpListener,
+}
+
+impl Beyond {
+    /// Until the lab host ends, whose link to the machine has the addresses.
+    pub fn listen(host: &LabHost) -> Self {
+        let lab = |line: &str| host.lab.exec("sh", &["-c", line]).expect("it runs");
+        lab(&format!(
+            "ip -6 addr add {UPLINK_OF_HOST}/64 dev up0 nodad && echo 1 > /proc/sys/net/ipv6/conf/all/forwarding"
+        ));
+        let machine = host.lab.machine_address().to_string();
+        let found = process::run("ip", &["-o", "addr", "show", "to", &machine]).expect("a link");
+        let end = found.split_whitespace().nth(1).expect("a device");
+        let address = format!("{MACHINE}/64");
+        let addr = ["-6", "addr", "add", &address, "dev", end, "nodad"];
+        process::run("ip", &addr).expect("an address");
+        let guests = format!("{GLOBAL_OF_HOST}/64");
+        let route = [
+            "-6",
+            "route",
+            "add",
+            &guests,
+            "via",
+            UPLINK_OF_HOST,
+            "dev",
+            end,
+        ];
+        process::run("ip", &route).expect("a way back");
+        let bind = || TcpListener::bind((MACHINE, 0)).expect("a port");
+        let beyond = Self {
+            registry: bind(),
+            inventory: bind(),
+        };
+        for listener in [&beyond.registry, &beyond.inventory] {
+            let address = listener.local_addr().expect("bound");
+            TcpStream::connect(address).expect("it answers whom it may");
+        }
+        beyond
+    }
+
+    fn targets(&self) -> [String; 2] {
+        [&self.registry, &self.inventory]
+            .map(|listener| listener.local_addr().expect("bound").to_string())
+    }
+}
+
 /// Gives guests link-local addresses and all three ends global ones, has host and neighbour listen, and returns what the
 /// hostile guest tries.
-fn prepare(host: &LabHost, hostile: &Tenant, other: &Tenant, port: &str) -> Vec<String> {
+fn prepare(
+    host: &LabHost,
+    hostile: &Tenant,
+    other: &Tenant,
+    (port, beyond): (&str, &Beyond),
+) -> Vec<String> {
     let on = |device: &str, addresses: &[&str]| {
         let add = addresses
             .iter()
@@ -56,7 +118,13 @@ fn prepare(host: &LabHost, hostile: &Tenant, other: &Tenant, port: &str) -> Vec<
         let addresses = on("eth0", &[&own_link_local(tenant), &global(tenant)]);
         host.root(tenant, &format!("{addresses}\n{then}"))
     };
-    guest(hostile, "ip -6 neigh flush dev eth0");
+    guest(
+        hostile,
+        &format!(
+            "ip -6 neigh flush dev eth0\nip -6 route del default 2> /dev/null\n\
+             ip -6 route add default via {GLOBAL_OF_HOST} dev eth0"
+        ),
+    );
     guest(other, &format!("/tmp/frame serve 30 {PORT}"));
 
     let of_host = host
@@ -65,7 +133,10 @@ fn prepare(host: &LabHost, hostile: &Tenant, other: &Tenant, port: &str) -> Vec<
         .expect("addresses");
     let bridge = link_local(&of_host, "ovsbr0").expect("the host has one");
     let neighbour = own_link_local(other);
+    let [registry, inventory] = beyond.targets();
     let mut targets = vec![
+        registry,
+        inventory,
         format!("[{bridge}%eth0]:{PORT}"),
         format!("[{GLOBAL_OF_HOST}]:{PORT}"),
         format!("[{neighbour}%eth0]:{PORT}"),
@@ -81,8 +152,14 @@ fn prepare(host: &LabHost, hostile: &Tenant, other: &Tenant, port: &str) -> Vec<
 }
 
 /// Nobody answers a guest over IPv6, whatever address it gives itself.
-pub fn closed(host: &LabHost, hostile: &Tenant, other: &Tenant, port: &str, moment: &str) {
-    let targets = prepare(host, hostile, other, port);
+pub fn closed(
+    host: &LabHost,
+    hostile: &Tenant,
+    other: &Tenant,
+    (port, beyond): (&str, &Beyond),
+    moment: &str,
+) {
+    let targets = prepare(host, hostile, other, (port, beyond));
     let reported = host.scan(hostile, &targets);
     let silent: Vec<String> = targets.iter().map(|one| format!("silent {one}")).collect();
     assert_eq!(reported, silent, "{moment}");
@@ -101,10 +178,15 @@ pub fn closed(host: &LabHost, hostile: &Tenant, other: &Tenant, port: &str, mome
 }
 
 /// With every rule gone the same guest reaches the same ends: what `closed` tries is there to be found.
-pub fn open_without_rules(host: &LabHost, hostile: &Tenant, other: &Tenant, port: &str) {
-    let targets = prepare(host, hostile, other, port);
+pub fn open_without_rules(
+    host: &LabHost,
+    hostile: &Tenant,
+    other: &Tenant,
+    (port, beyond): (&str, &Beyond),
+) {
+    let targets = prepare(host, hostile, other, (port, beyond));
     let reported = host.scan(hostile, &targets);
-    for target in &targets[..5] {
+    for target in &targets[..ANSWERED] {
         assert!(
             reported.contains(&format!("open {target}")),
             "{target}: {reported:?}"
