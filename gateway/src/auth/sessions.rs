@@ -2,7 +2,7 @@
 //!
 //! A session is what [`Verifier`](super::verify::Verifier) and the tables of schema `edge` said of one token. It is
 //! kept for [`LIFE`] at most, and only while this process hears of changes: triggers on principals, memberships, keys,
-//! projects and organisations notify [`CHANNEL`], and a notification drops the sessions that it concerns. Without a connection that listens nothing is kept, and
+//! grants, projects and organisations notify [`CHANNEL`], and a notification drops the sessions that it concerns. Without a connection that listens nothing is kept, and
 //! each call asks the database. So a principal that is disabled is refused as soon as the notification arrives, and
 //! after [`LIFE`] even if the network loses it.
 use std::collections::HashMap;

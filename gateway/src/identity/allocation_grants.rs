@@ -14,6 +14,7 @@ use uuid::Uuid;
 use super::call::{Begun, Call, Of, Owned, known_id, project_unknown, taken, unknown};
 use super::running::signed;
 use super::{parse, wire};
+use crate::policy::Scope;
 use crate::store::{self, NewAllocationGrant, Role};
 
 /// Most grants of one project.
@@ -28,6 +29,7 @@ pub(super) async fn create(
         let mut conn = call.conn().await?;
         let row = call.project(&mut conn, &request.project_id).await?;
         call.needs(row.role, Role::Owner)?;
+        call.has_scope(Scope::Terminal, "permission")?;
         row.id
     };
     let permission = parse::allocation_permission(request.permission)?;
@@ -65,7 +67,7 @@ pub(super) async fn create(
             }
             let detail = json!({
                 "grant_id": id, "allocation_id": allocation, "principal": request.principal,
-                "permission": permission.as_str(), "of": name,
+                "permission": permission.as_str(), "expire_time": expire_time.to_string(), "of": name,
             });
             call.commit(tx, project, detail).await?;
             id

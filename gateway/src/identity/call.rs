@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::app::App;
 use crate::auth::sessions::Session;
 use crate::contract::route::Route;
-use crate::policy::{Refusal, Resource, who};
+use crate::policy::{self, Refusal, Resource, who};
 use crate::store::{
     self, Group, OrganisationRow, Principal, ProjectRow, Role, TenantState, find_organisation,
     find_project,
@@ -210,6 +210,25 @@ impl<'a> Call<'a> {
                 Err(refused(message, "must need no scope that the key lacks"))
             }
         }
+    }
+
+    /// Refuses a key that would let others do what its own scopes do not let it.
+    pub(super) fn has_scope(&self, scope: policy::Scope, field: &str) -> Result<()> {
+        let scopes = who(self.principal()).scopes;
+        if scopes.is_none_or(|own| own.contains(&scope)) {
+            return Ok(());
+        }
+        let message = format!(
+            "The API key lacks the scope {}, and so lets nobody do what needs it.",
+            scope.name()
+        );
+        Err(Error::new(
+            Code::PermissionDenied,
+            ErrorReason::PermissionDenied,
+            message,
+        )
+        .field(field, "must need no scope that the key lacks")
+        .meta("action", self.route.access.action.clone()))
     }
 
     /// Refuses who has neither this role, or a stronger one, nor administers the platform.

@@ -99,6 +99,10 @@ impl Grant {
         let allocation = named(message, &[ALLOCATION]).and_then(Result::ok);
         let mut own = self.clone();
         own.allocations.retain(|(of, _)| Some(*of) == allocation);
+        if !own.allocations.is_empty() {
+            // what is read by the grant is read by no role
+            own.projects.clear();
+        }
         own
     }
 

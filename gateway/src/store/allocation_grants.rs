@@ -42,7 +42,7 @@ impl AllocationPermission {
     }
 }
 
-/// A grant that has not expired.
+/// A grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllocationGrantRow {
     /// Id.

@@ -256,6 +256,15 @@ async fn a_key_gives_no_role_above_its_scopes() {
             allowed = allowed && highest != Some(role);
         }
     }
+    // nor does it let anybody into a terminal that it could not open itself
+    let grants = format!("/api/v1/projects/{project}/allocation-grants");
+    let grant = json!({ "allocation_id": uuid::Uuid::from_u128(7), "principal": "user:mia", "permission": "terminal" });
+    let by = key(&pool, in_project, Role::Owner, &[Manage, Read, Write]).await;
+    let (status, body) = send(&by, Method::POST, grants.clone(), grant.clone()).await;
+    assert_eq!((status, field(&body)), (403, "permission"), "{body}");
+    let by = key(&pool, in_project, Role::Owner, &[Manage, Terminal]).await;
+    let (status, body) = send(&by, Method::POST, grants, grant).await;
+    assert_eq!(status, 200, "{body}");
     // a key of an account that is no owner gives nothing, whatever its scopes
     let weak = key(&pool, in_project, Role::Member, &Scope::ALL).await;
     let target = format!("/api/v1/projects/{project}/invitations");

@@ -10,6 +10,7 @@ use crate::world::{World, field, reason};
 
 const VM: Uuid = Uuid::from_u128(0x71);
 const OTHER: Uuid = Uuid::from_u128(0x72);
+const THIRD: Uuid = Uuid::from_u128(0x73);
 
 /// A project whose owner is olga, with vera as a viewer and mia as a member.
 async fn start() -> (World, String) {
@@ -83,7 +84,7 @@ async fn p10_who_is_let_into_an_allocation_opens_its_terminal_and_no_other() {
     let (status, body) = world.send("olga", Method::DELETE, &one, Value::Null).await;
     assert_eq!(status, 200, "{body}");
     ended(&mut open).await;
-    assert_eq!(terminal(&world, "vera", VM).await, 403);
+    until(403, async || terminal(&world, "vera", VM).await).await;
     assert_eq!(world.recorded("allocation_grant.delete").await, 1);
     let (status, gone) = world.send("olga", Method::DELETE, &one, Value::Null).await;
     assert_eq!((status, field(&gone)), (404, "grant_id"), "{gone}");
@@ -130,17 +131,23 @@ async fn a_grant_is_an_owners_for_members_and_ends() {
     until(200, async || serial_log(&world, "vera", VM).await).await;
     assert_eq!(terminal(&world, "vera", VM).await, 403);
 
-    // one that has ended is none
+    // one that has ended is none; the other of the same statement says when the gateway has heard of both
+    let pool = world.pool().await;
     sqlx::query(
         "INSERT INTO allocation_grants (id, project_id, allocation_id, principal_id, permission, creator, expire_time)
-         SELECT $1, $2, $3, id, 'terminal', 'user:olga', now() FROM principals WHERE name = 'user:vera'",
+         SELECT g.id, $3, g.allocation, p.id, 'terminal', 'user:olga', now() + g.lasts
+           FROM principals p, (VALUES ($1, $4, interval '0'), ($2, $5, interval '1 day')) g (id, allocation, lasts)
+          WHERE p.name = 'user:vera'",
     )
+    .bind(Uuid::now_v7())
     .bind(Uuid::now_v7())
     .bind(world.seeded.project_id)
     .bind(OTHER)
-    .execute(&world.pool().await)
+    .bind(THIRD)
+    .execute(&pool)
     .await
-    .expect("a row");
+    .expect("rows");
+    until(200, async || terminal(&world, "vera", THIRD).await).await;
     assert_eq!(terminal(&world, "vera", OTHER).await, 403);
 
     // who is not in the project any more has nothing of it
@@ -155,4 +162,15 @@ async fn a_grant_is_an_owners_for_members_and_ends() {
         .await;
     assert_eq!(status, 200, "{body}");
     until(404, async || serial_log(&world, "vera", VM).await).await;
+
+    // nor when she is back: an owner decides anew
+    let left: i64 = sqlx::query_scalar("SELECT count(*) FROM allocation_grants")
+        .fetch_one(&pool)
+        .await
+        .expect("a count");
+    assert_eq!(left, 0);
+    world
+        .member(&world.seeded.project_id.to_string(), "vera", "viewer")
+        .await;
+    until(403, async || serial_log(&world, "vera", VM).await).await;
 }
