@@ -29,9 +29,8 @@ use crate::error::{HostError, HostResult, io_error};
 use crate::host::blocking;
 use crate::ids::Digest;
 
-/// Version of the schema. It grows with every change that an older agent must not read past: 2 knows rescues, which an agent
-/// before it would take for VMs that run from their own disks.
-const VERSION: i64 = 2;
+/// Version of the schema. It grows with every change that an older agent must not read past.
+const VERSION: i64 = 1;
 
 /// An older agent does not know what a newer one wrote: it would act on half of what the host promised.
 fn check_version(connection: &Connection) -> HostResult<()> {
@@ -224,19 +223,6 @@ mod tests {
         drop(connection);
         let journal = Journal::open(&path).unwrap();
         assert_eq!(journal.images().unwrap().len(), 1);
-    }
-
-    /// An agent that knows version 1 at most has no word for a rescue: it cannot read the operation, and leaves the rescue disk.
-    #[test]
-    fn a_10_an_agent_that_knows_no_rescue_does_not_go_on_with_this_ones_journal() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("journal.sqlite");
-        drop(Journal::open(&path).unwrap());
-        let connection = Connection::open(&path).unwrap();
-        connection.pragma_update(None, "user_version", 1).unwrap();
-        drop(connection);
-        drop(Journal::open(&path).unwrap());
-        assert_eq!(Journal::version(&path).unwrap(), 2);
     }
 
     /// The one thread that serves calls is free while a journal call waits: what the call waits for comes from there.

@@ -1,11 +1,10 @@
-//! Release, clean-up and repair: from a VM to a clean disk, wiped and verified (D-74), and devices that were reset.
+//! Release, clean-up and repair: from a VM to a clean disk, wiped and verified (D-74).
 use std::time::Duration;
 
 use futures::FutureExt;
 use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
-use super::reset::RESET_DEVICES;
 use super::work::{Done, StepDef, Work};
 use super::{partition, remove, wiping};
 use crate::error::{HostError, HostResult};
@@ -42,7 +41,7 @@ const VERIFY_WIPE: StepDef = StepDef {
     undo: None,
 };
 
-/// Stop, remove, wipe, prove, reset.
+/// Stop, remove, wipe, prove.
 pub const RELEASE: &[StepDef] = &[
     STOP,
     partition::DEACTIVATE,
@@ -50,11 +49,10 @@ pub const RELEASE: &[StepDef] = &[
     REMOVE_RESERVATION,
     WIPE,
     VERIFY_WIPE,
-    RESET_DEVICES,
 ];
 /// Stop hard and remove; the disk stays as it is.
 pub const CLEAN_UP: &[StepDef] = &[STOP, partition::DEACTIVATE, UNDEFINE, REMOVE_RESERVATION];
-/// Prove unused, wipe, prove empty (CON-25), reset.
+/// Prove unused, wipe, prove empty (CON-25).
 pub const REPAIR: &[StepDef] = &[
     StepDef {
         name: "prove_disk",
@@ -65,7 +63,6 @@ pub const REPAIR: &[StepDef] = &[
     REMOVE_RESERVATION,
     WIPE,
     VERIFY_WIPE,
-    RESET_DEVICES,
 ];
 
 /// How long the caller lets the guest shut down by itself.

@@ -47,9 +47,7 @@ pub async fn measure(node: &Node) -> (BTreeSet<AllocationId>, HostResult<()>) {
     }
     let running: Vec<AllocationId> = held.intersection(&booted).copied().collect();
     let counting = running.iter().map(|one| {
-        let own = holds.iter().filter(|hold| hold.allocation == *one).count();
-        // the rescue disk is the first, before the VM's own
-        let disks = own + usize::from(node.is_rescued(&one.vm_name()));
+        let disks = holds.iter().filter(|hold| hold.allocation == *one).count();
         let at = || Duration::from_nanos(node.clock.now().nanos);
         count(&node.hypervisor, &node.telemetry, *one, disks, at)
     });

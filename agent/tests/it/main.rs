@@ -1,9 +1,6 @@
-//! The agent without a VM: its certificate, a recorded host that it looks at, a disk that it claims, and one
-//! that is full.
+//! The agent without a VM: its certificate, a recorded host that it looks at, and a disk that it claims.
 mod certificate;
-mod full_disk;
 mod loop_disk;
 mod partitions;
 mod prepare;
 mod recorded;
-mod world;
