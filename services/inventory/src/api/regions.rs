@@ -101,6 +101,13 @@ fn parse(request: &PutRegionRequest) -> Result<RegionRow> {
         &region.unavailable_reason,
         MAX_TEXT,
     )?;
+    // it is shown in terminals of those who launch
+    if region.unavailable_reason.chars().any(char::is_control) {
+        return Err(Error::invalid(
+            "region.unavailable_reason",
+            "must not have control characters",
+        ));
+    }
     if region.enabled && !region.unavailable_reason.is_empty() {
         return Err(Error::invalid(
             "region.unavailable_reason",

@@ -96,6 +96,10 @@ async fn bad_regions_are_refused_and_change_nothing() {
             region("fine", false, &"x".repeat(201)),
             "region.unavailable_reason",
         ),
+        (
+            region("fine", false, "fire\x1b[2J"),
+            "region.unavailable_reason",
+        ),
     ];
     for (number, (request, field)) in cases.into_iter().enumerate() {
         let error = refused(
