@@ -1,4 +1,8 @@
 //! Disks that must not be touched, on real block devices.
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
 use gpuaas_dev::process::run;
 use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -25,6 +29,53 @@ fn foreign_domain(device: &str) -> String {
          device='disk'><driver name='qemu' type='raw'/><source dev='{device}'/><target dev='vda' bus='virtio'/></disk>\
          </devices></domain>"
     )
+}
+
+/// A mount that only its own process sees. In a mount namespace that others share, a lab host that starts meanwhile would
+/// copy the mount and keep it.
+struct HiddenMount {
+    holder: Child,
+    at: PathBuf,
+}
+
+impl HiddenMount {
+    fn of(partition: &str, at: &Path) -> Self {
+        std::fs::create_dir_all(at).expect("folder");
+        let script = "mount \"$0\" \"$1\" && echo mounted && exec cat";
+        let mut holder = Command::new("unshare")
+            .args(["--mount", "--propagation", "private", "sh", "-c", script])
+            .arg(partition)
+            .arg(at)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("unshare");
+        let mut said = String::new();
+        let output = holder.stdout.as_mut().expect("its output");
+        BufReader::new(output)
+            .read_line(&mut said)
+            .expect("its output");
+        assert_eq!(said, "mounted\n");
+        Self {
+            holder,
+            at: at.to_owned(),
+        }
+    }
+
+    /// A file below the mount, as its process sees it.
+    fn path(&self, name: &str) -> PathBuf {
+        let at = self.at.strip_prefix("/").expect("an absolute path");
+        PathBuf::from(format!("/proc/{}/root", self.holder.id()))
+            .join(at)
+            .join(name)
+    }
+}
+
+impl Drop for HiddenMount {
+    fn drop(&mut self) {
+        let _ = self.holder.kill();
+        let _ = self.holder.wait();
+    }
 }
 
 async fn refused(host: &LabHost, slot: &pb::SlotGrant, expected: ErrorReason, words: &str) {
@@ -63,11 +114,9 @@ async fn inc_12_mounted_child_partition_refused_before_anything_is_touched() {
 
     let partition = format!("{device}p1");
     run("mkfs.ext4", &["-q", &partition]).expect("file system");
-    let mount = host.folder.join("share2");
-    std::fs::create_dir_all(&mount).expect("folder");
-    // on the machine, out of sight of the host's mount namespace, and on the host itself
-    run("mount", &[&partition, &mount.to_string_lossy()]).expect("mount");
-    std::fs::write(mount.join("precious"), "data").expect("file");
+    // out of sight of the host, and on the host itself
+    let hidden = HiddenMount::of(&partition, &host.folder.join("share2"));
+    std::fs::write(hidden.path("precious"), "data").expect("file");
     refused(&host, &slot, ErrorReason::DiskUnsafe, "claimed").await;
     let tenant = Uuid::now_v7();
     host.acquire(tenant, &slot, pb::LeasePurpose::Repair)
@@ -84,10 +133,10 @@ async fn inc_12_mounted_child_partition_refused_before_anything_is_touched() {
         ("DISK_UNSAFE", "prove_disk")
     );
     assert_eq!(
-        std::fs::read_to_string(mount.join("precious")).expect("still there"),
+        std::fs::read_to_string(hidden.path("precious")).expect("still there"),
         "data"
     );
-    run("umount", &[&mount.to_string_lossy()]).expect("umount");
+    drop(hidden);
 
     let inside = "/var/lib/libvirt/images";
     host.lab
@@ -142,7 +191,7 @@ async fn d_29_a_disk_that_a_process_holds_open_or_that_changed_is_refused() {
     let host = LabHost::get().await;
     let mut slot = host.slot(0, 1).await;
     let device = host.device(0);
-    let mut holder = std::process::Command::new("nsenter");
+    let mut holder = Command::new("nsenter");
     let first = host.lab.agent_process().expect("agent").pid;
     let mut holder = holder
         .args([
