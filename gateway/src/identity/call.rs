@@ -186,28 +186,17 @@ impl<'a> Call<'a> {
 
     /// Refuses to give a role that is stronger than the caller's own, or that takes scopes which the caller's key lacks.
     pub(super) fn may_give(&self, owned: &Owned, role: Role) -> Result<()> {
-        let refused = |message: String, rule: &str| {
-            Error::new(
-                Code::PermissionDenied,
-                ErrorReason::PermissionDenied,
-                message,
-            )
-            .field("role", rule)
-            .meta("action", self.route.access.action.clone())
-        };
         if !self.administers() && owned.role.is_none_or(|own| own < role) {
             let message = format!("Only an owner gives the role {}.", role.as_str());
-            return Err(refused(message, "must not be stronger than your own"));
+            let refused = self.denied(message);
+            return Err(refused.field("role", "must not be stronger than your own"));
         }
         match who(self.principal()).lacks_of(role) {
             None => Ok(()),
             Some(scope) => {
-                let message = format!(
-                    "The API key lacks the scope {}, and so gives nobody the role {}.",
-                    scope.name(),
-                    role.as_str()
-                );
-                Err(refused(message, "must need no scope that the key lacks"))
+                let role = role.as_str();
+                let instead = format!("gives nobody the role {role}");
+                Err(self.lacks(scope, &instead, "role"))
             }
         }
     }
@@ -218,17 +207,23 @@ impl<'a> Call<'a> {
         if scopes.is_none_or(|own| own.contains(&scope)) {
             return Ok(());
         }
-        let message = format!(
-            "The API key lacks the scope {}, and so lets nobody do what needs it.",
-            scope.name()
-        );
-        Err(Error::new(
+        Err(self.lacks(scope, "lets nobody do what needs it", field))
+    }
+
+    fn lacks(&self, scope: policy::Scope, instead: &str, field: &str) -> Error {
+        let scope = scope.name();
+        let message = format!("The API key lacks the scope {scope}, and so {instead}.");
+        let refused = self.denied(message);
+        refused.field(field, "must need no scope that the key lacks")
+    }
+
+    fn denied(&self, message: impl Into<String>) -> Error {
+        Error::new(
             Code::PermissionDenied,
             ErrorReason::PermissionDenied,
             message,
         )
-        .field(field, "must need no scope that the key lacks")
-        .meta("action", self.route.access.action.clone()))
+        .meta("action", self.route.access.action.clone())
     }
 
     /// Refuses who has neither this role, or a stronger one, nor administers the platform.
@@ -240,10 +235,7 @@ impl<'a> Call<'a> {
             Role::Owner => "This needs an owner.",
             _ => "This needs a member with the role member or owner.",
         };
-        Err(
-            Error::new(Code::PermissionDenied, ErrorReason::PermissionDenied, who)
-                .meta("action", self.route.access.action.clone()),
-        )
+        Err(self.denied(who))
     }
 
     /// The organisation or project of a request, locked, whose owner calls and that is not closed. The lock comes first: who

@@ -205,7 +205,7 @@ pub(super) fn allocation_grant_end(
     end(given, now, (GRANT, MAX_GRANT))
 }
 
-/// The end that is given, or the one after the usual life.
+/// The end that is given, or the one after the usual life, in whole microseconds: as it is stored, and so on record.
 fn end(
     given: Option<&prost_types::Timestamp>,
     now: Timestamp,
@@ -213,7 +213,7 @@ fn end(
 ) -> Result<Timestamp> {
     const FIELD: &str = "expire_time";
     let Some(given) = given else {
-        return Ok(now + usual);
+        return whole_micros(now + usual);
     };
     let end = from_proto_time(given).ok_or_else(|| Error::invalid(FIELD, "must be a time"))?;
     if end <= now || end > now + longest {
@@ -223,7 +223,11 @@ fn end(
             format!("must be in the next {days} days"),
         ));
     }
-    Ok(end)
+    whole_micros(end)
+}
+
+fn whole_micros(time: Timestamp) -> Result<Timestamp> {
+    Timestamp::from_microsecond(time.as_microsecond()).map_err(Error::internal)
 }
 
 /// What a grant lets a member do.

@@ -379,7 +379,7 @@ impl Policies {
 fn allocations(principal: &Principal, project: Uuid, action: &str) -> Vec<(Uuid, Uuid)> {
     let granted = principal.let_in.iter();
     granted
-        .filter(|one| one.project == project && one.permission.action() == action)
+        .filter(|one| one.project == project && one.permission.lets(action))
         .map(|one| (one.allocation, one.project))
         .collect()
 }

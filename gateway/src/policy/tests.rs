@@ -141,13 +141,15 @@ fn who_is_let_into_an_allocation_is_bound_by_what_forbids() {
     let let_in = Resource::Project {
         id: Uuid::from_u128(1),
         organisation: Uuid::from_u128(2),
-        role: Some(Role::Viewer),
+        role: Some(Role::Billing),
         is_let_in: true,
     };
     let policies = own();
     for (action, expected) in [
         ("terminal.create", true),
         ("serial_log.read", true),
+        ("allocation.get", true),
+        ("allocation.list", false),
         ("allocation.release", false),
         ("allocation_grant.create", false),
         ("project_member.add", false),

@@ -33,12 +33,13 @@ impl AllocationPermission {
         }
     }
 
-    /// The action of the contract that it is about.
-    pub fn action(self) -> &'static str {
-        match self {
+    /// Whether it is about this action of the contract. Whatever it is for, what is to be found on it may be read.
+    pub fn lets(self, action: &str) -> bool {
+        let own = match self {
             Self::Terminal => "terminal.create",
             Self::SerialLog => "serial_log.read",
-        }
+        };
+        action == own || action == "allocation.get"
     }
 }
 

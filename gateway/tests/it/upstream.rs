@@ -25,6 +25,7 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Request, Response, Status};
+use uuid::Uuid;
 
 use crate::script;
 
@@ -187,6 +188,9 @@ impl Allocations {
 }
 
 /// Allocations named "in-PROJECT" are there for who may do the action in that project.
+/// The id of an allocation that is in nobody's project here.
+pub const FOREIGN: Uuid = Uuid::from_u128(0xf0);
+
 fn of_project(caller: &Caller, id: &str) -> Result<(), Status> {
     let project = id.strip_prefix("in-").and_then(|id| id.parse().ok());
     if project.is_none_or(|project| caller.projects.contains(&project)) {
@@ -327,13 +331,8 @@ impl AllocationService for Allocations {
         self.see("get", &request)?;
         of_project(&Caller::of(&request)?, &request.get_ref().allocation_id)?;
         let id = &request.get_ref().allocation_id;
-        if id == "foreign" {
-            return Err(Error::new(
-                Code::NotFound,
-                ErrorReason::AllocationNotFound,
-                "No such allocation.",
-            )
-            .into());
+        if id == "foreign" || *id == FOREIGN.to_string() {
+            return Err(no_allocation());
         }
         let mut found = allocation(id, "first");
         if let Some(config) = &mut found.config {

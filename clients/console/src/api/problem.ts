@@ -110,6 +110,11 @@ export function unreachable(): Problem {
   });
 }
 
+/** The user may not do it, and asking again changes nothing. */
+export function isDenied(problem: unknown): boolean {
+  return problem instanceof Problem && problem.status === 403;
+}
+
 const CAPACITY = ["NO_CAPACITY", "SLOTS_IN_USE", "DISKS_BEING_WIPED", "NODE_VM_LIMIT", "FRAGMENTED", "CAPACITY_RESERVED", "QUEUED_AHEAD", "NODE_DRAINING", "HOST_NOT_READY", "SLOT_UNHEALTHY", "CLEANUP_BLOCKED", "INCOMPLETE_SLOT", "FABRIC_HELD", "HUGEPAGES_MISSING"];
 
 /** Not enough capacity is free and schedulable now. */

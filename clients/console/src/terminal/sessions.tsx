@@ -9,6 +9,7 @@ import { Segments } from "../ui/form";
 import { Play, Square } from "../ui/icons";
 import { ProblemNote } from "../ui/problem";
 import type { TerminalSession } from "../api/types";
+import { isDenied } from "../api/problem";
 import { listSessions, readRecording } from "./api";
 import { type Cast, parseCast } from "./asciicast";
 import { type Screen, useScreen } from "./screen";
@@ -117,8 +118,13 @@ function Replay({ session }: { session: TerminalSession }) {
 }
 
 export default function Sessions({ id }: { id: string }) {
-  const sessions = useQuery({ queryKey: ["terminal-sessions", id], queryFn: () => listSessions(id), refetchInterval: 5000 });
-  if (sessions.isPending) return null;
+  const sessions = useQuery({
+    queryKey: ["terminal-sessions", id],
+    queryFn: () => listSessions(id),
+    refetchInterval: ({ state }) => (isDenied(state.error) ? false : 5000),
+  });
+  // who is let into the terminal alone does not see whose terminals there are
+  if (sessions.isPending || isDenied(sessions.error)) return null;
   if (sessions.error) return <Card title="Terminals"><ProblemNote error={sessions.error} retry={() => sessions.refetch()} /></Card>;
   if (sessions.data.length === 0) return null;
   return (

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::terminals::{answers, ended, opened_into};
+use crate::upstream::FOREIGN;
 use crate::world::{World, field, reason};
 
 const VM: Uuid = Uuid::from_u128(0x71);
@@ -22,6 +23,10 @@ async fn start() -> (World, String) {
     }
     let grants = format!("/api/v1/projects/{project}/allocation-grants");
     (world, grants)
+}
+
+fn at(text: &str) -> jiff::Timestamp {
+    text.parse().expect("a time")
 }
 
 fn grant(allocation: Uuid, who: &str, permission: &str) -> Value {
@@ -63,6 +68,16 @@ async fn p10_who_is_let_into_an_allocation_opens_its_terminal_and_no_other() {
     assert_eq!(made["permission"], "terminal", "{made}");
     assert_eq!(made["creator"], "user:olga", "{made}");
     assert_eq!(world.recorded("allocation_grant.create").await, 1);
+    let recorded: String = sqlx::query_scalar(
+        "SELECT detail->>'expire_time' FROM audit WHERE action = 'allocation_grant.create'",
+    )
+    .fetch_one(&world.pool().await)
+    .await
+    .expect("its end is on record");
+    assert_eq!(
+        at(&recorded),
+        at(made["expire_time"].as_str().expect("a time"))
+    );
     let (_, listed) = world.get("vera", &grants).await;
     assert_eq!(listed["grants"][0]["id"], made["id"], "{listed}");
     until(200, async || terminal(&world, "vera", VM).await).await;
@@ -115,6 +130,7 @@ async fn a_grant_is_an_owners_for_members_and_ends() {
             json!({ "allocation_id": "x", "principal": "user:vera", "permission": "terminal" }),
             "allocation_id",
         ),
+        (grant(FOREIGN, "vera", "terminal"), ""),
         (
             json!({ "allocation_id": VM, "principal": "user:vera", "permission": "terminal",
                     "expire_time": "2020-01-01T00:00:00Z" }),
@@ -122,7 +138,12 @@ async fn a_grant_is_an_owners_for_members_and_ends() {
         ),
     ] {
         let (status, refused) = world.post_by("olga", &grants, body.clone()).await;
-        assert_eq!((status, field(&refused)), (400, wrong), "{body}: {refused}");
+        if wrong.is_empty() {
+            let absent = (404, "ALLOCATION_NOT_FOUND");
+            assert_eq!((status, reason(&refused)), absent, "{body}: {refused}");
+        } else {
+            assert_eq!((status, field(&refused)), (400, wrong), "{body}: {refused}");
+        }
     }
     let good = grant(VM, "vera", "serial_log");
     world.made("olga", &grants, good.clone()).await;
@@ -173,4 +194,50 @@ async fn a_grant_is_an_owners_for_members_and_ends() {
         .member(&world.seeded.project_id.to_string(), "vera", "viewer")
         .await;
     until(403, async || serial_log(&world, "vera", VM).await).await;
+}
+
+/// A terminal that was opened by a grant ends with it, though nobody says so: not before, and not long after.
+#[tokio::test]
+async fn p10_a_terminal_ends_when_the_grant_that_opened_it_expires() {
+    const LASTS: Duration = Duration::from_secs(8);
+    let (world, grants) = start().await;
+    let end = jiff::Timestamp::now() + LASTS;
+    let begun = Instant::now();
+    let mut body = grant(VM, "vera", "terminal");
+    body["expire_time"] = json!(end.to_string());
+    world.made("olga", &grants, body).await;
+    until(200, async || terminal(&world, "vera", VM).await).await;
+    let token = world.token("vera");
+    let (mut open, whose) = opened_into(&world, "user:vera", &token, VM).await;
+    answers(&mut open, &whose).await;
+    ended(&mut open).await;
+    let lasted = begun.elapsed();
+    // a process may look at its clock a little before the test does
+    assert!(lasted + Duration::from_millis(100) >= LASTS, "{lasted:?}");
+    until(403, async || terminal(&world, "vera", VM).await).await;
+    let (_, listed) = world.get("olga", &grants).await;
+    assert_eq!(listed["grants"], json!([]), "{listed}");
+}
+
+/// Who sees the costs alone sees, of what it was let into, what it is.
+#[tokio::test]
+async fn who_is_let_into_an_allocation_reads_it() {
+    let (world, grants) = start().await;
+    world.users(&["bill"]).await;
+    let project = world.seeded.project_id.to_string();
+    world.member(&project, "bill", "billing").await;
+    let read = async |of: Uuid| {
+        world
+            .get("bill", &format!("/api/v1/allocations/{of}"))
+            .await
+            .0
+    };
+    assert_eq!(read(VM).await, 403);
+    world
+        .made("olga", &grants, grant(VM, "bill", "serial_log"))
+        .await;
+    until(200, async || read(VM).await).await;
+    assert_eq!(read(OTHER).await, 403);
+    assert_eq!(serial_log(&world, "bill", VM).await, 200);
+    assert_eq!(terminal(&world, "bill", VM).await, 403);
 }

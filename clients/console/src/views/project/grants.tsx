@@ -1,5 +1,5 @@
 /** Members who are let into single allocations, whatever their role. */
-import { useState } from "react";
+import { useId, useState } from "react";
 import { type Grant, PERMISSIONS, type Permission, useGrant, useGrants, useLiveAllocations, useTakeBack } from "../../api/grants";
 import { useMembers } from "../../api/tenancy";
 import { Button, Empty, Planned } from "../../ui/basics";
@@ -7,6 +7,7 @@ import { Confirm } from "../../ui/dialog";
 import { KeyRound, Plus } from "../../ui/icons";
 import { Loaded } from "../../ui/loaded";
 import { TableCard } from "../../ui/table";
+import { Field } from "../../ui/form";
 import { SelectField } from "../catalog/parts";
 
 export function permissionWord(permission: string | undefined): string {
@@ -18,12 +19,31 @@ export function chosen(options: [string, string][], choice: string): string {
   return options.some(([value]) => value === choice) ? choice : (options[0]?.[0] ?? "");
 }
 
-function LetIn({ project, allocations, principals }: { project: string; allocations: [string, string][]; principals: [string, string][] }) {
+/** By name: who has a role by the organisation is no member of the project itself, and cannot be chosen from a list. */
+function PrincipalField({ value, onChange, members }: { value: string; onChange: (value: string) => void; members: string[] }) {
+  const list = useId();
+  return (
+    <Field label="Member" hint="Of the project or of its organisation, for example user:bob.">
+      {({ id, describedBy }) => (
+        <>
+          <input id={id} aria-describedby={describedBy} list={list} value={value} spellCheck={false} autoComplete="off" onChange={(event) => onChange(event.target.value)} />
+          <datalist id={list}>
+            {members.map((name) => (
+              <option key={name} value={name} />
+            ))}
+          </datalist>
+        </>
+      )}
+    </Field>
+  );
+}
+
+function LetIn({ project, allocations, members }: { project: string; allocations: [string, string][]; members: string[] }) {
   const grant = useGrant(project);
   const [allocation, setAllocation] = useState("");
   const [principal, setPrincipal] = useState("");
   const [permission, setPermission] = useState<Permission>("terminal");
-  const body = { allocation_id: chosen(allocations, allocation), principal: chosen(principals, principal), permission };
+  const body = { allocation_id: chosen(allocations, allocation), principal: principal.trim(), permission };
   return (
     <Confirm
       trigger={
@@ -38,7 +58,7 @@ function LetIn({ project, allocations, principals }: { project: string; allocati
     >
       <p>It counts for this allocation alone and ends after seven days.</p>
       <SelectField label="Allocation" value={body.allocation_id} onChange={setAllocation} options={allocations} />
-      <SelectField label="Member" value={body.principal} onChange={setPrincipal} options={principals} />
+      <PrincipalField value={principal} onChange={setPrincipal} members={members} />
       <SelectField label="Permission" value={permission} onChange={setPermission} options={PERMISSIONS} />
     </Confirm>
   );
@@ -88,7 +108,7 @@ export function Grants({ project }: { project: string }) {
         return (
           <>
             <div className="tab-actions">
-              <LetIn project={project} allocations={named} principals={members.map(({ principal = "" }): [string, string] => [principal, principal])} />
+              <LetIn project={project} allocations={named} members={members.map(({ principal = "" }) => principal)} />
             </div>
             {grants.length === 0 ? (
               <Empty icon={<KeyRound size={28} />} title="Roles alone decide">
