@@ -4,6 +4,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
+use futures::FutureExt as _;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use http::{Extensions, HeaderMap, HeaderValue, Method, StatusCode, header, request};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
@@ -15,7 +16,7 @@ use super::admission::Place;
 use super::answer::keep;
 use super::authorize::{authorize, record_refusal, refuse};
 use super::peer::Peer;
-use super::rates::{Standing, Tenant, class_of};
+use super::rates::{Class, Standing, Tenant, class_of};
 use super::reach::{Outgoing, reach};
 use super::shares::Share;
 use super::stream::{Subscriber, respond, resume};
@@ -142,9 +143,17 @@ async fn try_serve(
         return Err(headers::idempotency_key_missing());
     }
     let tenant = Tenant::of(&session.principal, &message);
-    let name = &session.principal.name;
-    let counted = app.rates.count(class_of(route, &message), name, tenant);
-    served.standing = counted.await?;
+    let cost = class_of(route, &message);
+    let count = async || {
+        let counted = app.rates.count(cost, &session.principal.name, tenant).await;
+        counted.inspect_err(|_| session.note_limit(now()))
+    };
+    // a service reads while Redis counts; who has read too much gets nothing of it, and is counted first for a moment
+    let reads = cost.0 == Class::Read && !streams && route.service != identity::SERVICE;
+    let counts_meanwhile = reads && !session.was_limited(now());
+    if !counts_meanwhile {
+        served.standing = count().await?;
+    }
 
     let call = identity::call::Call {
         app,
@@ -203,7 +212,14 @@ async fn try_serve(
         return Ok(respond(&app.streams, place, messages, subscriber, around));
     }
     let launch = launch::begin(&call, &grant, &message).await?;
-    let called = outgoing.call(&message).await;
+    let called = if counts_meanwhile {
+        let call = outgoing.call(&message).map(Ok);
+        let (standing, called) = tokio::try_join!(count(), call)?;
+        served.standing = standing;
+        called
+    } else {
+        outgoing.call(&message).await
+    };
     // a service that did not answer may be at it still
     let is_over = !called
         .as_ref()
@@ -221,6 +237,11 @@ async fn try_serve(
     credential::note(app, route, &session, &answer).await?;
     identity::name_projects(app, route, &mut answer).await?;
     Ok(written(&answer, wanted.as_ref()))
+}
+
+/// Seconds since 1970.
+fn now() -> i64 {
+    jiff::Timestamp::now().as_second()
 }
 
 fn is_denial(error: &ApiError) -> bool {
@@ -249,7 +270,7 @@ async fn own_or_absent(
     let Ok(message) = bind(reader, &known, None, &[]) else {
         return error;
     };
-    let now = jiff::Timestamp::now().as_second();
+    let now = now();
     for projects in session.principal.projects().chunks(MAX_PROJECTS) {
         let bearer = session.bearer(reader, projects);
         let Ok(token) = app.minter.mint_for(reader.service, &bearer, now) else {

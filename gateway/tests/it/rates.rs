@@ -198,3 +198,37 @@ async fn who_belongs_to_one_organisation_counts_for_it() {
         assert!(message.contains("of your organisation"), "{message}");
     }
 }
+
+/// A read is counted while it is answered. Who has read too much gets no answer, and asks no service for a moment.
+#[tokio::test]
+async fn reads_above_the_limit_are_refused_and_soon_reach_no_service() {
+    let redis = redis().await;
+    let world = World::build_on(4, &[], Some(redis.url()), |config, _| {
+        config.rates.read_per_principal = 2;
+    })
+    .await;
+    let read = async || {
+        let target = format!("/api/v1/allocations/{}", Uuid::from_u128(7));
+        let request = world.http.get(world.url(&target));
+        let request = request.bearer_auth(world.token("demo"));
+        request.send().await.expect("answer")
+    };
+    // the world asked once for itself
+    let response = read().await;
+    assert_eq!(response.status(), 200);
+    let limit = header(&response, "ratelimit");
+    assert!(
+        limit.starts_with("\"read_per_principal\";r=0;t="),
+        "{limit}"
+    );
+    let refused = async || {
+        let (status, body) = answer(read().await).await;
+        assert_eq!((status, reason(&body)), (429, "RATE_LIMITED"), "{body}");
+    };
+    refused().await;
+    world.record.clear();
+    for _ in 0..20 {
+        refused().await;
+    }
+    assert_eq!(world.record.all().len(), 0, "{:?}", world.record.all());
+}

@@ -1,6 +1,6 @@
 //! What the edge costs: `GET /api/v1/allocations/{id}` through the gateway, next to the same call by gRPC and through
 //! Envoy's transcoder, in turn, in one run, on one service. Then the first call with a credential that the gateway does
-//! not know yet, next to the call after it. Prints Markdown.
+//! not know yet, next to the call after it, and what 100,000 principals change about it. Prints Markdown.
 //!
 //! Callers wait for an answer before they ask again. By HTTP each has a connection of its own; by gRPC all share one,
 //! as the gateway's calls do.
@@ -8,6 +8,7 @@
 //! usage: make bench-get
 //!        get [CALLS PER ROUND]
 mod credentials;
+mod principals;
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -102,7 +103,9 @@ async fn measure(system: &System<'_>, slice: &Slice<'_>, calls: usize) -> anyhow
         }
     }
     let [.., (_, envoy)] = &ways;
-    cold(envoy, gateway, credentials).await
+    cold(envoy, gateway, credentials).await?;
+    let path = format!("/api/v1/allocations/{}", slice.id);
+    principals::measure(system, gateway, &path).await
 }
 
 /// The first call with each credential, and the one after it, next to the call through Envoy.
