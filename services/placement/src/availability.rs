@@ -49,7 +49,7 @@ pub async fn list(
     }
     let regions = catalog::regions(conn, region_code).await?;
     let skus = match sku {
-        // what has no price is the operators' matter until it has one
+        // what has no price yet, or is not sold any more, is the operators' matter
         None => catalog::skus(conn, project.is_some(), SKUS).await?,
         Some(code) => vec![catalog::known_sku(conn, code).await?],
     };
@@ -74,6 +74,8 @@ pub async fn list(
                 let (fits, reasons) = if let Some(message) = region.closed() {
                     let closed = cause(ErrorReason::RegionDisabled);
                     (0, vec![Reason { message, ..closed }])
+                } else if sku.disabled {
+                    (0, vec![off_sale()])
                 } else if sku.price.is_none() {
                     (0, vec![without_a_price()])
                 } else if !is_baremetal(sku) {
@@ -119,6 +121,13 @@ fn count_baremetal(
 
 fn is_baremetal(sku: &Sku) -> bool {
     sku.capacity_shape == Shape::Baremetal
+}
+
+fn off_sale() -> Reason {
+    Reason {
+        message: "The SKU is not sold any more.".to_owned(),
+        ..cause(ErrorReason::NoCapacity)
+    }
 }
 
 fn without_a_price() -> Reason {

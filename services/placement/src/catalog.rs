@@ -24,6 +24,8 @@ pub struct Sku {
     pub profile: Profile,
     /// Current price; absent until billing has published one.
     pub price: Option<Price>,
+    /// An operator has taken it off sale.
+    pub disabled: bool,
 }
 
 impl Sku {
@@ -68,6 +70,7 @@ struct Row {
     price_version_id: Option<Uuid>,
     price_currency: Option<String>,
     price_nanos: Option<i64>,
+    disabled: bool,
 }
 
 #[derive(sqlx::FromRow)]
@@ -103,6 +106,7 @@ impl From<Row> for Sku {
                 hugepages: row.hugepages,
             },
             price,
+            disabled: row.disabled,
         }
     }
 }
@@ -111,7 +115,7 @@ macro_rules! select {
     ($tail:literal) => {
         concat!(
             "SELECT s.code, display_name, capacity_shape, slot_class, allowed_gpu_counts, profile_name, vcpus_per_gpu,
-                    memory_mib_per_gpu, hugepages, price_version_id, price_currency, price_nanos ",
+                    memory_mib_per_gpu, hugepages, price_version_id, price_currency, price_nanos, disabled ",
             $tail
         )
     };
@@ -255,15 +259,15 @@ pub async fn known_sku(conn: &mut PgConnection, code: &str) -> Result<Sku> {
     }
 }
 
-/// SKUs by code, at most `limit`; at will those alone that have a price: without one, a SKU is not offered.
+/// SKUs by code, at most `limit`; at will those alone that are offered: with a price, and not taken off sale.
 ///
 /// # Errors
 /// Those of the database.
-pub async fn skus(conn: &mut PgConnection, priced_only: bool, limit: i64) -> Result<Vec<Sku>> {
+pub async fn skus(conn: &mut PgConnection, offered_only: bool, limit: i64) -> Result<Vec<Sku>> {
     let rows: Vec<Row> = sqlx::query_as(select!(
-        "FROM skus s WHERE NOT $1 OR s.price_version_id IS NOT NULL ORDER BY s.code LIMIT $2"
+        "FROM skus s WHERE NOT $1 OR (s.price_version_id IS NOT NULL AND NOT s.disabled) ORDER BY s.code LIMIT $2"
     ))
-    .bind(priced_only)
+    .bind(offered_only)
     .bind(limit)
     .fetch_all(conn)
     .await?;
@@ -286,6 +290,7 @@ pub static SKUS: Catalog = Catalog {
             "listed.slot_class",
         ),
         Field::new("lab", Kind::Flag, "(listed.slot_class = 'lab')"),
+        Field::new("disabled", Kind::Flag, "listed.disabled"),
         Field::sortable("create_time", Kind::Time, "listed.created_at"),
         Field::sortable("update_time", Kind::Time, "listed.updated_at"),
     ],
@@ -301,14 +306,14 @@ const CODE: Field = Field::sortable("code", Kind::Text, "listed.code");
 /// `PAGE_TOKEN_INVALID`; those of the database.
 pub async fn list_skus(
     conn: &mut PgConnection,
-    priced_only: bool,
+    offered_only: bool,
     selection: &Selection,
     wanted: Wanted<'_>,
 ) -> Result<(Vec<Sku>, String)> {
     let statement = Statement::new(&[select!(
-        ", created_at, updated_at FROM skus s WHERE NOT $1 OR s.price_version_id IS NOT NULL"
+        ", created_at, updated_at FROM skus s WHERE NOT $1 OR (s.price_version_id IS NOT NULL AND NOT s.disabled)"
     )])
-    .bind(priced_only);
+    .bind(offered_only);
     let (rows, next) = selection.page::<Row>(conn, statement, wanted).await?;
     Ok((rows.into_iter().map(Sku::from).collect(), next))
 }
@@ -322,13 +327,13 @@ pub async fn put_sku(conn: &mut PgConnection, sku: &Sku) -> Result<Sku> {
     counts.sort_unstable();
     let done = sqlx::query(
         "INSERT INTO skus (code, display_name, capacity_shape, slot_class, allowed_gpu_counts, profile_name,
-                           vcpus_per_gpu, memory_mib_per_gpu, hugepages)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+                           vcpus_per_gpu, memory_mib_per_gpu, hugepages, disabled)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
          ON CONFLICT (code) DO UPDATE SET display_name = excluded.display_name,
                 capacity_shape = excluded.capacity_shape, slot_class = excluded.slot_class,
                 allowed_gpu_counts = excluded.allowed_gpu_counts, profile_name = excluded.profile_name,
                 vcpus_per_gpu = excluded.vcpus_per_gpu, memory_mib_per_gpu = excluded.memory_mib_per_gpu,
-                hugepages = excluded.hugepages, updated_at = greatest(clock_timestamp(), skus.updated_at)",
+                hugepages = excluded.hugepages, disabled = excluded.disabled, updated_at = greatest(clock_timestamp(), skus.updated_at)",
     )
     .bind(&sku.code)
     .bind(&sku.display_name)
@@ -339,6 +344,7 @@ pub async fn put_sku(conn: &mut PgConnection, sku: &Sku) -> Result<Sku> {
     .bind(sku.profile.vcpus_per_gpu)
     .bind(sku.profile.memory_mib_per_gpu)
     .bind(sku.profile.hugepages)
+    .bind(sku.disabled)
     .execute(&mut *conn)
     .await;
     match done {

@@ -65,6 +65,7 @@ pub struct Sku {
     pub allowed_gpu_counts: Vec<u32>,
     pub price_per_gpu_hour: Option<Money>,
     pub lab: bool,
+    pub disabled: bool,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -120,10 +121,10 @@ pub async fn skus(session: &Session, selected: &Selected) -> Result<(), Failure>
     let prices = aligned(skus.iter().map(|sku| sku.price_per_gpu_hour.as_ref()));
     let rows = skus.iter().zip(prices).map(|(s, price)| {
         let counts: Vec<String> = s.allowed_gpu_counts.iter().map(u32::to_string).collect();
-        let price = if s.price_per_gpu_hour.is_some() {
-            price
-        } else {
-            "no price".to_owned()
+        let price = match s.price_per_gpu_hour {
+            _ if s.disabled => "off sale".to_owned(),
+            Some(_) => price,
+            None => "no price".to_owned(),
         };
         let shape = if s.lab {
             format!("{} (lab)", s.capacity_shape)

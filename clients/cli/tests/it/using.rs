@@ -73,6 +73,54 @@ fn a_sku_that_is_put_again_without_a_name_keeps_its_name() {
 }
 
 #[test]
+fn a_sku_stays_off_sale_until_it_is_said_otherwise() {
+    let world = World::new();
+    world.on("PUT", "/api/v1/admin/skus/s", [(200, json!({}))]);
+    let put = [
+        "admin",
+        "sku",
+        "put",
+        "s",
+        "--slot-class",
+        "lab",
+        "--gpu-counts",
+        "1",
+        "--profile",
+        "p",
+        "--vcpus",
+        "1",
+        "--memory",
+        "512",
+    ];
+    for (was, flag, becomes, said) in [
+        (false, "--disabled", true, "not sold any more"),
+        (true, "", true, "not sold any more"),
+        (true, "--enabled", false, "once it has a price"),
+        (false, "", false, "once it has a price"),
+    ] {
+        world.get(
+            "/api/v1/skus",
+            json!({ "skus": [{ "code": "s", "display_name": "Slice", "disabled": was }] }),
+        );
+        let flags: Vec<&str> = Some(flag)
+            .filter(|flag| !flag.is_empty())
+            .into_iter()
+            .collect();
+        let ran = world.run(&[&put[..], &flags].concat()).ok();
+        let out = format!("{}{}", ran.out, ran.err);
+        assert!(out.contains(said), "{out}");
+        assert_eq!(
+            world.changes().last().expect("sent").body["disabled"],
+            becomes
+        );
+        let listed = world.run(&["skus"]).ok().out;
+        assert_eq!(listed.contains("off sale"), was, "{listed}");
+    }
+    let both = [&put[..], &["--enabled", "--disabled"]].concat();
+    assert_ne!(world.run(&both).code, 0);
+}
+
+#[test]
 fn a_ready_node_that_operators_keep_empty_is_not_schedulable() {
     let world = World::new();
     world.get("/api/v1/admin/nodes", json!({ "nodes": [{ "id": NODE, "config": { "hostname": "h1" }, "status": { "schedulable": true } }] }));

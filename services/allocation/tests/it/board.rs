@@ -69,6 +69,7 @@ impl Board {
                     hugepages: false,
                 },
                 price: None,
+                disabled: false,
             };
             catalog::put_sku(&mut conn, &sku).await.expect("a SKU");
             let price = Price {

@@ -66,6 +66,7 @@ impl World {
                 hugepages: false,
             },
             price: None,
+            disabled: false,
         };
         catalog::put_sku(&mut conn, &sku).await.expect("a SKU");
         let price = Price {

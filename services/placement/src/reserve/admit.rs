@@ -44,6 +44,13 @@ pub(crate) async fn check(
             "applies to slices only: bare metal does not boot from the image cache".to_owned(),
         ));
     }
+    if sku.disabled {
+        return Err(invalid(
+            ErrorReason::StateConflict,
+            "sku",
+            "is not sold any more; choose another SKU".to_owned(),
+        ));
+    }
     sku.check_gpu_count(request.gpu_count)?;
     if sku.price.is_none() {
         // Sold without a price it could not be billed (P3).

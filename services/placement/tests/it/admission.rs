@@ -499,6 +499,15 @@ async fn b_57_availability_counts_and_explains() {
         ErrorReason::SkuUnknown
     );
     let mut conn = world.scheduler.acquire().await.expect("connection");
+    let off_sale = catalog::Sku {
+        disabled: true,
+        ..crate::world::lab_sku()
+    };
+    catalog::put_sku(&mut conn, &off_sale).await.expect("put");
+    assert_eq!(
+        row(1).await.reasons[0].message,
+        "The SKU is not sold any more."
+    );
     catalog::put_region(&mut conn, &closed_region(REGION, "fire in hall 2"))
         .await
         .expect("close");

@@ -391,9 +391,22 @@ async fn a_newer_price_wins_and_an_older_one_changes_nothing() {
     catalog::put_sku(&mut conn, &unpriced)
         .await
         .expect("without a price");
-    for (priced_only, count) in [(false, 3), (true, 2)] {
-        let found = catalog::skus(&mut conn, priced_only, 9).await;
-        assert_eq!(found.expect("listed").len(), count);
+    let count = async |conn: &mut _, offered_only| {
+        let found = catalog::skus(conn, offered_only, 9).await;
+        found.expect("listed").len()
+    };
+    assert_eq!(count(&mut conn, false).await, 3);
+    assert_eq!(count(&mut conn, true).await, 2);
+    // nor is what was taken off sale, until it is back
+    for (disabled, offered) in [(true, 1), (false, 2)] {
+        let lab = catalog::Sku {
+            disabled,
+            ..lab_sku()
+        };
+        let put = catalog::put_sku(&mut conn, &lab).await.expect("put");
+        assert_eq!((put.disabled, put.price.is_some()), (disabled, true));
+        assert_eq!(count(&mut conn, false).await, 3);
+        assert_eq!(count(&mut conn, true).await, offered);
     }
 }
 

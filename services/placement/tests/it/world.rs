@@ -393,6 +393,7 @@ pub fn lab_sku() -> Sku {
             hugepages: false,
         },
         price: None,
+        disabled: false,
     }
 }
 
@@ -410,6 +411,7 @@ pub fn h200_sku() -> Sku {
             hugepages: true,
         },
         price: None,
+        disabled: false,
     }
 }
 

@@ -399,6 +399,7 @@ pub(super) fn sku(sku: public::Sku) -> Result<Sku> {
             hugepages: profile.hugepages,
         },
         price: None,
+        disabled: sku.disabled,
     })
 }
 

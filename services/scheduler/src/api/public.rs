@@ -67,10 +67,10 @@ impl Api {
             size: page::page_size(request.page_size)?,
             query: &["skus"],
         };
-        let priced_only = caller.platform_role.is_none();
+        let offered_only = caller.platform_role.is_none();
         let mut conn = self.pool.acquire().await?;
         let (rows, next_page_token) =
-            catalog::list_skus(&mut conn, priced_only, &selection, wanted).await?;
+            catalog::list_skus(&mut conn, offered_only, &selection, wanted).await?;
         Ok(ListSkusResponse {
             skus: rows.into_iter().map(wire::sku).collect(),
             next_page_token,

@@ -39,6 +39,7 @@ pub(super) fn sku(sku: Sku) -> public::Sku {
             .map(|price| price.version_id.to_string())
             .unwrap_or_default(),
         lab: sku.slot_class == SlotClass::Lab,
+        disabled: sku.disabled,
     }
 }
 

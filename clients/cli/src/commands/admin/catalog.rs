@@ -120,6 +120,12 @@ pub struct SkuFlags {
     /// Back the memory with hugepages.
     #[arg(long)]
     hugepages: bool,
+    /// Take it off sale: allocations keep what they have, nobody launches more, queued launches of it end.
+    #[arg(long)]
+    disabled: bool,
+    /// Sell it again [default: as it is; a new SKU is sold].
+    #[arg(long, conflicts_with = "disabled")]
+    enabled: bool,
 }
 
 pub async fn sku(session: &Session, command: Sku) -> Result<(), Failure> {
@@ -127,14 +133,14 @@ pub async fn sku(session: &Session, command: Sku) -> Result<(), Failure> {
         Sku::Put(flags) => flags,
         Sku::List(selected) => return listed::skus(session, &selected).await,
     };
-    let name = match flags.name {
-        Some(name) => name,
-        None => {
-            let present = present(session, "skus", &flags.code).await?;
-            let name = present["display_name"].as_str().unwrap_or_default();
-            if name.is_empty() { &flags.code } else { name }.to_owned()
-        }
+    let present = present(session, "skus", &flags.code).await?;
+    let name = match (flags.name, present["display_name"].as_str()) {
+        (Some(name), _) => name,
+        (None, Some(name)) if !name.is_empty() => name.to_owned(),
+        _ => flags.code.clone(),
     };
+    let was_disabled = present["disabled"] == true;
+    let disabled = flags.disabled || (was_disabled && !flags.enabled);
     let body = json!({
         "display_name": name,
         "capacity_shape": flags.shape,
@@ -146,6 +152,7 @@ pub async fn sku(session: &Session, command: Sku) -> Result<(), Failure> {
             "memory_mib_per_gpu": flags.memory,
             "hugepages": flags.hugepages,
         },
+        "disabled": disabled,
     });
     let answer = session
         .api
@@ -156,13 +163,16 @@ pub async fn sku(session: &Session, command: Sku) -> Result<(), Failure> {
             &session.key,
         )
         .await?;
+    let code = &flags.code;
     done(
         session,
         &answer,
-        &format!(
-            "SKU {} is saved. It is offered once it has a price: gpuaas admin price create --sku {}",
-            flags.code, flags.code
-        ),
+        &match disabled {
+            true => format!("SKU {code} is saved, and not sold any more."),
+            false => format!(
+                "SKU {code} is saved. It is offered once it has a price: gpuaas admin price create --sku {code}"
+            ),
+        },
     );
     Ok(())
 }
@@ -315,7 +325,7 @@ pub async fn image(session: &Session, command: Image) -> Result<(), Failure> {
                 "source_uri": flags.source,
                 "compatible_skus": flags.skus,
                 "boot_timeout_seconds": flags.boot_timeout,
-                "disabled": flags.disabled,
+                "disabled": disabled,
             });
             if let Some(file) = &flags.readiness_checks {
                 body["readiness_checks"] = checks_of(file)?;

@@ -25,6 +25,7 @@ function SkuForm({ sku, trigger }: { sku?: Sku; trigger: React.ReactNode }) {
   const [vcpus, setVcpus] = useState(String(sku?.profile.vcpus_per_gpu ?? 24));
   const [memory, setMemory] = useState(String((sku?.profile.memory_mib_per_gpu ?? 65_536) / 1024));
   const [hugepages, setHugepages] = useState(sku?.profile.hugepages ?? false);
+  const [disabled, setDisabled] = useState(sku?.disabled ?? false);
   const counts = countsOf(gpus);
   const cpus = countOf(vcpus);
   const gib = Number(memory);
@@ -32,7 +33,7 @@ function SkuForm({ sku, trigger }: { sku?: Sku; trigger: React.ReactNode }) {
   const ready = isSlug(code) && slotClass.trim() !== "" && !!counts && !!cpus && !!mib;
   const run = async () => {
     if (!counts || !cpus || !mib) return;
-    await put.mutateAsync({ code, display_name: name.trim(), capacity_shape: shape, slot_class: slotClass.trim(), allowed_gpu_counts: counts, profile: { name: profile.trim() || `${slotClass.trim()}_1g_${cpus}c`, vcpus_per_gpu: cpus, memory_mib_per_gpu: mib, hugepages } });
+    await put.mutateAsync({ code, display_name: name.trim(), capacity_shape: shape, slot_class: slotClass.trim(), allowed_gpu_counts: counts, profile: { name: profile.trim() || `${slotClass.trim()}_1g_${cpus}c`, vcpus_per_gpu: cpus, memory_mib_per_gpu: mib, hugepages }, disabled });
   };
   return (
     <Confirm needs="manage" trigger={trigger} title={sku ? `Edit ${sku.code}` : "Add a SKU"} action="Save" ready={ready} run={run}>
@@ -47,6 +48,11 @@ function SkuForm({ sku, trigger }: { sku?: Sku; trigger: React.ReactNode }) {
       <label className="check">
         <input type="checkbox" checked={hugepages} onChange={(event) => setHugepages(event.target.checked)} /> <span>Back the memory with hugepages</span>
       </label>
+      {sku && (
+        <label className="check">
+          <input type="checkbox" checked={disabled} onChange={(event) => setDisabled(event.target.checked)} /> <span>Off sale: allocations keep it, nobody launches more, queued launches end</span>
+        </label>
+      )}
     </Confirm>
   );
 }
@@ -80,7 +86,9 @@ export function Skus() {
                     <br />
                     <code>{sku.code}</code>
                   </td>
-                  <td className="number">{sku.price_per_gpu_hour ? <MoneyText amount={amountOf(sku.price_per_gpu_hour)} places={places} /> : <span className="fits-not">No price, not offered</span>}</td>
+                  <td className="number">{sku.price_per_gpu_hour ? <MoneyText amount={amountOf(sku.price_per_gpu_hour)} places={places} /> : <span className="fits-not">No price, not offered</span>}
+                    {sku.disabled && <span className="fits-not block">Off sale</span>}
+                  </td>
                   <td className="optional">
                     <code>{sku.slot_class}</code>
                   </td>

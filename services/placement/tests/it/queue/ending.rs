@@ -3,9 +3,10 @@ use std::collections::BTreeMap;
 
 use gpuaas_placement::model::{AllocationState, SlotStatus};
 use gpuaas_placement::reserve::{Constraints, Pass, Request};
+use gpuaas_placement::{Error, catalog};
 
 use super::{free, pass, sound, wait, waiter};
-use crate::world::World;
+use crate::world::{World, lab_sku};
 
 #[tokio::test]
 async fn c_12_a_waiting_allocation_is_released_without_a_trace_on_any_host() {
@@ -107,6 +108,43 @@ async fn what_cannot_be_placed_any_more_fails_and_says_so() {
             "{failure:?}"
         );
     }
+    sound(&world).await;
+}
+
+#[tokio::test]
+async fn a_sku_that_is_off_sale_ends_who_waits_and_leaves_who_has_it() {
+    let (world, _) = World::with_lab_slots(1).await;
+    let holder = world.reserved(1).await;
+    let waiting = waiter(&world, world.project).await;
+    let put = async |disabled| {
+        let mut conn = world.scheduler.acquire().await.expect("connection");
+        let sku = catalog::Sku {
+            disabled,
+            ..lab_sku()
+        };
+        catalog::put_sku(&mut conn, &sku).await.expect("put");
+    };
+    put(true).await;
+    let before = world.fingerprint().await;
+    for refused in [
+        world.reserve(&world.request(1)).await.map(drop),
+        wait(&world, &world.request(1)).await.map(drop),
+    ] {
+        let error = refused.expect_err("refused");
+        let said = matches!(&error, Error::Invalid { field: "sku", rule, .. } if rule.starts_with("is not sold any more"));
+        assert!(said, "{error:?}");
+    }
+    assert_eq!(world.fingerprint().await, before);
+    assert_eq!(pass(&world).await.ended, [waiting]);
+    let failure = world.get(waiting).await.failure.expect("a failure").0;
+    assert!(
+        failure.message.contains("is not sold any more"),
+        "{failure:?}"
+    );
+    assert_eq!(world.get(holder).await.state, AllocationState::Reserved);
+    put(false).await;
+    free(&world, holder).await;
+    world.reserve(&world.request(1)).await.expect("sold again");
     sound(&world).await;
 }
 
