@@ -6325,6 +6325,8 @@ export interface components {
             readonly price_per_gpu_hour?: components["schemas"]["google.type.Money"];
             readonly price_version_id?: string;
             readonly lab?: boolean;
+            /** @description It is not sold any more: what runs goes on, nobody launches or reserves more of it, and queued launches of it end. Members do not see it. */
+            disabled?: boolean;
         };
         /** @description UnavailableReason is one unschedulable reason with the GPUs and nodes that it affects (B-57, B-58). */
         "scheduler.UnavailableReason": {
@@ -12146,7 +12148,7 @@ export interface operations {
             query?: {
                 page_size?: number;
                 page_token?: string;
-                /** @description Only those that it is true of, for example `capacity_shape = gpu_slice AND NOT lab = true`. See "Filters and orders" of the guide for integrators. Fields: code, display_name, capacity_shape, slot_class, lab, create_time, update_time. */
+                /** @description Only those that it is true of, for example `capacity_shape = gpu_slice AND NOT lab = true`. See "Filters and orders" of the guide for integrators. Fields: code, display_name, capacity_shape, slot_class, lab, disabled, create_time, update_time. */
                 filter?: string;
                 /** @description Fields with commas between them, each with ` desc` after it or not, for example `create_time desc`; default `code`. Fields: code, display_name, capacity_shape, create_time, update_time. */
                 order_by?: string;

@@ -3196,7 +3196,7 @@ class Operations(Caller):
 
         filter: Only those that it is true of, for example `capacity_shape = gpu_slice AND NOT lab = true`. See
         "Filters and orders" of the guide for integrators. Fields: code, display_name, capacity_shape, slot_class,
-        lab, create_time, update_time.
+        lab, disabled, create_time, update_time.
         order_by: Fields with commas between them, each with ` desc` after it or not, for example `create_time
         desc`; default `code`. Fields: code, display_name, capacity_shape, create_time, update_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
@@ -3217,7 +3217,7 @@ class Operations(Caller):
 
         filter: Only those that it is true of, for example `capacity_shape = gpu_slice AND NOT lab = true`. See
         "Filters and orders" of the guide for integrators. Fields: code, display_name, capacity_shape, slot_class,
-        lab, create_time, update_time.
+        lab, disabled, create_time, update_time.
         order_by: Fields with commas between them, each with ` desc` after it or not, for example `create_time
         desc`; default `code`. Fields: code, display_name, capacity_shape, create_time, update_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of

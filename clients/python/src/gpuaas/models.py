@@ -3335,6 +3335,10 @@ class Sku:
     """Price per GPU-hour; absent until billing has published one."""
     price_version_id: str = ""
     lab: bool = False
+    disabled: bool = False
+    """It is not sold any more: what runs goes on, nobody launches or reserves more of it, and queued launches of it
+    end. Members do not see it.
+    """
 
 
 

@@ -325,7 +325,7 @@ pub async fn image(session: &Session, command: Image) -> Result<(), Failure> {
                 "source_uri": flags.source,
                 "compatible_skus": flags.skus,
                 "boot_timeout_seconds": flags.boot_timeout,
-                "disabled": disabled,
+                "disabled": flags.disabled,
             });
             if let Some(file) = &flags.readiness_checks {
                 body["readiness_checks"] = checks_of(file)?;
