@@ -174,22 +174,6 @@ async fn skus_are_listed_in_pages_with_their_price() {
         rest.skus,
         "a SKU without a price is shown to operators only"
     );
-    let off_sale = Sku {
-        disabled: true,
-        ..lab_sku()
-    };
-    let request = PutSkuRequest {
-        sku: Some(off_sale),
-    };
-    let put = ok(world.api.put_sku(by(request, Some("off sale"))).await);
-    assert!(put.disabled && put.price_per_gpu_hour.is_some(), "{put:?}");
-    let found = ok(select("disabled = true", "").await).skus;
-    assert_eq!(found, [put]);
-    let mut member = by(ListSkusRequest::default(), None);
-    if let Some(caller) = member.extensions_mut().get_mut::<Caller>() {
-        caller.platform_role = None;
-    }
-    assert_eq!(ok(world.api.list_skus(member).await).skus, []);
     assert_eq!(
         rest.skus[0].price_per_gpu_hour,
         lab_price(1).price_per_gpu_hour
@@ -223,6 +207,22 @@ async fn skus_are_listed_in_pages_with_their_price() {
         .price_version_id,
         lab_price(1).price_version_id
     );
+    let off_sale = Sku {
+        disabled: true,
+        ..lab_sku()
+    };
+    let request = PutSkuRequest {
+        sku: Some(off_sale),
+    };
+    let put = ok(world.api.put_sku(by(request, Some("off sale"))).await);
+    assert!(put.disabled && put.price_per_gpu_hour.is_some(), "{put:?}");
+    let found = ok(select("disabled = true", "").await).skus;
+    assert_eq!(found, [put]);
+    let mut member = by(ListSkusRequest::default(), None);
+    if let Some(caller) = member.extensions_mut().get_mut::<Caller>() {
+        caller.platform_role = None;
+    }
+    assert_eq!(ok(world.api.list_skus(member).await).skus, []);
 }
 
 #[tokio::test]
