@@ -96,6 +96,22 @@ gpuaas_common::text_value!(
     }
 );
 
+gpuaas_common::text_value!(
+    /// Name of an image. It names a file of the cache, and files by digest lie beside that.
+    ImageSlug,
+    "image.slug",
+    "1 to 63 characters of a-z, 0-9, '-' and '.', the first a letter or digit, not starting with \"sha256-\"",
+    |text| {
+        let alphanumeric = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+        let legal = |b: u8| alphanumeric(b) || b == b'-' || b == b'.';
+        let valid = (1..=63).contains(&text.len())
+            && text.bytes().all(legal)
+            && text.bytes().next().is_some_and(alphanumeric)
+            && !text.starts_with("sha256-");
+        valid.then(|| text.to_owned())
+    }
+);
+
 /// Fencing token: compared field by field in this order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Token {

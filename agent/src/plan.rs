@@ -3,15 +3,21 @@ use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_proto::gpuaas::common::v1::SlotBindings;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
+use crate::binding::guard::Guard;
 use crate::disk::Intent;
 use crate::disk::identity::Resolution;
 use crate::disk::probe::identity_of;
 use crate::disk::wipe::WipePolicy;
 use crate::error::{HostError, HostResult};
-use crate::ids::{AllocationId, PciAddress, management_mac, parse_private_ip};
+use crate::host::blocking;
+use crate::host::root::HostRoot;
+use crate::ids::{AllocationId, ParseError, PciAddress, management_mac, parse_private_ip};
 use crate::lease::Purpose;
 use crate::node::Node;
+use crate::topology::network::subnet;
+use crate::topology::pci::PciKind;
 use crate::topology::{pci, readiness};
+use crate::wire::Ipv4Net;
 
 /// Most virtual CPUs and MiB of memory of a shape.
 const MAX_VCPUS: u32 = 512;
@@ -27,8 +33,12 @@ pub async fn plan(
     known_touched: bool,
 ) -> HostResult<pb::BundlePlan> {
     let shape = request.shape.unwrap_or_default();
+    if matches!(purpose, Purpose::Provision | Purpose::Repair) {
+        blocking::here(|| own_devices(&node.root, &request.slots))?;
+    }
     if purpose == Purpose::Provision {
         check_shape(node, &shape)?;
+        check_address(&node.settings.network.gateway, &request.slots)?;
         fit(&readiness::prerequisites(node).await, &request.slots)?;
     }
     let mut gpus = Vec::new();
@@ -76,6 +86,69 @@ pub async fn plan(
         firmware_vars_template: profile.firmware_vars_template.display().to_string(),
         numa_node: one_numa_node(request),
     })
+}
+
+/// Refuses functions that are not what a slot can have, whatever the host would use them for otherwise: a disk's controller, an
+/// interface of the host, a GPU in the place of a function. One that is not there is judged where it is needed.
+fn own_devices(root: &HostRoot, slots: &[pb::SlotGrant]) -> HostResult<()> {
+    let mut named = Vec::new();
+    for bindings in slots.iter().filter_map(|slot| slot.bindings.as_ref()) {
+        for (field, text, kind) in [
+            (
+                "gpu_pci_address",
+                &bindings.gpu_pci_address,
+                Some(PciKind::Gpu),
+            ),
+            (
+                "fabric_vf_pci_address",
+                &bindings.fabric_vf_pci_address,
+                None,
+            ),
+        ] {
+            if !text.is_empty() {
+                let address: PciAddress =
+                    text.parse().map_err(|error: ParseError| error.of(field))?;
+                named.push((field, address, kind));
+            }
+        }
+    }
+    named.retain(|(_, address, _)| pci::exists(root, address));
+    if named.is_empty() {
+        return Ok(());
+    }
+    let (guard, devices) = (Guard::new(root)?, pci::devices(root));
+    for (field, address, kind) in named {
+        let of = devices.iter().find(|device| device.address == address);
+        let refused = guard.refusal(&address).or_else(|| {
+            (of.map(|device| device.kind) != kind).then(|| "it is of another kind".to_owned())
+        });
+        if let Some(why) = refused {
+            let rule = format!("must be a device of a slot, and {address} is none: {why}");
+            return Err(HostError::invalid(field, rule));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses an address that is not a guest's: outside of the bridge's network, or one that its gateway, the network or its
+/// broadcasts have.
+fn check_address(gateway: &str, slots: &[pb::SlotGrant]) -> HostResult<()> {
+    let Some((own, network)) = gateway.split_once('/').zip(subnet(gateway)) else {
+        return Ok(()); // a check blocks such a host
+    };
+    let network: Ipv4Net = network.parse()?;
+    let (first, last) = network.ends();
+    for bindings in slots.iter().filter_map(|slot| slot.bindings.as_ref()) {
+        if bindings.private_ip.is_empty() {
+            continue;
+        }
+        let ip = parse_private_ip(&bindings.private_ip)?;
+        if !network.contains(ip) || ip == first || ip == last || ip.to_string() == own.0 {
+            let rule = format!("must be an address of a guest in {network}");
+            return Err(HostError::invalid("private_ip", rule));
+        }
+    }
+    Ok(())
 }
 
 /// Whether no check blocks the host, and none names a device of these slots.

@@ -1,4 +1,5 @@
 //! The gRPC services: parse, call, answer. Who may call was decided by the server from the contract's options.
+mod bindings;
 mod metrics;
 mod node_scheduler;
 mod serial_log;

@@ -8,7 +8,7 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use tonic::{Request, Response, Status};
 use uuid::Uuid;
 
-use super::{Shared, status};
+use super::{Shared, bindings, status};
 use crate::bounded::Bounded;
 use crate::dhcp::Reservation;
 use crate::error::{HostError, HostResult};
@@ -231,18 +231,8 @@ fn parse_spec(request: &pb::AcquireLeaseRequest) -> HostResult<LeaseSpec> {
             .token
             .ok_or_else(|| HostError::invalid("slots.token", "must be given"))?;
         let id: SlotId = slot.slot_id.parse()?;
-        let bindings = slot.bindings.clone().unwrap_or_default();
-        let named = [
-            bindings.nvme_device,
-            bindings.gpu_pci_address,
-            bindings.fabric_vf_pci_address,
-        ];
-        devices.extend(
-            named
-                .into_iter()
-                .filter(|device| !device.is_empty())
-                .map(|device| (id, device)),
-        );
+        let named = bindings::devices(slot)?;
+        devices.extend(named.into_iter().map(|device| (id, device)));
         if slot.replaced_slot_ids.len() > MAX_REPLACED {
             let rule = "must name at most 64 slots";
             return Err(HostError::invalid("slots.replaced_slot_ids", rule));

@@ -9,7 +9,7 @@ use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_proto::gpuaas::agent::v1::virtual_machines_server::VirtualMachines;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use prost::Message;
-use sha2::{Digest, Sha256};
+use sha2::{Digest as _, Sha256};
 use tonic::{Request, Response, Status};
 
 use super::serial_log::{self, SerialLogStream};
@@ -17,15 +17,18 @@ use super::{Shared, metrics, status};
 use crate::bounded::Bounded;
 use crate::error::{HostError, HostResult};
 use crate::guest::host_key::parse_pins;
-use crate::ids::{AllocationId, OperationId};
+use crate::ids::{AllocationId, Digest, DnsLabel, ImageSlug, OperationId, ParseError};
 use crate::image::registry::parse_source;
 use crate::image::seed::{AuthorizedKey, GuestUser, hostname};
 use crate::journal::{Kind, NewOperation, OperationRow, State, StepStatus};
 use crate::node::{now_ms, timestamp};
+use crate::operation::network_group;
 use crate::operation::readiness::of_operation;
 
 /// Most keys a guest gets.
 const MAX_KEYS: usize = 64;
+/// Most recorded host keys of a guest: one for each kind there is, and some more.
+const MAX_HOST_KEYS: usize = 16;
 
 /// The service.
 pub struct VirtualMachinesApi(pub Shared);
@@ -112,20 +115,40 @@ impl VirtualMachinesApi {
 }
 
 /// Refuses a provision that could only fail later.
-fn check_provision(request: &pb::ProvisionRequest) -> HostResult<()> {
+fn check_provision(request: &pb::ProvisionRequest, max_image_bytes: u64) -> HostResult<()> {
     let image = request
         .image
         .as_ref()
         .ok_or_else(|| HostError::invalid("image", "must be given"))?;
-    let _digest: crate::ids::Digest = image.digest.parse()?;
-    parse_source(&image.source_uri)?;
+    check_image(image, max_image_bytes)?;
     readiness::parse(&image.readiness_checks)
         .map_err(|wrong| HostError::invalid("image", wrong.to_string()))?;
+    network_group(&request.network_group)?;
+    if !request.region_code.is_empty() {
+        let _region: DnsLabel = request
+            .region_code
+            .parse()
+            .map_err(|error: ParseError| error.of("region_code"))?;
+    }
     check_account(
         &request.guest_user,
         &request.hostname,
         &request.ssh_public_keys,
     )
+}
+
+/// Refuses an image that is none, or larger than this host takes. One without a slug has no name in the cache.
+fn check_image(image: &pb::ImageRef, max_bytes: u64) -> HostResult<()> {
+    if !image.slug.is_empty() {
+        let _slug: ImageSlug = image.slug.parse()?;
+    }
+    let _digest: Digest = image.digest.parse()?;
+    parse_source(&image.source_uri)?;
+    if image.size_bytes > max_bytes {
+        let rule = format!("must be at most {max_bytes}");
+        return Err(HostError::invalid("image.size_bytes", rule));
+    }
+    Ok(())
 }
 
 /// Refuses an account that nobody could log in to.
@@ -147,20 +170,23 @@ fn check_account(user: &str, name: &str, lines: &[String]) -> HostResult<()> {
 /// Refuses a start whose login could never work.
 fn check_login(request: &pb::PowerRequest) -> HostResult<()> {
     let _user: GuestUser = request.guest_user.parse()?;
-    parse_pins(request.ssh_host_keys.iter().map(String::as_str))?;
+    let pins =
+        Bounded::<String, MAX_HOST_KEYS>::parse("ssh_host_keys", &request.ssh_host_keys, |line| {
+            Ok(line.clone())
+        })?;
+    parse_pins(pins.iter().map(String::as_str))?;
     Ok(())
 }
 
 /// Refuses a rescue that could never be logged in to.
-fn check_rescue(request: &pb::PowerRequest) -> HostResult<()> {
+fn check_rescue(request: &pb::PowerRequest, max_image_bytes: u64) -> HostResult<()> {
     // back from it the VM is logged in to as itself
     check_login(request)?;
     let image = request
         .rescue_image
         .as_ref()
         .ok_or_else(|| HostError::invalid("rescue_image", "must be given"))?;
-    let _digest: crate::ids::Digest = image.digest.parse()?;
-    parse_source(&image.source_uri)?;
+    check_image(image, max_image_bytes)?;
     check_account(
         &request.guest_user,
         &request.hostname,
@@ -227,7 +253,8 @@ impl VirtualMachines for VirtualMachinesApi {
         request: Request<pb::ProvisionRequest>,
     ) -> Result<Response<pb::HostOperation>, Status> {
         let request = request.into_inner();
-        check_provision(&request).map_err(status)?;
+        let max_image_bytes = self.0.node.settings.limits.max_image_bytes;
+        check_provision(&request, max_image_bytes).map_err(status)?;
         self.begin(Kind::Provision, common!(&request))
             .map(Response::new)
             .map_err(status)
@@ -300,7 +327,8 @@ impl VirtualMachines for VirtualMachinesApi {
         request: Request<pb::PowerRequest>,
     ) -> Result<Response<pb::HostOperation>, Status> {
         let request = request.into_inner();
-        check_rescue(&request).map_err(status)?;
+        let max_image_bytes = self.0.node.settings.limits.max_image_bytes;
+        check_rescue(&request, max_image_bytes).map_err(status)?;
         self.begin(Kind::Rescue, common!(&request))
             .map(Response::new)
             .map_err(status)

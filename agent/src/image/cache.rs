@@ -17,7 +17,7 @@ use tokio::sync::Mutex;
 use super::registry::Registry;
 use crate::error::{HostError, HostResult, io_error};
 use crate::host::blocking;
-use crate::ids::Digest;
+use crate::ids::{Digest, ImageSlug};
 use crate::journal::Journal;
 
 /// Where an image comes from.
@@ -87,16 +87,12 @@ impl ImageCache {
         if slug.is_empty() {
             return Ok(());
         }
-        let legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.';
-        if !slug.bytes().all(legal) || slug.starts_with(['.', '-']) || slug.starts_with("sha256-") {
-            return Err(HostError::invalid(
-                "image.slug",
-                "must be the slug of an image",
-            ));
-        }
+        let slug: ImageSlug = slug.parse()?;
         let file = self.file(digest);
         let target = Path::new(file.file_name().unwrap_or_default());
-        let link = self.folder.join(gpuaas_common::image::file_name(slug));
+        let link = self
+            .folder
+            .join(gpuaas_common::image::file_name(slug.as_str()));
         if std::fs::read_link(&link).is_ok_and(|now| now == target) {
             return Ok(());
         }

@@ -35,6 +35,9 @@ pub fn hostname(text: &str) -> Result<DnsLabel, ParseError> {
         .map_err(|error: ParseError| error.of("hostname"))
 }
 
+/// Most bytes of a key with its comment: an RSA key of 16384 bits has a sixth of it.
+const MAX_KEY: usize = 16 << 10;
+
 /// A public key as it goes into `authorized_keys`: type and base64, without the comment, which is free text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuthorizedKey(String);
@@ -45,8 +48,11 @@ impl FromStr for AuthorizedKey {
     fn from_str(text: &str) -> Result<Self, ParseError> {
         const BAD: ParseError = ParseError {
             what: "ssh_public_keys",
-            rule: "OpenSSH public keys",
+            rule: "OpenSSH public keys, each of at most 16 KiB",
         };
+        if text.len() > MAX_KEY {
+            return Err(BAD);
+        }
         let mut key = PublicKey::from_openssh(text.trim()).map_err(|_| BAD)?;
         key.set_comment("");
         key.to_openssh()

@@ -16,6 +16,13 @@ pub struct Ipv4Net {
 }
 
 impl Ipv4Net {
+    /// Its first and its last address: its own, and that of its broadcasts.
+    pub fn ends(&self) -> (Ipv4Addr, Ipv4Addr) {
+        let host_bits = u32::MAX.checked_shr(self.length).unwrap_or(0);
+        let last = u32::from(self.address) | host_bits;
+        (self.address, Ipv4Addr::from(last))
+    }
+
     /// Whether an address lies in it.
     pub fn contains(&self, address: Ipv4Addr) -> bool {
         let host_bits = u32::MAX.checked_shr(self.length).unwrap_or(0);
