@@ -29,7 +29,7 @@ part() {
 console() { (cd clients/console && npm run --silent test -- --reporter dot); }
 
 # the whole system in one program: `cargo nextest` would start it once for each test
-program() { cargo test --quiet --workspace --test "$1"; }
+program() { cargo test --quiet --workspace --test "$1" -- "${@:2}"; }
 
 # nextest FILTER...: one run of the tests that the filter names, and of no other
 nextest() { cargo nextest run --workspace --cargo-quiet --ignore-default-filter -E "$1" "${@:2}"; }
@@ -64,6 +64,7 @@ chaos)
         GPUAAS_SCHEMATHESIS_SEED=${GPUAAS_SCHEMATHESIS_SEED:-$RANDOM} part "the API by long runs of schemathesis" \
         nextest 'package(gpuaas-gateway) & test(with_schemathesis)' --profile chaos --no-capture
     part "kills at every step" program chaos
+    GPUAAS_EVERY_STEP=all part "parts of a host killed in every step" program host agent::faults_of_parts
     echo "left out: what make test and make test-host run"
     ;;
 *)

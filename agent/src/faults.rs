@@ -17,16 +17,22 @@ pub enum Edge {
     After,
 }
 
+/// A step and an edge of it, as tests name them.
+#[cfg(debug_assertions)]
+fn name(step: &str, edge: Edge) -> String {
+    match edge {
+        Edge::Before => format!("{step}:before"),
+        Edge::After => format!("{step}:after"),
+    }
+}
+
 /// Dies here when `<state_dir>/kill-at` names this step and edge; first proves that it did in
 /// `<state_dir>/killed-at`.
 #[cfg(debug_assertions)]
 pub fn boundary(state_dir: &Path, step: &str, edge: Edge) {
     use std::io::Write;
     let kill_at = state_dir.join("kill-at");
-    let here = match edge {
-        Edge::Before => format!("{step}:before"),
-        Edge::After => format!("{step}:after"),
-    };
+    let here = name(step, edge);
     let armed = std::fs::read_to_string(&kill_at).unwrap_or_default();
     if armed.trim() != here {
         return;
@@ -56,9 +62,34 @@ async fn proof_taken(state_dir: &Path) {
     let _given_up = tokio::time::timeout(std::time::Duration::from_secs(20), taken).await;
 }
 
+/// Stays here when `<state_dir>/hold-at` names this step and edge, until whoever gave that order takes the proof of it,
+/// `<state_dir>/held-at`, away: meanwhile a test ends what the step needs. Not for ever, as above.
+#[cfg(debug_assertions)]
+async fn held(state_dir: &Path, step: &str, edge: Edge) {
+    let (order, proof) = (state_dir.join("hold-at"), state_dir.join("held-at"));
+    let here = name(step, edge);
+    let ordered = std::fs::read_to_string(&order).unwrap_or_default();
+    if ordered.trim() != here {
+        return;
+    }
+    // before the order goes: whoever sees that it is gone finds the proof
+    std::fs::write(&proof, &here).expect("held-at can be written");
+    std::fs::remove_file(&order).expect("hold-at can be removed");
+    let taken = async {
+        while proof.exists() {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    };
+    let _given_up = tokio::time::timeout(std::time::Duration::from_secs(60), taken).await;
+}
+
 /// Does nothing.
 #[cfg(not(debug_assertions))]
 async fn proof_taken(_state_dir: &Path) {}
+
+/// Does nothing.
+#[cfg(not(debug_assertions))]
+async fn held(_state_dir: &Path, _step: &str, _edge: Edge) {}
 
 /// Does nothing.
 #[cfg(not(debug_assertions))]
@@ -84,7 +115,7 @@ pub trait Edges: Send + Sync {
     async fn pass(&self, place: Place<'_>) -> HostResult<()>;
 }
 
-/// The agent's own: everything passes, but for the kill points of builds for fault tests.
+/// The agent's own: everything passes, but for the points of builds for fault tests at which it is killed or held up.
 pub struct KillFile {
     /// Path of the order to die.
     pub state_dir: PathBuf,
@@ -94,6 +125,7 @@ pub struct KillFile {
 impl Edges for KillFile {
     async fn pass(&self, place: Place<'_>) -> HostResult<()> {
         proof_taken(&self.state_dir).await;
+        held(&self.state_dir, place.step, place.edge).await;
         boundary(&self.state_dir, place.step, place.edge);
         Ok(())
     }

@@ -94,10 +94,11 @@
 //!
 //! Slot indexes of a lab host follow the order of `lab_disks`.
 //!
-//! A development build (one with debug assertions, never a release) reads two more things: the file
+//! A development build (one with debug assertions, never a release) reads three more things: the file
 //! `<state_dir>/kill-at` (`<step>:before` or `<step>:after`; the agent removes it, writes the same text to
 //! `<state_dir>/killed-at`, syncs that and kills itself there; it passes no further point until that file is gone, for
-//! 20 seconds) and the variable
+//! 20 seconds), the file `<state_dir>/hold-at` of the same form (the agent writes the text to `<state_dir>/held-at` and stays
+//! there until that file is gone, for 60 seconds), and the variable
 //! `GPUAAS_FAULT_WIPE=lie` (the wipe does nothing).
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;

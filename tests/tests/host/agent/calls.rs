@@ -1,4 +1,6 @@
 //! What the control plane would ask of a lab host: images, leases, operations and their ends.
+use std::time::Duration;
+
 use gpuaas_dev::seed;
 use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_proto::gpuaas::common::v1::SlotBindings;
@@ -109,12 +111,24 @@ impl LabHost {
         }
     }
 
-    /// Asks for a lease.
+    /// Asks for a lease that outlasts a test.
     pub async fn acquire(
         &self,
         allocation: Uuid,
         slot: &pb::SlotGrant,
         purpose: pb::LeasePurpose,
+    ) -> Result<pb::AcquireLeaseResponse, gpuaas_common::Error> {
+        let duration = Duration::from_secs(300);
+        self.acquire_for(allocation, slot, purpose, duration).await
+    }
+
+    /// Asks for a lease of so long.
+    pub async fn acquire_for(
+        &self,
+        allocation: Uuid,
+        slot: &pb::SlotGrant,
+        purpose: pb::LeasePurpose,
+        duration: Duration,
     ) -> Result<pb::AcquireLeaseResponse, gpuaas_common::Error> {
         let request = pb::AcquireLeaseRequest {
             allocation_id: allocation.to_string(),
@@ -124,10 +138,7 @@ impl LabHost {
                 memory_mib: 256,
                 hugepages: false,
             }),
-            duration: Some(prost_types::Duration {
-                seconds: 300,
-                nanos: 0,
-            }),
+            duration: prost_types::Duration::try_from(duration).ok(),
             purpose: purpose.into(),
         };
         Ok(self.leases().acquire_lease(request).await?.into_inner())

@@ -8,6 +8,7 @@ mod checks;
 mod cycle;
 mod disks;
 mod faults;
+mod faults_of_parts;
 mod frames;
 mod host;
 mod inspect;
@@ -27,6 +28,7 @@ pub fn cases() -> Vec<Case> {
         cycle::cases(),
         disks::cases(),
         faults::cases(),
+        faults_of_parts::cases(),
         wire::cases(),
         wire_links::cases(),
     ]

@@ -1,0 +1,361 @@
+//! Parts of a host are killed while an operation is in each of its steps, and started again as systemd would: libvirtd, the VM's
+//! own QEMU, dnsmasq, the switch. An agent stands still beyond its lease; the way to the control plane is gone for a while. After
+//! each, journal, hypervisor and host agree and nothing is left over.
+//!
+//! `make test-host` has one step of each operation per part; with `GPUAAS_EVERY_STEP` set, as in `make test-chaos`, it is every one.
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use gpuaas_agent::ids::AllocationId;
+use gpuaas_agent::journal::Kind;
+use gpuaas_agent::operation::steps_of;
+use gpuaas_proto::gpuaas::agent::v1 as pb;
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use gpuaas_tests::runner::{Case, Place};
+use nix::sys::signal::Signal;
+use uuid::Uuid;
+
+use super::host::{LabHost, Tenant, until};
+
+/// The tests of this file, with the seconds that each usually takes.
+pub fn cases() -> Vec<Case> {
+    // some fifteen lives in place of two
+    let lives = if every_step() { 8 } else { 1 };
+    gpuaas_tests::cases![Place::Host;
+        p5_libvirtd_is_killed_in_a_step: 20 * lives,
+        p5_the_vm_is_killed_in_a_step: 20 * lives,
+        p5_dnsmasq_is_killed_in_a_step: 15 * lives,
+        p5_the_switch_is_killed_in_a_step: 15 * lives,
+        d_10_an_agent_that_stood_still_beyond_its_lease_goes_on_and_is_fenced: 15,
+        p5_a_host_that_is_cut_off_ends_its_work: 10,
+    ]
+}
+
+fn every_step() -> bool {
+    std::env::var_os("GPUAAS_EVERY_STEP").is_some()
+}
+
+/// Most tries of a release: each may meet one part that is gone.
+const TRIES: usize = 8;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Libvirt,
+    Qemu,
+    Dhcp,
+    Switch,
+}
+
+impl Part {
+    fn pid_file(self, host: &LabHost, tenant: &Tenant) -> String {
+        match self {
+            Self::Libvirt => "/run/libvirt/libvirtd.pid".to_owned(),
+            Self::Qemu => {
+                let vm = AllocationId(tenant.allocation).vm_name();
+                format!("/run/libvirt/qemu/{vm}.pid")
+            }
+            Self::Dhcp => {
+                let file = host.folder.join("lab/run/dnsmasq.pid");
+                file.display().to_string()
+            }
+            Self::Switch => "/run/openvswitch/ovs-vswitchd.pid".to_owned(),
+        }
+    }
+
+    /// Kills it. Returns how it was started; none when it does not run, as a VM before its start.
+    async fn kill(self, host: &LabHost, tenant: &Tenant) -> Option<Vec<String>> {
+        let pid = host.lab.exec("cat", &[&self.pid_file(host, tenant)]);
+        let pid = pid.ok()?.trim().to_owned();
+        let line = host.lab.exec("cat", &[&format!("/proc/{pid}/cmdline")]);
+        let line = line.ok()?;
+        let words = line.split_terminator('\0').map(str::to_owned).collect();
+        host.lab.exec("kill", &["-9", &pid]).expect("it is killed");
+        until("it to be gone", async || {
+            host.lab.exec("kill", &["-0", &pid]).err()
+        })
+        .await;
+        Some(words)
+    }
+
+    /// Starts it again; nobody starts a VM again but its owner.
+    fn start(self, host: &LabHost, command: &[String]) {
+        if self == Self::Qemu {
+            return;
+        }
+        let (program, arguments) = command.split_first().expect("a program");
+        let run = |program: &str, arguments: &[&str]| {
+            host.lab.exec(program, arguments).expect("it starts");
+        };
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        run(program, &arguments);
+        if self == Self::Switch {
+            for address in ["10.100.0.1/24", "169.254.169.254/32"] {
+                run("ip", &["addr", "replace", address, "dev", "ovsbr0"]);
+            }
+            run("ip", &["link", "set", "ovsbr0", "up"]);
+        }
+    }
+
+    /// The steps in which it is killed.
+    fn steps(self, kind: Kind) -> VecDeque<&'static str> {
+        if every_step() {
+            return steps_of(kind).iter().map(|step| step.name).collect();
+        }
+        let one = match (self, kind) {
+            (Self::Libvirt, Kind::Provision) => "define",
+            (Self::Libvirt, _) => "undefine",
+            (Self::Qemu, Kind::Provision) => "wait_login",
+            (Self::Dhcp, Kind::Provision) => "reserve_address",
+            (Self::Dhcp, _) => "remove_reservation",
+            (Self::Switch, Kind::Provision) => "start",
+            (Self::Qemu | Self::Switch, _) => "stop",
+        };
+        VecDeque::from([one])
+    }
+}
+
+/// An order to the agent to stay before a step.
+struct Hold<'a> {
+    host: &'a LabHost,
+    step: &'static str,
+}
+
+impl<'a> Hold<'a> {
+    fn order(host: &'a LabHost, step: &'static str) -> Self {
+        let folder = host.lab.agent_folder();
+        std::fs::write(folder.join("hold-at.new"), format!("{step}:before")).expect("order");
+        std::fs::rename(folder.join("hold-at.new"), folder.join("hold-at")).expect("order");
+        Self { host, step }
+    }
+
+    fn proof(&self) -> PathBuf {
+        self.host.lab.agent_folder().join("held-at")
+    }
+
+    fn is_held(&self) -> bool {
+        let text = std::fs::read_to_string(self.proof()).unwrap_or_default();
+        text == format!("{}:before", self.step)
+    }
+
+    /// Waits until the agent stays there; whether it does, or the operation ended before.
+    async fn held(&self, operation: Uuid) -> bool {
+        until(&format!("the agent before {}", self.step), async || {
+            if self.is_held() {
+                return Some(true);
+            }
+            let request = pb::GetOperationRequest {
+                operation_id: operation.to_string(),
+            };
+            let now = self.host.vms().get_operation(request).await.ok()?;
+            let has_ended = now.into_inner().state() != pb::OperationState::Running;
+            // it may have come here and on between the two
+            (has_ended && !self.is_held()).then_some(false)
+        })
+        .await
+    }
+
+    fn let_go(self) {
+        std::fs::remove_file(self.proof()).expect("the proof");
+    }
+
+    fn take_back(self) {
+        let _gone_is_fine = std::fs::remove_file(self.host.lab.agent_folder().join("hold-at"));
+    }
+}
+
+/// Kills the part in each of these steps of one operation, as far as it comes. What is left then is for the next one.
+async fn through(
+    part: Part,
+    host: &LabHost,
+    tenant: &Tenant,
+    left: &mut VecDeque<&'static str>,
+    first: Hold<'_>,
+    operation: Uuid,
+) -> pb::HostOperation {
+    let mut hold = Some(first);
+    while let Some(now) = hold.take() {
+        if !now.held(operation).await {
+            left.push_front(now.step);
+            now.take_back();
+            break;
+        }
+        let killed = part.kill(host, tenant).await;
+        println!("{part:?} before {}: killed {}", now.step, killed.is_some());
+        // the order of the next stop first: the agent goes on at once
+        let next = left.pop_front().map(|step| Hold::order(host, step));
+        now.let_go();
+        if let Some(command) = killed {
+            part.start(host, &command);
+        }
+        hold = next;
+    }
+    let ended = host.ended(operation).await;
+    if let Some(failure) = &ended.failure {
+        println!(
+            "{part:?}: {} in {}: {}",
+            failure.reason, failure.step, failure.message
+        );
+        assert!(
+            !failure.reason.is_empty() && failure.reason != "INTERNAL",
+            "{failure:?}"
+        );
+    }
+    ended
+}
+
+async fn killed_in_its_steps(part: Part) {
+    let host = LabHost::get().await;
+    let image = host.image("lab-mini").await;
+    let (mut up, mut down) = (part.steps(Kind::Provision), part.steps(Kind::Release));
+    let mut generation = 1;
+    while !up.is_empty() || !down.is_empty() {
+        let begun = (up.len(), down.len());
+        let tenant = host.tenant(0, generation).await;
+        generation += 1;
+        let first = up.pop_front().map(|step| Hold::order(&host, step));
+        let operation = host.provision(&tenant, image.clone()).await;
+        let provisioned = match first {
+            Some(first) => through(part, &host, &tenant, &mut up, first, operation).await,
+            None => host.ended(operation).await,
+        };
+        let is_up = provisioned.state() == pb::OperationState::Succeeded;
+        if is_up && part != Part::Qemu {
+            until("a login", async || {
+                let login = host.ssh(&tenant, "true").ok()?;
+                login.status.success().then_some(())
+            })
+            .await;
+        }
+        for tries in 1.. {
+            // a release of a VM that never ran is no proof
+            let step = if is_up { down.pop_front() } else { None };
+            let first = step.map(|step| Hold::order(&host, step));
+            let operation = host.release(&tenant).await;
+            let released = match first {
+                Some(first) => through(part, &host, &tenant, &mut down, first, operation).await,
+                None => host.ended(operation).await,
+            };
+            if released.state() == pb::OperationState::Succeeded {
+                break;
+            }
+            assert!(tries < TRIES, "{released:?}");
+        }
+        assert!((up.len(), down.len()) < begun, "no step was reached");
+        host.wait_ready().await;
+        assert!(host.is_empty(0), "the disk");
+        host.assert_no_residue().await;
+        assert_eq!(host.holds().await.holds, []);
+    }
+}
+
+async fn p5_libvirtd_is_killed_in_a_step() {
+    killed_in_its_steps(Part::Libvirt).await;
+}
+
+async fn p5_the_vm_is_killed_in_a_step() {
+    killed_in_its_steps(Part::Qemu).await;
+}
+
+async fn p5_dnsmasq_is_killed_in_a_step() {
+    killed_in_its_steps(Part::Dhcp).await;
+}
+
+async fn p5_the_switch_is_killed_in_a_step() {
+    killed_in_its_steps(Part::Switch).await;
+}
+
+async fn d_10_an_agent_that_stood_still_beyond_its_lease_goes_on_and_is_fenced() {
+    /// The shortest lease that a host grants.
+    const SHORTEST: Duration = Duration::from_secs(5);
+    let host = LabHost::get().await;
+    let image = host.image("lab-mini").await;
+    let slot = host.slot(0, 1).await;
+    let allocation = Uuid::now_v7();
+    let granted = host
+        .acquire_for(allocation, &slot, pb::LeasePurpose::Provision, SHORTEST)
+        .await
+        .expect("a lease");
+    let mut tenant = Tenant {
+        allocation,
+        slot,
+        lease: granted.lease.expect("a lease").lease_id,
+    };
+    let begun = Instant::now();
+    let hold = Hold::order(&host, "seed");
+    let operation = host.provision(&tenant, image).await;
+    assert!(hold.held(operation).await);
+    let agent = host.lab.agent_process().expect("an agent");
+    agent.signal(Signal::SIGSTOP);
+    hold.let_go();
+    until("the lease to end", async || {
+        (begun.elapsed() > SHORTEST + Duration::from_secs(1)).then_some(())
+    })
+    .await;
+    agent.signal(Signal::SIGCONT);
+
+    // what was begun under the lease ends; nothing more begins under it
+    let (mut leases, mut vms) = (host.leases(), host.vms());
+    let renewed = leases.renew_lease(pb::RenewLeaseRequest {
+        lease_id: tenant.lease.clone(),
+        tokens: vec![pb::SlotToken {
+            slot_id: tenant.slot.slot_id.clone(),
+            token: tenant.slot.token,
+        }],
+        ..pb::RenewLeaseRequest::default()
+    });
+    let expired = |status| gpuaas_common::Error::from(status).reason();
+    let refused = expired(renewed.await.expect_err("it has ended"));
+    assert_eq!(refused, ErrorReason::LeaseExpired);
+    host.succeeded(operation).await;
+    let stop = vms.stop(pb::PowerRequest {
+        operation_id: Uuid::now_v7().to_string(),
+        lease_id: tenant.lease.clone(),
+        allocation_id: tenant.allocation.to_string(),
+        ..pb::PowerRequest::default()
+    });
+    let refused = expired(stop.await.expect_err("it has ended"));
+    assert_eq!(refused, ErrorReason::LeaseExpired);
+
+    // the worker that took over; the one that slept comes back
+    let late = tenant.slot.clone();
+    if let Some(token) = &mut tenant.slot.token {
+        token.workflow_epoch += 1;
+    }
+    let release = host.release(&tenant).await;
+    let refused = host
+        .acquire(allocation, &late, pb::LeasePurpose::Release)
+        .await;
+    assert_eq!(refused.expect_err("late").reason(), ErrorReason::Fenced);
+    host.succeeded(release).await;
+    assert!(host.is_empty(0));
+    host.assert_no_residue().await;
+    assert_eq!(host.holds().await.holds, []);
+}
+
+async fn p5_a_host_that_is_cut_off_ends_its_work() {
+    let host = LabHost::get().await;
+    let image = host.image("lab-mini").await;
+    let tenant = host.tenant(0, 1).await;
+    let hold = Hold::order(&host, "clone");
+    let operation = host.provision(&tenant, image).await;
+    assert!(hold.held(operation).await);
+    host.lab.join_network(false).expect("the link");
+    let last = Hold::order(&host, "detach_seed");
+    hold.let_go();
+    // nobody can ask it: that it got there is seen on the host itself
+    until("the last step", async || last.is_held().then_some(())).await;
+    host.lab.join_network(true).expect("the link");
+    last.let_go();
+    host.succeeded(operation).await;
+    host.wait_ready().await;
+    until("a login", async || {
+        let login = host.ssh(&tenant, "true").ok()?;
+        login.status.success().then_some(())
+    })
+    .await;
+    host.succeeded(host.release(&tenant).await).await;
+    assert!(host.is_empty(0));
+    host.assert_no_residue().await;
+    assert_eq!(host.holds().await.holds, []);
+}
