@@ -9,7 +9,7 @@ use crate::host::blocking;
 use crate::node::Node;
 
 /// Between two inspections.
-pub const INTERVAL: Duration = Duration::from_secs(60);
+pub const INTERVAL: Duration = Duration::from_secs(30);
 
 /// Ends empty holds after every `interval`, until `shutdown`.
 pub async fn run(node: &Node, interval: Duration, shutdown: CancellationToken) {

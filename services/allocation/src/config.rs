@@ -82,7 +82,7 @@ impl Default for Config {
             wipe_full_verify_bytes: 16 << 30,
             wipe_sample_verify_bytes: 2 << 30,
             baremetal: WholeNodes::None,
-            reconcile_seconds: 60.0,
+            reconcile_seconds: 30.0,
             reconcile_concurrency: 32,
             retention_days: 90,
             history_retention_days: 400,
