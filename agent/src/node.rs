@@ -16,7 +16,7 @@ use crate::gpu_fabric::GpuFabric;
 use crate::guest::{Bridge, GuestNetwork, RelayKey};
 use crate::host::clock::BootClock;
 use crate::host::root::HostRoot;
-use crate::ids::VmName;
+use crate::ids::{AllocationId, VmName};
 use crate::image::ImageCache;
 use crate::image::registry::Registry;
 use crate::journal::Journal;
@@ -154,6 +154,16 @@ impl Node {
         let profile = &self.settings.profile;
         let mode = self.told_mode.get().or(profile.mode);
         HostKind::of(mode.unwrap_or(NodeMode::Slice), profile.lab)
+    }
+
+    /// Whose VM this is, while its allocation holds a slot here.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
+    pub fn holder(&self, vm: &VmName) -> HostResult<Option<AllocationId>> {
+        let holds = self.journal.holds()?;
+        let owner = AllocationId::of_vm(vm.as_str());
+        Ok(owner.filter(|owner| holds.iter().any(|hold| hold.allocation == *owner)))
     }
 
     /// Where the folders of the VMs' seeds lie.

@@ -39,6 +39,7 @@ pub async fn plan(
     if purpose == Purpose::Provision {
         check_shape(node, &shape)?;
         check_address(&node.settings.network.gateway, &request.slots)?;
+        check_neighbours(node, allocation, &request.slots)?;
         fit(&readiness::prerequisites(node).await, &request.slots)?;
     }
     let mut gpus = Vec::new();
@@ -146,6 +147,26 @@ fn check_address(gateway: &str, slots: &[pb::SlotGrant]) -> HostResult<()> {
         if !network.contains(ip) || ip == first || ip == last || ip.to_string() == own.0 {
             let rule = format!("must be an address of a guest in {network}");
             return Err(HostError::invalid("private_ip", rule));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses the MAC or the address of another VM whose allocation holds a slot here.
+fn check_neighbours(
+    node: &Node,
+    allocation: AllocationId,
+    slots: &[pb::SlotGrant],
+) -> HostResult<()> {
+    for other in node.dhcp.reservations()? {
+        let holder = node.holder(&other.vm)?.filter(|one| *one != allocation);
+        let (Some(holder), mac, ip) = (holder, other.mac.to_string(), other.ip.to_string()) else {
+            continue;
+        };
+        let mut own = slots.iter().filter_map(|slot| slot.bindings.as_ref());
+        if own.any(|own| own.private_ip == ip || own.management_mac.eq_ignore_ascii_case(&mac)) {
+            let message = format!("{mac}, {ip} belongs to allocation {holder}, which holds a slot");
+            return Err(HostError::host(ErrorReason::LeaseHeld, message));
         }
     }
     Ok(())

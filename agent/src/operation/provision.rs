@@ -252,6 +252,13 @@ async fn reserve_address(work: &Work) -> HostResult<Done> {
                 ),
             ));
         }
+        if let Some(holder) = work.node.holder(&stale.vm)? {
+            let message = format!(
+                "{} belongs to allocation {holder}, which holds a slot",
+                stale.ip
+            );
+            return Err(HostError::host(ErrorReason::LeaseHeld, message));
+        }
         tracing::warn!(vm = %stale.vm, ip = %stale.ip, "remove a stale reservation");
         work.node.dhcp.remove(&stale.vm)?;
     }

@@ -290,6 +290,17 @@ async fn no_vm_has_an_address_that_is_not_a_guests() {
         let answer = world.leases().acquire_lease(request).await;
         refused(bad, answer, invalid("private_ip"));
     }
+    for (mac, ip) in [
+        ("52:54:00:10:00:11", "10.100.0.10"),
+        ("52:54:00:10:00:1A", "10.100.0.11"),
+    ] {
+        let mut request = repair(OWN);
+        request.purpose = pb::LeasePurpose::Provision.into();
+        of_slot(&mut request).management_mac = mac.into();
+        of_slot(&mut request).private_ip = ip.into();
+        let answer = world.leases().acquire_lease(request).await;
+        refused("the neighbour's", answer, (ErrorReason::LeaseHeld, ""));
+    }
     for (vcpus, memory_mib, field) in [
         (0, 1024, "shape.vcpus"),
         (u32::MAX, 1024, "shape.vcpus"),
@@ -328,10 +339,10 @@ fn provision_texts() -> Vec<(&'static str, Change<pb::ProvisionRequest>)> {
             request.lease_id = bad.into();
         }),
         text("image.slug", |request: &mut pb::ProvisionRequest, bad| {
-            image(request).slug = bad.into()
+            image(request).slug = bad.into();
         }),
         text("digest", |request: &mut pb::ProvisionRequest, bad| {
-            image(request).digest = bad.into()
+            image(request).digest = bad.into();
         }),
         text("digest", |request: &mut pb::ProvisionRequest, bad| {
             image(request).digest = format!("sha256:{bad}");
@@ -395,7 +406,7 @@ async fn no_text_of_a_launch_reaches_a_path_a_seed_or_a_domain() {
             image(request).slug = "sha256-0".into();
         }),
         ("a hidden file", "image.slug", |request| {
-            image(request).slug = ".part".into()
+            image(request).slug = ".part".into();
         }),
         (
             "an image larger than a host",
@@ -408,7 +419,7 @@ async fn no_text_of_a_launch_reaches_a_path_a_seed_or_a_domain() {
             image(request).source_uri = "file:///etc/shadow".into();
         }),
         ("no key", "ssh_public_keys", |request| {
-            request.ssh_public_keys.clear()
+            request.ssh_public_keys.clear();
         }),
         ("ten thousand keys", "ssh_public_keys", |request| {
             request.ssh_public_keys = vec![KEY.into(); 10_000];
@@ -463,7 +474,7 @@ async fn no_text_of_a_change_of_power_or_of_a_shell_is_believed() {
     type Row = (&'static str, &'static str, fn(&mut pb::PowerRequest));
     let rows: &[Row] = &[
         ("root", "guest_user", |request| {
-            request.guest_user = "root".into()
+            request.guest_user = "root".into();
         }),
         ("ten thousand host keys", "ssh_host_keys", |request| {
             request.ssh_host_keys = vec![KEY.into(); 10_000];
@@ -480,7 +491,7 @@ async fn no_text_of_a_change_of_power_or_of_a_shell_is_believed() {
             request.rescue_image.as_mut().expect("an image").digest = "sha256:../../up".into();
         }),
         ("a host name of XML", "hostname", |request| {
-            request.hostname = "<a/>".into()
+            request.hostname = "<a/>".into();
         }),
         ("ten thousand keys", "ssh_public_keys", |request| {
             request.ssh_public_keys = vec![KEY.into(); 10_000];
@@ -532,10 +543,10 @@ fn shell_texts() -> Vec<(&'static str, Change<pb::TerminalStart>)> {
             start.target_host = bad.into();
         }),
         text("user", |start: &mut pb::TerminalStart, bad| {
-            start.user = bad.into()
+            start.user = bad.into();
         }),
         text("term", |start: &mut pb::TerminalStart, bad| {
-            start.term = bad.into()
+            start.term = bad.into();
         }),
         text("ssh_host_keys", |start: &mut pb::TerminalStart, bad| {
             start.ssh_host_keys = vec![bad.into()];

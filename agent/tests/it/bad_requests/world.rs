@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gpuaas_agent::api::{NodeSchedulerApi, Shared, VirtualMachinesApi};
+use gpuaas_agent::ids::AllocationId;
 use gpuaas_agent::node::Node;
 use gpuaas_agent::operation::Runner;
 use gpuaas_agent::terminal::TerminalApi;
@@ -79,6 +80,9 @@ impl World {
             "dhcp": { "hosts_dir": path.join("dhcp"), "leases_file": path.join("leases"), "pid_file": path.join("pid") },
         });
         std::fs::create_dir(path.join("dhcp")).expect("a folder");
+        let vm = AllocationId(NEIGHBOUR.allocation).vm_name();
+        let reserved = path.join(format!("dhcp/gpuaas-{vm}.conf"));
+        std::fs::write(reserved, "52:54:00:10:00:11,10.100.0.11\n").expect("a file");
         let settings = serde_json::from_value(settings).expect("settings");
         let node = Arc::new(Node::open(settings, b"").expect("a node"));
         let channel = serve(&node).await;
