@@ -95,10 +95,18 @@ enum TopologyAction {
     },
 }
 
+/// Threads that serve calls. The cores of a host are its tenants', and a thread for each of them, 100 and more, would have memory
+/// of its own; what blocks has other threads ([`crate::host::blocking`]).
+const WORKERS: usize = 4;
+
 /// Runs the program.
 pub fn main() -> ExitCode {
     let flags = Flags::parse();
-    let runtime = match tokio::runtime::Runtime::new() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(WORKERS)
+        .enable_all()
+        .build();
+    let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => {
             eprintln!("gpuaas-node-agent: cannot start: {error}");
