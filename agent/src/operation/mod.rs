@@ -11,12 +11,14 @@ mod release;
 mod remove;
 mod rescue;
 mod runner;
+mod seed;
 mod wiping;
 mod work;
 
 pub(crate) use provision::SSH_PORT;
 pub use provision::network_group;
 pub(crate) use remove::{reservation as remove_reservation, seed as remove_seed};
+pub(crate) use rescue::given_host_key as rescue_host_key;
 pub use runner::Runner;
 pub use work::{Done, StepDef, Work};
 

@@ -1,6 +1,8 @@
-//! The agent without a VM: its certificate, a recorded host that it looks at, and a disk that it claims.
+//! The agent without a VM: its certificate, a recorded host that it looks at, a disk that it claims, and one that is full.
 mod certificate;
+mod full_disk;
 mod loop_disk;
 mod partitions;
 mod prepare;
 mod recorded;
+mod world;
