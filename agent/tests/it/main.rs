@@ -1,8 +1,10 @@
-//! The agent without a VM: its certificate, a recorded host that it looks at, a disk that it claims, and one that is full.
+//! The agent without a VM: its certificate, a recorded host that it looks at, a disk that it claims, one that is full, and
+//! devices that it resets.
 mod certificate;
 mod full_disk;
 mod loop_disk;
 mod partitions;
 mod prepare;
 mod recorded;
+mod reset;
 mod world;
