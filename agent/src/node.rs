@@ -14,6 +14,7 @@ use crate::error::{HostError, HostResult, io_error};
 use crate::faults::{Edges, KillFile};
 use crate::gpu_fabric::GpuFabric;
 use crate::guest::{Bridge, GuestNetwork, RelayKey};
+use crate::host::blocking;
 use crate::host::clock::BootClock;
 use crate::host::root::HostRoot;
 use crate::ids::{AllocationId, VmName};
@@ -179,6 +180,12 @@ impl Node {
     /// Folder of a VM's rescue disk.
     pub fn rescue_dir(&self, vm: &VmName) -> PathBuf {
         rescue_dir(&self.settings).join(vm.as_str())
+    }
+
+    /// Whether a VM that runs was started from a rescue image: what ends a rescue removes its disk.
+    pub fn is_rescued(&self, vm: &VmName) -> bool {
+        let folder = self.rescue_dir(vm);
+        blocking::here(|| folder.exists())
     }
 
     /// The guest's host key, while its seed is there (P11).

@@ -16,7 +16,7 @@ use crate::host::blocking;
 use crate::ids::{AllocationId, LeaseId, SlotId, Token, VM_PREFIX};
 use crate::journal::{LeaseRow, PowerRow};
 use crate::lease::{LeaseSpec, MAX_SLOTS, Purpose};
-use crate::operation::network_group;
+use crate::operation::{network_group, rescue_host_key};
 use crate::plan::plan;
 use crate::vm::{Domain, PowerState};
 use crate::vm_files;
@@ -142,27 +142,27 @@ impl NodeSchedulerApi {
         });
         let partitions = node.journal.partitions()?.into_iter();
         let partitions = partitions.map(|one| one.allocation).collect();
+        let domains = domains.map(|domain| {
+            let seeds = Some(&*seeds_dir).filter(|_| has_drives);
+            let missing = vm_files::missing(&node.root, seeds, &domain);
+            let rescued = AllocationId::of_vm(&domain.name).filter(|one| {
+                let folder = node.rescue_dir(&one.vm_name());
+                let mut named = domain.disk_sources.iter();
+                named.any(|path| std::path::Path::new(path).starts_with(&folder))
+            });
+            let keys = rescued.map_or(Ok(None), |one| rescue_host_key(&node.journal, one))?;
+            let state = domain_state(domain, &left, node.clock.boot_id());
+            Ok(pb::DomainState {
+                is_rescued: rescued.is_some(),
+                rescue_host_keys: keys.into_iter().collect(),
+                missing_files: missing.into_iter().map(str::to_owned).collect(),
+                ..state
+            })
+        });
         Ok(pb::ListHoldsResponse {
             holds: holds.collect(),
             leases: live.map(|lease| self.wire(lease)).collect(),
-            domains: domains
-                .map(|domain| {
-                    let seeds = Some(&*seeds_dir).filter(|_| has_drives);
-                    let missing = vm_files::missing(&node.root, seeds, &domain);
-                    let rescue = AllocationId::of_vm(&domain.name)
-                        .map(|one| node.rescue_dir(&one.vm_name()));
-                    let is_rescued = rescue.is_some_and(|folder| {
-                        let mut named = domain.disk_sources.iter();
-                        named.any(|path| std::path::Path::new(path).starts_with(&folder))
-                    });
-                    let state = domain_state(domain, &left, node.clock.boot_id());
-                    pb::DomainState {
-                        is_rescued,
-                        missing_files: missing.into_iter().map(str::to_owned).collect(),
-                        ..state
-                    }
-                })
-                .collect(),
+            domains: domains.collect::<HostResult<_>>()?,
             seeds: names(files.seeds),
             nvram: names(files.nvram),
             partitions: names(partitions),
@@ -203,6 +203,7 @@ fn domain_state(domain: Domain, left: &[PowerRow], boot_id: &str) -> pb::DomainS
         host_restarted: row.is_some_and(|row| row.boot_id != boot_id),
         missing_files: Vec::new(),
         is_rescued: false,
+        rescue_host_keys: Vec::new(),
     }
 }
 

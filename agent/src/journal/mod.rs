@@ -29,8 +29,9 @@ use crate::error::{HostError, HostResult, io_error};
 use crate::host::blocking;
 use crate::ids::Digest;
 
-/// Version of the schema. It grows with every change that an older agent must not read past.
-const VERSION: i64 = 1;
+/// Version of the schema. It grows with every change that an older agent must not read past: 2 knows rescues, which an agent
+/// before it would take for VMs that run from their own disks.
+const VERSION: i64 = 2;
 
 /// An older agent does not know what a newer one wrote: it would act on half of what the host promised.
 fn check_version(connection: &Connection) -> HostResult<()> {
@@ -223,6 +224,32 @@ mod tests {
         drop(connection);
         let journal = Journal::open(&path).unwrap();
         assert_eq!(journal.images().unwrap().len(), 1);
+    }
+
+    /// An agent that knows version 1 at most has no word for a rescue: it cannot read the operation, and leaves the rescue disk.
+    #[test]
+    fn a_10_a_journal_of_version_1_is_taken_over_for_good() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal.sqlite");
+        let digest: Digest = format!("sha256:{}", "a".repeat(64)).parse().unwrap();
+        let journal = Journal::open(&path).unwrap();
+        journal.record_image(&digest, "one").unwrap();
+        drop(journal);
+        let connection = Connection::open(&path).unwrap();
+        let before = "DROP INDEX operations_of_allocations;
+             CREATE INDEX operations_launches ON operations (allocation_id) WHERE kind = 'provision';
+             PRAGMA user_version = 1";
+        connection.execute_batch(before).unwrap();
+        drop(connection);
+        let journal = Journal::open(&path).unwrap();
+        assert_eq!(journal.images().unwrap().len(), 1);
+        assert_eq!(Journal::version(&path).unwrap(), 2);
+        let indexes = |connection: &mut Connection| {
+            let sql = "SELECT group_concat(name) FROM pragma_index_list('operations') WHERE origin = 'c' AND NOT partial";
+            let found: String = connection.query_row(sql, [], |row| row.get(0))?;
+            Ok(found)
+        };
+        assert_eq!(journal.with(indexes).unwrap(), "operations_of_allocations");
     }
 
     /// The one thread that serves calls is free while a journal call waits: what the call waits for comes from there.

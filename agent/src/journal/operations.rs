@@ -90,15 +90,28 @@ impl Journal {
         })
     }
 
-    /// The operation that launched an allocation's VM, while the host holds something for it.
+    /// The operation that launched an allocation's VM, once the VM had its seed and while the host holds something for it.
     pub fn launched(&self, allocation: AllocationId) -> HostResult<Option<OperationRow>> {
+        self.last(Kind::Provision, allocation)
+    }
+
+    /// The last rescue of an allocation's VM, once it had its seed and while the host holds something for it.
+    pub fn last_rescue(&self, allocation: AllocationId) -> HostResult<Option<OperationRow>> {
+        self.last(Kind::Rescue, allocation)
+    }
+
+    fn last(&self, kind: Kind, allocation: AllocationId) -> HostResult<Option<OperationRow>> {
         let sql = "SELECT operation_id FROM operations
-             WHERE kind = 'provision' AND allocation_id = ?1
+             WHERE kind = ?2 AND allocation_id = ?1
                  AND EXISTS (SELECT 1 FROM holds WHERE holds.allocation_id = ?1)
+                 AND EXISTS (SELECT 1 FROM steps WHERE steps.operation_id = operations.operation_id
+                     AND steps.name = 'seed' AND steps.state = 'done')
              ORDER BY started_ms DESC LIMIT 1";
         self.with(|connection| {
             let id: Option<String> = connection
-                .query_row(sql, params![allocation.to_string()], |row| row.get(0))
+                .query_row(sql, params![allocation.to_string(), kind.as_str()], |row| {
+                    row.get(0)
+                })
                 .optional()?;
             id.map_or(Ok(None), |id| operation(connection, id.parse()?))
         })
@@ -121,11 +134,15 @@ impl Journal {
     }
 
     /// Forgets operations that ended before this time, the oldest first and at most `most` of them; returns how many.
-    /// Between two calls others get their turn. The launch of a VM that is there is never old: the VM reads it.
+    /// Between two calls others get their turn. The launch of a VM that is there is never old, nor is its last rescue: they are
+    /// read as long as it runs.
     pub fn prune(&self, before_ms: i64, most: u32) -> HostResult<usize> {
         let sql = "DELETE FROM operations WHERE operation_id IN (
                 SELECT operation_id FROM operations WHERE state <> 'running' AND ended_ms < ?1
                     AND NOT (kind = 'provision' AND allocation_id IN (SELECT allocation_id FROM holds))
+                    AND NOT (kind = 'rescue' AND allocation_id IN (SELECT allocation_id FROM holds)
+                        AND started_ms = (SELECT max(other.started_ms) FROM operations AS other
+                            WHERE other.kind = 'rescue' AND other.allocation_id = operations.allocation_id))
                 ORDER BY ended_ms LIMIT ?2)";
         self.with(|connection| Ok(connection.execute(sql, params![before_ms, most])?))
     }

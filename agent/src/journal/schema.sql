@@ -65,7 +65,9 @@ CREATE TABLE IF NOT EXISTS operations (
 ) STRICT;
 CREATE INDEX IF NOT EXISTS operations_running ON operations (state) WHERE state = 'running';
 
-CREATE INDEX IF NOT EXISTS operations_launches ON operations (allocation_id) WHERE kind = 'provision';
+CREATE INDEX IF NOT EXISTS operations_of_allocations ON operations (allocation_id, kind);
+-- what stood there before it
+DROP INDEX IF EXISTS operations_launches;
 CREATE INDEX IF NOT EXISTS operations_ended ON operations (ended_ms) WHERE state <> 'running';
 -- What removes a failed VM had another name before.
 UPDATE operations SET kind = 'clean_up' WHERE kind = 'discard';

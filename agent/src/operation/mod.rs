@@ -10,13 +10,16 @@ pub mod readiness;
 mod release;
 mod remove;
 mod rescue;
+mod reset;
 mod runner;
+mod seed;
 mod wiping;
 mod work;
 
 pub(crate) use provision::SSH_PORT;
 pub use provision::network_group;
 pub(crate) use remove::{reservation as remove_reservation, seed as remove_seed};
+pub(crate) use rescue::given_host_key as rescue_host_key;
 pub use runner::Runner;
 pub use work::{Done, StepDef, Work};
 
@@ -40,7 +43,8 @@ pub fn steps_of(kind: Kind) -> &'static [StepDef] {
 mod tests {
     use super::*;
 
-    /// D-23, D-25, D-74: an image is verified and a disk proven before a byte is cloned, and a release wipes and verifies.
+    /// D-23, D-25, D-74: an image is verified and a disk proven before a byte is cloned, and a release wipes and verifies. The devices
+    /// of the slot are reset after their partition was deactivated, and never between an activation and a start.
     #[test]
     fn the_steps_are_those_of_the_contract() {
         let names = |kind| {
@@ -74,7 +78,8 @@ mod tests {
                 "undefine",
                 "remove_reservation",
                 "wipe",
-                "verify_wipe"
+                "verify_wipe",
+                "reset_devices"
             ]
         );
         assert_eq!(
@@ -93,7 +98,8 @@ mod tests {
                 "deactivate_partition",
                 "remove_reservation",
                 "wipe",
-                "verify_wipe"
+                "verify_wipe",
+                "reset_devices"
             ]
         );
         let stop = ["stop", "deactivate_partition"];

@@ -13,19 +13,19 @@ use serde_json::json;
 use super::partition;
 use super::readiness;
 use super::remove;
+use super::seed::{self, Guest};
 use super::work::{Done, StepDef, Work};
 use crate::dhcp::{LeaseState, Reservation};
 use crate::disk::Intent;
 use crate::error::{HostError, HostResult};
 use crate::guest::host_key::parse_pins;
 use crate::guest::login::Account;
-use crate::guest::{HostKey, LoginError, log_in};
+use crate::guest::{LoginError, log_in};
 use crate::host::blocking;
 use crate::host::clock::BootMoment;
 use crate::ids::{NetworkGroup, management_mac, parse_private_ip};
 use crate::image::ImageSource;
 use crate::image::clone::clone_image;
-use crate::image::seed::{Seed, hostname, make_folder, write_iso};
 use crate::vm::PowerState;
 use crate::vm::domain_xml::{DomainSpec, SEED_DEVICE, domain_xml};
 use crate::vm::locality::{SlotDevices, locality};
@@ -55,7 +55,7 @@ pub const STEPS: &[StepDef] = &[
     },
     StepDef {
         name: "seed",
-        run: |work| seed(work).boxed(),
+        run: |work| write_seed(work).boxed(),
         undo: Some(undo_seed),
     },
     StepDef {
@@ -186,40 +186,19 @@ async fn clone(work: &Work) -> HostResult<Done> {
     Ok(Done::with(format!("cloned onto {}", disk.identity())))
 }
 
-async fn seed(work: &Work) -> HostResult<Done> {
+async fn write_seed(work: &Work) -> HostResult<Done> {
     let request: pb::ProvisionRequest = work.request()?;
-    let mut keys = Vec::new();
-    for key in request
-        .ssh_public_keys
-        .iter()
-        .map(String::as_str)
-        .chain([work.node.relay.public()])
-    {
-        keys.push(key.parse()?);
-    }
-    let drivers = request.image.clone().unwrap_or_default().driver_strategy();
-    let folder = work.node.seed_dir(&work.vm());
-    // here, not on another thread: nothing may still be written once a cancelled step's seed is removed
-    let host_key = blocking::here(|| {
-        make_folder(&folder)?;
-        // of the file when this step runs again: a guest may have booted with it already
-        HostKey::load_or_create(&work.node.seed_host_key(&work.vm()))
-    })?;
-    let public = host_key.public().to_owned();
-    let seed = Seed {
-        allocation: work.operation.allocation,
-        hostname: hostname(&request.hostname)?,
-        user: request.guest_user.parse()?,
-        keys,
-        drivers: if work.node.settings.profile.lab {
-            DriverStrategy::None
-        } else {
-            drivers
+    let drivers = request.image.unwrap_or_default().driver_strategy();
+    let guest = Guest {
+        hostname: &request.hostname,
+        user: &request.guest_user,
+        ssh_public_keys: &request.ssh_public_keys,
+        drivers: match work.node.settings.profile.lab {
+            true => DriverStrategy::None,
+            false => drivers,
         },
-        host_key,
     };
-    write_iso(&seed, &folder, &work.node.seed_iso(&work.vm())).await?;
-    Ok(Done::giving("seed written", json!({ "host_key": public })))
+    seed::write(work, guest).await
 }
 
 /// The group of a request; none when it is empty.

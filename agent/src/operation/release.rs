@@ -1,10 +1,11 @@
-//! Release, clean-up and repair: from a VM to a clean disk, wiped and verified (D-74).
+//! Release, clean-up and repair: from a VM to a clean disk, wiped and verified (D-74), and devices that were reset.
 use std::time::Duration;
 
 use futures::FutureExt;
 use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
+use super::reset::RESET_DEVICES;
 use super::work::{Done, StepDef, Work};
 use super::{partition, remove, wiping};
 use crate::error::{HostError, HostResult};
@@ -41,7 +42,7 @@ const VERIFY_WIPE: StepDef = StepDef {
     undo: None,
 };
 
-/// Stop, remove, wipe, prove.
+/// Stop, remove, wipe, prove, reset.
 pub const RELEASE: &[StepDef] = &[
     STOP,
     partition::DEACTIVATE,
@@ -49,10 +50,11 @@ pub const RELEASE: &[StepDef] = &[
     REMOVE_RESERVATION,
     WIPE,
     VERIFY_WIPE,
+    RESET_DEVICES,
 ];
 /// Stop hard and remove; the disk stays as it is.
 pub const CLEAN_UP: &[StepDef] = &[STOP, partition::DEACTIVATE, UNDEFINE, REMOVE_RESERVATION];
-/// Prove unused, wipe, prove empty (CON-25).
+/// Prove unused, wipe, prove empty (CON-25), reset.
 pub const REPAIR: &[StepDef] = &[
     StepDef {
         name: "prove_disk",
@@ -63,6 +65,7 @@ pub const REPAIR: &[StepDef] = &[
     REMOVE_RESERVATION,
     WIPE,
     VERIFY_WIPE,
+    RESET_DEVICES,
 ];
 
 /// How long the caller lets the guest shut down by itself.

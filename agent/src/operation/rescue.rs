@@ -8,18 +8,18 @@ use futures::FutureExt;
 use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_proto::gpuaas::common::v1::DriverStrategy;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
-use serde_json::json;
 
 use super::partition;
 use super::power;
 use super::provision::{Disks, define_on, detach_seed, image, still_off};
 use super::release;
+use super::seed::{self, Guest};
 use super::work::{Done, StepDef, Work};
 use crate::error::{HostError, HostResult, io_error};
-use crate::guest::HostKey;
 use crate::host::{blocking, exec};
-use crate::ids::Digest;
-use crate::image::seed::{Seed, hostname, make_folder, write_iso};
+use crate::ids::{AllocationId, Digest};
+use crate::image::seed::make_folder;
+use crate::journal::{Journal, OperationRow};
 
 /// Bytes that a rescue disk leaves free on the host's own file system.
 const RESERVE: u64 = 1 << 30;
@@ -42,7 +42,7 @@ pub const RESCUE: &[StepDef] = &[
     },
     StepDef {
         name: "seed",
-        run: |work| seed(work).boxed(),
+        run: |work| write_seed(work).boxed(),
         undo: None,
     },
     StepDef {
@@ -132,35 +132,16 @@ fn rescue_disk(work: &Work) -> PathBuf {
     work.node.rescue_dir(&work.vm()).join("disk.raw")
 }
 
-/// The rescue image boots for the first time: it gets user, keys and a host key of its own, as a launch does.
-async fn seed(work: &Work) -> HostResult<Done> {
+/// The rescue image boots for the first time, as a launched one does. It needs no GPU, so it gets no drivers.
+async fn write_seed(work: &Work) -> HostResult<Done> {
     let request: pb::PowerRequest = work.request()?;
-    let mut keys = Vec::new();
-    let own = [work.node.relay.public()];
-    for key in request
-        .ssh_public_keys
-        .iter()
-        .map(String::as_str)
-        .chain(own)
-    {
-        keys.push(key.parse()?);
-    }
-    let folder = work.node.seed_dir(&work.vm());
-    let host_key = blocking::here(|| {
-        make_folder(&folder)?;
-        HostKey::load_or_create(&work.node.seed_host_key(&work.vm()))
-    })?;
-    let public = host_key.public().to_owned();
-    let seed = Seed {
-        allocation: work.operation.allocation,
-        hostname: hostname(&request.hostname)?,
-        user: request.guest_user.parse()?,
-        keys,
+    let guest = Guest {
+        hostname: &request.hostname,
+        user: &request.guest_user,
+        ssh_public_keys: &request.ssh_public_keys,
         drivers: DriverStrategy::None,
-        host_key,
     };
-    write_iso(&seed, &folder, &work.node.seed_iso(&work.vm())).await?;
-    Ok(Done::giving("seed written", json!({ "host_key": public })))
+    seed::write(work, guest).await
 }
 
 /// The rescue disk is the first, so that it boots; the VM's own follow.
@@ -182,9 +163,19 @@ async fn define(work: &Work) -> HostResult<Done> {
 
 /// The host key that the rescue image was given.
 pub fn host_key(work: &Work) -> HostResult<String> {
-    let key = work.operation.output("seed")["host_key"].as_str();
     let none = || HostError::host(ErrorReason::HostKeyMismatch, "the rescue has no host key");
-    key.map(str::to_owned).ok_or_else(none)
+    key_of(&work.operation).ok_or_else(none)
+}
+
+fn key_of(operation: &OperationRow) -> Option<String> {
+    let key = operation.output("seed")["host_key"].as_str();
+    key.map(str::to_owned)
+}
+
+/// The host key that a VM's last rescue image was given, whether or not somebody has logged in to it since.
+pub fn given_host_key(journal: &Journal, allocation: AllocationId) -> HostResult<Option<String>> {
+    let rescue = journal.last_rescue(allocation)?;
+    Ok(rescue.as_ref().and_then(key_of))
 }
 
 #[cfg(test)]

@@ -264,6 +264,24 @@ async fn p5_an_operation_that_an_earlier_agent_began_is_taken_up() {
     assert_eq!((row.kind, row.state), (Kind::CleanUp, State::Succeeded));
 }
 
+/// It ends with the steps that it was begun with: what an agent of today would do besides is another's work.
+#[tokio::test]
+async fn p5_a_release_that_an_agent_without_the_reset_began_is_brought_to_its_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = node(dir.path());
+    let mut new = operation(
+        Kind::Release,
+        node.clock.now().plus(Duration::from_secs(60)),
+    );
+    assert_eq!(new.steps.pop(), Some("reset_devices"));
+    let id = new.id;
+    node.journal.start_operation(&new).unwrap();
+    Runner::new(Arc::clone(&node)).resume().unwrap();
+    let row = ended(&node, id).await;
+    assert_eq!(row.state, State::Succeeded, "{:?}", row.failure);
+    assert_eq!(row.steps.last().unwrap().name, "verify_wipe");
+}
+
 #[tokio::test]
 async fn p5_a_hold_that_nothing_came_of_is_ended_and_one_with_a_vm_is_not() {
     let dir = tempfile::tempdir().unwrap();

@@ -17,7 +17,7 @@ use crate::guest::login::{Account, LoginError};
 use crate::ids::{AllocationId, parse_private_ip};
 use crate::image::seed::GuestUser;
 use crate::node::Node;
-use crate::operation::SSH_PORT;
+use crate::operation::{SSH_PORT, rescue_host_key};
 
 /// Longest time of a login; under software emulation a handshake alone takes seconds.
 const LOGIN: Duration = Duration::from_secs(30);
@@ -116,7 +116,7 @@ fn state(error: &LoginError) -> GuestMetricsState {
     }
 }
 
-/// What the journal has of the guest's launch.
+/// What the journal has of the guest's launch. A rescue image has the same user and address, and a host key of its own.
 fn known(node: &Node, allocation: AllocationId) -> HostResult<Known> {
     let launched = node.journal.launched(allocation)?;
     let launched =
@@ -126,9 +126,15 @@ fn known(node: &Node, allocation: AllocationId) -> HostResult<Known> {
     let slot = launched.lease_request.slots.first();
     let bindings = slot.and_then(|slot| slot.bindings.as_ref());
     let ip = bindings.map_or("", |bindings| bindings.private_ip.as_str());
+    let host_key = match node.is_rescued(&allocation.vm_name()) {
+        true => rescue_host_key(&node.journal, allocation)?,
+        false => launched.output("seed")["host_key"]
+            .as_str()
+            .map(str::to_owned),
+    };
     Ok(Known {
         server: (parse_private_ip(ip)?, SSH_PORT).into(),
-        host_keys: parse_pins(launched.output("seed")["host_key"].as_str())?,
+        host_keys: parse_pins(host_key.as_deref())?,
         user: request.guest_user.parse()?,
     })
 }

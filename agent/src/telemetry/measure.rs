@@ -10,6 +10,7 @@ use super::Telemetry;
 use super::rates::Sample;
 use crate::error::{HostError, HostResult};
 use crate::ids::AllocationId;
+use crate::journal::HoldRow;
 use crate::node::{Node, now_ms};
 use crate::vm::{Hypervisor, without_waiting};
 
@@ -47,7 +48,7 @@ pub async fn measure(node: &Node) -> (BTreeSet<AllocationId>, HostResult<()>) {
     }
     let running: Vec<AllocationId> = held.intersection(&booted).copied().collect();
     let counting = running.iter().map(|one| {
-        let disks = holds.iter().filter(|hold| hold.allocation == *one).count();
+        let disks = disks(node, &holds, *one);
         let at = || Duration::from_nanos(node.clock.now().nanos);
         count(&node.hypervisor, &node.telemetry, *one, disks, at)
     });
@@ -63,6 +64,12 @@ pub async fn measure(node: &Node) -> (BTreeSet<AllocationId>, HostResult<()>) {
         }
     }
     (answering, outcome)
+}
+
+/// How many disks a VM has: one of each slot, and before them that of its rescue.
+fn disks(node: &Node, holds: &[HoldRow], of: AllocationId) -> usize {
+    let own = holds.iter().filter(|hold| hold.allocation == of).count();
+    own + usize::from(node.is_rescued(&of.vm_name()))
 }
 
 /// VMs that the last operation left running, with a guest that has let us in.
@@ -100,6 +107,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
+    use crate::ids::{SlotId, Token};
     use crate::vm::calls::Limits;
     use crate::vm::calls::busy::Busy;
 
@@ -138,5 +146,29 @@ mod tests {
         let back = tokio::time::timeout(Duration::from_secs(30), back).await;
         back.expect("it is measured again");
         assert_eq!(measured(hung).await, Ok(false), "there is no such domain");
+    }
+
+    /// What a rescued VM writes it writes to the disk of its rescue, too.
+    #[test]
+    fn d_90_the_disk_of_a_rescue_is_counted_with_the_vms_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let settings = format!(
+            "state_dir = {folder:?}\nlibvirt_uri = \"test:///default\"\n\
+             [profile]\nname = \"lab\"\nlab = true\nhypervisor = \"qemu\"\ncpu_model = \"qemu64\"\n\
+             [images]\ncache_dir = {folder:?}\n[relay]\nkey_file = {key:?}\n",
+            folder = dir.path(),
+            key = dir.path().join("id"),
+        );
+        let node = Node::open(toml::from_str(&settings).unwrap(), b"").unwrap();
+        let [one, other] = [(); 2].map(|()| AllocationId(Uuid::now_v7()));
+        let holds = [one, one, other].map(|allocation| HoldRow {
+            slot: SlotId(Uuid::now_v7()),
+            allocation,
+            token: Token::default(),
+            touched: true,
+        });
+        assert_eq!([one, other].map(|of| disks(&node, &holds, of)), [2, 1]);
+        std::fs::create_dir(node.rescue_dir(&one.vm_name())).unwrap();
+        assert_eq!([one, other].map(|of| disks(&node, &holds, of)), [3, 1]);
     }
 }

@@ -1,7 +1,11 @@
-//! The agent without a VM: its certificate, a recorded host that it looks at, and a disk that it claims.
+//! The agent without a VM: bad requests, its certificate, a recorded host that it looks at, a disk that it claims, one that is
+//! full, and devices that it resets.
 mod bad_requests;
 mod certificate;
+mod full_disk;
 mod loop_disk;
 mod partitions;
 mod prepare;
 mod recorded;
+mod reset;
+mod world;

@@ -12,7 +12,6 @@ use gpuaas_agent::host::root::HostRoot;
 use gpuaas_agent::ids::{AllocationId, OperationId};
 use gpuaas_agent::journal::{Kind, NewOperation, State, StepStatus};
 use gpuaas_agent::node::Node;
-use gpuaas_agent::operation::{Runner, Work, steps_of};
 use gpuaas_agent::vm::PowerState;
 use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_proto::gpuaas::common::v1::SlotBindings;
@@ -20,8 +19,7 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use serde_json::json;
 use uuid::Uuid;
 
-/// Longer than anything takes here.
-const LONG: Duration = Duration::from_secs(30);
+use crate::world::{self, LONG, allocation};
 
 /// An HGX H200 behind a Fabric Manager.
 pub struct Board(tempfile::TempDir);
@@ -84,24 +82,13 @@ struct World {
 impl World {
     fn new() -> Self {
         let (board, folder) = (Board::new(), tempfile::tempdir().expect("a folder"));
-        let path = folder.path();
-        let settings = json!({
-            "state_dir": path,
-            "libvirt_uri": "test:///default",
-            "profile": { "name": "lab", "lab": true, "hypervisor": "qemu", "cpu_model": "qemu64" },
-            "network": { "bridge_kind": "linux", "mode": "routed" },
-            "gpu_fabric": {
-                "manager": "fabric_manager", "program": Board::program(), "address": board.0.path(),
-            },
-            "images": { "cache_dir": path.join("cache") },
-            "relay": { "key_file": path.join("id") },
-            "dhcp": { "hosts_dir": path, "leases_file": path.join("leases"), "pid_file": path.join("pid") },
-            "polling": { "guest_ms": 5, "shutdown_ms": 5, "undo_ms": 5 },
+        let mut settings = world::settings(folder.path());
+        settings["gpu_fabric"] = json!({
+            "manager": "fabric_manager", "program": Board::program(), "address": board.0.path(),
         });
-        let settings = serde_json::from_value(settings).expect("settings");
         Self {
             board,
-            node: Arc::new(Node::open(settings, b"").expect("a node")),
+            node: world::node(settings),
             _folder: folder,
         }
     }
@@ -149,26 +136,13 @@ impl World {
 
     /// The VM of an allocation runs.
     async fn run(&self, allocation: AllocationId) {
-        self.run_as(allocation, "").await;
+        world::run_vm(&self.node, allocation, "").await;
     }
 
     async fn run_with_gpu(&self, allocation: AllocationId) {
         let gpu = "<devices><hostdev mode='subsystem' type='pci' managed='no'><source>\
             <address domain='0' bus='0x1b' slot='0' function='0'/></source></hostdev></devices>";
-        self.run_as(allocation, gpu).await;
-    }
-
-    async fn run_as(&self, allocation: AllocationId, devices: &str) {
-        let name = allocation.vm_name();
-        let xml = format!(
-            "<domain type='test'><name>{name}</name><memory>1024</memory><os><type>hvm</type></os>{devices}</domain>"
-        );
-        self.node.hypervisor.define(xml).await.expect("libvirt");
-        self.node
-            .hypervisor
-            .start(name.as_str())
-            .await
-            .expect("libvirt");
+        world::run_vm(&self.node, allocation, gpu).await;
     }
 
     async fn end(&self, allocation: AllocationId) {
@@ -196,23 +170,8 @@ impl World {
             }),
             ..pb::SlotGrant::default()
         };
-        NewOperation {
-            id: OperationId(Uuid::now_v7()),
-            kind,
-            allocation,
-            request: Vec::new(),
-            request_hash: String::new(),
-            lease: None,
-            lease_request: pb::AcquireLeaseRequest {
-                slots: modules.iter().map(slot).collect(),
-                ..pb::AcquireLeaseRequest::default()
-            },
-            plan: pb::BundlePlan::default(),
-            traceparent: String::new(),
-            deadline: BootMoment::plus(&self.node.clock.now(), LONG),
-            started_ms: 0,
-            steps: Vec::new(),
-        }
+        let slots = modules.iter().map(slot).collect();
+        world::operation(&self.node, kind, allocation, slots)
     }
 
     /// Journals an operation that nobody drives.
@@ -225,11 +184,7 @@ impl World {
 
     /// Drives an operation to its end.
     async fn driven(&self, new: NewOperation) -> gpuaas_agent::journal::OperationRow {
-        let id = new.id;
-        Runner::new(Arc::clone(&self.node))
-            .begin(new)
-            .expect("begun");
-        self.ended(id).await
+        world::driven(&self.node, new).await
     }
 
     /// Runs one step of an operation alone.
@@ -239,40 +194,8 @@ impl World {
         step: &str,
     ) -> gpuaas_agent::error::HostResult<gpuaas_agent::operation::Done> {
         self.node.journal.start_operation(&new)?;
-        let operation = self.node.journal.operation(new.id)?.expect("a row");
-        let step = steps_of(operation.kind)
-            .iter()
-            .find(|one| one.name == step)
-            .expect("a step");
-        let node = Arc::clone(&self.node);
-        let work = Work {
-            node,
-            operation,
-            step: step.name,
-        };
-        (step.run)(&work).await
+        world::step(&self.node, new.id, step).await
     }
-
-    async fn ended(&self, id: OperationId) -> gpuaas_agent::journal::OperationRow {
-        let mut changes = self.node.journal.changes();
-        loop {
-            changes.mark_unchanged();
-            let row = self
-                .node
-                .journal
-                .operation(id)
-                .expect("a journal")
-                .expect("a row");
-            if row.state != State::Running {
-                return row;
-            }
-            changes.changed().await.expect("a journal");
-        }
-    }
-}
-
-fn allocation() -> AllocationId {
-    AllocationId(Uuid::now_v7())
 }
 
 #[tokio::test]
@@ -459,12 +382,9 @@ async fn d_64_a_clean_up_stops_the_vm_then_separates_its_gpus() {
     let vm = allocation();
     world.up(vm, &[5, 7]).await;
     world.run(vm).await;
-    let new = world.operation(Kind::CleanUp, vm, &[5, 7]);
-    let id = new.id;
-    Runner::new(Arc::clone(&world.node))
-        .begin(new)
-        .expect("begun");
-    let row = world.ended(id).await;
+    let row = world
+        .driven(world.operation(Kind::CleanUp, vm, &[5, 7]))
+        .await;
     assert_eq!(row.state, State::Succeeded, "{:?}", row.failure);
     let steps: Vec<_> = row
         .steps

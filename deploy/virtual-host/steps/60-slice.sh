@@ -85,10 +85,13 @@ stopped_and_started() {
 
 # released NAME: nothing of it is left, and its wipe has a certificate that counts without the platform
 released() {
-    local name=${1:-first} id folder=$VIRTUAL_HOST/run/certificates
+    local name=${1:-first} id logged folder=$VIRTUAL_HOST/run/certificates
     id=$(cli show "$name" --output json | jq --raw-output .allocation.id)
     timeout 1100 "$gpuaas" --profile-file "$stack/profile.toml" release "$name" --wait
     nothing_left "$id"
+    logged=$(on journalctl --no-pager --unit gpuaas-node-agent.service --grep "is.reset")
+    has "the reset of its GPU" "${gpus[0]} is reset" "$logged"
+    has "the reset of its function" "${functions[0]} is reset" "$logged"
     rm -rf "$folder"
     mkdir "$folder"
     cli certificate "$id" --folder "$folder"

@@ -492,6 +492,7 @@ ErrorReason = Literal[
     "guest_not_ready",
     "gpu_partition_unavailable",
     "metrics_unavailable",
+    "device_reset_failed",
     "deadline_exceeded",
     "overloaded",
     "dependency_unavailable",
@@ -538,6 +539,8 @@ retained any more.
 - `gpu_partition_unavailable`: The GPUs of the allocation cannot be connected: Fabric Manager does not offer or does
 not activate their NVSwitch partition, or does not answer.
 - `metrics_unavailable`: The allocation has no VM now, so nothing of it is measured.
+- `device_reset_failed`: A GPU or function of the slot could not be reset after its last VM, or does not answer
+since.
 - `deadline_exceeded`: The system.
 - `rate_limited`: Too many requests or streams of one caller are open at once, or too many came in a minute: try
 again after the time in Retry-After.

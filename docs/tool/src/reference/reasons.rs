@@ -382,6 +382,11 @@ const REASONS: &[Row] = &[
         "Try another image.",
     ),
     (
+        "DEVICE_RESET_FAILED",
+        "A GPU or function of the slot could not be reset after its last VM, or does not answer since. The slot is out of sale.",
+        "Operators: see [a slot is cleanup_blocked](../runbooks/slot-cleanup-blocked.md).",
+    ),
+    (
         "GPU_PARTITION_UNAVAILABLE",
         "The host could not connect the GPUs of the VM: Fabric Manager does not offer or activate their NVSwitch partition, or does not answer.",
         "Launch again; operators: see [a partition is sick](../runbooks/gpu-partition.md).",

@@ -59,6 +59,7 @@ pub fn explain(reason: &str, boot_timeout_seconds: Option<u32>) -> Advice {
             OPERATOR,
         ),
         "DEVICE_MISSING" => ("A device of the slot is missing on the host.", OPERATOR),
+        "DEVICE_RESET_FAILED" => ("A device of the slot could not be reset.", OPERATOR),
         "GPU_PARTITION_UNAVAILABLE" => (
             "The host could not set up or take down the connections of the VM's GPUs.",
             OPERATOR,
@@ -120,6 +121,7 @@ pub fn step_sentence(step: &str) -> &'static str {
         "remove_reservation" => "Removing the network reservation.",
         "wipe" => "Wiping the disk.",
         "verify_wipe" => "Verifying that the disk is empty.",
+        "reset_devices" => "Resetting the GPUs.",
         "acquire_lease" => "Requesting the slot from the host.",
         "report_image" => "Recording the verified image.",
         "activate" => "Activating the VM.",
@@ -151,6 +153,7 @@ pub fn done_sentence(step: &str) -> &'static str {
         "remove_reservation" => "Removed the network reservation.",
         "wipe" => "Wiped the disk.",
         "verify_wipe" => "Verified that the disk is empty.",
+        "reset_devices" => "Reset the GPUs.",
         "report_image" => "Recorded the verified image.",
         _ => "Done.",
     }
@@ -181,6 +184,7 @@ mod tests {
             "deactivate_partition",
             "undefine",
             "remove_reservation",
+            "reset_devices",
             "wipe",
             "verify_wipe",
             "report_image",

@@ -284,7 +284,11 @@ fn observe(work: &Work) -> BoxFuture<'_, StepResult> {
         let domain = domains.iter().find(|domain| domain.name == name);
         let state = domain.map(|domain| domain.state.as_str());
         let is_rescued = domain.is_some_and(|domain| domain.is_rescued);
-        Ok(json!({"power": power_of(state, is_rescued), "domain": state}))
+        // of an image that nobody has logged in to yet, too: its owner may, as soon as it answers
+        let keys = domain.map_or(&[][..], |domain| &domain.rescue_host_keys);
+        Ok(json!({
+            "power": power_of(state, is_rescued), "domain": state, "ssh_host_keys": keys,
+        }))
     })
 }
 
@@ -330,7 +334,7 @@ fn settle<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a, StepR
     })
 }
 
-/// The rescue with the host keys that its image showed.
+/// The rescue with the host keys that its image was given.
 async fn with_keys(
     conn: &mut PgConnection,
     id: Uuid,
@@ -339,15 +343,18 @@ async fn with_keys(
     let allocation = allocations::get(conn, Scope::Platform, id)
         .await
         .map_err(ledger)?;
-    let rescue = allocation.rescue.map(|rescue| rescue.0);
-    let mut rescue = rescue.ok_or_else(|| {
+    let mut rescue = allocation.rescue.map(|rescue| rescue.0).ok_or_else(|| {
         let message = "the ledger has no image of the rescue";
         StepError::fail(ErrorReason::Internal, message, FailureClass::Host)
     })?;
-    let keys = result.and_then(|result| result["ssh_host_keys"].as_array());
-    let keys = keys.into_iter().flatten().filter_map(Value::as_str);
-    rescue.ssh_host_keys = keys.map(str::to_owned).collect();
+    rescue.ssh_host_keys = host_keys(result);
     Ok(rescue)
+}
+
+fn host_keys(of: Option<&Value>) -> Vec<String> {
+    let keys = of.and_then(|of| of["ssh_host_keys"].as_array());
+    let keys = keys.into_iter().flatten().filter_map(Value::as_str);
+    keys.map(str::to_owned).collect()
 }
 
 /// Whether a VM that was observed in this power after a failed change is at the boot it was at: it was not stopped. A rescue
@@ -372,10 +379,8 @@ fn settle_failed<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a
     Box::pin(async move {
         let action = action(work)?;
         let id = work.allocation_id()?;
-        let seen = work
-            .outputs
-            .get("observe")
-            .and_then(|output| output["power"].as_str());
+        let observed = work.outputs.get("observe");
+        let seen = observed.and_then(|output| output["power"].as_str());
         // a VM that was not stopped is at the boot it was at; one that was started without proof is at an unknown one
         let same_boot = seen.is_none() || is_same_boot(action, seen.unwrap_or_default());
         let allocation = allocations::get(conn, Scope::Platform, id)
@@ -385,7 +390,11 @@ fn settle_failed<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a
         let before = power_before(action, allocation.rescue.as_deref());
         let power = seen.unwrap_or(&before);
         let boot_id = allocation.boot_id.filter(|_| same_boot);
-        let _ = power::settle(conn, work.fence(), id, power, boot_id)
+        let rescue = match (action, power) {
+            (Action::Rescue, "rescued") => Some(with_keys(conn, id, observed).await?),
+            _ => None,
+        };
+        let _ = power::settle_with(conn, work.fence(), id, power, boot_id, rescue)
             .await
             .map_err(ledger)?;
         let message = failure_message(action, &work.failure().reason, power);

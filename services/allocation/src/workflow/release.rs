@@ -15,7 +15,7 @@ use gpuaas_proto::gpuaas::agent::v1::{LeasePurpose, OperationState, ReleaseReque
 use serde_json::json;
 use sqlx::PgConnection;
 
-use super::failure::StepError;
+use super::failure::{Failure, StepError};
 use super::host::Host;
 use super::lease;
 use super::operation::{Order, drive, output};
@@ -129,15 +129,17 @@ fn release_vm(work: &Work) -> BoxFuture<'_, StepResult> {
     })
 }
 
-/// A stop or an undefine that failed is requested again; a wipe that proved nothing is not.
+/// A stop or an undefine that failed is requested again. A wipe that proved nothing is not, nor is what comes after one: a
+/// device that cannot be reset is no reason to wipe the disk once more.
 fn again(failed: StepError, tried: i64) -> StepError {
+    let is_final = |failure: &Failure| {
+        failure.reason == "WIPE_NOT_PROVEN" || failure.step == "release.reset_devices"
+    };
     match failed.until_clock_is_set() {
-        StepError::Fail(failure) if failure.reason != "WIPE_NOT_PROVEN" && tried < ATTEMPTS => {
-            StepError::Retry {
-                reason: failure.reason,
-                message: failure.message,
-            }
-        }
+        StepError::Fail(failure) if !is_final(&failure) && tried < ATTEMPTS => StepError::Retry {
+            reason: failure.reason,
+            message: failure.message,
+        },
         other => other,
     }
 }
@@ -179,7 +181,7 @@ fn block_cleanup<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a
 
 #[cfg(test)]
 mod tests {
-    use gpuaas_proto::gpuaas::agent::v1::FailureClass;
+    use gpuaas_proto::gpuaas::agent::v1::{FailureClass, OperationFailure};
     use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
     use super::*;
@@ -199,6 +201,16 @@ mod tests {
             again(failed(ErrorReason::WipeNotProven), 1),
             StepError::Fail(_)
         ));
+        let at = |step: &str| {
+            let failure = OperationFailure {
+                reason: "DEVICE_MISSING".into(),
+                step: step.into(),
+                ..OperationFailure::default()
+            };
+            again(StepError::of_operation("release", &failure), 1)
+        };
+        assert!(matches!(at("wipe"), StepError::Retry { .. }));
+        assert!(matches!(at("reset_devices"), StepError::Fail(_)));
         // however often: the time of the step bounds it
         assert!(matches!(
             again(failed(ErrorReason::HostClockSkewed), 99),

@@ -324,3 +324,77 @@ async fn c_11_a_wipe_that_is_not_proven_keeps_the_slot_and_frees_the_user() {
         runner.stop().await;
     }
 }
+
+/// The slot of a GPU that cannot be reset is out of sale with the reason; its neighbours are not, and the disk is wiped once.
+#[tokio::test]
+async fn p2_a_device_that_cannot_be_reset_blocks_its_slot_and_no_neighbour() {
+    let world = World::start().await;
+    let runner = world.runner(World::config());
+    let id = world.reserve("web").await;
+    world.until_state(id, "active").await;
+    world.until_idle(id).await;
+    let fails_in = |kind: &'static str| {
+        world.host.script(|script| {
+            let (reason, class) = (ErrorReason::DeviceResetFailed, FailureClass::Device);
+            script.fail = Some((kind, "reset_devices", reason, class));
+        });
+    };
+    fails_in("release");
+    world.release(id).await;
+    world.until_state(id, "released").await;
+    world.until_idle(id).await;
+    let slot = world.slot_of(id).await;
+    assert_eq!(
+        (slot.status, slot.health_state),
+        (SlotStatus::CleanupBlocked, Health::Failed)
+    );
+    let detail = "release failed at release.reset_devices: DEVICE_RESET_FAILED: ";
+    assert!(
+        slot.health_detail.starts_with(detail),
+        "{}",
+        slot.health_detail
+    );
+    let mut wipes = 0;
+    world.host.script(|script| wipes = script.noted.len());
+    assert_eq!(wipes, 1);
+    let told = timeline(&world, id).await;
+    let of_wipe = |(_, step, _): &&(i64, String, String)| step == "release.wipe";
+    assert_eq!(told.iter().filter(of_wipe).count(), 1, "{told:?}");
+
+    // the neighbour is sold, and given back
+    let next = world.reserve("next").await;
+    world.until_state(next, "active").await;
+    world.until_idle(next).await;
+    assert_ne!(world.slot_of(next).await.id, slot.id);
+    world.host.script(|script| script.fail = None);
+    world.release(next).await;
+    world.until_state(next, "released").await;
+    world.until_idle(next).await;
+    assert_eq!(world.slot_of(next).await.status, SlotStatus::Available);
+    assert_eq!(
+        world.slot_of(id).await.status,
+        SlotStatus::CleanupBlocked,
+        "nothing but its repair puts it on sale"
+    );
+
+    fails_in("repair_slot");
+    world.repair(slot.id).await;
+    world.until_idle(slot.id).await;
+    let blocked = world.slot_of(id).await;
+    assert_eq!(blocked.status, SlotStatus::CleanupBlocked);
+    assert!(
+        blocked.health_detail.contains("repair.reset_devices"),
+        "{}",
+        blocked.health_detail
+    );
+    world.host.script(|script| script.fail = None);
+    world.repair(slot.id).await;
+    world.until_idle(slot.id).await;
+    let repaired = world.slot_of(id).await;
+    assert_eq!(
+        (repaired.status, repaired.health_state),
+        (SlotStatus::Available, Health::Healthy)
+    );
+    world.host_is_clean(false, "repaired").await;
+    runner.stop().await;
+}

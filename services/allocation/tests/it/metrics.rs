@@ -198,3 +198,19 @@ async fn d_90_a_guest_without_gpus_or_good_will_has_the_metrics_of_its_host_and_
     assert!(metrics.guest_message.contains("log in"), "{metrics:?}");
     assert!(found(&metrics, VmMetric::MemoryUsedBytes, None).is_none());
 }
+
+#[tokio::test]
+async fn d_90_a_rescued_vm_is_measured_over_the_login_of_its_rescue_image() {
+    let (platform, id) = Platform::measured(WITHOUT_TOOL).await;
+    platform.rescued(id, "r1").await;
+    // an agent that has no session to the guest of before
+    platform.world.host_gone().await;
+    platform.world.host_up().await;
+    let metrics = platform
+        .until_metrics(id, |metrics| {
+            found(metrics, VmMetric::MemoryUsedBytes, None).is_some()
+                && found(metrics, VmMetric::DiskReadBytesPerSecond, None).is_some()
+        })
+        .await;
+    assert_ne!(metrics.guest_state(), GuestMetricsState::NoLogin);
+}

@@ -35,7 +35,7 @@ impl Platform {
     }
 
     /// Rescues, and waits until that has ended.
-    async fn rescued(&self, id: Uuid, key: &str) -> pb::AllocationStatus {
+    pub async fn rescued(&self, id: Uuid, key: &str) -> pb::AllocationStatus {
         self.rescue(id, IMAGE, key).await.expect("accepted");
         self.world.until_idle(id).await;
         self.now(id).await
@@ -231,5 +231,28 @@ async fn p9_a_rescue_takes_another_active_image_of_the_sku_and_leaves_a_vm_alone
     assert_eq!(
         (left.boot_id, left.rescue_image),
         (first.boot_id, String::new())
+    );
+}
+
+/// An image that takes its time to boot is no failure of the VM: who waits a little longer logs in, to the key that was given to it.
+#[tokio::test]
+async fn p11_a_rescue_whose_login_comes_late_has_a_host_key_to_pin() {
+    let platform = Platform::start().await;
+    let (id, first) = platform.web().await;
+    platform.world.host.script(|script| {
+        let class = gpuaas_proto::gpuaas::agent::v1::FailureClass::Guest;
+        let reason = ErrorReason::GuestNoLogin;
+        script.fail = Some(("rescue", "wait_login", reason, class));
+    });
+    let late = platform.rescued(id, "r1").await;
+    assert_eq!(late.power(), PowerState::Rescued);
+    assert_eq!(keys(&late).len(), 1, "{late:?}");
+    assert_ne!(keys(&late), keys(&first));
+    platform.unrescue(id, "u1").await.expect("accepted");
+    platform.world.until_idle(id).await;
+    let back = platform.now(id).await;
+    assert_eq!(
+        (back.power(), keys(&back)),
+        (PowerState::Running, keys(&first))
     );
 }
