@@ -124,15 +124,17 @@ fn own_devices(root: &HostRoot, slots: &[pb::SlotGrant]) -> HostResult<()> {
             (of.map(|device| device.kind) != kind).then(|| "it is of another kind".to_owned())
         });
         if let Some(why) = refused {
-            let rule = format!("must be a device of a slot, and {address} is none: {why}");
-            return Err(HostError::invalid(field, rule));
+            // it speaks against the slot: with another reason it would be sold again at once
+            let message = format!("must be a device of a slot, and {address} is none: {why}");
+            let mut error = HostError::device(ErrorReason::DeviceMissing, message);
+            error.field = Some(field);
+            return Err(error);
         }
     }
     Ok(())
 }
 
-/// Refuses an address that is not a guest's: outside of the bridge's network, or one that its gateway, the network or its
-/// broadcasts have.
+/// Refuses an address that is the host's: the gateway's own, the network's or that of its broadcasts.
 fn check_address(gateway: &str, slots: &[pb::SlotGrant]) -> HostResult<()> {
     let Some((own, network)) = gateway.split_once('/').zip(subnet(gateway)) else {
         return Ok(()); // a check blocks such a host
@@ -144,9 +146,9 @@ fn check_address(gateway: &str, slots: &[pb::SlotGrant]) -> HostResult<()> {
             continue;
         }
         let ip = parse_private_ip(&bindings.private_ip)?;
-        if !network.contains(ip) || ip == first || ip == last || ip.to_string() == own.0 {
-            let rule = format!("must be an address of a guest in {network}");
-            return Err(HostError::invalid("private_ip", rule));
+        if ip == first || ip == last || ip.to_string() == own.0 {
+            let message = format!("{ip} belongs to the host, in {network}");
+            return Err(HostError::host(ErrorReason::LeaseHeld, message));
         }
     }
     Ok(())

@@ -24,8 +24,6 @@ pub const RESET_DEVICES: StepDef = StepDef {
     undo: None,
 };
 
-const VFIO: &str = "vfio-pci";
-
 async fn reset_devices(work: &Work) -> HostResult<Done> {
     let mut addresses = Vec::new();
     for slot in work.slots()? {
@@ -38,22 +36,21 @@ async fn reset_devices(work: &Work) -> HostResult<Done> {
     if addresses.is_empty() {
         return Ok(Done::skipped("the slots have no GPU and no function"));
     }
-    let root = work.node.root.clone();
-    // the kernel takes its time for a device that does not come back
-    let done = blocking::run(move || reset_all(&root, &addresses)).await?;
-    Ok(Done::with(done))
-}
-
-/// Resets them all, and returns what was done; the first that fails ends it, as whoever repairs the others sees.
-fn reset_all(root: &HostRoot, addresses: &[PciAddress]) -> HostResult<String> {
     let mut done = Vec::new();
     for address in addresses {
-        done.push(match reset(root, address)? {
-            None => format!("{address} is reset"),
-            Some(why) => format!("{address} is not reset: {why}"),
-        });
+        let root = work.node.root.clone();
+        // the kernel takes its time for a device that does not come back, and the step may end meanwhile: then no other is reset
+        done.push(blocking::run(move || one(&root, &address)).await?);
     }
-    Ok(done.join(", "))
+    Ok(Done::with(done.join(", ")))
+}
+
+/// Resets one, and returns what was done.
+fn one(root: &HostRoot, address: &PciAddress) -> HostResult<String> {
+    Ok(match reset(root, address)? {
+        None => format!("{address} is reset"),
+        Some(why) => format!("{address} is not reset: {why}"),
+    })
 }
 
 /// Resets one. `None`: it answers afterwards. Else why it was left alone.
@@ -69,7 +66,7 @@ fn reset(root: &HostRoot, address: &PciAddress) -> HostResult<Option<String>> {
     }
     // a slot is approved, and its disk wiped, before its devices are bound
     if let Some(driver) = root.link_name(format!("{folder}/driver"))
-        && driver != VFIO
+        && !pci::is_vfio(&driver)
     {
         return Ok(Some(format!("it is the host's, by its driver {driver}")));
     }
@@ -119,7 +116,7 @@ mod tests {
     }
 
     fn outcome(root: &HostRoot) -> Result<String, (ErrorReason, String)> {
-        let done = reset_all(root, &[GPU.parse().unwrap()]);
+        let done = one(root, &GPU.parse().unwrap());
         done.map_err(|error| (error.reason, error.message))
     }
 

@@ -386,6 +386,11 @@ pub fn dead(root: &HostRoot, path: &str) -> Option<String> {
     }
 }
 
+/// Whether a driver gives a device to a VM: VFIO's own, or one that a vendor made of it.
+pub fn is_vfio(driver: &str) -> bool {
+    driver.replace('_', "-").ends_with("vfio-pci")
+}
+
 /// Whether a function exists.
 pub fn exists(root: &HostRoot, address: &PciAddress) -> bool {
     root.exists(format!("{DEVICES}/{address}/vendor"))

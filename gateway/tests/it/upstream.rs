@@ -187,10 +187,10 @@ impl Allocations {
     }
 }
 
-/// Allocations named "in-PROJECT" are there for who may do the action in that project.
 /// The id of an allocation that is in nobody's project here.
 pub const FOREIGN: Uuid = Uuid::from_u128(0xf0);
 
+/// Allocations named "in-PROJECT" are there for who may do the action in that project.
 fn of_project(caller: &Caller, id: &str) -> Result<(), Status> {
     let project = id.strip_prefix("in-").and_then(|id| id.parse().ok());
     if project.is_none_or(|project| caller.projects.contains(&project)) {

@@ -136,8 +136,7 @@ fn vfio_binding(root: &HostRoot, gpus: &[&PciDevice], approved: &BTreeSet<PciAdd
     });
     let bad = of_gpus.chain(functions).filter_map(|(address, driver)| {
         let driver = driver?;
-        let is_vfio = driver.replace('_', "-").ends_with("vfio-pci");
-        (!is_vfio).then(|| (address.to_string(), format!("is bound to {driver}")))
+        (!pci::is_vfio(&driver)).then(|| (address.to_string(), format!("is bound to {driver}")))
     });
     let bound = gpus.iter().filter(|gpu| gpu.driver.is_some()).count();
     let good = format!(

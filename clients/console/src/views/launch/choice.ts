@@ -45,9 +45,9 @@ function isWithoutNodes({ reason, nodes }: UnavailableReason): boolean {
   return reason === "NO_CAPACITY" && !nodes;
 }
 
-/** It has a price and an image. */
+/** It is on sale, and has a price and an image. */
 function isLaunchable(sku: Sku, images: Image[]): boolean {
-  return !!sku.price_per_gpu_hour && imagesFor(images, sku.code).length > 0;
+  return !sku.disabled && !!sku.price_per_gpu_hour && imagesFor(images, sku.code).length > 0;
 }
 
 /** Why a region is unavailable; it is shown all the same (H-28). */
