@@ -125,10 +125,8 @@ fn own_devices(root: &HostRoot, slots: &[pb::SlotGrant]) -> HostResult<()> {
         });
         if let Some(why) = refused {
             // it speaks against the slot: with another reason it would be sold again at once
-            let message = format!("must be a device of a slot, and {address} is none: {why}");
-            let mut error = HostError::device(ErrorReason::DeviceMissing, message);
-            error.field = Some(field);
-            return Err(error);
+            let message = format!("{field}: {address} is no device of a slot: {why}");
+            return Err(HostError::device(ErrorReason::DeviceMissing, message));
         }
     }
     Ok(())

@@ -44,10 +44,6 @@ fn invalid(field: &'static str) -> Expected {
     (ErrorReason::FieldInvalid, field)
 }
 
-fn no_device(field: &'static str) -> Expected {
-    (ErrorReason::DeviceMissing, field)
-}
-
 fn refused<T: Debug>(what: &str, answer: Result<Response<T>, Status>, (reason, field): Expected) {
     let start: String = what.chars().take(120).collect();
     let status = match answer {
@@ -155,49 +151,30 @@ async fn p6_no_text_of_a_lease_is_taken_for_a_device_or_a_name() {
 async fn p6_d_58_no_lease_has_what_is_the_hosts_or_a_neighbours() {
     type Row = (&'static str, Expected, fn(&mut pb::AcquireLeaseRequest));
     const HELD: Expected = (ErrorReason::LeaseHeld, "");
+    const NO_DEVICE: Expected = (ErrorReason::DeviceMissing, "");
     let rows: &[Row] = &[
-        (
-            "the OS disk's controller as GPU",
-            no_device("gpu_pci_address"),
-            |request| {
-                of_slot(request).gpu_pci_address = "0000:01:00.0".into();
-            },
-        ),
+        ("the OS disk's controller as GPU", NO_DEVICE, |request| {
+            of_slot(request).gpu_pci_address = "0000:01:00.0".into();
+        }),
         (
             "the OS disk's controller as function",
-            no_device("fabric_vf_pci_address"),
+            NO_DEVICE,
             |request| {
                 of_slot(request).fabric_vf_pci_address = "0000:01:00.0".into();
             },
         ),
-        (
-            "a data disk's controller as GPU",
-            no_device("gpu_pci_address"),
-            |request| {
-                of_slot(request).gpu_pci_address = CORNERS[0].disk_address();
-            },
-        ),
-        (
-            "a whole fabric card as function",
-            no_device("fabric_vf_pci_address"),
-            |request| {
-                of_slot(request).fabric_vf_pci_address = CORNERS[0].nic_address();
-            },
-        ),
-        (
-            "a function as GPU",
-            no_device("gpu_pci_address"),
-            |request| {
-                of_slot(request).gpu_pci_address = CORNERS[0].function_address();
-            },
-        ),
-        (
-            "a GPU as function",
-            no_device("fabric_vf_pci_address"),
-            |request| {
-                of_slot(request).fabric_vf_pci_address = CORNERS[0].gpu_address();
-            },
-        ),
+        ("a data disk's controller as GPU", NO_DEVICE, |request| {
+            of_slot(request).gpu_pci_address = CORNERS[0].disk_address();
+        }),
+        ("a whole fabric card as function", NO_DEVICE, |request| {
+            of_slot(request).fabric_vf_pci_address = CORNERS[0].nic_address();
+        }),
+        ("a function as GPU", NO_DEVICE, |request| {
+            of_slot(request).gpu_pci_address = CORNERS[0].function_address();
+        }),
+        ("a GPU as function", NO_DEVICE, |request| {
+            of_slot(request).fabric_vf_pci_address = CORNERS[0].gpu_address();
+        }),
         ("the neighbour's GPU", HELD, |request| {
             of_slot(request).gpu_pci_address = CORNERS[1].gpu_address();
         }),
