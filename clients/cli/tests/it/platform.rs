@@ -212,6 +212,7 @@ fn an_audit_of_the_ledger_exits_with_1_on_a_violation() {
 fn administrators_commands_send_what_the_api_wants() {
     let world = World::new();
     world.get("/api/v1/regions", json!({ "regions": [] }));
+    world.get("/api/v1/skus", json!({ "skus": [] }));
     let checks = world.path("checks.json");
     std::fs::write(
         &checks,
@@ -248,7 +249,7 @@ fn administrators_commands_send_what_the_api_wants() {
             "PUT",
             "/api/v1/admin/skus/lab-slice",
             json!({ "display_name": "Lab slice", "capacity_shape": "gpu_slice", "slot_class": "lab", "allowed_gpu_counts": [1, 2],
-                    "profile": { "name": "lab_1c", "vcpus_per_gpu": 1, "memory_mib_per_gpu": 512, "hugepages": false } }),
+                    "profile": { "name": "lab_1c", "vcpus_per_gpu": 1, "memory_mib_per_gpu": 512, "hugepages": false }, "disabled": false }),
         ),
         (
             &[
