@@ -424,6 +424,8 @@ async fn p8_a_stream_outlives_a_connection_lost_while_it_reads_the_first_state()
 
     let db = &platform.world.db;
     let mut superuser = db.server().superuser(db.name()).await.expect("superuser");
+    // a session of its own: a transaction sees the activity as it was when it first looked
+    let mut watcher = db.server().superuser(db.name()).await.expect("superuser");
     let mut lock = superuser.begin().await.expect("a transaction");
     sqlx::query("LOCK TABLE placement.allocations IN ACCESS EXCLUSIVE MODE")
         .execute(&mut *lock)
@@ -439,7 +441,7 @@ async fn p8_a_stream_outlives_a_connection_lost_while_it_reads_the_first_state()
                AND query LIKE '%state NOT IN%ORDER BY created_at DESC, id DESC LIMIT%'
                AND pid <> pg_backend_pid()",
         )
-        .fetch_one(&mut *lock)
+        .fetch_one(&mut watcher)
         .await
         .expect("backends");
         if ended > 0 {
