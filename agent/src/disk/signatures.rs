@@ -10,7 +10,9 @@ use serde::Deserialize;
 use crate::error::{HostError, HostResult};
 use crate::host::exec;
 
-const LIMIT: Duration = Duration::from_secs(30);
+/// A healthy disk answers in milliseconds. Shorter than a caller of a discovery or report waits: a disk that hangs is a fault
+/// of its own and delays no other's news.
+const LIMIT: Duration = Duration::from_secs(10);
 
 #[derive(Deserialize)]
 struct Wipefs {
@@ -24,20 +26,32 @@ struct Signature {
     kind: String,
 }
 
+/// Runs a program that reads a device. One that does not come back is the device's failure and names it.
+async fn asked(program: &str, arguments: &[&OsStr], device: &Path) -> HostResult<exec::Output> {
+    let asked = exec::run(program, arguments, LIMIT).await;
+    asked.map_err(|error| match error.reason {
+        ErrorReason::DeadlineExceeded => HostError::device(
+            error.reason,
+            format!("{} does not answer: {}", device.display(), error.message),
+        ),
+        _ => error,
+    })
+}
+
 /// Names of all signatures on a device; empty when it is raw to both programs.
 pub async fn signatures(device: &Path) -> HostResult<Vec<String>> {
     let path = device.as_os_str();
-    let listed = exec::run(
+    let listed = asked(
         "wipefs",
         &["--json".as_ref(), "--no-act".as_ref(), path],
-        LIMIT,
+        device,
     )
     .await?;
     let mut found = parse_wipefs(&listed.success("wipefs")?.stdout)?;
-    let probed = exec::run(
+    let probed = asked(
         "blkid",
         &["-p".as_ref(), "-o".as_ref(), "export".as_ref(), path],
-        LIMIT,
+        device,
     )
     .await?;
     found.extend(parse_blkid(probed.status, &probed.stdout)?);
@@ -61,7 +75,7 @@ pub async fn signatures_within(
         "export".as_ref(),
         device.as_os_str(),
     ];
-    let probed = exec::run("blkid", &arguments, LIMIT).await?;
+    let probed = asked("blkid", &arguments, device).await?;
     let found = parse_blkid(probed.status, &probed.stdout)?;
     Ok(found.into_iter().collect())
 }

@@ -13,6 +13,7 @@ mod frames;
 mod host;
 mod inspect;
 mod setup;
+mod slow_disk;
 mod wire;
 mod wire_former;
 mod wire_ipv6;
@@ -29,6 +30,7 @@ pub fn cases() -> Vec<Case> {
         disks::cases(),
         faults::cases(),
         faults_of_parts::cases(),
+        slow_disk::cases(),
         wire::cases(),
         wire_links::cases(),
     ]
