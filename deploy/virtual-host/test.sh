@@ -54,9 +54,11 @@ STEPS
 # shellcheck disable=SC2317  # called by name
 say() { echo "virtual-host: $*" | tee -a "$VIRTUAL_HOST_LOGS/results.txt"; }
 
+panicked() { grep -qs "Kernel panic" "$VIRTUAL_HOST/run/console.txt"; }
+
 # Why the machine below the host did not stay, if it did not.
 machine_failed() {
-    if grep -qs "Kernel panic" "$VIRTUAL_HOST/run/console.txt"; then
+    if panicked; then
         echo "the host's kernel panicked"
     elif ! "$here/off.sh" --is-on && [ ! -f "$VIRTUAL_HOST/run/off" ]; then
         echo "QEMU has ended: $(tail -n 1 "$VIRTUAL_HOST/run/qemu.log" 2> /dev/null)"
@@ -67,7 +69,7 @@ machine_failed() {
 
 # Runs all steps; status 75: the machine below the host failed.
 run() {
-    local name limit what begun status number=0 total why from=${VIRTUAL_HOST_FROM:-}
+    local name limit what begun status step number=0 total why from=${VIRTUAL_HOST_FROM:-}
     total=$(steps | wc -l)
     while read -r -u 3 name limit what; do
         number=$((number + 1))
@@ -75,7 +77,14 @@ run() {
         [ -z "$from" ] || continue
         begun=$SECONDS
         status=0
-        timeout --kill-after=10 "$limit" "$here/step.sh" "$name" > "$VIRTUAL_HOST_LOGS/$name.log" 2>&1 < /dev/null || status=$?
+        timeout --kill-after=10 "$limit" "$here/step.sh" "$name" > "$VIRTUAL_HOST_LOGS/$name.log" 2>&1 < /dev/null &
+        step=$!
+        while kill -0 $step 2> /dev/null; do
+            # a host whose kernel has panicked answers nobody: the step would wait for it until its limit
+            [[ $name = build_* ]] || ! panicked || kill $step 2> /dev/null || true
+            sleep 1
+        done
+        wait $step || status=$?
         if [ $status = 0 ]; then
             [ ! -f "$VIRTUAL_HOST/run/infrastructure.txt" ] || { say "$(cat "$VIRTUAL_HOST/run/infrastructure.txt")"; \
                 rm "$VIRTUAL_HOST/run/infrastructure.txt"; }
@@ -107,6 +116,7 @@ flock -n 9 || { echo "virtual-host: another test has the virtual host" >&2; exit
 rm -rf "$VIRTUAL_HOST_LOGS"
 mkdir -p "$VIRTUAL_HOST_LOGS"
 trap '[ -n "${VIRTUAL_HOST_KEEP:-}" ] || { "$here/off.sh"; "$here/step.sh" end_stack; }' EXIT
+[ -n "${VIRTUAL_HOST_FROM:-}" ] || rm -f "$VIRTUAL_HOST/run/console.txt"
 begun=$SECONDS
 for try in first second; do
     status=0
@@ -115,6 +125,7 @@ for try in first second; do
     say "the $try run ended by a failure of the machine below the host"
     cp "$VIRTUAL_HOST"/run/console*.txt "$VIRTUAL_HOST/run/qemu.log" "$VIRTUAL_HOST_LOGS/" 2> /dev/null || true
     "$here/off.sh"
+    rm -f "$VIRTUAL_HOST/run/console.txt"
     VIRTUAL_HOST_FROM=
 done
 case $status in

@@ -69,8 +69,7 @@ pub async fn list(
             Vec::new()
         };
         for sku in &skus {
-            for count in &sku.allowed_gpu_counts {
-                let gpu_count = count.unsigned_abs();
+            for &gpu_count in &sku.allowed_gpu_counts {
                 let (fits, reasons) = if let Some(message) = region.closed() {
                     let closed = cause(ErrorReason::RegionDisabled);
                     (0, vec![Reason { message, ..closed }])
@@ -160,7 +159,7 @@ pub(crate) fn decision_request(sku: &Sku, gpu_count: u32) -> decision::Request {
     let memory_mib =
         u64::from(gpu_count) * u64::from(sku.profile.memory_mib_per_gpu.unsigned_abs());
     decision::Request {
-        gpu_count: gpu_count as usize,
+        gpu_count,
         slot_class: sku.slot_class,
         hugepages_1g: if sku.profile.hugepages {
             u32::try_from(memory_mib.div_ceil(1024)).unwrap_or(u32::MAX)

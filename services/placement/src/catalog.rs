@@ -19,7 +19,7 @@ pub struct Sku {
     /// The only slots it offers.
     pub slot_class: SlotClass,
     /// GPU counts it is offered in, ascending.
-    pub allowed_gpu_counts: Vec<i32>,
+    pub allowed_gpu_counts: Vec<u32>,
     /// VM per GPU.
     pub profile: Profile,
     /// Current price; absent until billing has published one.
@@ -34,8 +34,7 @@ impl Sku {
     /// # Errors
     /// `GPU_COUNT_NOT_ALLOWED`, with the counts that it is offered in.
     pub fn check_gpu_count(&self, gpu_count: u32) -> Result<()> {
-        let mut offered = self.allowed_gpu_counts.iter();
-        if offered.any(|offered| u32::try_from(*offered) == Ok(gpu_count)) {
+        if self.allowed_gpu_counts.contains(&gpu_count) {
             return Ok(());
         }
         let offered: Vec<String> = self
@@ -98,7 +97,12 @@ impl From<Row> for Sku {
             display_name: row.display_name,
             capacity_shape: row.capacity_shape,
             slot_class: row.slot_class,
-            allowed_gpu_counts: row.allowed_gpu_counts,
+            // the table has none below 1
+            allowed_gpu_counts: row
+                .allowed_gpu_counts
+                .iter()
+                .map(|count| count.unsigned_abs())
+                .collect(),
             profile: Profile {
                 name: row.profile_name,
                 vcpus_per_gpu: row.vcpus_per_gpu,
@@ -318,12 +322,29 @@ pub async fn list_skus(
     Ok((rows.into_iter().map(Sku::from).collect(), next))
 }
 
+/// Whether a SKU is off sale, until the transaction ends. One that does not exist is not.
+///
+/// # Errors
+/// The database.
+pub async fn is_disabled(conn: &mut PgConnection, code: &str) -> Result<bool> {
+    let disabled: Option<bool> =
+        sqlx::query_scalar("SELECT disabled FROM skus WHERE code = $1 FOR UPDATE")
+            .bind(code)
+            .fetch_optional(conn)
+            .await?;
+    Ok(disabled.unwrap_or(false))
+}
+
 /// Creates or replaces a SKU; the price stays. Live claims keep their snapshot.
 ///
 /// # Errors
 /// [`Error::Invalid`] when the schema refuses it, for example a class change while slots of it are held.
 pub async fn put_sku(conn: &mut PgConnection, sku: &Sku) -> Result<Sku> {
-    let mut counts = sku.allowed_gpu_counts.clone();
+    let mut counts: Vec<i32> = sku
+        .allowed_gpu_counts
+        .iter()
+        .map(|count| count.cast_signed())
+        .collect();
     counts.sort_unstable();
     let done = sqlx::query(
         "INSERT INTO skus (code, display_name, capacity_shape, slot_class, allowed_gpu_counts, profile_name,

@@ -362,7 +362,8 @@ pub struct Allocation {
     pub name: String,
     pub region_code: String,
     pub sku: String,
-    pub gpu_count: i32,
+    #[sqlx(try_from = "i32")]
+    pub gpu_count: u32,
     pub capacity_shape: Shape,
     /// Node it was placed on (B-24).
     pub node_id: Option<Uuid>,

@@ -60,9 +60,11 @@ pub struct CapacityReservation {
     pub region_code: String,
     pub sku: String,
     /// GPUs that were requested.
-    pub gpu_count: i32,
+    #[sqlx(try_from = "i32")]
+    pub gpu_count: u32,
     /// Of them, released unused.
-    pub released_gpus: i32,
+    #[sqlx(try_from = "i32")]
+    pub released_gpus: u32,
     /// Begin of the window.
     pub starts_at: Timestamp,
     /// End of the window.
@@ -186,7 +188,7 @@ pub async fn launches(
     of: &CapacityReservation,
 ) -> Result<Vec<(u32, u32)>> {
     let sku = catalog::sku(conn, &of.sku).await?;
-    let counts = sku.allowed_gpu_counts.iter().map(|c| c.unsigned_abs());
+    let counts = sku.allowed_gpu_counts.iter().copied();
     if sku.capacity_shape == Shape::Baremetal {
         // reserved as bare-metal nodes, and used so
         let unused = u32::try_from(of.unused_gpus).unwrap_or(0);
@@ -236,8 +238,7 @@ async fn sold(
 
 /// The smallest GPU count that a SKU offers.
 fn least(sku: &Sku) -> u32 {
-    let counts = sku.allowed_gpu_counts.iter();
-    counts.min().map_or(1, |count| count.unsigned_abs())
+    sku.allowed_gpu_counts.iter().copied().min().unwrap_or(1)
 }
 
 /// Who did what to a reservation (P10).

@@ -153,7 +153,7 @@ async fn validate(
     if explanation.nodes_fit == 0 {
         return Err(refusal(refusal_reasons(
             explanation.removed,
-            request.gpu_count as usize,
+            request.gpu_count,
         )));
     }
     Ok(Some(explanation))

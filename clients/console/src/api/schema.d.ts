@@ -6326,7 +6326,7 @@ export interface components {
             readonly price_per_gpu_hour?: components["schemas"]["google.type.Money"];
             readonly price_version_id?: string;
             readonly lab?: boolean;
-            /** @description It is not sold any more: what runs goes on, nobody launches or reserves more of it, and queued launches of it end. Members do not see it. */
+            /** @description It is not sold any more: what runs goes on, nobody launches or reserves more of it, and queued launches of it end. Members do not see it. PutSku without it leaves it as it is; a new SKU is on sale then. */
             disabled?: boolean;
         };
         /** @description UnavailableReason is one unschedulable reason with the GPUs and nodes that it affects (B-57, B-58). */

@@ -1320,7 +1320,7 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("price_per_gpu_hour", "price_per_gpu_hour", "Money"),
         ("price_version_id", "price_version_id", "str"),
         ("lab", "lab", "bool"),
-        ("disabled", "disabled", "bool"),
+        ("disabled", "disabled", "bool?"),
     ),
     "SlotBindings": (
         ("gpu_pci_address", "gpu_pci_address", "str"),

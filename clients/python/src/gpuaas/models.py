@@ -3338,9 +3338,9 @@ class Sku:
     """Price per GPU-hour; absent until billing has published one."""
     price_version_id: str = ""
     lab: bool = False
-    disabled: bool = False
+    disabled: bool | None = None
     """It is not sold any more: what runs goes on, nobody launches or reserves more of it, and queued launches of it
-    end. Members do not see it.
+    end. Members do not see it. PutSku without it leaves it as it is; a new SKU is on sale then.
     """
 
 

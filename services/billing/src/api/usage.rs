@@ -65,7 +65,7 @@ impl UsageService for Api {
 fn interval(row: &Interval) -> Result<UsageInterval, Error> {
     let price = row.price();
     let charged = row.microseconds - row.credited_microseconds;
-    let amount = line_amount(row.gpu_count(), charged, price.nanos)
+    let amount = line_amount(row.gpu_count, charged, price.nanos)
         .and_then(|nanos| money_of(&price.currency, nanos))
         .ok_or_else(|| too_large("amount"))?;
     Ok(UsageInterval {
@@ -73,7 +73,7 @@ fn interval(row: &Interval) -> Result<UsageInterval, Error> {
         allocation_id: row.allocation_id.to_string(),
         project_id: row.project_id.to_string(),
         sku: row.sku.clone(),
-        gpu_count: row.gpu_count(),
+        gpu_count: row.gpu_count,
         start_time: Some(proto_time(row.started_at.to_jiff())),
         end_time: row.ended_at.map(|at| proto_time(at.to_jiff())),
         microseconds: row.microseconds,

@@ -102,7 +102,9 @@ pub struct Interval {
     pub project_id: Uuid,
     /// SKU code.
     pub sku: String,
-    gpu_count: i32,
+    /// GPUs held.
+    #[sqlx(try_from = "i32")]
+    pub gpu_count: u32,
     /// The price version.
     pub price_version_id: Uuid,
     currency: String,
@@ -121,11 +123,6 @@ impl Interval {
     /// The price.
     pub fn price(&self) -> Price {
         price(&self.currency, self.price_nanos)
-    }
-
-    /// GPUs held.
-    pub fn gpu_count(&self) -> u32 {
-        u32::try_from(self.gpu_count).expect("the table checks the count")
     }
 }
 

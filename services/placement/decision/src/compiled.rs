@@ -268,7 +268,7 @@ impl CompiledNode {
     /// The best slots of the node; none: [`CompiledNode::reasons`] explains why.
     pub(super) fn best(&self, rules: &Rules, request: &Request) -> Option<Pick> {
         let view = self.view(request)?;
-        let count = u32::try_from(request.gpu_count).ok()?;
+        let count = request.gpu_count;
         let own = self.reserved.own(rules.project, request.slot_class);
         if own != 0
             && self.blocker_of_own(rules, request).is_none()
@@ -298,9 +298,9 @@ impl CompiledNode {
         let blocker = self.blocker(rules, request);
         // what is open is chosen from together with what is its own, unless that alone is for it
         let from = blocker.map_or(view.usable | own, |_| own);
-        let otherwise = || match u32::try_from(request.gpu_count) {
-            Ok(count) if view.layout.needs_one_device_twice(from, count) => Cause::FabricHeld,
-            _ => Cause::Fragmented,
+        let otherwise = || match view.layout.needs_one_device_twice(from, request.gpu_count) {
+            true => Cause::FabricHeld,
+            false => Cause::Fragmented,
         };
         reasons.note(blocker.unwrap_or_else(otherwise), view.usable.count_ones());
         let blocker = self.blocker_of_own(rules, request);
@@ -311,7 +311,7 @@ impl CompiledNode {
 
     /// How many such requests fit on the node, one after the other: what is reserved for the project first.
     pub(super) fn count_fits(&self, rules: &Rules, request: &Request) -> u32 {
-        let (Some(view), Ok(count)) = (self.view(request), u32::try_from(request.gpu_count)) else {
+        let Some(view) = self.view(request) else {
             return 0;
         };
         if self.blocker(rules, request).is_some() {
@@ -331,8 +331,8 @@ impl CompiledNode {
         while fits < most
             && let Some(pick) = view
                 .layout
-                .best(usable & own, count)
-                .or_else(|| view.layout.best(usable, count))
+                .best(usable & own, request.gpu_count)
+                .or_else(|| view.layout.best(usable, request.gpu_count))
         {
             fits += 1;
             usable &= !(pick.slots | view.layout.kept_away_by(pick.slots));

@@ -134,8 +134,7 @@ impl Fleet {
     /// its own, whose size does not grow with this one. Where none of them fits, others may.
     #[must_use]
     pub fn shortlist(&self, rules: &Rules, request: &Request, at: u32) -> Self {
-        let count = u32::try_from(request.gpu_count).unwrap_or(u32::MAX);
-        let of = (request.slot_class, count);
+        let of = (request.slot_class, request.gpu_count);
         let shortlist = self
             .index
             .shortlist(of, rules.packing_strategy, rules.project, at);

@@ -72,11 +72,10 @@ pub fn decide_by(rules: &Rules, request: &Request, nodes: &[CandidateNode]) -> D
 #[must_use]
 pub fn refusal_reasons(
     mut reasons: Vec<UnschedulableReason>,
-    gpu_count: usize,
+    gpu_count: u32,
 ) -> Vec<UnschedulableReason> {
-    let too_few = |found: &UnschedulableReason| {
-        found.cause == Cause::Fragmented && (found.gpus as usize) < gpu_count
-    };
+    let too_few =
+        |found: &UnschedulableReason| found.cause == Cause::Fragmented && found.gpus < gpu_count;
     match &mut reasons[..] {
         [only] if too_few(only) => *only = unschedulable::too_few_offered(only.gpus, only.nodes),
         _ => reasons.retain(|found| !too_few(found)),

@@ -45,7 +45,7 @@ pub struct AntiAffinity {
 pub struct Move {
     /// Allocation.
     pub id: Uuid,
-    pub gpu_count: usize,
+    pub gpu_count: u32,
     /// Node it is on.
     pub from: Uuid,
     /// Where placement would put it.
@@ -273,7 +273,7 @@ impl Simulation {
             }
             moves.push(Move {
                 id: allocation.id,
-                gpu_count: allocation.slot_ids.len(),
+                gpu_count: u32::try_from(allocation.slot_ids.len()).unwrap_or(u32::MAX),
                 from: allocation.node_id,
                 to,
             });

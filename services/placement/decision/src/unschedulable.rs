@@ -109,7 +109,7 @@ impl ReasonCounts {
         }
     }
 
-    pub(super) fn reasons(&self, gpu_count: usize) -> Vec<UnschedulableReason> {
+    pub(super) fn reasons(&self, gpu_count: u32) -> Vec<UnschedulableReason> {
         CAUSES
             .into_iter()
             .zip(self.gpus.iter().zip(self.nodes))
@@ -148,7 +148,7 @@ pub(super) fn too_few_offered(gpus: u32, nodes: u32) -> UnschedulableReason {
 }
 
 /// A reason with its numbers, for a request of so many GPUs (B-57).
-fn message(cause: Cause, gpus: u32, nodes: u32, gpu_count: usize) -> String {
+fn message(cause: Cause, gpus: u32, nodes: u32, gpu_count: u32) -> String {
     let held = format!("{gpus} {}", plural(gpus, "GPU"));
     let on = format!("{nodes} {}", plural(nodes, "node"));
     let be = if gpus == 1 { "is" } else { "are" };

@@ -51,7 +51,8 @@ struct Row {
     allocation_id: Uuid,
     project_id: Uuid,
     sku: String,
-    gpu_count: i32,
+    #[sqlx(try_from = "i32")]
+    gpu_count: u32,
     created_at: Timestamp,
     deadline_at: Timestamp,
     constraints: Json<Constraints>,
@@ -156,7 +157,7 @@ fn gathered(rows: Vec<Row>) -> Vec<QueuedRequest> {
         waiting.members.push(Member {
             allocation_id: row.allocation_id,
             sku: row.sku,
-            gpu_count: row.gpu_count.unsigned_abs(),
+            gpu_count: row.gpu_count,
             constraints: row.constraints.0,
             image_digest: row.image_digest,
         });

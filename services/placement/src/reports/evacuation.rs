@@ -95,7 +95,7 @@ pub async fn evacuation(
         packing_strategy: policy.packing_strategy,
         kept: &BTreeSet::new(),
     };
-    let gpus: HashMap<Uuid, usize> = displaced
+    let gpus: HashMap<Uuid, u32> = displaced
         .iter()
         .map(|one| (one.id, one.request.gpu_count))
         .collect();

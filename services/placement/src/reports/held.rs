@@ -20,7 +20,8 @@ pub struct Held {
     pub project_id: Uuid,
     pub name: String,
     pub sku: String,
-    pub gpu_count: i32,
+    #[sqlx(try_from = "i32")]
+    pub gpu_count: u32,
     pub capacity_shape: Shape,
     pub state: AllocationState,
     /// When it was made.
@@ -56,7 +57,8 @@ pub(super) struct Row {
     pub(super) id: Uuid,
     pub(super) project_id: Uuid,
     pub(super) sku: String,
-    pub(super) gpu_count: i32,
+    #[sqlx(try_from = "i32")]
+    pub(super) gpu_count: u32,
     pub(super) capacity_shape: Shape,
     pub(super) state: AllocationState,
     power: Option<String>,
@@ -134,7 +136,7 @@ impl Skus {
         Ok(decision::Request {
             image: digest.and_then(ImageKey::of),
             prewarmed,
-            ..decision_request(sku, row.gpu_count.unsigned_abs())
+            ..decision_request(sku, row.gpu_count)
         })
     }
 }

@@ -117,7 +117,7 @@ async fn shown(
         sliced: report.sliced,
         recoverable,
         moves: count(all),
-        gpus_moved: count(gpus),
+        gpus_moved: gpus,
         easiest: easiest.collect::<Result<_>>()?,
     })
 }

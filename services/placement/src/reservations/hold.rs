@@ -83,10 +83,7 @@ pub(super) async fn some(
 fn sizes(sku: &Sku, missing: u32) -> Vec<u32> {
     let least = least(sku);
     let odd = !missing.is_multiple_of(least);
-    let counts = sku
-        .allowed_gpu_counts
-        .iter()
-        .map(|count| count.unsigned_abs());
+    let counts = sku.allowed_gpu_counts.iter().copied();
     let mut sizes: Vec<u32> = counts
         .filter(|count| *count <= missing && (odd || (missing - count).is_multiple_of(least)))
         .collect();

@@ -253,7 +253,7 @@ async fn release(
     .await?;
     let detail = json!({ "gpus": gone, "unused_seconds": seconds });
     record(conn, (SYSTEM, ""), "reservation.release", row.id, detail).await?;
-    let left = row.gpu_count - row.released_gpus - gone.cast_signed();
+    let left = row.gpu_count - row.released_gpus - gone;
     if left == 0 {
         end(conn, row.id, &reason, step).await?;
     }

@@ -93,7 +93,7 @@ async fn without_free_boards(world: &World) {
 }
 
 /// A SKU of so many GPUs that is sold.
-async fn sold(world: &World, code: &str, gpus: i32) -> Sku {
+async fn sold(world: &World, code: &str, gpus: u32) -> Sku {
     let sku = Sku {
         code: code.into(),
         allowed_gpu_counts: vec![gpus],

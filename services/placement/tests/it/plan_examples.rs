@@ -59,7 +59,7 @@ fn b_49_two_moves_make_room_for_a_whole_board() {
     let [step] = &found.steps[..] else {
         panic!("one step: {found:?}");
     };
-    let moves: Vec<(usize, &[i32])> = step
+    let moves: Vec<(u32, &[i32])> = step
         .moves
         .iter()
         .map(|one| (one.gpu_count, &one.to.score.indexes[..]))

@@ -61,10 +61,15 @@ impl Api {
             method: "PutSku",
             key: caller.idempotency_key()?,
         };
-        let sku = parse::sku(request.sku.ok_or_else(|| Error::required("sku"))?)?;
+        let sku = request.sku.ok_or_else(|| Error::required("sku"))?;
+        let stays_as_it_is = sku.disabled.is_none();
+        let mut sku = parse::sku(sku)?;
         let mut tx = self.pool.begin().await?;
         if let Lookup::Replay { resource_id } = idempotency::lookup(&mut tx, scope, &hash).await? {
             return Ok(wire::sku(catalog::sku(&mut tx, &resource_id).await?));
+        }
+        if stays_as_it_is {
+            sku.disabled = catalog::is_disabled(&mut tx, &sku.code).await?;
         }
         // of an SKU that is new there is none before
         let before = catalog::sku(&mut tx, &sku.code).await.ok().map(wire::sku);

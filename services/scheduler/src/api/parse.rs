@@ -375,7 +375,8 @@ pub(super) fn sku(sku: public::Sku) -> Result<Sku> {
                 "must be counts from 1 to 64",
             ));
         }
-        allowed_gpu_counts.push(signed("sku.allowed_gpu_counts", count)?);
+        signed("sku.allowed_gpu_counts", count)?;
+        allowed_gpu_counts.push(count);
     }
     let profile = sku.profile.ok_or_else(|| Error::required("sku.profile"))?;
     if profile.name.is_empty() {
@@ -399,7 +400,7 @@ pub(super) fn sku(sku: public::Sku) -> Result<Sku> {
             hugepages: profile.hugepages,
         },
         price: None,
-        disabled: sku.disabled,
+        disabled: sku.disabled.unwrap_or(false),
     })
 }
 

@@ -47,7 +47,7 @@ impl Api {
             ..pb::EvacuationPlan::default()
         };
         for planned in plan.allocations {
-            let gpus = planned.allocation.gpu_count.unsigned_abs();
+            let gpus = planned.allocation.gpu_count;
             match planned.outcome {
                 Outcome::Fits(_) => {
                     answer.allocations_fit += 1;
@@ -98,9 +98,7 @@ impl Api {
             gpu_count: requested.gpu_count,
             fits_before: found.before,
             fits_after: found.after,
-            gpus_moved: moves
-                .map(|one| one.allocation.gpu_count.unsigned_abs())
-                .sum(),
+            gpus_moved: moves.map(|one| one.allocation.gpu_count).sum(),
             steps: found.steps.into_iter().map(step).collect(),
             cut: found.cut,
             notice: NOTICE.to_owned(),
@@ -193,7 +191,7 @@ fn allocation(held: Held) -> pb::PlannedAllocation {
         project_id: held.project_id.to_string(),
         name: held.name,
         sku: held.sku,
-        gpu_count: held.gpu_count.unsigned_abs(),
+        gpu_count: held.gpu_count,
         capacity_shape: CapacityShape::from(held.capacity_shape).into(),
         state: held.state.to_string(),
         create_time: Some(proto_time(held.created_at.to_jiff())),

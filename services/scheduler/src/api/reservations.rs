@@ -401,7 +401,7 @@ fn wire(row: CapacityReservation) -> pb::CapacityReservation {
             name: row.name,
             region_code: row.region_code,
             sku: row.sku,
-            gpu_count: row.gpu_count.unsigned_abs(),
+            gpu_count: row.gpu_count,
             start_time: Some(time(row.starts_at)),
             end_time: Some(time(row.ends_at)),
             release_unused_after_seconds: row
@@ -416,7 +416,7 @@ fn wire(row: CapacityReservation) -> pb::CapacityReservation {
             unused_gpus: number(row.unused_gpus),
             unavailable_gpus: number(row.reserved_gpus - row.used_gpus - row.unused_gpus),
             unused_since: row.unused_since.map(time),
-            released_gpus: row.released_gpus.unsigned_abs(),
+            released_gpus: row.released_gpus,
             reason: row.reason,
             launches: Vec::new(),
         }),

@@ -22,11 +22,7 @@ pub(super) fn sku(sku: Sku) -> public::Sku {
         display_name: sku.display_name,
         capacity_shape: common::CapacityShape::from(sku.capacity_shape).into(),
         slot_class: sku.slot_class.to_string(),
-        allowed_gpu_counts: sku
-            .allowed_gpu_counts
-            .iter()
-            .map(|count| count.unsigned_abs())
-            .collect(),
+        allowed_gpu_counts: sku.allowed_gpu_counts,
         profile: Some(public::RuntimeProfile {
             name: sku.profile.name,
             vcpus_per_gpu: sku.profile.vcpus_per_gpu.unsigned_abs(),
@@ -39,7 +35,7 @@ pub(super) fn sku(sku: Sku) -> public::Sku {
             .map(|price| price.version_id.to_string())
             .unwrap_or_default(),
         lab: sku.slot_class == SlotClass::Lab,
-        disabled: sku.disabled,
+        disabled: Some(sku.disabled),
     }
 }
 

@@ -208,14 +208,29 @@ async fn skus_are_listed_in_pages_with_their_price() {
         lab_price(1).price_version_id
     );
     let off_sale = Sku {
-        disabled: true,
+        disabled: Some(true),
         ..lab_sku()
     };
-    let request = PutSkuRequest {
-        sku: Some(off_sale),
+    let put = async |sku: Sku, key: &str| {
+        let request = PutSkuRequest { sku: Some(sku) };
+        ok(world.api.put_sku(by(request, Some(key))).await)
     };
-    let put = ok(world.api.put_sku(by(request, Some("off sale"))).await);
-    assert!(put.disabled && put.price_per_gpu_hour.is_some(), "{put:?}");
+    let off = put(off_sale, "off sale").await;
+    assert!(
+        off.disabled() && off.price_per_gpu_hour.is_some(),
+        "{off:?}"
+    );
+    // who does not speak of it sells nothing again
+    let renamed = Sku {
+        display_name: "another name".to_owned(),
+        disabled: None,
+        ..lab_sku()
+    };
+    let put = put(renamed, "renamed").await;
+    assert!(
+        put.disabled() && put.display_name == "another name",
+        "{put:?}"
+    );
     let found = ok(select("disabled = true", "").await).skus;
     assert_eq!(found, [put]);
     let mut member = by(ListSkusRequest::default(), None);

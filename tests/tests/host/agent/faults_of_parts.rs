@@ -272,6 +272,8 @@ async fn d_10_an_agent_that_stood_still_beyond_its_lease_goes_on_and_is_fenced()
     let image = host.image("lab-mini").await;
     let slot = host.slot(0, 1).await;
     let allocation = Uuid::now_v7();
+    // everything else first: the lease must live until the operation has begun
+    let hold = Hold::order(&host, "seed");
     let granted = host
         .acquire_for(allocation, &slot, pb::LeasePurpose::Provision, SHORTEST)
         .await
@@ -282,7 +284,6 @@ async fn d_10_an_agent_that_stood_still_beyond_its_lease_goes_on_and_is_fenced()
         lease: granted.lease.expect("a lease").lease_id,
     };
     let begun = Instant::now();
-    let hold = Hold::order(&host, "seed");
     let operation = host.provision(&tenant, image).await;
     assert!(hold.held(operation).await);
     let agent = host.lab.agent_process().expect("an agent");

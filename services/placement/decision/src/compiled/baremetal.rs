@@ -43,9 +43,7 @@ impl CompiledNode {
         let own = self.reserved.own(rules.project, request.slot_class);
         let all_free = |view: &super::ClassView| {
             let all = view.layout.all;
-            view.taken == 0
-                && view.usable | own == all
-                && all.count_ones() as usize == request.gpu_count
+            view.taken == 0 && view.usable | own == all && all.count_ones() == request.gpu_count
         };
         open && of_one_class && self.view(request).is_some_and(all_free)
     }

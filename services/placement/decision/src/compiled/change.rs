@@ -130,7 +130,7 @@ impl CompiledNode {
     /// A request may fit once nothing is allocated on the node: no other reason removes it. Every allocated slot
     /// counts as schedulable, and so does every slot that is reserved for the project.
     pub(crate) fn could_take(&self, rules: &Rules, request: &Request) -> bool {
-        let (Some(view), Ok(count)) = (self.view(request), u32::try_from(request.gpu_count)) else {
+        let Some(view) = self.view(request) else {
             return false;
         };
         let own = self.reserved.own(rules.project, request.slot_class);
@@ -140,17 +140,17 @@ impl CompiledNode {
             && (!request.prewarmed || request.finds_its_image(&self.images))
             && view
                 .layout
-                .best(view.sound | view.taken | own, count)
+                .best(view.sound | view.taken | own, request.gpu_count)
                 .is_some()
     }
 
     /// Per set of slots that would do for the request, the slots of it that are allocated or blocked; no set that
     /// anything else than a VM removes.
     pub(crate) fn in_the_way(&self, request: &Request) -> Vec<u64> {
-        let (Some(view), Ok(count)) = (self.view(request), u32::try_from(request.gpu_count)) else {
+        let Some(view) = self.view(request) else {
             return Vec::new();
         };
-        let sets = view.layout.slot_sets(count).into_iter();
+        let sets = view.layout.slot_sets(request.gpu_count).into_iter();
         sets.filter(|set| set & !view.sound == 0)
             .map(|set| (set | view.layout.kept_away_by(set)) & view.taken)
             .filter(|others| *others != 0)

@@ -299,7 +299,7 @@ fn request_of(row: &Allocation, batch_id: Uuid, constraints: Constraints) -> Req
         name: row.name.clone(),
         region_code: row.region_code.clone(),
         sku: row.sku.clone(),
-        gpu_count: row.gpu_count.unsigned_abs(),
+        gpu_count: row.gpu_count,
         capacity_shape: Some(row.capacity_shape),
         image: row.image.0.clone(),
         ssh_public_keys: row.ssh_public_keys.clone(),
