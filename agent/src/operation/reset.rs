@@ -3,11 +3,15 @@
 //!
 //! It is the last step, after the disk: a GPU that cannot be reset keeps no tenant's data from being wiped. It comes after
 //! the partition of the GPUs was deactivated, and never between an activation and a start. One function alone is reset: the
-//! kernel takes no way that would reach another one.
+//! kernel takes no way that would reach another one. A device that fails keeps its own slot from being sold, and no other one
+//! of the allocation.
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use futures::FutureExt;
+use gpuaas_proto::gpuaas::agent::v1::FailureClass;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use serde_json::json;
 
 use super::work::{Done, StepDef, Work};
 use crate::binding::holders::Holders;
@@ -25,24 +29,39 @@ pub const RESET_DEVICES: StepDef = StepDef {
 };
 
 async fn reset_devices(work: &Work) -> HostResult<Done> {
+    let slots = work.slots()?;
     let mut addresses = Vec::new();
-    for slot in work.slots()? {
+    for slot in &slots {
         let bindings = &slot.bindings;
         let own = [&bindings.gpu_pci_address, &bindings.fabric_vf_pci_address];
         for address in own.into_iter().filter(|address| !address.is_empty()) {
-            addresses.push(address.parse::<PciAddress>()?);
+            addresses.push((slot.id, address.parse::<PciAddress>()?));
         }
     }
     if addresses.is_empty() {
         return Ok(Done::skipped("the slots have no GPU and no function"));
     }
-    let mut done = Vec::new();
-    for address in addresses {
+    let (mut done, mut faults, mut last) = (Vec::new(), BTreeMap::new(), None);
+    for (slot, address) in addresses {
         let root = work.node.root.clone();
         // the kernel takes its time for a device that does not come back, and the step may end meanwhile: then no other is reset
-        done.push(blocking::run(move || one(&root, &address)).await?);
+        match blocking::run(move || one(&root, &address)).await {
+            Ok(how) => done.push(how),
+            Err(error) if error.class == FailureClass::Device => {
+                done.push(error.message.clone());
+                faults
+                    .entry(slot.to_string())
+                    .or_insert_with(|| format!("{}: {}", error.reason_name(), error.message));
+                last = Some(error);
+            }
+            Err(error) => return Err(error),
+        }
     }
-    Ok(Done::with(done.join(", ")))
+    match last {
+        // nothing of it may be sold
+        Some(error) if faults.len() == slots.len() => Err(error),
+        _ => Ok(Done::giving(done.join(", "), json!(faults))),
+    }
 }
 
 /// Resets one, and returns what was done.

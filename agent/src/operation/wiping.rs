@@ -287,6 +287,7 @@ async fn verify(work: &Work, disk: &ProvenDisk) -> HostResult<u64> {
 /// The evidence that the steps' outputs add up to.
 pub fn result(work: &Work) -> HostResult<pb::HostOperation> {
     let verified = work.operation.output("verify_wipe");
+    let faults = work.operation.output("reset_devices");
     let mut wipe_evidence = Vec::new();
     for (index, slot) in work.slots()?.into_iter().enumerate() {
         let proof = &verified[index];
@@ -303,6 +304,10 @@ pub fn result(work: &Work) -> HostResult<pb::HostOperation> {
             verify_time: proof["at"].as_i64().map(timestamp),
             erase_method: record.method,
             certificate: proof["certificate"].as_str().unwrap_or_default().to_owned(),
+            device_fault: faults[slot.id.to_string()]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned(),
         });
     }
     Ok(pb::HostOperation {

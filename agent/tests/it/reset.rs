@@ -19,6 +19,10 @@ use crate::world;
 const GPUS: [&str; 3] = ["0000:1b:00.0", "0000:3d:00.0", "0000:4e:00.0"];
 const FUNCTIONS: [&str; 3] = ["0000:9c:00.1", "0000:9c:00.2", "0000:9c:00.3"];
 
+fn slot(index: usize) -> Uuid {
+    Uuid::from_u128(0x4000_8000_0000_0000_0000 + index as u128)
+}
+
 /// A host with three slots, all devices of which are bound to VFIO.
 struct Machine {
     node: Arc<Node>,
@@ -63,7 +67,7 @@ impl Machine {
     /// The step alone, of an operation on the slots of these indexes.
     async fn step(&self, kind: Kind, slots: &[usize]) -> HostResult<Done> {
         let grant = |index: &usize| pb::SlotGrant {
-            slot_id: Uuid::now_v7().to_string(),
+            slot_id: slot(*index).to_string(),
             bindings: Some(SlotBindings {
                 gpu_pci_address: GPUS[*index].into(),
                 fabric_vf_pci_address: FUNCTIONS[*index].into(),
@@ -108,6 +112,39 @@ async fn p2_a_slot_whose_device_is_not_reset_is_no_success_of_its_release() {
     // its neighbour's release is as before
     let done = machine.step(Kind::Release, &[0]).await.expect("reset");
     assert_eq!(done.status, StepStatus::Done);
+}
+
+/// Of an allocation of several slots.
+#[tokio::test]
+async fn p2_a_device_that_is_not_reset_keeps_its_own_slot_from_sale_and_no_other() {
+    let machine = Machine::new();
+    std::fs::remove_file(machine.device(GPUS[1]).join("reset")).expect("removed");
+    let done = machine
+        .step(Kind::Release, &[0, 1, 2])
+        .await
+        .expect("two are reset");
+    let faults = done.output.as_object().expect("the faults");
+    assert_eq!(faults.len(), 1, "{faults:?}");
+    let why = faults[&slot(1).to_string()].as_str().expect("a text");
+    assert!(
+        why.starts_with("DEVICE_RESET_FAILED: ") && why.contains(GPUS[1]),
+        "{why}"
+    );
+    // everything else is, the other device of the very slot too
+    assert_eq!(
+        machine.reset(),
+        GPUS.into_iter()
+            .chain(FUNCTIONS)
+            .filter(|address| *address != GPUS[1])
+            .collect()
+    );
+    // none of them may be sold
+    for index in [0, 2] {
+        std::fs::remove_file(machine.device(GPUS[index]).join("reset")).expect("removed");
+    }
+    let failure = machine.step(Kind::Release, &[0, 1, 2]).await;
+    let failure = failure.expect_err("nothing is proven");
+    assert_eq!(failure.reason, ErrorReason::DeviceResetFailed);
 }
 
 /// A lab slot has none.

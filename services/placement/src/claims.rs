@@ -81,6 +81,23 @@ pub async fn epochs(conn: &mut PgConnection) -> Result<Epochs> {
     .await?)
 }
 
+/// The claim of one slot that is being released waits for the slot's repair.
+pub(crate) async fn block(
+    conn: &mut PgConnection,
+    allocation_id: Uuid,
+    slot_id: Uuid,
+) -> Result<()> {
+    sqlx::query(
+        "UPDATE claims SET state = 'cleanup_blocked', updated_at = greatest(clock_timestamp(), updated_at)
+          WHERE allocation_id = $1 AND slot_id = $2 AND state = 'releasing'",
+    )
+    .bind(allocation_id)
+    .bind(slot_id)
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
 /// Moves the live claims of an allocation that are in one of `from`.
 pub(crate) async fn transition(
     conn: &mut PgConnection,

@@ -156,6 +156,26 @@ pub async fn complete(
     Ok(Outcome::Changed)
 }
 
+/// Takes one slot out of a release whose other slots are proven: it and its claim wait for a repair. [`complete`] ends the
+/// others in the same transaction.
+///
+/// # Errors
+/// [`Error::StaleLease`].
+pub async fn block_slot(
+    conn: &mut PgConnection,
+    fence: Fence,
+    id: Uuid,
+    slot_id: Uuid,
+    health_detail: &str,
+) -> Result<()> {
+    lock::allocation(conn, Scope::Platform, id).await?;
+    lock::fence(conn, fence).await?;
+    let held = held(conn, id).await?;
+    let own: Vec<Uuid> = held.into_iter().filter(|one| *one == slot_id).collect();
+    let _ = slots::block(conn, &own, &[SlotStatus::Releasing], health_detail).await?;
+    claims::block(conn, id, slot_id).await
+}
+
 /// Ends a release whose guest is gone but whose disks were not proven empty: the allocation is `released`, its
 /// slots and claims wait for a repair.
 ///

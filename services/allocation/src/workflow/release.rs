@@ -19,7 +19,7 @@ use super::failure::{Failure, StepError};
 use super::host::Host;
 use super::lease;
 use super::operation::{Order, drive, output};
-use super::proof::{proven, recorded};
+use super::proof::{Recorded, proven, recorded};
 use super::subject::{self, ledger};
 use super::table::{Definition, Effect, OnFailure, Step, StepResult};
 use super::work::Work;
@@ -146,8 +146,14 @@ fn again(failed: StepError, tried: i64) -> StepError {
 
 fn complete_release<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a, StepResult> {
     Box::pin(async move {
-        let proofs = recorded(work, "release")?;
+        let Recorded { proofs, faulty } = recorded(work, "release")?;
         let id = work.allocation_id()?;
+        for (slot_id, why) in faulty {
+            let detail = format!("release failed at release.reset_devices: {why}");
+            release::block_slot(conn, work.fence(), id, slot_id, &detail)
+                .await
+                .map_err(ledger)?;
+        }
         let _ = release::complete(conn, work.fence(), id, &proofs)
             .await
             .map_err(ledger)?;

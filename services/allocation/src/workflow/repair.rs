@@ -124,7 +124,7 @@ fn repair_slot(work: &Work) -> BoxFuture<'_, StepResult> {
 
 fn complete_repair<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a, StepResult> {
     Box::pin(async move {
-        let proofs = recorded(work, "repair_slot")?;
+        let proofs = recorded(work, "repair_slot")?.proofs;
         let slot_id = work.slot_id()?;
         let missing = || {
             StepError::fail(

@@ -242,3 +242,71 @@ async fn a_116_disable_follows_at_once_or_after_the_cleanup() {
     );
     assert_eq!(set(held, false).await.status, SlotStatus::Available);
 }
+
+/// The disk of each is empty; the GPU of one did not come back from its reset.
+#[tokio::test]
+async fn p2_a_slot_whose_device_failed_waits_for_its_repair_and_no_other_of_the_allocation() {
+    let (world, node) = World::with_lab_slots(2).await;
+    let id = world.active(2).await;
+    let mut tx = world.allocation.begin().await.expect("begin");
+    let _ = release::begin(&mut tx, Scope::Platform, id, "", "")
+        .await
+        .expect("release");
+    tx.commit().await.expect("commit");
+    let (fence, mut evidence) = (world.take(id).await, world.wiped(id).await);
+    let faulty = evidence.pop().expect("two").slot_id;
+    let good = evidence[0].slot_id;
+
+    // an allocation blocks slots of its own alone
+    let mut tx = world.allocation.begin().await.expect("begin");
+    release::block_slot(&mut tx, fence, id, Uuid::now_v7(), "why")
+        .await
+        .expect("nobody's");
+    assert!(matches!(
+        release::complete(&mut tx, fence, id, &evidence).await,
+        Err(Error::EvidenceMissing(slot)) if slot == faulty
+    ));
+    drop(tx);
+
+    let mut tx = world.allocation.begin().await.expect("begin");
+    release::block_slot(&mut tx, fence, id, faulty, "DEVICE_RESET_FAILED: gpu")
+        .await
+        .expect("blocked");
+    assert_eq!(
+        release::complete(&mut tx, fence, id, &evidence)
+            .await
+            .expect("complete"),
+        Outcome::Changed
+    );
+    tx.commit().await.expect("commit");
+    world.finish(fence).await;
+    let rows = world.slots(node).await;
+    let of = |id: Uuid| rows.iter().find(|slot| slot.id == id).expect("a slot");
+    assert_eq!(of(good).status, SlotStatus::Available);
+    assert_eq!(
+        (of(faulty).status, of(faulty).health_state),
+        (SlotStatus::CleanupBlocked, Health::Failed)
+    );
+    assert_eq!(of(faulty).health_detail, "DEVICE_RESET_FAILED: gpu");
+    // the good one is sold; the other comes back by its repair alone
+    let next = world.reserve(&world.request(1)).await.expect("room");
+    assert!(matches!(
+        world.reserve(&world.request(1)).await,
+        Err(Error::Refused { .. })
+    ));
+    let mut tx = world.allocation.begin().await.expect("begin");
+    let begun = repair::begin(&mut tx, node, faulty, "", "req").await;
+    assert!(begun.expect("begin repair").started);
+    tx.commit().await.expect("commit");
+    let fence = world.take(faulty).await;
+    let mut tx = world.allocation.begin().await.expect("begin");
+    let generation = of(faulty).generation + 1;
+    let _ = repair::complete(&mut tx, fence, faulty, &wiped(faulty, generation))
+        .await
+        .expect("complete");
+    tx.commit().await.expect("commit");
+    let rows = world.slots(node).await;
+    let repaired = rows.iter().find(|slot| slot.id == faulty).expect("a slot");
+    assert_eq!(repaired.status, SlotStatus::Available);
+    assert_ne!(next.allocation_id, id);
+}
