@@ -262,7 +262,7 @@ fn link_state(root: &HostRoot, address: &str) -> Option<(String, bool)> {
     Some((state, good))
 }
 
-/// Disks that do not answer: each takes its own slot out of sale (D-80).
+/// Disks that do not answer: each makes its own slot unschedulable (D-80).
 pub(super) async fn slot_disks(node: &Node) -> Finding {
     let drifted = super::drifted(node).await;
     let gone = drifted

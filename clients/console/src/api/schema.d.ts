@@ -693,7 +693,7 @@ export interface paths {
         head?: never;
         /**
          * UpdateNode changes labels, mode or VM limit
-         * @description UpdateNode changes labels, mode or VM limit. Mode and limit change only while no slot of the node is on sale and nobody has anything of it: drain the node first (A-48, A-49).
+         * @description UpdateNode changes labels, mode or VM limit. Mode and limit change only while no slot of the node is schedulable and nobody has anything of it: drain the node first (A-48, A-49).
          *
          *     Platform administrators and operators; action `node.update` on `node`.
          */
@@ -877,7 +877,7 @@ export interface paths {
         put?: never;
         /**
          * ResolveNodeFinding closes a finding
-         * @description ResolveNodeFinding closes a finding. What it took out of sale stays out until an operator returns it.
+         * @description ResolveNodeFinding closes a finding. What it made unschedulable stays so until an operator returns it.
          *
          *     Platform administrators and operators; action `finding.resolve` on `node`.
          */
@@ -4187,7 +4187,7 @@ export interface components {
         "common.ChangeKind": "unspecified" | "added" | "modified" | "ended";
         /**
          * @description CheckSeverity says what a failure of a check means. The checks, with what to do about each, are listed in the runbook host-checks.
-         *     - `hard`: A failure takes what it concerns out of sale.
+         *     - `hard`: A failure makes what it concerns unschedulable.
          *     - `warn`: A failure is a warning.
          *     - `info`: Told only; neither outcome is a fault.
          * @enum {string}
@@ -4606,7 +4606,7 @@ export interface components {
             remediation?: string;
             /** Format: date-time */
             since?: string;
-            /** @description The disk may hold what nobody knows: the slot stays out of sale until it is wiped, also when the drift has ended. */
+            /** @description The disk may hold what nobody knows: the slot stays unschedulable until it is wiped, also when the drift has ended. */
             needs_wipe?: boolean;
         };
         /**
@@ -6326,7 +6326,7 @@ export interface components {
             readonly price_per_gpu_hour?: components["schemas"]["google.type.Money"];
             readonly price_version_id?: string;
             readonly lab?: boolean;
-            /** @description It is not sold any more: what runs goes on, nobody launches or reserves more of it, and queued launches of it end. Members do not see it. PutSku without it leaves it as it is; a new SKU is on sale then. */
+            /** @description It is not offered any more: what runs goes on, nobody launches or reserves more of it, and queued launches of it end. Members do not see it. PutSku without it leaves it as it is; a new SKU is offered then. */
             disabled?: boolean;
         };
         /** @description UnavailableReason is one unschedulable reason with the GPUs and nodes that it affects (B-57, B-58). */

@@ -3895,7 +3895,7 @@ class Operations(Caller):
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> m.NodeFinding:
-        """ResolveNodeFinding closes a finding. What it took out of sale stays out until an operator returns it.
+        """ResolveNodeFinding closes a finding. What it made unschedulable stays so until an operator returns it.
 
         Platform administrators and operators; action `finding.resolve` on `node`.
 
@@ -4297,8 +4297,8 @@ class Operations(Caller):
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> m.Node:
-        """UpdateNode changes labels, mode or VM limit. Mode and limit change only while no slot of the node is on sale
-        and nobody has anything of it: drain the node first (A-48, A-49).
+        """UpdateNode changes labels, mode or VM limit. Mode and limit change only while no slot of the node is
+        schedulable and nobody has anything of it: drain the node first (A-48, A-49).
 
         Platform administrators and operators; action `node.update` on `node`.
 
