@@ -102,7 +102,7 @@ pub enum Command {
     Update(update::Flags),
     /// Show the certificates of the wipes that ended an allocation, and save them.
     Certificate(certificate::Flags),
-    /// SSH keys that the platform keeps by name.
+    /// SSH keys, stored by name.
     #[command(subcommand)]
     SshKey(ssh_keys::Command),
     /// Your projects.

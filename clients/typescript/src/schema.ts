@@ -3734,7 +3734,7 @@ export interface components {
             placement?: components["schemas"]["scheduler.PlacementConstraints"];
             /** @description Queue the launch if it does not fit now, instead of refusing it; see status.queue. */
             wait?: components["schemas"]["allocation.Wait"];
-            /** @description Names of kept keys: the caller's own, otherwise the project's. */
+            /** @description Names of stored keys: the caller's own, otherwise the project's. */
             ssh_key_names?: string[];
             /** @description Refuse a release by the project. Not together with a release time. */
             termination_protection?: boolean;
@@ -9570,7 +9570,7 @@ export interface operations {
                     placement?: components["schemas"]["scheduler.PlacementConstraints"];
                     /** @description Queue the launch if it does not fit now, instead of refusing it; see status.queue. */
                     wait?: components["schemas"]["allocation.Wait"];
-                    /** @description Names of kept keys: the caller's own, otherwise the project's. */
+                    /** @description Names of stored keys: the caller's own, otherwise the project's. */
                     ssh_key_names?: string[];
                     /** @description Refuse a release by the project. Not together with a release time. */
                     termination_protection?: boolean;

@@ -411,7 +411,7 @@ class Operations(Caller):
         validate_only: Dry run: check everything, change nothing.
         placement: Placement constraints.
         wait: Queue the launch if it does not fit now, instead of refusing it; see status.queue.
-        ssh_key_names: Names of kept keys: the caller's own, otherwise the project's.
+        ssh_key_names: Names of stored keys: the caller's own, otherwise the project's.
         termination_protection: Refuse a release by the project. Not together with a release time.
         auto_release_time: Release it then, also while it is queued; in the future.
         """

@@ -1389,7 +1389,7 @@ class CreateAllocationRequest:
     wait: Wait | None = None
     """Queue the launch if it does not fit now, instead of refusing it; see status.queue."""
     ssh_key_names: list[str] = dataclasses.field(default_factory=list)
-    """Names of kept keys: the caller's own, otherwise the project's."""
+    """Names of stored keys: the caller's own, otherwise the project's."""
     termination_protection: bool = False
     """Refuse a release by the project. Not together with a release time."""
     auto_release_time: datetime | None = None
