@@ -5290,7 +5290,7 @@ export interface components {
             max_failures?: number;
             /** @description Nodes that are updated at once. */
             max_parallel?: number;
-            /** @description Time for one node from its turn to green readiness, in seconds. */
+            /** @description Time for one node from the start of its update until it is ready, in seconds. */
             node_timeout_seconds?: number;
             /** @description Number of the wave whose turn it is. */
             current_wave?: number;
@@ -6469,7 +6469,7 @@ export interface operations {
                     max_failures?: number;
                     /** @description Nodes that are updated at once; 0: 10. At most 500. */
                     max_parallel?: number;
-                    /** @description Time for one node from its turn to green readiness, in seconds; 0: 900. From 60 to 86400. */
+                    /** @description Time for one node from the start of its update until it is ready, in seconds; 0: 900. From 60 to 86400. */
                     node_timeout_seconds?: number;
                     /** @description For the other operators; at most 500 characters. */
                     reason?: string;
@@ -6608,7 +6608,7 @@ export interface operations {
                     etag?: string;
                     /** @description For the other operators; at most 500 characters. */
                     reason?: string;
-                    /** @description Failed and skipped nodes get another turn. Without it they stay as they are. */
+                    /** @description Failed and skipped nodes are retried. Without it they stay as they are. */
                     retry_failed?: boolean;
                 };
             };
@@ -9932,7 +9932,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Slug of the image to start from: an active one that goes with the SKU, and another than the allocation's own, whose disk it could not be told from. */
+                    /** @description Slug of the image to start from: an active one that is compatible with the SKU and not the allocation's own, whose disk it could not be told from. */
                     image: string;
                     /** @description Stop the VM at once, without asking its guest to shut down. */
                     force?: boolean;

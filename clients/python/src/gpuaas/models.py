@@ -803,7 +803,7 @@ class AgentRollout:
     max_parallel: int = 0
     """Nodes that are updated at once."""
     node_timeout_seconds: int = 0
-    """Time for one node from its turn to green readiness, in seconds."""
+    """Time for one node from the start of its update until it is ready, in seconds."""
     current_wave: int = 0
     """Number of the wave whose turn it is."""
     waves: list[AgentRolloutWave] = dataclasses.field(default_factory=list)
