@@ -239,7 +239,7 @@ fn version(text: &str) -> &str {
     let mut lines = text.lines().map(str::trim);
     let first = lines.find(|line| !line.is_empty()).unwrap_or_default();
     match first.to_ascii_lowercase().starts_with("usage:") {
-        true => "it does not tell",
+        true => "it does not report one",
         false => first,
     }
 }
@@ -380,7 +380,7 @@ mod tests {
     fn i_219_a_version_is_the_first_line_and_no_explanation_of_use() {
         assert_eq!(version("\nvirsh 9.0.0\nmore\n"), "virsh 9.0.0");
         let usage = "Usage: driverctl [OPTIONS...] {COMMAND}...\n";
-        assert_eq!(version(usage), "it does not tell");
+        assert_eq!(version(usage), "it does not report one");
         assert_eq!(version(""), "");
     }
 }

@@ -9,7 +9,7 @@ pub const IOMMU_GROUPS: Check = Check {
     remedy: "Enable ACS in the firmware, or move the card: its group has a device of another slot.",
     steps: &[
         "`ls -l /sys/bus/pci/devices/ADDRESS/iommu_group/devices` shows what shares the group.",
-        "Only the slots whose GPU the evidence names are out of sale.",
+        "Only the slots whose GPU the evidence names are unschedulable.",
     ],
     severity: Severities::GPU_SLICES,
     scope: Scope::Slots,
@@ -41,7 +41,7 @@ pub const GPU_LINKS: Check = Check {
     steps: &[
         "`lspci -vv -s ADDRESS | grep -E 'LnkCap|LnkSta'` shows the best link and the one now; `dmesg | grep -i -e AER -e pcieport` what the bus complained of.",
         "A speed below the best may be power saving: run a load on the GPU in its VM, and look again.",
-        "Only the slots whose GPU the evidence names are out of sale. Lanes that come back put them on sale again.",
+        "Only the slots whose GPU the evidence names are unschedulable. Lanes that come back make them schedulable again.",
     ],
     severity: Severities {
         bare_metal: Some(Severity::Warn),
@@ -59,7 +59,7 @@ pub const GPU_PARTITIONS: Check = Check {
     remedy: "Look at the GPU that is named: its partition is missing, or active for somebody else.",
     steps: &[
         "`fmpm -l` shows the table, with the module ids of the GPUs as `physicalId`; `gpuaas-node-agent topology` shows the module id of each GPU.",
-        "Only the slots whose GPU the evidence names are out of sale, and with them every group of GPUs that has one of them.",
+        "Only the slots whose GPU the evidence names are unschedulable, and with them every group of GPUs that has one of them.",
         "[A partition is sick](gpu-partition.md) tells the causes apart.",
     ],
     severity: Severities::GPU_SLICES,
@@ -75,7 +75,7 @@ pub const SLOT_DISKS: Check = Check {
     remedy: "Look at the disk: reseat or replace it, then run discovery again and approve its slot anew.",
     steps: &[
         "`nvme list`, `dmesg | grep nvme`, `cat /sys/class/nvme/*/state`.",
-        "Only the slots whose disk the evidence names are out of sale. A disk that comes back is inspected before its slot is sold again.",
+        "Only the slots whose disk the evidence names are unschedulable. A disk that comes back is inspected before its slot is schedulable again.",
     ],
     severity: Severities::VMS,
     scope: Scope::Slots,
@@ -90,7 +90,7 @@ pub const DISK_HEALTH: Check = Check {
     remedy: "Replace the disk, then run discovery again and approve its slot anew.",
     steps: &[
         "`nvme smart-log /dev/nvmeXn1`: `critical_warning`, `available_spare`, `media_errors` and `percentage_used`; the serial number is in `nvme list`.",
-        "Only the slots whose disk the evidence names are out of sale. A disk that is only worn or had errors stays on sale: plan its replacement.",
+        "Only the slots whose disk the evidence names are unschedulable. A disk that is only worn or had errors stays schedulable: plan its replacement.",
         "Before a disk leaves the site, see [how to wipe disks, and prove it](../how-to/wipes.md).",
     ],
     severity: Severities {
@@ -105,7 +105,7 @@ pub const DISK_HEALTH: Check = Check {
 pub const FABRIC_VFS: Check = Check {
     id: "fabric_vfs",
     proves: "Every GPU can have a virtual function of the fabric for itself.",
-    observed: "Each physical function with virtual ones has as many links as its count says; if not, its own slots are out of sale. Fewer virtual functions than GPUs are a warning: a slot without one is not approved.",
+    observed: "Each physical function with virtual ones has as many links as its count says; if not, its own slots are unschedulable. Fewer virtual functions than GPUs are a warning: a slot without one is not approved.",
     remedy: "Make the virtual functions: restart gpuaas-slice-fabric-vfs.",
     steps: &[
         "`cat /sys/bus/pci/devices/*/sriov_totalvfs /sys/bus/pci/devices/*/sriov_numvfs`.",
@@ -132,12 +132,12 @@ pub const FABRIC_LINKS: Check = Check {
 pub const VF_LINKS: Check = Check {
     id: "vf_links",
     proves: "Each virtual function of the fabric has a link: the port that it goes out by passes packets on, and nobody holds the function down.",
-    observed: "The state of the port of each device that has virtual functions, and the link policy of each function. One without a link takes its own slot out of sale.",
+    observed: "The state of the port of each device that has virtual functions, and the link policy of each function. One without a link makes its own slot unschedulable.",
     remedy: "Look at the cable and the switch of the device that is named, and at the link policy of its functions.",
     steps: &[
         "`ibstat`, or `cat /sys/class/infiniband/*/ports/*/state`: `4: ACTIVE` is good. `INIT` means that no subnet manager reached the port.",
         "`cat /sys/class/infiniband/DEVICE/device/sriov/*/policy`: `Down` is set with `ip link set DEVICE vf N state disable` or by the fabric's own tools; `Follow` and `Up` are good.",
-        "Only the slots whose function the evidence names are out of sale, until the link is back.",
+        "Only the slots whose function the evidence names are unschedulable, until the link is back.",
     ],
     severity: Severities::GPU_SLICES,
     scope: Scope::Slots,

@@ -296,7 +296,7 @@ pub const DEPLOY_USER: Check = Check {
 pub const NETDATA: Check = Check {
     id: "netdata",
     proves: "Netdata of the host is reached by the host's own proxy alone.",
-    observed: "The listening sockets of the kernel: Netdata's own are on loopback, one of them 127.0.0.1:19998. Skipped where it is not installed. It never takes a host out of sale.",
+    observed: "The listening sockets of the kernel: Netdata's own are on loopback, one of them 127.0.0.1:19998. Skipped where it is not installed. It never makes a host unschedulable.",
     remedy: "Bind Netdata to 127.0.0.1:19998, and let nginx listen on port 19999.",
     steps: &[
         "`ss -ltnp | grep -E ':1999[89]'` shows who listens where.",

@@ -20,7 +20,7 @@ use gpuaas_proto::gpuaas::common::v1::CheckSeverity;
 /// How much a check counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
-    /// A failure takes what it concerns out of sale.
+    /// A failure makes what it concerns unschedulable.
     Hard,
     /// A failure is told, and blocks nothing.
     Warn,

@@ -37,7 +37,7 @@ pub async fn host(node: &Node, inventory: &Inventory) -> common::HostInventory {
         {
             found
                 .unreadable
-                .push(format!("{}: its health is not told", disk.name));
+                .push(format!("{}: its health is not reported", disk.name));
         }
     }
     let location = &node.settings.location;

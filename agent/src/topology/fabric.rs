@@ -115,7 +115,7 @@ pub fn faults(device: &common::FabricDevice) -> Vec<String> {
             .ports
             .iter()
             .map(|port| match port.state.as_str() {
-                "" => format!("port {} does not tell its state", port.number),
+                "" => format!("port {} does not report its state", port.number),
                 state => format!("port {} is {state}", port.number),
             })
             .collect();
@@ -127,7 +127,7 @@ pub fn faults(device: &common::FabricDevice) -> Vec<String> {
     let found = device.virtual_functions.len();
     if u32::try_from(found).unwrap_or(u32::MAX) != device.sriov_numvfs {
         faults.push(format!(
-            "has {found} of the {} virtual functions that it was told to have",
+            "has {found} of the {} virtual functions that are configured",
             device.sriov_numvfs
         ));
     }

@@ -90,7 +90,7 @@ pub enum Command {
     Start(power::Flags),
     /// Reboot the VM of an allocation.
     Reboot(power::Forced),
-    /// Start the VM from a rescue image, with its own disks beside it, untouched. Billing continues.
+    /// Start the VM from a rescue image, with its own disks attached and unchanged. Billing continues.
     Rescue(power::Rescue),
     /// End the rescue: start the VM from its own disk again.
     Unrescue(power::Forced),
@@ -102,7 +102,7 @@ pub enum Command {
     Update(update::Flags),
     /// Show the certificates of the wipes that ended an allocation, and save them.
     Certificate(certificate::Flags),
-    /// SSH keys that the platform keeps by name.
+    /// SSH keys, stored by name.
     #[command(subcommand)]
     SshKey(ssh_keys::Command),
     /// Your projects.
@@ -111,7 +111,7 @@ pub enum Command {
     /// Members of a project, and invitations.
     #[command(subcommand)]
     Member(members::Command),
-    /// Members who are let into one allocation, whatever their role.
+    /// Access of members to one allocation, whatever their role.
     #[command(subcommand)]
     Grant(grants::Command),
     /// Your organisations.

@@ -13,7 +13,7 @@ const DEFAULTS: [&str; 5] = [
     "id_rsa.pub",
 ];
 
-/// Names of kept keys and keys of files, of what flags give: what no file here has is a name. A private key is a file, and
+/// Names of stored keys and keys of files, of what flags give: what no file here has is a name. A private key is a file, and
 /// refused as one.
 ///
 /// # Errors
@@ -31,7 +31,7 @@ pub fn of_flags(given: &[PathBuf]) -> Result<(Vec<String>, Vec<PublicKey>), Fail
     Ok((names, read(&files, "--ssh-key")?))
 }
 
-/// Whether a text can be the name of a kept key, and is not meant as a file.
+/// Whether a text can be the name of a stored key, and is not meant as a file.
 fn is_key_name(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     !text.is_empty() && !text.ends_with(".pub") && text.chars().all(plain)
@@ -148,7 +148,7 @@ impl PublicKey {
     }
 }
 
-/// Most characters of the name of a kept key.
+/// Most characters of the name of a stored key.
 const MAX_NAME: usize = 63;
 
 /// Kinds of keys that OpenSSH writes.

@@ -28,12 +28,12 @@ variable "gpu_count" {
 }
 
 variable "ssh_keys" {
-  description = "SSH public keys for the login: files, or names of kept keys. Empty: as `gpuaas launch` chooses."
+  description = "SSH public keys for the login: files, or names of stored keys. Empty: as `gpuaas launch` chooses."
   type        = list(string)
   default     = []
   validation {
     condition     = alltrue([for key in var.ssh_keys : !strcontains(key, "\n")])
-    error_message = "A key is the path of a file or the name of a kept key, on one line."
+    error_message = "A key is the path of a file or the name of a stored key, on one line."
   }
 }
 

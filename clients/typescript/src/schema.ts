@@ -693,7 +693,7 @@ export interface paths {
         head?: never;
         /**
          * UpdateNode changes labels, mode or VM limit
-         * @description UpdateNode changes labels, mode or VM limit. Mode and limit change only while no slot of the node is on sale and nobody has anything of it: drain the node first (A-48, A-49).
+         * @description UpdateNode changes labels, mode or VM limit. Mode and limit change only while no slot of the node is schedulable and nobody has anything of it: drain the node first (A-48, A-49).
          *
          *     Platform administrators and operators; action `node.update` on `node`.
          */
@@ -877,7 +877,7 @@ export interface paths {
         put?: never;
         /**
          * ResolveNodeFinding closes a finding
-         * @description ResolveNodeFinding closes a finding. What it took out of sale stays out until an operator returns it.
+         * @description ResolveNodeFinding closes a finding. What it made unschedulable stays so until an operator returns it.
          *
          *     Platform administrators and operators; action `finding.resolve` on `node`.
          */
@@ -3734,7 +3734,7 @@ export interface components {
             placement?: components["schemas"]["scheduler.PlacementConstraints"];
             /** @description Queue the launch if it does not fit now, instead of refusing it; see status.queue. */
             wait?: components["schemas"]["allocation.Wait"];
-            /** @description Names of kept keys: the caller's own, otherwise the project's. */
+            /** @description Names of stored keys: the caller's own, otherwise the project's. */
             ssh_key_names?: string[];
             /** @description Refuse a release by the project. Not together with a release time. */
             termination_protection?: boolean;
@@ -4187,7 +4187,7 @@ export interface components {
         "common.ChangeKind": "unspecified" | "added" | "modified" | "ended";
         /**
          * @description CheckSeverity says what a failure of a check means. The checks, with what to do about each, are listed in the runbook host-checks.
-         *     - `hard`: A failure takes what it concerns out of sale.
+         *     - `hard`: A failure makes what it concerns unschedulable.
          *     - `warn`: A failure is a warning.
          *     - `info`: Told only; neither outcome is a fault.
          * @enum {string}
@@ -4606,7 +4606,7 @@ export interface components {
             remediation?: string;
             /** Format: date-time */
             since?: string;
-            /** @description The disk may hold what nobody knows: the slot stays out of sale until it is wiped, also when the drift has ended. */
+            /** @description The disk may hold what nobody knows: the slot stays unschedulable until it is wiped, also when the drift has ended. */
             needs_wipe?: boolean;
         };
         /**
@@ -5290,7 +5290,7 @@ export interface components {
             max_failures?: number;
             /** @description Nodes that are updated at once. */
             max_parallel?: number;
-            /** @description Time for one node from its turn to green readiness, in seconds. */
+            /** @description Time for one node from the start of its update until it is ready, in seconds. */
             node_timeout_seconds?: number;
             /** @description Number of the wave whose turn it is. */
             current_wave?: number;
@@ -6326,7 +6326,7 @@ export interface components {
             readonly price_per_gpu_hour?: components["schemas"]["google.type.Money"];
             readonly price_version_id?: string;
             readonly lab?: boolean;
-            /** @description It is not sold any more: what runs goes on, nobody launches or reserves more of it, and queued launches of it end. Members do not see it. PutSku without it leaves it as it is; a new SKU is on sale then. */
+            /** @description It is not offered any more: what runs goes on, nobody launches or reserves more of it, and queued launches of it end. Members do not see it. PutSku without it leaves it as it is; a new SKU is offered then. */
             disabled?: boolean;
         };
         /** @description UnavailableReason is one unschedulable reason with the GPUs and nodes that it affects (B-57, B-58). */
@@ -6469,7 +6469,7 @@ export interface operations {
                     max_failures?: number;
                     /** @description Nodes that are updated at once; 0: 10. At most 500. */
                     max_parallel?: number;
-                    /** @description Time for one node from its turn to green readiness, in seconds; 0: 900. From 60 to 86400. */
+                    /** @description Time for one node from the start of its update until it is ready, in seconds; 0: 900. From 60 to 86400. */
                     node_timeout_seconds?: number;
                     /** @description For the other operators; at most 500 characters. */
                     reason?: string;
@@ -6608,7 +6608,7 @@ export interface operations {
                     etag?: string;
                     /** @description For the other operators; at most 500 characters. */
                     reason?: string;
-                    /** @description Failed and skipped nodes get another turn. Without it they stay as they are. */
+                    /** @description Failed and skipped nodes are retried. Without it they stay as they are. */
                     retry_failed?: boolean;
                 };
             };
@@ -9570,7 +9570,7 @@ export interface operations {
                     placement?: components["schemas"]["scheduler.PlacementConstraints"];
                     /** @description Queue the launch if it does not fit now, instead of refusing it; see status.queue. */
                     wait?: components["schemas"]["allocation.Wait"];
-                    /** @description Names of kept keys: the caller's own, otherwise the project's. */
+                    /** @description Names of stored keys: the caller's own, otherwise the project's. */
                     ssh_key_names?: string[];
                     /** @description Refuse a release by the project. Not together with a release time. */
                     termination_protection?: boolean;
@@ -9932,7 +9932,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Slug of the image to start from: an active one that goes with the SKU, and another than the allocation's own, whose disk it could not be told from. */
+                    /** @description Slug of the image to start from: an active one that is compatible with the SKU and not the allocation's own, whose disk it could not be told from. */
                     image: string;
                     /** @description Stop the VM at once, without asking its guest to shut down. */
                     force?: boolean;

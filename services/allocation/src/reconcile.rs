@@ -185,7 +185,7 @@ async fn unexpected_shutdown(
         .map_err(subject::ledger)?;
     tx.commit().await?;
     if let Some(workflow_id) = started {
-        tracing::info!(allocation_id = %id, %workflow_id, "start what went off with its host");
+        tracing::info!(allocation_id = %id, %workflow_id, "start a VM after an unexpected shutdown of its host");
         deps.wake.notify(workflows::TOPIC).await;
     }
     Ok(())

@@ -119,13 +119,13 @@ pub const INVARIANTS: [Invariant; 24] = [
     },
     Invariant {
         name: "available_slot_is_clean",
-        rule: "a slot on sale has evidence of its own generation, of a device that can be sold, and no cleanup failed on it",
+        rule: "a schedulable slot has evidence of its own generation, of a device that can be offered, and no cleanup failed on it",
         query: "SELECT s.id::text FROM slots s WHERE s.status = 'available' AND NOT (s.cleanup_health = 'healthy' AND EXISTS
                   (SELECT FROM clean_evidence e WHERE e.slot_id = s.id AND e.generation = s.generation AND e.reusable))",
     },
     Invariant {
         name: "available_slot_is_complete",
-        rule: "a slot on sale has every binding that its class needs",
+        rule: "a schedulable slot has every binding that its class needs",
         query: "SELECT s.id::text FROM slots s WHERE s.status = 'available' AND (s.management_mac <> ''
                    AND s.private_ip <> '' AND s.destructive_wipe_policy <> '' AND s.nvme_bytes > 0 AND CASE s.class
                    WHEN 'lab' THEN s.storage_identity_kind = 'lab_backing_file' AND s.nvme_device LIKE 'lab-disk:%'

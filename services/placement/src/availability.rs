@@ -49,7 +49,7 @@ pub async fn list(
     }
     let regions = catalog::regions(conn, region_code).await?;
     let skus = match sku {
-        // what has no price yet, or is not sold any more, is the operators' matter
+        // what has no price yet, or is not offered any more, is the operators' matter
         None => catalog::skus(conn, project.is_some(), SKUS).await?,
         Some(code) => vec![catalog::known_sku(conn, code).await?],
     };
@@ -124,7 +124,7 @@ fn is_baremetal(sku: &Sku) -> bool {
 
 fn off_sale() -> Reason {
     Reason {
-        message: "The SKU is not sold any more.".to_owned(),
+        message: "The SKU is not offered any more.".to_owned(),
         ..cause(ErrorReason::NoCapacity)
     }
 }

@@ -376,9 +376,9 @@ pub async fn put_sku(conn: &mut PgConnection, sku: &Sku) -> Result<Sku> {
                 .and_then(sqlx::error::DatabaseError::code)
                 .map(std::borrow::Cow::into_owned);
             let rule = match state.as_deref() {
-                Some("23503") => "sells slots of another class already; make a new SKU",
+                Some("23503") => "has slots of another class already; create a new SKU",
                 Some("23514") => {
-                    "breaks a rule of the catalog: only lab-slice sells class lab, counts are positive and differ"
+                    "breaks a rule of the catalog: only lab-slice uses class lab, counts are positive and differ"
                 }
                 _ => return Err(error.into()),
             };

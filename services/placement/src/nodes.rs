@@ -211,7 +211,7 @@ pub async fn may_configure(conn: &mut PgConnection, node: &Node) -> Result<()> {
     let state = match (in_use, on_sale && node.admin_state == "enabled") {
         (false, false) => return Ok(()),
         (true, _) => format!("in use in mode {}", node.mode),
-        (false, true) => "for sale; cordon it first".to_owned(),
+        (false, true) => "schedulable; cordon it first".to_owned(),
     };
     Err(Error::Conflict {
         what: "node",

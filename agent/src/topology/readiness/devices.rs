@@ -69,7 +69,7 @@ pub(super) fn gpu_links(root: &HostRoot, profile: &HostProfile) -> Finding {
         count += 1;
         let (address, folder) = (gpu.address.to_string(), pci::folder(&gpu.address));
         match pci::link(root, &folder) {
-            None => slow.push(format!("{address} does not tell its link")),
+            None => slow.push(format!("{address} does not report its link")),
             Some(link) if link.degraded => {
                 let lanes = format!("runs with {} of {} lanes", link.width, link.max_width);
                 bad.push((address, lanes));
@@ -199,7 +199,7 @@ fn vf_links(root: &HostRoot, fabric: &[&PciDevice], approved: &BTreeSet<PciAddre
             count += 1;
             let policy = root.read_value(format!("{folder}/sriov/{number}/policy"));
             let what = match &port {
-                None => format!("has no link: {address} tells no state of a port"),
+                None => format!("has no link: {address} reports no state of a port"),
                 Some((state, false)) => format!("has no link: {address} is {state}"),
                 Some((_, true))
                     if policy.as_deref() == Some("Down") && approved.contains(&function) =>
@@ -262,7 +262,7 @@ fn link_state(root: &HostRoot, address: &str) -> Option<(String, bool)> {
     Some((state, good))
 }
 
-/// Disks that do not answer: each takes its own slot out of sale (D-80).
+/// Disks that do not answer: each makes its own slot unschedulable (D-80).
 pub(super) async fn slot_disks(node: &Node) -> Finding {
     let drifted = super::drifted(node).await;
     let gone = drifted

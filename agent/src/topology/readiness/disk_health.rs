@@ -89,7 +89,7 @@ fn judge(disks: &[(Disk, Reported)]) -> Finding {
     for ((name, link), reported) in disks {
         let device = link.clone().unwrap_or(format!("/dev/{name}"));
         let Some(health) = reported else {
-            warned.push(format!("{device} does not tell its health"));
+            warned.push(format!("{device} does not report its health"));
             continue;
         };
         let faults = health_faults(health);
@@ -170,7 +170,11 @@ mod tests {
         }
         let silent = all(None);
         assert_eq!(silent.status, Warn);
-        assert!(silent.detail.contains("does not tell"), "{}", silent.detail);
+        assert!(
+            silent.detail.contains("does not report"),
+            "{}",
+            silent.detail
+        );
         // a disk that fails is named whatever the others are
         let both = judge(&[
             (disk(1), None),

@@ -10,7 +10,7 @@ use crate::topology::pci::{self, PciKind};
 /// Whether the host was deployed for what its node is offered as (A-48, INC-07).
 pub(super) fn node_mode(node: &Node) -> Finding {
     match (node.settings.profile.mode, node.told_mode.get()) {
-        (_, None) => Finding::skip(&NODE_MODE, "the platform has not told the node's mode yet"),
+        (_, None) => Finding::skip(&NODE_MODE, "the platform has not sent the node's mode yet"),
         (None, Some(reported)) => {
             let detail = format!(
                 "the node is for {}; the profile does not say",

@@ -21,7 +21,7 @@ pub(super) async fn all(node: &Node) -> Vec<Finding> {
         Err(error) => {
             return vec![
                 Finding::judge(&FABRIC_MANAGER, false, error.to_string()),
-                Finding::skip(&GPU_PARTITIONS, "Fabric Manager does not tell its table"),
+                Finding::skip(&GPU_PARTITIONS, "Fabric Manager does not report its table"),
             ];
         }
     };

@@ -18,9 +18,15 @@ pub(super) async fn ended_with_host(node: &Node) -> Finding {
     };
     let ended = ended(&left, &domains, node.clock.boot_id());
     if ended.is_empty() {
-        Finding::pass(&VMS_AFTER_RESTART, "no VM went off with the host")
+        Finding::pass(
+            &VMS_AFTER_RESTART,
+            "no VM was shut down unexpectedly by a restart of the host",
+        )
     } else {
-        let detail = format!("went off with the host: {}", ended.join(", "));
+        let detail = format!(
+            "shut down unexpectedly by a restart of the host: {}",
+            ended.join(", ")
+        );
         Finding::warn(&VMS_AFTER_RESTART, detail)
     }
 }

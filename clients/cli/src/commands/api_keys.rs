@@ -30,11 +30,11 @@ pub enum Command {
         #[arg(long, default_value = "")]
         name: String,
     },
-    /// Replace a key by a new one, which is printed once. The old one stays good for an overlap.
+    /// Replace a key by a new one, which is printed once. The old one stays valid for an overlap.
     Rotate {
         #[command(flatten)]
         key: Key,
-        /// How long the old key stays good, such as 1h [default: 1d].
+        /// How long the old key stays valid, such as 1h [default: 1d].
         #[arg(long, value_name = "TIME", value_parser = parse_length)]
         overlap: Option<SignedDuration>,
     },

@@ -122,7 +122,7 @@ pub async fn skus(session: &Session, selected: &Selected) -> Result<(), Failure>
     let rows = skus.iter().zip(prices).map(|(s, price)| {
         let counts: Vec<String> = s.allowed_gpu_counts.iter().map(u32::to_string).collect();
         let price = match s.price_per_gpu_hour {
-            _ if s.disabled => "off sale".to_owned(),
+            _ if s.disabled => "not offered".to_owned(),
             Some(_) => price,
             None => "no price".to_owned(),
         };

@@ -23,7 +23,7 @@ pub enum Command {
         #[command(flatten)]
         of: Of,
     },
-    /// Let a member of the project into one allocation.
+    /// Grant a member of the project access to one allocation.
     #[command(visible_alias = "create")]
     Add {
         /// Id, unique prefix of it, or name.
@@ -39,7 +39,7 @@ pub enum Command {
         #[command(flatten)]
         of: Of,
     },
-    /// Take a grant back. Terminals that were opened by it end.
+    /// Revoke a grant. Terminals that were opened by it end.
     Delete {
         /// Id of the grant.
         grant: String,
@@ -103,7 +103,7 @@ fn print(session: &Session, found: &[Value]) {
         return;
     }
     if found.is_empty() {
-        say!("No grants. Let a member into one allocation: gpuaas grant add ALLOCATION PRINCIPAL");
+        say!("No grants. Grant access to one allocation: gpuaas grant add ALLOCATION PRINCIPAL");
         return;
     }
     let rows = found.iter().map(|one| {

@@ -30,8 +30,8 @@ pub struct Flags {
     /// Image; see: gpuaas images.
     #[arg(long)]
     image: String,
-    /// SSH public key: a file, or the name of a kept one; repeatable [default: ~/.ssh/id_ed25519.pub, then the others in
-    /// ~/.ssh, then your kept keys].
+    /// SSH public key: a file, or the name of a stored one; repeatable [default: ~/.ssh/id_ed25519.pub, then the others in
+    /// ~/.ssh, then your stored keys].
     #[arg(long = "ssh-key", value_name = "FILE|NAME")]
     ssh_keys: Vec<PathBuf>,
     /// Region [default: one where it fits now].
@@ -200,7 +200,7 @@ async fn launch(session: &Session, flags: Flags) -> Result<(), Failure> {
 /// Most keys of a launch.
 const MAX_KEYS: usize = 10;
 
-/// Names of kept keys, and keys of files; without a flag or a key in ~/.ssh the caller's kept keys.
+/// Names of stored keys, and keys of files; without a flag or a key in ~/.ssh the caller's stored keys.
 async fn chosen_keys(
     session: &Session,
     given: &[PathBuf],
@@ -210,7 +210,7 @@ async fn chosen_keys(
         kept.truncate(MAX_KEYS);
         if !kept.is_empty() {
             note!(
-                "No SSH key in ~/.ssh; using your kept keys: {}. Choose others with --ssh-key.",
+                "No SSH key in ~/.ssh; using your stored keys: {}. Choose others with --ssh-key.",
                 kept.join(", ")
             );
             return Ok((kept, Vec::new()));

@@ -210,7 +210,9 @@ pub async fn logout(global: &Global) -> Result<(), Failure> {
     if let (Some(tokens), Some(endpoint)) = (&tokens, &context.revocation_endpoint) {
         let revoked = oauth::revoke(&http_client()?, &context, endpoint, tokens).await;
         if let Err(failure) = revoked {
-            note!("The identity provider was not told: {failure}. Its own sign-in may go on.");
+            note!(
+                "The identity provider did not revoke the sign-in: {failure}. Its own session may continue."
+            );
         }
     }
     match global.format() {

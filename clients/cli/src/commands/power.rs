@@ -36,7 +36,7 @@ pub struct Forced {
 pub struct Rescue {
     #[command(flatten)]
     forced: Forced,
-    /// Image to start from: one that goes with the SKU, and another than the allocation's own.
+    /// Image to start from: one that is compatible with the SKU, and not the allocation's own.
     #[arg(long)]
     image: String,
 }

@@ -11,12 +11,12 @@ use crate::{project, suggest};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
-    /// Show for which issuer SCIM is set up, and how many people and groups there are.
+    /// Show for which issuer SCIM is set up, and how many users and groups there are.
     Show {
         /// Slug or id.
         organisation: String,
     },
-    /// List the groups with what each is mapped on.
+    /// List the groups with the projects that each is mapped to.
     Groups {
         /// Slug or id.
         organisation: String,
@@ -29,7 +29,7 @@ pub enum Command {
         #[arg(long, value_parser = ROLES)]
         role: String,
     },
-    /// End what a mapping gives. Terminals and streams of who has no other role there end.
+    /// Remove a mapping. Terminals and streams of who has no other role there end.
     Unmap(Mapping),
 }
 

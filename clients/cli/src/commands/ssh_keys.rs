@@ -18,7 +18,7 @@ pub enum Command {
         #[arg(long, value_name = "PROJECT")]
         project: Option<String>,
     },
-    /// Keep a public key under a name.
+    /// Store a public key under a name.
     #[command(visible_alias = "create")]
     Add {
         /// Name: letters, digits, dots, underscores and hyphens [default: the comment of the key].
@@ -26,15 +26,15 @@ pub enum Command {
         /// Public key file [default: ~/.ssh/id_ed25519.pub, then the others in ~/.ssh].
         #[arg(long, value_name = "FILE")]
         file: Option<PathBuf>,
-        /// Keep it for all members of this project.
+        /// Store it for all members of this project.
         #[arg(long, value_name = "PROJECT")]
         project: Option<String>,
     },
-    /// Forget a key. Allocations that have it keep it.
+    /// Delete a stored key. Allocations that were launched with it keep it.
     Delete {
         /// Its name or id.
         key: String,
-        /// The project that keeps it.
+        /// The project of the key.
         #[arg(long, value_name = "PROJECT")]
         project: Option<String>,
     },
@@ -67,7 +67,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             super::done(
                 session,
                 &answer,
-                &format!("Kept {name}. Launch with it: gpuaas launch … --ssh-key {name}"),
+                &format!("Stored {name}. Launch with it: gpuaas launch … --ssh-key {name}"),
             );
             Ok(())
         }

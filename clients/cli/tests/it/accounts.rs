@@ -339,7 +339,7 @@ fn a_launch_without_a_key_in_ssh_takes_the_kept_ones_and_says_so() {
     let ran = command.env("HOME", &home).output().expect("it runs");
     let reported = String::from_utf8_lossy(&ran.stderr);
     assert!(
-        ran.status.success() && reported.contains("using your kept keys: laptop"),
+        ran.status.success() && reported.contains("using your stored keys: laptop"),
         "{reported}"
     );
     let body = last(&world).2;

@@ -93,8 +93,8 @@ fn a_sku_stays_off_sale_until_it_is_said_otherwise() {
         "512",
     ];
     for (was, flag, becomes, said) in [
-        (false, "--disabled", true, "not sold any more"),
-        (true, "", true, "not sold any more"),
+        (false, "--disabled", true, "not offered any more"),
+        (true, "", true, "not offered any more"),
         (true, "--enabled", false, "once it has a price"),
         (false, "", false, "once it has a price"),
     ] {
@@ -114,7 +114,7 @@ fn a_sku_stays_off_sale_until_it_is_said_otherwise() {
             becomes
         );
         let listed = world.run(&["skus"]).ok().out;
-        assert_eq!(listed.contains("off sale"), was, "{listed}");
+        assert_eq!(listed.contains("not offered"), was, "{listed}");
     }
     let both = [&put[..], &["--enabled", "--disabled"]].concat();
     assert_ne!(world.run(&both).code, 0);

@@ -65,7 +65,7 @@ const LABELS: Record<string, string> = {
   member_id: "Member",
   memory_mib_per_gpu: "Memory per GPU",
   message: "Message",
-  min_lines: "Least lines",
+  min_lines: "Minimum lines",
   mode: "Mode",
   name: "Name",
   nanos: "Price per GPU-hour",

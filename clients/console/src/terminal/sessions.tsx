@@ -72,7 +72,7 @@ function Player({ cast }: { cast: Cast }) {
           }}
         >
           {playing && !over ? <Square size={13} aria-hidden="true" /> : <Play size={14} aria-hidden="true" />}
-          {over ? "Again" : playing ? "Pause" : "Play"}
+          {over ? "Play again" : playing ? "Pause" : "Play"}
         </Button>
         <input type="range" aria-label="Position in seconds" min={0} max={cast.length} step="any" value={at} onChange={(event) => seek(Number(event.target.value))} />
         <span className="muted">

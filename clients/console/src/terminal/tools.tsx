@@ -7,10 +7,10 @@ export function SizeButtons({ change, full, setFull }: { change: (by: number) =>
   const word = full ? "Leave full screen" : "Full screen";
   return (
     <>
-      <Button small kind="quiet" aria-label="A−, smaller letters" title="Smaller letters" onClick={() => change(-1)}>
+      <Button small kind="quiet" aria-label="A−, smaller text" title="Smaller text" onClick={() => change(-1)}>
         A−
       </Button>
-      <Button small kind="quiet" aria-label="A+, larger letters" title="Larger letters" onClick={() => change(1)}>
+      <Button small kind="quiet" aria-label="A+, larger text" title="Larger text" onClick={() => change(1)}>
         A+
       </Button>
       <Button small kind="quiet" className="icon-only" aria-label={word} title={word} onClick={() => setFull(!full)}>

@@ -76,7 +76,7 @@ function Found({ nodes, close }: { nodes: { id: string; hostname: string }[]; cl
           setAt(0);
         }}
       />
-      <ul role="listbox" id={list} aria-label="Found">
+      <ul role="listbox" id={list} aria-label="Results">
         {found.map((action, index) => (
           <li key={action.key} role="option" id={`${list}-${index}`} aria-selected={action === chosen} onMouseMove={() => setAt(index)} onClick={() => run(action)}>
             <span>{action.title}</span>

@@ -368,8 +368,8 @@ class Operations(Caller):
         its rack, the third all others.
         max_failures: More failed nodes than these pause the rollout.
         max_parallel: Nodes that are updated at once; 0: 10. At most 500.
-        node_timeout_seconds: Time for one node from its turn to green readiness, in seconds; 0: 900. From 60 to
-        86400.
+        node_timeout_seconds: Time for one node from the start of its update until it is ready, in seconds; 0: 900.
+        From 60 to 86400.
         reason: For the other operators; at most 500 characters.
         """
         return self._call(t.CREATE_AGENT_ROLLOUT, {}, {}, {"version": version, "digest": digest, "size_bytes": size_bytes, "node_ids": node_ids, "first_node_id": first_node_id, "max_failures": max_failures, "max_parallel": max_parallel, "node_timeout_seconds": node_timeout_seconds, "reason": reason}, idempotency_key, timeout)
@@ -411,7 +411,7 @@ class Operations(Caller):
         validate_only: Dry run: check everything, change nothing.
         placement: Placement constraints.
         wait: Queue the launch if it does not fit now, instead of refusing it; see status.queue.
-        ssh_key_names: Names of kept keys: the caller's own, otherwise the project's.
+        ssh_key_names: Names of stored keys: the caller's own, otherwise the project's.
         termination_protection: Refuse a release by the project. Not together with a release time.
         auto_release_time: Release it then, also while it is queued; in the future.
         """
@@ -3880,7 +3880,7 @@ class Operations(Caller):
 
         Owners and members of the project; action `allocation.rescue` on `allocation`.
 
-        image: Slug of the image to start from: an active one that goes with the SKU, and another than the
+        image: Slug of the image to start from: an active one that is compatible with the SKU and not the
         allocation's own, whose disk it could not be told from.
         force: Stop the VM at once, without asking its guest to shut down.
         """
@@ -3895,7 +3895,7 @@ class Operations(Caller):
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> m.NodeFinding:
-        """ResolveNodeFinding closes a finding. What it took out of sale stays out until an operator returns it.
+        """ResolveNodeFinding closes a finding. What it made unschedulable stays so until an operator returns it.
 
         Platform administrators and operators; action `finding.resolve` on `node`.
 
@@ -3920,7 +3920,7 @@ class Operations(Caller):
 
         etag: Of the rollout that was read; another one makes the call fail with ABORTED. Empty: not checked.
         reason: For the other operators; at most 500 characters.
-        retry_failed: Failed and skipped nodes get another turn. Without it they stay as they are.
+        retry_failed: Failed and skipped nodes are retried. Without it they stay as they are.
         """
         return self._call(t.RESUME_AGENT_ROLLOUT, {"rollout_id": rollout_id}, {}, {"etag": etag, "reason": reason, "retry_failed": retry_failed}, idempotency_key, timeout)
 
@@ -4297,8 +4297,8 @@ class Operations(Caller):
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> m.Node:
-        """UpdateNode changes labels, mode or VM limit. Mode and limit change only while no slot of the node is on sale
-        and nobody has anything of it: drain the node first (A-48, A-49).
+        """UpdateNode changes labels, mode or VM limit. Mode and limit change only while no slot of the node is
+        schedulable and nobody has anything of it: drain the node first (A-48, A-49).
 
         Platform administrators and operators; action `node.update` on `node`.
 

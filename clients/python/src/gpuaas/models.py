@@ -343,7 +343,7 @@ ChangeKind = Literal["unspecified", "added", "modified", "ended"]
 CheckSeverity = Literal["unspecified", "hard", "warn", "info"]
 """CheckSeverity says what a failure of a check means. The checks, with what to do about each, are listed in the
 runbook host-checks.
-- `hard`: A failure takes what it concerns out of sale.
+- `hard`: A failure makes what it concerns unschedulable.
 - `warn`: A failure is a warning.
 - `info`: Told only; neither outcome is a fault.
 """
@@ -803,7 +803,7 @@ class AgentRollout:
     max_parallel: int = 0
     """Nodes that are updated at once."""
     node_timeout_seconds: int = 0
-    """Time for one node from its turn to green readiness, in seconds."""
+    """Time for one node from the start of its update until it is ready, in seconds."""
     current_wave: int = 0
     """Number of the wave whose turn it is."""
     waves: list[AgentRolloutWave] = dataclasses.field(default_factory=list)
@@ -1389,7 +1389,7 @@ class CreateAllocationRequest:
     wait: Wait | None = None
     """Queue the launch if it does not fit now, instead of refusing it; see status.queue."""
     ssh_key_names: list[str] = dataclasses.field(default_factory=list)
-    """Names of kept keys: the caller's own, otherwise the project's."""
+    """Names of stored keys: the caller's own, otherwise the project's."""
     termination_protection: bool = False
     """Refuse a release by the project. Not together with a release time."""
     auto_release_time: datetime | None = None
@@ -3339,8 +3339,8 @@ class Sku:
     price_version_id: str = ""
     lab: bool = False
     disabled: bool | None = None
-    """It is not sold any more: what runs goes on, nobody launches or reserves more of it, and queued launches of it
-    end. Members do not see it. PutSku without it leaves it as it is; a new SKU is on sale then.
+    """It is not offered any more: what runs goes on, nobody launches or reserves more of it, and queued launches of it
+    end. Members do not see it. PutSku without it leaves it as it is; a new SKU is offered then.
     """
 
 
@@ -3448,7 +3448,7 @@ class SlotDrift:
     remediation: str = ""
     since: datetime | None = None
     needs_wipe: bool = False
-    """The disk may hold what nobody knows: the slot stays out of sale until it is wiped, also when the drift has
+    """The disk may hold what nobody knows: the slot stays unschedulable until it is wiped, also when the drift has
     ended.
     """
 

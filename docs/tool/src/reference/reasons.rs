@@ -383,7 +383,7 @@ const REASONS: &[Row] = &[
     ),
     (
         "DEVICE_RESET_FAILED",
-        "A GPU or function of the slot could not be reset after its last VM, or does not answer since. The slot is out of sale.",
+        "A GPU or function of the slot could not be reset after its last VM, or does not answer since. The slot is unschedulable.",
         "Operators: see [a slot is cleanup_blocked](../runbooks/slot-cleanup-blocked.md).",
     ),
     (

@@ -46,7 +46,7 @@ pub static PROVISION: Definition = Definition {
         Step {
             name: "begin",
             effect: Effect::Ledger(begin),
-            records: "nothing; the ledger says provisioning, with every slot of the node out of sale",
+            records: "nothing; the ledger says provisioning, with every slot of the node unschedulable",
             deadline: Duration::from_secs(300),
             on_failure: OnFailure::Undo,
             undo: None,

@@ -397,7 +397,7 @@ fn out_of_sale(row: &NodeRow, known: Option<&ledger::ListSlotsResponse>) -> Resu
         .iter()
         .any(|slot| slot.status() == SlotStatus::Available);
     if on_sale && node.admin_state == "enabled" {
-        return Err(conflict(row, "for sale; cordon it first"));
+        return Err(conflict(row, "schedulable; cordon it first"));
     }
     Ok(())
 }

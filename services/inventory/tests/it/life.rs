@@ -217,7 +217,7 @@ async fn a_49_labels_change_any_time_mode_and_limit_only_out_of_sale() {
         .await
         .expect_err("for sale");
     assert_eq!(on_sale.reason(), ErrorReason::StateConflict);
-    assert_eq!(on_sale.metadata()["state"], "for sale; cordon it first");
+    assert_eq!(on_sale.metadata()["state"], "schedulable; cordon it first");
     assert_eq!(
         world.get_node(node_id).await.etag,
         labelled.etag,

@@ -48,7 +48,7 @@ pub(crate) async fn check(
         return Err(invalid(
             ErrorReason::StateConflict,
             "sku",
-            "is not sold any more; choose another SKU".to_owned(),
+            "is not offered any more; choose another SKU".to_owned(),
         ));
     }
     sku.check_gpu_count(request.gpu_count)?;
@@ -57,7 +57,7 @@ pub(crate) async fn check(
         return Err(invalid(
             ErrorReason::StateConflict,
             "sku",
-            "has no price yet and is not sold".to_owned(),
+            "has no price yet and is not offered".to_owned(),
         ));
     }
     if let Some(closed) = region.closed() {

@@ -506,7 +506,7 @@ async fn b_57_availability_counts_and_explains() {
     catalog::put_sku(&mut conn, &off_sale).await.expect("put");
     assert_eq!(
         row(1).await.reasons[0].message,
-        "The SKU is not sold any more."
+        "The SKU is not offered any more."
     );
     catalog::put_region(&mut conn, &closed_region(REGION, "fire in hall 2"))
         .await

@@ -79,7 +79,7 @@ async fn a_48_a_49_mode_and_limit_change_only_out_of_sale_and_never_with_a_claim
     };
     for wish in [&limit, &mode] {
         let refused = call!(world, |tx| nodes::put(&mut tx, wish));
-        assert_eq!(state(refused), "for sale; cordon it first");
+        assert_eq!(state(refused), "schedulable; cordon it first");
     }
     // the database refuses as well, whatever the code of the service asks
     for sql in [

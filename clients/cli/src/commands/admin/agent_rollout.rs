@@ -32,7 +32,7 @@ pub enum Command {
     Resume {
         #[command(flatten)]
         change: Change,
-        /// Give failed and skipped nodes another turn.
+        /// Retry failed and skipped nodes.
         #[arg(long)]
         retry_failed: bool,
     },
@@ -68,7 +68,7 @@ pub struct Create {
     /// Nodes that are updated at once.
     #[arg(long, default_value_t = 10, value_name = "COUNT")]
     max_parallel: u32,
-    /// Time for one node from its turn to green readiness, in seconds.
+    /// Time for one node from the start of its update until it is ready, in seconds.
     #[arg(long, default_value_t = 900, value_name = "SECONDS")]
     node_timeout: u32,
     /// Reason.

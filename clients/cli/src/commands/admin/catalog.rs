@@ -120,10 +120,10 @@ pub struct SkuFlags {
     /// Back the memory with hugepages.
     #[arg(long)]
     hugepages: bool,
-    /// Take it off sale: allocations keep what they have, nobody launches more, queued launches of it end.
+    /// Stop offering it: allocations keep what they have, nobody launches more, queued launches of it end.
     #[arg(long)]
     disabled: bool,
-    /// Sell it again [default: as it is; a new SKU is sold].
+    /// Offer it again [default: as it is; a new SKU is offered].
     #[arg(long, conflicts_with = "disabled")]
     enabled: bool,
 }
@@ -168,7 +168,7 @@ pub async fn sku(session: &Session, command: Sku) -> Result<(), Failure> {
         session,
         &answer,
         &match disabled {
-            true => format!("SKU {code} is saved, and not sold any more."),
+            true => format!("SKU {code} is saved, and not offered any more."),
             false => format!(
                 "SKU {code} is saved. It is offered once it has a price: gpuaas admin price create --sku {code}"
             ),

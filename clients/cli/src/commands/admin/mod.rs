@@ -74,7 +74,7 @@ pub enum Command {
     /// Wipe certificates of slots' disks.
     #[command(subcommand)]
     Certificate(certificate::Command),
-    /// People and groups that identity providers of organisations keep.
+    /// SCIM users and groups of organisations.
     #[command(subcommand)]
     Scim(scim::Command),
     /// The audit trail, and audits of the ledger.

@@ -98,7 +98,7 @@ function Keys({ account, made }: { account: ServiceAccount; made: (key: ApiKey) 
                   {keyWord(key, Date.now()) === "active" && (
                     <span className="page-actions">
                       <Confirm trigger={<Button small aria-label={`Rotate ${key.display_name}`}>Rotate</Button>} title={`Rotate ${key.display_name || "the key"}?`} action="Rotate" run={async () => made(await verb.mutateAsync({ verb: "rotate", key }))}>
-                        You get a new key with the same scopes. The old one stays good for a day.
+                        You get a new key with the same scopes. The old one stays valid for a day.
                       </Confirm>
                       <Confirm danger trigger={<Button small aria-label={`Disable ${key.display_name}`}>Disable</Button>} title={`Disable ${key.display_name || "the key"}?`} action="Disable" run={() => verb.mutateAsync({ verb: "disable", key })}>
                         The key and its tokens are refused within seconds, for good.
@@ -129,7 +129,7 @@ function Account({ account, made }: { account: ServiceAccount; made: (key: ApiKe
         <span className="page-actions">
           {!disabled && <NewKey account={account} made={made} />}
           <Confirm trigger={<Button small aria-label={`${disabled ? "Enable" : "Disable"} ${account.slug}`}>{disabled ? "Enable" : "Disable"}</Button>} title={`${disabled ? "Enable" : "Disable"} ${account.slug}?`} action={disabled ? "Enable" : "Disable"} run={() => change.mutateAsync(disabled ? "enable" : "disable")}>
-            {disabled ? "Its keys are good again, except those that are disabled themselves." : "All of its keys and tokens are refused within seconds, and its terminals end."}
+            {disabled ? "Its keys are valid again, except those that are disabled themselves." : "All of its keys and tokens are refused within seconds, and its terminals end."}
           </Confirm>
           <Confirm danger trigger={<Button small aria-label={`Delete ${account.slug}`}>Delete</Button>} title={`Delete ${account.slug}?`} action="Delete" run={() => change.mutateAsync("delete")}>
             Its keys end for good. What it launched stays and is billed.

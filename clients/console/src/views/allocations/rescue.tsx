@@ -21,7 +21,7 @@ export function Rescue({ allocation, done }: { allocation: Allocation; done: (ne
         The VM is stopped and starts from a rescue image. Its own disks are beside it, untouched; the rescue disk is the first, and nothing on it is kept. <strong>Billing continues.</strong>
       </p>
       {images.length === 0 ? (
-        <p>No other image goes with its SKU, so there is none to rescue it with.</p>
+        <p>No other image is compatible with its SKU, so it cannot be rescued.</p>
       ) : (
         <div className="field">
           <label htmlFor="rescue-image">Rescue image</label>

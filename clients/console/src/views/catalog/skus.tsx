@@ -50,7 +50,7 @@ function SkuForm({ sku, trigger }: { sku?: Sku; trigger: React.ReactNode }) {
       </label>
       {sku && (
         <label className="check">
-          <input type="checkbox" checked={disabled} onChange={(event) => setDisabled(event.target.checked)} /> <span>Off sale: allocations keep it, nobody launches more, queued launches end</span>
+          <input type="checkbox" checked={disabled} onChange={(event) => setDisabled(event.target.checked)} /> <span>Not offered: allocations keep it, nobody launches more, queued launches end</span>
         </label>
       )}
     </Confirm>
@@ -87,7 +87,7 @@ export function Skus() {
                     <code>{sku.code}</code>
                   </td>
                   <td className="number">{sku.price_per_gpu_hour ? <MoneyText amount={amountOf(sku.price_per_gpu_hour)} places={places} /> : <span className="fits-not">No price, not offered</span>}
-                    {sku.disabled && <span className="fits-not block">Off sale</span>}
+                    {sku.disabled && <span className="fits-not block">Not offered</span>}
                   </td>
                   <td className="optional">
                     <code>{sku.slot_class}</code>

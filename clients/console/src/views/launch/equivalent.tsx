@@ -29,7 +29,7 @@ export function Equivalent({ order, name }: { order: Order; /** The common part 
           <pre tabIndex={0} role="region" aria-label={way === "cli" ? "Command" : "Call"}>
             {text}
           </pre>
-          <p className="field-hint">{way === "cli" ? "Signs in as your profile says." : "Put your token into the variable GPUAAS_TOKEN."}</p>
+          <p className="field-hint">{way === "cli" ? "Uses the credentials of your profile." : "Set the variable GPUAAS_TOKEN to your token."}</p>
         </>
       )}
     </details>

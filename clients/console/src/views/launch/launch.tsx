@@ -225,7 +225,7 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
           problem={(touched.place && whereProblem(place)) || rule("placement")}
           labelsProblem={labels ? rule("labels") : "Enter each label as key=value."}
         />
-        <EndChoice end={end} setEnd={setEnd} problem={ending ? rule("auto_release_time") : "Choose a time to come."} />
+        <EndChoice end={end} setEnd={setEnd} problem={ending ? rule("auto_release_time") : "Choose a time in the future."} />
         <Card title="Storage and network">
           <p className="muted">
             Each GPU comes with a dedicated disk, wiped and verified empty before and after use. The VM gets a private IP address and an SSH port. Disk and address are kept while it is

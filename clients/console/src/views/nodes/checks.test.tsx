@@ -20,7 +20,7 @@ it("h_05_checks_are_read_by_what_matters_each_with_its_severity_remedy_and_age",
   expect(inOrder(evidence).map(({ check }) => check)).toEqual(["nat", "nvme_wear", "vfio", "lldp"]);
   expect(countsText(evidence)).toBe("2 fail, 1 passes, 1 does not apply");
   const text = shown(evidence);
-  for (const part of ["Run host.sh nat.", "Replace the disk.", "nvme-eui.7", "takes what it concerns out of sale", 'dateTime="2026-01-02T03:04:05Z"']) expect(text).toContain(part);
+  for (const part of ["Run host.sh nat.", "Replace the disk.", "nvme-eui.7", "makes what it concerns unschedulable", 'dateTime="2026-01-02T03:04:05Z"']) expect(text).toContain(part);
   // what passes needs nothing done
   expect(text).not.toContain("Bind them.");
 });

@@ -13,7 +13,7 @@ const TONES: Record<string, Tone> = { pass: "good", fail: "bad", warn: "warn", s
 const COLUMNS: Column[] = ["Check", "Result", "Severity", "Details", ["Observed", "number"]];
 const ORDER = ["fail", "warn", "pass", "skip"];
 const SEVERITIES: Record<string, [word: string, meaning: string]> = {
-  hard: ["Hard", "A failure takes what it concerns out of sale."],
+  hard: ["Hard", "A failure makes what it concerns unschedulable."],
   warn: ["Warning", "A failure is a warning; the node stays schedulable."],
   info: ["Information", "Neither outcome is a fault."],
 };

@@ -227,7 +227,7 @@ export function drawingOf(slots: Slot[], discovery: Discovery | null | undefined
 
   const domains = new Map<number | undefined, Domain>();
   const at = (numa: number | undefined): Domain => {
-    const found = domains.get(numa) ?? { title: numa === undefined ? "Memory domain unknown" : `NUMA node ${numa}`, note: noteOf(numa, host), columns: [], rest: [], nics: [] };
+    const found = domains.get(numa) ?? { title: numa === undefined ? "NUMA node unknown" : `NUMA node ${numa}`, note: noteOf(numa, host), columns: [], rest: [], nics: [] };
     domains.set(numa, found);
     return found;
   };
@@ -241,7 +241,7 @@ export function drawingOf(slots: Slot[], discovery: Discovery | null | undefined
   const shown = [...domains].sort(([a], [b]) => order(a) - order(b)).map(([, domain]) => domain);
   // a host without memory domains, such as the lab's, has one place
   const only = shown[0];
-  return shown.length === 1 && only?.title === "Memory domain unknown" ? [{ ...only, title: "Devices" }] : shown;
+  return shown.length === 1 && only?.title === "NUMA node unknown" ? [{ ...only, title: "Devices" }] : shown;
 }
 
 /** What a screen reader says of a device. */

@@ -17,7 +17,7 @@ import { Reason } from "./parts";
 import { RepairSlot } from "./slots";
 import { filesOf, mendOf, repairOf, sorted, verdictOf } from "./three-way";
 
-const COLUMNS: Column[] = ["Allocation", "Ledger", "Host", "Hypervisor", "What follows", ["Repair", "number"]];
+const COLUMNS: Column[] = ["Allocation", "Ledger", "Host", "Hypervisor", "Verdict", ["Repair", "number"]];
 
 /** The slots by their index, as people know them. */
 function heldText(ids: string[], slots: Slot[]): string {

@@ -22,7 +22,7 @@ const TONES: Record<string, Tone> = { done: "good", failed: "bad", running: "bus
 function Device({ claim: { slot_index = 0, slot_id, kind, state = "", bindings, create_time, slot_generation } }: { claim: Claim }) {
   return (
     <tr>
-      <td title={slot_id}>{kind === "slot" ? <strong>{slot_index}</strong> : "Whole node"}</td>
+      <td title={slot_id}>{kind === "slot" ? <strong>{slot_index}</strong> : "Bare metal"}</td>
       <td>
         {sentence(state)}
         {slot_generation && <small className="muted block">generation {slot_generation}</small>}
@@ -60,7 +60,7 @@ function Shown({ detail: { allocation = {}, node_id = "", claims = [], tasks = [
         <div>
           <Card title="Devices">
             {claims.length === 0 ? (
-              <p className="muted">It has no slot.</p>
+              <p className="muted">This allocation has no slots.</p>
             ) : (
               <Table label="Devices" columns={DEVICES}>
                 {claims.map((claim) => (
@@ -72,7 +72,7 @@ function Shown({ detail: { allocation = {}, node_id = "", claims = [], tasks = [
           </Card>
           <Card title="Calls to the host">
             {tasks.length === 0 ? (
-              <p className="muted">No host was called for it.</p>
+              <p className="muted">No call was made to a host.</p>
             ) : (
               <Table label="Calls to the host" columns={CALLS}>
                 {tasks.map((task) => (

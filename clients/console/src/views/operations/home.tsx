@@ -43,7 +43,7 @@ function HeldBackWhy({ nodes }: { nodes: HeldBack[] }) {
 
 function Capacity() {
   return (
-    <Card title="GPUs" aside={<Link href="/admin/capacity">Over time</Link>}>
+    <Card title="GPUs" aside={<Link href="/admin/capacity">History</Link>}>
       <Loaded of={[useFleetCounts(), useFleetNodes()]} lines={3} label="Loading the counters">
         {({ gpus, nodes, pools = [] }, fleet) => (
           <>
@@ -78,7 +78,7 @@ function BlockedNodes({ blocked }: { blocked: Blocked[] }) {
   return (
     <Card title="Blocked nodes" aside={<Link href="/admin/nodes">Show all</Link>}>
       {blocked.length === 0 ? (
-        <p className="muted">Nothing keeps launches away from a node.</p>
+        <p className="muted">No node is blocked.</p>
       ) : (
         <Table label="Blocked nodes by reason" columns={["Reason", ["Nodes", "number"]]}>
           {blocked.map(({ reason, nodes }) => (

@@ -24,7 +24,7 @@ function MapGroup({ organisation, group }: { organisation: string; group: ScimGr
           Map
         </Button>
       }
-      title={`Map ${group.display_name} on a project`}
+      title={`Map ${group.display_name} to a project`}
       action="Map"
       ready={project !== ""}
       run={() => map.mutateAsync({ group_id: group.id ?? "", target_project_id: project, role })}
@@ -91,7 +91,7 @@ export function Groups({ organisation, owner }: { organisation: string; owner: b
               />
             </Card>
           ) : (
-            <p className="muted">SCIM is not set up. An administrator of the platform says first which issuer the people come from.</p>
+            <p className="muted">SCIM is not set up. An administrator of the platform has to set the issuer of its users first.</p>
           )
         }
       </Loaded>
@@ -102,7 +102,7 @@ export function Groups({ organisation, owner }: { organisation: string; owner: b
               The organisation's identity provider has sent none.
             </Empty>
           ) : (
-            <TableCard label="Groups" columns={["Group", ["Members", "number"], "Gives", ["Actions", "number"]]}>
+            <TableCard label="Groups" columns={["Group", ["Members", "number"], "Roles", ["Actions", "number"]]}>
               {all.map((group) => (
                 <Row key={group.id} organisation={organisation} group={group} owner={owner} />
               ))}

@@ -48,15 +48,15 @@ function LetIn({ project, allocations, members }: { project: string; allocations
     <Confirm
       trigger={
         <Button kind="primary">
-          <Plus size={15} aria-hidden="true" /> Let a member in
+          <Plus size={15} aria-hidden="true" /> Grant access
         </Button>
       }
-      title="Let a member into one allocation"
-      action="Let in"
+      title="Grant a member access to one allocation"
+      action="Grant access"
       ready={body.allocation_id !== "" && body.principal !== ""}
       run={() => grant.mutateAsync(body)}
     >
-      <p>It counts for this allocation alone and ends after seven days.</p>
+      <p>The access is for this allocation alone and ends after seven days.</p>
       <SelectField label="Allocation" value={body.allocation_id} onChange={setAllocation} options={allocations} />
       <PrincipalField value={principal} onChange={setPrincipal} members={members} />
       <SelectField label="Permission" value={permission} onChange={setPermission} options={PERMISSIONS} />
@@ -81,12 +81,12 @@ function Row({ grant, name, project }: { grant: Grant; name: string; project: st
         <Confirm
           danger
           trigger={
-            <Button small aria-label={`Take back what ${grant.principal} has in ${name}`}>
-              Take back
+            <Button small aria-label={`Revoke the access of ${grant.principal} to ${name}`}>
+              Revoke
             </Button>
           }
-          title={`Take back what ${grant.principal} has in ${name}?`}
-          action="Take back"
+          title={`Revoke the access of ${grant.principal} to ${name}?`}
+          action="Revoke"
           run={() => takeBack.mutateAsync(grant)}
         >
           Terminals that were opened by it end within seconds.
@@ -111,8 +111,8 @@ export function Grants({ project }: { project: string }) {
               <LetIn project={project} allocations={named} members={members.map(({ principal = "" }) => principal)} />
             </div>
             {grants.length === 0 ? (
-              <Empty icon={<KeyRound size={28} />} title="Roles alone decide">
-                Let a viewer into the terminal or the serial log of one allocation, and of no other.
+              <Empty icon={<KeyRound size={28} />} title="No grants">
+                Grant a viewer access to the terminal or the serial log of one allocation, and of no other.
               </Empty>
             ) : (
               <TableCard label="Access to allocations" columns={["Allocation", "Member", "Permission", ["Until", "number optional"], ["Actions", "number"]]}>

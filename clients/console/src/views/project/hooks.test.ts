@@ -5,15 +5,15 @@ import { deliveryTone, outcome, urlProblem } from "./hooks";
 it("an address is https, without user, password and fragment", () => {
   expect(urlProblem("")).toBeUndefined();
   expect(urlProblem("https://hooks.example.com/gpuaas?x=1")).toBeUndefined();
-  expect(urlProblem("hooks")).toBe("This is no address.");
-  expect(urlProblem("http://hooks.example.com")).toBe("It begins with https://.");
-  expect(urlProblem("https://me@hooks.example.com")).toBe("Without user and password.");
-  expect(urlProblem("https://hooks.example.com/#x")).toBe("Without a fragment (#…).");
+  expect(urlProblem("hooks")).toBe("Enter a URL.");
+  expect(urlProblem("http://hooks.example.com")).toBe("The URL must begin with https://.");
+  expect(urlProblem("https://me@hooks.example.com")).toBe("The URL must not have a user or password.");
+  expect(urlProblem("https://hooks.example.com/#x")).toBe("The URL must not have a fragment (#…).");
 });
 
 it("a delivery says what the endpoint said", () => {
   expect(outcome({})).toBe("Not attempted yet");
-  expect(outcome({ attempts: 1 })).toBe("Under way");
+  expect(outcome({ attempts: 1 })).toBe("In progress");
   expect(outcome({ attempts: 1, response_status: 204 })).toBe("Answered 204");
   expect(outcome({ attempts: 3, response_status: 500, error: "the answer was 500" })).toBe("The answer was 500");
   expect([deliveryTone({ state: "failed" }), deliveryTone({})]).toEqual(["bad", "idle"]);

@@ -5,11 +5,11 @@ import type { Tone } from "../../ui/basics";
 /** What is wrong with an address that was typed; the platform looks further, for example whether it is a public one. */
 export function urlProblem(text: string): string | undefined {
   if (text === "") return undefined;
-  if (!URL.canParse(text)) return "This is no address.";
+  if (!URL.canParse(text)) return "Enter a URL.";
   const { protocol, username, password, hash } = new URL(text);
-  if (protocol !== "https:") return "It begins with https://.";
-  if (username || password) return "Without user and password.";
-  return hash ? "Without a fragment (#…)." : undefined;
+  if (protocol !== "https:") return "The URL must begin with https://.";
+  if (username || password) return "The URL must not have a user or password.";
+  return hash ? "The URL must not have a fragment (#…)." : undefined;
 }
 
 const TONES: Record<string, Tone> = { pending: "busy", delivered: "good", failed: "bad" };
@@ -22,5 +22,5 @@ export function deliveryTone({ state = "unspecified" }: WebhookDelivery): Tone {
 export function outcome({ response_status = 0, error = "", attempts = 0 }: WebhookDelivery): string {
   if (error) return error.charAt(0).toUpperCase() + error.slice(1);
   if (response_status) return `Answered ${response_status}`;
-  return attempts ? "Under way" : "Not attempted yet";
+  return attempts ? "In progress" : "Not attempted yet";
 }

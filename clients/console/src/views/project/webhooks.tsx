@@ -122,7 +122,7 @@ export function Webhooks({ project }: { project: string }) {
         {(webhooks) =>
           webhooks.length === 0 ? (
             <Empty icon={<Mark size={28} />} title="No webhooks" action={<NewWebhook project={project} made={setMade} />}>
-              An endpoint of yours gets what happens to allocations, as it happens and signed. Add its address.
+              An endpoint of yours receives signed events of allocations as they happen. Add its URL.
             </Empty>
           ) : (
             <>

@@ -131,14 +131,14 @@ async fn a_sku_that_is_off_sale_ends_who_waits_and_leaves_who_has_it() {
         wait(&world, &world.request(1)).await.map(drop),
     ] {
         let error = refused.expect_err("refused");
-        let said = matches!(&error, Error::Invalid { field: "sku", rule, .. } if rule.starts_with("is not sold any more"));
+        let said = matches!(&error, Error::Invalid { field: "sku", rule, .. } if rule.starts_with("is not offered any more"));
         assert!(said, "{error:?}");
     }
     assert_eq!(world.fingerprint().await, before);
     assert_eq!(pass(&world).await.ended, [waiting]);
     let failure = world.get(waiting).await.failure.expect("a failure").0;
     assert!(
-        failure.message.contains("is not sold any more"),
+        failure.message.contains("is not offered any more"),
         "{failure:?}"
     );
     assert_eq!(world.get(holder).await.state, AllocationState::Reserved);
