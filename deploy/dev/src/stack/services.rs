@@ -246,6 +246,19 @@ impl Setting<'_> {
                             ),
                         ]),
                     ),
+                    (
+                        "serial_ssh",
+                        section([
+                            (
+                                "listen",
+                                Value::from(vec![serial_ssh(self.instance).to_string()]),
+                            ),
+                            (
+                                "host_key_file",
+                                path(&self.authority.signing_key("serial-ssh")?.private),
+                            ),
+                        ]),
+                    ),
                 ]),
             )),
             _ => None,
@@ -300,6 +313,11 @@ impl Setting<'_> {
                 .collect(),
         )
     }
+}
+
+/// Where the gateway shows serial logs by SSH.
+pub fn serial_ssh(instance: Instance) -> SocketAddr {
+    loopback(instance.port(Service::GatewaySsh))
 }
 
 fn loopback(port: u16) -> SocketAddr {
