@@ -36,7 +36,8 @@ pub struct SerialSshSettings {
     /// the peer's own that has been without sign-in longest is ended. 0 is no limit.
     #[serde(default = "default_max_connections_per_peer")]
     pub max_connections_per_peer: usize,
-    /// How long a client may take from its connection until it has signed in and asked for the log, in seconds.
+    /// How long a client may take from its connection until it has signed in and asked for the log, in seconds; more than
+    /// `gateway.request_timeout_seconds`, for a host may take as long.
     #[serde(default = "default_sign_in_timeout")]
     pub sign_in_timeout_seconds: u64,
     /// Seconds between two keep-alives; a client that answers none of three is let go.
@@ -53,7 +54,7 @@ fn default_max_connections_per_peer() -> usize {
 }
 
 fn default_sign_in_timeout() -> u64 {
-    20
+    40
 }
 
 fn default_keep_alive() -> u64 {

@@ -368,6 +368,12 @@ mod tests {
             assert_eq!(listen.len(), 1, "{}", kind.name);
             assert!(listen[0].as_str().unwrap().starts_with("127.0.0.1:"));
             let text = toml::to_string(&file).unwrap();
+            assert_eq!(
+                text.contains("127.0.0.1:7022"),
+                kind.name == "gateway",
+                "{}",
+                kind.name
+            );
             let own = kind.name == "inventory";
             for address in ["100.64.0.1:7107", "100.64.0.1:7108"] {
                 assert_eq!(text.contains(address), own, "{} {address}", kind.name);

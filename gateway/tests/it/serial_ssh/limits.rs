@@ -243,17 +243,24 @@ async fn p12_who_never_signs_in_or_asks_for_nothing_is_let_go() {
 async fn p12_a_client_tries_so_many_keys_and_no_more() {
     let setup = start(|_, _| {}).await;
     let mut session = connected(&setup).await;
-    let mut refused = 0;
-    let ended = loop {
-        let key = setup.key(&format!("key-{refused}"));
+    for turn in 0.. {
+        let key = setup.key(&format!("key-{turn}"));
         let key = PrivateKeyWithHashAlg::new(Arc::new(key.private), None);
-        match session.authenticate_publickey(VM.to_string(), key).await {
-            Ok(tried) if tried.success() => panic!("nobody has registered it"),
-            Ok(_) => refused += 1,
-            Err(error) => break error,
+        let tried = session.authenticate_publickey(VM.to_string(), key).await;
+        match tried {
+            Ok(tried) => assert!(!tried.success(), "nobody has registered it"),
+            Err(_) => break,
         }
-    };
-    assert_eq!(refused, 7, "{ended}");
+    }
+    let metrics = reqwest::get(format!("{}/metrics", setup.world.metrics)).await;
+    let metrics = metrics.expect("metrics").text().await.expect("text");
+    let counted = metrics.lines().find(|line| {
+        line.starts_with("edge_denied_total{") && line.contains("reason=\"CREDENTIAL_INVALID\"")
+    });
+    assert!(
+        counted.is_some_and(|line| line.ends_with(" 7")),
+        "{metrics}"
+    );
 }
 
 #[tokio::test]
