@@ -9,6 +9,8 @@
 //! of a minute for exactly one service. Services check ownership again: the edge decides who is calling,
 //! and by its policies ([`policy`]) which actions such a caller may do in which of its projects.
 //!
+//! Serial logs it shows by SSH, too ([`serial_ssh`]), when a setting names an address for that.
+//!
 //! It speaks TLS when it has a certificate. Plaintext it speaks on loopback, or to TLS proxies that a setting names.
 pub mod app;
 pub mod audit;
@@ -26,6 +28,7 @@ pub mod reference;
 pub mod router;
 pub mod scim;
 pub mod secret_file;
+pub mod serial_ssh;
 pub mod store;
 pub mod terminal;
 pub mod transcode;
@@ -62,6 +65,7 @@ use crate::http::stream::Streams;
 use crate::http::tls::{Tls, TlsFiles};
 use crate::policy::Policies;
 use crate::router::router;
+use crate::serial_ssh::{SerialSsh, SerialSshSettings};
 use crate::terminal::policy::{TerminalSettings, Terminals};
 use crate::webhooks::{WebhookSettings, Webhooks};
 
@@ -129,6 +133,8 @@ pub struct Config {
     pub max_projects_per_organisation: usize,
     /// Terminals.
     pub terminal: TerminalSettings,
+    /// Serial logs by SSH; off when absent.
+    pub serial_ssh: Option<SerialSshSettings>,
     /// Webhooks.
     pub webhooks: WebhookSettings,
     /// Rates of requests, which all gateways of a cell count together in Redis.
@@ -162,6 +168,7 @@ impl Default for Config {
             stream_access_seconds: 15.0,
             max_projects_per_organisation: 100,
             terminal: TerminalSettings::default(),
+            serial_ssh: None,
             webhooks: WebhookSettings::default(),
             rates: RateSettings::default(),
         }
@@ -334,6 +341,24 @@ pub async fn run(
             meters.clone(),
             stop,
         ));
+    }
+    let ssh = config
+        .serial_ssh
+        .as_ref()
+        .map(SerialSsh::open)
+        .transpose()?;
+    if let Some(ssh) = ssh.map(Arc::new) {
+        for address in &ssh.listen {
+            let listener = SerialSsh::bind(address).await?;
+            tracing::info!(service = context.service, %address, "listen for SSH");
+            running.spawn(serial_ssh::serve(
+                listener,
+                ssh.clone(),
+                (app.clone(), proxies.clone()),
+                meters.clone(),
+                shutdown.clone(),
+            ));
+        }
     }
     let renewing = tls.map(|tls| tokio::spawn(tls.keep_fresh(shutdown.clone())));
     let listening = tokio::spawn({

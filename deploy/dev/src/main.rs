@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use gpuaas_dev::error::chain;
-use gpuaas_dev::ports::Instance;
+use gpuaas_dev::ports::{Instance, Service};
 use gpuaas_dev::seed::{self, FirstSlice, Tokens};
 use gpuaas_dev::stack::{Options, Stack, status_table};
 
@@ -221,11 +221,12 @@ fn summary(stack: &Stack, slice: Option<&FirstSlice>) -> String {
     let tokens = Tokens::of(&stack.options().root);
     let cli = stack.program("gpuaas");
     let mut text = format!(
-        "\nconsole        {}\nAPI            {}  (OpenAPI at /api/openapi.json)\nuser token     {}\nadmin token    {}\nlogs           {}\n",
+        "\nconsole        {}\nAPI            {}  (OpenAPI at /api/openapi.json)\nuser token     {}\nadmin token    {}\nserial logs    ssh -p {} ALLOCATION-ID@127.0.0.1\nlogs           {}\n",
         stack.sign_in_link().unwrap_or_default(),
         stack.api_url(),
         tokens.user.display(),
         tokens.admin.display(),
+        stack.options().instance.port(Service::GatewaySsh),
         stack.options().root.join("logs").display(),
     );
     if let Some(slice) = slice {

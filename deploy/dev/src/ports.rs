@@ -113,6 +113,8 @@ pub enum Service {
     },
     /// JSON API.
     Gateway,
+    /// Serial logs by SSH.
+    GatewaySsh,
     /// `/metrics` of the gateway.
     GatewayMetrics,
     /// Database.
@@ -138,6 +140,7 @@ impl Service {
                 (7200 + place, 40 + place)
             }
             Self::Gateway => (7080, 1),
+            Self::GatewaySsh => (7022, 3),
             Self::GatewayMetrics => (7280, 2),
             Self::Postgres => (7432, 5),
             Self::Redis => (7379, 6),
@@ -206,6 +209,7 @@ mod tests {
             let instance = Instance::new(number).unwrap();
             let mut services = vec![
                 Service::Gateway,
+                Service::GatewaySsh,
                 Service::GatewayMetrics,
                 Service::Postgres,
                 Service::Redis,

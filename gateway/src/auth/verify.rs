@@ -66,6 +66,8 @@ pub struct Identity {
     pub key: Option<Uuid>,
     /// It came with a short token in place of the key.
     pub is_short: bool,
+    /// Fingerprint of the SSH key that it came with.
+    pub ssh_key: Option<String>,
 }
 
 /// What is trusted of one issuer.
@@ -271,6 +273,7 @@ impl Verifier {
             sid: claims.sid,
             key: None,
             is_short: false,
+            ssh_key: None,
         })
     }
 

@@ -36,19 +36,44 @@ pub async fn authorize(
             let session = Arc::new(Session::unregistered(identity));
             return Ok((session, Arc::new(Grant::default())));
         }
-        record_denial(&app.pool, None, &identity, access, request_id).await;
-        return Err(unregistered());
+        return Err(refuse_unregistered(app, &identity, access, request_id).await);
     };
+    let grant = permit(app, &session, route, request_id).await?;
+    Ok((session, grant))
+}
+
+/// Where policies allow somebody what the route does. A denial is put on record.
+///
+/// # Errors
+/// 403 for who is not allowed.
+pub async fn permit(
+    app: &App,
+    session: &Session,
+    route: &Route,
+    request_id: &str,
+) -> Result<Arc<Grant>, ApiError> {
+    let access = &route.access;
     let grant = match session.grant(&app.policies, route) {
         Ok(grant) => grant,
-        Err(refusal) => return Err(refuse(app, &session, access, request_id, refusal).await),
+        Err(refusal) => return Err(refuse(app, session, access, request_id, refusal).await),
     };
-    if let Err(error) = second_factor::check(&identity, access.audience) {
+    if let Err(error) = second_factor::check(&session.identity, access.audience) {
         let name = Some(&*session.principal.name);
-        record_denial(&app.pool, name, &identity, access, request_id).await;
+        record_denial(&app.pool, name, &session.identity, access, request_id).await;
         return Err(error);
     }
-    Ok((session, grant))
+    Ok(grant)
+}
+
+/// The refusal of who proved who they are and is not registered or disabled, put on record.
+pub async fn refuse_unregistered(
+    app: &App,
+    identity: &Identity,
+    access: &Access,
+    request_id: &str,
+) -> ApiError {
+    record_denial(&app.pool, None, identity, access, request_id).await;
+    unregistered()
 }
 
 /// Who calls, whatever it is for.

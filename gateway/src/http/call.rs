@@ -19,22 +19,21 @@ use super::peer::Peer;
 use super::rates::{Class, Standing, Tenant, class_of};
 use super::reach::{Outgoing, reach};
 use super::shares::Share;
-use super::stream::{Subscriber, respond, resume};
+use super::streamed::{respond, resume};
+use super::subscribe::{self, Asked, own_or_absent};
 use super::{deprecation, headers};
 use crate::app::App;
-use crate::auth::sessions::{MAX_PROJECTS, Session};
 use crate::contract::deprecation::Deprecation;
 use crate::contract::route::{Lookup, Route};
 use crate::contract::template::PathVariables;
 use crate::error::ApiError;
 use crate::identity;
 use crate::identity::launch;
-use crate::policy::Grant;
 use crate::terminal::credential;
 use crate::transcode::mask::{self, Mask};
 use crate::transcode::request::{bind, validate_only};
 use crate::transcode::write::{Defaults, write_message};
-use crate::upstream::{self, Envelope};
+use crate::upstream::Envelope;
 
 /// Largest body.
 pub const MAX_BODY_BYTES: usize = 1024 * 1024;
@@ -185,31 +184,16 @@ async fn try_serve(
     };
     if streams {
         resume(&mut message, &parts.headers);
-        let place = app.admission.stream(&peer, &session.principal.name)?;
-        let opened = outgoing.open(&message).await;
-        let messages = match opened {
-            Ok(messages) => messages,
-            Err(error) => {
-                let requested = (route, &path, &*session, &*grant);
-                return Err(own_or_absent(app, requested, request_id, error).await);
-            }
+        let asked = Asked {
+            peer: &peer,
+            path: &path,
+            session: &session,
+            grant: &grant,
         };
+        let opened = subscribe::open(&outgoing, &asked, &message).await?;
         // from here on it is a stream, with a place among the streams
         *held = Held::default();
-        let subscriber = Subscriber {
-            changes: app.sessions.changes(),
-            session,
-            grant: grant.for_request(&message),
-            route: route.clone(),
-            policies: app.policies.clone(),
-        };
-        let around = (
-            app.pool.clone(),
-            &parts.headers,
-            route.pattern.as_str(),
-            request_id,
-        );
-        return Ok(respond(&app.streams, place, messages, subscriber, around));
+        return Ok(respond(opened, &app.streams.pieces, &parts.headers));
     }
     let launch = launch::begin(&call, &grant, &message).await?;
     let called = if counts_meanwhile {
@@ -246,50 +230,6 @@ fn now() -> i64 {
 
 fn is_denial(error: &ApiError) -> bool {
     error.reason() == crate::error::reason_name(ErrorReason::PermissionDenied)
-}
-
-/// What a service does not find for the projects in which the action is allowed may be in another one of the caller's: then
-/// the caller is told what it lacks there. What is in nobody's project, or in a foreign one, stays not found.
-async fn own_or_absent(
-    app: &App,
-    (route, path, session, grant): (&Route, &PathVariables, &Session, &Grant),
-    request_id: &str,
-    error: ApiError,
-) -> ApiError {
-    let reader = (error.http_status() == StatusCode::NOT_FOUND && grant.is_partial())
-        .then(|| app.routes.reader_of(route))
-        .flatten();
-    let (Some(reader), Some(refusal)) = (reader, grant.refusal()) else {
-        return error;
-    };
-    let known: PathVariables = path
-        .iter()
-        .filter(|(field, _)| reader.template.variables().any(|name| name == field))
-        .cloned()
-        .collect();
-    let Ok(message) = bind(reader, &known, None, &[]) else {
-        return error;
-    };
-    let now = now();
-    for projects in session.principal.projects().chunks(MAX_PROJECTS) {
-        let bearer = session.bearer(reader, projects);
-        let Ok(token) = app.minter.mint_for(reader.service, &bearer, now) else {
-            return error;
-        };
-        let envelope = Envelope {
-            token,
-            request_id: request_id.to_owned(),
-            idempotency_key: None,
-            origin: None,
-            timeout: app.request_timeout,
-        };
-        // only whether it is there: nothing of the answer goes on
-        let found = upstream::call(&app.peers, reader, &message, envelope).await;
-        if found.is_ok() {
-            return refuse(app, session, &route.access, request_id, refusal).await;
-        }
-    }
-    error
 }
 
 /// The answer, or what of it is wanted.

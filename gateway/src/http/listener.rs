@@ -33,7 +33,7 @@ use super::tls::Tls;
 const HTTP2_KEEPALIVE: Duration = Duration::from_secs(20);
 const HTTP2_STREAMS: u32 = 128;
 /// Out of file descriptors and nobody rests: others have to close first, so there is no use in trying at once.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Longest goodbye of a connection that has rested too long.
 const GOODBYE: Duration = Duration::from_secs(5);
 
@@ -76,7 +76,7 @@ impl Meters {
         }
     }
 
-    fn refused(&self, full: Full) {
+    pub(crate) fn refused(&self, full: Full) {
         let limit = match full {
             Full::Peer => "peer",
             Full::All => "all",
@@ -88,7 +88,7 @@ impl Meters {
         self.refused.add(1, &labels);
     }
 
-    fn let_go(&self, cause: &'static str) {
+    pub(crate) fn let_go(&self, cause: &'static str) {
         self.ended.add(1, &[KeyValue::new("cause", cause)]);
     }
 }

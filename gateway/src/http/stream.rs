@@ -1,45 +1,30 @@
-//! A streaming RPC as HTTP: server-sent events for who asks for them, otherwise one JSON object per line.
+//! A service's stream that somebody reads, in whichever way it is shown.
 //!
-//! Nothing is collected: the next message is taken from the service when the client's connection has room for it, and
-//! the service's stream ends when the client goes. While it is open, the caller is checked again, also while the client
-//! takes nothing: a stream ends with the token or the membership it was opened by. Whatever ends it after its start is its
-//! last line or event; a client that does not take that either is disconnected.
+//! Nothing is collected: the next message is taken from the service when the reader's connection has room for it, and
+//! the service's stream ends when the reader goes. While it is open, the reader is checked again, also while it
+//! takes nothing: a stream ends with the token, key or membership it was opened by.
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::response::Response;
-use bytes::Bytes;
 use gpuaas_common::CancellationToken;
-use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
-use http::{HeaderMap, HeaderName, HeaderValue, header};
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::UpDownCounter;
-use prost_reflect::{DynamicMessage, ReflectMessage as _, Value};
 use sqlx::PgPool;
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::DropGuard;
-use tonic::Code;
 
 use super::admission::Place;
-use super::answer::IsStream;
-use super::piece::{Form, Pieces, RESUME_TOKEN};
+use super::piece::Pieces;
 use crate::auth::sessions::{Changes, Session};
 use crate::contract::route::Route;
 use crate::error::ApiError;
 use crate::policy::{Grant, Policies};
 use crate::store::{self, Principal};
-use crate::upstream::Messages;
+use crate::upstream::{Encoded, Messages};
 
-/// Where the browser puts the id of the last event it got.
-const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-/// Tells proxies not to collect the answer.
-const NO_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 /// Longest time after which a stream ends by itself, with a credential that does not expire.
 const LONGEST: Duration = Duration::from_secs(365 * 86_400);
-/// What a browser waits before it opens a stream again, in milliseconds.
-const RETRY: &str = "retry: 1000\n\n";
 
 /// What the streams of this process share.
 #[derive(Debug)]
@@ -47,7 +32,8 @@ pub struct Streams {
     access: Duration,
     shutdown: CancellationToken,
     open: UpDownCounter<i64>,
-    pieces: Pieces,
+    /// What was written a moment ago of messages that several read.
+    pub(super) pieces: Pieces,
 }
 
 impl Streams {
@@ -86,23 +72,6 @@ impl Subscriber {
     }
 }
 
-/// Puts the id of the last event that a browser got where the request says where to go on. It wins over the address:
-/// a browser that opens a stream again repeats the address it began with.
-pub fn resume(message: &mut DynamicMessage, headers: &HeaderMap) {
-    let id = headers
-        .get(LAST_EVENT_ID)
-        .and_then(|value| value.to_str().ok())
-        .filter(|id| !id.is_empty());
-    if let Some(id) = id
-        && message
-            .descriptor()
-            .get_field_by_name(RESUME_TOKEN)
-            .is_some()
-    {
-        message.set_field_by_name(RESUME_TOKEN, Value::String(id.to_owned()));
-    }
-}
-
 /// Counts one open stream while it lives.
 struct Counted {
     open: UpDownCounter<i64>,
@@ -116,18 +85,29 @@ impl Drop for Counted {
     }
 }
 
-/// A stream under way.
-struct Running {
+/// A stream that is open and has a place. Dropped, it ends.
+pub struct Subscription {
     messages: Messages,
-    form: Form,
-    pieces: Pieces,
     principal: String,
+    request_id: String,
     ending: watch::Receiver<Option<Ending>>,
     shutdown: CancellationToken,
-    request_id: String,
-    is_over: bool,
-    _gone: DropGuard,
+    over: CancellationToken,
+    gone: DropGuard,
     _counted: Counted,
+}
+
+/// Why a stream ends that its service has not ended.
+#[derive(Debug)]
+pub enum Ended {
+    /// The gateway restarts.
+    Restarting,
+    /// The token is as old as it may be.
+    Expired,
+    /// Its reader may not read it any more.
+    LostAccess,
+    /// The service, or the way to it, has failed.
+    Failed(ApiError),
 }
 
 /// What the caller has lost by which the stream was opened.
@@ -145,110 +125,113 @@ struct CallerCheck {
     every: Duration,
 }
 
-/// The answer that carries a stream.
-pub fn respond(
-    streams: &Streams,
-    place: Place,
-    messages: Messages,
-    subscriber: Subscriber,
-    (pool, headers, route, request_id): (PgPool, &HeaderMap, &str, &str),
-) -> Response {
-    let form = Form::requested(headers);
-    let labels = [KeyValue::new("route", route.to_owned())];
-    streams.open.add(1, &labels);
-    let left = subscriber.session.identity.expires - jiff::Timestamp::now().as_second();
-    let principal = subscriber.session.principal.name.clone();
-    let check = CallerCheck {
-        subscriber,
-        pool,
-        expires: Instant::now()
-            + Duration::from_secs(u64::try_from(left).unwrap_or(0)).min(LONGEST),
-        every: streams.access,
-    };
-    let gone = CancellationToken::new();
-    let (ended, ending) = watch::channel(None);
-    let over = CancellationToken::new();
-    tokio::spawn({
-        let (gone, over) = (gone.clone(), over.clone());
-        async move {
-            let ending = tokio::select! {
-                () = gone.cancelled() => return,
-                ending = check.ending() => ending,
-            };
-            ended.send_replace(Some(ending));
-            over.cancel();
-            // until then it says so
-            gone.cancelled().await;
-        }
-    });
-    let running = Running {
-        messages,
-        form,
-        pieces: streams.pieces.clone(),
-        principal,
-        ending,
-        shutdown: streams.shutdown.clone(),
-        request_id: request_id.to_owned(),
-        is_over: false,
-        _gone: gone.clone().drop_guard(),
-        _counted: Counted {
-            open: streams.open.clone(),
-            labels,
-            _place: place,
-        },
-    };
-    let parts = futures::stream::unfold(running, |mut running| async move {
-        if running.is_over {
-            return None;
-        }
-        let part = running.next().await?;
-        Some((Ok::<_, std::convert::Infallible>(part), running))
-    });
-    let body = match form {
-        Form::Lines => Body::from_stream(parts),
-        Form::Events => {
-            use futures::StreamExt as _;
-            let first = futures::stream::iter([Ok(Bytes::from_static(RETRY.as_bytes()))]);
-            Body::from_stream(first.chain(parts))
-        }
-    };
-    let mut response = Response::new(body);
-    response.extensions_mut().insert(IsStream { over, gone });
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, form.content_type());
-    headers.insert(NO_BUFFERING, HeaderValue::from_static("no"));
-    response
-}
-
-impl Running {
-    /// The next piece of the body; nothing when the service has ended the stream.
-    async fn next(&mut self) -> Option<Bytes> {
-        let ending = tokio::select! {
-            biased;
-            () = self.shutdown.cancelled() => restarting(),
-            ending = lost(&mut self.ending) => match ending {
-                Ending::Expired => expired(),
-                Ending::LostAccess => lost_access(),
-            },
-            message = self.messages.next() => {
-                match message?.and_then(|message| self.pieces.of(self.form, message)) {
-                    Ok(piece) => return Some(piece),
-                    Err(error) => error,
-                }
-            }
+impl Subscription {
+    /// Reads on in what a service has begun to send, as long as its reader may.
+    pub fn begin(
+        streams: &Streams,
+        pool: PgPool,
+        (place, messages, subscriber): (Place, Messages, Subscriber),
+        request_id: &str,
+    ) -> Self {
+        let labels = [KeyValue::new("route", subscriber.route.pattern.clone())];
+        streams.open.add(1, &labels);
+        let left = subscriber.session.identity.expires - jiff::Timestamp::now().as_second();
+        let principal = subscriber.session.principal.name.clone();
+        let check = CallerCheck {
+            subscriber,
+            pool,
+            expires: Instant::now()
+                + Duration::from_secs(u64::try_from(left).unwrap_or(0)).min(LONGEST),
+            every: streams.access,
         };
-        Some(self.last(&ending))
+        let gone = CancellationToken::new();
+        let (ended, ending) = watch::channel(None);
+        let over = CancellationToken::new();
+        tokio::spawn({
+            let (gone, over) = (gone.clone(), over.clone());
+            async move {
+                let ending = tokio::select! {
+                    () = gone.cancelled() => return,
+                    ending = check.ending() => ending,
+                };
+                ended.send_replace(Some(ending));
+                over.cancel();
+                // until then it says so
+                gone.cancelled().await;
+            }
+        });
+        Self {
+            messages,
+            principal,
+            request_id: request_id.to_owned(),
+            ending,
+            shutdown: streams.shutdown.clone(),
+            over,
+            gone: gone.drop_guard(),
+            _counted: Counted {
+                open: streams.open.clone(),
+                labels,
+                _place: place,
+            },
+        }
     }
 
-    fn last(&mut self, error: &ApiError) -> Bytes {
-        self.is_over = true;
+    /// Who reads it.
+    pub fn principal(&self) -> &str {
+        &self.principal
+    }
+
+    /// The request that it was opened by.
+    pub fn request_id(&self) -> &str {
+        &self.request_id
+    }
+
+    /// Cancelled when its reader has lost what it was opened by, whether or not that is taken.
+    pub(super) fn over(&self) -> CancellationToken {
+        self.over.clone()
+    }
+
+    /// Cancelled when it has ended.
+    pub(super) fn gone(&self) -> CancellationToken {
+        self.gone.token().clone()
+    }
+
+    /// The next message; nothing when the service has ended the stream.
+    pub async fn next(&mut self) -> Option<Result<Encoded, Ended>> {
+        tokio::select! {
+            biased;
+            ended = interrupted(&self.shutdown, &mut self.ending) => Some(Err(ended)),
+            message = self.messages.next() => Some(message?.map_err(Ended::Failed)),
+        }
+    }
+
+    /// Returns when its reader may not go on, whatever there is to read.
+    pub async fn interrupted(&mut self) -> Ended {
+        interrupted(&self.shutdown, &mut self.ending).await
+    }
+
+    /// Says for the log why it ends.
+    pub fn note_end(&self, reason: &str) {
         tracing::info!(
             request_id = self.request_id,
             principal = self.principal,
-            reason = error.reason(),
+            reason,
             "end stream"
         );
-        self.form.error(&error.body(&self.request_id))
+    }
+}
+
+async fn interrupted(
+    shutdown: &CancellationToken,
+    ending: &mut watch::Receiver<Option<Ending>>,
+) -> Ended {
+    tokio::select! {
+        biased;
+        () = shutdown.cancelled() => Ended::Restarting,
+        ending = lost(ending) => match ending {
+            Ending::Expired => Ended::Expired,
+            Ending::LostAccess => Ended::LostAccess,
+        },
     }
 }
 
@@ -298,30 +281,6 @@ impl CallerCheck {
             }
         }
     }
-}
-
-fn restarting() -> ApiError {
-    ApiError::new(
-        Code::Unavailable,
-        ErrorReason::DependencyUnavailable,
-        "The gateway restarts. Open the stream again with the last resume token.",
-    )
-}
-
-fn expired() -> ApiError {
-    ApiError::new(
-        Code::Unauthenticated,
-        ErrorReason::CredentialExpired,
-        "The token has expired. Get a new one and open the stream again with the last resume token.",
-    )
-}
-
-fn lost_access() -> ApiError {
-    ApiError::new(
-        Code::PermissionDenied,
-        ErrorReason::PermissionDenied,
-        "Your access has changed. Open the stream again to see what you still may.",
-    )
 }
 
 #[cfg(test)]

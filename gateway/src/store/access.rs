@@ -46,16 +46,20 @@ macro_rules! select {
     };
 }
 
-/// The principal behind a checked token; `None` when it is not registered or disabled, or when the API key that it came with
-/// is no longer good.
+/// The principal behind a checked token; `None` when it is not registered or disabled, or when the API key or the SSH
+/// key that it came with is no longer good.
 ///
 /// # Errors
 /// Database errors.
 pub async fn find_principal(pool: &PgPool, identity: &Identity) -> sqlx::Result<Option<Principal>> {
-    let row = sqlx::query(select!("p.issuer = $1 AND p.subject = $2"))
+    let row = sqlx::query(select!(
+        "p.issuer = $1 AND p.subject = $2
+         AND ($4::text IS NULL OR EXISTS (SELECT FROM ssh_keys h WHERE h.principal_id = p.id AND h.fingerprint = $4))"
+    ))
         .bind(&identity.issuer)
         .bind(&identity.subject)
         .bind(identity.key)
+        .bind(&identity.ssh_key)
         .fetch_optional(pool)
         .await?;
     row.map(|row| principal::read(&row)).transpose()

@@ -49,11 +49,14 @@ pub async fn end_sign_in(pool: &PgPool, logout: &Logout) -> sqlx::Result<bool> {
     Ok(inserted == 1)
 }
 
-/// Whether the sign-in that a token comes from has ended.
+/// Whether the sign-in that a token comes from has ended. An SSH key is good without one.
 ///
 /// # Errors
 /// Database errors.
 pub async fn has_signed_out(pool: &PgPool, identity: &Identity) -> sqlx::Result<bool> {
+    if identity.ssh_key.is_some() {
+        return Ok(false);
+    }
     sqlx::query_scalar(
         "SELECT EXISTS (SELECT FROM logouts WHERE issuer = $1 AND sid = $3)
              OR EXISTS (SELECT FROM logouts WHERE issuer = $1 AND subject = $2

@@ -85,7 +85,7 @@ pub use service_accounts::{
 };
 pub use ssh_keys::{
     KeyOwner, SshKeyRow, count_ssh_keys, delete_ssh_key, find_ssh_key, insert_ssh_key,
-    list_ssh_keys, named_ssh_keys,
+    list_ssh_keys, named_ssh_keys, people_with_ssh_key,
 };
 pub use tenant::TenantState;
 pub use terminals::{note_terminal, terminal_opener};

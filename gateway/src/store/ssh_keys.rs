@@ -1,7 +1,7 @@
 //! SSH public keys by name.
 use jiff_sqlx::Timestamp;
 use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, Row as _};
+use sqlx::{PgConnection, PgPool, Row as _};
 use uuid::Uuid;
 
 /// Whose keys.
@@ -150,6 +150,27 @@ pub async fn delete_ssh_key(conn: &mut PgConnection, id: Uuid) -> sqlx::Result<(
         .execute(conn)
         .await?;
     Ok(())
+}
+
+/// Issuers and subjects of the people who keep a key of this fingerprint as their own, disabled or not, who kept it first before
+/// the others; at most `limit`. A project's keys are nobody's, and a service account calls with API keys, which have scopes.
+///
+/// # Errors
+/// Database errors.
+pub async fn people_with_ssh_key(
+    pool: &PgPool,
+    fingerprint: &str,
+    limit: i64,
+) -> sqlx::Result<Vec<(String, String)>> {
+    sqlx::query_as(
+        "SELECT p.issuer, p.subject FROM ssh_keys k JOIN principals p ON p.id = k.principal_id
+          WHERE k.fingerprint = $1 AND k.principal_id IS NOT NULL AND p.kind = 'user'
+          GROUP BY p.id ORDER BY min(k.create_time), p.id LIMIT $2",
+    )
+    .bind(fingerprint)
+    .bind(limit)
+    .fetch_all(pool)
+    .await
 }
 
 /// The keys of these names that a launch may name: a principal's own and a project's.

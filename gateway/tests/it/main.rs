@@ -24,6 +24,7 @@ mod schemathesis;
 mod scim;
 mod script;
 mod second_factor;
+mod serial_ssh;
 mod service_accounts;
 mod sign_in;
 mod silence;

@@ -6,7 +6,9 @@ use std::time::Duration;
 use gpuaas_common::Error;
 use gpuaas_common::audit::origin::{self, Origin};
 use gpuaas_common::identity::Caller;
+use gpuaas_proto::gpuaas::allocation::v1::SerialLogPart;
 use gpuaas_proto::gpuaas::allocation::v1::allocation_service_server::AllocationService;
+use gpuaas_proto::gpuaas::allocation::v1::read_serial_log_response::Event;
 use gpuaas_proto::gpuaas::allocation::v1::{
     Allocation, AllocationConfig, AllocationMetrics, AllocationState, AllocationStatus,
     BatchCreateAllocationsRequest, BatchCreateAllocationsResponse, CreateAllocationRequest,
@@ -18,11 +20,11 @@ use gpuaas_proto::gpuaas::allocation::v1::{
     UnrescueAllocationRequest, UpdateAllocationRequest, WatchAllocationRequest,
     WatchAllocationResponse, WatchAllocationsRequest, WatchAllocationsResponse,
 };
+use gpuaas_proto::gpuaas::common::v1::{WatchEnd, WatchSynced};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::internal::events::v1::event_service_server::EventService;
-use gpuaas_proto::gpuaas::internal::events::v1::{Event, ReadRequest, ReadResponse};
-use tokio::sync::Notify;
-use tokio::sync::mpsc;
+use gpuaas_proto::gpuaas::internal::events::v1::{Event as Logged, ReadRequest, ReadResponse};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Request, Response, Status};
 use uuid::Uuid;
@@ -51,10 +53,18 @@ pub struct Record {
     sent: Arc<AtomicUsize>,
     held_up: Arc<AtomicBool>,
     running: Arc<Mutex<Running>>,
+    console: Arc<watch::Sender<Console>>,
     /// Lists of allocations until one is held.
     lists: Arc<AtomicUsize>,
     /// What calls named "held", and a list that is held, wait for.
     pub release: Arc<Notify>,
+}
+
+/// The serial console of every VM.
+#[derive(Debug, Default)]
+struct Console {
+    printed: Vec<u8>,
+    is_gone: bool,
 }
 
 /// What runs, as the services tell it.
@@ -88,6 +98,17 @@ impl Record {
         self.runs(&[], &[]);
         let later = allocations.iter().map(|name| (*name).to_owned());
         self.running.lock().expect("lock").later = later.collect();
+    }
+
+    /// VMs print this on their serial consoles.
+    pub fn print(&self, bytes: &[u8]) {
+        self.console
+            .send_modify(|console| console.printed.extend(bytes));
+    }
+
+    /// VMs go.
+    pub fn end_vms(&self) {
+        self.console.send_modify(|console| console.is_gone = true);
     }
 
     /// The list of allocations of this number, from now on, waits to be released and then tells what runs by then.
@@ -190,6 +211,9 @@ impl Allocations {
 /// The id of an allocation that is in nobody's project here.
 pub const FOREIGN: Uuid = Uuid::from_u128(0xf0);
 
+/// The id of an allocation whose VM has printed nothing yet.
+pub const NO_LOG: Uuid = Uuid::from_u128(0xf1);
+
 /// Allocations named "in-PROJECT" are there for who may do the action in that project.
 fn of_project(caller: &Caller, id: &str) -> Result<(), Status> {
     let project = id.strip_prefix("in-").and_then(|id| id.parse().ok());
@@ -206,6 +230,63 @@ fn no_allocation() -> Status {
         "No such allocation.",
     )
     .into()
+}
+
+/// Bytes of one part.
+const PART: usize = 16 << 10;
+
+/// Sends what was printed and what is, until the VM or the reader is gone.
+async fn serial_log(record: Record, sender: mpsc::Sender<Result<ReadSerialLogResponse, Status>>) {
+    record.open.fetch_add(1, Ordering::SeqCst);
+    let mut console = record.console.subscribe();
+    let (mut sent, mut is_synced) = (0, false);
+    loop {
+        let (part, is_gone) = {
+            let console = console.borrow_and_update();
+            let rest = &console.printed[sent..];
+            (rest[..rest.len().min(PART)].to_vec(), console.is_gone)
+        };
+        let event = if !part.is_empty() {
+            let offset = sent as u64;
+            sent += part.len();
+            Some(Event::Part(SerialLogPart {
+                offset,
+                data: part,
+                ..SerialLogPart::default()
+            }))
+        } else if !is_synced {
+            is_synced = true;
+            Some(Event::Synced(WatchSynced {}))
+        } else if is_gone {
+            Some(Event::End(WatchEnd {}))
+        } else {
+            None
+        };
+        let Some(event) = event else {
+            tokio::select! {
+                changed = console.changed() => if changed.is_err() { break },
+                () = sender.closed() => break,
+            }
+            continue;
+        };
+        let is_end = matches!(event, Event::End(_));
+        let place = match tokio::time::timeout(HELD_UP, sender.reserve()).await {
+            Ok(place) => place,
+            Err(_) => {
+                record.held_up.store(true, Ordering::SeqCst);
+                sender.reserve().await
+            }
+        };
+        let Ok(place) = place else { break };
+        place.send(Ok(ReadSerialLogResponse {
+            event: Some(event),
+            ..ReadSerialLogResponse::default()
+        }));
+        if is_end {
+            break;
+        }
+    }
+    record.open.fetch_sub(1, Ordering::SeqCst);
 }
 
 fn allocation(id: &str, name: &str) -> Allocation {
@@ -238,8 +319,22 @@ impl AllocationService for Allocations {
         if Caller::of(&request)?.projects.is_empty() {
             return Err(no_allocation());
         }
+        let request = request.into_inner();
+        if request.allocation_id == FOREIGN.to_string() {
+            return Err(no_allocation());
+        }
+        if request.allocation_id == NO_LOG.to_string() {
+            return Err(Error::new(
+                Code::FailedPrecondition,
+                ErrorReason::SerialLogUnavailable,
+                "The allocation has no serial log.",
+            )
+            .into());
+        }
         let (sender, receiver) = mpsc::channel(1);
-        drop(sender);
+        if request.follow {
+            tokio::spawn(serial_log(self.0.clone(), sender));
+        }
         Ok(Response::new(ReceiverStream::new(receiver)))
     }
 
@@ -462,14 +557,14 @@ impl AllocationService for Allocations {
 
 /// The log of a ledger that the test writes.
 #[derive(Clone, Debug, Default)]
-pub struct Log(Arc<Mutex<Vec<Event>>>);
+pub struct Log(Arc<Mutex<Vec<Logged>>>);
 
 impl Log {
     /// Adds an event, which gets the next position.
-    pub fn append(&self, event: Event) {
+    pub fn append(&self, event: Logged) {
         let mut events = self.0.lock().expect("lock");
         let position = events.len() as i64 + 1;
-        events.push(Event { position, ..event });
+        events.push(Logged { position, ..event });
     }
 
     /// Keeps the first ones, as a restored ledger does.

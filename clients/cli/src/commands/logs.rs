@@ -3,6 +3,7 @@ use std::io::{IsTerminal as _, Write as _, stdout};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use gpuaas_serial_text::PlainText;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
@@ -48,7 +49,7 @@ pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
         has_times: flags.timestamps,
         is_in_line: false,
         next: None,
-        rest: Vec::new(),
+        text: PlainText::default(),
     };
     loop {
         let message = watch.next().await?;
@@ -89,30 +90,10 @@ struct Shown {
     is_in_line: bool,
     /// Offset of what comes next without a gap.
     next: Option<u64>,
-    /// The beginning of a letter that the next part may end.
-    rest: Vec<u8>,
+    text: PlainText,
 }
 
 impl Shown {
-    /// Text without control characters: also those above ASCII, and bytes that are no text, begin escape sequences.
-    fn plain(&mut self, data: &[u8]) -> Vec<u8> {
-        let bytes = [std::mem::take(&mut self.rest).as_slice(), data].concat();
-        let mut text = String::with_capacity(bytes.len());
-        let mut chunks = bytes.utf8_chunks().peekable();
-        while let Some(chunk) = chunks.next() {
-            let shown = |letter: &char| !letter.is_control() || matches!(letter, '\n' | '\t');
-            text.extend(chunk.valid().chars().filter(shown));
-            let wrong = chunk.invalid();
-            let is_cut = std::str::from_utf8(wrong).is_err_and(|error| error.error_len().is_none());
-            if chunks.peek().is_none() && is_cut {
-                self.rest = wrong.to_vec();
-            } else if !wrong.is_empty() {
-                text.push(char::REPLACEMENT_CHARACTER);
-            }
-        }
-        text.into_bytes()
-    }
-
     /// A part as it is shown.
     fn part(&mut self, part: &Value) -> Result<Vec<u8>, Failure> {
         let broken = || Failure::Local("the API sent a part of a log that is malformed".to_owned());
@@ -126,12 +107,12 @@ impl Shown {
         let mut text = Vec::with_capacity(data.len());
         if self.next.is_some_and(|next| next < offset) {
             note!("Some of the log in between is not retained any more.");
-            self.rest.clear();
+            self.text.skip();
         }
         self.next = Some(offset + data.len() as u64);
         let time = part["print_time"].as_str().unwrap_or_default();
         let data = match self.is_plain {
-            true => self.plain(&data),
+            true => self.text.of(&data).into_bytes(),
             false => data,
         };
         for byte in data {
@@ -163,7 +144,7 @@ mod tests {
             has_times: false,
             is_in_line: false,
             next: None,
-            rest: Vec::new(),
+            text: PlainText::default(),
         };
         let text = shown
             .part(&part(0, "a\r\n\u{1b}]0;title\u{7}\tb"))
@@ -191,7 +172,7 @@ mod tests {
             has_times: true,
             is_in_line: false,
             next: None,
-            rest: Vec::new(),
+            text: PlainText::default(),
         };
         let mut text = shown.part(&part(0, "one\ntw")).expect("a part");
         text.extend(shown.part(&part(6, "o\n")).expect("a part"));

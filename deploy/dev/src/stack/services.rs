@@ -246,6 +246,19 @@ impl Setting<'_> {
                             ),
                         ]),
                     ),
+                    (
+                        "serial_ssh",
+                        section([
+                            (
+                                "listen",
+                                Value::from(vec![serial_ssh(self.instance).to_string()]),
+                            ),
+                            (
+                                "host_key_file",
+                                path(&self.authority.signing_key("serial-ssh")?.private),
+                            ),
+                        ]),
+                    ),
                 ]),
             )),
             _ => None,
@@ -302,6 +315,11 @@ impl Setting<'_> {
     }
 }
 
+/// Where the gateway shows serial logs by SSH.
+pub fn serial_ssh(instance: Instance) -> SocketAddr {
+    loopback(instance.port(Service::GatewaySsh))
+}
+
 fn loopback(port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)
 }
@@ -350,6 +368,12 @@ mod tests {
             assert_eq!(listen.len(), 1, "{}", kind.name);
             assert!(listen[0].as_str().unwrap().starts_with("127.0.0.1:"));
             let text = toml::to_string(&file).unwrap();
+            assert_eq!(
+                text.contains("127.0.0.1:7022"),
+                kind.name == "gateway",
+                "{}",
+                kind.name
+            );
             let own = kind.name == "inventory";
             for address in ["100.64.0.1:7107", "100.64.0.1:7108"] {
                 assert_eq!(text.contains(address), own, "{} {address}", kind.name);

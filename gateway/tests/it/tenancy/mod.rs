@@ -23,7 +23,7 @@ use crate::world::{ISSUER, World, answer};
 
 impl World {
     /// Registers users of these subjects, named after them.
-    async fn users(&self, subjects: &[&str]) {
+    pub async fn users(&self, subjects: &[&str]) {
         let pool = self.pool().await;
         for subject in subjects {
             sqlx::query(
@@ -39,7 +39,13 @@ impl World {
     }
 
     /// A call with a key of its own.
-    async fn send(&self, subject: &str, method: Method, target: &str, body: Value) -> (u16, Value) {
+    pub async fn send(
+        &self,
+        subject: &str,
+        method: Method,
+        target: &str,
+        body: Value,
+    ) -> (u16, Value) {
         self.send_as(subject, method, target, body, &Uuid::now_v7().to_string())
             .await
     }
@@ -67,12 +73,12 @@ impl World {
         self.send(subject, Method::GET, target, Value::Null).await
     }
 
-    async fn post_by(&self, subject: &str, target: &str, body: Value) -> (u16, Value) {
+    pub async fn post_by(&self, subject: &str, target: &str, body: Value) -> (u16, Value) {
         self.send(subject, Method::POST, target, body).await
     }
 
     /// A call that must do.
-    async fn made(&self, subject: &str, target: &str, body: Value) -> Value {
+    pub async fn made(&self, subject: &str, target: &str, body: Value) -> Value {
         let (status, answer) = self.post_by(subject, target, body).await;
         assert_eq!(status, 200, "{subject} {target}: {answer}");
         answer
@@ -93,7 +99,7 @@ impl World {
     }
 
     /// Makes somebody a member of a project and answers its id. An administrator does it: an owner invites strangers.
-    async fn member(&self, project: &str, who: &str, role: &str) -> String {
+    pub async fn member(&self, project: &str, who: &str, role: &str) -> String {
         let target = format!("/api/v1/projects/{project}/members");
         let body = json!({ "principal": format!("user:{who}"), "role": role });
         let member = self.made("admin", &target, body).await;
@@ -101,7 +107,7 @@ impl World {
     }
 
     /// Rows of the audit trail with this action.
-    async fn recorded(&self, action: &str) -> i64 {
+    pub async fn recorded(&self, action: &str) -> i64 {
         sqlx::query_scalar(
             "SELECT count(*) FROM audit WHERE action = $1 AND detail ->> 'outcome' IS NULL",
         )
