@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use gpuaas_common::time::backoff;
 use jsonwebtoken::jwk::JwkSet;
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Meter};
@@ -174,9 +175,7 @@ impl Refresher {
 /// Pause after so many failures in a row: between half and the whole of a time that doubles up to the longest, so that
 /// the gateways of a fleet do not ask at once. `random` is from 0 to 1.
 fn pause_after(failures: u32, longest: Duration, random: f64) -> Duration {
-    let doublings = failures.saturating_sub(1).min(16);
-    let whole = FIRST_PAUSE.saturating_mul(1 << doublings).min(longest);
-    jittered(whole, random)
+    jittered(backoff(failures, FIRST_PAUSE, longest), random)
 }
 
 fn jittered(whole: Duration, random: f64) -> Duration {

@@ -1,6 +1,8 @@
 //! How a step's effect can fail: for now, for good, or because the work is another's by now.
+use std::time::Duration;
 
 use gpuaas_common::Error;
+use gpuaas_common::time::backoff;
 use gpuaas_proto::gpuaas::agent::v1::{FailureClass, OperationFailure};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use serde::{Deserialize, Serialize};
@@ -171,8 +173,9 @@ pub fn class_name(class: FailureClass) -> &'static str {
 
 /// Seconds to wait before the next attempt: doubling from half a second, at most `cap`.
 pub fn backoff_seconds(attempts: i32, cap: f64) -> f64 {
-    let doublings = attempts.clamp(1, 16) - 1;
-    (0.5 * f64::from(1_u32 << doublings)).min(cap)
+    let attempts = u32::try_from(attempts).unwrap_or(1);
+    let longest = Duration::from_secs_f64(cap);
+    backoff(attempts, Duration::from_millis(500), longest).as_secs_f64()
 }
 
 #[cfg(test)]
