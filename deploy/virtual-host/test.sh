@@ -56,6 +56,9 @@ say() { echo "virtual-host: $*" | tee -a "$VIRTUAL_HOST_LOGS/results.txt"; }
 
 panicked() { grep -qs "Kernel panic" "$VIRTUAL_HOST/run/console.txt"; }
 
+# Whether it has panicked for good: run.sh switches one on again that never had its root.
+panicked_late() { panicked && grep -qs "EXT4-fs (vda)" "$VIRTUAL_HOST/run/console.txt"; }
+
 # Why the machine below the host did not stay, if it did not.
 machine_failed() {
     if panicked; then
@@ -69,7 +72,7 @@ machine_failed() {
 
 # Runs all steps; status 75: the machine below the host failed.
 run() {
-    local name limit what begun status step number=0 total why from=${VIRTUAL_HOST_FROM:-}
+    local name limit what begun status number=0 total why from=${VIRTUAL_HOST_FROM:-}
     total=$(steps | wc -l)
     while read -r -u 3 name limit what; do
         number=$((number + 1))
@@ -77,11 +80,11 @@ run() {
         [ -z "$from" ] || continue
         begun=$SECONDS
         status=0
-        timeout --kill-after=10 "$limit" "$here/step.sh" "$name" > "$VIRTUAL_HOST_LOGS/$name.log" 2>&1 < /dev/null &
+        timeout --kill-after=10 "$limit" "$here/step.sh" "$name" > "$VIRTUAL_HOST_LOGS/$name.log" 2>&1 < /dev/null 9>&- &
         step=$!
         while kill -0 $step 2> /dev/null; do
             # a host whose kernel has panicked answers nobody: the step would wait for it until its limit
-            [[ $name = build_* ]] || ! panicked || kill $step 2> /dev/null || true
+            [[ $name = build_* ]] || ! panicked_late || kill $step 2> /dev/null || true
             sleep 1
         done
         wait $step || status=$?
@@ -115,7 +118,7 @@ exec 9> "$VIRTUAL_HOST/lock"
 flock -n 9 || { echo "virtual-host: another test has the virtual host" >&2; exit 1; }
 rm -rf "$VIRTUAL_HOST_LOGS"
 mkdir -p "$VIRTUAL_HOST_LOGS"
-trap '[ -n "${VIRTUAL_HOST_KEEP:-}" ] || { "$here/off.sh"; "$here/step.sh" end_stack; }' EXIT
+trap '[ -z "${step:-}" ] || kill "$step" 2> /dev/null || true; [ -n "${VIRTUAL_HOST_KEEP:-}" ] || { "$here/off.sh"; "$here/step.sh" end_stack; }' EXIT
 [ -n "${VIRTUAL_HOST_FROM:-}" ] || rm -f "$VIRTUAL_HOST/run/console.txt"
 begun=$SECONDS
 for try in first second; do

@@ -8,7 +8,7 @@ use super::decide::{AfterClaim, Blocker, Intent, ProvenDisk, decide, refusal};
 use super::facts::{DiskFacts, DomainUse, diskseq, gather};
 use super::holders::block_number;
 use super::identity::{DiskIdentity, Resolution, loop_devices, resolve_by_id, resolve_lab};
-use super::signatures::{signatures, signatures_within};
+use super::signatures::{LIMIT, signatures, signatures_within};
 use super::stack::{controllers, extent};
 use crate::error::{HostError, HostResult, io_error};
 use crate::host::root::HostRoot;
@@ -95,7 +95,7 @@ impl DiskProbe {
             facts.claimed = is_claimed_by_others(&device)?;
         }
         if self.root.is_live() || recording::is_replay() {
-            facts.signatures = signatures(&device).await?;
+            facts.signatures = signatures(&device, LIMIT).await?;
             for partition in facts.partitions.clone() {
                 let found = signatures_within(&device, extent(&self.root, &partition)?).await?;
                 let found = found.into_iter().map(|kind| (partition.clone(), kind));

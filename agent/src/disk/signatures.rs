@@ -10,9 +10,10 @@ use serde::Deserialize;
 use crate::error::{HostError, HostResult};
 use crate::host::exec;
 
-/// A healthy disk answers in milliseconds. Shorter than a caller of a discovery or report waits: a disk that hangs is a fault
-/// of its own and delays no other's news.
-const LIMIT: Duration = Duration::from_secs(10);
+/// A healthy disk answers in milliseconds; one whose firmware still works off a large discard takes longer.
+pub const LIMIT: Duration = Duration::from_secs(30);
+/// For a report: a disk that hangs is a fault of its own and delays no other's news.
+pub const REPORT_LIMIT: Duration = Duration::from_secs(10);
 
 #[derive(Deserialize)]
 struct Wipefs {
@@ -27,8 +28,13 @@ struct Signature {
 }
 
 /// Runs a program that reads a device. One that does not come back is the device's failure and names it.
-async fn asked(program: &str, arguments: &[&OsStr], device: &Path) -> HostResult<exec::Output> {
-    let asked = exec::run(program, arguments, LIMIT).await;
+async fn asked(
+    program: &str,
+    arguments: &[&OsStr],
+    device: &Path,
+    limit: Duration,
+) -> HostResult<exec::Output> {
+    let asked = exec::run(program, arguments, limit).await;
     asked.map_err(|error| match error.reason {
         ErrorReason::DeadlineExceeded => HostError::device(
             error.reason,
@@ -39,12 +45,13 @@ async fn asked(program: &str, arguments: &[&OsStr], device: &Path) -> HostResult
 }
 
 /// Names of all signatures on a device; empty when it is raw to both programs.
-pub async fn signatures(device: &Path) -> HostResult<Vec<String>> {
+pub async fn signatures(device: &Path, limit: Duration) -> HostResult<Vec<String>> {
     let path = device.as_os_str();
     let listed = asked(
         "wipefs",
         &["--json".as_ref(), "--no-act".as_ref(), path],
         device,
+        limit,
     )
     .await?;
     let mut found = parse_wipefs(&listed.success("wipefs")?.stdout)?;
@@ -52,6 +59,7 @@ pub async fn signatures(device: &Path) -> HostResult<Vec<String>> {
         "blkid",
         &["-p".as_ref(), "-o".as_ref(), "export".as_ref(), path],
         device,
+        limit,
     )
     .await?;
     found.extend(parse_blkid(probed.status, &probed.stdout)?);
@@ -75,7 +83,7 @@ pub async fn signatures_within(
         "export".as_ref(),
         device.as_os_str(),
     ];
-    let probed = asked("blkid", &arguments, device).await?;
+    let probed = asked("blkid", &arguments, device, LIMIT).await?;
     let found = parse_blkid(probed.status, &probed.stdout)?;
     Ok(found.into_iter().collect())
 }

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::work::{Done, Slot, Work};
-use crate::disk::signatures::signatures;
+use crate::disk::signatures::{LIMIT, signatures};
 use crate::disk::verify::{CHUNK, VerifyLimits, ranges, read_zero};
 use crate::disk::wipe::{Note, WipeJob, WipeLog, WipePolicy, Wiped};
 use crate::disk::{Intent, ProvenDisk};
@@ -241,7 +241,7 @@ async fn verify(work: &Work, disk: &ProvenDisk) -> HostResult<u64> {
             format!("disk {}: {what}", disk.identity()),
         )
     };
-    let found = signatures(&disk.device()).await?;
+    let found = signatures(&disk.device(), LIMIT).await?;
     if !found.is_empty() {
         return Err(not_proven(format!(
             "signatures are left: {}",

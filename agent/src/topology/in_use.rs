@@ -17,7 +17,7 @@ use super::pci::{self, PciKind};
 use crate::disk::DiskIdentity;
 use crate::disk::identity::{BY_ID, Resolution, loop_devices, resolve_by_id, resolve_lab};
 use crate::disk::mounts::{self, Mount};
-use crate::disk::signatures::signatures;
+use crate::disk::signatures::{REPORT_LIMIT, signatures};
 use crate::error::{HostError, HostResult, io_error};
 use crate::host::root::HostRoot;
 use crate::host::{blocking, exec};
@@ -284,7 +284,7 @@ async fn content(node: &Node, name: &str) -> HostResult<Vec<String>> {
     {
         return Ok(content);
     }
-    let signatures = signatures(&Path::new("/dev").join(name)).await?;
+    let signatures = signatures(&Path::new("/dev").join(name), REPORT_LIMIT).await?;
     let partitions = blocking::here(|| crate::disk::stack::partitions(&node.root, name));
     let partitions = partitions.map_err(io_error(format_args!("cannot read {name}")))?;
     let content: Vec<String> = partitions

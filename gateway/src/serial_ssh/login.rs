@@ -166,7 +166,10 @@ impl Handler for Login {
         let Some(log) = signed_in else {
             return Ok(Auth::reject());
         };
-        self.running = Some((self.begin)());
+        // who is only told why there is nothing can be replaced
+        if log.is_ok() {
+            self.running = Some((self.begin)());
+        }
         self.log = Some(log);
         Ok(Auth::Accept)
     }

@@ -1,4 +1,5 @@
 //! What is configured of serial logs by SSH, and the server that it makes.
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use anyhow::{Context as _, ensure};
 use gpuaas_common::config::read_secret;
 use russh::keys::{Algorithm, PrivateKey, decode_secret_key};
 use russh::server::Config;
-use russh::{MethodKind, MethodSet, SshId};
+use russh::{MethodKind, MethodSet, Preferred, SshId, kex};
 use serde::Deserialize;
 
 /// Keys that a client may try, one more than these with the question what it may try at all. As many as OpenSSH lets.
@@ -17,6 +18,17 @@ const MAX_TRIES: usize = 7;
 const REFUSAL: Duration = Duration::from_millis(300);
 /// Keep-alives without an answer after which a client is gone.
 const KEEP_ALIVES: usize = 3;
+/// Elliptic curves alone: who has not signed in yet may ask for an exchange as often as it likes, and one in a large group of
+/// integers takes a processor for a second.
+const KEY_EXCHANGES: &[kex::Name] = &[
+    kex::MLKEM768X25519_SHA256,
+    kex::CURVE25519,
+    kex::CURVE25519_PRE_RFC_8731,
+    kex::EXTENSION_SUPPORT_AS_CLIENT,
+    kex::EXTENSION_SUPPORT_AS_SERVER,
+    kex::EXTENSION_OPENSSH_STRICT_KEX_AS_CLIENT,
+    kex::EXTENSION_OPENSSH_STRICT_KEX_AS_SERVER,
+];
 /// Bytes of what a reader types that may be on their way: it is thrown away.
 const WINDOW: u32 = 16 << 10;
 
@@ -77,6 +89,10 @@ impl SerialSshSettings {
             auth_rejection_time: REFUSAL,
             auth_rejection_time_initial: Some(Duration::ZERO),
             keys: vec![key],
+            preferred: Preferred {
+                kex: Cow::Borrowed(KEY_EXCHANGES),
+                ..Preferred::DEFAULT
+            },
             window_size: WINDOW,
             max_auth_attempts: MAX_TRIES,
             // longer than a client that lives is silent; for what it does not take at all, keep-alives included

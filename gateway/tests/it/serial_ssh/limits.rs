@@ -304,3 +304,25 @@ async fn p12_a_reader_that_takes_nothing_holds_the_service_up_and_ends_with_its_
     world.record.until_open(0).await;
     drop((channel, session));
 }
+
+/// An exchange in a group of large integers costs the server a second of its processor, and a stranger nothing.
+#[tokio::test]
+async fn p12_strangers_get_no_costly_key_exchange() {
+    let setup = start(|_, _| {}).await;
+    let key = setup.key_of("mia").await;
+    for costly in [
+        "diffie-hellman-group18-sha512",
+        "diffie-hellman-group-exchange-sha256",
+    ] {
+        let only = format!("KexAlgorithms={costly}");
+        let ssh = setup.ssh(&key, &VM.to_string(), &["-T", "-o", &only], &[]);
+        let ended = ssh.ended().await;
+        assert_eq!(ended.status, Some(255), "{ended:?}");
+        let (why, offer) = ended.errors.split_once("Their offer:").expect("its offer");
+        assert!(why.contains("no matching key exchange method"), "{why}");
+        assert!(offer.contains("curve25519-sha256"), "{offer}");
+        for other in ["diffie-hellman", "ecdh-sha2"] {
+            assert!(!offer.contains(other), "{offer}");
+        }
+    }
+}

@@ -126,7 +126,30 @@ impl World {
             .fetch_all(&self.pool)
             .await
             .expect("steps");
-            panic!("never {what}: {steps:#?}");
+            let tasks: Vec<String> = sqlx::query_scalar(
+                "SELECT concat_ws(' ', type, state, output) FROM node_tasks WHERE allocation_id = $1 OR slot_id = $1 ORDER BY id",
+            )
+            .bind(id)
+            .fetch_all(&self.owner)
+            .await
+            .expect("tasks");
+            // only a superuser sees what sessions of other roles wait for
+            let mut superuser = self
+                .db
+                .server()
+                .superuser(self.db.name())
+                .await
+                .expect("superuser");
+            let sessions: Vec<String> = sqlx::query_scalar(
+                "SELECT concat_ws(' ', pid, usename, state, wait_event_type, wait_event, pg_blocking_pids(pid)::text,
+                                  now() - state_change, left(query, 160))
+                   FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()",
+            )
+            .fetch_all(&mut superuser)
+            .await
+            .expect("sessions");
+            let operations = format!("{:?}", self.host.state().await.operations);
+            panic!("never {what}: {steps:#?}\n{tasks:#?}\n{sessions:#?}\n{operations}");
         }
     }
 

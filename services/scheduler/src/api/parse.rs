@@ -375,7 +375,6 @@ pub(super) fn sku(sku: public::Sku) -> Result<Sku> {
                 "must be counts from 1 to 64",
             ));
         }
-        signed("sku.allowed_gpu_counts", count)?;
         allowed_gpu_counts.push(count);
     }
     let profile = sku.profile.ok_or_else(|| Error::required("sku.profile"))?;

@@ -77,7 +77,7 @@ impl Run {
         let sku = Sku {
             code: NODE_SKU.into(),
             capacity_shape: Shape::Baremetal,
-            allowed_gpu_counts: vec![u32::try_from(GPUS).expect("few")],
+            allowed_gpu_counts: vec![GPUS],
             ..h200_sku()
         };
         catalog::put_sku(&mut conn, &sku).await.expect("sku");
