@@ -22,7 +22,10 @@ async function seen(title, where, size = WIDE) {
   await shot(title);
   await accessible(page, where);
   await page.setViewportSize(PHONE);
-  const over = await page.evaluate(() => [...document.querySelectorAll("main *")].filter((e) => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest(".table-card, .scroll, [role=tablist]")).map((e) => e.className || e.tagName).slice(0, 5));
+  const cutOff = () => [...document.querySelectorAll("main *")].filter((e) => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest(".table-card, .scroll, [role=tablist]")).map((e) => e.className || e.tagName).slice(0, 5);
+  // a chart is drawn anew once it has noticed its new width
+  await page.waitForFunction(`(${cutOff})().length === 0`, undefined, { timeout: 5000 }).catch(() => {});
+  const over = await page.evaluate(cutOff);
   await shot(`${title}-phone`);
   await page.setViewportSize(WIDE);
   assert.deepEqual(over, [], `${where} on a phone`);

@@ -317,7 +317,7 @@ export async function members({ assert, page, server, test, look, go, signIn, ta
     await look("webhooks");
     await page.getByRole("button", { name: "Add a webhook" }).click();
     await dialog.getByLabel("Address").fill("http://hooks.example.com/");
-    await dialog.getByText("It begins with https://.").waitFor();
+    await dialog.getByText("The URL must begin with https://.").waitFor();
     assert.ok(await dialog.getByRole("button", { name: "Add" }).isDisabled());
     await dialog.getByLabel("Address").fill("https://hooks.example.com/new");
     await dialog.getByText("All events").click();
