@@ -21,6 +21,7 @@ pub use provision::network_group;
 pub(crate) use remove::{reservation as remove_reservation, seed as remove_seed};
 pub(crate) use rescue::given_host_key as rescue_host_key;
 pub use runner::Runner;
+pub use wiping::result as wipe_result;
 pub use work::{Done, StepDef, Work};
 
 use crate::journal::Kind;

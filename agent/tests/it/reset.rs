@@ -8,10 +8,11 @@ use gpuaas_agent::error::HostResult;
 use gpuaas_agent::host::root::HostRoot;
 use gpuaas_agent::journal::{Kind, StepStatus};
 use gpuaas_agent::node::Node;
-use gpuaas_agent::operation::Done;
+use gpuaas_agent::operation::{Done, Work, wipe_result};
 use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_proto::gpuaas::common::v1::SlotBindings;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use serde_json::json;
 use uuid::Uuid;
 
 use crate::world;
@@ -64,6 +65,30 @@ impl Machine {
         all.filter(is_reset).collect()
     }
 
+    /// What the control plane gets of a release of all slots whose devices were reset so.
+    fn evidence(&self, reset: &Done) -> Vec<pb::WipeEvidence> {
+        let journal = &self.node.journal;
+        let operation = journal.running_operations().expect("operations").pop();
+        let id = operation.expect("one").id;
+        let wiped = json!([{ "at": 1 }, { "at": 1 }, { "at": 1 }]);
+        for (step, output) in [
+            ("wipe", &wiped),
+            ("verify_wipe", &wiped),
+            ("reset_devices", &reset.output),
+        ] {
+            journal.begin_step(id, step, 1).expect("recorded");
+            let ended = journal.end_step(id, step, StepStatus::Done, "", output, 1);
+            ended.expect("recorded");
+        }
+        let operation = journal.operation(id).expect("a journal").expect("a row");
+        let work = Work {
+            node: Arc::clone(&self.node),
+            operation,
+            step: "reset_devices",
+        };
+        wipe_result(&work).expect("evidence").wipe_evidence
+    }
+
     /// The step alone, of an operation on the slots of these indexes.
     async fn step(&self, kind: Kind, slots: &[usize]) -> HostResult<Done> {
         let grant = |index: &usize| pb::SlotGrant {
@@ -76,7 +101,8 @@ impl Machine {
             ..pb::SlotGrant::default()
         };
         let slots = slots.iter().map(grant).collect();
-        let new = world::operation(&self.node, kind, world::allocation(), slots);
+        let mut new = world::operation(&self.node, kind, world::allocation(), slots);
+        new.steps = vec!["wipe", "verify_wipe", "reset_devices"];
         self.node.journal.start_operation(&new)?;
         world::step(&self.node, new.id, "reset_devices").await
     }
@@ -123,6 +149,12 @@ async fn p2_a_device_that_is_not_reset_keeps_its_own_slot_from_sale_and_no_other
         .step(Kind::Release, &[0, 1, 2])
         .await
         .expect("two are reset");
+    let told = machine.evidence(&done);
+    assert_eq!(told.len(), 3);
+    for one in &told {
+        let is_faulty = one.slot_id == slot(1).to_string();
+        assert_eq!(!one.device_fault.is_empty(), is_faulty, "{one:?}");
+    }
     let faults = done.output.as_object().expect("the faults");
     assert_eq!(faults.len(), 1, "{faults:?}");
     let why = faults[&slot(1).to_string()].as_str().expect("a text");

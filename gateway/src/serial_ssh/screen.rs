@@ -25,8 +25,8 @@ pub struct Screen {
     /// A terminal in raw mode, which needs a carriage return for each line.
     is_terminal: bool,
     text: PlainText,
-    /// The last line has not ended.
-    is_in_line: bool,
+    /// The last line that was shown has not ended.
+    needs_newline: bool,
     /// Offset of what comes next without a gap.
     next: Option<u64>,
 }
@@ -41,7 +41,7 @@ impl Screen {
             channel,
             is_terminal,
             text: PlainText::default(),
-            is_in_line: false,
+            needs_newline: false,
             next: None,
         }
     }
@@ -138,7 +138,7 @@ impl Screen {
         self.next = Some(part.offset + part.data.len() as u64);
         let text = self.text.of(&part.data);
         if let Some(last) = text.chars().last() {
-            self.is_in_line = last != '\n';
+            self.needs_newline = last != '\n';
         }
         let text = self.lines(text);
         self.channel.data_bytes(text.into_bytes()).await
@@ -146,8 +146,8 @@ impl Screen {
 
     /// Says something that is not of the log, on a line of its own.
     async fn say(&mut self, message: &str) -> Result<(), russh::Error> {
-        let start = if self.is_in_line { "\n" } else { "" };
-        self.is_in_line = false;
+        let start = if self.needs_newline { "\n" } else { "" };
+        self.needs_newline = false;
         let text = self.lines(format!("{start}{message}\n"));
         let text = text.into_bytes();
         self.channel.extended_data_bytes(STDERR, text).await
