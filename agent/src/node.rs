@@ -22,7 +22,7 @@ use crate::image::ImageCache;
 use crate::image::registry::Registry;
 use crate::journal::Journal;
 use crate::serial::SerialLogs;
-use crate::settings::Settings;
+use crate::settings::{NvmeAttachment, Settings};
 use crate::telemetry::Telemetry;
 use crate::topology::in_use::Observed;
 use crate::topology::packet::Packets;
@@ -88,6 +88,7 @@ impl Node {
     /// The same over a root that may note what is read.
     pub fn open_at(root: HostRoot, settings: Settings, ca_pem: &[u8]) -> HostResult<Self> {
         check_images(&settings, &root)?;
+        check_nvme(&settings)?;
         prepare_state(
             &settings.state_dir,
             [&seeds_dir(&settings), &rescue_dir(&settings)],
@@ -182,6 +183,11 @@ impl Node {
         rescue_dir(&self.settings).join(vm.as_str())
     }
 
+    /// Where the disks are on record whose controllers VMs have.
+    pub fn passthrough_dir(&self) -> PathBuf {
+        self.settings.state_dir.join("passthrough")
+    }
+
     /// Whether a VM that runs was started from a rescue image: what ends a rescue removes its disk.
     pub fn is_rescued(&self, vm: &VmName) -> bool {
         let folder = self.rescue_dir(vm);
@@ -237,6 +243,16 @@ fn check_images(settings: &Settings, root: &HostRoot) -> HostResult<()> {
     Ok(())
 }
 
+/// A lab host's disks are loop devices, which have no controller.
+fn check_nvme(settings: &Settings) -> HostResult<()> {
+    if settings.profile.lab && settings.profile.nvme == NvmeAttachment::Passthrough {
+        let rule =
+            "agent.profile.nvme must be \"virtio\" on a lab host: its disks have no controller";
+        return Err(HostError::invalid("agent.profile.nvme", rule));
+    }
+    Ok(())
+}
+
 /// The state folder can be passed through by the hypervisor's user, who reads seeds; everything secret in it
 /// has a mode of its own.
 fn prepare_state(state: &Path, [seeds, rescue]: [&Path; 2]) -> HostResult<()> {
@@ -267,6 +283,25 @@ mod tests {
             key = state.join("relay/id"),
         );
         toml::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn d_47_a_lab_host_has_no_controller_to_pass_through() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut host = settings(
+            true,
+            dir.path(),
+            &dir.path().join("host"),
+            &dir.path().join("images"),
+        );
+        host.profile.nvme = NvmeAttachment::Passthrough;
+        let Err(refused) = Node::open(host, b"") else {
+            panic!("its disks are files");
+        };
+        assert!(
+            refused.message.contains("agent.profile.nvme must be"),
+            "{refused}"
+        );
     }
 
     #[test]

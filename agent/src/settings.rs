@@ -211,6 +211,17 @@ impl Hypervisor {
     }
 }
 
+/// How a VM gets the NVMe disks of its slots.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NvmeAttachment {
+    /// As virtio disks: the guest reads and writes blocks, and the controller stays the host's.
+    #[default]
+    Virtio,
+    /// The controller itself by VFIO: the guest has every command of it, those that change firmware and namespaces too.
+    Passthrough,
+}
+
 /// The host profile.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -240,6 +251,9 @@ pub struct HostProfile {
     /// Whether this host offers 1 GiB hugepages (D-55); a VM gets them only when its shape requests them.
     #[serde(default)]
     pub hugepages: bool,
+    /// How a VM gets its NVMe disks (D-47), "virtio" or "passthrough"; a lab host has none to pass through.
+    #[serde(default)]
+    pub nvme: NvmeAttachment,
     /// UEFI code without Secure Boot (D-51).
     #[serde(default = "defaults::firmware_code")]
     pub firmware_code: PathBuf,

@@ -46,7 +46,7 @@ copy_modules() {
     local version module file name
     version=$(ls "$out/kernel/lib/modules")
     : > "$root/etc/modules.list"
-    for module in virtio_pci virtio_blk virtio_net virtio_scsi sr_mod ata_piix isofs button evdev virtio_rng; do
+    for module in virtio_pci virtio_blk nvme virtio_net virtio_scsi sr_mod ata_piix isofs button evdev virtio_rng; do
         modprobe -S "$version" -d "$out/kernel" --show-depends "$module" 2> /dev/null \
             | awk '/^insmod/{print $2}' > "$work/modules"
         while read -r file; do

@@ -4,10 +4,12 @@ use gpuaas_proto::gpuaas::agent::v1::topology_server::Topology;
 use tonic::{Request, Response, Status};
 
 use super::Shared;
-use crate::disk::DiskIdentity;
+use crate::disk::{DiskIdentity, passthrough};
+use crate::host::blocking;
 use crate::node::Node;
+use crate::settings::NvmeAttachment;
 use crate::topology::discover::{
-    gpu_report, inventory, lab_report, propose_wipe_policy, tell_wipe_policies,
+    Inventory, gpu_report, inventory, lab_report, propose_wipe_policy, tell_wipe_policies,
 };
 use crate::topology::{describe, inspect, printable, readiness};
 
@@ -34,17 +36,29 @@ impl Topology for TopologyApi {
     }
 }
 
+/// Adds the disks that VMs have by their controllers, and says which of the others no VM can have.
+fn passed_through(node: &Node, devices: &mut Inventory) {
+    match blocking::here(|| passthrough::given(&node.root, &node.passthrough_dir())) {
+        Ok(given) => devices.give(&node.root, given),
+        Err(error) => tracing::warn!(%error, "cannot tell which disks VMs have"),
+    }
+    if node.settings.profile.nvme == NvmeAttachment::Passthrough {
+        blocking::here(|| devices.judge_passthrough(&node.root));
+    }
+}
+
 /// Inspects the host and proposes slots. Of the named disks a tenant was the last holder.
 pub async fn discover(node: &Node, left_by_tenants: Vec<String>) -> pb::TopologyReport {
     let probe = node.probe.clone().left_by_tenants(left_by_tenants);
     let settings = &node.settings;
-    let devices = inventory(
+    let mut devices = inventory(
         &node.root,
         &settings.network.gateway,
         &settings.trusted_programs,
         node.gpu_fabric.as_ref(),
     )
     .await;
+    passed_through(node, &mut devices);
     let mut report = if node.settings.profile.lab {
         let mut disks = Vec::new();
         for disk in &node.settings.lab_disks {

@@ -12,6 +12,7 @@ pub mod method;
 pub mod mounts;
 pub mod nvme;
 pub mod overwrite;
+pub mod passthrough;
 pub mod probe;
 mod sanitize;
 pub mod signatures;

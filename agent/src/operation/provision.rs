@@ -16,7 +16,7 @@ use super::remove;
 use super::seed::{self, Guest};
 use super::work::{Done, StepDef, Work};
 use crate::dhcp::{LeaseState, Reservation};
-use crate::disk::Intent;
+use crate::disk::{Intent, passthrough};
 use crate::error::{HostError, HostResult};
 use crate::guest::host_key::parse_pins;
 use crate::guest::login::Account;
@@ -26,6 +26,7 @@ use crate::host::clock::BootMoment;
 use crate::ids::{NetworkGroup, management_mac, parse_private_ip};
 use crate::image::ImageSource;
 use crate::image::clone::clone_image;
+use crate::settings::NvmeAttachment;
 use crate::vm::PowerState;
 use crate::vm::domain_xml::{DomainSpec, SEED_DEVICE, domain_xml};
 use crate::vm::locality::{SlotDevices, locality};
@@ -273,6 +274,11 @@ async fn define(work: &Work) -> HostResult<Done> {
                 .device(),
         );
     }
+    if work.node.settings.profile.nvme == NvmeAttachment::Passthrough {
+        for disk in &disks {
+            passthrough::check_alone(&work.node.root, disk).await?;
+        }
+    }
     let seed = work.node.seed_iso(&work.vm());
     let disks = Disks {
         rescue: None,
@@ -289,7 +295,7 @@ async fn define(work: &Work) -> HostResult<Done> {
 pub struct Disks {
     /// A file that is booted from in place of the first of its own.
     pub rescue: Option<PathBuf>,
-    /// Devices of its slots.
+    /// Devices of its slots, in their order.
     pub own: Vec<PathBuf>,
 }
 
@@ -298,16 +304,24 @@ pub struct Disks {
 pub async fn define_on(work: &Work, disks: Disks, seed: Option<PathBuf>) -> HostResult<String> {
     let plan = &work.operation.plan;
     let shape = plan.shape.unwrap_or_default();
+    let passed = match work.node.settings.profile.nvme {
+        NvmeAttachment::Passthrough => {
+            passthrough::prepare(&work.node, &work.vm(), &disks.own).await?
+        }
+        NvmeAttachment::Virtio => Vec::new(),
+    };
     let mut devices = Vec::new();
-    for slot in work.slots()? {
+    for (index, slot) in work.slots()?.into_iter().enumerate() {
         let bindings = &slot.bindings;
         let functions = [&bindings.gpu_pci_address, &bindings.fabric_vf_pci_address];
         let functions = functions.into_iter().filter(|address| !address.is_empty());
+        let mut functions = functions
+            .map(|address| address.parse())
+            .collect::<Result<Vec<_>, _>>()?;
+        functions.extend(passed.get(index).cloned());
         devices.push(SlotDevices {
             numa_node: bindings.numa_node,
-            functions: functions
-                .map(|address| address.parse())
-                .collect::<Result<_, _>>()?,
+            functions,
         });
     }
     let serial_log = work.node.serial.of_vm(&work.vm());
@@ -327,8 +341,13 @@ pub async fn define_on(work: &Work, disks: Disks, seed: Option<PathBuf>) -> Host
         vcpus: shape.vcpus,
         memory_mib: shape.memory_mib,
         hugepages: shape.hugepages,
+        boots_from: passed.first().filter(|_| disks.rescue.is_none()).cloned(),
         rescue: disks.rescue,
-        disks: disks.own,
+        disks: if passed.is_empty() {
+            disks.own
+        } else {
+            Vec::new()
+        },
         seed,
         mac: plan.mac.parse()?,
         port: work.operation.allocation.port_name(),

@@ -12,10 +12,10 @@ use super::work::{Done, Slot, Work};
 use crate::disk::signatures::{LIMIT, signatures};
 use crate::disk::verify::{CHUNK, VerifyLimits, ranges, read_zero};
 use crate::disk::wipe::{Note, WipeJob, WipeLog, WipePolicy, Wiped};
-use crate::disk::{Intent, ProvenDisk};
+use crate::disk::{Intent, ProvenDisk, passthrough};
 use crate::error::{HostError, HostResult};
 use crate::node::{now_ms, timestamp};
-use crate::settings::WipeVerification;
+use crate::settings::{NvmeAttachment, WipeVerification};
 
 /// How long a proven wipe waits for a clock by which it can be certified.
 const CLOCK_PATIENCE: Duration = Duration::from_secs(30 * 60);
@@ -86,6 +86,9 @@ pub async fn wipe(work: &Work) -> HostResult<Done> {
         }
         let policy: WipePolicy = slot.bindings.destructive_wipe_policy.parse()?;
         let disk = work.prove(&slot, work.wiping(&slot)?).await?;
+        if work.node.settings.profile.nvme == NvmeAttachment::Passthrough {
+            passthrough::check_alone(&work.node.root, &disk.device()).await?;
+        }
         let disk = work.node.probe.claim(disk).await?;
         let start = match notes.get(&slot, "start") {
             Some(start) => start,

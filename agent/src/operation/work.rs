@@ -10,7 +10,7 @@ use prost::Message;
 use serde_json::Value;
 
 use crate::disk::probe::identity_of;
-use crate::disk::{Intent, ProvenDisk};
+use crate::disk::{Intent, ProvenDisk, passthrough};
 use crate::error::{HostError, HostResult};
 use crate::ids::{SlotId, Token, VmName};
 use crate::journal::{Kind, OperationRow, StepStatus};
@@ -144,6 +144,7 @@ impl Work {
     pub async fn prove(&self, slot: &Slot, intent: Intent) -> HostResult<ProvenDisk> {
         self.check_purpose()?;
         self.touched(slot.id)?;
+        passthrough::give_back(&self.node, &self.vm()).await?;
         let identity = identity_of(&slot.bindings.nvme_device)?;
         self.node
             .probe

@@ -29,7 +29,8 @@ pub async fn host(node: &Node, inventory: &Inventory) -> common::HostInventory {
             .unreadable
             .push(format!("address of the BMC: {error}")),
     }
-    for disk in &inventory.nvme {
+    let own = |disk: &&NvmeDisk| disk.passed_through.is_none();
+    for disk in inventory.nvme.iter().filter(own) {
         if inventory
             .answers
             .get(&disk.name)

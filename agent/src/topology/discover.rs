@@ -13,6 +13,7 @@ use super::pci::{self, PciDevice, PciKind};
 use super::platform::Platform;
 use crate::disk::identity::{KIND_BY_ID, KIND_LAB};
 use crate::disk::method::possible;
+use crate::disk::passthrough::{self, Given};
 use crate::disk::wipe::WipePolicy;
 use crate::gpu_fabric::GpuFabric;
 use crate::host::root::HostRoot;
@@ -84,6 +85,27 @@ fn devices(root: &HostRoot, gateway: &str, trusts: &[String], platform: Platform
 }
 
 impl Inventory {
+    /// Adds disks that VMs have, each in its place: what a GPU is paired with is the same as while the host has them.
+    pub fn give(&mut self, root: &HostRoot, given: Vec<Given>) {
+        let disks = given
+            .into_iter()
+            .map(|one| nvme::passed_through(root, one.controller, one.disk));
+        self.nvme.extend(disks);
+        nvme::sort(&mut self.nvme);
+    }
+
+    /// Notes why disks cannot be given to VMs by their controllers.
+    pub fn judge_passthrough(&mut self, root: &HostRoot) {
+        let own = |disk: &&mut NvmeDisk| disk.passed_through.is_none();
+        for disk in self.nvme.iter_mut().filter(own) {
+            let facts = self
+                .answers
+                .get(&disk.name)
+                .and_then(|one| one.wipe.as_ref());
+            disk.passthrough_faults = passthrough::faults(root, &disk.name, facts);
+        }
+    }
+
     /// The legal groups of the GPUs, or why there are none. A GPU that fell off the bus is in none, although Fabric Manager
     /// offers all partitions of an H100 or later whatever its GPUs are like.
     pub fn legal_groups(&self) -> Result<Vec<Vec<u32>>, String> {
@@ -302,6 +324,7 @@ fn candidate(
         slot_class: class.map_or_else(|| format!("10de:{:04x}", gpu.model), str::to_owned),
         bindings: Some(bindings),
         kernel_path: disk
+            .filter(|disk| disk.passed_through.is_none())
             .map(|disk| format!("/dev/{}", disk.name))
             .unwrap_or_default(),
         blockers,
@@ -346,7 +369,8 @@ fn disk_blockers(
     let mut blockers = content_blockers(disk, inspections);
     let health = inventory.answers.get(&disk.name).and_then(|one| one.health);
     let faults = health.as_ref().map_or_else(Vec::new, health_faults);
-    blockers.extend(faults.iter().map(|why| format!("{}: {why}", disk.name)));
+    let faults = faults.iter().chain(&disk.passthrough_faults);
+    blockers.extend(faults.map(|why| format!("{}: {why}", disk.name)));
     blockers
 }
 

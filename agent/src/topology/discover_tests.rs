@@ -31,6 +31,8 @@ fn disk(n: u32) -> NvmeDisk {
             ..DiskFacts::default()
         },
         unreadable: None,
+        passed_through: None,
+        passthrough_faults: Vec::new(),
     }
 }
 
@@ -55,6 +57,63 @@ fn report(pci: Vec<PciDevice>, nvme: Vec<NvmeDisk>) -> pb::TopologyReport {
         subnet: "10.100.0".into(),
     };
     gpu_report(&inventory, &inspections)
+}
+
+/// A report while VMs run proposes what it proposed before: other GPUs get no other disks.
+#[test]
+fn d_80_a_disk_whose_controller_a_vm_has_is_still_that_of_its_slot() {
+    let pci = || {
+        let mut all: Vec<_> = (1..=3).map(|bus| device(PciKind::Gpu, bus, &[])).collect();
+        all.push(device(
+            PciKind::Fabric,
+            0x20,
+            &["0000:20:00.1", "0000:20:00.2", "0000:20:00.3"],
+        ));
+        all
+    };
+    let mut before: Vec<_> = (0..3).map(disk).collect();
+    for (one, bus) in before.iter_mut().zip(["11", "12", "13"]) {
+        one.pci = Some(format!("0000:{bus}:00.0").parse().unwrap());
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let root = HostRoot::new(dir.path());
+    let folder = dir.path().join("sys/bus/pci/devices/0000:12:00.0");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("numa_node"), "0\n").unwrap();
+    let given = before.remove(1);
+    let mut during = Inventory {
+        pci: pci(),
+        nvme: before.clone(),
+        platform: Platform::default(),
+        answers: BTreeMap::new(),
+        machine_id: "m".into(),
+        subnet: "10.100.0".into(),
+    };
+    let known = gpuaas_proto::gpuaas::common::v1::NvmeDisk {
+        by_id: given.by_id.clone().unwrap(),
+        bytes: given.facts.bytes,
+        serial: "S2".to_owned(),
+        ..Default::default()
+    };
+    before.insert(1, given);
+    let disks = vec![Given {
+        controller: "0000:12:00.0".parse().unwrap(),
+        disk: known,
+    }];
+    during.give(&root, disks);
+    let (before, during) = (report(pci(), before), report(during.pci, during.nvme));
+    let bindings = |report: &pb::TopologyReport| -> Vec<SlotBindings> {
+        let all = report.candidates.iter();
+        all.map(|one| one.bindings.clone().unwrap()).collect()
+    };
+    assert_eq!(bindings(&during), bindings(&before));
+    assert_eq!(during.candidates[1].blockers, Vec::<String>::new());
+    assert_eq!(
+        during.candidates[1].kernel_path, "",
+        "the host has no name for it"
+    );
+    assert_eq!(during.candidates[2].kernel_path, "/dev/nvme2n1");
+    assert_eq!(during.nvme_devices, 3);
 }
 
 #[test]

@@ -137,6 +137,13 @@ pub fn is_out_of_temperature(health: &common::DiskHealth) -> bool {
 
 /// Describes a disk.
 pub fn describe(root: &HostRoot, disk: &NvmeDisk, answers: &Answers) -> common::NvmeDisk {
+    if let Some(known) = &disk.passed_through {
+        let controller = disk.pci.as_ref();
+        return common::NvmeDisk {
+            controller: controller.map(|address| pci::describe(root, address)),
+            ..known.clone()
+        };
+    }
     let block = format!("{BLOCK}/{}", disk.name);
     let own = |what: &str| {
         root.read_value(format!("{block}/{what}"))

@@ -14,10 +14,10 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use serde::Deserialize;
 
 use super::pci::{self, PciKind};
-use crate::disk::DiskIdentity;
 use crate::disk::identity::{BY_ID, Resolution, loop_devices, resolve_by_id, resolve_lab};
 use crate::disk::mounts::{self, Mount};
 use crate::disk::signatures::{REPORT_LIMIT, signatures};
+use crate::disk::{DiskIdentity, passthrough};
 use crate::error::{HostError, HostResult, io_error};
 use crate::host::root::HostRoot;
 use crate::host::{blocking, exec};
@@ -200,7 +200,14 @@ async fn disks(node: &Node, unknown: &[&Domain]) -> HostResult<Vec<pb::HostDisk>
         }
         found.push(disk);
     }
+    let given = blocking::here(|| passthrough::given(&node.root, &node.passthrough_dir()))?;
+    found.extend(given.into_iter().map(|one| pb::HostDisk {
+        identity: one.disk.by_id,
+        bytes: one.disk.bytes,
+        ..pb::HostDisk::default()
+    }));
     found.sort_by(|one, other| one.identity.cmp(&other.identity));
+    found.dedup_by(|one, other| one.identity == other.identity);
     Ok(found)
 }
 

@@ -14,6 +14,12 @@ pub async fn disks(probe: &DiskProbe, disks: &[NvmeDisk]) -> BTreeMap<String, Di
     for disk in disks.iter().filter(|disk| !disk.is_mounted()) {
         let Some(link) = &disk.by_id else { continue };
         let inspection = match link.parse() {
+            // it was proven before its VM got it, and nothing on the host can use it meanwhile
+            Ok(_) if disk.passed_through.is_some() => DiskInspection {
+                name: Some(disk.name.clone()),
+                bytes: disk.facts.bytes,
+                blockers: Vec::new(),
+            },
             Ok(identity) => self::disk(probe, &identity).await,
             Err(error) => DiskInspection {
                 blockers: vec![format!("{link} must be {}", error.rule)],

@@ -1,4 +1,6 @@
 //! NVMe disks from sysfs and their stable links.
+use gpuaas_proto::gpuaas::common::v1 as common;
+
 use super::pci;
 use crate::disk::facts::{DiskFacts, gather};
 use crate::disk::identity::{BY_ID, is_nvme_disk};
@@ -6,7 +8,7 @@ use crate::host::root::HostRoot;
 use crate::ids::PciAddress;
 
 /// An NVMe disk.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct NvmeDisk {
     /// Kernel name now; advisory.
     pub name: String,
@@ -24,6 +26,10 @@ pub struct NvmeDisk {
     pub facts: DiskFacts,
     /// Why it cannot be read. It is a disk of this host all the same, and nobody else's slot waits for it.
     pub unreadable: Option<String>,
+    /// What it was when a VM got its controller, which has it now: the kernel shows nothing of it meanwhile.
+    pub passed_through: Option<common::NvmeDisk>,
+    /// Why its controller cannot be given to a VM, on a host whose VMs have the controllers.
+    pub passthrough_faults: Vec<String>,
 }
 
 impl NvmeDisk {
@@ -40,18 +46,24 @@ pub fn disks(root: &HostRoot, trusts: &[String]) -> Vec<NvmeDisk> {
         .names("/sys/class/block")
         .into_iter()
         .filter(|name| is_nvme_disk(name))
-        .map(|name| disk(root, name, trusts))
+        .map(|name| disk(root, &name, trusts))
         .collect();
-    disks.sort_by(|one, other| (&one.pci, &one.name).cmp(&(&other.pci, &other.name)));
+    sort(&mut disks);
     disks
 }
 
-fn disk(root: &HostRoot, name: String, trusts: &[String]) -> NvmeDisk {
+/// By the address of their controllers.
+pub fn sort(disks: &mut [NvmeDisk]) {
+    disks.sort_by(|one, other| (&one.pci, &one.name).cmp(&(&other.pci, &other.name)));
+}
+
+/// One of them, by its kernel name.
+pub fn disk(root: &HostRoot, name: &str, trusts: &[String]) -> NvmeDisk {
     let by_id = root
         .names(BY_ID)
         .into_iter()
         .filter(|link| link.starts_with("nvme-eui."))
-        .find(|link| root.link_name(format!("{BY_ID}/{link}")).as_deref() == Some(&name))
+        .find(|link| root.link_name(format!("{BY_ID}/{link}")).as_deref() == Some(name))
         .map(|link| format!("{BY_ID}/{link}"));
     let target = root
         .link(format!("/sys/class/block/{name}"))
@@ -60,23 +72,45 @@ fn disk(root: &HostRoot, name: String, trusts: &[String]) -> NvmeDisk {
         .components()
         .rev()
         .find_map(|part| part.as_os_str().to_str()?.parse().ok());
-    let numa_node = pci.as_ref().and_then(|address| {
-        let text = root.read_value(format!("/sys/bus/pci/devices/{address}/numa_node"))?;
-        text.parse().ok()
-    });
-    let (facts, unreadable) = match gather(root, &name, trusts) {
+    let numa_node = pci
+        .as_ref()
+        .and_then(|address| pci::numa_node(root, &pci::folder(address)));
+    let (facts, unreadable) = match gather(root, name, trusts) {
         Ok(facts) => (facts, None),
         Err(error) => (DiskFacts::default(), Some(error.message)),
     };
     NvmeDisk {
-        state: state(root, &name),
+        state: state(root, name),
         above: pci::above(&target),
-        name,
+        name: name.to_owned(),
         by_id,
         pci,
         numa_node,
         facts,
         unreadable,
+        passed_through: None,
+        passthrough_faults: Vec::new(),
+    }
+}
+
+/// A disk whose controller a VM has, as it was on record. It is named by the controller: the kernel may have given its name to
+/// another disk.
+pub fn passed_through(root: &HostRoot, address: PciAddress, disk: common::NvmeDisk) -> NvmeDisk {
+    let link = root.link(pci::folder(&address)).unwrap_or_default();
+    NvmeDisk {
+        name: address.to_string(),
+        by_id: Some(disk.by_id.clone()),
+        numa_node: pci::numa_node(root, &pci::folder(&address)),
+        above: pci::above(&link),
+        state: Some("live".to_owned()),
+        facts: DiskFacts {
+            bytes: disk.bytes,
+            ..DiskFacts::default()
+        },
+        unreadable: None,
+        passed_through: Some(disk),
+        passthrough_faults: Vec::new(),
+        pci: Some(address),
     }
 }
 

@@ -132,8 +132,25 @@ pub fn above(link: &Path) -> Vec<String> {
     parts
 }
 
-/// A VM gets all functions of an IOMMU group or none, and what it pays for has all its lanes.
+/// A VM gets all functions of an IOMMU group or none, what it pays for has all its lanes, and it is reset after it (D-56).
 fn passthrough_faults(root: &HostRoot, address: &PciAddress) -> Vec<String> {
+    let mut faults = group_faults(root, address);
+    // each release ends with one, and its slot would be blocked by the first
+    if !root.exists(format!("{DEVICES}/{address}/reset")) {
+        faults.push("has no reset that reaches it alone".to_owned());
+    }
+    let link = link(root, &format!("{DEVICES}/{address}"));
+    if let Some(link) = link.filter(|link| link.degraded) {
+        faults.push(format!(
+            "runs with {} of {} lanes",
+            link.width, link.max_width
+        ));
+    }
+    faults
+}
+
+/// Why its IOMMU group lets no VM have a device alone.
+pub fn group_faults(root: &HostRoot, address: &PciAddress) -> Vec<String> {
     let path = format!("{DEVICES}/{address}");
     let mut faults = Vec::new();
     match iommu_group(root, &path) {
@@ -159,12 +176,6 @@ fn passthrough_faults(root: &HostRoot, address: &PciAddress) -> Vec<String> {
                 ));
             }
         }
-    }
-    if let Some(link) = link(root, &path).filter(|link| link.degraded) {
-        faults.push(format!(
-            "runs with {} of {} lanes",
-            link.width, link.max_width
-        ));
     }
     faults
 }
@@ -207,7 +218,8 @@ pub fn describe(root: &HostRoot, address: &PciAddress) -> common::PciFunction {
     }
 }
 
-fn numa_node(root: &HostRoot, path: &str) -> Option<u32> {
+/// NUMA node of the device with this folder.
+pub fn numa_node(root: &HostRoot, path: &str) -> Option<u32> {
     let text = root.read_value(format!("{path}/numa_node"))?;
     // -1: the firmware does not tell
     u32::try_from(text.parse::<i64>().ok()?).ok()

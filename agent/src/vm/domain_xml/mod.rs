@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 use super::locality::Locality;
 use crate::error::{HostError, HostResult};
-use crate::ids::{Mac, VmName};
+use crate::ids::{Mac, PciAddress, VmName};
 use crate::settings::{HostProfile, Network};
 
 /// What the VM owns.
@@ -34,7 +34,7 @@ pub struct DomainSpec {
     pub memory_mib: u32,
     /// Memory from hugepages (D-53).
     pub hugepages: bool,
-    /// Block devices, the boot disk first.
+    /// Block devices, the boot disk first; none where the disks' controllers are passed through.
     pub disks: Vec<PathBuf>,
     /// A file that is booted from instead; the block devices follow it.
     pub rescue: Option<PathBuf>,
@@ -46,6 +46,8 @@ pub struct DomainSpec {
     pub port: String,
     /// PCI functions that are passed through, and where CPUs and memory are taken from.
     pub locality: Locality,
+    /// The one of these functions whose disk the VM boots from; otherwise it boots from its first disk.
+    pub boots_from: Option<PciAddress>,
     /// Where the hypervisor writes what the guest prints on its serial console.
     pub serial_log: PathBuf,
 }
@@ -97,7 +99,7 @@ fn write(
             text(xml, "iothreads", &spec.disks.len().to_string())?;
             memory(xml, spec, profile)?;
             numa::pins(xml, spec)?;
-            os(xml, profile)?;
+            os(xml, spec, profile)?;
             instance(xml, spec)?;
             xml.create_element("features").write_inner_content(|xml| {
                 empty(xml, "acpi", &[])?;
@@ -132,7 +134,7 @@ fn memory(xml: &mut Xml, spec: &DomainSpec, profile: &HostProfile) -> std::io::R
     Ok(())
 }
 
-fn os(xml: &mut Xml, profile: &HostProfile) -> std::io::Result<()> {
+fn os(xml: &mut Xml, spec: &DomainSpec, profile: &HostProfile) -> std::io::Result<()> {
     xml.create_element("os").write_inner_content(|xml| {
         xml.create_element("type")
             .with_attributes([("arch", "x86_64"), ("machine", profile.machine.as_str())])
@@ -145,7 +147,10 @@ fn os(xml: &mut Xml, profile: &HostProfile) -> std::io::Result<()> {
             "nvram",
             &[("template", &shown(&profile.firmware_vars_template))],
         )?;
-        empty(xml, "boot", &[("dev", "hd")])?;
+        // a device that has an order of its own leaves no room for this one
+        if spec.boots_from.is_none() {
+            empty(xml, "boot", &[("dev", "hd")])?;
+        }
         empty(xml, "smbios", &[("mode", "sysinfo")])
     })?;
     Ok(())

@@ -107,6 +107,9 @@ pub(super) fn functions(xml: &mut Xml, spec: &DomainSpec) -> std::io::Result<()>
                     ];
                     with(xml, "address", &source)
                 })?;
+                if spec.boots_from.as_ref() == Some(at) {
+                    super::empty(xml, "boot", &[("order", "1")])?;
+                }
                 address(xml, port(spec, index), 0)
             })?;
     }

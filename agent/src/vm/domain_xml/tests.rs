@@ -1,6 +1,6 @@
 //! What the domain description says, and that libvirt takes it.
 use super::*;
-use crate::settings::{BridgeKind, Hypervisor};
+use crate::settings::{BridgeKind, Hypervisor, NvmeAttachment};
 use crate::vm::locality::{Cell, Function};
 
 fn profile() -> HostProfile {
@@ -14,6 +14,7 @@ fn profile() -> HostProfile {
         seed_bus: "scsi".into(),
         memory_locking: false,
         hugepages: false,
+        nvme: NvmeAttachment::default(),
         firmware_code: "/usr/share/OVMF/OVMF_CODE_4M.fd".into(),
         firmware_vars_template: "/usr/share/OVMF/OVMF_VARS_4M.fd".into(),
         emulator: "/usr/bin/qemu-system-x86_64".into(),
@@ -35,6 +36,7 @@ fn spec() -> DomainSpec {
         mac: "52:54:00:10:00:10".parse().unwrap(),
         port: "gs0123456789ab".into(),
         locality: Locality::default(),
+        boots_from: None,
         serial_log: "/state/serial/vm.log".into(),
     }
 }
@@ -214,6 +216,52 @@ fn d_60_j_22_a_vnic_is_limited_where_the_site_says_so() {
     assert!(!without.contains("bandwidth"));
 }
 
+/// Two slots with their NVMe controllers in place of virtio disks.
+fn with_controllers() -> (DomainSpec, HostProfile) {
+    let (mut spec, mut profile) = gpu_slice();
+    spec.disks = Vec::new();
+    spec.boots_from = Some("0000:1d:00.0".parse().unwrap());
+    for (place, address, cell) in [(2, "0000:1d:00.0", 0), (5, "0000:9d:00.0", 1)] {
+        let function = Function {
+            address: address.parse().unwrap(),
+            cell: Some(cell),
+        };
+        spec.locality.functions.insert(place, function);
+    }
+    profile.nvme = NvmeAttachment::Passthrough;
+    (spec, profile)
+}
+
+/// The first slot's disk boots, by an order of its own: libvirt takes it only where the machine has none.
+#[test]
+fn d_47_disks_are_passed_through_by_their_controllers_where_the_profile_says_so() {
+    let (spec, profile) = with_controllers();
+    let xml = domain_xml(&spec, &profile, &Network::default()).unwrap();
+    assert!(!xml.contains(r#"device="disk""#), "{xml}");
+    assert!(!xml.contains(r#"<boot dev="hd"/>"#), "{xml}");
+    assert_eq!(xml.matches("<hostdev").count(), 6);
+    assert_eq!(xml.matches("pcie-root-port").count(), 6);
+    let boots = xml
+        .split("<hostdev")
+        .find(|one| one.contains("<boot order=\"1\"/>"));
+    let source = r#"bus="0x1d" slot="0x00" function="0x0"/>"#;
+    assert!(boots.is_some_and(|one| one.contains(source)), "{xml}");
+    assert_eq!(xml.matches("<boot ").count(), 1);
+    // a rescue boots from its own file, and has the controllers beside it
+    let rescued = DomainSpec {
+        rescue: Some("/state/rescue/vm/disk.raw".into()),
+        boots_from: None,
+        ..spec
+    };
+    let xml = domain_xml(&rescued, &profile, &Network::default()).unwrap();
+    assert!(
+        xml.contains(r#"<boot dev="hd"/>"#) && !xml.contains("<boot order"),
+        "{xml}"
+    );
+    assert_eq!(xml.matches(r#"device="disk""#).count(), 1);
+    assert_eq!(xml.matches("<hostdev").count(), 6);
+}
+
 /// What a VM may have, whatever its profile: everything else is a way out of it, or a way to look in.
 const DEVICES: &[&str] = &[
     "emulator",
@@ -229,7 +277,7 @@ const DEVICES: &[&str] = &[
 #[test]
 fn d_61_a_vm_has_the_devices_that_are_listed_and_no_other() {
     let (slice, kvm) = gpu_slice();
-    for (spec, profile) in [(spec(), profile()), (slice, kvm)] {
+    for (spec, profile) in [(spec(), profile()), (slice, kvm), with_controllers()] {
         let xml = domain_xml(&spec, &profile, &Network::default()).unwrap();
         let start = xml.find("<devices>").unwrap();
         let inner = &xml[start..xml.find("</devices>").unwrap()];
@@ -270,7 +318,9 @@ fn d_47_every_description_is_valid_by_libvirts_schema() {
         rescue: Some("/state/rescue/vm/disk.raw".into()),
         ..slice.clone()
     };
+    let (controllers, passing) = with_controllers();
     for (spec, profile, network) in [
+        (&controllers, &passing, &limited),
         (&rescued, &kvm, &limited),
         (&spec(), &profile(), &in_user_space),
         (&slice, &kvm, &limited),

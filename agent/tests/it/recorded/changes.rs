@@ -229,6 +229,11 @@ async fn a_60_a_gpu_lost_lanes_or_fell_off_the_bus() {
             .insert(path, Entry::Bytes("ff".repeat(64)));
     })
     .await;
+    // a release would find out, and block the slot after its first tenant
+    slot_is_blocked(6, "has no reset that reaches it alone", |host| {
+        host.remove(&format!("{gpu}/reset"));
+    })
+    .await;
     slot_is_blocked(6, "shares IOMMU group", |host| {
         let link = format!("{gpu}/iommu_group");
         let Some(Entry::Link(group)) = host.recording.entries.get(std::path::Path::new(&link))

@@ -170,6 +170,7 @@ impl Host {
             self.text(format!("{folder}/{name}"), format!("0x{text}"));
         }
         self.text(format!("{folder}/numa_node"), numa.to_string());
+        self.text(format!("{folder}/reset"), "");
         self.recording.entries.insert(
             format!("{folder}/config").into(),
             Entry::Bytes("de102335".into()),
