@@ -8,6 +8,8 @@ use gpuaas_proto::gpuaas::common::v1::{CheckSeverity, EvidenceStatus};
 use serde::Serialize;
 
 use crate::build;
+use crate::disk::identity::BY_ID;
+use crate::disk::passthrough;
 use crate::host::root::HostRoot;
 use crate::host::{exec, units};
 use crate::node::Node;
@@ -46,7 +48,7 @@ const PROGRAMS: [(&str, &[&str]); 10] = [
 /// What no program of a host without tenants can show: `docs/real-hardware.md` is made of it.
 ///
 /// partly J-27: from a VM it is tried by hand; the agent's own packet leaves from a namespace on the bridge
-pub const BY_HAND: [ByHand; 12] = [
+pub const BY_HAND: [ByHand; 13] = [
     ByHand::new(
         "identities",
         "Serial numbers, the switch behind each link and the address of the management controller are made up on every host but a real one.",
@@ -94,6 +96,12 @@ pub const BY_HAND: [ByHand; 12] = [
         "A file discards at once; a sanitize of a real disk takes minutes, and goes on over a loss of power in ways of its controller.",
         "Read the time of a wipe from the repair of each slot.",
         "It ends within the operation's budget; write the time down.",
+    ),
+    ByHand::new(
+        "nvme_passthrough",
+        "An emulated NVMe disk has no firmware, and its controller comes back from a VM at once.",
+        "Only with agent.profile.nvme = \"passthrough\": launch, reboot and release on each slot; in the guest run fio on the disk; ask its maker whether it accepts unsigned firmware.",
+        "The VM boots from its disk, the host has the disk within 30 s of each stop, and only the maker's firmware is accepted.",
     ),
     ByHand::new(
         "restart",
@@ -207,6 +215,10 @@ pub async fn report(node: &Node) -> Report {
     let disks = disks
         .iter()
         .filter(|name| crate::disk::identity::is_nvme_disk(name));
+    let links = node.root.names(BY_ID);
+    let seen = |link: &str| links.iter().any(|name| link == format!("{BY_ID}/{name}"));
+    // what is on record and cannot be read is missed by the checks
+    let given = passthrough::given(node, seen).ok();
     Report {
         schema: SCHEMA,
         agent_version: build::version().to_owned(),
@@ -219,7 +231,10 @@ pub async fn report(node: &Node) -> Report {
             ("nvswitches", count(PciKind::NvSwitch)),
             ("fabric_devices", count(PciKind::Fabric)),
             ("virtual_functions", functions),
-            ("nvme_disks", disks.count()),
+            (
+                "nvme_disks",
+                disks.count() + given.map_or(0, |all| all.len()),
+            ),
             (
                 "iommu_groups",
                 node.root.names("/sys/kernel/iommu_groups").len(),

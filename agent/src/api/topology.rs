@@ -37,9 +37,20 @@ impl Topology for TopologyApi {
 }
 
 /// Adds the disks that VMs have by their controllers, and says which of the others no VM can have.
-fn passed_through(node: &Node, devices: &mut Inventory) {
-    match blocking::here(|| passthrough::given(&node.root, &node.passthrough_dir())) {
-        Ok(given) => devices.give(&node.root, given),
+async fn passed_through(node: &Node, devices: &mut Inventory) {
+    let seen: Vec<String> = devices
+        .nvme
+        .iter()
+        .filter_map(|one| one.by_id.clone())
+        .collect();
+    let given =
+        blocking::here(|| passthrough::given(node, |link| seen.iter().any(|one| one == link)));
+    match given {
+        Ok(given) if !given.is_empty() => match node.hypervisor.domains().await {
+            Ok(domains) => devices.give(&node.root, given, &domains),
+            Err(error) => tracing::warn!(%error, "cannot tell which VMs have disks"),
+        },
+        Ok(_) => {}
         Err(error) => tracing::warn!(%error, "cannot tell which disks VMs have"),
     }
     if node.settings.profile.nvme == NvmeAttachment::Passthrough {
@@ -58,7 +69,7 @@ pub async fn discover(node: &Node, left_by_tenants: Vec<String>) -> pb::Topology
         node.gpu_fabric.as_ref(),
     )
     .await;
-    passed_through(node, &mut devices);
+    passed_through(node, &mut devices).await;
     let mut report = if node.settings.profile.lab {
         let mut disks = Vec::new();
         for disk in &node.settings.lab_disks {

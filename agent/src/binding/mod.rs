@@ -34,7 +34,7 @@ impl Approved {
     pub fn of(journal: &Journal) -> HostResult<Self> {
         let mut found = Self::default();
         for row in blocking::here(|| journal.devices())? {
-            // a disk is given to a VM as a block device
+            // a disk or its controller is given to a VM while it runs, and stays with the host otherwise
             if let Ok(address) = row.device.parse::<PciAddress>() {
                 if row.held {
                     found.held.insert(address.clone());

@@ -2,56 +2,77 @@
 //! driver when its VM starts and gives it back when the VM ends: a disk is cloned to, proven and wiped by the host as every
 //! other one, while no VM has it.
 //!
-//! While a VM has it the kernel shows no disk. What the disk was is on record then, below the agent's state, so that discovery
-//! and reports still have it. The guest has every command of the controller: one that made a namespace besides its own could
-//! leave something there for the next tenant, so a controller with more than one is neither given to a new VM nor called clean.
+//! While a VM has it the kernel shows no disk. What the disk was is on record then, from the definition of the VM to the end of
+//! the disk's wipe, so that discovery and reports still have it. The guest has every command of the controller: it can make
+//! another namespace, format its own with other sectors, or change the firmware. None of that passes as clean.
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use gpuaas_proto::gpuaas::common::v1 as common;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use prost::Message as _;
 
+use super::ProvenDisk;
 use super::identity::{DiskIdentity, Resolution};
 use super::method::NvmeFacts;
-use super::nvme::{self, is_alone};
+use super::nvme::is_alone;
 use super::stack::controllers;
+use super::wipe::nvme_facts;
 use crate::binding::holders::Holders;
 use crate::error::{HostError, HostResult, io_error};
 use crate::host::blocking;
 use crate::host::root::HostRoot;
 use crate::ids::{PciAddress, VmName};
 use crate::node::Node;
+use crate::settings::NvmeAttachment;
 use crate::topology::{disk_details, pci};
+use crate::vm::PowerState;
 
 const PROBE: &str = "/sys/bus/pci/drivers_probe";
+/// Of NVMe controllers, in `class`.
+const CLASS: &str = "0x0108";
 /// How long a controller that came back may take until its disk is there, and the pause between two looks.
 const APPEARS: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(100);
+/// Bytes of the sectors that images are made for.
+const SECTOR: &str = "512";
 
 /// A disk whose controller a VM was given.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Given {
+    pub vm: VmName,
     pub controller: PciAddress,
     /// As it was then.
     pub disk: common::NvmeDisk,
 }
+
+/// Since when controllers that were given are with no VM, while their disks are not there yet.
+#[derive(Debug, Default)]
+pub struct OnTheirWay(Mutex<BTreeMap<PciAddress, Instant>>);
 
 /// Puts the disks of a VM that is about to be defined on record, and returns their controllers, in their order.
 ///
 /// # Errors
 /// `DISK_UNSAFE` for one whose controller cannot be given to a VM alone; something cannot be read or written.
 pub async fn prepare(node: &Node, vm: &VmName, devices: &[PathBuf]) -> HostResult<Vec<PciAddress>> {
-    forget(node, vm)?;
     let mut found = Vec::new();
     for device in devices {
         let name = device.file_name().unwrap_or_default().to_string_lossy();
         let address = blocking::here(|| controller(&node.root, &name))?;
         let answers = disk_details::ask(&node.root, &name).await;
         let disk = blocking::here(|| {
-            let disk = crate::topology::nvme::disk(&node.root, &name, &[]);
-            disk_details::describe(&node.root, &disk, &answers)
-        });
+            let trusts = &node.settings.trusted_programs;
+            let disk = crate::topology::nvme::disk(&node.root, &name, trusts);
+            match &disk.unreadable {
+                Some(why) => Err(unfit(&name, why)),
+                None => Ok(disk_details::describe(&node.root, &disk, &answers)),
+            }
+        })?;
+        if disk.by_id.is_empty() || disk.bytes == 0 {
+            return Err(unfit(&name, "it has no stable link or no size"));
+        }
         let disk = common::NvmeDisk {
             // the host's name for it means nothing while the VM has it, nor do its users then
             kernel_name: String::new(),
@@ -62,99 +83,132 @@ pub async fn prepare(node: &Node, vm: &VmName, devices: &[PathBuf]) -> HostResul
         blocking::here(|| put(&node.passthrough_dir(), vm, &address, &disk))?;
         found.push(address);
     }
+    // of a start under other addresses
+    let folder = node.passthrough_dir();
+    let old = blocking::here(|| of_vm(&folder, vm))?.into_iter();
+    for one in old.filter(|one| !found.contains(&one.controller)) {
+        blocking::here(|| remove(&folder, &one))?;
+    }
     Ok(found)
 }
 
-/// Why a disk cannot be passed through, with what its controller reported.
-pub fn faults(root: &HostRoot, name: &str, facts: Option<&NvmeFacts>) -> Vec<String> {
-    let by_place = controller(root, name).err().map(|error| error.message);
-    let by_content = match facts {
-        Some(facts) => besides(facts),
-        None => Some("its controller does not report its namespaces".to_owned()),
-    };
-    by_place.into_iter().chain(by_content).collect()
+fn unfit(name: &str, why: &str) -> HostError {
+    let message = format!("{name} cannot be passed through: {why}");
+    HostError::device(ErrorReason::DiskUnsafe, message)
 }
 
 /// The one controller by which the host has a disk.
 fn controller(root: &HostRoot, name: &str) -> HostResult<PciAddress> {
-    let unsafe_to_give = |why: String| {
-        let message = format!("{name} cannot be passed through: {why}");
-        HostError::device(ErrorReason::DiskUnsafe, message)
-    };
     let mut all = controllers(root, name)?.into_iter();
     let (Some(address), None) = (all.next(), all.next()) else {
-        return Err(unsafe_to_give(
-            "it is not reached by one controller alone".to_owned(),
-        ));
+        return Err(unfit(name, "it is not reached by one controller alone"));
     };
     match pci::group_faults(root, &address).as_slice() {
         [] => Ok(address),
-        faults => Err(unsafe_to_give(format!(
-            "its controller {address} {}",
-            faults.join(", ")
-        ))),
-    }
-}
-
-/// Why a disk is not all that its controller has.
-pub fn besides(facts: &NvmeFacts) -> Option<String> {
-    let alone = is_alone(
-        &facts.controller,
-        facts.namespaces.as_deref(),
-        facts.namespace,
-    );
-    (!alone).then(|| match &facts.namespaces {
-        Some(all) => format!("its controller has {} namespaces", all.len()),
-        None => "its controller does not list its namespaces".to_owned(),
-    })
-}
-
-/// Refuses a disk whose controller has other namespaces, whether or not the host has them.
-///
-/// # Errors
-/// `DISK_UNSAFE`; the controller does not answer.
-pub async fn check_alone(root: &HostRoot, device: &Path) -> HostResult<()> {
-    let name = device.file_name().unwrap_or_default().to_string_lossy();
-    let text = root.read_value(format!("/sys/class/block/{name}/nsid"));
-    let namespace = text.and_then(|text| text.parse().ok());
-    let facts = NvmeFacts {
-        controller: nvme::controller(device).await?,
-        namespace: namespace.unwrap_or_default(),
-        namespaces: nvme::namespaces(device).await?,
-    };
-    match besides(&facts) {
-        None => Ok(()),
-        Some(why) => {
-            let message = format!("disk {name} is not its controller's only one: {why}");
-            Err(HostError::device(ErrorReason::DiskUnsafe, message))
+        faults => {
+            let why = format!("its controller {address} {}", faults.join(", "));
+            Err(unfit(name, &why))
         }
     }
 }
 
-/// Sees that the host has the disks of a VM that does not run: libvirt gives controllers back when a VM ends, and may have been
-/// stopped before it could. Nothing to do for a VM that was given none.
+/// Why a disk's place in the machine keeps it from being passed through.
+pub fn place_fault(root: &HostRoot, name: &str) -> Option<String> {
+    controller(root, name).err().map(|error| error.message)
+}
+
+/// Why a disk cannot be passed through, with what its controller reported.
+pub fn faults(root: &HostRoot, name: &str, facts: Option<&NvmeFacts>) -> Vec<String> {
+    let content = match facts {
+        Some(facts) => content_fault(root, name, facts),
+        None => Some("its controller does not report its namespaces".to_owned()),
+    };
+    place_fault(root, name).into_iter().chain(content).collect()
+}
+
+/// What of a controller is not as an image and the next tenant need it.
+fn content_fault(root: &HostRoot, name: &str, facts: &NvmeFacts) -> Option<String> {
+    if !is_alone(
+        &facts.controller,
+        facts.namespaces.as_deref(),
+        facts.namespace,
+    ) {
+        return Some(match &facts.namespaces {
+            Some(all) => format!("its controller has {} namespaces", all.len()),
+            None => "its controller does not list its namespaces".to_owned(),
+        });
+    }
+    let sector = root.read_value(format!("/sys/class/block/{name}/queue/logical_block_size"));
+    match sector.as_deref() {
+        Some(SECTOR) => None,
+        Some(bytes) => Some(format!(
+            "its sectors have {bytes} bytes, and images need {SECTOR}"
+        )),
+        None => Some("its sectors have no size".to_owned()),
+    }
+}
+
+/// Refuses a disk whose controller is not as the next VM may have it: before one gets it, and before a wipe after one had it.
+/// Nothing to do for a disk that is no VM's but by virtio.
 ///
 /// # Errors
-/// `HYPERVISOR_FAILED` while a process has one of them open; something cannot be read or written.
-pub async fn give_back(node: &Node, vm: &VmName) -> HostResult<()> {
-    let given = blocking::here(|| of_vm(&node.passthrough_dir(), vm))?;
+/// `DISK_UNSAFE`; the controller does not answer; a record cannot be read.
+pub async fn check(node: &Node, disk: &ProvenDisk) -> HostResult<()> {
+    let identity = disk.identity().to_string();
+    let had = blocking::here(|| of_disk(&node.passthrough_dir(), &identity))?;
+    if had.is_empty() && node.settings.profile.nvme != NvmeAttachment::Passthrough {
+        return Ok(());
+    }
+    let unsafe_disk = |why: String| {
+        let message = format!("disk {identity} ({}): {why}", disk.name());
+        HostError::device(ErrorReason::DiskUnsafe, message)
+    };
+    let facts = nvme_facts(disk.name(), &disk.device()).await;
+    let facts = facts.map_err(|why| unsafe_disk(why))?;
+    if let Some(why) = blocking::here(|| content_fault(&node.root, disk.name(), &facts)) {
+        return Err(unsafe_disk(why));
+    }
+    let file = format!("/sys/class/block/{}/device/firmware_rev", disk.name());
+    let now = node.root.read_value(file).unwrap_or_default();
+    let other = |one: &&Given| one.disk.firmware_version.trim() != now.trim();
+    match had.iter().find(other) {
+        None => Ok(()),
+        Some(one) => Err(unsafe_disk(format!(
+            "its firmware was {} before {} had it, and is {now}",
+            one.disk.firmware_version, one.vm
+        ))),
+    }
+}
+
+/// Sees that the host has a disk that no running VM has: libvirt gives controllers back when a VM ends, and may have been
+/// stopped before it could. Nothing to do for a disk that is there, nor for one that no VM was given.
+///
+/// # Errors
+/// `HYPERVISOR_FAILED` while the VM is not off or a process has the controller open; something cannot be read or written.
+pub async fn give_back(node: &Node, identity: &DiskIdentity) -> HostResult<()> {
+    if node.probe.resolve(identity).await? != Resolution::Missing {
+        return Ok(());
+    }
+    let (folder, name) = (node.passthrough_dir(), identity.to_string());
+    let given = blocking::here(|| of_disk(&folder, &name))?;
+    for one in &given {
+        match node.hypervisor.state(one.vm.as_str()).await? {
+            None | Some(PowerState::ShutOff) => {}
+            Some(state) => {
+                let (vm, state) = (&one.vm, state.as_str());
+                let message = format!("domain {vm} is {state}, and has the controller of {name}");
+                return Err(HostError::host(ErrorReason::HypervisorFailed, message));
+            }
+        }
+        blocking::here(|| take(&node.root, &one.controller))?;
+    }
     if given.is_empty() {
         return Ok(());
     }
-    blocking::here(|| {
-        given
-            .iter()
-            .try_for_each(|one| take(&node.root, &one.controller))
-    })?;
     // one that does not come is found to be missing by whoever needs it
     let there = async {
-        for one in &given {
-            let Ok(identity) = one.disk.by_id.parse::<DiskIdentity>() else {
-                continue;
-            };
-            while node.probe.resolve(&identity).await? == Resolution::Missing {
-                tokio::time::sleep(PAUSE).await;
-            }
+        while node.probe.resolve(identity).await? == Resolution::Missing {
+            tokio::time::sleep(PAUSE).await;
         }
         HostResult::Ok(())
     };
@@ -165,7 +219,8 @@ pub async fn give_back(node: &Node, vm: &VmName) -> HostResult<()> {
 fn take(root: &HostRoot, address: &PciAddress) -> HostResult<()> {
     let folder = pci::folder(address);
     let driver = root.link_name(format!("{folder}/driver"));
-    if !pci::exists(root, address) || driver.as_deref().is_some_and(|one| !pci::is_vfio(one)) {
+    let has_own = driver.as_deref().is_some_and(|one| !pci::is_vfio(one));
+    if has_own || !is_controller(root, address) {
         return Ok(());
     }
     let write = |path: String, text: &str| {
@@ -188,35 +243,64 @@ fn take(root: &HostRoot, address: &PciAddress) -> HostResult<()> {
     write(PROBE.to_owned(), &address.to_string())
 }
 
-/// Disks whose controllers VMs have now. One that is with its own driver again is the host's, whatever is on record.
+/// Whether there is an NVMe controller at an address: after a change of the machine it may be another device's.
+fn is_controller(root: &HostRoot, address: &PciAddress) -> bool {
+    let class = root.read_value(format!("{}/class", pci::folder(address)));
+    class.is_some_and(|class| class.starts_with(CLASS))
+}
+
+/// Disks whose controllers VMs have now, or gave back a moment ago. `seen` are those that the host has itself, whatever is on
+/// record of them.
 ///
 /// # Errors
 /// The record cannot be read.
-pub fn given(root: &HostRoot, folder: &Path) -> HostResult<Vec<Given>> {
-    let mut found = Vec::new();
-    for name in names(folder)? {
-        let Ok(vm) = name.parse() else { continue };
-        found.extend(of_vm(folder, &vm)?);
-    }
-    found.retain(|one| {
-        let driver = root.link_name(format!("{}/driver", pci::folder(&one.controller)));
-        driver.is_some_and(|driver| pci::is_vfio(&driver))
-    });
-    Ok(found)
+pub fn given(node: &Node, seen: impl Fn(&str) -> bool) -> HostResult<Vec<Given>> {
+    let mut all = everything(&node.passthrough_dir())?;
+    all.retain(|one| !seen(&one.disk.by_id));
+    let way = &node.observed.on_their_way;
+    all.retain(|one| has_vm(&node.root, &one.controller, way, Instant::now()));
+    Ok(all)
 }
 
-/// Removes the record of a VM.
+fn has_vm(root: &HostRoot, controller: &PciAddress, way: &OnTheirWay, now: Instant) -> bool {
+    if !is_controller(root, controller) {
+        return false;
+    }
+    let mut since = way.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let driver = root.link_name(format!("{}/driver", pci::folder(controller)));
+    if driver.is_some_and(|driver| pci::is_vfio(&driver)) {
+        since.remove(controller);
+        return true;
+    }
+    let since = *since.entry(controller.clone()).or_insert(now);
+    now.saturating_duration_since(since) < APPEARS
+}
+
+/// Removes what is on record of a disk that was wiped.
 ///
 /// # Errors
-/// It cannot be removed.
-pub fn forget(node: &Node, vm: &VmName) -> HostResult<()> {
-    let folder = node.passthrough_dir().join(vm.as_str());
-    blocking::here(|| match std::fs::remove_dir_all(&folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io_error(
-            "cannot remove the record of disks that were passed through",
-        )(error)),
-        _ => Ok(()),
+/// It cannot be read or removed.
+pub fn forget(node: &Node, identity: &str) -> HostResult<()> {
+    let folder = node.passthrough_dir();
+    blocking::here(|| {
+        let records = of_disk(&folder, identity)?;
+        records.iter().try_for_each(|one| remove(&folder, one))
     })
+}
+
+fn remove(folder: &Path, one: &Given) -> HostResult<()> {
+    let folder = folder.join(one.vm.as_str());
+    let file = folder.join(one.controller.to_string());
+    match std::fs::remove_file(&file) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(io_error(format!("cannot remove {}", file.display()))(error))
+        }
+        _ => {
+            // the last one takes the VM's folder with it
+            let _ = std::fs::remove_dir(&folder);
+            Ok(())
+        }
+    }
 }
 
 fn put(
@@ -237,6 +321,21 @@ fn put(
     std::fs::rename(&partial, &whole).map_err(failed())
 }
 
+fn everything(folder: &Path) -> HostResult<Vec<Given>> {
+    let mut found = Vec::new();
+    for name in names(folder)? {
+        let Ok(vm) = name.parse() else { continue };
+        found.extend(of_vm(folder, &vm)?);
+    }
+    Ok(found)
+}
+
+fn of_disk(folder: &Path, identity: &str) -> HostResult<Vec<Given>> {
+    let mut all = everything(folder)?;
+    all.retain(|one| one.disk.by_id == identity);
+    Ok(all)
+}
+
 fn of_vm(folder: &Path, vm: &VmName) -> HostResult<Vec<Given>> {
     let folder = folder.join(vm.as_str());
     let mut found = Vec::new();
@@ -245,12 +344,19 @@ fn of_vm(folder: &Path, vm: &VmName) -> HostResult<Vec<Given>> {
         let Ok(controller) = name.parse() else {
             continue;
         };
-        let bytes = std::fs::read(folder.join(&name));
-        let bytes = bytes.map_err(io_error(format_args!("cannot read {name}")))?;
+        let file = folder.join(&name);
+        let bytes = std::fs::read(&file);
+        let bytes = bytes.map_err(io_error(format_args!("cannot read {}", file.display())))?;
         let disk = common::NvmeDisk::decode(bytes.as_slice());
-        let disk =
-            disk.map_err(|_| HostError::internal(format!("{name} is no record of a disk")))?;
-        found.push(Given { controller, disk });
+        let strange = |_| {
+            let message = format!("{} is no record of a disk", file.display());
+            HostError::host(ErrorReason::HostNotReady, message)
+        };
+        found.push(Given {
+            vm: vm.clone(),
+            controller,
+            disk: disk.map_err(strange)?,
+        });
     }
     Ok(found)
 }

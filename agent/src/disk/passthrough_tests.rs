@@ -94,22 +94,64 @@ fn disk(bytes: u64) -> common::NvmeDisk {
     }
 }
 
+/// At a stop its own driver has a controller before its disk is there, and at a start VFIO comes after its own driver: neither
+/// is a disk that is missing.
 #[test]
-fn a_disk_that_a_vm_has_is_on_record_until_the_host_has_it_again() {
+fn d_80_a_controller_on_its_way_is_still_that_of_its_disk() {
+    let host = Host::new();
+    let address: PciAddress = DISK.parse().unwrap();
+    let way = OnTheirWay::default();
+    let begun = Instant::now();
+    let has = |after| {
+        has_vm(
+            &host.root,
+            &address,
+            &way,
+            begun + Duration::from_secs(after),
+        )
+    };
+    host.bind(DISK, Some("vfio-pci"));
+    assert!(has(0) && has(1000), "a VM has it");
+    host.bind(DISK, None);
+    assert!(has(1001), "on its way");
+    host.bind(DISK, Some("nvme"));
+    assert!(has(1030), "its disk may still come");
+    assert!(!has(1031), "it did not");
+    host.bind(DISK, Some("vfio-pci"));
+    assert!(has(1032));
+    // the machine was changed, and another device has the address
+    let class = host.path(&format!("sys/bus/pci/devices/{DISK}/class"));
+    std::fs::write(class, "0x030200\n").unwrap();
+    assert!(!has(1033));
+    host.take().unwrap();
+    assert_eq!(
+        host.written("sys/bus/pci/drivers_probe"),
+        None,
+        "a GPU stays"
+    );
+}
+
+#[test]
+fn a_record_lasts_from_the_definition_of_a_vm_to_the_wipe_of_its_disk() {
     let host = Host::new();
     let (vm, address): (VmName, PciAddress) = (VM.parse().unwrap(), DISK.parse().unwrap());
-    let given = || given(&host.root, &host.records()).unwrap();
-    assert_eq!(given(), []);
+    assert_eq!(everything(&host.records()).unwrap(), []);
     put(&host.records(), &vm, &address, &disk(7)).unwrap();
-    assert_eq!(given(), [], "the VM has not started");
-    host.bind(DISK, Some("vfio-pci"));
     let expected = Given {
+        vm,
         controller: address,
         disk: disk(7),
     };
-    assert_eq!(given(), [expected]);
-    host.bind(DISK, Some("nvme"));
-    assert_eq!(given(), [], "the kernel shows it");
+    assert_eq!(everything(&host.records()).unwrap(), [expected.clone()]);
+    let link = &expected.disk.by_id;
+    assert_eq!(of_disk(&host.records(), link).unwrap(), [expected.clone()]);
+    assert_eq!(
+        of_disk(&host.records(), "/dev/disk/by-id/another").unwrap(),
+        []
+    );
+    remove(&host.records(), &expected).unwrap();
+    assert_eq!(names(&host.records()).unwrap(), [""; 0]);
+    remove(&host.records(), &expected).unwrap();
 }
 
 /// A crash may end the agent in the middle of a write.
@@ -196,9 +238,10 @@ fn d_47_only_a_controller_that_is_alone_is_passed_through() {
     );
 }
 
-/// A tenant with the controller can make a namespace, leave something in it, and detach it: the host shows one disk.
+/// A tenant with the controller can make a namespace, leave something in it, and detach it: the host shows one disk. It can format
+/// its own with sectors that no image is made for.
 #[test]
-fn p2_a_controller_with_another_namespace_is_not_clean() {
+fn p2_a_controller_is_clean_with_one_namespace_of_the_sectors_that_images_have() {
     let facts = |nn: u32, namespaces: Option<&[u32]>| NvmeFacts {
         controller: Controller {
             oacs: 0x1e,
@@ -209,17 +252,25 @@ fn p2_a_controller_with_another_namespace_is_not_clean() {
         namespace: 1,
         namespaces: namespaces.map(<[u32]>::to_vec),
     };
-    assert_eq!(besides(&facts(32, Some(&[1]))), None);
-    assert_eq!(besides(&facts(1, None)), None);
-    let why = besides(&facts(32, Some(&[1, 2]))).unwrap();
-    assert_eq!(why, "its controller has 2 namespaces");
-    let why = besides(&facts(32, None)).unwrap();
-    assert_eq!(why, "its controller does not list its namespaces");
     let host = Host::new();
     host.disk(false);
-    assert_eq!(
-        faults(&host.root, "nvme0n1", Some(&facts(32, Some(&[1])))),
-        [""; 0]
-    );
+    let sector = |bytes: &str| {
+        let queue = host.path("sys/class/block/nvme0n1/queue");
+        std::fs::create_dir_all(&queue).unwrap();
+        std::fs::write(queue.join("logical_block_size"), bytes).unwrap();
+    };
+    sector("512\n");
+    let fault = |facts: NvmeFacts| content_fault(&host.root, "nvme0n1", &facts);
+    assert_eq!(fault(facts(32, Some(&[1]))), None);
+    assert_eq!(fault(facts(1, None)), None);
+    let why = fault(facts(32, Some(&[1, 2]))).unwrap();
+    assert_eq!(why, "its controller has 2 namespaces");
+    let why = fault(facts(32, None)).unwrap();
+    assert_eq!(why, "its controller does not list its namespaces");
+    let good = facts(32, Some(&[1]));
+    assert_eq!(faults(&host.root, "nvme0n1", Some(&good)), [""; 0]);
     assert_eq!(faults(&host.root, "nvme0n1", None).len(), 1);
+    sector("4096\n");
+    let why = fault(facts(32, Some(&[1]))).unwrap();
+    assert_eq!(why, "its sectors have 4096 bytes, and images need 512");
 }

@@ -178,7 +178,7 @@ impl HostWiper {
 }
 
 /// What the controller of an NVMe namespace reports, or why nobody knows.
-async fn nvme_facts(name: &str, device: &Path) -> Result<NvmeFacts, String> {
+pub(super) async fn nvme_facts(name: &str, device: &Path) -> Result<NvmeFacts, String> {
     let nsid = format!("/sys/class/block/{name}/nsid");
     let text = std::fs::read_to_string(&nsid);
     let text = text.map_err(|error| format!("it is no NVMe namespace ({nsid}: {error})"))?;

@@ -268,16 +268,9 @@ async fn define(work: &Work) -> HostResult<Done> {
     }
     let mut disks = Vec::new();
     for slot in work.slots()? {
-        disks.push(
-            work.prove(&slot, Intent::Clone { touched: true })
-                .await?
-                .device(),
-        );
-    }
-    if work.node.settings.profile.nvme == NvmeAttachment::Passthrough {
-        for disk in &disks {
-            passthrough::check_alone(&work.node.root, disk).await?;
-        }
+        let disk = work.prove(&slot, Intent::Clone { touched: true }).await?;
+        passthrough::check(&work.node, &disk).await?;
+        disks.push(disk.device());
     }
     let seed = work.node.seed_iso(&work.vm());
     let disks = Disks {

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
-use crate::disk::passthrough;
 use crate::error::{HostError, HostResult, io_error};
 use crate::host::{blocking, exec};
 use crate::ids::AllocationId;
@@ -35,8 +34,6 @@ pub async fn undefine(node: &Node, allocation: AllocationId) -> HostResult<()> {
             None => {
                 blocking::here(|| vm_files::remove_nvram_of(node, allocation))?;
                 rescue(node, allocation).await?;
-                passthrough::give_back(node, &name).await?;
-                passthrough::forget(node, &name)?;
                 let (serial, name) = (Arc::clone(&node.serial), name.clone());
                 return blocking::run(move || serial.end(&name)).await;
             }

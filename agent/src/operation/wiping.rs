@@ -15,7 +15,7 @@ use crate::disk::wipe::{Note, WipeJob, WipeLog, WipePolicy, Wiped};
 use crate::disk::{Intent, ProvenDisk, passthrough};
 use crate::error::{HostError, HostResult};
 use crate::node::{now_ms, timestamp};
-use crate::settings::{NvmeAttachment, WipeVerification};
+use crate::settings::WipeVerification;
 
 /// How long a proven wipe waits for a clock by which it can be certified.
 const CLOCK_PATIENCE: Duration = Duration::from_secs(30 * 60);
@@ -86,9 +86,7 @@ pub async fn wipe(work: &Work) -> HostResult<Done> {
         }
         let policy: WipePolicy = slot.bindings.destructive_wipe_policy.parse()?;
         let disk = work.prove(&slot, work.wiping(&slot)?).await?;
-        if work.node.settings.profile.nvme == NvmeAttachment::Passthrough {
-            passthrough::check_alone(&work.node.root, &disk.device()).await?;
-        }
+        passthrough::check(&work.node, &disk).await?;
         let disk = work.node.probe.claim(disk).await?;
         let start = match notes.get(&slot, "start") {
             Some(start) => start,
@@ -113,6 +111,7 @@ pub async fn wipe(work: &Work) -> HostResult<Done> {
         how.push(format!("{}: {reported}", disk.identity()));
         let done = json!({ "start": start, "at": now_ms(), "method": method });
         notes.set(&slot, "done", done.clone())?;
+        passthrough::forget(&work.node, &slot.bindings.nvme_device)?;
         wiped.push(done);
     }
     Ok(Done::giving(how.join("; "), Value::Array(wiped)))

@@ -144,8 +144,8 @@ impl Work {
     pub async fn prove(&self, slot: &Slot, intent: Intent) -> HostResult<ProvenDisk> {
         self.check_purpose()?;
         self.touched(slot.id)?;
-        passthrough::give_back(&self.node, &self.vm()).await?;
         let identity = identity_of(&slot.bindings.nvme_device)?;
+        passthrough::give_back(&self.node, &identity).await?;
         self.node
             .probe
             .prove(&identity, slot.bindings.nvme_bytes, intent)

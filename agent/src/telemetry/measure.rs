@@ -12,6 +12,7 @@ use crate::error::{HostError, HostResult};
 use crate::ids::AllocationId;
 use crate::journal::HoldRow;
 use crate::node::{Node, now_ms};
+use crate::settings::NvmeAttachment;
 use crate::vm::{Hypervisor, without_waiting};
 
 /// The measurements that are under way, also those that nobody waits for any more.
@@ -66,9 +67,12 @@ pub async fn measure(node: &Node) -> (BTreeSet<AllocationId>, HostResult<()>) {
     (answering, outcome)
 }
 
-/// How many disks a VM has: one of each slot, and before them that of its rescue.
+/// How many disks of a VM the hypervisor counts: one of each slot, unless it has their controllers, and before them that of its rescue.
 fn disks(node: &Node, holds: &[HoldRow], of: AllocationId) -> usize {
-    let own = holds.iter().filter(|hold| hold.allocation == of).count();
+    let own = match node.settings.profile.nvme {
+        NvmeAttachment::Virtio => holds.iter().filter(|hold| hold.allocation == of).count(),
+        NvmeAttachment::Passthrough => 0,
+    };
     own + usize::from(node.is_rescued(&of.vm_name()))
 }
 

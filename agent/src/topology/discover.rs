@@ -18,7 +18,9 @@ use crate::disk::wipe::WipePolicy;
 use crate::gpu_fabric::GpuFabric;
 use crate::host::root::HostRoot;
 use crate::host::{blocking, recording};
-use crate::ids::PciAddress;
+use crate::ids::{PciAddress, VM_PREFIX};
+use crate::vm::Domain;
+use crate::vm::disk_sources::pci_device;
 
 /// The findings about a disk, by the same inspection and decision that precede a clone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -85,11 +87,21 @@ fn devices(root: &HostRoot, gateway: &str, trusts: &[String], platform: Platform
 }
 
 impl Inventory {
-    /// Adds disks that VMs have, each in its place: what a GPU is paired with is the same as while the host has them.
-    pub fn give(&mut self, root: &HostRoot, given: Vec<Given>) {
-        let disks = given
-            .into_iter()
-            .map(|one| nvme::passed_through(root, one.controller, one.disk));
+    /// Adds disks that VMs have, each in its place: what a GPU is paired with is the same as while the host has them. A
+    /// domain that is none of ours stands against its disk.
+    pub fn give(&mut self, root: &HostRoot, given: Vec<Given>, domains: &[Domain]) {
+        let foreign = |domain: &&Domain| !domain.name.starts_with(VM_PREFIX);
+        let disks = given.into_iter().map(|one| {
+            let device = pci_device(&one.controller);
+            let users = domains.iter().filter(foreign);
+            let users = users.filter(|domain| domain.disk_sources.contains(&device));
+            NvmeDisk {
+                passthrough_faults: users
+                    .map(|domain| format!("domain {} has its controller", domain.name))
+                    .collect(),
+                ..nvme::passed_through(root, one.controller, one.disk)
+            }
+        });
         self.nvme.extend(disks);
         nvme::sort(&mut self.nvme);
     }

@@ -97,10 +97,26 @@ fn d_80_a_disk_whose_controller_a_vm_has_is_still_that_of_its_slot() {
     };
     before.insert(1, given);
     let disks = vec![Given {
+        vm: format!("{VM_PREFIX}0192f0c1aaaa7bbb8ccc0123456789ab")
+            .parse()
+            .unwrap(),
         controller: "0000:12:00.0".parse().unwrap(),
         disk: known,
     }];
-    during.give(&root, disks);
+    let domain = |name: &str| Domain {
+        name: name.to_owned(),
+        state: crate::vm::PowerState::Running,
+        disk_sources: vec!["/sys/bus/pci/devices/0000:12:00.0".to_owned()],
+        untraced_sources: Vec::new(),
+    };
+    let mut foreign = during.clone();
+    foreign.give(&root, disks.clone(), &[domain("somebody")]);
+    let why = &report(foreign.pci, foreign.nvme).candidates[1].blockers;
+    assert_eq!(
+        why[..],
+        ["0000:12:00.0: domain somebody has its controller"]
+    );
+    during.give(&root, disks.clone(), &[domain(disks[0].vm.as_str())]);
     let (before, during) = (report(pci(), before), report(during.pci, during.nvme));
     let bindings = |report: &pb::TopologyReport| -> Vec<SlotBindings> {
         let all = report.candidates.iter();

@@ -14,10 +14,11 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use serde::Deserialize;
 
 use super::pci::{self, PciKind};
+use crate::disk::DiskIdentity;
 use crate::disk::identity::{BY_ID, Resolution, loop_devices, resolve_by_id, resolve_lab};
 use crate::disk::mounts::{self, Mount};
+use crate::disk::passthrough::{self, OnTheirWay};
 use crate::disk::signatures::{REPORT_LIMIT, signatures};
-use crate::disk::{DiskIdentity, passthrough};
 use crate::error::{HostError, HostResult, io_error};
 use crate::host::root::HostRoot;
 use crate::host::{blocking, exec};
@@ -47,6 +48,8 @@ pub struct Observed {
     /// Content of each disk, and what had been written to it then.
     contents: Mutex<BTreeMap<String, (String, Vec<String>)>>,
     rules_missing_since: Mutex<Option<Instant>>,
+    /// Disks that VMs gave back a moment ago.
+    pub(crate) on_their_way: OnTheirWay,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -200,14 +203,23 @@ async fn disks(node: &Node, unknown: &[&Domain]) -> HostResult<Vec<pb::HostDisk>
         }
         found.push(disk);
     }
-    let given = blocking::here(|| passthrough::given(&node.root, &node.passthrough_dir()))?;
-    found.extend(given.into_iter().map(|one| pb::HostDisk {
-        identity: one.disk.by_id,
-        bytes: one.disk.bytes,
-        ..pb::HostDisk::default()
-    }));
+    let has = |identity: &str| found.iter().any(|one| one.identity == identity);
+    let given = blocking::here(|| passthrough::given(node, has))?;
+    for one in given {
+        let device = pci_device(&one.controller);
+        let users = unknown
+            .iter()
+            .filter(|domain| domain.disk_sources.contains(&device));
+        found.push(pb::HostDisk {
+            uses: users
+                .map(|domain| format!("domain {} has it", domain.name))
+                .collect(),
+            identity: one.disk.by_id,
+            bytes: one.disk.bytes,
+            ..pb::HostDisk::default()
+        });
+    }
     found.sort_by(|one, other| one.identity.cmp(&other.identity));
-    found.dedup_by(|one, other| one.identity == other.identity);
     Ok(found)
 }
 

@@ -4,6 +4,7 @@ use gpuaas_proto::gpuaas::common::v1 as common;
 use super::pci;
 use crate::disk::facts::{DiskFacts, gather};
 use crate::disk::identity::{BY_ID, is_nvme_disk};
+use crate::disk::stack::controllers;
 use crate::host::root::HostRoot;
 use crate::ids::PciAddress;
 
@@ -68,10 +69,20 @@ pub fn disk(root: &HostRoot, name: &str, trusts: &[String]) -> NvmeDisk {
     let target = root
         .link(format!("/sys/class/block/{name}"))
         .unwrap_or_default();
-    let pci: Option<PciAddress> = target
+    let mut pci: Option<PciAddress> = target
         .components()
         .rev()
         .find_map(|part| part.as_os_str().to_str()?.parse().ok());
+    let mut above = pci::above(&target);
+    if pci.is_none() {
+        // with native multipath the disk is below no controller; the only one is that of the disk
+        let all = controllers(root, name).unwrap_or_default();
+        pci = all.first().filter(|_| all.len() == 1).cloned();
+        let link = pci
+            .as_ref()
+            .and_then(|address| root.link(pci::folder(address)));
+        above = pci::above(&link.unwrap_or_default());
+    }
     let numa_node = pci
         .as_ref()
         .and_then(|address| pci::numa_node(root, &pci::folder(address)));
@@ -81,7 +92,7 @@ pub fn disk(root: &HostRoot, name: &str, trusts: &[String]) -> NvmeDisk {
     };
     NvmeDisk {
         state: state(root, name),
-        above: pci::above(&target),
+        above,
         name: name.to_owned(),
         by_id,
         pci,

@@ -79,20 +79,18 @@ host_checked() {
     lacks "the parity check (status $status)" "status=FAIL" "$text"
 }
 
-# Discovers, and compares the candidates with the machine that run.sh makes.
-candidates_found() {
-    local found
-    cli admin node discover $node --wait --timeout 240
-    found=$(cli api GET "/api/v1/admin/nodes/$(node_json | jq -r .node.id)/slice-topology/discovery")
-    echo "$found" | tee "$VIRTUAL_HOST_LOGS/discovery.json"
-    # a disk of the host is in no candidate; slots share the card by its functions
-    same "candidates" "0 h200_sxm 0000:01:00.0 /dev/disk/by-id/nvme-eui.0025380000000001 $card 0000:06:10.0 0
-1 h200_sxm 0000:02:00.0 /dev/disk/by-id/nvme-eui.0025380000000002 $card 0000:06:10.2 0" \
-        "$(jq --raw-output '.candidates[] | "\(.slot_index) \(.slot_class) \(.bindings | "\(.gpu_pci_address) \(.nvme_device) \(.fabric_device) \(.fabric_vf_pci_address)") \(.blockers | length)"' <<< "$found")"
+# Discovers, and prints the candidates with the number of their blockers, a line each.
+candidates() {
+    cli admin node discover $node --wait --timeout 240 >&2
+    cli api GET "/api/v1/admin/nodes/$(node_json | jq -r .node.id)/slice-topology/discovery" | tee "$VIRTUAL_HOST_LOGS/discovery.json" \
+        | jq --raw-output '.candidates[] | "\(.slot_index) \(.slot_class) \(.bindings | "\(.gpu_pci_address) \(.nvme_device) \(.fabric_device) \(.fabric_vf_pci_address)") \(.blockers | length)"'
 }
 
 discovered() {
-    candidates_found
+    # a disk of the host is in no candidate; slots share the card by its functions
+    same "candidates" "0 h200_sxm 0000:01:00.0 /dev/disk/by-id/nvme-eui.0025380000000001 $card 0000:06:10.0 0
+1 h200_sxm 0000:02:00.0 /dev/disk/by-id/nvme-eui.0025380000000002 $card 0000:06:10.2 0" \
+        "$(candidates)"
     same "slots before an approval" 0 "$(slots_json | jq '.slots | length')"
 }
 

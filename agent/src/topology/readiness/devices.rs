@@ -8,11 +8,12 @@ use crate::checks::{
     FABRIC_LINKS, FABRIC_VFS, GPU_LINKS, IOMMU_GROUPS, SLOT_DISKS, VF_LINKS, VFIO_BINDING,
 };
 use crate::disk::identity::{BY_ID, is_nvme_disk};
+use crate::disk::passthrough;
 use crate::host::blocking;
 use crate::host::root::HostRoot;
 use crate::ids::PciAddress;
 use crate::node::Node;
-use crate::settings::{FabricKind, HostProfile, Hypervisor, Settings};
+use crate::settings::{FabricKind, HostProfile, Hypervisor, NvmeAttachment, Settings};
 use crate::topology::pci::{self, PciDevice, PciKind};
 
 const DEVICES: &str = "/sys/bus/pci/devices";
@@ -268,7 +269,10 @@ pub(super) async fn slot_disks(node: &Node) -> Finding {
     let gone = drifted
         .into_iter()
         .map(|disk| (disk, "is not behind its loop device".to_owned()));
-    let (dead, count) = blocking::here(|| dead_nvme(&node.root));
+    let (mut dead, count) = blocking::here(|| dead_nvme(&node.root));
+    if node.settings.profile.nvme == NvmeAttachment::Passthrough {
+        dead.extend(blocking::here(|| not_passable(node)));
+    }
     let good = match node.settings.lab_disks.len() {
         0 => format!("{count} NVMe disks answer"),
         lab => format!("{lab} lab disks are behind their loop devices"),
@@ -278,6 +282,16 @@ pub(super) async fn slot_disks(node: &Node) -> Finding {
         false => dead,
     };
     Finding::of_devices(&SLOT_DISKS, bad, good)
+}
+
+/// Disks of slots that no VM can have by their controllers, on a host that gives them so: a launch would fail after its clone.
+fn not_passable(node: &Node) -> Vec<(String, String)> {
+    // a journal that cannot be read shows elsewhere
+    let slots = node.journal.devices().unwrap_or_default();
+    let links = stable_links(&node.root).into_iter();
+    let own = links.filter(|(_, link)| slots.iter().any(|slot| slot.device == *link));
+    own.filter_map(|(name, link)| Some((link, passthrough::place_fault(&node.root, &name)?)))
+        .collect()
 }
 
 /// The stable links of the disks, by kernel name.

@@ -170,7 +170,6 @@ impl Host {
             self.text(format!("{folder}/{name}"), format!("0x{text}"));
         }
         self.text(format!("{folder}/numa_node"), numa.to_string());
-        self.text(format!("{folder}/reset"), "");
         self.recording.entries.insert(
             format!("{folder}/config").into(),
             Entry::Bytes("de102335".into()),
@@ -210,6 +209,7 @@ impl Host {
             corner.numa,
             "vfio-pci",
         );
+        self.text(format!("{folder}/reset"), "");
         self.lanes(&folder, "32.0 GT/s PCIe", 16);
         let bars = "0x000021c042000000 0x000021c042ffffff 0x000000000014220c\n\
                     0x0000000000000000 0x0000000000000000 0x0000000000000000\n\
@@ -265,6 +265,7 @@ impl Host {
         let address = corner.function_address();
         let kind = ["15b3", "101e", "020700"];
         let folder = self.function(corner.root, &address, kind, corner.numa, "vfio-pci");
+        self.text(format!("{folder}/reset"), "");
         self.link(
             format!("{folder}/physfn"),
             format!("../{}", corner.nic_address()),
