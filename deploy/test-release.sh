@@ -26,6 +26,7 @@ look() {
 look gpuaas-node-agent kill-at
 look gpuaas-node-agent killed-at
 look gpuaas-node-agent hold-at
+look gpuaas-node-agent held-at
 look gpuaas-node-agent GPUAAS_FAULT_WIPE
 look gpuaas-allocation GPUAAS_KILL_FILE
 [ $failed = 0 ]

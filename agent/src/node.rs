@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gpuaas_common::image::FOLDER;
 
-use crate::checks::{HostKind, NodeMode, ToldMode};
+use crate::checks::{AssignedMode, HostKind, NodeMode};
 use crate::dhcp::Dhcp;
 use crate::disk::DiskProbe;
 use crate::disk::wipe::{Wiper, host_wiper};
@@ -62,7 +62,7 @@ pub struct Node {
     /// What the disks said of themselves the last time.
     pub disk_health: DiskHealths,
     /// What the platform offers this node as.
-    pub told_mode: ToldMode,
+    pub assigned_mode: AssignedMode,
     /// Updates of this agent.
     pub updates: Updates,
     /// Key into the guests.
@@ -121,7 +121,7 @@ impl Node {
             settings.state_dir.join("serial"),
             settings.serial_log.clone(),
         );
-        let told_mode = ToldMode::open(&settings.state_dir);
+        let assigned_mode = AssignedMode::open(&settings.state_dir);
         Ok(Self {
             dhcp: Dhcp::new(settings.dhcp.clone()).of(root.clone()),
             root,
@@ -137,7 +137,7 @@ impl Node {
             packets: Packets::default(),
             kvm: KvmProof::default(),
             disk_health: DiskHealths::default(),
-            told_mode,
+            assigned_mode,
             updates,
             relay,
             wiper: host_wiper(settings.wipe.clone()),
@@ -154,7 +154,7 @@ impl Node {
     /// What this host is judged as: by what the platform offers it as, else by what it was deployed for.
     pub fn kind(&self) -> HostKind {
         let profile = &self.settings.profile;
-        let mode = self.told_mode.get().or(profile.mode);
+        let mode = self.assigned_mode.get().or(profile.mode);
         HostKind::of(mode.unwrap_or(NodeMode::Slice), profile.lab)
     }
 

@@ -67,14 +67,14 @@ impl HostKind {
     }
 }
 
-/// The mode that the platform told at last. It is kept in a file: checks run beside the agent judge as the agent does.
+/// The mode that the platform assigned last. It is kept in a file: checks run beside the agent judge as the agent does.
 #[derive(Debug)]
-pub struct ToldMode {
+pub struct AssignedMode {
     file: PathBuf,
     mode: RwLock<Option<NodeMode>>,
 }
 
-impl ToldMode {
+impl AssignedMode {
     /// As it was told before the agent started.
     pub fn open(state_dir: &Path) -> Self {
         let file = state_dir.join("node-mode");
@@ -114,15 +114,18 @@ mod tests {
     #[test]
     fn a_48_the_mode_that_the_platform_tells_is_remembered() {
         let dir = tempfile::tempdir().unwrap();
-        let reported = ToldMode::open(dir.path());
+        let reported = AssignedMode::open(dir.path());
         assert_eq!(reported.get(), None);
         for word in ["", "whole", "baremetal", ""] {
             reported.tell(word);
         }
         assert_eq!(reported.get(), Some(NodeMode::Baremetal));
-        assert_eq!(ToldMode::open(dir.path()).get(), Some(NodeMode::Baremetal));
+        assert_eq!(
+            AssignedMode::open(dir.path()).get(),
+            Some(NodeMode::Baremetal)
+        );
         reported.tell("slice");
-        assert_eq!(ToldMode::open(dir.path()).get(), Some(NodeMode::Slice));
+        assert_eq!(AssignedMode::open(dir.path()).get(), Some(NodeMode::Slice));
     }
 
     #[test]

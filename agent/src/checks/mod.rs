@@ -11,7 +11,7 @@ mod machine;
 mod network;
 
 pub use devices::*;
-pub use kind::{HostKind, NodeMode, ToldMode};
+pub use kind::{AssignedMode, HostKind, NodeMode};
 pub use machine::*;
 pub use network::*;
 

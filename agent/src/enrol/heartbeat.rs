@@ -45,7 +45,7 @@ impl Reports for &Node {
     fn ended(&self, answer: &Result<Response<pb::HeartbeatResponse>, Status>) {
         if let Ok(response) = answer {
             let reported = response.get_ref();
-            self.told_mode.tell(&reported.node_mode);
+            self.assigned_mode.tell(&reported.node_mode);
             self.updates.answered(reported.agent_update.as_ref());
         }
     }

@@ -25,7 +25,7 @@ impl Counters {
                 "Comparisons of the guests' network with its rules that failed, so that nothing is known of it",
             ),
             put_back: counter(
-                "agent_wire_put_back_total",
+                "agent_network_rules_restored_total",
                 "Comparisons that found rules of the guests' network changed by another hand, and put them back",
             ),
         };
@@ -87,9 +87,11 @@ mod tests {
             let text = prometheus::TextEncoder::new()
                 .encode_to_string(&registry.gather())
                 .unwrap();
-            for (name, value) in [("checks_failed", failed), ("put_back", put_back)] {
-                let line =
-                    format!("agent_wire_{name}_total{{otel_scope_name=\"agent\"}} {value}\n");
+            for (name, value) in [
+                ("wire_checks_failed", failed),
+                ("network_rules_restored", put_back),
+            ] {
+                let line = format!("agent_{name}_total{{otel_scope_name=\"agent\"}} {value}\n");
                 assert!(text.contains(&line), "{line} in {text}");
             }
         };

@@ -8,7 +8,7 @@ project=()
 found=$("$COMMAND" list ${project[@]+"${project[@]}"} --output name --filter "labels.\"terraform-resource\" = \"$RESOURCE\"")
 case $found in
 "")
-    echo "Nothing runs with the label terraform-resource=$RESOURCE: nothing is to be released."
+    echo "No allocation has the label terraform-resource=$RESOURCE: there is nothing to release."
     exit 0
     ;;
 *[[:space:]]*)

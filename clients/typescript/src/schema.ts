@@ -196,8 +196,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * ForceReleaseAllocation ends an allocation whose host is lost, on the administrator's word for what became of the host
-         * @description ForceReleaseAllocation ends an allocation whose host is lost, on the administrator's word for what became of the host. Its claims end; billing ends when the host was last heard, or when the administrator says; its slots are disabled until a repair has wiped them, or retired when their disks are destroyed. Works on a released or failed allocation that still holds slots, too. Refused while the host answers, except for destroyed disks that such an allocation holds. validate_only is a dry run.
+         * ForceReleaseAllocation ends an allocation whose host is lost, on the administrator's statement of what became of the host
+         * @description ForceReleaseAllocation ends an allocation whose host is lost, on the administrator's statement of what became of the host. Its claims end; billing ends at the last report of the host, or at the time that the administrator sets; its slots are disabled until a repair has wiped them, or retired when their disks are destroyed. Works on a released or failed allocation that still holds slots, too. Refused while the host answers, except for destroyed disks that such an allocation holds. validate_only is a dry run.
          *
          *     Platform administrators and operators; action `allocation.force_release` on `allocation`.
          */
@@ -1349,8 +1349,8 @@ export interface paths {
         };
         get?: never;
         /**
-         * PutScimSettings says which issuer an organisation's people come from
-         * @description PutScimSettings says which issuer an organisation's people come from. The issuer stays while there are SCIM users.
+         * PutScimSettings sets the issuer of an organisation's users
+         * @description PutScimSettings sets the issuer of an organisation's users. The issuer stays while there are SCIM users.
          *
          *     Platform administrators; action `organisation_scim.put` on `organisation`.
          */
@@ -1538,8 +1538,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * EnablePrincipal lets a disabled principal in again
-         * @description EnablePrincipal lets a disabled principal in again.
+         * EnablePrincipal enables a disabled principal again
+         * @description EnablePrincipal enables a disabled principal again.
          *
          *     Platform administrators; action `principal.enable` on `principal`.
          */
@@ -2564,8 +2564,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * ListScimGroups lists the groups that the identity provider has sent, with what each is mapped on, in the order in which they came
-         * @description ListScimGroups lists the groups that the identity provider has sent, with what each is mapped on, in the order in which they came.
+         * ListScimGroups lists the groups that the identity provider has sent, each with its mappings, the oldest first
+         * @description ListScimGroups lists the groups that the identity provider has sent, each with its mappings, the oldest first.
          *
          *     Members of the organisation; action `organisation_scim_group.list` on `organisation`.
          */
@@ -2589,7 +2589,7 @@ export interface paths {
         put?: never;
         /**
          * CreateScimGroupMapping gives the members of a group a role in a project, now and from now on
-         * @description CreateScimGroupMapping gives the members of a group a role in a project, now and from now on. Who has a role there by hand keeps that one.
+         * @description CreateScimGroupMapping gives the members of a group a role in a project, now and from now on. A role that a member has there otherwise stays.
          *
          *     Owners of the organisation; action `organisation_scim_mapping.create` on `organisation`.
          */
@@ -2750,8 +2750,8 @@ export interface paths {
         get: operations["AllocationGrantService_ListAllocationGrants"];
         put?: never;
         /**
-         * CreateAllocationGrant lets a member of the project into one of its allocations
-         * @description CreateAllocationGrant lets a member of the project into one of its allocations. For owners. Refused with ALREADY_EXISTS when the member has the permission by an earlier grant. Policies of the platform that forbid terminals win over it.
+         * CreateAllocationGrant grants a member of the project a permission on one of its allocations
+         * @description CreateAllocationGrant grants a member of the project a permission on one of its allocations. For owners. Refused with ALREADY_EXISTS when the member has the permission by an earlier grant. Policies of the platform that forbid terminals take precedence.
          *
          *     Owners of the project; action `allocation_grant.create` on `project`.
          */
@@ -2773,8 +2773,8 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * DeleteAllocationGrant takes a grant back
-         * @description DeleteAllocationGrant takes a grant back. Terminals and streams that need it end within seconds. For owners.
+         * DeleteAllocationGrant revokes a grant
+         * @description DeleteAllocationGrant revokes a grant. Terminals and streams that depend on it end within seconds. For owners.
          *
          *     Owners of the project; action `allocation_grant.delete` on `project`.
          */
@@ -2978,8 +2978,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * RotateApiKey makes a key with the same name and scopes, and lets the old one expire after an overlap in which both are good
-         * @description RotateApiKey makes a key with the same name and scopes, and lets the old one expire after an overlap in which both are good. The secret is in this answer and nowhere else. A key is rotated once.
+         * RotateApiKey makes a key with the same name and scopes, and lets the old one expire after an overlap in which both are valid
+         * @description RotateApiKey makes a key with the same name and scopes, and lets the old one expire after an overlap in which both are valid. The secret is in this answer and nowhere else. A key is rotated once.
          *
          *     Owners of the project; action `api_key.rotate` on `project`.
          */
@@ -3563,7 +3563,7 @@ export interface components {
             message?: string;
             /**
              * Format: date-time
-             * @description Since when; for a host that does not answer, when it was last heard.
+             * @description Since when; for a host that does not answer, the time of its last report.
              */
             since?: string;
         };
@@ -3694,7 +3694,7 @@ export interface components {
          *     - `adopt`: Record in the ledger what is there.
          *     - `finish`: Bring it to what the ledger has, such as to start a VM that ended with its host.
          *     - `undo`: Remove what is left over: VM, reservation, port, seed, NVRAM; never a disk's content.
-         *     - `report`: Note in the audit trail that an operator has seen it. It changes nothing: what to do stands in the detail.
+         *     - `report`: Note in the audit trail that an operator has seen it. It changes nothing; the detail has the remedy.
          * @enum {string}
          */
         "allocation.ComparisonRepair": "unspecified" | "adopt" | "finish" | "undo" | "report";
@@ -4012,7 +4012,7 @@ export interface components {
             slot_generation?: string;
             /** @description Wipe policy of the slot, which names the least that was done: "blkdiscard", "nvme_format" or "site_erase". */
             policy?: string;
-            /** @description How it was wiped: "sanitize_crypto_erase", "sanitize_block_erase", "format_crypto_erase", "format_user_data_erase", "site_erase", "blkdiscard", "write_zeroes" or "overwrite"; empty when the host did not tell. */
+            /** @description How it was wiped: "sanitize_crypto_erase", "sanitize_block_erase", "format_crypto_erase", "format_user_data_erase", "site_erase", "blkdiscard", "write_zeroes" or "overwrite"; empty when the host did not report it. */
             erase_method?: string;
             /**
              * Format: date-time
@@ -4054,7 +4054,7 @@ export interface components {
             id?: string;
             /** @description Database schema that keeps it: "placement", "inventory", "images", "terminal", "billing" or "edge". Each has a hash chain. */
             source?: string;
-            /** @description Service that wrote it, as the database says. Empty for a record of a release that did not say it. */
+            /** @description Service that wrote it, by its database role. Empty for a record of a release that did not store it. */
             service?: string;
             /**
              * Format: date-time
@@ -4186,10 +4186,10 @@ export interface components {
          */
         "common.ChangeKind": "unspecified" | "added" | "modified" | "ended";
         /**
-         * @description CheckSeverity says what a failure of a check means. The checks, with what to do about each, are listed in the runbook host-checks.
+         * @description CheckSeverity is the effect of a failed check. The checks, with what to do about each, are listed in the runbook host-checks.
          *     - `hard`: A failure makes what it concerns unschedulable.
          *     - `warn`: A failure is a warning.
-         *     - `info`: Told only; neither outcome is a fault.
+         *     - `info`: Informational; neither outcome is a fault.
          * @enum {string}
          */
         "common.CheckSeverity": "unspecified" | "hard" | "warn" | "info";
@@ -4204,7 +4204,7 @@ export interface components {
             sanitize_block?: boolean;
             sanitize_overwrite?: boolean;
         };
-        /** @description DiskHealth is what a disk says of itself (SMART). */
+        /** @description DiskHealth is the health that a disk reports (SMART). */
         "common.DiskHealth": {
             /** @description Bits of the critical warning; 0 is healthy. */
             critical_warning?: number;
@@ -4281,7 +4281,7 @@ export interface components {
             board_id?: string;
             node_guid?: string;
             ports?: components["schemas"]["common.FabricPort"][];
-            /** @description Most virtual functions the device can have, and how many it was told to have. */
+            /** @description Maximum number of virtual functions of the device, and how many are enabled. */
             sriov_totalvfs?: number;
             sriov_numvfs?: number;
             virtual_functions?: components["schemas"]["common.VirtualFunction"][];
@@ -4302,21 +4302,21 @@ export interface components {
         /** @description GpuDevice is one GPU. */
         "common.GpuDevice": {
             function?: components["schemas"]["common.PciFunction"];
-            /** @description Place on the baseboard, where the platform tells it. */
+            /** @description Place on the baseboard; absent where the hardware does not report it. */
             module_id?: number;
             uuid?: string;
             firmware_version?: string;
             /** @description Cluster UUID and clique of the NVLink domain that it joined; empty outside of one. */
             nvlink_domain?: string;
             nvlink_clique?: number;
-            /** @description Class of the slots that are made of it; empty for a model that the platform does not know. */
+            /** @description Class of the slots that are made of it; empty for an unsupported model. */
             slot_class?: string;
         };
         /** @description GpuFabric is what connects the GPUs of a board. */
         "common.GpuFabric": {
             /** @description The sets of module ids that may be used together. */
             legal_groups?: components["schemas"]["common.GpuModuleSet"][];
-            /** @description Where they were read from; empty when nothing tells them. */
+            /** @description Where they were read from; empty when there is no source. */
             source?: string;
             /** @description Why there are none; empty when there are some. */
             missing?: string;
@@ -4326,11 +4326,11 @@ export interface components {
             module_ids?: number[];
         };
         /**
-         * @description GuestMetricsState says what came of the last query of a guest. The set is closed.
+         * @description GuestMetricsState is the result of the last query of a guest. The set is closed.
          *     - `complete`: It reported its memory and its GPUs.
          *     - `no_gpu_tool`: It reported its memory; it has no nvidia-smi.
          *     - `gpu_tool_failed`: It reported its memory; its nvidia-smi failed, or printed what is no table of GPUs.
-         *     - `no_login`: Nobody answers at its address, or the host is not let in.
+         *     - `no_login`: Nothing answers at its address, or the guest refuses the login.
          *     - `too_slow`: It did not answer in time.
          *     - `malformed`: Its answer is none.
          *     - `off`: The operator of the host has turned queries of guests off.
@@ -4342,7 +4342,7 @@ export interface components {
          * @enum {string}
          */
         "common.HealthState": "unspecified" | "healthy" | "unknown" | "degraded" | "failed";
-        /** @description HostInventory is what a host consists of, as its agent observed it in one inspection. Absent values are unknown: a host that does not tell a serial number has an empty one. */
+        /** @description HostInventory is what a host consists of, as its agent observed it in one inspection. Absent values are unknown, for example a serial number that the firmware does not report. */
         "common.HostInventory": {
             machine?: components["schemas"]["common.Machine"];
             processors?: components["schemas"]["common.Processor"][];
@@ -4359,12 +4359,12 @@ export interface components {
             /** @description What is there and could not be read, each as a sentence; empty when the inventory is complete. */
             unreadable?: string[];
         };
-        /** @description HostLocation is where the operator or MAAS says that the host is. */
+        /** @description HostLocation is the place of the host, set by the operator or MAAS. */
         "common.HostLocation": {
             rack?: string;
             failure_domain?: string;
         };
-        /** @description LinkNeighbor is the switch and the port at the other end of an interface, as LLDP tells it. */
+        /** @description LinkNeighbor is the switch and the port at the other end of an interface, as reported by LLDP. */
         "common.LinkNeighbor": {
             interface?: string;
             switch_name?: string;
@@ -4459,7 +4459,7 @@ export interface components {
             namespace_id?: number;
             namespaces?: number;
             erase?: components["schemas"]["common.DiskErase"];
-            /** @description Absent when the disk did not tell. */
+            /** @description Absent when the disk did not report it. */
             health?: components["schemas"]["common.DiskHealth"];
             /** @description Everything that uses the disk, at any height. */
             uses?: components["schemas"]["common.DiskUse"][];
@@ -4488,7 +4488,7 @@ export interface components {
             /** @description Label of the slot it is in, as the platform names it. */
             physical_slot?: string;
         };
-        /** @description PciLink is the link of a function to its bus, now and at best. */
+        /** @description PciLink is the link of a function to its bus: the current and the maximum one. */
         "common.PciLink": {
             /** @description As the kernel writes it, for example "32.0 GT/s PCIe". */
             speed?: string;
@@ -4505,7 +4505,7 @@ export interface components {
             cores?: number;
             threads?: number;
             microcode?: string;
-            /** @description Empty on most machines: few firmwares tell it. */
+            /** @description Empty on most machines: few firmwares report it. */
             serial?: string;
             /** @description The processor has VMX or SVM and the firmware has not disabled it. */
             virtualization?: boolean;
@@ -4538,7 +4538,7 @@ export interface components {
             output_end?: string;
             /**
              * Format: date-time
-             * @description When it was known.
+             * @description When the check ended.
              */
             time?: string;
         };
@@ -4606,7 +4606,7 @@ export interface components {
             remediation?: string;
             /** Format: date-time */
             since?: string;
-            /** @description The disk may hold what nobody knows: the slot stays unschedulable until it is wiped, also when the drift has ended. */
+            /** @description The content of the disk is unknown: the slot stays unschedulable until it is wiped, also when the drift has ended. */
             needs_wipe?: boolean;
         };
         /**
@@ -4673,9 +4673,9 @@ export interface components {
          *     - `host_not_ready`: Reported by a host.
          *     - `host_replaced`: The host was installed anew since the slots were claimed: nothing of the allocation is on it.
          *     - `host_key_mismatch`: At the guest's address another SSH host key answered than the one that was made for the guest.
-         *     - `host_clock_skewed`: The host's clock stands outside the time in which its certificate counts: nothing it signs can be verified.
+         *     - `host_clock_skewed`: The host's clock is outside the validity of its certificate: nothing it signs can be verified.
          *     - `serial_log_unavailable`: The host has no serial log of the allocation: nothing was printed yet, or it is not retained any more.
-         *     - `guest_not_ready`: The guest let us in and did not pass a readiness check of its image.
+         *     - `guest_not_ready`: The guest accepted the login and did not pass a readiness check of its image.
          *     - `gpu_partition_unavailable`: The GPUs of the allocation cannot be connected: Fabric Manager does not offer or does not activate their NVSwitch partition, or does not answer.
          *     - `metrics_unavailable`: The allocation has no VM now, so nothing of it is measured.
          *     - `device_reset_failed`: A GPU or function of the slot could not be reset after its last VM, or does not answer since.
@@ -4806,12 +4806,12 @@ export interface components {
              */
             nanos?: number;
         };
-        /** @description AllocationGrant lets a member of a project into one allocation. */
+        /** @description AllocationGrant is a permission of one member of a project on one of its allocations. */
         "identity.AllocationGrant": {
             id?: string;
             project_id?: string;
             allocation_id?: string;
-            /** @description Who is let in, for example "user:bob". */
+            /** @description The grantee, for example "user:bob". */
             principal?: string;
             permission?: components["schemas"]["identity.AllocationPermission"];
             /** @description Principal who granted it. */
@@ -4820,14 +4820,14 @@ export interface components {
             create_time?: string;
             /**
              * Format: date-time
-             * @description It is worth nothing from then on, nor while the member is not in the project.
+             * @description The grant has no effect from then on, nor while the grantee is not in the project.
              */
             expire_time?: string;
         };
         /**
-         * @description AllocationPermission is what a grant lets a member do in an allocation.
+         * @description AllocationPermission is what a grant permits on an allocation.
          *     - `terminal`: Open terminals.
-         *     - `serial_log`: Read what the VM prints on its serial console.
+         *     - `serial_log`: Read the serial log.
          * @enum {string}
          */
         "identity.AllocationPermission": "unspecified" | "terminal" | "serial_log";
@@ -5157,7 +5157,7 @@ export interface components {
             /** Format: date-time */
             create_time?: string;
         };
-        /** @description ScimSettings says how people that SCIM registers sign in. */
+        /** @description ScimSettings is how users that SCIM registers sign in. */
         "identity.ScimSettings": {
             organisation_id?: string;
             /** @description Exactly as in the tokens; empty: SCIM is not set up. */
@@ -5316,7 +5316,7 @@ export interface components {
             hostname?: string;
             rack?: string;
             state?: components["schemas"]["inventory.AgentRolloutNodeState"];
-            /** @description Why it is in this state, and what its host last said. */
+            /** @description Why it is in this state, and the last report of its host. */
             reason?: string;
             /** @description Version that it is brought to. */
             version?: string;
@@ -5407,7 +5407,7 @@ export interface components {
             device?: string;
             /** @description Empty: it can be given to a slot. */
             blockers?: string[];
-            /** @description Of a disk: the wipe policies that its host can meet on it; another one is not approved. Empty: the host does not tell. */
+            /** @description Of a disk: the wipe policies that its host can meet on it; another one is not approved. Empty: the host does not report them. */
             wipe_policies?: string[];
         };
         "inventory.ListAgentRolloutsResponse": {
@@ -5456,7 +5456,7 @@ export interface components {
             /** @description Rack or failure domain; empty: unknown. */
             rack?: string;
         };
-        /** @description NodeHistoryEntry is something that became of a node. */
+        /** @description NodeHistoryEntry is a change of a node. */
         "inventory.NodeHistoryEntry": {
             /** Format: date-time */
             time?: string;
@@ -5485,7 +5485,7 @@ export interface components {
         /**
          * @description NodeLifeState of a node: registered → enrolled → validating → ready, which operators take out of service and return.
          *     - `registered`: Its agent has not enrolled.
-         *     - `enrolled`: Enrolled, and nothing is known of its host yet (A-12).
+         *     - `enrolled`: Enrolled, and its host has not reported yet (A-12).
          *     - `validating`: It is not proven to be ready: see the reason and the onboarding steps (A-11).
          *     - `ready`: Its slots are schedulable.
          *     - `broken`: It has an open break-fix record.
@@ -5586,7 +5586,7 @@ export interface components {
             blockers?: string[];
             /** @description Kernel path of the disk at the time of the inspection; advisory, it changes with reboots. */
             kernel_path?: string;
-            /** @description Those of the blockers that are about the disk: with another disk they do not stand against the slot. */
+            /** @description Those of the blockers that are about the disk: with another disk they do not block the slot. */
             disk_blockers?: string[];
             /** @description Those of the blockers that are about the fabric function. */
             fabric_blockers?: string[];
@@ -5606,7 +5606,7 @@ export interface components {
             nvme_device?: string;
             /** @description PCI address of another virtual function. */
             fabric_vf_pci_address?: string;
-            /** @description "blkdiscard", "nvme_format" or "site_erase" (D-75): one that the host can meet on the disk, as InspectedDevice tells. */
+            /** @description "blkdiscard", "nvme_format" or "site_erase" (D-75): one that the host can meet on the disk, by InspectedDevice.wipe_policies. */
             destructive_wipe_policy?: string;
         };
         /** @description SlotComparison shows an approved slot beside what a discovery found at its index (A-111). */
@@ -5618,7 +5618,7 @@ export interface components {
             /** @description One per field of the bindings that approved or found has a value of. */
             bindings?: components["schemas"]["inventory.BindingComparison"][];
         };
-        /** @description SlotHistoryEntry is something that became of a slot: its claims, evidence, health, and what operators decided. */
+        /** @description SlotHistoryEntry is a change of a slot: of its claims, evidence or health, or an operator's decision. */
         "inventory.SlotHistoryEntry": {
             /** Format: date-time */
             time?: string;
@@ -5630,7 +5630,7 @@ export interface components {
              */
             generation?: string;
             detail?: string;
-            /** @description Who had it. */
+            /** @description The allocation that the slot was claimed for. */
             allocation_id?: string;
             principal?: string;
         };
@@ -6326,8 +6326,10 @@ export interface components {
             readonly price_per_gpu_hour?: components["schemas"]["google.type.Money"];
             readonly price_version_id?: string;
             readonly lab?: boolean;
-            /** @description It is not offered any more: what runs goes on, nobody launches or reserves more of it, and queued launches of it end. Members do not see it. PutSku without it leaves it as it is; a new SKU is offered then. */
+            /** @description It is not offered any more: what runs goes on, nobody reserves more of it, and queued launches of it end. A project with a capacity reservation of it can launch on the GPUs that are reserved, until the reservation ends, and nobody else can. Members do not see it. PutSku without it leaves it as it is; a new SKU is offered then. */
             disabled?: boolean;
+            /** @description GPUs that capacity reservations of the SKU reserve now, in use or not. For operators; 0 in answers to others. */
+            readonly reserved_gpus?: number;
         };
         /** @description UnavailableReason is one unschedulable reason with the GPUs and nodes that it affects (B-57, B-58). */
         "scheduler.UnavailableReason": {
@@ -6751,7 +6753,7 @@ export interface operations {
                     reason: string;
                     /**
                      * Format: date-time
-                     * @description When billing ends, for an active allocation; from its activation to now. Absent: when its host was last heard.
+                     * @description When billing ends, for an active allocation; from its activation to now. Absent: at the last report of its host.
                      */
                     billing_end_time?: string;
                     /** @description Dry run: check everything, change nothing. */
@@ -9932,7 +9934,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Slug of the image to start from: an active one that is compatible with the SKU and not the allocation's own, whose disk it could not be told from. */
+                    /** @description Slug of the image to start from: an active one that is compatible with the SKU and not the allocation's own, because the guest could not distinguish the two disks. */
                     image: string;
                     /** @description Stop the VM at once, without asking its guest to shut down. */
                     force?: boolean;
@@ -11250,7 +11252,7 @@ export interface operations {
                 "application/json": {
                     /** @description An allocation of the project. */
                     allocation_id: string;
-                    /** @description Somebody who is in the project or in its organisation, for example "user:bob". */
+                    /** @description A member of the project or of its organisation, for example "user:bob". */
                     principal: string;
                     permission: components["schemas"]["identity.AllocationPermission"];
                     /**

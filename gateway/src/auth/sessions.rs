@@ -6,7 +6,7 @@
 //! each call asks the database. So a principal that is disabled is refused as soon as the notification arrives, and
 //! after [`LIFE`] even if the network loses it.
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -52,8 +52,6 @@ pub struct Session {
     grants: Mutex<HashMap<String, Arc<Grant>>>,
     /// Internal tokens that were made for it.
     internal: Mutex<HashMap<TokenOf, String>>,
-    /// When a call was last refused for its rate, in seconds since 1970.
-    limited: AtomicI64,
 }
 
 /// What an internal token is for: service and action, and its projects by their first and their number.
@@ -67,18 +65,7 @@ impl Session {
             principal,
             grants: Mutex::default(),
             internal: Mutex::default(),
-            limited: AtomicI64::new(0),
         }
-    }
-
-    /// A call was refused for its rate.
-    pub fn note_limit(&self, now: i64) {
-        self.limited.store(now, Ordering::Relaxed);
-    }
-
-    /// Whether a call was refused for its rate in this second or the one before.
-    pub fn was_limited(&self, now: i64) -> bool {
-        now - self.limited.load(Ordering::Relaxed) <= 1
     }
 
     /// The session of an identity that is not registered: of no use but to say who it is and to accept an invitation. Its

@@ -143,13 +143,12 @@ async fn try_serve(
     }
     let tenant = Tenant::of(&session.principal, &message);
     let cost = class_of(route, &message);
-    let count = async || {
-        let counted = app.rates.count(cost, &session.principal.name, tenant).await;
-        counted.inspect_err(|_| session.note_limit(now()))
-    };
-    // a service reads while Redis counts; who has read too much gets nothing of it, and is counted first for a moment
+    let principal = &session.principal.name;
+    let count = async || app.rates.count(cost, principal, tenant).await;
+    // a service reads while Redis counts; who has read too much gets nothing of it, and all for whom that limit counts are
+    // counted first for a moment
     let reads = cost.0 == Class::Read && !streams && route.service != identity::SERVICE;
-    let counts_meanwhile = reads && !session.was_limited(now());
+    let counts_meanwhile = reads && !app.rates.was_reached(cost.0, principal, tenant);
     if !counts_meanwhile {
         served.standing = count().await?;
     }
@@ -221,11 +220,6 @@ async fn try_serve(
     credential::note(app, route, &session, &answer).await?;
     identity::name_projects(app, route, &mut answer).await?;
     Ok(written(&answer, wanted.as_ref()))
-}
-
-/// Seconds since 1970.
-fn now() -> i64 {
-    jiff::Timestamp::now().as_second()
 }
 
 fn is_denial(error: &ApiError) -> bool {

@@ -70,8 +70,8 @@ impl Meters {
         Self {
             refused: refused_counter(meter),
             ended: meter
-                .u64_counter("edge_connections_let_go_total")
-                .with_description("Connections that the gateway ended, by cause (silent, resting, stalled, replaced, handshake, not_a_proxy)")
+                .u64_counter("edge_connections_closed_total")
+                .with_description("Connections that the gateway closed, by cause (silent, resting, stalled, replaced, handshake, not_a_proxy)")
                 .build(),
         }
     }

@@ -1,5 +1,8 @@
 //! How much a caller may ask for in a minute: of each principal, of each project and of each organisation, by class of request.
 //! All gateways of a cell count together.
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use gpuaas_common::rate::{Bucket, Level, Limiter};
@@ -151,10 +154,51 @@ impl Standing {
     }
 }
 
+/// Buckets that had too little a moment ago, whoever asked: of a principal, of a project, of an organisation.
+#[derive(Default)]
+struct Exhausted {
+    /// The second of the last one, since 1970.
+    last: AtomicI64,
+    /// The last second of each, by key.
+    seconds: Mutex<HashMap<String, i64>>,
+}
+
+impl Exhausted {
+    fn note(&self, bucket: &Bucket, now: i64) {
+        let mut seconds = self.seconds.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.last.swap(now, Ordering::Relaxed) != now {
+            seconds.retain(|_, second| is_recent(*second, now));
+        }
+        seconds.insert(bucket.key.clone(), now);
+    }
+
+    fn has_any(&self, now: i64) -> bool {
+        is_recent(self.last.load(Ordering::Relaxed), now)
+    }
+
+    fn has(&self, bucket: &Bucket, now: i64) -> bool {
+        let seconds = self.seconds.lock().unwrap_or_else(PoisonError::into_inner);
+        seconds
+            .get(&bucket.key)
+            .is_some_and(|second| is_recent(*second, now))
+    }
+}
+
+/// It is this second or the one before.
+fn is_recent(second: i64, now: i64) -> bool {
+    now - second <= 1
+}
+
+/// Seconds since 1970.
+fn now() -> i64 {
+    jiff::Timestamp::now().as_second()
+}
+
 /// The limits.
 pub struct Rates {
     settings: RateSettings,
     limiter: Arc<Limiter>,
+    exhausted: Exhausted,
     refused: Counter<u64>,
 }
 
@@ -172,6 +216,7 @@ impl Rates {
         Self {
             settings: settings.clone(),
             limiter,
+            exhausted: Exhausted::default(),
             refused: refused_counter(meter),
         }
     }
@@ -186,6 +231,51 @@ impl Rates {
         principal: &str,
         tenant: Tenant,
     ) -> Result<Option<Standing>, ApiError> {
+        let limits = self.limits(class, principal, tenant);
+        if limits.is_empty() {
+            return Ok(None);
+        }
+        let buckets: Vec<Bucket> = limits.iter().map(|(_, bucket)| bucket.clone()).collect();
+        let taken = self.limiter.take(&buckets, cost).await;
+        let class = class.name();
+        let named: Vec<Limit> = limits
+            .iter()
+            .zip(&taken.levels)
+            .map(|((of, bucket), level)| Limit {
+                name: format!("{class}_per_{of}"),
+                per_minute: bucket.per_minute,
+                level: *level,
+            })
+            .collect();
+        let standing = standing(&named);
+        let Some((index, wait)) = taken.refused else {
+            return Ok(standing);
+        };
+        let of = limits.get(index).map_or("principal", |(of, _)| *of);
+        if let Some((_, bucket)) = limits.get(index) {
+            self.exhausted.note(bucket, now());
+        }
+        let labels = [
+            KeyValue::new("what", format!("{class}_rate")),
+            KeyValue::new("limit", of),
+        ];
+        self.refused.add(1, &labels);
+        Err(refusal(&named, index, of, wait, standing))
+    }
+
+    /// Whether a limit that counts for such a request was reached in this second or the one before, by anybody for whom it
+    /// counts.
+    pub fn was_reached(&self, class: Class, principal: &str, tenant: Tenant) -> bool {
+        let now = now();
+        self.exhausted.has_any(now)
+            && self
+                .limits(class, principal, tenant)
+                .iter()
+                .any(|(_, bucket)| self.exhausted.has(bucket, now))
+    }
+
+    /// The limits that count for a request, each with whose it is.
+    fn limits(&self, class: Class, principal: &str, tenant: Tenant) -> Vec<(&'static str, Bucket)> {
         let settings = &self.settings;
         let (of_principal, of_project, of_organisation) = match class {
             Class::Read => (
@@ -211,42 +301,15 @@ impl Rates {
         let of_organisation = tenant
             .organisation
             .map(|id| ("organisation", id.to_string(), of_organisation));
-        let limits: Vec<_> = std::iter::once(("principal", principal.to_owned(), of_principal))
+        std::iter::once(("principal", principal.to_owned(), of_principal))
             .chain(of_project)
             .chain(of_organisation)
             .filter(|(_, _, per_minute)| *per_minute > 0)
-            .collect();
-        if limits.is_empty() {
-            return Ok(None);
-        }
-        let buckets: Vec<Bucket> = limits
-            .iter()
-            .map(|(of, whose, per_minute)| Bucket {
-                key: format!("{class}:{of}:{whose}"),
-                per_minute: *per_minute,
+            .map(|(of, whose, per_minute)| {
+                let key = format!("{class}:{of}:{whose}");
+                (of, Bucket { key, per_minute })
             })
-            .collect();
-        let taken = self.limiter.take(&buckets, cost).await;
-        let named: Vec<Limit> = limits
-            .iter()
-            .zip(&taken.levels)
-            .map(|((of, _, per_minute), level)| Limit {
-                name: format!("{class}_per_{of}"),
-                per_minute: *per_minute,
-                level: *level,
-            })
-            .collect();
-        let standing = standing(&named);
-        let Some((index, wait)) = taken.refused else {
-            return Ok(standing);
-        };
-        let of = limits.get(index).map_or("principal", |(of, ..)| *of);
-        let labels = [
-            KeyValue::new("what", format!("{class}_rate")),
-            KeyValue::new("limit", of),
-        ];
-        self.refused.add(1, &labels);
-        Err(refusal(&named, index, of, wait, standing))
+            .collect()
     }
 }
 

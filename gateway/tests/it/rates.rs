@@ -239,3 +239,43 @@ async fn reads_above_the_limit_are_refused_and_soon_reach_no_service() {
     // a machine that stood still for the moment lets one more through
     assert!(seen.len() < 5, "{seen:?}");
 }
+
+/// The same for all that a limit counts for: once one principal of an organisation has read too much, another one of it asks no
+/// service either.
+#[tokio::test]
+async fn reads_above_an_organisations_limit_reach_no_service_whoever_reads() {
+    const READERS: usize = 10;
+    // which counts while the service answers
+    let redis = redis().await;
+    let world = World::build_on(4, &[], Some(redis.url()), |config, _| {
+        config.rates.read_per_organisation = 3;
+    })
+    .await;
+    let project = world.seeded.project_id.to_string();
+    let names: Vec<String> = (0..READERS)
+        .map(|number| format!("reader{number}"))
+        .collect();
+    let subjects: Vec<&str> = names.iter().map(String::as_str).collect();
+    world.users(&subjects).await;
+    for name in &subjects {
+        world.member(&project, name, "viewer").await;
+    }
+    let read = async |subject: &str| {
+        let target = format!("/api/v1/allocations/{}", Uuid::from_u128(7));
+        let request = world.http.get(world.url(&target));
+        let request = request.bearer_auth(world.token(subject));
+        answer(request.send().await.expect("answer")).await
+    };
+    // until there is no more
+    while read("demo").await.0 == 200 {}
+    world.record.clear();
+    for subject in &subjects {
+        let (status, body) = read(subject).await;
+        assert_eq!((status, reason(&body)), (429, "RATE_LIMITED"), "{body}");
+        let limit = &detail(&body, "ErrorInfo")["metadata"]["limit"];
+        assert_eq!(limit, "read_per_organisation");
+    }
+    // a machine that stood still for the moment lets one more through
+    let seen = world.record.all();
+    assert!(seen.len() < 5, "{seen:?}");
+}

@@ -96,7 +96,7 @@ async fn until_let_go(world: &World, cause: &str, count: usize) {
         loop {
             let metrics = metrics(world).await;
             let counted = metrics.lines().any(|line| {
-                line.starts_with("edge_connections_let_go_total{")
+                line.starts_with("edge_connections_closed_total{")
                     && line.contains(&cause)
                     && line.ends_with(&format!(" {count}"))
             });

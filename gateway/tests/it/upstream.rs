@@ -211,6 +211,9 @@ impl Allocations {
 /// The id of an allocation that is in nobody's project here.
 pub const FOREIGN: Uuid = Uuid::from_u128(0xf0);
 
+/// The id of an allocation whose watch goes on until its reader is gone, as that of "silent" does.
+pub const SILENT: Uuid = Uuid::from_u128(0xf2);
+
 /// The id of an allocation whose VM has printed nothing yet.
 pub const NO_LOG: Uuid = Uuid::from_u128(0xf1);
 
@@ -386,7 +389,7 @@ impl AllocationService for Allocations {
                 place.send(message);
                 record.sent.fetch_add(1, Ordering::SeqCst);
             }
-            if request.allocation_id == "silent" {
+            if request.allocation_id == "silent" || request.allocation_id == SILENT.to_string() {
                 sender.closed().await;
             }
             record.open.fetch_sub(1, Ordering::SeqCst);

@@ -28,6 +28,8 @@ mod hold;
 mod limit;
 mod reconcile;
 
+use std::collections::HashMap;
+
 use gpuaas_common::audit;
 use jiff_sqlx::Timestamp;
 use serde_json::Value;
@@ -219,8 +221,60 @@ async fn unused(conn: &mut PgConnection, of: &CapacityReservation) -> Result<Fle
     Ok(Fleet::of(&nodes))
 }
 
+/// How many GPUs live reservations have of each of these SKUs, in use or not; of those that are not there, none.
+///
+/// # Errors
+/// Those of the database.
+pub async fn reserved_gpus(conn: &mut PgConnection, skus: &[&str]) -> Result<HashMap<String, u32>> {
+    let rows: Vec<(String, i64)> = sqlx::query_as(
+        "SELECT r.sku, count(*) FROM reserved_slots h JOIN capacity_reservations r ON r.id = h.reservation_id
+          WHERE r.sku = ANY ($1) GROUP BY r.sku",
+    )
+    .bind(skus)
+    .fetch_all(conn)
+    .await?;
+    let count = |(sku, gpus)| (sku, u32::try_from(gpus).unwrap_or(u32::MAX));
+    Ok(rows.into_iter().map(count).collect())
+}
+
+/// Whether the project of a launch has as many unused GPUs reserved of its SKU as it takes, on whatever nodes.
+pub(crate) async fn has_unused(
+    conn: &mut PgConnection,
+    request: &crate::reserve::Request,
+) -> Result<bool> {
+    Ok(sqlx::query_scalar(
+        "SELECT count(*) >= $4 FROM reserved_slots h JOIN capacity_reservations r ON r.id = h.reservation_id
+          WHERE r.project_id = $1 AND r.region_code = $2 AND r.sku = $3 AND h.idle_since IS NOT NULL",
+    )
+    .bind(request.project_id)
+    .bind(&request.region_code)
+    .bind(&request.sku)
+    .bind(i64::from(request.gpu_count.max(1)))
+    .fetch_one(conn)
+    .await?)
+}
+
+/// Whether slots of a node are reserved for a project: these, or all that are available.
+pub(crate) async fn has_all(
+    conn: &mut PgConnection,
+    project_id: Uuid,
+    node_id: Uuid,
+    slots: Option<Vec<Uuid>>,
+) -> Result<bool> {
+    Ok(sqlx::query_scalar(
+        "SELECT NOT EXISTS (SELECT FROM slots s
+            WHERE s.node_id = $2 AND CASE WHEN $3::uuid[] IS NULL THEN s.status = 'available' ELSE s.id = ANY ($3) END
+              AND NOT EXISTS (SELECT FROM reserved_slots h WHERE h.slot_id = s.id AND h.project_id = $1))",
+    )
+    .bind(project_id)
+    .bind(node_id)
+    .bind(slots)
+    .fetch_one(conn)
+    .await?)
+}
+
 /// The SKU of a reservation, if it is offered there now.
-async fn sold(
+async fn offered(
     conn: &mut PgConnection,
     policy: crate::reserve::Policy,
     region_code: &str,

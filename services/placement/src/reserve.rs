@@ -31,7 +31,7 @@ use crate::decision::{Fleet, Rules, UnschedulableReason, refusal_reasons};
 use crate::model::Shape;
 use crate::{Error, Result, quota};
 
-use admit::check_quota;
+use admit::{beyond_reservations, check_quota, check_reserved};
 pub(crate) use admit::{check, over_quota, refusal};
 use call::Taking;
 pub(crate) use call::{Mode, in_transaction, retry};
@@ -145,11 +145,14 @@ async fn validate(
         return run(ledger, ids, policy, call).await.map(|_| None);
     };
     let conn = &mut *ledger.acquire().await?;
-    check(conn, policy, request).await?;
+    let sku = check(conn, policy, request).await?;
     check_name(conn, request.project_id, &request.name).await?;
     let quota = quota::read(conn, request.project_id, &request.sku, policy).await?;
     check_quota(request, quota)?;
     let explanation = explain::explain(conn, &ledger.capacity, policy, request).await?;
+    if explanation.nodes_fit == 0 && sku.disabled {
+        return Err(beyond_reservations());
+    }
     if explanation.nodes_fit == 0 {
         return Err(refusal(refusal_reasons(
             explanation.removed,
@@ -340,11 +343,13 @@ async fn reserve_one(
     let (allocation, claims) = match sku.capacity_shape {
         Shape::GpuSlice => {
             let taken = place::take(conn, search, request, sku, shortlist, waits).await?;
+            check_reserved(conn, request, sku, (taken.host.id, Some(&taken))).await?;
             let allocation = store(conn, taken.host.id).await?;
             (allocation, claims(ids, sku, taken))
         }
         Shape::Baremetal => {
             let host = baremetal::take(conn, search, request, sku, &mut VecDeque::new()).await?;
+            check_reserved(conn, request, sku, (host.id, None)).await?;
             let allocation = store(conn, host.id).await?;
             (allocation, baremetal::claim(conn, ids, sku, host).await?)
         }

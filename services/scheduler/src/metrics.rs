@@ -38,21 +38,21 @@ impl Metrics {
     pub fn new(meter: &Meter) -> Self {
         Self {
             requests: meter
-                .u64_gauge("scheduler_waiting_requests")
+                .u64_gauge("scheduler_queued_requests")
                 .with_description("Queued requests, by region and slot class; a batch counts as one")
                 .build(),
             gpus: meter
-                .u64_gauge("scheduler_waiting_gpus")
+                .u64_gauge("scheduler_queued_gpus")
                 .with_description("GPUs of queued requests, by region and slot class")
                 .build(),
             oldest: meter
-                .f64_gauge("scheduler_waiting_oldest_seconds")
+                .f64_gauge("scheduler_queued_oldest_seconds")
                 .with_description("Age of the oldest queued request, by region and slot class")
                 .build(),
             left: meter
-                .u64_counter("scheduler_waiting_ends_total")
+                .u64_counter("scheduler_queued_ends_total")
                 .with_description(
-                    "Allocations that this process took out of a line, by region, slot class and outcome: served, expired, \
+                    "Allocations that this process took out of the queue, by region, slot class and outcome: served, expired, \
                      impossible",
                 )
                 .build(),

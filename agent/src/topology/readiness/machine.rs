@@ -9,7 +9,7 @@ use crate::topology::pci::{self, PciKind};
 
 /// Whether the host was deployed for what its node is offered as (A-48, INC-07).
 pub(super) fn node_mode(node: &Node) -> Finding {
-    match (node.settings.profile.mode, node.told_mode.get()) {
+    match (node.settings.profile.mode, node.assigned_mode.get()) {
         (_, None) => Finding::skip(&NODE_MODE, "the platform has not sent the node's mode yet"),
         (None, Some(reported)) => {
             let detail = format!(

@@ -66,6 +66,7 @@ pub struct Sku {
     pub price_per_gpu_hour: Option<Money>,
     pub lab: bool,
     pub disabled: bool,
+    pub reserved_gpus: u32,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -122,6 +123,9 @@ pub async fn skus(session: &Session, selected: &Selected) -> Result<(), Failure>
     let rows = skus.iter().zip(prices).map(|(s, price)| {
         let counts: Vec<String> = s.allowed_gpu_counts.iter().map(u32::to_string).collect();
         let price = match s.price_per_gpu_hour {
+            _ if s.disabled && s.reserved_gpus > 0 => {
+                format!("not offered, {} GPU(s) reserved", s.reserved_gpus)
+            }
             _ if s.disabled => "not offered".to_owned(),
             Some(_) => price,
             None => "no price".to_owned(),

@@ -153,6 +153,12 @@ fn the_catalog_reads_well_and_empty_states_say_what_to_do() {
         "SKU        NAME       SHAPE            GPU COUNTS  PER GPU-HOUR\n\
          lab-slice  Lab slice  gpu_slice (lab)  1, 2        1.00 EUR\n"
     );
+    world.get("/api/v1/skus", json!({ "skus": [{ "code": "old", "display_name": "Old", "capacity_shape": "gpu_slice", "allowed_gpu_counts": [1], "disabled": true, "reserved_gpus": 16 }] }));
+    assert_eq!(
+        world.run(&["skus"]).ok().out,
+        "SKU  NAME  SHAPE      GPU COUNTS  PER GPU-HOUR\n\
+         old  Old   gpu_slice  1           not offered, 16 GPU(s) reserved\n"
+    );
     world.get("/api/v1/regions", json!({ "regions": [{ "code": "eu", "display_name": "Europe", "enabled": false, "unavailable_reason": "opens in May" }] }));
     assert!(
         world

@@ -428,7 +428,7 @@ export async function members({ assert, page, server, test, look, go, signIn, ta
     ];
     for (const [path, answer] of none) await page.route(path, (route) => route.fulfill(answer));
     await go("/overview", "Overview");
-    await page.getByText("Nothing runs").waitFor();
+    await page.getByText("No active allocations").waitFor();
     await page.getByText("Nothing was billed this month").waitFor();
     await look("overview-empty");
     for (const [path] of none) await page.unroute(path);

@@ -428,14 +428,14 @@ class AsyncOperations(AsyncCaller):
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> m.AllocationGrant:
-        """CreateAllocationGrant lets a member of the project into one of its allocations. For owners. Refused with
-        ALREADY_EXISTS when the member has the permission by an earlier grant. Policies of the platform that forbid
-        terminals win over it.
+        """CreateAllocationGrant grants a member of the project a permission on one of its allocations. For owners.
+        Refused with ALREADY_EXISTS when the member has the permission by an earlier grant. Policies of the platform
+        that forbid terminals take precedence.
 
         Owners of the project; action `allocation_grant.create` on `project`.
 
         allocation_id: An allocation of the project.
-        principal: Somebody who is in the project or in its organisation, for example "user:bob".
+        principal: A member of the project or of its organisation, for example "user:bob".
         expire_time: Left out: 7 days from now; at most 90.
         """
         return await self._call(t.CREATE_ALLOCATION_GRANT, {"project_id": project_id}, {}, {"allocation_id": allocation_id, "principal": principal, "permission": permission, "expire_time": expire_time}, idempotency_key, timeout)
@@ -745,8 +745,8 @@ class AsyncOperations(AsyncCaller):
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> m.ScimGroupMapping:
-        """CreateScimGroupMapping gives the members of a group a role in a project, now and from now on. Who has a role
-        there by hand keeps that one.
+        """CreateScimGroupMapping gives the members of a group a role in a project, now and from now on. A role that a
+        member has there otherwise stays.
 
         Owners of the organisation; action `organisation_scim_mapping.create` on `organisation`.
 
@@ -815,7 +815,8 @@ class AsyncOperations(AsyncCaller):
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> m.DeleteAllocationGrantResponse:
-        """DeleteAllocationGrant takes a grant back. Terminals and streams that need it end within seconds. For owners.
+        """DeleteAllocationGrant revokes a grant. Terminals and streams that depend on it end within seconds. For
+        owners.
 
         Owners of the project; action `allocation_grant.delete` on `project`.
         """
@@ -1020,7 +1021,7 @@ class AsyncOperations(AsyncCaller):
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> m.Principal:
-        """EnablePrincipal lets a disabled principal in again.
+        """EnablePrincipal enables a disabled principal again.
 
         Platform administrators; action `principal.enable` on `principal`.
 
@@ -1173,18 +1174,18 @@ class AsyncOperations(AsyncCaller):
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> m.ForceRelease:
-        """ForceReleaseAllocation ends an allocation whose host is lost, on the administrator's word for what became of
-        the host. Its claims end; billing ends when the host was last heard, or when the administrator says; its
-        slots are disabled until a repair has wiped them, or retired when their disks are destroyed. Works on a
-        released or failed allocation that still holds slots, too. Refused while the host answers, except for
-        destroyed disks that such an allocation holds. validate_only is a dry run.
+        """ForceReleaseAllocation ends an allocation whose host is lost, on the administrator's statement of what
+        became of the host. Its claims end; billing ends at the last report of the host, or at the time that the
+        administrator sets; its slots are disabled until a repair has wiped them, or retired when their disks are
+        destroyed. Works on a released or failed allocation that still holds slots, too. Refused while the host
+        answers, except for destroyed disks that such an allocation holds. validate_only is a dry run.
 
         Platform administrators and operators; action `allocation.force_release` on `allocation`.
 
         host_fate: What became of the host.
         reason: Reason, for the audit trail.
-        billing_end_time: When billing ends, for an active allocation; from its activation to now. Absent: when its
-        host was last heard.
+        billing_end_time: When billing ends, for an active allocation; from its activation to now. Absent: at the
+        last report of its host.
         validate_only: Dry run: check everything, change nothing.
         """
         return await self._call(t.FORCE_RELEASE_ALLOCATION, {"allocation_id": allocation_id}, {}, {"host_fate": host_fate, "reason": reason, "billing_end_time": billing_end_time, "validate_only": validate_only}, idempotency_key, timeout)
@@ -3117,8 +3118,8 @@ class AsyncOperations(AsyncCaller):
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListScimGroupsResponse:
-        """ListScimGroups lists the groups that the identity provider has sent, with what each is mapped on, in the
-        order in which they came.
+        """ListScimGroups lists the groups that the identity provider has sent, each with its mappings, the oldest
+        first.
 
         Members of the organisation; action `organisation_scim_group.list` on `organisation`.
 
@@ -3646,8 +3647,7 @@ class AsyncOperations(AsyncCaller):
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> m.ScimSettings:
-        """PutScimSettings says which issuer an organisation's people come from. The issuer stays while there are SCIM
-        users.
+        """PutScimSettings sets the issuer of an organisation's users. The issuer stays while there are SCIM users.
 
         Platform administrators; action `organisation_scim.put` on `organisation`.
 
@@ -3881,7 +3881,7 @@ class AsyncOperations(AsyncCaller):
         Owners and members of the project; action `allocation.rescue` on `allocation`.
 
         image: Slug of the image to start from: an active one that is compatible with the SKU and not the
-        allocation's own, whose disk it could not be told from.
+        allocation's own, because the guest could not distinguish the two disks.
         force: Stop the VM at once, without asking its guest to shut down.
         """
         return await self._call(t.RESCUE_ALLOCATION, {"allocation_id": allocation_id}, {}, {"image": image, "force": force}, idempotency_key, timeout)
@@ -4040,7 +4040,7 @@ class AsyncOperations(AsyncCaller):
         timeout: float | None = None,
     ) -> m.ApiKey:
         """RotateApiKey makes a key with the same name and scopes, and lets the old one expire after an overlap in
-        which both are good. The secret is in this answer and nowhere else. A key is rotated once.
+        which both are valid. The secret is in this answer and nowhere else. A key is rotated once.
 
         Owners of the project; action `api_key.rotate` on `project`.
 

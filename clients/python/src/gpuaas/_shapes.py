@@ -1321,6 +1321,7 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("price_version_id", "price_version_id", "str"),
         ("lab", "lab", "bool"),
         ("disabled", "disabled", "bool?"),
+        ("reserved_gpus", "reserved_gpus", "int"),
     ),
     "SlotBindings": (
         ("gpu_pci_address", "gpu_pci_address", "str"),

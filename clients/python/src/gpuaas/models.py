@@ -282,9 +282,9 @@ AgentRolloutState = Literal["unspecified", "running", "paused", "completed", "ab
 """
 
 AllocationPermission = Literal["unspecified", "terminal", "serial_log"]
-"""AllocationPermission is what a grant lets a member do in an allocation.
+"""AllocationPermission is what a grant permits on an allocation.
 - `terminal`: Open terminals.
-- `serial_log`: Read what the VM prints on its serial console.
+- `serial_log`: Read the serial log.
 """
 
 AllocationState = Literal[
@@ -341,11 +341,11 @@ ChangeKind = Literal["unspecified", "added", "modified", "ended"]
 """
 
 CheckSeverity = Literal["unspecified", "hard", "warn", "info"]
-"""CheckSeverity says what a failure of a check means. The checks, with what to do about each, are listed in the
-runbook host-checks.
+"""CheckSeverity is the effect of a failed check. The checks, with what to do about each, are listed in the runbook
+host-checks.
 - `hard`: A failure makes what it concerns unschedulable.
 - `warn`: A failure is a warning.
-- `info`: Told only; neither outcome is a fault.
+- `info`: Informational; neither outcome is a fault.
 """
 
 ComparisonRepair = Literal["unspecified", "adopt", "finish", "undo", "report"]
@@ -353,8 +353,7 @@ ComparisonRepair = Literal["unspecified", "adopt", "finish", "undo", "report"]
 - `adopt`: Record in the ledger what is there.
 - `finish`: Bring it to what the ledger has, such as to start a VM that ended with its host.
 - `undo`: Remove what is left over: VM, reservation, port, seed, NVRAM; never a disk's content.
-- `report`: Note in the audit trail that an operator has seen it. It changes nothing: what to do stands in the
-detail.
+- `report`: Note in the audit trail that an operator has seen it. It changes nothing; the detail has the remedy.
 """
 
 ComparisonState = Literal["unspecified", "new", "same", "different", "not_found"]
@@ -531,11 +530,11 @@ projects.
 - `host_replaced`: The host was installed anew since the slots were claimed: nothing of the allocation is on it.
 - `host_key_mismatch`: At the guest's address another SSH host key answered than the one that was made for the
 guest.
-- `host_clock_skewed`: The host's clock stands outside the time in which its certificate counts: nothing it signs
-can be verified.
+- `host_clock_skewed`: The host's clock is outside the validity of its certificate: nothing it signs can be
+verified.
 - `serial_log_unavailable`: The host has no serial log of the allocation: nothing was printed yet, or it is not
 retained any more.
-- `guest_not_ready`: The guest let us in and did not pass a readiness check of its image.
+- `guest_not_ready`: The guest accepted the login and did not pass a readiness check of its image.
 - `gpu_partition_unavailable`: The GPUs of the allocation cannot be connected: Fabric Manager does not offer or does
 not activate their NVSwitch partition, or does not answer.
 - `metrics_unavailable`: The allocation has no VM now, so nothing of it is measured.
@@ -567,11 +566,11 @@ GuestMetricsState = Literal[
     "malformed",
     "off",
 ]
-"""GuestMetricsState says what came of the last query of a guest. The set is closed.
+"""GuestMetricsState is the result of the last query of a guest. The set is closed.
 - `complete`: It reported its memory and its GPUs.
 - `no_gpu_tool`: It reported its memory; it has no nvidia-smi.
 - `gpu_tool_failed`: It reported its memory; its nvidia-smi failed, or printed what is no table of GPUs.
-- `no_login`: Nobody answers at its address, or the host is not let in.
+- `no_login`: Nothing answers at its address, or the guest refuses the login.
 - `too_slow`: It did not answer in time.
 - `malformed`: Its answer is none.
 - `off`: The operator of the host has turned queries of guests off.
@@ -641,7 +640,7 @@ NodeLifeState = Literal[
 ]
 """NodeLifeState of a node: registered → enrolled → validating → ready, which operators take out of service and return.
 - `registered`: Its agent has not enrolled.
-- `enrolled`: Enrolled, and nothing is known of its host yet (A-12).
+- `enrolled`: Enrolled, and its host has not reported yet (A-12).
 - `validating`: It is not proven to be ready: see the reason and the onboarding steps (A-11).
 - `ready`: Its slots are schedulable.
 - `broken`: It has an open break-fix record.
@@ -829,7 +828,7 @@ class AgentRolloutNode:
     rack: str = ""
     state: AgentRolloutNodeState = "unspecified"
     reason: str = ""
-    """Why it is in this state, and what its host last said."""
+    """Why it is in this state, and the last report of its host."""
     version: str = ""
     """Version that it is brought to."""
     from_version: str = ""
@@ -892,7 +891,7 @@ class AllocationCondition:
     message: str = ""
     """A sentence for the user."""
     since: datetime | None = None
-    """Since when; for a host that does not answer, when it was last heard."""
+    """Since when; for a host that does not answer, the time of its last report."""
 
 
 
@@ -946,18 +945,18 @@ class AllocationFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllocationGrant:
-    """AllocationGrant lets a member of a project into one allocation."""
+    """AllocationGrant is a permission of one member of a project on one of its allocations."""
     id: str = ""
     project_id: str = ""
     allocation_id: str = ""
     principal: str = ""
-    """Who is let in, for example "user:bob"."""
+    """The grantee, for example "user:bob"."""
     permission: AllocationPermission = "unspecified"
     creator: str = ""
     """Principal who granted it."""
     create_time: datetime | None = None
     expire_time: datetime | None = None
-    """It is worth nothing from then on, nor while the member is not in the project."""
+    """The grant has no effect from then on, nor while the grantee is not in the project."""
 
 
 
@@ -1102,7 +1101,7 @@ class AuditRecord:
     hash chain.
     """
     service: str = ""
-    """Service that wrote it, as the database says. Empty for a record of a release that did not say it."""
+    """Service that wrote it, by its database role. Empty for a record of a release that did not store it."""
     create_time: datetime | None = None
     """When it was written, by the database."""
     principal: str = ""
@@ -1503,7 +1502,7 @@ class DiskErase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskHealth:
-    """DiskHealth is what a disk says of itself (SMART)."""
+    """DiskHealth is the health that a disk reports (SMART)."""
     critical_warning: int = 0
     """Bits of the critical warning; 0 is healthy."""
     percent_used: int = 0
@@ -1638,7 +1637,7 @@ class FabricDevice:
     node_guid: str = ""
     ports: list[FabricPort] = dataclasses.field(default_factory=list)
     sriov_totalvfs: int = 0
-    """Most virtual functions the device can have, and how many it was told to have."""
+    """Maximum number of virtual functions of the device, and how many are enabled."""
     sriov_numvfs: int = 0
     virtual_functions: list[VirtualFunction] = dataclasses.field(default_factory=list)
     interfaces: list[str] = dataclasses.field(default_factory=list)
@@ -1788,14 +1787,14 @@ class GpuDevice:
     """GpuDevice is one GPU."""
     function: PciFunction | None = None
     module_id: int | None = None
-    """Place on the baseboard, where the platform tells it."""
+    """Place on the baseboard; absent where the hardware does not report it."""
     uuid: str = ""
     firmware_version: str = ""
     nvlink_domain: str = ""
     """Cluster UUID and clique of the NVLink domain that it joined; empty outside of one."""
     nvlink_clique: int = 0
     slot_class: str = ""
-    """Class of the slots that are made of it; empty for a model that the platform does not know."""
+    """Class of the slots that are made of it; empty for an unsupported model."""
 
 
 
@@ -1805,7 +1804,7 @@ class GpuFabric:
     legal_groups: list[GpuModuleSet] = dataclasses.field(default_factory=list)
     """The sets of module ids that may be used together."""
     source: str = ""
-    """Where they were read from; empty when nothing tells them."""
+    """Where they were read from; empty when there is no source."""
     missing: str = ""
     """Why there are none; empty when there are some."""
 
@@ -1849,8 +1848,8 @@ class HostInstance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostInventory:
-    """HostInventory is what a host consists of, as its agent observed it in one inspection. Absent values are unknown:
-    a host that does not tell a serial number has an empty one.
+    """HostInventory is what a host consists of, as its agent observed it in one inspection. Absent values are unknown,
+    for example a serial number that the firmware does not report.
     """
     machine: Machine | None = None
     processors: list[Processor] = dataclasses.field(default_factory=list)
@@ -1871,7 +1870,7 @@ class HostInventory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostLocation:
-    """HostLocation is where the operator or MAAS says that the host is."""
+    """HostLocation is the place of the host, set by the operator or MAAS."""
     rack: str = ""
     failure_domain: str = ""
 
@@ -1908,7 +1907,7 @@ class InspectedDevice:
     """Empty: it can be given to a slot."""
     wipe_policies: list[str] = dataclasses.field(default_factory=list)
     """Of a disk: the wipe policies that its host can meet on it; another one is not approved. Empty: the host does not
-    tell.
+    report them.
     """
 
 
@@ -1962,7 +1961,7 @@ class LedgerInvariant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkNeighbor:
-    """LinkNeighbor is the switch and the port at the other end of an interface, as LLDP tells it."""
+    """LinkNeighbor is the switch and the port at the other end of an interface, as reported by LLDP."""
     interface: str = ""
     switch_name: str = ""
     switch_id: str = ""
@@ -2546,7 +2545,7 @@ class NodeFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeHistoryEntry:
-    """NodeHistoryEntry is something that became of a node."""
+    """NodeHistoryEntry is a change of a node."""
     time: datetime | None = None
     state: str = ""
     """"registered", "enrolled", "configured", "validating", "ready", "enabled", "cordoned", "draining", "maintenance",
@@ -2739,7 +2738,7 @@ class NvmeDisk:
     namespaces: int = 0
     erase: DiskErase | None = None
     health: DiskHealth | None = None
-    """Absent when the disk did not tell."""
+    """Absent when the disk did not report it."""
     uses: list[DiskUse] = dataclasses.field(default_factory=list)
     """Everything that uses the disk, at any height."""
     fault: str = ""
@@ -2806,7 +2805,7 @@ class PciFunction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PciLink:
-    """PciLink is the link of a function to its bus, now and at best."""
+    """PciLink is the link of a function to its bus: the current and the maximum one."""
     speed: str = ""
     """As the kernel writes it, for example "32.0 GT/s PCIe"."""
     width: int = 0
@@ -2941,7 +2940,7 @@ class Processor:
     threads: int = 0
     microcode: str = ""
     serial: str = ""
-    """Empty on most machines: few firmwares tell it."""
+    """Empty on most machines: few firmwares report it."""
     virtualization: bool = False
     """The processor has VMX or SVM and the firmware has not disabled it."""
 
@@ -3147,7 +3146,7 @@ class ReadinessResult:
     output_end: str = ""
     """End of the output as plain text, at most 2048 bytes. It is the guest's."""
     time: datetime | None = None
-    """When it was known."""
+    """When the check ended."""
 
 
 
@@ -3267,7 +3266,7 @@ class ScimGroupMapping:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScimSettings:
-    """ScimSettings says how people that SCIM registers sign in."""
+    """ScimSettings is how users that SCIM registers sign in."""
     organisation_id: str = ""
     issuer: str = ""
     """Exactly as in the tokens; empty: SCIM is not set up."""
@@ -3339,8 +3338,12 @@ class Sku:
     price_version_id: str = ""
     lab: bool = False
     disabled: bool | None = None
-    """It is not offered any more: what runs goes on, nobody launches or reserves more of it, and queued launches of it
-    end. Members do not see it. PutSku without it leaves it as it is; a new SKU is offered then.
+    """It is not offered any more: what runs goes on, nobody reserves more of it, and queued launches of it end. A
+    project with a capacity reservation of it can launch on the GPUs that are reserved, until the reservation ends,
+    and nobody else can. Members do not see it. PutSku without it leaves it as it is; a new SKU is offered then.
+    """
+    reserved_gpus: int = 0
+    """GPUs that capacity reservations of the SKU reserve now, in use or not. For operators; 0 in answers to others.
     """
 
 
@@ -3386,7 +3389,7 @@ class SlotCandidate:
     kernel_path: str = ""
     """Kernel path of the disk at the time of the inspection; advisory, it changes with reboots."""
     disk_blockers: list[str] = dataclasses.field(default_factory=list)
-    """Those of the blockers that are about the disk: with another disk they do not stand against the slot."""
+    """Those of the blockers that are about the disk: with another disk they do not block the slot."""
     fabric_blockers: list[str] = dataclasses.field(default_factory=list)
     """Those of the blockers that are about the fabric function."""
     ovs_interface_id: str = ""
@@ -3417,8 +3420,8 @@ class SlotChoice:
     fabric_vf_pci_address: str = ""
     """PCI address of another virtual function."""
     destructive_wipe_policy: str = ""
-    """"blkdiscard", "nvme_format" or "site_erase" (D-75): one that the host can meet on the disk, as InspectedDevice
-    tells.
+    """"blkdiscard", "nvme_format" or "site_erase" (D-75): one that the host can meet on the disk, by
+    InspectedDevice.wipe_policies.
     """
 
 
@@ -3448,7 +3451,7 @@ class SlotDrift:
     remediation: str = ""
     since: datetime | None = None
     needs_wipe: bool = False
-    """The disk may hold what nobody knows: the slot stays unschedulable until it is wiped, also when the drift has
+    """The content of the disk is unknown: the slot stays unschedulable until it is wiped, also when the drift has
     ended.
     """
 
@@ -3456,8 +3459,7 @@ class SlotDrift:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotHistoryEntry:
-    """SlotHistoryEntry is something that became of a slot: its claims, evidence, health, and what operators decided.
-    """
+    """SlotHistoryEntry is a change of a slot: of its claims, evidence or health, or an operator's decision."""
     time: datetime | None = None
     kind: str = ""
     """"claimed", "released", "evidence", "health", "enabled", "disabled" or "retired"."""
@@ -3465,7 +3467,7 @@ class SlotHistoryEntry:
     """Of a claim and of evidence; 0 otherwise."""
     detail: str = ""
     allocation_id: str = ""
-    """Who had it."""
+    """The allocation that the slot was claimed for."""
     principal: str = ""
 
 
@@ -3780,7 +3782,7 @@ class WipeCertificate:
     erase_method: str = ""
     """How it was wiped: "sanitize_crypto_erase", "sanitize_block_erase", "format_crypto_erase",
     "format_user_data_erase", "site_erase", "blkdiscard", "write_zeroes" or "overwrite"; empty when the host did not
-    tell.
+    report it.
     """
     accept_time: datetime | None = None
     """When the platform accepted the proof."""

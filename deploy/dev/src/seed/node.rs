@@ -26,7 +26,7 @@ pub(super) async fn seed(stack: &Stack, admin: &Api, progress: Progress<'_>) -> 
         seed_one(stack, &lab, admin, progress).await?;
     }
     if stack.options().approve {
-        sellable(admin).await?;
+        schedulable(admin).await?;
     }
     Ok(())
 }
@@ -180,7 +180,7 @@ async fn wiped(admin: &Api, path: &str) -> Result<()> {
 }
 
 /// Waits until the scheduler offers the lab's capacity, or all of it is held.
-async fn sellable(admin: &Api) -> Result<()> {
+async fn schedulable(admin: &Api) -> Result<()> {
     let path = format!("/api/v1/availability?region_code={REGION}&sku={LAB_SKU}");
     let mut last = Value::Null;
     let offered = until(async || {

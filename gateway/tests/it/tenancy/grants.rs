@@ -1,12 +1,12 @@
 //! Who is let into one allocation by an owner does there what was granted, and nothing else, anywhere.
 use std::time::{Duration, Instant};
 
-use reqwest::Method;
+use reqwest::{Method, Response};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::terminals::{answers, ended, opened_into};
-use crate::upstream::FOREIGN;
+use crate::upstream::{FOREIGN, SILENT};
 use crate::world::{World, field, reason};
 
 const VM: Uuid = Uuid::from_u128(0x71);
@@ -15,7 +15,16 @@ const THIRD: Uuid = Uuid::from_u128(0x73);
 
 /// A project whose owner is olga, with vera as a viewer and mia as a member.
 async fn start() -> (World, String) {
-    let world = World::start_with(|config, _| config.terminal.access_seconds = 0.1).await;
+    start_with(0.1).await
+}
+
+/// The same with so many seconds between two checks of who reads a stream.
+async fn start_with(stream_access_seconds: f64) -> (World, String) {
+    let world = World::start_with(|config, _| {
+        config.terminal.access_seconds = 0.1;
+        config.stream_access_seconds = stream_access_seconds;
+    })
+    .await;
     world.users(&["olga", "vera", "mia", "stranger"]).await;
     let project = world.seeded.project_id.to_string();
     for (who, role) in [("olga", "owner"), ("vera", "viewer"), ("mia", "member")] {
@@ -44,6 +53,37 @@ async fn serial_log(world: &World, who: &str, allocation: Uuid) -> u16 {
     let url = world.url(&target);
     let request = world.http.get(url).bearer_auth(world.token(who));
     request.send().await.expect("answer").status().as_u16()
+}
+
+/// A watch of an allocation that stays open, and its serial log.
+fn watched() -> [String; 2] {
+    [
+        format!("/api/v1/allocations/{SILENT}:watch"),
+        format!("/api/v1/allocations/{SILENT}/serial-log?follow=true"),
+    ]
+}
+
+/// Opens a stream as soon as its reader may.
+async fn opened(world: &World, who: &str, target: &str) -> Response {
+    let started = Instant::now();
+    loop {
+        let request = world.http.get(world.url(target));
+        let request = request.bearer_auth(world.token(who));
+        let response = request.send().await.expect("answer");
+        if response.status() == 200 {
+            return response;
+        }
+        let status = response.status();
+        assert!(started.elapsed() < Duration::from_secs(20), "{status}");
+    }
+}
+
+/// The last message of a stream, which is to end.
+async fn last(stream: Response) -> Value {
+    let all = tokio::time::timeout(Duration::from_secs(30), stream.text()).await;
+    let all = all.expect("it ends").expect("text");
+    let last = all.lines().last().expect("a last message");
+    serde_json::from_str(last).unwrap_or_else(|error| panic!("{error}: {last}"))
 }
 
 /// Repeats a try until it is answered so: a gateway forgets what it knows of a caller when it hears of a change.
@@ -240,4 +280,92 @@ async fn who_is_let_into_an_allocation_reads_it() {
     assert_eq!(read(OTHER).await, 403);
     assert_eq!(serial_log(&world, "bill", VM).await, 200);
     assert_eq!(terminal(&world, "bill", VM).await, 403);
+}
+
+/// A stream that was opened by a grant ends when the grant is revoked, long before the next check of its reader, and says why.
+/// Who reads the same by a role, or by a grant of its own, reads on.
+#[tokio::test]
+async fn p10_streams_end_when_the_grant_that_they_are_read_by_is_revoked() {
+    let (world, grants) = start_with(3_600.0).await;
+    world.users(&["bill", "bob"]).await;
+    let project = world.seeded.project_id.to_string();
+    for who in ["bill", "bob"] {
+        world.member(&project, who, "billing").await;
+    }
+    // in another project bill reads everything, and another allocation here by another grant: neither is what this is read by
+    let acme = world.organisation("acme", "olga").await;
+    let elsewhere = world.project(&acme, "elsewhere", "olga").await;
+    world.member(&elsewhere, "bill", "member").await;
+    world
+        .made("olga", &grants, grant(OTHER, "bill", "serial_log"))
+        .await;
+    let mut revoked = Vec::new();
+    for (who, is_revoked) in [("bill", true), ("bob", false)] {
+        let made = grant(SILENT, who, "serial_log");
+        let made = world.made("olga", &grants, made).await;
+        if is_revoked {
+            revoked.push(format!("{grants}/{}", made["id"].as_str().expect("an id")));
+        }
+    }
+    let [watch, log] = watched();
+    let mut of_bill = Vec::new();
+    for target in [&watch, &log] {
+        of_bill.push(opened(&world, "bill", target).await);
+    }
+    let _of_others = [
+        opened(&world, "bob", &watch).await,
+        opened(&world, "mia", &log).await,
+    ];
+    world.record.until_open(4).await;
+
+    let started = Instant::now();
+    for one in &revoked {
+        let (status, body) = world.send("olga", Method::DELETE, one, Value::Null).await;
+        assert_eq!(status, 200, "{body}");
+    }
+    for stream in of_bill {
+        let last = last(stream).await;
+        assert_eq!(reason(&last), "PERMISSION_DENIED", "{last}");
+        assert_eq!(last["error"]["code"], 403, "{last}");
+    }
+    let lasted = started.elapsed();
+    assert!(lasted < Duration::from_secs(10), "{lasted:?}");
+    world.record.until_open(2).await;
+    let read = format!("/api/v1/allocations/{SILENT}");
+    // the service looks for it in his other project alone
+    world.record.clear();
+    world.get("bill", &read).await;
+    let seen = world.record.all().pop().expect("a call");
+    assert!(!seen.caller.projects.contains(&world.seeded.project_id));
+    assert_eq!(world.get("bob", &read).await.0, 200);
+    assert_eq!(world.record.open(), 2, "the others read on");
+}
+
+/// The same when it expires, though nobody says so: not before, and not long after.
+#[tokio::test]
+async fn p10_streams_end_when_the_grant_that_they_are_read_by_expires() {
+    const LASTS: Duration = Duration::from_secs(15);
+    let (world, grants) = start_with(0.1).await;
+    let project = world.seeded.project_id.to_string();
+    world.users(&["bill"]).await;
+    world.member(&project, "bill", "billing").await;
+    let end = jiff::Timestamp::now() + LASTS;
+    let begun = Instant::now();
+    let mut body = grant(SILENT, "bill", "serial_log");
+    body["expire_time"] = json!(end.to_string());
+    world.made("olga", &grants, body).await;
+    let mut streams = Vec::new();
+    for target in watched() {
+        streams.push(opened(&world, "bill", &target).await);
+    }
+    world.record.until_open(2).await;
+    for stream in streams {
+        let last = last(stream).await;
+        let lasted = begun.elapsed();
+        assert_eq!(reason(&last), "PERMISSION_DENIED", "{last}");
+        // a process may look at its clock a little before the test does
+        assert!(lasted + Duration::from_millis(100) >= LASTS, "{lasted:?}");
+        assert!(lasted < LASTS + Duration::from_secs(10), "{lasted:?}");
+    }
+    world.record.until_open(0).await;
 }

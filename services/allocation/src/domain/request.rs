@@ -163,18 +163,18 @@ impl CreateRequest {
     /// # Errors
     /// The SKU has another shape than requested.
     pub fn check_sku(&self, sku: &Sku) -> Result<CapacityShape, Refusal> {
-        let sold = sku.capacity_shape();
+        let offered = sku.capacity_shape();
         match self.shape {
-            Some(requested) if requested.shape != sold => Err(Refusal {
+            Some(requested) if requested.shape != offered => Err(Refusal {
                 reason: ErrorReason::FieldInvalid,
                 field: requested.field,
                 rule: format!(
                     "must be {}, the shape of SKU {}",
-                    shape_name(sold),
+                    shape_name(offered),
                     sku.code
                 ),
             }),
-            _ => Ok(sold),
+            _ => Ok(offered),
         }
     }
 

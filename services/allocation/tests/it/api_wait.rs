@@ -225,7 +225,7 @@ impl Platform {
     async fn until_line(&self, requests: f64) {
         let line = [("region", "lab-1"), ("slot_class", "lab")];
         let reported = || {
-            let name = |what: &str| format!("scheduler_waiting_{what}");
+            let name = |what: &str| format!("scheduler_queued_{what}");
             ["requests", "gpus", "oldest_seconds"].map(|what| self.metric(&name(what), &line))
         };
         let fits = |reported: [Option<f64>; 3]| {
@@ -247,7 +247,7 @@ impl Platform {
             ("slot_class", "lab"),
             ("outcome", outcome),
         ];
-        self.metric("scheduler_waiting_ends_total", &labels)
+        self.metric("scheduler_queued_ends_total", &labels)
     }
 }
 

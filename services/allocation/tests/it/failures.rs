@@ -10,6 +10,35 @@ use crate::host::DISK_BYTES;
 use crate::world::World;
 use uuid::Uuid;
 
+/// Launches, and returns when the allocation is active and nothing works on it.
+async fn running(world: &World, name: &str) -> Uuid {
+    let id = world.reserve(name).await;
+    world.until_state(id, "active").await;
+    world.until_idle(id).await;
+    id
+}
+
+/// Launches what fails, and returns when nothing works on it.
+async fn failed(world: &World) -> Uuid {
+    let id = world.reserve("web").await;
+    world.until_state(id, "failed").await;
+    world.until_idle(id).await;
+    id
+}
+
+/// Releases, and returns when nothing works on the allocation.
+async fn released(world: &World, id: Uuid) {
+    world.release(id).await;
+    world.until_state(id, "released").await;
+    world.until_idle(id).await;
+}
+
+/// Repairs a slot, and returns when nothing works on it.
+async fn repaired(world: &World, slot_id: Uuid) {
+    world.repair(slot_id).await;
+    world.until_idle(slot_id).await;
+}
+
 #[tokio::test]
 async fn c_07_every_step_failing_in_turn_leaves_nothing_behind() {
     for step in step_names("provision", false) {
@@ -78,9 +107,7 @@ async fn inc_14_every_failure_of_the_host_gives_a_reason_and_keeps_the_slot() {
             .host
             .script(|script| script.fail = Some(("provision", step, reason, class)));
         let runner = world.runner(World::config());
-        let id = world.reserve("web").await;
-        world.until_state(id, "failed").await;
-        world.until_idle(id).await;
+        let id = failed(&world).await;
         let failure = world.allocation(id).await.failure.expect("a reason").0;
         assert_eq!(
             failure.reason,
@@ -125,8 +152,7 @@ async fn inc_14_every_failure_of_the_host_gives_a_reason_and_keeps_the_slot() {
 
         // con_25: a repair with fresh proof is the way back
         world.host.script(|script| script.fail = None);
-        world.repair(slot.id).await;
-        world.until_idle(slot.id).await;
+        repaired(&world, slot.id).await;
         let repaired = world.slot_of(id).await;
         assert_eq!(
             (repaired.status, repaired.health_state),
@@ -186,9 +212,7 @@ async fn p11_a_login_that_meets_another_host_key_fails_the_launch() {
     let world = World::start().await;
     world.host.script(|script| script.other_host_key = true);
     let runner = world.runner(World::config());
-    let id = world.reserve("web").await;
-    world.until_state(id, "failed").await;
-    world.until_idle(id).await;
+    let id = failed(&world).await;
     let allocation = world.allocation(id).await;
     let failure = allocation.failure.expect("a reason").0;
     assert_eq!(failure.reason, "HOST_KEY_MISMATCH", "{}", failure.message);
@@ -219,9 +243,7 @@ async fn c_07_a_refused_lease_frees_the_slot_unless_the_refusal_is_about_the_slo
         }
         let before = world.host.state().await;
         let runner = world.runner(World::config());
-        let id = world.reserve("web").await;
-        world.until_state(id, "failed").await;
-        world.until_idle(id).await;
+        let id = failed(&world).await;
         assert_eq!(world.slot_of(id).await.status, status, "{reason:?}");
         let failure = world.allocation(id).await.failure.expect("a reason").0;
         assert_eq!(failure.reason, gpuaas_common::error::reason_name(reason));
@@ -250,9 +272,7 @@ async fn c_11_a_wipe_that_is_not_proven_keeps_the_slot_and_frees_the_user() {
     for why in [Unproven::Lie, Unproven::Failure, Unproven::Samples] {
         let world = World::start().await;
         let runner = world.runner(World::config());
-        let id = world.reserve("web").await;
-        world.until_state(id, "active").await;
-        world.until_idle(id).await;
+        let id = running(&world, "web").await;
         world.host.script(|script| {
             let reason = ErrorReason::WipeNotProven;
             script.lie = why == Unproven::Lie;
@@ -271,9 +291,7 @@ async fn c_11_a_wipe_that_is_not_proven_keeps_the_slot_and_frees_the_user() {
         if why == Unproven::Samples {
             reads_back(0).await;
         }
-        world.release(id).await;
-        world.until_state(id, "released").await;
-        world.until_idle(id).await;
+        released(&world, id).await;
         let slot = world.slot_of(id).await;
         assert_eq!(
             (slot.status, slot.health_state),
@@ -298,8 +316,7 @@ async fn c_11_a_wipe_that_is_not_proven_keeps_the_slot_and_frees_the_user() {
                 FailureClass::Device,
             ));
         });
-        world.repair(slot.id).await;
-        world.until_idle(slot.id).await;
+        repaired(&world, slot.id).await;
         assert_eq!(
             world.slot_of(id).await.status,
             SlotStatus::CleanupBlocked,
@@ -312,8 +329,7 @@ async fn c_11_a_wipe_that_is_not_proven_keeps_the_slot_and_frees_the_user() {
         if why == Unproven::Samples {
             reads_back(DISK_BYTES).await;
         }
-        world.repair(slot.id).await;
-        world.until_idle(slot.id).await;
+        repaired(&world, slot.id).await;
         assert_eq!(
             world.slot_of(id).await.status,
             SlotStatus::Available,
@@ -325,14 +341,12 @@ async fn c_11_a_wipe_that_is_not_proven_keeps_the_slot_and_frees_the_user() {
     }
 }
 
-/// The slot of a GPU that cannot be reset is out of sale with the reason; its neighbours are not, and the disk is wiped once.
+/// The slot of a GPU that cannot be reset is blocked with the reason; its neighbours are not, and the disk is wiped once.
 #[tokio::test]
 async fn p2_a_device_that_cannot_be_reset_blocks_its_slot_and_no_neighbour() {
     let world = World::start().await;
     let runner = world.runner(World::config());
-    let id = world.reserve("web").await;
-    world.until_state(id, "active").await;
-    world.until_idle(id).await;
+    let id = running(&world, "web").await;
     let fails_in = |kind: &'static str| {
         world.host.script(|script| {
             let (reason, class) = (ErrorReason::DeviceResetFailed, FailureClass::Device);
@@ -340,9 +354,7 @@ async fn p2_a_device_that_cannot_be_reset_blocks_its_slot_and_no_neighbour() {
         });
     };
     fails_in("release");
-    world.release(id).await;
-    world.until_state(id, "released").await;
-    world.until_idle(id).await;
+    released(&world, id).await;
     let slot = world.slot_of(id).await;
     assert_eq!(
         (slot.status, slot.health_state),
@@ -357,29 +369,24 @@ async fn p2_a_device_that_cannot_be_reset_blocks_its_slot_and_no_neighbour() {
     let mut wipes = 0;
     world.host.script(|script| wipes = script.noted.len());
     assert_eq!(wipes, 1);
-    let told = timeline(&world, id).await;
+    let reported = timeline(&world, id).await;
     let of_wipe = |(_, step, _): &&(i64, String, String)| step == "release.wipe";
-    assert_eq!(told.iter().filter(of_wipe).count(), 1, "{told:?}");
+    assert_eq!(reported.iter().filter(of_wipe).count(), 1, "{reported:?}");
 
-    // the neighbour is sold, and given back
-    let next = world.reserve("next").await;
-    world.until_state(next, "active").await;
-    world.until_idle(next).await;
+    // the neighbour is launched on, and released
+    let next = running(&world, "next").await;
     assert_ne!(world.slot_of(next).await.id, slot.id);
     world.host.script(|script| script.fail = None);
-    world.release(next).await;
-    world.until_state(next, "released").await;
-    world.until_idle(next).await;
+    released(&world, next).await;
     assert_eq!(world.slot_of(next).await.status, SlotStatus::Available);
     assert_eq!(
         world.slot_of(id).await.status,
         SlotStatus::CleanupBlocked,
-        "nothing but its repair puts it on sale"
+        "nothing but its repair makes it schedulable"
     );
 
     fails_in("repair_slot");
-    world.repair(slot.id).await;
-    world.until_idle(slot.id).await;
+    repaired(&world, slot.id).await;
     let blocked = world.slot_of(id).await;
     assert_eq!(blocked.status, SlotStatus::CleanupBlocked);
     assert!(
@@ -388,8 +395,7 @@ async fn p2_a_device_that_cannot_be_reset_blocks_its_slot_and_no_neighbour() {
         blocked.health_detail
     );
     world.host.script(|script| script.fail = None);
-    world.repair(slot.id).await;
-    world.until_idle(slot.id).await;
+    repaired(&world, slot.id).await;
     let repaired = world.slot_of(id).await;
     assert_eq!(
         (repaired.status, repaired.health_state),

@@ -357,12 +357,12 @@ async fn b_09_a_profile_that_is_edited_shapes_what_is_launched_next_and_nothing_
     for id in [first, second] {
         world.until_state(id, "active").await;
     }
-    let sold: Vec<String> = sqlx::query_scalar(
+    let skus: Vec<String> = sqlx::query_scalar(
         "SELECT snapshot -> 'profile' ->> 'name' FROM placement.claims ORDER BY created_at",
     )
     .fetch_all(&world.owner)
     .await
     .expect("claims");
-    assert_eq!(sold, ["lab", "lab_3c_768m"]);
+    assert_eq!(skus, ["lab", "lab_3c_768m"]);
     runner.stop().await;
 }

@@ -41,7 +41,7 @@ fn board(topology: &mut TopologyReport, groups: &[&[u32]]) {
 }
 
 /// The GPUs that a launch of so many gets.
-async fn sold(world: &World, gpu_count: u32) -> Result<Vec<u32>, Error> {
+async fn reserved(world: &World, gpu_count: u32) -> Result<Vec<u32>, Error> {
     let sku = "INSERT INTO placement.skus (code, display_name, capacity_shape, slot_class, allowed_gpu_counts, profile_name,
             vcpus_per_gpu, memory_mib_per_gpu, hugepages, price_version_id, price_currency, price_nanos, price_effective_at)
         VALUES ('h200-sxm-slice', 'H200', 'gpu_slice', 'h200_sxm', '{1,2,4}', 'h200', 1, 384, false, gen_random_uuid(),
@@ -123,9 +123,10 @@ async fn b_43_the_partitions_of_a_board_reach_the_ledger_which_sells_no_other_gr
     let groups = in_ledger(world, ready.host.node_id()).await;
     assert_eq!(groups, [vec![1, 3], vec![2, 4]]);
     // all four are free, and are no partition
-    let refused = sold(world, 4).await.expect_err("no such group");
+    let refused = reserved(world, 4).await.expect_err("no such group");
     assert_eq!(refused.reason(), ErrorReason::Fragmented);
-    let mut pairs = [sold(world, 2).await, sold(world, 2).await].map(|pair| pair.expect("sold"));
+    let mut pairs =
+        [reserved(world, 2).await, reserved(world, 2).await].map(|pair| pair.expect("sold"));
     pairs.sort();
     assert_eq!(pairs, [vec![1, 3], vec![2, 4]]);
 }
@@ -143,7 +144,9 @@ async fn b_43_a_partition_that_a_later_discovery_lacks_is_not_sold() {
     let world = &ready.world;
     let groups = in_ledger(world, ready.host.node_id()).await;
     assert_eq!(groups, [vec![2, 4]]);
-    assert_eq!(sold(world, 2).await.expect("sold"), [2, 4]);
-    let refused = sold(world, 2).await.expect_err("1 and 3 are no group now");
+    assert_eq!(reserved(world, 2).await.expect("sold"), [2, 4]);
+    let refused = reserved(world, 2)
+        .await
+        .expect_err("1 and 3 are no group now");
     assert_eq!(refused.reason(), ErrorReason::Fragmented);
 }

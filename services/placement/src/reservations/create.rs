@@ -11,7 +11,7 @@ use sqlx::PgConnection;
 use tonic::Code;
 use uuid::Uuid;
 
-use super::{CapacityReservation, Reconciled, get, hold, least, limit, reconcile, record, sold};
+use super::{CapacityReservation, Reconciled, get, hold, least, limit, offered, reconcile, record};
 use crate::capacity::Ledger;
 use crate::catalog::Sku;
 use crate::error::{Exceeded, sentence};
@@ -127,7 +127,7 @@ async fn create_in(
         let id = ids_of(&resource_id)?.first().copied().unwrap_or_default();
         return Ok((get(conn, Scope::Platform, id).await?, true));
     }
-    let sku = sold(conn, policy, &spec.region_code, &spec.sku).await?;
+    let sku = offered(conn, policy, &spec.region_code, &spec.sku).await?;
     check_size(spec, &sku)?;
     let unused = unused(spec, policy)?;
     let now: jiff_sqlx::Timestamp = sqlx::query_scalar("SELECT clock_timestamp()")

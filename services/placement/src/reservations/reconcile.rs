@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::end::close;
 use super::hold::{self, Seen, Which};
-use super::{CapacityReservation, SYSTEM, get, least, record, sold};
+use super::{CapacityReservation, SYSTEM, get, least, offered, record};
 use crate::capacity::Ledger;
 use crate::model::{ReservationState, Scope};
 use crate::reserve::{Mode, Policy, Search, in_transaction};
@@ -171,7 +171,7 @@ async fn one(
     if row.missing() == 0 {
         return Ok(false);
     }
-    let sku = match sold(conn, search.policy, &row.region_code, &row.sku).await {
+    let sku = match offered(conn, search.policy, &row.region_code, &row.sku).await {
         // closed, or not offered any more: nothing is reserved as long as that is so
         Err(Error::Refused { .. } | Error::Invalid { .. }) => return Ok(false),
         other => other?,

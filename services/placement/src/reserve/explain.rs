@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::admit::check;
+use super::admit::{check, off_sale};
 use super::{Explanation, Policy, Request, baremetal, count};
 use crate::Result;
 use crate::availability::launch_request;
@@ -44,7 +44,12 @@ pub async fn explain(
     }
     let rules = constraints::rules(conn, policy.packing_strategy, request).await?;
     let (_, ranking) = rank(conn, capacity, policy, &rules, request, &sku).await?;
-    Ok(explanation(&ranking))
+    let mut found = explanation(&ranking);
+    if sku.disabled {
+        // what is reserved for the project, and nothing else
+        found.nodes_fit = count(ranking.own());
+    }
+    Ok(found)
 }
 
 async fn rank(
@@ -83,6 +88,9 @@ pub async fn explain_nodes(
     limit: usize,
 ) -> Result<(Explanation, Vec<NodeVerdict>)> {
     let sku = check(conn, policy, request).await?;
+    if sku.disabled {
+        return Err(off_sale("is not offered any more"));
+    }
     let (found, mut verdicts) = if sku.capacity_shape == Shape::Baremetal {
         let (found, each) = baremetal::explain_each(conn, capacity, policy, request, &sku).await?;
         let whole =

@@ -347,7 +347,7 @@ proptest! {
     }
 
     #[test]
-    fn b_43_a_choice_is_one_nodes_legal_group_of_sellable_slots(fleet in any_fleet(), count in prop::sample::select(vec![1usize, 2, 4, 8])) {
+    fn b_43_a_choice_is_one_nodes_legal_group_of_schedulable_slots(fleet in any_fleet(), count in prop::sample::select(vec![1usize, 2, 4, 8])) {
         for choice in decide(&request(count), &fleet).choices {
             let node = fleet.iter().find(|node| node.id == choice.node_id).expect("a candidate");
             prop_assert!(node.enabled && node.schedulable && !node.exclusively_held);

@@ -93,7 +93,7 @@ async fn without_free_boards(world: &World) {
 }
 
 /// A SKU of so many GPUs that is sold.
-async fn sold(world: &World, code: &str, gpus: u32) -> Sku {
+async fn offered(world: &World, code: &str, gpus: u32) -> Sku {
     let sku = Sku {
         code: code.into(),
         allowed_gpu_counts: vec![gpus],
@@ -330,7 +330,7 @@ async fn read_by_a_large_reservation(analyzed: bool, settings: &[(&str, &str)]) 
     } else {
         fleet_without_statistics(&world, 200).await;
     }
-    let single = sold(&world, "h200-single", 1).await;
+    let single = offered(&world, "h200-single", 1).await;
     let (pool, ledger) = counted_with(&world, settings).await;
     let hold = async |sku: &Sku, gpus| {
         let requested = gpus_of(sku, gpus);
@@ -355,7 +355,7 @@ async fn a_reservation_that_gathers_in_vain_reads_no_fleet() {
     let world = World::new().await;
     fleet(&world, 1000).await;
     without_free_boards(&world).await;
-    let boards = sold(&world, "h200-board", 8).await;
+    let boards = offered(&world, "h200-board", 8).await;
     let requested = ReservationSpec {
         gather: true,
         ..gpus_of(&boards, 16)

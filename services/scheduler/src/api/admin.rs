@@ -9,6 +9,7 @@ use gpuaas_proto::gpuaas::scheduler::v1::{
     PutProjectAllocationLimitRequest, PutProjectQuotaRequest, PutSkuRequest, Sku,
 };
 use serde_json::json;
+use sqlx::PgConnection;
 use tonic::{Request, Response, Status};
 
 use super::{Api, parse, wire};
@@ -66,7 +67,8 @@ impl Api {
         let mut sku = parse::sku(sku)?;
         let mut tx = self.pool.begin().await?;
         if let Lookup::Replay { resource_id } = idempotency::lookup(&mut tx, scope, &hash).await? {
-            return Ok(wire::sku(catalog::sku(&mut tx, &resource_id).await?));
+            let stored = catalog::sku(&mut tx, &resource_id).await?;
+            return for_operators(&mut tx, stored).await;
         }
         if stays_as_it_is {
             sku.disabled = catalog::is_disabled(&mut tx, &sku.code).await?;
@@ -90,8 +92,20 @@ impl Api {
         };
         audit::record(&mut tx, entry).await?;
         idempotency::record(&mut tx, scope, &hash, &stored.code).await?;
+        let answer = for_operators(&mut tx, stored).await?;
         tx.commit().await?;
-        tracing::info!(sku = stored.code, "put SKU");
-        Ok(wire::sku(stored))
+        tracing::info!(
+            sku = answer.code,
+            disabled = answer.disabled(),
+            reserved_gpus = answer.reserved_gpus,
+            "put SKU"
+        );
+        Ok(answer)
     }
+}
+
+/// A SKU with what capacity reservations have of it: who takes it off sale sees whose GPUs stay reserved.
+async fn for_operators(conn: &mut PgConnection, sku: catalog::Sku) -> Result<Sku> {
+    let mut one = wire::skus_for_operators(conn, vec![sku]).await?;
+    one.pop().ok_or_else(|| Error::internal("no SKU"))
 }

@@ -71,8 +71,12 @@ impl Api {
         let mut conn = self.pool.acquire().await?;
         let (rows, next_page_token) =
             catalog::list_skus(&mut conn, offered_only, &selection, wanted).await?;
+        let skus = match offered_only {
+            true => rows.into_iter().map(wire::sku).collect(),
+            false => wire::skus_for_operators(&mut conn, rows).await?,
+        };
         Ok(ListSkusResponse {
-            skus: rows.into_iter().map(wire::sku).collect(),
+            skus,
             next_page_token,
         })
     }

@@ -4,17 +4,18 @@ use gpuaas_common::time::proto_time;
 use gpuaas_placement::Reason;
 use gpuaas_placement::availability::Availability;
 use gpuaas_placement::catalog::Sku;
-use gpuaas_placement::claims;
 use gpuaas_placement::drift::Standing;
 use gpuaas_placement::model::{Price, Slot, SlotClass};
 use gpuaas_placement::nodes::Node;
 use gpuaas_placement::operators::NodePlacement;
 use gpuaas_placement::reserve::{Explanation, NodeVerdict};
 use gpuaas_placement::wire;
+use gpuaas_placement::{claims, reservations};
 use gpuaas_proto::gpuaas::common::v1 as common;
 use gpuaas_proto::gpuaas::internal::scheduler::v1 as internal;
 use gpuaas_proto::gpuaas::scheduler::v1 as public;
 use jiff_sqlx::Timestamp;
+use sqlx::PgConnection;
 
 pub(super) fn sku(sku: Sku) -> public::Sku {
     public::Sku {
@@ -36,7 +37,25 @@ pub(super) fn sku(sku: Sku) -> public::Sku {
             .unwrap_or_default(),
         lab: sku.slot_class == SlotClass::Lab,
         disabled: Some(sku.disabled),
+        reserved_gpus: 0,
     }
+}
+
+/// SKUs as operators see them: with the GPUs that capacity reservations have of them.
+pub(super) async fn skus_for_operators(
+    conn: &mut PgConnection,
+    skus: Vec<Sku>,
+) -> gpuaas_placement::Result<Vec<public::Sku>> {
+    let codes: Vec<&str> = skus.iter().map(|sku| sku.code.as_str()).collect();
+    let reserved = reservations::reserved_gpus(conn, &codes).await?;
+    let with_reserved = |one: Sku| {
+        let reserved_gpus = reserved.get(&one.code).copied().unwrap_or_default();
+        public::Sku {
+            reserved_gpus,
+            ..sku(one)
+        }
+    };
+    Ok(skus.into_iter().map(with_reserved).collect())
 }
 
 pub(super) fn availability(row: Availability) -> public::Availability {

@@ -356,19 +356,19 @@ async fn b_05_b_08_b_09_the_first_catalogue_sells_the_h200_slice_by_its_tuned_pr
         ok(world.api.put_sku(by(put, Some(seeded.code))).await);
     }
     let code = "h200-sxm-slice".to_owned();
-    let sold = ok(world
+    let offered = ok(world
         .api
         .get_sku(Request::new(GetSkuRequest { code }))
         .await);
-    assert_eq!(sold.capacity_shape(), CapacityShape::GpuSlice);
-    assert_eq!(sold.slot_class, "h200_sxm");
-    assert_eq!(sold.allowed_gpu_counts, [1, 2, 4, 8]);
+    assert_eq!(offered.capacity_shape(), CapacityShape::GpuSlice);
+    assert_eq!(offered.slot_class, "h200_sxm");
+    assert_eq!(offered.allowed_gpu_counts, [1, 2, 4, 8]);
     let tuned = RuntimeProfile {
         name: "h200_1g_24c_64g".into(),
         vcpus_per_gpu: 24,
         memory_mib_per_gpu: 64 << 10,
         hugepages: true,
     };
-    assert_eq!(sold.profile, Some(tuned));
-    assert!(!sold.lab, "it is not sold on the emulated class");
+    assert_eq!(offered.profile, Some(tuned));
+    assert!(!offered.lab, "it is not sold on the emulated class");
 }

@@ -9,12 +9,14 @@ use gpuaas_proto::gpuaas::scheduler::v1 as pb;
 use gpuaas_proto::gpuaas::scheduler::v1::availability_service_server::AvailabilityService as _;
 use gpuaas_proto::gpuaas::scheduler::v1::capacity_reservation_admin_service_server::CapacityReservationAdminService as _;
 use gpuaas_proto::gpuaas::scheduler::v1::capacity_reservation_service_server::CapacityReservationService as _;
+use gpuaas_proto::gpuaas::scheduler::v1::sku_admin_service_server::SkuAdminService as _;
+use gpuaas_proto::gpuaas::scheduler::v1::sku_service_server::SkuService as _;
 use jiff::{SignedDuration, Timestamp};
 use pb::CapacityReservationState as State;
 use tonic::{Code, Request};
 use uuid::Uuid;
 
-use crate::world::{LAB, REGION, World, by, ok, refused, reservation};
+use crate::world::{LAB, REGION, World, by, lab_sku, ok, refused, reservation};
 
 /// The project of [`reservation`].
 const OURS: Uuid = Uuid::from_u128(5);
@@ -412,4 +414,43 @@ async fn bad_reservations_name_their_field() {
             .await,
         0
     );
+}
+
+/// Who takes a SKU off sale sees how many GPUs reservations of it go on holding, and sees it in the list; members do not.
+#[tokio::test]
+async fn who_takes_a_sku_off_sale_sees_what_is_reserved_of_it() {
+    let (world, ..) = World::with_slots(2).await;
+    let call = by(operators("training", 2), Some("k-1"));
+    let made = ok(world.api.create_project_reservation(call).await);
+    let put = async |disabled: bool, key: &str| {
+        let sku = pb::Sku {
+            disabled: Some(disabled),
+            ..lab_sku()
+        };
+        let request = pb::PutSkuRequest { sku: Some(sku) };
+        ok(world.api.put_sku(by(request, Some(key))).await)
+    };
+    let off = put(true, "off").await;
+    assert_eq!((off.disabled(), off.reserved_gpus), (true, 2));
+    assert_eq!(put(true, "off").await, off, "a repetition says the same");
+    let all = async |request| ok(world.api.list_skus(request).await).skus;
+    let shown = all(by(pb::ListSkusRequest::default(), None)).await;
+    let of_lab = shown.iter().find(|sku| sku.code == LAB);
+    assert_eq!(of_lab.expect("shown").reserved_gpus, 2);
+
+    // its project launches on it, and cancels it
+    let launched = world.api.reserve(Request::new(reservation("own"))).await;
+    ok(launched);
+    let cancel = pb::CancelProjectReservationRequest {
+        reservation_id: made.id,
+        reason: "off sale".into(),
+    };
+    ok(world
+        .api
+        .cancel_project_reservation(by(cancel, Some("k-2")))
+        .await);
+    let on = put(false, "on").await;
+    assert_eq!((on.disabled(), on.reserved_gpus), (false, 0));
+    let shown = all(member(pb::ListSkusRequest::default(), &[OURS], None)).await;
+    assert!(shown.iter().all(|sku| sku.reserved_gpus == 0));
 }

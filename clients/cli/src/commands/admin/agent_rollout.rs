@@ -281,9 +281,9 @@ fn print(session: &Session, answer: &Value) -> Result<(), Failure> {
     print_line("Why", &rollout.state_reason);
     print_line("Updated", &done(&rollout));
     print_line("Failed", &rollout.failed_nodes.to_string());
-    print_line("Begun by", &rollout.principal);
+    print_line("Started by", &rollout.principal);
     print_line("Reason", &rollout.reason);
-    print_line("Begun", &time(rollout.create_time));
+    print_line("Started", &time(rollout.create_time));
     print_line("Ended", &time(rollout.end_time));
     let rows = rollout.waves.into_iter().flat_map(|wave| {
         wave.nodes.into_iter().map(move |node| {

@@ -120,7 +120,8 @@ pub struct SkuFlags {
     /// Back the memory with hugepages.
     #[arg(long)]
     hugepages: bool,
-    /// Stop offering it: allocations keep what they have, nobody launches more, queued launches of it end.
+    /// Stop offering it: allocations keep what they have, queued launches of it end, and nobody launches more of it, except a
+    /// project on the GPUs of its capacity reservations.
     #[arg(long)]
     disabled: bool,
     /// Offer it again [default: as it is; a new SKU is offered].
@@ -168,13 +169,30 @@ pub async fn sku(session: &Session, command: Sku) -> Result<(), Failure> {
         session,
         &answer,
         &match disabled {
-            true => format!("SKU {code} is saved, and not offered any more."),
+            true => format!(
+                "SKU {code} is saved, and not offered any more.{}",
+                still_reserved(&answer)
+            ),
             false => format!(
                 "SKU {code} is saved. It is offered once it has a price: gpuaas admin price create --sku {code}"
             ),
         },
     );
     Ok(())
+}
+
+/// What goes on holding GPUs of a SKU that is not offered any more.
+fn still_reserved(sku: &Value) -> String {
+    match sku["reserved_gpus"].as_u64().unwrap_or(0) {
+        0 => String::new(),
+        1 => {
+            " Capacity reservations hold 1 GPU of it until they end: gpuaas admin reservations list"
+                .to_owned()
+        }
+        gpus => format!(
+            " Capacity reservations hold {gpus} GPUs of it until they end: gpuaas admin reservations list"
+        ),
+    }
 }
 
 #[derive(Debug, clap::Subcommand)]

@@ -22,7 +22,7 @@ export function hasDetail(detail = ""): boolean {
 }
 
 function Sealed({ record: { position = "0", digest } }: { record: AuditRecord }) {
-  if (!digest) return <>In a moment</>;
+  if (!digest) return <>Pending</>;
   return <span title={digest}>Position {position}, digest {digest.slice(0, 12)}…</span>;
 }
 
@@ -62,7 +62,7 @@ export function Row({ record, names }: { record: AuditRecord; names: Names }) {
               ["Client", user_agent || "–"],
               ["Region", region || "–"],
               ["Written by", service || source],
-              ["Sealed", <Sealed record={record} />],
+              ["Hash chain", <Sealed record={record} />],
             ]}
           />
           {hasDetail(detail) && <pre>{detailText(detail)}</pre>}

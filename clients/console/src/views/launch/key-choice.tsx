@@ -1,8 +1,8 @@
 /** Kept SSH keys, picked by name. */
 import { Link } from "wouter";
-import type { KeptKey } from "./keys";
+import type { SavedKey } from "./keys";
 
-export function KeyChoice({ kept, names, choose }: { kept: KeptKey[]; /** Those that are picked. */ names: string[]; choose: (names: string[]) => void }) {
+export function KeyChoice({ kept, names, choose }: { kept: SavedKey[]; /** Those that are picked. */ names: string[]; choose: (names: string[]) => void }) {
   if (kept.length === 0) {
     return (
       <p className="field-hint">

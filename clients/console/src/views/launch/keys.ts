@@ -25,7 +25,7 @@ export function rememberKeys(principal: string, text: string): void {
 }
 
 /** A key that is kept on the platform. */
-export interface KeptKey {
+export interface SavedKey {
   name: string;
   /** "yours" or "the project’s". */
   of: string;
@@ -35,14 +35,14 @@ export interface KeptKey {
 const MOST_KEYS = 10;
 
 /** The keys that a launch can name: of two with one name, one's own counts. */
-export function keptKeys(own: { name?: string }[] = [], shared: { name?: string }[] = []): KeptKey[] {
+export function keptKeys(own: { name?: string }[] = [], shared: { name?: string }[] = []): SavedKey[] {
   const mine = own.map(({ name = "" }) => ({ name, of: "yours" }));
   const names = new Set(mine.map(({ name }) => name));
   return [...mine, ...shared.map(({ name = "" }) => ({ name, of: "the project’s" })).filter(({ name }) => !names.has(name))];
 }
 
 /** The names that are picked; before anybody has picked, one's own keys, unless others are `pasted`. */
-export function pickedOf(picked: string[] | undefined, kept: KeptKey[], pasted: boolean): string[] {
+export function pickedOf(picked: string[] | undefined, kept: SavedKey[], pasted: boolean): string[] {
   const usual = pasted ? [] : kept.filter(({ of }) => of === "yours").map(({ name }) => name);
   return (picked ?? usual).filter((name) => kept.some((key) => key.name === name)).slice(0, MOST_KEYS);
 }

@@ -9,7 +9,7 @@ import { ProblemNote } from "../../ui/problem";
 import { type Column, TableCard } from "../../ui/table";
 import { Owner, blockerText } from "./parts";
 
-const COLUMNS: Column[] = ["State", "Reason", "By", ["When", "number"]];
+const COLUMNS: Column[] = ["State", "Reason", "Actor", ["When", "number"]];
 const TONES: Record<string, Tone> = { ready: "good", enabled: "good", validating: "warn", cordoned: "warn", draining: "warn", maintenance: "warn", broken: "bad" };
 const STEPS: Record<string, string> = {
   commission: "Commission the machine",

@@ -104,7 +104,7 @@ export default function AllAllocations() {
       {found.error && <ProblemNote error={found.error} retry={() => found.refetch()} />}
       {found.isPending && <Skeleton lines={6} label="Loading allocations" />}
       {found.data && listed.length === 0 && !filtered && (
-        <Empty icon={<Cpu size={28} />} title="Nothing runs" action={<Link href="/admin/nodes">Show the nodes</Link>}>
+        <Empty icon={<Cpu size={28} />} title={ended ? "No allocations yet" : "No active allocations"} action={<Link href="/admin/nodes">Show the nodes</Link>}>
           {ended ? "No project has launched anything yet." : "No allocation of any project has capacity or waits for it. Show ended ones to see earlier allocations."}
         </Empty>
       )}

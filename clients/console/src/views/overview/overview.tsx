@@ -30,7 +30,7 @@ function Running({ view }: { view: ById<Allocation> }) {
       <Card title="Allocations">
         <Empty
           icon={<Cpu size={28} />}
-          title="Nothing runs"
+          title="No active allocations"
           action={
             <Link href="/launch" className="button primary">
               Launch an allocation

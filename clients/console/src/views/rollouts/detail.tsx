@@ -24,8 +24,8 @@ export default function RolloutView({ id }: { id: string }) {
                 ["Why", rollout.state_reason || "–"],
                 ["Updated", `${rollout.succeeded_nodes ?? 0} of ${rollout.total_nodes ?? 0}`],
                 ["Failed", `${rollout.failed_nodes ?? 0}, limit ${rollout.max_failures ?? 0}`],
-                ["Begun", <Time value={rollout.create_time} />],
-                ["By", rollout.principal],
+                ["Started", <Time value={rollout.create_time} />],
+                ["Actor", rollout.principal],
                 ["Reason", rollout.reason || "–"],
                 ...(rollout.rollback_of ? ([["Rolls back", <Link href={`/admin/agent-rollouts/${rollout.rollback_of}`}>this rollout</Link>]] as [string, ReactNode][]) : []),
               ]}

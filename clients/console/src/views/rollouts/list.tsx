@@ -11,7 +11,7 @@ import { type Column, LinkRow, TableCard } from "../../ui/table";
 import { TextField } from "../catalog/parts";
 import { StateBadge, targetOf } from "./parts";
 
-const COLUMNS: Column[] = ["Version", "State", "Updated", ["Failed", "number"], ["Begun", "optional"], ["By", "optional"]];
+const COLUMNS: Column[] = ["Version", "State", "Updated", ["Failed", "number"], ["Started", "optional"], ["Actor", "optional"]];
 const DIGEST = /^sha256:[0-9a-f]{64}$/;
 const NUMBER = /^[0-9]{1,9}$/;
 

@@ -188,11 +188,11 @@ impl Ask {
     fn name_is_taken(&self, view: &View, fleet: &Fleet) -> bool {
         // a name is of a project: only there it is taken
         self.name_of.is_some_and(|id| {
-            let name = &fleet.sold[&id].name;
+            let name = &fleet.launched[&id].name;
             let mut live = view.allocations.iter().filter(|(_, one)| one.lives());
             live.any(|(other, _)| {
-                let sold = &fleet.sold[other];
-                sold.project == self.project && sold.name == *name
+                let launched = &fleet.launched[other];
+                launched.project == self.project && launched.name == *name
             })
         })
     }

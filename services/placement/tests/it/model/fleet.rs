@@ -49,7 +49,7 @@ pub struct FleetNode {
 
 /// What an allocation was asked for as.
 #[derive(Debug, Clone)]
-pub struct Sold {
+pub struct Launched {
     pub project: usize,
     pub name: String,
     pub gpus: u32,
@@ -72,7 +72,7 @@ pub struct Fleet {
     /// Slices that a project may hold.
     pub quotas: Vec<u32>,
     pub priorities: Vec<Priority>,
-    pub sold: HashMap<Uuid, Sold>,
+    pub launched: HashMap<Uuid, Launched>,
     pub requested: HashMap<Uuid, Arc<Requested>>,
 }
 
@@ -96,7 +96,7 @@ impl Fleet {
             projects: (0..PROJECTS).map(|_| Uuid::now_v7()).collect(),
             quotas: vec![POLICY.default_quota_gpus; PROJECTS],
             priorities: vec![Priority::Normal; PROJECTS],
-            sold: HashMap::new(),
+            launched: HashMap::new(),
             requested: HashMap::new(),
         }
     }
@@ -125,9 +125,9 @@ impl Fleet {
         view.allocations
             .iter()
             .filter(|(_, one)| one.counts())
-            .map(|(id, _)| &self.sold[id])
-            .filter(|sold| sold.project == project && sold.whole == whole)
-            .map(|sold| sold.gpus)
+            .map(|(id, _)| &self.launched[id])
+            .filter(|launched| launched.project == project && launched.whole == whole)
+            .map(|launched| launched.gpus)
             .sum()
     }
 

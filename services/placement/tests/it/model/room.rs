@@ -88,7 +88,7 @@ impl Room {
             node.vms += usize::from(one.claims.values().any(at_work));
             node.held |= one.whole.is_some() || !one.claims.is_empty();
             if one.lives() {
-                node.projects.insert(fleet.sold[id].project);
+                node.projects.insert(fleet.launched[id].project);
             }
         }
         room
@@ -214,7 +214,7 @@ impl Rule {
         let node_of = |id: &Uuid| {
             let one = &view.allocations[id];
             one.node
-                .filter(|_| one.lives() && fleet.sold[id].project == project)
+                .filter(|_| one.lives() && fleet.launched[id].project == project)
         };
         let mut rule = Self::default();
         match place {
@@ -236,10 +236,10 @@ impl Rule {
 
 /// What an allocation that waits is.
 pub fn item_of(fleet: &Fleet, id: Uuid) -> Item {
-    let sold = &fleet.sold[&id];
+    let launched = &fleet.launched[&id];
     Item {
-        count: sold.gpus,
-        whole: sold.whole,
+        count: launched.gpus,
+        whole: launched.whole,
     }
 }
 
@@ -311,10 +311,10 @@ pub type More = (usize, [u32; 2]);
 fn able(view: &View, fleet: &Fleet, batch: &Batch, more: More) -> bool {
     let project = fleet.project(batch.project);
     [false, true].into_iter().all(|whole| {
-        let sold = batch.members.iter().map(|id| &fleet.sold[id]);
-        let requested: u32 = sold
-            .filter(|sold| sold.whole == whole)
-            .map(|sold| sold.gpus)
+        let launched = batch.members.iter().map(|id| &fleet.launched[id]);
+        let requested: u32 = launched
+            .filter(|launched| launched.whole == whole)
+            .map(|launched| launched.gpus)
             .sum();
         let more = if more.0 == project {
             more.1[usize::from(whole)]
@@ -359,9 +359,9 @@ pub fn not_for(who: Who, view: &View, fleet: &Fleet, room: &Room, more: More) ->
             continue;
         }
         for id in &batch.members {
-            let sold = &fleet.sold[id];
-            if let Some(rule) = Rule::of(view, fleet, sold.project, &sold.place, true) {
-                let fit = room.choices(item_of(fleet, *id), &rule, Some(sold.project));
+            let launched = &fleet.launched[id];
+            if let Some(rule) = Rule::of(view, fleet, launched.project, &launched.place, true) {
+                let fit = room.choices(item_of(fleet, *id), &rule, Some(launched.project));
                 nodes.extend(fit.into_iter().map(|(place, _)| room.0[place].id));
             }
         }

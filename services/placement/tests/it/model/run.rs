@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::calls::{Ask, Call, Place, aim};
 use super::doing::Doing;
 use super::draw::{NODES, Step};
-use super::fleet::{Fleet, GPUS, MODEL_POLICY, NODE_SKU, Requested, SKU, Sold};
+use super::fleet::{Fleet, GPUS, Launched, MODEL_POLICY, NODE_SKU, Requested, SKU};
 use super::perform::{Answer, Pools, perform, refusal};
 use super::predict::{Foretold, No, predict};
 use super::reserving;
@@ -207,7 +207,7 @@ impl Run {
                     self.names += 1;
                     let unique = format!("a-{}", self.names);
                     let taken = ask.name_of.filter(|_| at == 0);
-                    let taken = taken.map(|id| self.fleet.sold[&id].name.clone());
+                    let taken = taken.map(|id| self.fleet.launched[&id].name.clone());
                     let mut request = Request {
                         project_id: self.fleet.projects[ask.project],
                         idempotency_key: unique.clone(),
@@ -280,7 +280,7 @@ impl Run {
                     return Err(format!("told {pass:?}, did {expected:?}"));
                 }
                 self.done.note("served", pass.served.len());
-                let whole = |id: &&Uuid| self.fleet.sold[*id].whole;
+                let whole = |id: &&Uuid| self.fleet.launched[*id].whole;
                 let wholes = pass.served.iter().filter(whole).count();
                 self.done.note("whole nodes served", wholes);
                 self.done.note("ended in line", pass.ended.len());
@@ -319,14 +319,14 @@ impl Run {
     /// New allocations took what they may have, or wait, and nothing else changed.
     fn made(&mut self, ask: &Ask, requested: Requested, made: Vec<Uuid>, after: &View) -> Outcome {
         for ((id, item), request) in made.iter().zip(&ask.items).zip(&requested.requests) {
-            let sold = Sold {
+            let launched = Launched {
                 project: ask.project,
                 name: request.name.clone(),
                 gpus: item.count,
                 whole: item.whole,
                 place: ask.place.clone(),
             };
-            self.fleet.sold.insert(*id, sold);
+            self.fleet.launched.insert(*id, launched);
         }
         let foretold = ask.made(&made, &self.view, &self.fleet, after)?;
         same(&foretold, after)?;
@@ -492,8 +492,8 @@ impl Run {
             .expect("stamp");
         for (id, one) in &self.view.allocations {
             if one.periods == (1, 0) {
-                let sold = &self.fleet.sold[id];
-                let size = if sold.whole { 0 } else { sold.gpus };
+                let launched = &self.fleet.launched[id];
+                let size = if launched.whole { 0 } else { launched.gpus };
                 *self.done.lived.entry(size).or_default() += 1;
             }
         }

@@ -102,12 +102,12 @@ pub fn walk(before: &View, after: &View, fleet: &Fleet, way: Way) -> Result<Pass
 }
 
 fn wish<'a>(batch: &Batch, items: &'a [super::draw::Item], fleet: &'a Fleet) -> Wish<'a> {
-    let sold = &fleet.sold[&batch.members[0]];
+    let launched = &fleet.launched[&batch.members[0]];
     Wish {
         who: Who::Batch(batch.id),
-        project: sold.project,
+        project: launched.project,
         items,
-        place: &sold.place,
+        place: &launched.place,
     }
 }
 
@@ -179,11 +179,11 @@ fn kept(view: &View, fleet: &Fleet) -> Result<(), String> {
 }
 
 fn best(id: Uuid, view: &View, fleet: &Fleet, emptied: &Room) -> Option<Uuid> {
-    let sold = &fleet.sold[&id];
-    let rule = Rule::of(view, fleet, sold.project, &sold.place, true)?;
+    let launched = &fleet.launched[&id];
+    let rule = Rule::of(view, fleet, launched.project, &launched.place, true)?;
     let free = Room::of(view, fleet);
     emptied
-        .choices(item_of(fleet, id), &rule, Some(sold.project))
+        .choices(item_of(fleet, id), &rule, Some(launched.project))
         .into_iter()
         .map(|(place, _)| (u32::MAX - free.free_of(place), free.0[place].id))
         .min()
@@ -205,12 +205,12 @@ fn fits(ids: &[Uuid], view: &View, fleet: &Fleet, room: &Room) -> bool {
     let Some((id, others)) = ids.split_first() else {
         return true;
     };
-    let sold = &fleet.sold[id];
-    let Some(rule) = Rule::of(view, fleet, sold.project, &sold.place, true) else {
+    let launched = &fleet.launched[id];
+    let Some(rule) = Rule::of(view, fleet, launched.project, &launched.place, true) else {
         return false;
     };
     let item = item_of(fleet, *id);
-    let choices = room.choices(item, &rule, Some(sold.project));
+    let choices = room.choices(item, &rule, Some(launched.project));
     choices.into_iter().any(|choice| {
         let mut left = room.clone();
         left.take(choice, item, usize::MAX);

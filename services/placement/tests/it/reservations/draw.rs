@@ -4,14 +4,14 @@ use gpuaas_placement::decision::Cause;
 use gpuaas_placement::model::{Scope, SlotStatus};
 use gpuaas_placement::reservations::{CapacityReservation, Reconciled};
 use gpuaas_placement::reserve::{self, Key, MAX_BATCH, Request, serve_queue};
-use gpuaas_placement::{availability, reservations};
+use gpuaas_placement::{Error, availability, reservations};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff::{SignedDuration, Timestamp};
 use jiff_sqlx::ToSqlx as _;
 use uuid::Uuid;
 
 use super::{
-    causes, counts, create, free, get, of_others, reconcile_by, requested, reserved, sound,
+    causes, counts, create, free, get, limits, of_others, reconcile_by, requested, reserved, sound,
 };
 use crate::baremetal::{WITH_EXECUTOR, reserve as reserve_whole, tenancy, whole, world_of};
 use crate::reserving;
@@ -392,4 +392,72 @@ async fn what_is_held_can_be_launched_as_it_is_sold() {
         seen,
         Err(gpuaas_placement::Error::NotFound { .. })
     ));
+}
+
+/// What an operator takes off sale stays with who has reserved it: until its end a reservation can be launched on, and is
+/// neither made larger nor goes anywhere else; canceled, it gives its GPUs back at once.
+#[tokio::test]
+async fn a_reservation_of_a_sku_that_is_off_sale_can_be_launched_on_and_canceled() {
+    let (world, _) = World::with_lab_slots(1).await;
+    world.lab_node(1).await;
+    let row = reserved(&world, 2).await;
+    world.lab_node(2).await;
+    let mut conn = world.scheduler.acquire().await.expect("connection");
+    let lab = catalog::sku(&mut conn, LAB).await.expect("lab");
+    let off_sale = Sku {
+        disabled: true,
+        ..lab
+    };
+    catalog::put_sku(&mut conn, &off_sale).await.expect("put");
+    let held = reservations::reserved_gpus(&mut conn, &[LAB, H200]).await;
+    assert_eq!(held.expect("held"), [(LAB.to_owned(), 2)].into());
+    drop(conn);
+
+    let invalid = async |request: &Request| match world.reserve(request).await {
+        Err(Error::Invalid { reason, field, .. }) => (reason, field),
+        other => panic!("{other:?}"),
+    };
+    let not_offered = (ErrorReason::StateConflict, "sku");
+    assert_eq!(invalid(&of_others(&world, 1)).await, not_offered);
+    // it would fit beside what is reserved, of which no node has two
+    assert_eq!(invalid(&world.request(2)).await, not_offered);
+    let error = create(&world, &requested(&world, 1)).await;
+    assert!(matches!(
+        error.expect_err("no more of it is reserved"),
+        Error::Invalid { field: "sku", .. }
+    ));
+    let mut conn = world.scheduler.acquire().await.expect("connection");
+    let explained = async |conn: &mut _, request: &Request| {
+        reserve::explain(conn, &world.capacity, POLICY, request).await
+    };
+    let found = explained(&mut conn, &world.request(1)).await;
+    assert_eq!(found.expect("explained").nodes_fit, 2);
+    let found = explained(&mut conn, &world.request(2)).await;
+    assert_eq!(found.expect("explained").nodes_fit, 0);
+    explained(&mut conn, &of_others(&world, 1))
+        .await
+        .expect_err("not offered");
+    drop(conn);
+
+    let own = world.reserved(1).await;
+    assert_eq!(counts(&world, row.id).await, (2, 1, 1));
+    let other = world.reserved(1).await;
+    assert_eq!(counts(&world, row.id).await, (2, 2, 0));
+    // what is not reserved is open to nobody
+    assert_eq!(invalid(&world.request(1)).await, not_offered);
+    free(&world, other).await;
+    assert_eq!(counts(&world, row.id).await, (2, 1, 1));
+    sound(&world).await;
+
+    limits::cancel(&world, "off", Scope::Platform, row.id)
+        .await
+        .expect("canceled");
+    assert_eq!(invalid(&world.request(1)).await, not_offered);
+    assert_eq!(get(&world, row.id).await.reserved_gpus, 0);
+    assert!(world.get(own).await.node_id.is_some(), "it goes on");
+    let mut conn = world.scheduler.acquire().await.expect("connection");
+    let held = reservations::reserved_gpus(&mut conn, &[LAB]).await;
+    assert!(held.expect("held").is_empty());
+    drop(conn);
+    sound(&world).await;
 }
