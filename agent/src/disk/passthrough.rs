@@ -164,7 +164,7 @@ pub async fn check(node: &Node, disk: &ProvenDisk) -> HostResult<()> {
         HostError::device(ErrorReason::DiskUnsafe, message)
     };
     let facts = nvme_facts(disk.name(), &disk.device()).await;
-    let facts = facts.map_err(|why| unsafe_disk(why))?;
+    let facts = facts.map_err(&unsafe_disk)?;
     if let Some(why) = blocking::here(|| content_fault(&node.root, disk.name(), &facts)) {
         return Err(unsafe_disk(why));
     }

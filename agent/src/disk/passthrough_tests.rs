@@ -142,9 +142,10 @@ fn a_record_lasts_from_the_definition_of_a_vm_to_the_wipe_of_its_disk() {
         controller: address,
         disk: disk(7),
     };
-    assert_eq!(everything(&host.records()).unwrap(), [expected.clone()]);
+    let one = std::slice::from_ref(&expected);
+    assert_eq!(everything(&host.records()).unwrap(), one);
     let link = &expected.disk.by_id;
-    assert_eq!(of_disk(&host.records(), link).unwrap(), [expected.clone()]);
+    assert_eq!(of_disk(&host.records(), link).unwrap(), one);
     assert_eq!(
         of_disk(&host.records(), "/dev/disk/by-id/another").unwrap(),
         []

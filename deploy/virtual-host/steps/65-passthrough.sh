@@ -52,8 +52,8 @@ passed_back() {
     has "the agent's log" "take it back" "$(on journalctl --no-pager --unit gpuaas-node-agent.service --grep "take.it.back")"
     guest passed cat /proc/uptime
     # the hypervisor is gone when its VM dies
-    on 'systemctl stop libvirtd.socket libvirtd-ro.socket libvirtd-admin.socket libvirtd.service 2>&1; pkill -KILL -f "guest=gpuaas-slice" || true'
-    on 'while pgrep -f "guest=gpuaas-slice" > /dev/null; do :; done'
+    on 'systemctl stop libvirtd.socket libvirtd-ro.socket libvirtd-admin.socket libvirtd.service 2>&1; pkill -KILL -f "[g]uest=gpuaas-slice" || true'
+    on 'while pgrep -f "[g]uest=gpuaas-slice" > /dev/null; do :; done'
     same "who has the controller of a dead VM" vfio-pci "$(driver "$controller")"
     on systemctl start libvirtd.socket libvirtd.service
     released passed
