@@ -368,7 +368,7 @@ const REASONS: &[Row] = &[
     ),
     (
         "HYPERVISOR_FAILED",
-        "The host could not start the VM.",
+        "The host could not start, stop or change the VM.",
         "Launch again; operators: see the agent's log.",
     ),
     (

@@ -78,7 +78,10 @@ pub fn explain(reason: &str, boot_timeout_seconds: Option<u32>) -> Advice {
             "The slot is in use by another operation on the host.",
             OPERATOR,
         ),
-        "HYPERVISOR_FAILED" => ("The host could not start the VM.", TRY_AGAIN),
+        "HYPERVISOR_FAILED" => (
+            "The host could not start, stop or change the VM.",
+            TRY_AGAIN,
+        ),
         "WIPE_NOT_PROVEN" => (
             "The disk of the slot could not be verified empty.",
             OPERATOR,
