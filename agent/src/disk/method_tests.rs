@@ -209,7 +209,14 @@ fn d_75_blocks_are_discarded_only_where_they_read_as_zero_afterwards() {
         assert_eq!(without_erase(&facts).name(), expected);
     }
     for (dlfeat, expected) in [(0, false), (1, true), (9, true), (2, false), (10, false)] {
-        assert_eq!(Namespace { dlfeat }.deallocates_to_zero(), expected);
+        assert_eq!(
+            Namespace {
+                dlfeat,
+                ..Namespace::default()
+            }
+            .deallocates_to_zero(),
+            expected
+        );
     }
     let missing: Namespace = serde_json::from_str(r#"{"nsze":1875385008,"flbas":0}"#).unwrap();
     assert!(!missing.deallocates_to_zero());

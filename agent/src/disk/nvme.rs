@@ -52,16 +52,40 @@ impl Controller {
 }
 
 /// What `nvme id-ns` reports, as far as it matters here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Namespace {
     /// Deallocate Logical Block Features; not reported: nothing is promised of what a block without content reads as.
     #[serde(default)]
     pub dlfeat: u32,
+    /// Which of its formats it has, in the low bits.
+    #[serde(default)]
+    flbas: u32,
+    /// Kind of protection information; 0: none.
+    #[serde(default)]
+    dps: u32,
+    #[serde(default)]
+    lbafs: Vec<Format>,
+}
+
+/// A format of a namespace.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+struct Format {
+    /// Bytes of metadata for each block.
+    #[serde(default)]
+    ms: u32,
 }
 
 impl Namespace {
+    /// Its blocks have metadata or protection information beside their data.
+    pub fn has_metadata(&self) -> bool {
+        // bits 5 and 6 are the upper ones of the number
+        let number = (self.flbas & 0xf) | (self.flbas >> 5 & 0b11) << 4;
+        let format = self.lbafs.get(number as usize);
+        self.dps & 0b111 != 0 || format.is_some_and(|format| format.ms != 0)
+    }
+
     /// A deallocated block reads as zero.
-    pub fn deallocates_to_zero(self) -> bool {
+    pub fn deallocates_to_zero(&self) -> bool {
         self.dlfeat & 0b111 == 1
     }
 }
@@ -294,6 +318,23 @@ mod tests {
         let without = ID_CTRL.replace("\"fna\":4,", "");
         assert!(parse::<Controller>("nvme id-ctrl", &without).is_err());
         assert!(parse_namespaces("{}").is_err());
+    }
+
+    #[test]
+    fn d_75_metadata_beside_the_blocks_is_seen() {
+        let report = |flbas: u32, dps: u32| {
+            let text = format!(
+                r#"{{"nsze":7,"flbas":{flbas},"dps":{dps},"dlfeat":9,
+                "lbafs":[{{"ms":0,"ds":9,"rp":0}},{{"ms":8,"ds":9,"rp":0}},{{"ms":0,"ds":12,"rp":0}}]}}"#
+            );
+            parse::<Namespace>("nvme id-ns", &text)
+                .unwrap()
+                .has_metadata()
+        };
+        assert!(!report(0, 0) && !report(2, 0));
+        assert!(report(1, 0), "eight bytes for each block");
+        assert!(report(0, 1), "protection information");
+        assert!(report(0x11, 0), "at the end of each block");
     }
 
     #[test]

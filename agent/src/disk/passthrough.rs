@@ -17,7 +17,7 @@ use prost::Message as _;
 use super::ProvenDisk;
 use super::identity::{DiskIdentity, Resolution};
 use super::method::NvmeFacts;
-use super::nvme::is_alone;
+use super::nvme::{self, is_alone};
 use super::stack::controllers;
 use super::wipe::nvme_facts;
 use crate::binding::holders::Holders;
@@ -57,11 +57,23 @@ pub struct OnTheirWay(Mutex<BTreeMap<PciAddress, Instant>>);
 /// # Errors
 /// `DISK_UNSAFE` for one whose controller cannot be given to a VM alone; something cannot be read or written.
 pub async fn prepare(node: &Node, vm: &VmName, devices: &[PathBuf]) -> HostResult<Vec<PciAddress>> {
+    let folder = node.passthrough_dir();
+    let before = blocking::here(|| of_vm(&folder, vm))?;
     let mut found = Vec::new();
     for device in devices {
         let name = device.file_name().unwrap_or_default().to_string_lossy();
         let address = blocking::here(|| controller(&node.root, &name))?;
         let answers = disk_details::ask(&node.root, &name).await;
+        // another slot's disk would go with it
+        match &answers.wipe {
+            Some(facts) => namespace_fault(facts).map_or(Ok(()), |why| Err(unfit(&name, &why)))?,
+            None => {
+                return Err(unfit(
+                    &name,
+                    "its controller does not report its namespaces",
+                ));
+            }
+        }
         let disk = blocking::here(|| {
             let trusts = &node.settings.trusted_programs;
             let disk = crate::topology::nvme::disk(&node.root, &name, trusts);
@@ -73,21 +85,24 @@ pub async fn prepare(node: &Node, vm: &VmName, devices: &[PathBuf]) -> HostResul
         if disk.by_id.is_empty() || disk.bytes == 0 {
             return Err(unfit(&name, "it has no stable link or no size"));
         }
+        // the VM may have changed it since it had the disk first
+        let first = before.iter().find(|one| one.disk.by_id == disk.by_id);
+        let firmware_version = first.map(|one| one.disk.firmware_version.clone());
         let disk = common::NvmeDisk {
+            firmware_version: firmware_version.unwrap_or_else(|| disk.firmware_version.clone()),
             // the host's name for it means nothing while the VM has it, nor do its users then
             kernel_name: String::new(),
             uses: Vec::new(),
             health: None,
             ..disk
         };
-        blocking::here(|| put(&node.passthrough_dir(), vm, &address, &disk))?;
+        blocking::here(|| put(&folder, vm, &address, &disk))?;
         found.push(address);
     }
     // of a start under other addresses
-    let folder = node.passthrough_dir();
-    let old = blocking::here(|| of_vm(&folder, vm))?.into_iter();
+    let old = before.iter();
     for one in old.filter(|one| !found.contains(&one.controller)) {
-        blocking::here(|| remove(&folder, &one))?;
+        blocking::here(|| remove(&folder, one))?;
     }
     Ok(found)
 }
@@ -126,17 +141,19 @@ pub fn faults(root: &HostRoot, name: &str, facts: Option<&NvmeFacts>) -> Vec<Str
     place_fault(root, name).into_iter().chain(content).collect()
 }
 
+/// Why a controller has more than the one disk.
+fn namespace_fault(facts: &NvmeFacts) -> Option<String> {
+    let all = facts.namespaces.as_deref();
+    (!is_alone(&facts.controller, all, facts.namespace)).then(|| match all {
+        Some(all) => format!("its controller has {} namespaces", all.len()),
+        None => "its controller does not list its namespaces".to_owned(),
+    })
+}
+
 /// What of a controller is not as an image and the next tenant need it.
 fn content_fault(root: &HostRoot, name: &str, facts: &NvmeFacts) -> Option<String> {
-    if !is_alone(
-        &facts.controller,
-        facts.namespaces.as_deref(),
-        facts.namespace,
-    ) {
-        return Some(match &facts.namespaces {
-            Some(all) => format!("its controller has {} namespaces", all.len()),
-            None => "its controller does not list its namespaces".to_owned(),
-        });
+    if let Some(why) = namespace_fault(facts) {
+        return Some(why);
     }
     let sector = root.read_value(format!("/sys/class/block/{name}/queue/logical_block_size"));
     match sector.as_deref() {
@@ -167,6 +184,10 @@ pub async fn check(node: &Node, disk: &ProvenDisk) -> HostResult<()> {
     let facts = facts.map_err(&unsafe_disk)?;
     if let Some(why) = blocking::here(|| content_fault(&node.root, disk.name(), &facts)) {
         return Err(unsafe_disk(why));
+    }
+    if nvme::namespace(&disk.device()).await?.has_metadata() {
+        let why = "its blocks have metadata, which no image is made for";
+        return Err(unsafe_disk(why.to_owned()));
     }
     let file = format!("/sys/class/block/{}/device/firmware_rev", disk.name());
     let now = node.root.read_value(file).unwrap_or_default();
@@ -255,8 +276,13 @@ fn is_controller(root: &HostRoot, address: &PciAddress) -> bool {
 /// # Errors
 /// The record cannot be read.
 pub fn given(node: &Node, seen: impl Fn(&str) -> bool) -> HostResult<Vec<Given>> {
-    let mut all = everything(&node.passthrough_dir())?;
-    all.retain(|one| !seen(&one.disk.by_id));
+    let mut all = Vec::new();
+    for one in everything(&node.passthrough_dir())? {
+        // a slot that was retired without a wipe leaves its record
+        if !seen(&one.disk.by_id) && node.holder(&one.vm)?.is_some() {
+            all.push(one);
+        }
+    }
     let way = &node.observed.on_their_way;
     all.retain(|one| has_vm(&node.root, &one.controller, way, Instant::now()));
     Ok(all)

@@ -149,7 +149,7 @@ impl HostWiper {
             DiskIdentity::Lab(_) => true,
             DiskIdentity::ByEui(_) => nvme::namespace(&device)
                 .await
-                .is_ok_and(nvme::Namespace::deallocates_to_zero),
+                .is_ok_and(|namespace| namespace.deallocates_to_zero()),
         };
         WipeFacts {
             nvme: nvme_facts(name, &device).await,

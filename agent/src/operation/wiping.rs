@@ -81,6 +81,7 @@ pub async fn wipe(work: &Work) -> HostResult<Done> {
     for slot in work.slots()? {
         if let Some(done) = notes.get(&slot, "done") {
             how.push(format!("{}: wiped before", slot.bindings.nvme_device));
+            passthrough::forget(&work.node, &slot.bindings.nvme_device)?;
             wiped.push(done);
             continue;
         }

@@ -189,6 +189,8 @@ async fn disks(node: &Node, unknown: &[&Domain]) -> HostResult<Vec<pb::HostDisk>
                     looked = look();
                 }
                 match looked {
+                    // its VM takes it just now
+                    Ok((0, _)) if is_gone(node, &identity).await => continue,
                     Ok((bytes, uses)) => (disk.bytes, disk.uses) = (bytes, uses),
                     Err(error) => disk.fault = error.message,
                 }
@@ -214,6 +216,8 @@ async fn disks(node: &Node, unknown: &[&Domain]) -> HostResult<Vec<pb::HostDisk>
             uses: users
                 .map(|domain| format!("domain {} has it", domain.name))
                 .collect(),
+            fault: pci::dead(&node.root, &pci::folder(&one.controller))
+                .map_or_else(String::new, |why| format!("its controller {why}")),
             identity: one.disk.by_id,
             bytes: one.disk.bytes,
             ..pb::HostDisk::default()
@@ -221,6 +225,10 @@ async fn disks(node: &Node, unknown: &[&Domain]) -> HostResult<Vec<pb::HostDisk>
     }
     found.sort_by(|one, other| one.identity.cmp(&other.identity));
     Ok(found)
+}
+
+async fn is_gone(node: &Node, identity: &DiskIdentity) -> bool {
+    matches!(node.probe.resolve(identity).await, Ok(Resolution::Missing))
 }
 
 type Resolved = (DiskIdentity, HostResult<Resolution>);

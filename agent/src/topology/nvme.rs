@@ -113,7 +113,10 @@ pub fn passed_through(root: &HostRoot, address: PciAddress, disk: common::NvmeDi
         by_id: Some(disk.by_id.clone()),
         numa_node: pci::numa_node(root, &pci::folder(&address)),
         above: pci::above(&link),
-        state: Some("live".to_owned()),
+        state: Some(match pci::dead(root, &pci::folder(&address)) {
+            None => "live".to_owned(),
+            Some(_) => "dead".to_owned(),
+        }),
         facts: DiskFacts {
             bytes: disk.bytes,
             ..DiskFacts::default()

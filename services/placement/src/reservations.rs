@@ -244,7 +244,8 @@ pub(crate) async fn has_unused(
 ) -> Result<bool> {
     Ok(sqlx::query_scalar(
         "SELECT count(*) >= $4 FROM reserved_slots h JOIN capacity_reservations r ON r.id = h.reservation_id
-          WHERE r.project_id = $1 AND r.region_code = $2 AND r.sku = $3 AND h.idle_since IS NOT NULL",
+          WHERE r.project_id = $1 AND r.region_code = $2 AND r.sku = $3 AND h.idle_since IS NOT NULL
+            AND r.ends_at > clock_timestamp()",
     )
     .bind(request.project_id)
     .bind(&request.region_code)
@@ -254,21 +255,24 @@ pub(crate) async fn has_unused(
     .await?)
 }
 
-/// Whether slots of a node are reserved for a project: these, or all that are available.
+/// Whether slots of a node are reserved for the project of a launch, of its SKU: these, or all that are available.
 pub(crate) async fn has_all(
     conn: &mut PgConnection,
-    project_id: Uuid,
+    request: &crate::reserve::Request,
     node_id: Uuid,
     slots: Option<Vec<Uuid>>,
 ) -> Result<bool> {
     Ok(sqlx::query_scalar(
         "SELECT NOT EXISTS (SELECT FROM slots s
             WHERE s.node_id = $2 AND CASE WHEN $3::uuid[] IS NULL THEN s.status = 'available' ELSE s.id = ANY ($3) END
-              AND NOT EXISTS (SELECT FROM reserved_slots h WHERE h.slot_id = s.id AND h.project_id = $1))",
+              AND NOT EXISTS (
+                SELECT FROM reserved_slots h JOIN capacity_reservations r ON r.id = h.reservation_id
+                 WHERE h.slot_id = s.id AND r.project_id = $1 AND r.sku = $4 AND r.ends_at > clock_timestamp()))",
     )
-    .bind(project_id)
+    .bind(request.project_id)
     .bind(node_id)
     .bind(slots)
+    .bind(&request.sku)
     .fetch_one(conn)
     .await?)
 }

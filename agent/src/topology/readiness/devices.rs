@@ -289,6 +289,8 @@ fn not_passable(node: &Node) -> Vec<(String, String)> {
     // a journal that cannot be read shows elsewhere
     let slots = node.journal.devices().unwrap_or_default();
     let links = stable_links(&node.root).into_iter();
+    // a link outlives its disk for a moment, when a VM gets it
+    let links = links.filter(|(name, _)| node.root.exists(format!("/sys/class/block/{name}")));
     let own = links.filter(|(_, link)| slots.iter().any(|slot| slot.device == *link));
     own.filter_map(|(name, link)| Some((link, passthrough::place_fault(&node.root, &name)?)))
         .collect()

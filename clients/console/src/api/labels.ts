@@ -59,6 +59,7 @@ const LABELS: Record<string, string> = {
   max_allocations: "Maximum allocations",
   max_failures: "Maximum failed nodes",
   max_gpus: "Maximum GPUs",
+  reserved_gpus: "Reserved GPUs",
   max_moves: "Maximum moves",
   max_parallel: "Nodes at a time",
   max_vms_per_node: "Maximum VMs",

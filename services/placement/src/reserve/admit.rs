@@ -76,7 +76,7 @@ pub(super) async fn check_reserved(
         return Ok(());
     }
     let slots = slots.map(|taken| taken.slots.iter().map(|slot| slot.id).collect());
-    if reservations::has_all(conn, request.project_id, node_id, slots).await? {
+    if reservations::has_all(conn, request, node_id, slots).await? {
         return Ok(());
     }
     Err(beyond_reservations())
@@ -85,7 +85,7 @@ pub(super) async fn check_reserved(
 /// The refusal of a launch of a SKU that is not offered any more, which what is reserved of it has no room for.
 pub(super) fn beyond_reservations() -> Error {
     off_sale(
-        "is not offered any more, and the unused GPUs of the project's capacity reservations do not fit the launch",
+        "is not offered any more, and the unused GPUs that the project has reserved of it do not fit the launch, or are being taken by another one; try again",
     )
 }
 
