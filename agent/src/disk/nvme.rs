@@ -59,20 +59,20 @@ pub struct Namespace {
     pub dlfeat: u32,
     /// Which of its formats it has, in the low bits.
     #[serde(default)]
-    flbas: u32,
+    pub flbas: u32,
     /// Kind of protection information; 0: none.
     #[serde(default)]
-    dps: u32,
+    pub dps: u32,
     #[serde(default)]
-    lbafs: Vec<Format>,
+    pub lbafs: Vec<Format>,
 }
 
 /// A format of a namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-struct Format {
+pub struct Format {
     /// Bytes of metadata for each block.
     #[serde(default)]
-    ms: u32,
+    pub ms: u32,
 }
 
 impl Namespace {
