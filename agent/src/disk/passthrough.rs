@@ -206,7 +206,7 @@ pub async fn check(node: &Node, disk: &ProvenDisk) -> HostResult<()> {
 ///
 /// # Errors
 /// `HYPERVISOR_FAILED` while the VM is not off or a process has the controller open; something cannot be read or written.
-pub async fn give_back(node: &Node, identity: &DiskIdentity) -> HostResult<()> {
+pub async fn reattach(node: &Node, identity: &DiskIdentity) -> HostResult<()> {
     if node.probe.resolve(identity).await? != Resolution::Missing {
         return Ok(());
     }

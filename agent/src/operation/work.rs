@@ -145,7 +145,7 @@ impl Work {
         self.check_purpose()?;
         self.touched(slot.id)?;
         let identity = identity_of(&slot.bindings.nvme_device)?;
-        passthrough::give_back(&self.node, &identity).await?;
+        passthrough::reattach(&self.node, &identity).await?;
         self.node
             .probe
             .prove(&identity, slot.bindings.nvme_bytes, intent)
