@@ -134,10 +134,10 @@ pub(super) fn relay_key(node: &Node) -> Finding {
 }
 
 pub(super) fn image_cache(folder: &Path) -> Finding {
-    let probe = folder.join(".writable");
-    let outcome = std::fs::write(&probe, b"").and_then(|()| std::fs::remove_file(&probe));
+    // without a name: a report and the parity check may look at the same time
+    let outcome = tempfile::tempfile_in(folder);
     let detail = match &outcome {
-        Ok(()) => format!("{} is writable", folder.display()),
+        Ok(_) => format!("{} is writable", folder.display()),
         Err(error) => format!("{}: {error}", folder.display()),
     };
     Finding::judge(&IMAGE_CACHE, outcome.is_ok(), detail)
@@ -150,6 +150,19 @@ mod tests {
     use super::super::finding::failed;
 
     use super::*;
+
+    #[test]
+    fn an_image_cache_is_writable_to_all_who_look_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let look = || (0..200).all(|_| failed(&[image_cache(folder.path())]).is_empty());
+        let all = std::thread::scope(|scope| {
+            let lookers: Vec<_> = (0..4).map(|_| scope.spawn(look)).collect();
+            lookers.into_iter().all(|looker| looker.join().unwrap())
+        });
+        assert!(all);
+        let gone = image_cache(&folder.path().join("gone"));
+        assert_eq!(failed(&[gone]), ["image_cache"]);
+    }
 
     fn profile(hypervisor: &str) -> HostProfile {
         let text = format!(
