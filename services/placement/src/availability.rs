@@ -12,6 +12,7 @@ use crate::decision::{
 };
 use crate::error::{reasons, sentence};
 use crate::model::{Policy, Request, Shape};
+use crate::reservations::Unused;
 use crate::{Reason, Result, candidates};
 
 /// How many allocations of one size fit now.
@@ -31,7 +32,7 @@ pub struct Availability {
 const SKUS: i64 = 500;
 
 /// Counts per region, SKU and allowed GPU count what a project could launch: what is free for everybody, and what is
-/// reserved for it. Narrowed by region and SKU when given. Bare-metal nodes are read from the tables, since the copy has no
+/// reserved for it; of a SKU that is not offered any more the latter alone. Narrowed by region and SKU when given. Bare-metal nodes are read from the tables, since the copy has no
 /// nodes in mode baremetal.
 ///
 /// # Errors
@@ -50,7 +51,7 @@ pub async fn list(
     let regions = catalog::regions(conn, region_code).await?;
     let skus = match sku {
         // what has no price yet, or is not offered any more, is the operators' matter
-        None => catalog::skus(conn, project.is_some(), SKUS).await?,
+        None => catalog::skus(conn, project.as_ref().map(std::slice::from_ref), SKUS).await?,
         Some(code) => vec![catalog::known_sku(conn, code).await?],
     };
     let nodes = capacity.now(conn).await?;
@@ -69,11 +70,20 @@ pub async fn list(
             Vec::new()
         };
         for sku in &skus {
+            let mut rules = rules.clone();
+            let mut unused = 0;
+            if sku.disabled
+                && let Some(project) = project
+            {
+                let reserved = Unused::of(conn, project, region_code, &sku.code).await?;
+                unused = reserved.gpus();
+                reserved.limit(&mut rules);
+            }
             for &gpu_count in &sku.allowed_gpu_counts {
                 let (fits, reasons) = if let Some(message) = region.closed() {
                     let closed = cause(ErrorReason::RegionDisabled);
                     (0, vec![Reason { message, ..closed }])
-                } else if sku.disabled {
+                } else if sku.disabled && unused == 0 {
                     (0, vec![off_sale()])
                 } else if sku.price.is_none() {
                     (0, vec![without_a_price()])

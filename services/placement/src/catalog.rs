@@ -263,15 +263,32 @@ pub async fn known_sku(conn: &mut PgConnection, code: &str) -> Result<Sku> {
     }
 }
 
-/// SKUs by code, at most `limit`; at will those alone that are offered: with a price, and not taken off sale.
+/// What is offered to members of some projects: SKUs with a price that are on sale, or reserved for one of them. NULL: to
+/// operators, every SKU.
+macro_rules! offered_to {
+    () => {
+        " FROM skus s WHERE $1::uuid[] IS NULL OR s.price_version_id IS NOT NULL
+            AND (NOT s.disabled OR EXISTS (
+                SELECT FROM reserved_slots h JOIN capacity_reservations r ON r.id = h.reservation_id
+                 WHERE r.sku = s.code AND r.project_id = ANY ($1) AND r.ends_at > clock_timestamp()))"
+    };
+}
+
+/// SKUs by code, at most `limit`: those offered to members of these projects, or all.
 ///
 /// # Errors
 /// Those of the database.
-pub async fn skus(conn: &mut PgConnection, offered_only: bool, limit: i64) -> Result<Vec<Sku>> {
-    let rows: Vec<Row> = sqlx::query_as(select!(
-        "FROM skus s WHERE NOT $1 OR (s.price_version_id IS NOT NULL AND NOT s.disabled) ORDER BY s.code LIMIT $2"
+pub async fn skus(
+    conn: &mut PgConnection,
+    projects: Option<&[Uuid]>,
+    limit: i64,
+) -> Result<Vec<Sku>> {
+    let rows: Vec<Row> = sqlx::query_as(concat!(
+        select!(""),
+        offered_to!(),
+        " ORDER BY s.code LIMIT $2"
     ))
-    .bind(offered_only)
+    .bind(projects)
     .bind(limit)
     .fetch_all(conn)
     .await?;
@@ -304,20 +321,19 @@ pub static SKUS: Catalog = Catalog {
 
 const CODE: Field = Field::sortable("code", Kind::Text, "listed.code");
 
-/// A page of the SKUs that a caller selects, and the token of the next one.
+/// A page of the SKUs that a caller selects, of those offered to members of these projects or of all, and the token of the
+/// next one.
 ///
 /// # Errors
 /// `PAGE_TOKEN_INVALID`; those of the database.
 pub async fn list_skus(
     conn: &mut PgConnection,
-    offered_only: bool,
+    projects: Option<&[Uuid]>,
     selection: &Selection,
     wanted: Wanted<'_>,
 ) -> Result<(Vec<Sku>, String)> {
-    let statement = Statement::new(&[select!(
-        ", created_at, updated_at FROM skus s WHERE NOT $1 OR (s.price_version_id IS NOT NULL AND NOT s.disabled)"
-    )])
-    .bind(offered_only);
+    let statement =
+        Statement::new(&[select!(", created_at, updated_at"), offered_to!()]).bind(projects);
     let (rows, next) = selection.page::<Row>(conn, statement, wanted).await?;
     Ok((rows.into_iter().map(Sku::from).collect(), next))
 }

@@ -6,20 +6,29 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::catalog::Sku;
 use crate::decision::{PackingStrategy, Rules};
 use crate::model::{Constraints, Request};
-use crate::{Error, Result};
+use crate::{Error, Result, reservations};
 
-/// The rules that the constraints of a request come to on the ledger as it is now. Evaluated again under a node's lock, the
+/// The rules that the constraints of a request come to on the ledger as it is now; a SKU off sale is launched on nothing but
+/// what the project has reserved of it. Evaluated again under a node's lock, the
 /// answer holds for that node: whoever placed something there before has committed.
 pub(crate) async fn rules(
     conn: &mut PgConnection,
     packing_strategy: PackingStrategy,
     request: &Request,
+    sku: &Sku,
 ) -> Result<Rules> {
     let requested = Constrained::from(request);
     let neighbours = Neighbours::of(conn, &[requested]).await?;
-    neighbours.rules(packing_strategy, requested)
+    let mut rules = neighbours.rules(packing_strategy, requested)?;
+    if sku.disabled {
+        reservations::Unused::of(conn, request.project_id, &request.region_code, &sku.code)
+            .await?
+            .limit(&mut rules);
+    }
+    Ok(rules)
 }
 
 /// Whose constraints they are.

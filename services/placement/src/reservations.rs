@@ -28,7 +28,7 @@ mod hold;
 mod limit;
 mod reconcile;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use gpuaas_common::audit;
 use jiff_sqlx::Timestamp;
@@ -37,7 +37,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::catalog::{self, Sku};
-use crate::decision::Fleet;
+use crate::decision::{Fleet, Rules};
 use crate::model::{ReservationState, Scope, Shape, SlotStatus};
 use crate::{Error, Result, availability, candidates};
 
@@ -237,44 +237,51 @@ pub async fn reserved_gpus(conn: &mut PgConnection, skus: &[&str]) -> Result<Has
     Ok(rows.into_iter().map(count).collect())
 }
 
-/// Whether the project of a launch has as many unused GPUs reserved of its SKU as it takes, on whatever nodes.
-pub(crate) async fn has_unused(
-    conn: &mut PgConnection,
-    request: &crate::reserve::Request,
-) -> Result<bool> {
-    Ok(sqlx::query_scalar(
-        "SELECT count(*) >= $4 FROM reserved_slots h JOIN capacity_reservations r ON r.id = h.reservation_id
-          WHERE r.project_id = $1 AND r.region_code = $2 AND r.sku = $3 AND h.idle_since IS NOT NULL
-            AND r.ends_at > clock_timestamp()",
-    )
-    .bind(request.project_id)
-    .bind(&request.region_code)
-    .bind(&request.sku)
-    .bind(i64::from(request.gpu_count.max(1)))
-    .fetch_one(conn)
-    .await?)
+/// The slots that live reservations of a SKU have for a project in a region, and that it does not use.
+#[derive(Debug, Default)]
+pub(crate) struct Unused {
+    slots: BTreeSet<Uuid>,
+    nodes: BTreeSet<Uuid>,
 }
 
-/// Whether slots of a node are reserved for the project of a launch, of its SKU: these, or all that are available.
-pub(crate) async fn has_all(
-    conn: &mut PgConnection,
-    request: &crate::reserve::Request,
-    node_id: Uuid,
-    slots: Option<Vec<Uuid>>,
-) -> Result<bool> {
-    Ok(sqlx::query_scalar(
-        "SELECT NOT EXISTS (SELECT FROM slots s
-            WHERE s.node_id = $2 AND CASE WHEN $3::uuid[] IS NULL THEN s.status = 'available' ELSE s.id = ANY ($3) END
-              AND NOT EXISTS (
-                SELECT FROM reserved_slots h JOIN capacity_reservations r ON r.id = h.reservation_id
-                 WHERE h.slot_id = s.id AND r.project_id = $1 AND r.sku = $4 AND r.ends_at > clock_timestamp()))",
-    )
-    .bind(request.project_id)
-    .bind(node_id)
-    .bind(slots)
-    .bind(&request.sku)
-    .fetch_one(conn)
-    .await?)
+impl Unused {
+    /// Those of now.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub(crate) async fn of(
+        conn: &mut PgConnection,
+        project_id: Uuid,
+        region_code: &str,
+        sku: &str,
+    ) -> Result<Self> {
+        let rows: Vec<(Uuid, Uuid)> = sqlx::query_as(
+            "SELECT h.slot_id, h.node_id FROM reserved_slots h JOIN capacity_reservations r ON r.id = h.reservation_id
+              WHERE r.project_id = $1 AND r.region_code = $2 AND r.sku = $3 AND h.idle_since IS NOT NULL
+                AND r.ends_at > clock_timestamp()",
+        )
+        .bind(project_id)
+        .bind(region_code)
+        .bind(sku)
+        .fetch_all(conn)
+        .await?;
+        let (slots, nodes) = rows.into_iter().unzip();
+        Ok(Self { slots, nodes })
+    }
+
+    /// Their GPUs.
+    pub(crate) fn gpus(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Allows nothing but them.
+    pub(crate) fn limit(mut self, rules: &mut Rules) {
+        if let Some(only) = &rules.only {
+            self.nodes.retain(|node_id| only.contains(node_id));
+        }
+        rules.only = Some(self.nodes);
+        rules.only_slots = Some(self.slots);
+    }
 }
 
 /// The SKU of a reservation, if it is offered there now.

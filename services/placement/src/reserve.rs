@@ -31,8 +31,8 @@ use crate::decision::{Fleet, Rules, UnschedulableReason, refusal_reasons};
 use crate::model::Shape;
 use crate::{Error, Result, quota};
 
-use admit::{beyond_reservations, check_quota, check_reserved};
 pub(crate) use admit::{check, over_quota, refusal};
+use admit::{check_quota, no_capacity};
 use call::Taking;
 pub(crate) use call::{Mode, in_transaction, retry};
 pub(crate) use place::Search;
@@ -150,14 +150,9 @@ async fn validate(
     let quota = quota::read(conn, request.project_id, &request.sku, policy).await?;
     check_quota(request, quota)?;
     let explanation = explain::explain(conn, &ledger.capacity, policy, request).await?;
-    if explanation.nodes_fit == 0 && sku.disabled {
-        return Err(beyond_reservations());
-    }
     if explanation.nodes_fit == 0 {
-        return Err(refusal(refusal_reasons(
-            explanation.removed,
-            request.gpu_count,
-        )));
+        let causes = refusal_reasons(explanation.removed, request.gpu_count);
+        return Err(no_capacity(&sku, causes));
     }
     Ok(Some(explanation))
 }
@@ -343,13 +338,11 @@ async fn reserve_one(
     let (allocation, claims) = match sku.capacity_shape {
         Shape::GpuSlice => {
             let taken = place::take(conn, search, request, sku, shortlist, waits).await?;
-            check_reserved(conn, request, sku, (taken.host.id, Some(&taken))).await?;
             let allocation = store(conn, taken.host.id).await?;
             (allocation, claims(ids, sku, taken))
         }
         Shape::Baremetal => {
             let host = baremetal::take(conn, search, request, sku, &mut VecDeque::new()).await?;
-            check_reserved(conn, request, sku, (host.id, None)).await?;
             let allocation = store(conn, host.id).await?;
             (allocation, baremetal::claim(conn, ids, sku, host).await?)
         }

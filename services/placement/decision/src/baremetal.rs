@@ -93,10 +93,10 @@ fn judged(
     (fit.into_iter().map(|node| node.id).collect(), others)
 }
 
-/// It is reserved for another project.
+/// It is reserved for another project, or not by what the rules allow.
 fn is_anothers(slot: &CandidateSlot, rules: &Rules) -> bool {
     let of = slot.reserved.map(|reserved| reserved.project_id);
-    of.is_some() && of != rules.project
+    (of.is_some() && of != rules.project) || !rules.allow_slot(slot.id)
 }
 
 fn verdict(rules: &Rules, request: &Request, node: &BaremetalCandidate) -> Result<(), NodeReasons> {

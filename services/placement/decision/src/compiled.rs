@@ -269,7 +269,7 @@ impl CompiledNode {
     pub(super) fn best(&self, rules: &Rules, request: &Request) -> Option<Pick> {
         let view = self.view(request)?;
         let count = request.gpu_count;
-        let own = self.reserved.own(rules.project, request.slot_class);
+        let own = self.own(rules, request.slot_class);
         if own != 0
             && self.blocker_of_own(rules, request).is_none()
             && let Some(pick) = view.layout.best(own, count)
@@ -279,7 +279,19 @@ impl CompiledNode {
         if self.blocker(rules, request).is_some() {
             return None;
         }
-        view.layout.best(view.usable | own, count)
+        view.layout.best(view.open(rules) | own, count)
+    }
+
+    /// The bits of the slots of a class that are reserved for the project of some rules, and that they allow.
+    fn own(&self, rules: &Rules, class: SlotClass) -> u64 {
+        let own = self.reserved.own(rules.project, class);
+        if own == 0 || rules.only_slots.is_none() {
+            return own;
+        }
+        let slots = self.slots[class as usize].as_deref().unwrap_or_default();
+        let allowed = slots.iter().enumerate();
+        let allowed = allowed.filter(|(_, (id, _))| rules.allow_slot(*id));
+        allowed.fold(0, |mask, (bit, _)| mask | 1 << bit) & own
     }
 
     /// The reasons that remove the GPUs of a node without a choice.
@@ -288,21 +300,22 @@ impl CompiledNode {
             return Cow::Owned(NodeReasons::default());
         };
         let class = request.slot_class;
-        let own = self.reserved.own(rules.project, class);
+        let own = self.own(rules, class);
+        let open = view.open(rules);
         let others = self.reserved.slots_of_others(rules.project, class);
-        if view.usable | own == 0 && others == 0 {
+        if open | own == 0 && others == 0 {
             // most nodes without a choice are simply full
             return Cow::Borrowed(&view.reasons);
         }
         let mut reasons = (*view.reasons).clone();
         let blocker = self.blocker(rules, request);
         // what is open is chosen from together with what is its own, unless that alone is for it
-        let from = blocker.map_or(view.usable | own, |_| own);
+        let from = blocker.map_or(open | own, |_| own);
         let otherwise = || match view.layout.needs_one_device_twice(from, request.gpu_count) {
             true => Cause::FabricHeld,
             false => Cause::Fragmented,
         };
-        reasons.note(blocker.unwrap_or_else(otherwise), view.usable.count_ones());
+        reasons.note(blocker.unwrap_or_else(otherwise), open.count_ones());
         let blocker = self.blocker_of_own(rules, request);
         reasons.note(blocker.unwrap_or_else(otherwise), own.count_ones());
         reasons.note(Cause::CapacityReserved, others);
@@ -325,8 +338,8 @@ impl CompiledNode {
         let hugepages = self.hugepages_1g_free.saturating_sub(kept_hugepages);
         let hugepages = hugepages.checked_div(request.hugepages_1g);
         let most = vms.min(hugepages.unwrap_or(u32::MAX));
-        let own = self.reserved.own(rules.project, request.slot_class);
-        let mut usable = view.usable | own;
+        let own = self.own(rules, request.slot_class);
+        let mut usable = view.open(rules) | own;
         let mut fits = 0;
         while fits < most
             && let Some(pick) = view
@@ -422,6 +435,14 @@ impl ClassView {
             sound,
             reasons: known(&mut shared.reasons, Arc::new(reasons)),
             layout: known(&mut shared.layouts, Arc::new(Layout::of(node, slots))),
+        }
+    }
+
+    /// The bits of the slots that are free for everybody, for whom the rules allow more than what is reserved.
+    fn open(&self, rules: &Rules) -> u64 {
+        match rules.only_slots {
+            Some(_) => 0,
+            None => self.usable,
         }
     }
 }

@@ -55,6 +55,7 @@ pub fn evacuate(
                 // a plan counts on nothing that is reserved
                 project: None,
                 // no node at all: nothing that its affinity allows is placed
+                only_slots: None,
                 only: affinity.into_iter().reduce(|all, of| &all & &of),
                 avoid: nodes(&one.anti_affinity),
                 kept: (*one.kept).clone(),

@@ -207,6 +207,8 @@ pub struct Rules {
     pub project: Option<Uuid>,
     /// Only one of these nodes.
     pub only: Option<BTreeSet<Uuid>>,
+    /// Of their slots only these, which are reserved for the project.
+    pub only_slots: Option<BTreeSet<Uuid>>,
     /// None of these nodes.
     pub avoid: BTreeSet<Uuid>,
     /// Excluded as well: what is free there is for queued requests.
@@ -216,7 +218,12 @@ pub struct Rules {
 impl Rules {
     /// The rules name this very node: the verdict of its equivalence class is not its own.
     pub(crate) fn name(&self, node_id: Uuid) -> bool {
-        !self.allow(node_id) || self.kept.contains(&node_id)
+        !self.allow(node_id) || self.kept.contains(&node_id) || self.only_slots.is_some()
+    }
+
+    pub(crate) fn allow_slot(&self, slot_id: Uuid) -> bool {
+        let among = |only: &BTreeSet<Uuid>| only.contains(&slot_id);
+        self.only_slots.as_ref().is_none_or(among)
     }
 
     pub(crate) fn allow(&self, node_id: Uuid) -> bool {

@@ -1,14 +1,14 @@
 //! Whether a request may be placed at all: catalog, region, count, price, quota; and how a refusal reads.
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use sqlx::PgConnection;
-use uuid::Uuid;
 
-use super::place::Taken;
 use super::{Policy, Request};
 use crate::catalog::{self, Sku};
+use crate::decision::UnschedulableReason;
 use crate::error::{Exceeded, sentence};
 use crate::model::Shape;
-use crate::{Error, Reason, Result, quota, reservations};
+use crate::reservations::Unused;
+use crate::{Error, Reason, Result, quota};
 
 /// What only the ledger's catalog knows about a request.
 pub(crate) async fn check(
@@ -46,8 +46,12 @@ pub(crate) async fn check(
             "applies to slices only: bare metal does not boot from the image cache".to_owned(),
         ));
     }
-    if sku.disabled && !reservations::has_unused(conn, request).await? {
-        return Err(off_sale("is not offered any more; choose another SKU"));
+    if sku.disabled {
+        let region = &request.region_code;
+        let unused = Unused::of(conn, request.project_id, region, &sku.code).await?;
+        if unused.gpus() < request.gpu_count.max(1) as usize {
+            return Err(off_sale("is not offered any more; choose another SKU"));
+        }
     }
     sku.check_gpu_count(request.gpu_count)?;
     if sku.price.is_none() {
@@ -64,33 +68,18 @@ pub(crate) async fn check(
     Ok(sku)
 }
 
-/// A SKU that is not offered any more is launched on what the project has reserved of it, and nowhere else: on these slots of
-/// a node, or on all of it.
-pub(super) async fn check_reserved(
-    conn: &mut PgConnection,
-    request: &Request,
-    sku: &Sku,
-    (node_id, slots): (Uuid, Option<&Taken>),
-) -> Result<()> {
-    if !sku.disabled {
-        return Ok(());
+/// The refusal of a launch that fits nowhere: of a SKU off sale no capacity is of use but what the project has reserved.
+pub(super) fn no_capacity(sku: &Sku, causes: Vec<UnschedulableReason>) -> Error {
+    if sku.disabled {
+        return off_sale(
+            "is not offered any more, and the unused GPUs that the project has reserved of it do not fit the launch",
+        );
     }
-    let slots = slots.map(|taken| taken.slots.iter().map(|slot| slot.id).collect());
-    if reservations::has_all(conn, request, node_id, slots).await? {
-        return Ok(());
-    }
-    Err(beyond_reservations())
-}
-
-/// The refusal of a launch of a SKU that is not offered any more, which what is reserved of it has no room for.
-pub(super) fn beyond_reservations() -> Error {
-    off_sale(
-        "is not offered any more, and the unused GPUs that the project has reserved of it do not fit the launch, or are being taken by another one; try again",
-    )
+    refusal(causes)
 }
 
 /// The refusal of what is not offered any more.
-pub(super) fn off_sale(rule: &str) -> Error {
+fn off_sale(rule: &str) -> Error {
     Error::Invalid {
         reason: ErrorReason::StateConflict,
         field: "sku",

@@ -6,7 +6,7 @@ use gpuaas_common::id::IdGen;
 use sqlx::{Acquire as _, PgConnection};
 use uuid::Uuid;
 
-use super::admit::refusal;
+use super::admit::no_capacity;
 use super::place::{Host, bound, lock_first, unbound};
 use super::record::NewClaim;
 use super::{Explanation, Policy, Request, Search, count};
@@ -46,7 +46,7 @@ pub(crate) async fn take(
         let (rules, nodes) = look(conn, capacity, policy, request, sku).await?;
         let (fit, reasons) = judge_baremetal(&rules, &requested, &nodes);
         if fit.is_empty() {
-            return Err(refusal(reasons));
+            return Err(no_capacity(sku, reasons));
         }
         for (place, node_id) in fit.iter().enumerate() {
             if let Some(host) = try_node(conn, policy, sku, request, *node_id, None).await? {
@@ -79,7 +79,7 @@ async fn look(
     sku: &Sku,
 ) -> Result<(Rules, Vec<BaremetalCandidate>)> {
     let region = &request.region_code;
-    let mut rules = constraints::rules(conn, policy.packing_strategy, request).await?;
+    let mut rules = constraints::rules(conn, policy.packing_strategy, request, sku).await?;
     let nodes = candidates::load_baremetal(conn, region, None).await?;
     let ahead = Ahead::of(conn, policy, request, sku.slot_class).await?;
     if ahead.waits() {
@@ -98,7 +98,7 @@ async fn look_again(
     node_id: Uuid,
 ) -> Result<(Rules, Vec<BaremetalCandidate>)> {
     let region = &request.region_code;
-    let mut rules = constraints::rules(conn, policy.packing_strategy, request).await?;
+    let mut rules = constraints::rules(conn, policy.packing_strategy, request, sku).await?;
     let nodes = candidates::load_baremetal(conn, region, Some(node_id)).await?;
     let ahead = Ahead::of(conn, policy, request, sku.slot_class).await?;
     if ahead.waits() {

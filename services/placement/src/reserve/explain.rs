@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::admit::{check, off_sale};
+use super::admit::check;
 use super::{Explanation, Policy, Request, baremetal, count};
 use crate::Result;
 use crate::availability::launch_request;
@@ -42,14 +42,9 @@ pub async fn explain(
     if sku.capacity_shape == Shape::Baremetal {
         return baremetal::explain(conn, capacity, policy, request, &sku).await;
     }
-    let rules = constraints::rules(conn, policy.packing_strategy, request).await?;
+    let rules = constraints::rules(conn, policy.packing_strategy, request, &sku).await?;
     let (_, ranking) = rank(conn, capacity, policy, &rules, request, &sku).await?;
-    let mut found = explanation(&ranking);
-    if sku.disabled {
-        // what is reserved for the project, and nothing else
-        found.nodes_fit = count(ranking.own());
-    }
-    Ok(found)
+    Ok(explanation(&ranking))
 }
 
 async fn rank(
@@ -88,16 +83,13 @@ pub async fn explain_nodes(
     limit: usize,
 ) -> Result<(Explanation, Vec<NodeVerdict>)> {
     let sku = check(conn, policy, request).await?;
-    if sku.disabled {
-        return Err(off_sale("is not offered any more"));
-    }
     let (found, mut verdicts) = if sku.capacity_shape == Shape::Baremetal {
         let (found, each) = baremetal::explain_each(conn, capacity, policy, request, &sku).await?;
         let whole =
             |(node_id, outcome): baremetal::Judged| unnamed(node_id, outcome.map(|()| None));
         (found, each.into_iter().take(limit).map(whole).collect())
     } else {
-        let rules = constraints::rules(conn, policy.packing_strategy, request).await?;
+        let rules = constraints::rules(conn, policy.packing_strategy, request, &sku).await?;
         let (fleet, ranking) = rank(conn, capacity, policy, &rules, request, &sku).await?;
         let slots = |one: Verdict| unnamed(one.node_id, one.outcome.map(Some));
         let verdicts: Vec<NodeVerdict> = fleet

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use sqlx::{Acquire as _, PgConnection};
 use uuid::Uuid;
 
-use super::admit::refusal;
+use super::admit::no_capacity;
 use super::{Policy, Request};
 use crate::availability::launch_request;
 use crate::capacity::Capacity;
@@ -66,7 +66,7 @@ pub(crate) async fn take(
     } = search;
     let requested = launch_request(sku, request);
     'look: loop {
-        let rules = constraints::rules(conn, policy.packing_strategy, request).await?;
+        let rules = constraints::rules(conn, policy.packing_strategy, request, sku).await?;
         let ahead = if waits {
             Ahead::of(conn, policy, request, sku.slot_class).await?
         } else {
@@ -104,10 +104,8 @@ pub(crate) async fn take(
             let nodes = capacity.now(conn).await?.fleet(region);
             let ranking = nodes.rank(&ahead.keep_in(&rules, &nodes), &requested);
             if ranking.fits() == 0 {
-                return Err(refusal(refusal_reasons(
-                    ranking.removed(),
-                    requested.gpu_count,
-                )));
+                let causes = refusal_reasons(ranking.removed(), requested.gpu_count);
+                return Err(no_capacity(sku, causes));
             }
             left = nodes.nodes(&ranking).take(MOST_TRIED).collect();
             own = ranking.own();
@@ -115,6 +113,7 @@ pub(crate) async fn take(
         let fit = left.len();
         let sought = Sought {
             request,
+            sku,
             requested: &requested,
             ahead,
             seen,
@@ -180,6 +179,7 @@ pub(super) fn bound(policy: Policy, until: Instant) -> Option<Duration> {
 /// What is to be placed.
 struct Sought<'a> {
     request: &'a Request,
+    sku: &'a Sku,
     requested: &'a decision::Request,
     /// As it was before any node was locked.
     ahead: Ahead,
@@ -235,7 +235,10 @@ async fn attempt(
     wait: Option<Duration>,
 ) -> Result<Attempt> {
     let Sought {
-        request, requested, ..
+        request,
+        sku,
+        requested,
+        ..
     } = sought;
     let Some(host) = lock_first(conn, ids, wait).await? else {
         return Ok(Attempt::Busy);
@@ -250,7 +253,7 @@ async fn attempt(
         let alone = choice.alone;
         return Ok(Attempt::Taken(Box::new(Taken { host, slots, alone })));
     }
-    let rules = constraints::rules(conn, policy.packing_strategy, request).await?;
+    let rules = constraints::rules(conn, policy.packing_strategy, request, sku).await?;
     let found = candidates::load(conn, &request.region_code, &[node_id]).await?;
     let class = requested.slot_class;
     let ahead = sought.ahead.again(conn, policy, request, class).await?;

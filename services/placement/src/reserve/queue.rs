@@ -156,8 +156,8 @@ async fn join(
     let reason = leading_reason(&refusal);
     possible_at_all(conn, policy, call.requests, refusal).await?;
     // a refusal for the quota came before anything was evaluated
-    for (index, request) in call.requests.iter().enumerate() {
-        let rules = constraints::rules(conn, policy.packing_strategy, request).await;
+    for (index, (request, sku)) in call.requests.iter().zip(&skus).enumerate() {
+        let rules = constraints::rules(conn, policy.packing_strategy, request, sku).await;
         rules.map_err(|error| call.about(index, error))?;
     }
     let project_id = call.requests[0].project_id;

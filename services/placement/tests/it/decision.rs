@@ -1,6 +1,7 @@
 //! The placement decision as a pure function: policy by table, invariants by property.
 use gpuaas_placement::decision::{
-    CandidateNode, CandidateSlot, Cause, ImageKey, Request, count_fits, decide, fabric_key,
+    BaremetalCandidate, CandidateNode, CandidateSlot, Cause, Fleet, ImageKey, Request, ReservedFor,
+    Rules, count_fits, decide, fabric_key, judge_baremetal,
 };
 use gpuaas_placement::model::{Health, SlotClass, SlotStatus};
 use proptest::prelude::*;
@@ -378,4 +379,66 @@ proptest! {
             prop_assert!(reason.gpus > 0 && reason.nodes > 0 && !reason.message.is_empty());
         }
     }
+}
+
+/// Slots that rules name are the only ones, though others are the project's as well, or better.
+#[test]
+fn slots_that_the_rules_name_are_the_only_ones() {
+    let project = Uuid::from_u128(7);
+    let reserved = Some(ReservedFor {
+        project_id: project,
+        hugepages_1g: 0,
+    });
+    let mut node = node(1, 4);
+    // the first is the project's by another reservation; the second shares the device of the third and is kept with it
+    node.slots[0].reserved = reserved;
+    node.slots[2].reserved = reserved;
+    for slot in &mut node.slots[1..3] {
+        slot.fabric_device = "0000:1a:00.0".into();
+        slot.own_fabric_vf = false;
+    }
+    let rules = |only: &[usize]| Rules {
+        project: Some(project),
+        only_slots: Some(only.iter().map(|index| node.slots[*index].id).collect()),
+        ..Rules::default()
+    };
+    let fleet = Fleet::of(std::slice::from_ref(&node));
+    let slots = |rules: &Rules, count| {
+        let ranking = fleet.rank(rules, &request(count));
+        let choices = fleet.choices(&ranking).map(|choice| choice.slot_ids);
+        (
+            choices.collect::<Vec<_>>(),
+            fleet.count_fits_by(rules, &request(count)),
+        )
+    };
+    let all = Rules {
+        project: Some(project),
+        ..Rules::default()
+    };
+    assert_eq!(slots(&all, 1).0, [vec![node.slots[0].id]]);
+    for index in [0, 2] {
+        let expected = (vec![vec![node.slots[index].id]], 1);
+        assert_eq!(slots(&rules(&[index]), 1), expected);
+        assert_eq!(slots(&rules(&[index]), 2), (vec![], 0));
+    }
+    // what is not the project's is not had by naming it
+    assert_eq!(slots(&rules(&[3]), 1), (vec![], 0));
+
+    let whole = |rules: &Rules| {
+        let candidate = BaremetalCandidate {
+            id: node.id,
+            baremetal: false,
+            enabled: true,
+            schedulable: true,
+            held: false,
+            slots: node.slots.clone(),
+        };
+        let (fit, removed) = judge_baremetal(rules, &request(4), &[candidate]);
+        let causes: Vec<_> = removed.iter().map(|one| (one.cause, one.gpus)).collect();
+        (fit.len(), causes)
+    };
+    assert_eq!(whole(&all), (1, vec![]));
+    let kept = (0, vec![(Cause::CapacityReserved, 1)]);
+    assert_eq!(whole(&rules(&[0, 1, 2])), kept);
+    assert_eq!(whole(&rules(&[0, 1, 2, 3])), (1, vec![]));
 }

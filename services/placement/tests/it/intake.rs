@@ -378,7 +378,7 @@ async fn a_newer_price_wins_and_an_older_one_changes_nothing() {
         .await
         .expect_err("unknown");
     assert!(matches!(error, Error::NotFound { what: "sku", .. }));
-    let first = catalog::skus(&mut conn, false, 1).await.expect("first");
+    let first = catalog::skus(&mut conn, None, 1).await.expect("first");
     assert_eq!(
         (first.len(), &first[0].allowed_gpu_counts[..]),
         (1, &[1, 2, 4, 8][..])
@@ -391,12 +391,12 @@ async fn a_newer_price_wins_and_an_older_one_changes_nothing() {
     catalog::put_sku(&mut conn, &unpriced)
         .await
         .expect("without a price");
-    let count = async |conn: &mut _, offered_only| {
-        let found = catalog::skus(conn, offered_only, 9).await;
+    let count = async |conn: &mut _, projects| {
+        let found = catalog::skus(conn, projects, 9).await;
         found.expect("listed").len()
     };
-    assert_eq!(count(&mut conn, false).await, 3);
-    assert_eq!(count(&mut conn, true).await, 2);
+    assert_eq!(count(&mut conn, None).await, 3);
+    assert_eq!(count(&mut conn, Some(&[])).await, 2);
     // nor is what was taken off sale, until it is back
     for (disabled, offered) in [(true, 1), (false, 2)] {
         let lab = catalog::Sku {
@@ -405,8 +405,8 @@ async fn a_newer_price_wins_and_an_older_one_changes_nothing() {
         };
         let put = catalog::put_sku(&mut conn, &lab).await.expect("put");
         assert_eq!((put.disabled, put.price.is_some()), (disabled, true));
-        assert_eq!(count(&mut conn, false).await, 3);
-        assert_eq!(count(&mut conn, true).await, offered);
+        assert_eq!(count(&mut conn, None).await, 3);
+        assert_eq!(count(&mut conn, Some(&[])).await, offered);
     }
 }
 

@@ -67,11 +67,12 @@ impl Api {
             size: page::page_size(request.page_size)?,
             query: &["skus"],
         };
-        let offered_only = caller.platform_role.is_none();
+        let member = caller.platform_role.is_none();
+        let projects = member.then_some(caller.projects.as_slice());
         let mut conn = self.pool.acquire().await?;
         let (rows, next_page_token) =
-            catalog::list_skus(&mut conn, offered_only, &selection, wanted).await?;
-        let skus = match offered_only {
+            catalog::list_skus(&mut conn, projects, &selection, wanted).await?;
+        let skus = match member {
             true => rows.into_iter().map(wire::sku).collect(),
             false => wire::skus_for_operators(&mut conn, rows).await?,
         };

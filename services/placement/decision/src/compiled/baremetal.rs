@@ -40,10 +40,12 @@ impl CompiledNode {
             && self.schedulable
             && !self.exclusively_held;
         let of_one_class = self.class() == Some(request.slot_class);
-        let own = self.reserved.own(rules.project, request.slot_class);
+        let own = self.own(rules, request.slot_class);
         let all_free = |view: &super::ClassView| {
             let all = view.layout.all;
-            view.taken == 0 && view.usable | own == all && all.count_ones() == request.gpu_count
+            view.taken == 0
+                && view.open(rules) | own == all
+                && all.count_ones() == request.gpu_count
         };
         open && of_one_class && self.view(request).is_some_and(all_free)
     }

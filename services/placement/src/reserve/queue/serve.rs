@@ -18,7 +18,7 @@ use crate::capacity::Ledger;
 use crate::catalog::Sku;
 use crate::model::{Allocation, AllocationState, Failure, Scope, Shape, SlotClass};
 use crate::queue::{self, QueuedRequest, QueuedSpec, Walk};
-use crate::reserve::admit::{check, check_quota, check_reserved, refusal};
+use crate::reserve::admit::{check, check_quota, refusal};
 use crate::reserve::record::{begin, claims};
 use crate::reserve::{Constraints, Policy, Request, Search, baremetal, place};
 use crate::{Error, Reason, Result, allocations, outbox, quota, timeline, workflows};
@@ -253,14 +253,12 @@ async fn place_all(
         let claims = match sku.capacity_shape {
             Shape::GpuSlice => {
                 let taken = place::take(conn, search, request, sku, None, true).await?;
-                check_reserved(conn, request, sku, (taken.host.id, Some(&taken))).await?;
                 leave(conn, row, Leaving::For(taken.host.id)).await?;
                 claims(ids, sku, taken)
             }
             Shape::Baremetal => {
                 let host =
                     baremetal::take(conn, search, request, sku, &mut VecDeque::new()).await?;
-                check_reserved(conn, request, sku, (host.id, None)).await?;
                 leave(conn, row, Leaving::For(host.id)).await?;
                 baremetal::claim(conn, ids, sku, host).await?
             }

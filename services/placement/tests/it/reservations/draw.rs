@@ -437,7 +437,30 @@ async fn a_reservation_of_a_sku_that_is_off_sale_can_be_launched_on_and_canceled
     explained(&mut conn, &of_others(&world, 1))
         .await
         .expect_err("not offered");
+    // its project alone sees it, and what it has of it
+    let listed = async |conn: &mut _, project: Uuid| {
+        let skus = catalog::skus(conn, Some(&[project]), 9).await;
+        let skus = skus.expect("listed").into_iter().map(|sku| sku.code);
+        let rows = availability::list(conn, &world.capacity, POLICY, Some(project), None, None);
+        let rows = rows.await.expect("availability").into_iter();
+        let lab = rows.filter(|row| row.sku == LAB);
+        let fits: Vec<_> = lab.map(|row| (row.gpu_count, row.fits)).collect();
+        (skus.collect::<Vec<_>>(), fits)
+    };
+    let own = (vec![H200.to_owned(), LAB.to_owned()], vec![(1, 2), (2, 0)]);
+    assert_eq!(listed(&mut conn, world.project).await, own);
+    let others = (vec![H200.to_owned()], vec![]);
+    assert_eq!(listed(&mut conn, Uuid::from_u128(77)).await, others);
     drop(conn);
+    // while others change its nodes, it is told to try again, and not that it has nothing
+    let mut busy = world.owner.begin().await.expect("begin");
+    sqlx::query("SELECT FROM nodes FOR NO KEY UPDATE")
+        .execute(&mut *busy)
+        .await
+        .expect("locked");
+    let error = world.reserve(&world.request(1)).await;
+    assert!(matches!(error, Err(Error::Busy { nodes: 2 })), "{error:?}");
+    busy.rollback().await.expect("unlocked");
 
     let own = world.reserved(1).await;
     assert_eq!(counts(&world, row.id).await, (2, 1, 1));
@@ -459,5 +482,41 @@ async fn a_reservation_of_a_sku_that_is_off_sale_can_be_launched_on_and_canceled
     let held = reservations::reserved_gpus(&mut conn, &[LAB]).await;
     assert!(held.expect("held").is_empty());
     drop(conn);
+    sound(&world).await;
+}
+
+/// Of a SKU off sale a project gets what is reserved of it, and not what is reserved of another SKU of the class.
+#[tokio::test]
+async fn a_launch_of_a_sku_off_sale_draws_on_no_reservation_of_another_sku() {
+    let (world, _) = World::with_lab_slots(3).await;
+    let mut conn = world.scheduler.acquire().await.expect("connection");
+    let lab = catalog::sku(&mut conn, LAB).await.expect("lab");
+    let other = Sku {
+        code: "lab-other".into(),
+        ..lab.clone()
+    };
+    catalog::put_sku(&mut conn, &other).await.expect("put");
+    let now = Timestamp::now().to_sqlx();
+    catalog::put_price(&mut conn, "lab-other", &price(), now)
+        .await
+        .expect("price");
+    let of_other = reservations::ReservationSpec {
+        sku: "lab-other".into(),
+        ..requested(&world, 2)
+    };
+    let of_other = create(&world, &of_other).await.expect("made");
+    let of_lab = reserved(&world, 1).await;
+    let off_sale = Sku {
+        disabled: true,
+        ..lab
+    };
+    catalog::put_sku(&mut conn, &off_sale).await.expect("put");
+    drop(conn);
+    assert_eq!(fits(&world, Some(world.project), 1).await.0, 1);
+    world.reserved(1).await;
+    assert_eq!(counts(&world, of_lab.id).await, (1, 1, 0));
+    let error = world.reserve(&world.request(1)).await;
+    assert!(matches!(error, Err(Error::Invalid { field: "sku", .. })));
+    assert_eq!(counts(&world, of_other.id).await, (2, 0, 2));
     sound(&world).await;
 }
