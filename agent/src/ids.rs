@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::str::FromStr;
 
 use gpuaas_common::value::is_lower_hex;
-pub use gpuaas_common::value::{Digest, DnsLabel, Mac, ParseError, PciAddress};
+pub use gpuaas_common::value::{Digest, DnsLabel, ImageSlug, Mac, ParseError, PciAddress};
 use gpuaas_proto::gpuaas::agent::v1 as pb;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -93,22 +93,6 @@ gpuaas_common::text_value!(
     |text| {
         let hex = text.strip_prefix(VM_PREFIX)?;
         (hex.len() == 32 && hex.bytes().all(is_lower_hex)).then(|| text.to_owned())
-    }
-);
-
-gpuaas_common::text_value!(
-    /// Name of an image. It names a file of the cache, and files by digest lie beside that.
-    ImageSlug,
-    "image.slug",
-    "1 to 63 characters of a-z, 0-9, '-' and '.', the first a letter or digit, not starting with \"sha256-\"",
-    |text| {
-        let alphanumeric = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-        let legal = |b: u8| alphanumeric(b) || b == b'-' || b == b'.';
-        let valid = (1..=63).contains(&text.len())
-            && text.bytes().all(legal)
-            && text.bytes().next().is_some_and(alphanumeric)
-            && !text.starts_with("sha256-");
-        valid.then(|| text.to_owned())
     }
 );
 

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use gpuaas_common::value::{is_nvme_link, lab_disk};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use serde::Deserialize;
 use uuid::Uuid;
@@ -43,16 +44,12 @@ impl FromStr for DiskIdentity {
             what: "nvme_device",
             rule: "\"/dev/disk/by-id/nvme-eui.<hex>\" or \"lab-disk:<uuid>\"",
         };
-        if let Some(id) = text.strip_prefix("lab-disk:") {
-            return Uuid::try_parse(id).map(Self::Lab).map_err(|_| BAD);
+        if let Some(id) = lab_disk(text) {
+            return Ok(Self::Lab(id));
         }
-        let name = text.strip_prefix("/dev/disk/by-id/").ok_or(BAD)?;
-        let eui = name.strip_prefix("nvme-eui.").ok_or(BAD)?;
-        if eui.len() >= 16 && eui.len() <= 32 && eui.bytes().all(|b| b.is_ascii_hexdigit()) {
-            Ok(Self::ByEui(name.to_owned()))
-        } else {
-            Err(BAD)
-        }
+        let name = text.strip_prefix(BY_ID).filter(|_| is_nvme_link(text));
+        let name = name.and_then(|name| name.strip_prefix('/')).ok_or(BAD)?;
+        Ok(Self::ByEui(name.to_owned()))
     }
 }
 

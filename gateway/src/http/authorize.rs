@@ -15,9 +15,33 @@ use crate::auth::sessions::Session;
 use crate::auth::verify::{Identity, NEVER};
 use crate::contract::access::Access;
 use crate::contract::route::Route;
+use crate::contract::template::PathVariables;
 use crate::error::ApiError;
 use crate::policy::{Grant, Refusal};
 use crate::store;
+
+/// Most characters of the id of a resource on record.
+const MAX_ID: usize = 200;
+
+/// What somebody tries to do, as the audit trail names it.
+#[derive(Clone, Copy)]
+pub struct Attempt<'a> {
+    pub access: &'a Access,
+    /// Id of the resource; empty where the path names none.
+    pub resource_id: &'a str,
+    pub request_id: &'a str,
+}
+
+impl<'a> Attempt<'a> {
+    /// A call of a route by a path with these variables, of which the last one names the resource.
+    pub fn of(route: &'a Route, path: &'a PathVariables, request_id: &'a str) -> Self {
+        Self {
+            access: &route.access,
+            resource_id: path.last().map_or("", |(_, value)| value),
+            request_id,
+        }
+    }
+}
 
 /// Who calls, and where policies allow what the route does. A denial of someone who proved who they are is put on record.
 ///
@@ -27,18 +51,17 @@ pub async fn authorize(
     app: &App,
     headers: &HeaderMap,
     route: &Route,
-    request_id: &str,
+    attempt: Attempt<'_>,
 ) -> Result<(Arc<Session>, Arc<Grant>), ApiError> {
-    let access = &route.access;
     let (identity, session) = identify(app, headers).await?;
     let Some(session) = session else {
-        if access.unregistered && !is_registered(app, &identity).await? {
+        if route.access.unregistered && !is_registered(app, &identity).await? {
             let session = Arc::new(Session::unregistered(identity));
             return Ok((session, Arc::new(Grant::default())));
         }
-        return Err(refuse_unregistered(app, &identity, access, request_id).await);
+        return Err(refuse_unregistered(app, &identity, attempt).await);
     };
-    let grant = permit(app, &session, route, request_id).await?;
+    let grant = permit(app, &session, route, attempt).await?;
     Ok((session, grant))
 }
 
@@ -50,29 +73,23 @@ pub async fn permit(
     app: &App,
     session: &Session,
     route: &Route,
-    request_id: &str,
+    attempt: Attempt<'_>,
 ) -> Result<Arc<Grant>, ApiError> {
-    let access = &route.access;
     let grant = match session.grant(&app.policies, route) {
         Ok(grant) => grant,
-        Err(refusal) => return Err(refuse(app, session, access, request_id, refusal).await),
+        Err(refusal) => return Err(refuse(app, session, attempt, refusal).await),
     };
-    if let Err(error) = second_factor::check(&session.identity, access.audience) {
+    if let Err(error) = second_factor::check(&session.identity, attempt.access.audience) {
         let name = Some(&*session.principal.name);
-        record_denial(&app.pool, name, &session.identity, access, request_id).await;
+        record_denial(&app.pool, name, &session.identity, attempt).await;
         return Err(error);
     }
     Ok(grant)
 }
 
 /// The refusal of who proved who they are and is not registered or disabled, put on record.
-pub async fn refuse_unregistered(
-    app: &App,
-    identity: &Identity,
-    access: &Access,
-    request_id: &str,
-) -> ApiError {
-    record_denial(&app.pool, None, identity, access, request_id).await;
+pub async fn refuse_unregistered(app: &App, identity: &Identity, attempt: Attempt<'_>) -> ApiError {
+    record_denial(&app.pool, None, identity, attempt).await;
     unregistered()
 }
 
@@ -89,19 +106,18 @@ pub async fn authenticate(app: &App, headers: &HeaderMap) -> Result<Arc<Session>
 pub async fn refuse(
     app: &App,
     session: &Session,
-    access: &Access,
-    request_id: &str,
+    attempt: Attempt<'_>,
     refusal: Refusal,
 ) -> ApiError {
     let name = Some(&*session.principal.name);
-    record_denial(&app.pool, name, &session.identity, access, request_id).await;
+    record_denial(&app.pool, name, &session.identity, attempt).await;
     refusal.into_error()
 }
 
 /// Puts a refusal on record that the answer itself led to.
-pub async fn record_refusal(app: &App, session: &Session, access: &Access, request_id: &str) {
+pub async fn record_refusal(app: &App, session: &Session, attempt: Attempt<'_>) {
     let name = session.is_registered().then_some(&*session.principal.name);
-    record_denial(&app.pool, name, &session.identity, access, request_id).await;
+    record_denial(&app.pool, name, &session.identity, attempt).await;
 }
 
 /// Who the bearer of the credential is; no session for somebody who is not registered.
@@ -233,18 +249,28 @@ async fn record_denial(
     pool: &PgPool,
     name: Option<&str>,
     identity: &Identity,
-    access: &Access,
-    request_id: &str,
+    attempt: Attempt<'_>,
 ) {
+    let Attempt {
+        access,
+        resource_id,
+        request_id,
+    } = attempt;
     let principal = name.map_or_else(
         || format!("{} {}", identity.issuer, identity.subject),
         str::to_owned,
     );
+    // a path says what its caller likes
+    let resource_id: String = resource_id
+        .chars()
+        .filter(|one| *one != '\0')
+        .take(MAX_ID)
+        .collect();
     let entry = audit::Entry {
         principal: &principal,
         action: &access.action,
         resource: &access.resource,
-        resource_id: "",
+        resource_id: &resource_id,
         request_id,
         detail: serde_json::json!({ "outcome": "denied" }),
     };

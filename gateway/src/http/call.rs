@@ -14,7 +14,7 @@ use tonic::Code;
 
 use super::admission::Place;
 use super::answer::keep;
-use super::authorize::{authorize, record_refusal, refuse};
+use super::authorize::{Attempt, authorize, record_refusal, refuse};
 use super::peer::Peer;
 use super::rates::{Class, Standing, Tenant, class_of};
 use super::reach::{Outgoing, reach};
@@ -117,7 +117,8 @@ async fn try_serve(
     if streams && parts.method == Method::HEAD {
         return Err(wrong_method(&parts.method, "GET"));
     }
-    let (session, grant) = authorize(app, &parts.headers, route, request_id).await?;
+    let attempt = Attempt::of(route, &path, request_id);
+    let (session, grant) = authorize(app, &parts.headers, route, attempt).await?;
     served.principal.clone_from(&session.principal.name);
 
     let idempotency_key = headers::idempotency_key(&parts.headers)?;
@@ -135,7 +136,7 @@ async fn try_serve(
     };
     let mut message = bind(route, &path, query.as_deref(), &body)?;
     if let Err(refusal) = grant.check(&message) {
-        return Err(refuse(app, &session, &route.access, request_id, refusal).await);
+        return Err(refuse(app, &session, attempt, refusal).await);
     }
     let mutation = route.http_method != Method::GET && !route.access.no_effect;
     if mutation && idempotency_key.is_none() && !validate_only(&message) {
@@ -163,7 +164,7 @@ async fn try_serve(
     if route.service == identity::SERVICE {
         let answer = identity::answer(&call, &message).await;
         if answer.as_ref().is_err_and(is_denial) {
-            record_refusal(app, &session, &route.access, request_id).await;
+            record_refusal(app, &session, attempt).await;
         }
         return Ok(written(&answer?, wanted.as_ref()));
     }

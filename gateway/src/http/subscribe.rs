@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use prost_reflect::DynamicMessage;
 
-use super::authorize::refuse;
+use super::authorize::{Attempt, refuse};
 use super::peer::Peer;
 use super::reach::Outgoing;
 use super::stream::{Subscriber, Subscription};
@@ -104,7 +104,8 @@ pub(super) async fn own_or_absent(
         // only whether it is there: nothing of the answer goes on
         let found = upstream::call(&app.peers, reader, &message, envelope).await;
         if found.is_ok() {
-            return refuse(app, session, &route.access, request_id, refusal).await;
+            let attempt = Attempt::of(route, path, request_id);
+            return refuse(app, session, attempt, refusal).await;
         }
     }
     error

@@ -34,7 +34,7 @@ use self::error::{Result, ScimError};
 use crate::app::{App, Id};
 use crate::auth::sessions::Session;
 use crate::contract::access::{Access, Audience};
-use crate::http::authorize::{authenticate, record_refusal};
+use crate::http::authorize::{Attempt, authenticate, record_refusal};
 use crate::http::call::{Held, collect, peer_of};
 use crate::http::rates::{Class, Standing};
 use crate::policy::{Resource, who};
@@ -396,7 +396,12 @@ async fn permit(app: &App, session: &Session, action: &str, request_id: &str) ->
         unregistered: false,
         no_effect: false,
     };
-    record_refusal(app, session, &access, request_id).await;
+    let attempt = Attempt {
+        access: &access,
+        resource_id: "",
+        request_id,
+    };
+    record_refusal(app, session, attempt).await;
     Err(ScimError::forbidden(
         "SCIM needs an API key with the scope scim, of a service account of the organisation.",
     ))

@@ -12,7 +12,7 @@ use crate::auth::verify::{Identity, NEVER};
 use crate::contract::route::{Lookup, Route};
 use crate::contract::template::PathVariables;
 use crate::error::{ApiError, reason_name};
-use crate::http::authorize::{permit, refuse, refuse_unregistered};
+use crate::http::authorize::{Attempt, permit, refuse, refuse_unregistered};
 use crate::http::peer::Peer;
 use crate::http::rates::{Tenant, class_of};
 use crate::http::reach::{Outgoing, reach};
@@ -102,6 +102,7 @@ impl Client<'_> {
         path: &PathVariables,
     ) -> Result<Subscription, Refusal> {
         let (app, request_id) = (self.app, self.request_id);
+        let attempt = Attempt::of(route, path, request_id);
         let _of_peer = app.admission.arrive(self.peer)?;
         let found = store::find_principal(&app.pool, &identity).await;
         let found = found.map_err(|error| {
@@ -110,17 +111,15 @@ impl Client<'_> {
         })?;
         let Some(principal) = found else {
             // a disabled one has proven who it is, and is told nothing
-            refuse_unregistered(app, &identity, &route.access, request_id).await;
+            refuse_unregistered(app, &identity, attempt).await;
             return Err(Refusal::Refused);
         };
         let session = Arc::new(Session::new(identity, principal));
-        let grant = permit(app, &session, route, request_id).await?;
+        let grant = permit(app, &session, route, attempt).await?;
         let _place = app.admission.run(&session.principal.name)?;
         let message = bind(route, path, Some(QUERY), &[])?;
         if let Err(refusal) = grant.check(&message) {
-            return Err(refuse(app, &session, &route.access, request_id, refusal)
-                .await
-                .into());
+            return Err(refuse(app, &session, attempt, refusal).await.into());
         }
         let tenant = Tenant::of(&session.principal, &message);
         let cost = class_of(route, &message);

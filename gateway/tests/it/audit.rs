@@ -117,6 +117,18 @@ async fn p10_a_denial_says_who_from_where_and_is_found() {
         json!([])
     );
     assert_eq!(list(&world, "request_id=req-8").await["records"], json!([]));
+    assert_eq!(one["resource_id"], "", "the path names nothing");
+
+    // whatever the path says it was about
+    let node = "01a2b6f0-0000-7000-8000-0000000000aa";
+    let long = "x".repeat(2_000);
+    for (id, recorded) in [(node, node), (&long, &long[..200])] {
+        let path = format!("/api/v1/admin/nodes/{id}:drain");
+        let (status, body) = world.call(Method::POST, &path, "demo").await;
+        assert_eq!(status, 403, "{body}");
+        let page = list(&world, "outcome=denied&action=node.drain").await;
+        assert_eq!(page["records"][0]["resource_id"], recorded, "{page}");
+    }
 }
 
 #[tokio::test]

@@ -25,6 +25,22 @@ pub fn is_lower_hex(byte: u8) -> bool {
     matches!(byte, b'0'..=b'9' | b'a'..=b'f')
 }
 
+/// Whether a text is the link that a disk has by its EUI-64 or NGUID, the same for as long as the namespace lives.
+#[must_use]
+pub fn is_nvme_link(text: &str) -> bool {
+    text.strip_prefix("/dev/disk/by-id/nvme-eui.")
+        .is_some_and(|eui| {
+            (16..=32).contains(&eui.len()) && eui.bytes().all(|byte| byte.is_ascii_hexdigit())
+        })
+}
+
+/// The id of a lab host's disk, from `lab-disk:` and that id.
+#[must_use]
+pub fn lab_disk(text: &str) -> Option<uuid::Uuid> {
+    let id = text.strip_prefix("lab-disk:").filter(|id| id.len() == 36)?;
+    uuid::Uuid::try_parse(id).ok().filter(|id| !id.is_nil())
+}
+
 /// Defines a value that is text of a certain form: its name, what it is called in errors, its rule, and a function that
 /// gives the text back as it is written, or nothing.
 #[macro_export]
@@ -77,6 +93,24 @@ text_value!(
             && text.bytes().all(legal)
             && !text.starts_with('-')
             && !text.ends_with('-');
+        valid.then(|| text.to_owned())
+    }
+);
+
+text_value!(
+    /// Name of an image, for example "ubuntu-24.04-h200-base" (E-08, E-09). It names files on nodes, so it holds no path
+    /// separator; files that are named by their digest lie beside them.
+    ImageSlug,
+    "image",
+    "1 to 63 lower-case letters, digits, '.' or '-', starting and ending with a letter or digit, and not starting with \"sha256-\"",
+    |text| {
+        let alphanumeric = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+        let legal = |b: u8| alphanumeric(b) || b == b'.' || b == b'-';
+        let valid = (1..=63).contains(&text.len())
+            && text.bytes().all(legal)
+            && text.bytes().next().is_some_and(alphanumeric)
+            && text.bytes().next_back().is_some_and(alphanumeric)
+            && !text.starts_with("sha256-");
         valid.then(|| text.to_owned())
     }
 );
@@ -194,6 +228,56 @@ mod tests {
         ] {
             assert!(bad.parse::<Digest>().is_err(), "{bad}");
         }
+    }
+
+    /// With those of E-08 and E-09; CON-07: the former naming, in capitals, is none.
+    #[test]
+    fn image_slugs_are_file_names_at_most() {
+        let longest = "a".repeat(63);
+        for good in [
+            "lab-mini",
+            "ubuntu-24.04-h200-cuda",
+            "ubuntu-24.04-h200-base",
+            "a",
+            "0",
+            "sha256",
+            longest.as_str(),
+        ] {
+            assert!(good.parse::<ImageSlug>().is_ok(), "{good}");
+        }
+        let too_long = "a".repeat(64);
+        for bad in [
+            "",
+            "-a",
+            "a-",
+            ".",
+            "..",
+            "a/b",
+            "A",
+            "a_b",
+            "H200-ubuntu-24.04-gpuaas-slice",
+            "a b",
+            "ä",
+            "sha256-0123",
+            too_long.as_str(),
+        ] {
+            assert!(bad.parse::<ImageSlug>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn disks_are_named_by_their_eui_or_a_labs_id() {
+        let link = |eui: &str| format!("/dev/disk/by-id/nvme-eui.{eui}");
+        assert!(is_nvme_link(&link("0025385A4140C6E5")));
+        assert!(is_nvme_link(&link(&"0f".repeat(16))));
+        for bad in ["0025385a4140c6e", "0025385a4140c6eg", "", &"0f".repeat(17)] {
+            assert!(!is_nvme_link(&link(bad)), "{bad}");
+        }
+        assert!(!is_nvme_link("/dev/nvme0n1"));
+        let id = "lab-disk:6f1c1f4e-2d7c-4f0e-9d6a-0d0f6f1b2c3d";
+        assert!(lab_disk(id).is_some());
+        assert_eq!(lab_disk(&format!("lab-disk:{}", uuid::Uuid::nil())), None);
+        assert_eq!(lab_disk(&id.replace('-', "")), None);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use gpuaas_common::identity::Caller;
 use gpuaas_common::time::proto_time;
+use gpuaas_common::value::ImageSlug;
 use gpuaas_common::{Error, idempotency, trace};
 use gpuaas_placement::reserve;
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
@@ -19,7 +20,6 @@ use tonic::Code;
 use uuid::Uuid;
 
 use super::convert::ssh_keys;
-use crate::domain::fields::Slug;
 use crate::domain::request::{CreateRequest, RELEASE_TIME, Refusal, wait_until};
 use crate::workflow::Deps;
 
@@ -264,7 +264,7 @@ async fn check(deps: &Deps, parsed: &CreateRequest, project_id: Uuid) -> Result<
 ///
 /// # Errors
 /// There is none of this name; the catalog does not answer.
-pub(super) async fn catalog_image(deps: &Deps, slug: &Slug) -> Result<Image, Error> {
+pub(super) async fn catalog_image(deps: &Deps, slug: &ImageSlug) -> Result<Image, Error> {
     let mut catalog = ImageCatalogServiceClient::new(deps.peers.channel("image-catalog")?);
     let request = GetImageRequest {
         slug: slug.as_str().to_owned(),

@@ -1,11 +1,12 @@
 //! The image that a VM is rescued with.
 use gpuaas_common::Error;
+use gpuaas_common::value::ImageSlug;
 use gpuaas_placement::model::{Allocation, Image};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use tonic::Code;
 
 use super::create::{catalog_image, frozen, refused};
-use crate::domain::fields::Slug;
+use crate::domain::fields;
 use crate::domain::request::check_image_of;
 use crate::workflow::Deps;
 
@@ -17,7 +18,7 @@ const FIELD: &str = "image";
 /// # Errors
 /// The image is unknown, or not fit; the catalog does not answer.
 pub async fn image(deps: &Deps, row: &Allocation, slug: &str) -> Result<Image, Error> {
-    let slug = Slug::parse(FIELD, slug)?;
+    let slug: ImageSlug = fields::parse(FIELD, slug)?;
     let image = catalog_image(deps, &slug).await?;
     check_image_of(&row.sku, &image).map_err(refused)?;
     if image.digest == row.image.digest {

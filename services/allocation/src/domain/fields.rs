@@ -1,9 +1,10 @@
-//! The small parsed types of a create request: name, slugs and labels.
+//! The small parsed types of a create request: fields of one value, and labels.
 
 use std::collections::BTreeMap;
+use std::str::FromStr;
 
 use gpuaas_common::labels;
-use gpuaas_common::value::{DnsLabel, ParseError};
+use gpuaas_common::value::ParseError;
 
 /// A field of the request and the rule it breaks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -37,55 +38,17 @@ impl FieldError {
     }
 }
 
-/// Longest slug (region, SKU, image), in bytes.
-const MAX_SLUG: usize = 63;
-
-/// Parses the name of an allocation, which becomes the guest's host name.
+/// Parses the value of `field`, which must be there.
 ///
 /// # Errors
 /// The rule that is broken.
-pub fn name(field: &str, value: &str) -> Result<DnsLabel, FieldError> {
+pub fn parse<T: FromStr<Err = ParseError>>(field: &str, value: &str) -> Result<T, FieldError> {
     if value.is_empty() {
         return Err(FieldError::required(field));
     }
     value
         .parse()
         .map_err(|error: ParseError| FieldError::invalid(field, format!("must be {}", error.rule)))
-}
-
-/// The name of a region, SKU or image: lower-case letters, digits, `.`, `_` and `-`, first a letter or digit.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Slug(String);
-
-impl Slug {
-    /// Parses the value of `field`.
-    ///
-    /// # Errors
-    /// The rule that is broken.
-    pub fn parse(field: &str, value: &str) -> Result<Self, FieldError> {
-        if value.is_empty() {
-            return Err(FieldError::required(field));
-        }
-        let legal =
-            |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'.' | b'_');
-        let first_legal = value
-            .as_bytes()
-            .first()
-            .is_some_and(u8::is_ascii_alphanumeric);
-        if value.len() > MAX_SLUG || !value.bytes().all(legal) || !first_legal {
-            return Err(FieldError::invalid(
-                field,
-                "must be 1 to 63 characters of a-z, 0-9, '.', '_' and '-', starting with a letter or digit",
-            ));
-        }
-        Ok(Self(value.to_owned()))
-    }
-
-    /// The text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 }
 
 /// The caller's own labels within their limits.
@@ -121,6 +84,7 @@ impl Labels {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gpuaas_common::value::{DnsLabel, ImageSlug};
     use proptest::prelude::*;
 
     #[test]
@@ -143,9 +107,9 @@ mod tests {
             ("a b", false),
             ("a\n", false),
         ] {
-            assert_eq!(name("name", value).is_ok(), legal, "{value:?}");
+            assert_eq!(parse::<DnsLabel>("name", value).is_ok(), legal, "{value:?}");
         }
-        assert!(name("name", "").unwrap_err().missing);
+        assert!(parse::<DnsLabel>("name", "").unwrap_err().missing);
     }
 
     #[test]
@@ -201,10 +165,10 @@ mod tests {
     proptest! {
         #[test]
         fn what_parses_is_kept_as_given(value in "\\PC{0,80}") {
-            if let Ok(label) = name("name", &value) {
+            if let Ok(label) = parse::<DnsLabel>("name", &value) {
                 prop_assert_eq!(label.as_str(), value.as_str());
             }
-            if let Ok(slug) = Slug::parse("sku", &value) {
+            if let Ok(slug) = parse::<ImageSlug>("image", &value) {
                 prop_assert_eq!(slug.as_str(), value.as_str());
             }
         }

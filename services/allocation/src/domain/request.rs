@@ -4,7 +4,7 @@
 //! must be answered although the SKU or image has changed since (P4).
 
 use gpuaas_common::time::from_proto_time;
-use gpuaas_common::value::DnsLabel;
+use gpuaas_common::value::{DnsLabel, ImageSlug};
 use gpuaas_proto::gpuaas::allocation::v1::{CreateAllocationRequest, Wait};
 use gpuaas_proto::gpuaas::common::v1::CapacityShape;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
 use super::FieldError;
-use super::fields::{self, Labels, Slug};
+use super::fields::{self, Labels};
 use super::ssh_keys::SshKeys;
 
 /// The field of the time of release.
@@ -25,11 +25,11 @@ pub const RELEASE_TIME: &str = "auto_release_time";
 pub struct CreateRequest {
     /// Name of the allocation.
     pub name: DnsLabel,
-    pub region: Slug,
-    pub sku: Slug,
+    pub region: DnsLabel,
+    pub sku: DnsLabel,
     /// GPUs, at least one.
     pub gpu_count: u32,
-    pub image: Slug,
+    pub image: ImageSlug,
     /// Keys of the guest user.
     pub ssh_keys: SshKeys,
     pub labels: Labels,
@@ -68,13 +68,13 @@ impl CreateRequest {
     /// # Errors
     /// The field and its rule.
     pub fn parse(request: &CreateAllocationRequest) -> Result<Self, FieldError> {
-        let name = fields::name("name", &request.name)?;
-        let region = Slug::parse("region_code", &request.region_code)?;
-        let sku = Slug::parse("sku", &request.sku)?;
+        let name = fields::parse("name", &request.name)?;
+        let region = fields::parse("region_code", &request.region_code)?;
+        let sku = fields::parse("sku", &request.sku)?;
         if request.gpu_count == 0 {
             return Err(FieldError::required("gpu_count"));
         }
-        let image = Slug::parse("image", &request.image)?;
+        let image = fields::parse("image", &request.image)?;
         let ssh_keys = SshKeys::parse(&request.ssh_public_keys, &request.ssh_key_names)?;
         let labels = Labels::parse(&request.labels)?;
         let shape = parse_shape(request.capacity_shape, &request.scheduler_type)?;

@@ -14,9 +14,9 @@ use crate::domain::image::{
     DEFAULT_BOOT_TIMEOUT_SECONDS, DriverStrategy, MAX_BOOT_TIMEOUT_SECONDS, MAX_DISPLAY_NAME,
     MAX_SKUS, Status,
 };
-use crate::domain::slug::Slug;
 use crate::registry::{RegistryError, Resolved};
 use crate::store::images::{self, NewImage};
+use gpuaas_common::value::ImageSlug;
 
 const METHOD: &str = "CreateImage";
 
@@ -83,7 +83,7 @@ impl Api {
         &self,
         scope: Scope<'_>,
         hash: &[u8],
-        slug: &Slug,
+        slug: &ImageSlug,
     ) -> Result<Image, Error> {
         let mut connection = self.pool.acquire().await?;
         let lookup = idempotency::lookup(&mut connection, scope, hash).await?;
@@ -187,7 +187,7 @@ fn parse_skus(skus: &[String]) -> Result<Vec<String>, Error> {
     Ok(unique)
 }
 
-fn exists(slug: &Slug) -> Error {
+fn exists(slug: &ImageSlug) -> Error {
     let message = format!(
         "an image {slug:?} exists already; it was not changed",
         slug = slug.as_str()

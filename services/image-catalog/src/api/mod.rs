@@ -16,9 +16,9 @@ use gpuaas_proto::gpuaas::images::v1::{Image, ListImagesRequest, ListImagesRespo
 use sqlx::PgPool;
 use tonic::Code;
 
-use crate::domain::slug::{self, Slug};
 use crate::registry::Registry;
 use crate::store::images::{self, Filter};
+use gpuaas_common::value::{ImageSlug, ParseError};
 
 /// All services of the catalog.
 #[derive(Clone)]
@@ -62,18 +62,19 @@ impl Api {
         })
     }
 
-    async fn image(&self, slug: &Slug) -> Result<images::Image, Error> {
+    async fn image(&self, slug: &ImageSlug) -> Result<images::Image, Error> {
         images::get(&self.pool, slug.as_str())
             .await?
             .ok_or_else(|| unknown(slug.as_str()))
     }
 }
 
-fn parse_slug(field: &str, text: &str) -> Result<Slug, Error> {
+fn parse_slug(field: &str, text: &str) -> Result<ImageSlug, Error> {
     if text.is_empty() {
         return Err(Error::required(field));
     }
-    Slug::parse(text).ok_or_else(|| Error::invalid(field, slug::RULE))
+    text.parse()
+        .map_err(|error: ParseError| Error::invalid(field, format!("must be {}", error.rule)))
 }
 
 fn unknown(slug: &str) -> Error {

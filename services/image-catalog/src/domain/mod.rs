@@ -1,5 +1,4 @@
 //! Pure rules of the catalog: names, references, what a published artifact must look like.
 pub mod artifact;
 pub mod image;
-pub mod slug;
 pub mod source;

@@ -3,8 +3,8 @@ use jiff_sqlx::Timestamp;
 use sqlx::{FromRow, PgExecutor};
 use uuid::Uuid;
 
-use crate::domain::slug::Slug;
 use gpuaas_common::value::Digest;
+use gpuaas_common::value::ImageSlug;
 
 /// An image in a node's cache.
 #[derive(Debug, Clone, FromRow)]
@@ -29,7 +29,7 @@ pub struct Cached {
 pub async fn report(
     executor: impl PgExecutor<'_>,
     node_id: Uuid,
-    slug: &Slug,
+    slug: &ImageSlug,
     digest: &Digest,
 ) -> sqlx::Result<Option<bool>> {
     sqlx::query_scalar(
@@ -48,7 +48,7 @@ pub async fn report(
     .bind(node_id)
     .bind(slug.as_str())
     .bind(digest.as_str())
-    .bind(slug.image_path())
+    .bind(gpuaas_common::image::path(slug.as_str()))
     .fetch_optional(executor)
     .await
 }

@@ -7,9 +7,9 @@ use sqlx::types::Json;
 use sqlx::{FromRow, PgConnection, PgExecutor};
 
 use crate::domain::image::{DriverStrategy, Status};
-use crate::domain::slug::Slug;
 use crate::domain::source::Source;
 use crate::registry::Resolved;
+use gpuaas_common::value::ImageSlug;
 
 /// An image as stored.
 #[derive(Debug, Clone, FromRow)]
@@ -64,7 +64,7 @@ impl Image {
 #[derive(Debug, Clone)]
 pub struct NewImage {
     /// Name.
-    pub slug: Slug,
+    pub slug: ImageSlug,
     /// For people.
     pub display_name: String,
     /// Whether users can choose it.
@@ -113,8 +113,8 @@ pub async fn insert(conn: &mut PgConnection, image: &NewImage) -> sqlx::Result<O
 }
 
 /// Keys of E-02. The reference stays the public one that was given, whatever it is pinned to (E-19).
-fn metadata(slug: &Slug, source: &Source) -> serde_json::Value {
-    serde_json::json!({ "image_path": slug.image_path(), "artifact_ref": source.reference() })
+fn metadata(slug: &ImageSlug, source: &Source) -> serde_json::Value {
+    serde_json::json!({ "image_path": gpuaas_common::image::path(slug.as_str()), "artifact_ref": source.reference() })
 }
 
 fn size(resolved: &Resolved) -> i64 {

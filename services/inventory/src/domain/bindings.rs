@@ -4,9 +4,8 @@
 //! GPU and names its disk by the identity of its backing file.
 use std::net::Ipv4Addr;
 
-use gpuaas_common::value::{Mac, PciAddress};
+use gpuaas_common::value::{Mac, PciAddress, is_nvme_link, lab_disk};
 use gpuaas_proto::gpuaas::common::v1::SlotBindings;
-use uuid::Uuid;
 
 /// Class of a slot; decides what its bindings must hold and which SKU offers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +56,7 @@ pub fn violations(class: SlotClass, bindings: &SlotBindings) -> Vec<Violation> {
                 "A whole-GPU slot names its GPU by PCI address (dddd:bb:dd.f).",
             );
             require(
-                is_nvme_identity(&bindings.nvme_device),
+                is_nvme_link(&bindings.nvme_device),
                 "nvme_device",
                 "The disk is named by /dev/disk/by-id/nvme-eui.…, never by a kernel path.",
             );
@@ -74,7 +73,7 @@ pub fn violations(class: SlotClass, bindings: &SlotBindings) -> Vec<Violation> {
                 "A lab slot has no GPU.",
             );
             require(
-                is_lab_disk(&bindings.nvme_device),
+                lab_disk(&bindings.nvme_device).is_some(),
                 "nvme_device",
                 "A lab disk is named lab-disk: and the UUID of its backing file.",
             );
@@ -158,16 +157,6 @@ pub fn shared_field(a: &SlotBindings, b: &SlotBindings) -> Option<&'static str> 
 
 fn is_pci_address(text: &str) -> bool {
     text.parse::<PciAddress>().is_ok()
-}
-
-pub(super) fn is_nvme_identity(text: &str) -> bool {
-    text.strip_prefix("/dev/disk/by-id/nvme-eui.")
-        .is_some_and(|eui| !eui.is_empty() && eui.chars().all(|c| c.is_ascii_hexdigit()))
-}
-
-pub(super) fn is_lab_disk(text: &str) -> bool {
-    text.strip_prefix("lab-disk:")
-        .is_some_and(|id| id.len() == 36 && Uuid::try_parse(id).is_ok_and(|id| !id.is_nil()))
 }
 
 fn is_unicast_mac(text: &str) -> bool {

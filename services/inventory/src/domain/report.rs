@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use gpuaas_common::time::from_proto_time;
-use gpuaas_common::value::{Mac, PciAddress};
+use gpuaas_common::value::{Mac, PciAddress, is_nvme_link, lab_disk};
 use gpuaas_proto::TOPOLOGY_SCHEMA_VERSION;
 use gpuaas_proto::gpuaas::agent::v1::{
     CandidateSlot, HostDevices, HostDisk, HostFunction, ReadinessReport, TopologyReport,
@@ -13,8 +13,6 @@ use gpuaas_proto::gpuaas::common::v1::Evidence;
 use prost::Message as _;
 use prost_reflect::{DynamicMessage, Value};
 use uuid::Uuid;
-
-use super::bindings::{is_lab_disk, is_nvme_identity};
 
 /// Newest schema of a report that is understood.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -415,7 +413,7 @@ fn disk(field: &str, one: &HostDisk) -> Checked {
 
 /// A disk's identity leads nowhere but to a disk: no path that escapes, and no kernel name.
 fn identity(field: &str, value: &str) -> Checked {
-    if is_nvme_identity(value) || is_lab_disk(value) {
+    if is_nvme_link(value) || lab_disk(value).is_some() {
         return Ok(());
     }
     fault(
