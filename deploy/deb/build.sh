@@ -18,6 +18,7 @@ GPUAAS_BUILT_AT=$(date --utc --date="@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)
 export GPUAAS_VERSION GPUAAS_BUILT_AT
 cargo build --quiet --profile "$profile" --workspace --bin $name
 program=target/${profile/#dev/debug}/$name
+[ "$profile" = dev ] || deploy/without-faults.sh "$program"
 sources=$(cargo metadata --no-deps --format-version 1 | jq -r '.packages[] | select(.name == "gpuaas-agent").version')
 # grows with the history, so that a later commit is an upgrade
 version=$sources+$(git log -1 --format=%cd --date=format-local:%Y%m%d%H%M%S).$commit$changed

@@ -7,12 +7,11 @@ use uuid::Uuid;
 
 use crate::capacity::Capacity;
 use crate::catalog::{self, Sku};
-use crate::decision::{
-    self, BaremetalCandidate, Fleet, ImageKey, Rules, judge_baremetal, refusal_reasons,
-};
-use crate::error::{reasons, sentence};
-use crate::model::{Policy, Request, Shape};
-use crate::reservations::Unused;
+use crate::decision::{self, BaremetalCandidate, Fleet, Rules, judge_baremetal, refusal_reasons};
+use crate::decision_input::decision_request;
+use crate::error::{cause, reasons};
+use crate::model::{Policy, Shape};
+use crate::reserved_slots::Unused;
 use crate::{Reason, Result, candidates};
 
 /// How many allocations of one size fit now.
@@ -151,41 +150,5 @@ fn nobody_brings_up() -> Reason {
     Reason {
         message: "Bare metal is not offered on this platform.".to_owned(),
         ..cause(ErrorReason::NoCapacity)
-    }
-}
-
-/// A reason without numbers.
-pub(crate) fn cause(reason: ErrorReason) -> Reason {
-    Reason {
-        reason,
-        gpus: 0,
-        nodes: 0,
-        message: sentence(reason).to_owned(),
-    }
-}
-
-/// A SKU's request for so many GPUs, as the decision needs it.
-pub(crate) fn decision_request(sku: &Sku, gpu_count: u32) -> decision::Request {
-    let memory_mib =
-        u64::from(gpu_count) * u64::from(sku.profile.memory_mib_per_gpu.unsigned_abs());
-    decision::Request {
-        gpu_count,
-        slot_class: sku.slot_class,
-        hugepages_1g: if sku.profile.hugepages {
-            u32::try_from(memory_mib.div_ceil(1024)).unwrap_or(u32::MAX)
-        } else {
-            0
-        },
-        image: None,
-        prewarmed: false,
-    }
-}
-
-/// A launch, as the decision needs it.
-pub(crate) fn launch_request(sku: &Sku, launch: &Request) -> decision::Request {
-    decision::Request {
-        image: ImageKey::of(&launch.image.digest),
-        prewarmed: launch.constraints.require_prewarmed,
-        ..decision_request(sku, launch.gpu_count)
     }
 }

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::catalog::Sku;
 use crate::decision::{PackingStrategy, Rules};
 use crate::model::{Constraints, Request};
-use crate::{Error, Result, reservations};
+use crate::{Error, Result, reserved_slots};
 
 /// The rules that the constraints of a request come to on the ledger as it is now; a SKU off sale is launched on nothing but
 /// what the project has reserved of it. Evaluated again under a node's lock, the
@@ -24,7 +24,7 @@ pub(crate) async fn rules(
     let neighbours = Neighbours::of(conn, &[requested]).await?;
     let mut rules = neighbours.rules(packing_strategy, requested)?;
     if sku.disabled {
-        reservations::Unused::of(conn, request.project_id, &request.region_code, &sku.code)
+        reserved_slots::Unused::of(conn, request.project_id, &request.region_code, &sku.code)
             .await?
             .limit(&mut rules);
     }

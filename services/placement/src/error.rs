@@ -317,3 +317,13 @@ pub fn of_batch(index: usize, error: &gpuaas_common::Error) -> gpuaas_common::Er
     }
     whole
 }
+
+/// A reason without numbers.
+pub(crate) fn cause(reason: ErrorReason) -> Reason {
+    Reason {
+        reason,
+        gpus: 0,
+        nodes: 0,
+        message: sentence(reason).to_owned(),
+    }
+}

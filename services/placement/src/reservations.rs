@@ -28,7 +28,7 @@ mod hold;
 mod limit;
 mod reconcile;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use gpuaas_common::audit;
 use jiff_sqlx::Timestamp;
@@ -37,9 +37,10 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::catalog::{self, Sku};
-use crate::decision::{Fleet, Rules};
+use crate::decision::Fleet;
+use crate::decision_input::decision_request;
 use crate::model::{ReservationState, Scope, Shape, SlotStatus};
-use crate::{Error, Result, availability, candidates};
+use crate::{Error, Result, candidates};
 
 pub use create::{
     ADMIN_METHOD, MAX_AHEAD, MAX_GPUS, MAX_WINDOW, METHOD, ReservationSpec, UNUSED_SECONDS, create,
@@ -197,7 +198,7 @@ pub async fn launches(
         return Ok(counts.map(|count| (count, unused / count)).collect());
     }
     let fleet = unused(conn, of).await?;
-    let fits = |count| fleet.count_fits(&availability::decision_request(&sku, count));
+    let fits = |count| fleet.count_fits(&decision_request(&sku, count));
     Ok(counts.map(|count| (count, fits(count))).collect())
 }
 
@@ -235,53 +236,6 @@ pub async fn reserved_gpus(conn: &mut PgConnection, skus: &[&str]) -> Result<Has
     .await?;
     let count = |(sku, gpus)| (sku, u32::try_from(gpus).unwrap_or(u32::MAX));
     Ok(rows.into_iter().map(count).collect())
-}
-
-/// The slots that live reservations of a SKU have for a project in a region, and that it does not use.
-#[derive(Debug, Default)]
-pub(crate) struct Unused {
-    slots: BTreeSet<Uuid>,
-    nodes: BTreeSet<Uuid>,
-}
-
-impl Unused {
-    /// Those of now.
-    ///
-    /// # Errors
-    /// Those of the database.
-    pub(crate) async fn of(
-        conn: &mut PgConnection,
-        project_id: Uuid,
-        region_code: &str,
-        sku: &str,
-    ) -> Result<Self> {
-        let rows: Vec<(Uuid, Uuid)> = sqlx::query_as(
-            "SELECT h.slot_id, h.node_id FROM reserved_slots h JOIN capacity_reservations r ON r.id = h.reservation_id
-              WHERE r.project_id = $1 AND r.region_code = $2 AND r.sku = $3 AND h.idle_since IS NOT NULL
-                AND r.ends_at > clock_timestamp()",
-        )
-        .bind(project_id)
-        .bind(region_code)
-        .bind(sku)
-        .fetch_all(conn)
-        .await?;
-        let (slots, nodes) = rows.into_iter().unzip();
-        Ok(Self { slots, nodes })
-    }
-
-    /// Their GPUs.
-    pub(crate) fn gpus(&self) -> usize {
-        self.slots.len()
-    }
-
-    /// Allows nothing but them.
-    pub(crate) fn limit(mut self, rules: &mut Rules) {
-        if let Some(only) = &rules.only {
-            self.nodes.retain(|node_id| only.contains(node_id));
-        }
-        rules.only = Some(self.nodes);
-        rules.only_slots = Some(self.slots);
-    }
 }
 
 /// The SKU of a reservation, if it is offered there now.

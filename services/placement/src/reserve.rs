@@ -24,10 +24,10 @@ use serde_json::json;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::availability::launch_request;
 use crate::capacity::{Ledger, Regions};
 use crate::catalog::Sku;
 use crate::decision::{Fleet, Rules, UnschedulableReason, refusal_reasons};
+use crate::decision_input::launch_request;
 use crate::model::Shape;
 use crate::{Error, Result, quota};
 

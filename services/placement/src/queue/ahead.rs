@@ -7,12 +7,12 @@ use uuid::Uuid;
 use super::entries::{Member, QueuedRequest, in_order, load};
 use super::fair_share::Batch;
 use super::priority;
-use crate::availability::decision_request;
 use crate::catalog;
 use crate::constraints::{Constrained, Neighbours};
 use crate::decision::{
     self, BaremetalCandidate, CandidateNode, Fleet, ImageKey, Rules, judge_baremetal,
 };
+use crate::decision_input::decision_request;
 use crate::model::{Policy, Request, Shape, SlotClass};
 use crate::{Error, Result, quota};
 

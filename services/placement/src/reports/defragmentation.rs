@@ -4,10 +4,10 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::held::{Names, PlannedMove, Skus, allocations, in_regions, kept};
-use crate::availability::decision_request;
 use crate::capacity::Capacity;
 use crate::catalog::{self, Sku};
 use crate::decision::{PackingStrategy, PlanInput, Step, defragment};
+use crate::decision_input::decision_request;
 use crate::model::Shape;
 use crate::{Error, Result};
 

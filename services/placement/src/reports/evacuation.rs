@@ -8,12 +8,12 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::held::{Held, Names, Place, Row, Skus, on_nodes};
-use crate::availability::cause;
 use crate::capacity::Capacity;
 use crate::decision::{
     BaremetalCandidate, DisplacedAllocation, Fleet, PlanInput, Rules, evacuate, judge_baremetal,
     refusal_reasons,
 };
+use crate::error::cause;
 use crate::error::reasons;
 use crate::model::{AllocationState, Policy, Request, Shape, SlotClass};
 use crate::queue::{self, Ahead};

@@ -7,9 +7,9 @@ use sqlx::types::Json;
 use uuid::Uuid;
 
 use super::ties::Ties;
-use crate::availability::decision_request;
 use crate::catalog::{self, Sku};
 use crate::decision::{self, Choice, ImageKey, Move, PlacedAllocation};
+use crate::decision_input::decision_request;
 use crate::model::{AllocationState, Constraints, Shape};
 use crate::{Error, Result};
 

@@ -5,9 +5,9 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::{CapacityReservation, least};
-use crate::availability::decision_request;
 use crate::catalog::Sku;
 use crate::decision::{Fleet, Rules};
+use crate::decision_input::decision_request;
 use crate::model::Shape;
 use crate::reserve::{Request, Search, baremetal, place};
 use crate::{Error, Result};

@@ -7,7 +7,7 @@ use crate::catalog::{self, Sku};
 use crate::decision::UnschedulableReason;
 use crate::error::{Exceeded, sentence};
 use crate::model::Shape;
-use crate::reservations::Unused;
+use crate::reserved_slots::Unused;
 use crate::{Error, Reason, Result, quota};
 
 /// What only the ledger's catalog knows about a request.

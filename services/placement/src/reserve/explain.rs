@@ -8,11 +8,11 @@ use uuid::Uuid;
 use super::admit::check;
 use super::{Explanation, Policy, Request, baremetal, count};
 use crate::Result;
-use crate::availability::launch_request;
 use crate::capacity::Capacity;
 use crate::catalog::Sku;
 use crate::constraints;
 use crate::decision::{Choice, Fleet, Ranking, Rules, UnschedulableReason, Verdict};
+use crate::decision_input::launch_request;
 use crate::model::Shape;
 use crate::queue::Ahead;
 

@@ -7,10 +7,10 @@ use uuid::Uuid;
 
 use super::admit::no_capacity;
 use super::{Policy, Request};
-use crate::availability::launch_request;
 use crate::capacity::Capacity;
 use crate::catalog::Sku;
 use crate::decision::{self, Choice, Fleet, Ranking, decide_by, refusal_reasons};
+use crate::decision_input::launch_request;
 use crate::queue::Ahead;
 use crate::{Error, Result, candidates, constraints, slots};
 
