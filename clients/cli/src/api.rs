@@ -12,16 +12,14 @@ use url::Url;
 use uuid::Uuid;
 
 use crate::failure::{ApiFailure, Failure};
+use crate::pause::pauses;
 use crate::profile::Target;
 use crate::sign_in::credential::Credential;
 
-/// Waits between attempts; their number is one less than that of attempts.
-const BACKOFF: [Duration; 4] = [
-    Duration::from_millis(200),
-    Duration::from_millis(500),
-    Duration::from_secs(1),
-    Duration::from_secs(2),
-];
+/// Attempts at one request.
+const ATTEMPTS: usize = 5;
+/// Pause after the first one; each further one is twice as long.
+const PAUSE: Duration = Duration::from_millis(250);
 /// A command that would have to wait longer says so instead.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -256,7 +254,7 @@ impl Api {
         key: Option<&IdempotencyKey>,
     ) -> Result<Value, Failure> {
         let url = self.url(path)?;
-        let mut waits = BACKOFF.iter();
+        let mut waits = pauses(PAUSE, LONGEST_WAIT).take(ATTEMPTS - 1);
         loop {
             let failure = match self
                 .attempt(method.clone(), url.clone(), query, body, key)
@@ -276,7 +274,7 @@ impl Api {
             };
             match waits.next() {
                 Some(wait) if again && requested <= LONGEST_WAIT => {
-                    tokio::time::sleep(requested.max(*wait)).await;
+                    tokio::time::sleep(requested.max(wait)).await;
                 }
                 _ => return Err(failure),
             }

@@ -23,6 +23,7 @@ mod formats;
 mod keys;
 mod node;
 mod owners;
+mod pause;
 mod profile;
 mod progress;
 mod project;

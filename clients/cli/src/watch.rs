@@ -7,18 +7,14 @@ use serde_json::Value;
 
 use crate::api::Api;
 use crate::failure::Failure;
+use crate::pause::pauses;
 
 /// How long the platform may be away.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 /// A live stream gives a sign of life more often than this.
 const SILENCE: Duration = Duration::from_secs(60);
-/// Waits between attempts; the last one repeats.
-const BACKOFF: [Duration; 4] = [
-    Duration::from_millis(100),
-    Duration::from_millis(300),
-    Duration::from_secs(1),
-    Duration::from_secs(2),
-];
+/// Pauses between attempts, the first and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 /// Longest line: an allocation is a few kilobytes.
 const MAX_LINE: usize = 4 << 20;
 
@@ -143,8 +139,9 @@ impl<'a> Watch<'a> {
             return Err(failure);
         }
         self.failing = Some((since, tries + 1));
-        let last = BACKOFF[BACKOFF.len() - 1];
-        tokio::time::sleep(BACKOFF.get(tries).copied().unwrap_or(last)).await;
+        let (first, longest) = PAUSES;
+        let pause = pauses(first, longest).nth(tries).unwrap_or(longest);
+        tokio::time::sleep(pause).await;
         Ok(())
     }
 }

@@ -14,17 +14,12 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 use super::Session;
 use crate::allocation::AllocationRef;
 use crate::failure::Failure;
+use crate::pause::pauses;
 use crate::transfer::Transfer;
 use crate::tty::{self, Escape, Raw};
 
-/// Waits between attempts to come back, the last one again and again.
-const BACKOFF: [Duration; 5] = [
-    Duration::from_millis(500),
-    Duration::from_secs(1),
-    Duration::from_secs(2),
-    Duration::from_secs(4),
-    Duration::from_secs(8),
-];
+/// Pauses between attempts to come back, the first and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(8));
 /// A platform that says nothing for this long, not even a ping, is not there.
 const SILENCE: Duration = Duration::from_secs(50);
 /// Ctrl-D: what a shell takes for the end of its input.
@@ -187,11 +182,10 @@ impl<'a> Terminal<'a> {
     async fn resume(&mut self) -> Option<Result<Socket, Value>> {
         let keeps = Duration::from_secs(self.ready["resume_seconds"].as_u64().unwrap_or(0));
         let deadline = Instant::now() + keeps;
-        let mut waits = BACKOFF
-            .iter()
-            .chain(std::iter::repeat(&BACKOFF[BACKOFF.len() - 1]));
+        let (first, longest) = PAUSES;
+        let mut waits = pauses(first, longest);
         while Instant::now() < deadline {
-            tokio::time::sleep(*waits.next()?).await;
+            tokio::time::sleep(waits.next()?).await;
             let (cols, rows) = tty::size();
             let message = json!({"type": "resume", "session_id": self.ready["session_id"],
                 "resume_token": self.ready["resume_token"], "received": self.transfer.received(),
