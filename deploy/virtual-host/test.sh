@@ -1,7 +1,8 @@
 #!/bin/bash
 # Builds the virtual slice host, installs the agent's package on it, prepares it as an operator would, has a real control
 # plane adopt it, and runs a slice on it. Prints a line for each step with its time and result. A step that fails because
-# the machine below the host did (QEMU has ended by itself, the host's kernel panicked) says so, and everything is begun anew,
+# the machine below the host did (QEMU has ended by itself, the host's kernel panicked, or a processor of it hangs in the
+# emulation of a nested guest) says so, and everything is begun anew,
 # once. A host that hangs is a failure of its step: what the step does may be why. Run as root; `make test-virtual-host` has built the programs.
 #
 # usage: test.sh [STEP]
@@ -58,6 +59,10 @@ say() { echo "virtual-host: $*" | tee -a "$VIRTUAL_HOST_LOGS/results.txt"; }
 
 panicked() { grep -qs "Kernel panic" "$VIRTUAL_HOST/run/console.txt"; }
 
+# Whether a processor of the host hangs in the emulation of a nested guest: no program of the host can make its kernel say that
+# more than once in a while.
+stalled() { [ "$(grep -cs "rcu_preempt detected stalls" "$VIRTUAL_HOST/run/console.txt")" -gt 3 ]; }
+
 # Whether it has panicked for good: run.sh switches one on again that never had its root.
 panicked_late() { panicked && grep -qs "EXT4-fs (vda)" "$VIRTUAL_HOST/run/console.txt"; }
 
@@ -65,6 +70,8 @@ panicked_late() { panicked && grep -qs "EXT4-fs (vda)" "$VIRTUAL_HOST/run/consol
 machine_failed() {
     if panicked; then
         echo "the host's kernel panicked"
+    elif stalled; then
+        echo "a processor of the host did not come back from its guest: the kernel says so again and again"
     elif ! "$here/off.sh" --is-on && [ ! -f "$VIRTUAL_HOST/run/off" ]; then
         echo "QEMU has ended: $(tail -n 1 "$VIRTUAL_HOST/run/qemu.log" 2> /dev/null)"
     else

@@ -105,7 +105,12 @@ fn percent(progress: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use super::super::wipe::Note;
     use super::*;
+    use crate::host::recording::{self, Answer, Recording};
 
     #[test]
     fn p5_a_sanitize_is_never_begun_while_one_runs_nor_after_it_was_this_wipes() {
@@ -134,5 +139,63 @@ mod tests {
             assert_eq!(next(log, counts), expected, "{log:?} {counts}");
         }
         assert_eq!([0, 32768, 65535].map(percent), [0, 50, 99]);
+    }
+
+    struct Unnoted;
+
+    impl WipeLog for Unnoted {
+        fn noted(&self) -> Option<Note> {
+            None
+        }
+
+        fn note(&self, _: Note) -> HostResult<()> {
+            Ok(())
+        }
+
+        fn progress(&self, _: u32, _: &str) {}
+    }
+
+    /// Sanitizes on a controller whose log says this, and that takes these commands; what it is not expected to be told, it
+    /// does not answer.
+    async fn on(status: &str, begun: bool, taken: &[&str]) -> Result<(), String> {
+        let log = format!(
+            r#"{{"nvme0n1":{{"sprog":65535,"sstat":{{"global_erased":1,"status":"{status}"}},"cdw10_info":4}}}}"#
+        );
+        let device = "/dev/nvme0n1";
+        let mut answers = BTreeMap::from([(
+            format!("nvme sanitize-log {device} --output-format=json"),
+            Answer::text(log),
+        )]);
+        for command in taken {
+            let command = format!("nvme sanitize {device} {command}");
+            answers.insert(command, Answer::text(""));
+        }
+        let recording = Arc::new(Recording {
+            answers,
+            ..Recording::default()
+        });
+        let sanitized = sanitize(Path::new(device), Erase::SanitizeCrypto, begun, &Unnoted);
+        let done = recording::replay(recording, sanitized).await;
+        done.map_err(|error| error.message)
+    }
+
+    /// The controller is played: no disk of a virtual host can sanitize.
+    #[tokio::test]
+    async fn p5_a_sanitize_is_told_to_the_controller_once_and_its_failure_is_said() {
+        let completed = "(1) Most Recent Sanitize Command Completed Successfully.";
+        let failed = "(3) Most Recent Sanitize Command Failed.";
+        let begin = "--sanact=4 --ause";
+        // this wipe's own has ended: nothing is told
+        assert_eq!(on(completed, true, &[]).await, Ok(()));
+        assert_eq!(on(completed, false, &[begin]).await, Ok(()));
+        let refused = on(completed, false, &[]).await.unwrap_err();
+        assert!(refused.contains("nvme sanitize"), "{refused}");
+        // a controller that failed is told to take commands again
+        let leave = "--sanact=1";
+        let ended = on(failed, true, &[begin, leave]).await.unwrap_err();
+        assert!(ended.contains("ended the sanitize as Failed; see nvme sanitize-log"), "{ended}");
+        assert!(!ended.contains("no answer"), "{ended}");
+        let stays = on(failed, true, &[begin]).await.unwrap_err();
+        assert!(stays.contains("no answer of nvme sanitize"), "{stays}");
     }
 }

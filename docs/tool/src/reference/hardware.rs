@@ -54,11 +54,11 @@ pub fn page(by_hand: &[ByHand], checks: &[&Check]) -> String {
     }
     page.push_str(
         "\n## By programs that were only played\n\n\
-         `nvidia-smi`, Fabric Manager's `fmpm`, `ipmitool`, the vendor's firmware tools and an LLDP agent were played: their answers \
-         are written as their documents have them. Where a real one answers otherwise, the check or the discovery that asks it \
-         says that it could not read it, and takes nothing for proven. \
-         [The preparation](runbooks/host-preparation.md) was run on the virtual host, with Debian's own `apt`, GRUB and systemd; \
-         each of its commands prints a plan first, says what it changed, and changes nothing when it is run again.\n",
+         `nvidia-smi`, Fabric Manager's `fmpm`, `ipmitool`, the vendor's firmware tools, an LLDP agent and `apt` were played: their \
+         answers are written as their documents have them. `nvme sanitize` never ran: QEMU's disks can be formatted, not sanitized. \
+         Where a real one answers otherwise, the check or the discovery that asks it says that it could not read it, and takes \
+         nothing for proven. [The preparation](runbooks/host-preparation.md) was run on the virtual host under systemd; each of its \
+         commands prints a plan first, says what it changed, and changes nothing when it is run again.\n",
     );
     page
 }
