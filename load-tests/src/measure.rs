@@ -16,6 +16,22 @@ pub fn cpu_seconds(process: &Process) -> Option<f64> {
     Some(cpu_of(process.pid)?.1)
 }
 
+/// Processor time of the live threads of a process, to the nanosecond, in milliseconds; 0 when it is gone.
+pub fn threads_ms(process: &Process) -> f64 {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", process.pid));
+    let of_task = |task: std::fs::DirEntry| {
+        let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
+        text.split_whitespace().next()?.parse::<f64>().ok()
+    };
+    let nanoseconds: f64 = tasks
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(of_task)
+        .sum();
+    nanoseconds / 1e6
+}
+
 /// Parent and processor time of a process, with that of the children it has waited for, in seconds.
 pub fn cpu_of(pid: i32) -> Option<(i32, f64)> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

@@ -193,7 +193,10 @@ mod tests {
         // a controller that failed is told to take commands again
         let leave = "--sanact=1";
         let ended = on(failed, true, &[begin, leave]).await.unwrap_err();
-        assert!(ended.contains("ended the sanitize as Failed; see nvme sanitize-log"), "{ended}");
+        assert!(
+            ended.contains("ended the sanitize as Failed; see nvme sanitize-log"),
+            "{ended}"
+        );
         assert!(!ended.contains("no answer"), "{ended}");
         let stays = on(failed, true, &[begin]).await.unwrap_err();
         assert!(stays.contains("no answer of nvme sanitize"), "{stays}");

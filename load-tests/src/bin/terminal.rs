@@ -8,7 +8,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use gpuaas_load_tests::measure::{circumstances, median, percentile};
+use gpuaas_load_tests::measure::{circumstances, median, percentile, threads_ms};
 use gpuaas_load_tests::slice::{self, Slice};
 use gpuaas_load_tests::socket::Terminal;
 use gpuaas_load_tests::system::{self, Hosts, System};
@@ -19,6 +19,8 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 const KEYS: usize = 200;
 /// Keystrokes before them.
 const WARM_UP: usize = 20;
+/// The processes between a browser and the guest's own login.
+const ON_THE_WAY: [&str; 3] = ["gateway", "terminal-gateway", "agent"];
 /// Longest silence of a shell.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
@@ -48,12 +50,23 @@ async fn measure(
 ) -> anyhow::Result<()> {
     let circumstances = circumstances();
     let (mut plain, mut product) = (Outcome::default(), Outcome::default());
+    let mut on_the_way = Vec::with_capacity(ON_THE_WAY.len());
+    for part in ON_THE_WAY {
+        on_the_way.push((part, system.process(part).await?));
+    }
+    let mut used = vec![0.0; on_the_way.len()];
     for round in 1..=rounds {
         plain.round(Shell::ssh(slice)?, mebibytes).await?;
         let terminal = Terminal::open(&system.user, &system.stack.api_url(), &slice.id).await?;
-        product
-            .round(Shell::Terminal(Box::new(terminal)), mebibytes)
-            .await?;
+        let mut shell = Shell::Terminal(Box::new(terminal));
+        product.rates.push(shell.throughput(mebibytes).await?);
+        let times = || on_the_way.iter().map(|(_, process)| threads_ms(process));
+        let before: Vec<f64> = times().collect();
+        product.echoes.extend(shell.echoes().await?);
+        for ((used, before), now) in used.iter_mut().zip(before).zip(times()) {
+            *used += now - before;
+        }
+        shell.close().await?;
         eprintln!(
             "round {round}: ssh {:.1} MiB/s, terminal {:.1} MiB/s",
             plain.rates[round - 1],
@@ -76,6 +89,11 @@ async fn measure(
             row[2],
             row[2] / base[2]
         );
+    }
+    println!("\n| on the way of a keystroke and its echo | processor time, ms |\n|---|---|");
+    let keys = (rounds * (WARM_UP + KEYS)) as f64;
+    for ((part, _), used) in on_the_way.iter().zip(used) {
+        println!("| {part} | {:.3} |", used / keys);
     }
     Ok(())
 }
