@@ -1,9 +1,9 @@
 /** The typed client of the API, generated from its OpenAPI document, with the session's token on every call. */
+import type { paths } from "@gpuaas/sdk";
 import createClient, { type Middleware } from "openapi-fetch";
 import { ensureGood } from "../session/lifecycle";
 import { currentSession, endSession } from "../session/session";
 import { type Problem, problemFrom, unreachable } from "./problem";
-import type { paths } from "./schema";
 
 const authorize: Middleware = {
   async onRequest({ request }) {

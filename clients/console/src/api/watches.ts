@@ -1,8 +1,8 @@
 /** What can be watched, and how its messages become a state. */
+import type { components } from "@gpuaas/sdk";
 import type { QueryClient } from "@tanstack/react-query";
 import { useSession } from "../session/session";
 import { type Kept, type Source, type Watched, useWatch, watchKey } from "../watch/use-watch";
-import type { components } from "./schema";
 import type { Allocation, InventoryNode, Slot, TimelineEntry } from "./types";
 
 type Schemas = components["schemas"];

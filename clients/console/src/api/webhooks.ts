@@ -1,8 +1,8 @@
 /** Queries and mutations of webhooks and their deliveries. */
+import type { components } from "@gpuaas/sdk";
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { client, unwrap } from "./client";
 import { problemFrom } from "./problem";
-import type { components } from "./schema";
 
 type Schemas = components["schemas"];
 export type Webhook = Schemas["events.Webhook"];
