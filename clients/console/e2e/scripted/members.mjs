@@ -459,7 +459,7 @@ export async function members({ assert, page, server, test, look, go, signIn, ta
   await test("a new project's pages say what to do next", async () => {
     const none = [
       ["**/api/v1/allocations:watch*", { body: `${JSON.stringify({ synced: {}, resume_token: "1" })}\n`, contentType: "application/x-ndjson" }],
-      ["**/api/v1/usage?*", { json: { intervals: [], totals: [] } }],
+      ["**/api/v1/usage?*", { json: { intervals: [], totals: [], next_page_token: "" } }],
       ["**/api/v1/health-events?*", { json: { events: [] } }],
     ];
     for (const [path, answer] of none) await page.route(path, (route) => route.fulfill(answer));
