@@ -14,12 +14,7 @@ libraries() {
         "$tools/venv/bin/pip" install --quiet --disable-pip-version-check -r clients/python/requirements-dev.txt
         touch "$tools/stamp"
     fi
-    local installed=clients/typescript/node_modules/.package-lock.json
-    if [ ! -e "$installed" ] || [ clients/typescript/package-lock.json -nt "$installed" ]; then
-        echo "sdk: installing the libraries of the TypeScript SDK"
-        (cd clients/typescript && npm ci --silent)
-        touch "$installed"
-    fi
+    deploy/node-libraries.sh
 }
 
 python() { (cd clients/python && PYTHONDONTWRITEBYTECODE=1 "$tools/venv/bin/python" "$@"); }

@@ -4,6 +4,8 @@ import { precompress } from "./build/precompress";
 
 export default defineConfig({
   plugins: [react(), precompress()],
+  // its sources, so that it need not be built before
+  resolve: { alias: { "@gpuaas/sdk": new URL("../typescript/src/index.ts", import.meta.url).pathname } },
   build: {
     target: "es2022",
     // fonts and images stay files: the page's policy allows no data: fonts

@@ -22,7 +22,7 @@ const START_PAGE: &str = "index.html";
 const NOT_BUILT: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>GPUaaS</title>\
      <body style=\"font:16px/1.5 system-ui;max-width:40rem;margin:4rem auto;padding:0 1rem\">\
      <h1>The console is not built</h1><p>The API works. To have the console too, run <code>make build</code>, \
-     or <code>npm ci &amp;&amp; npm run build</code> in <code>clients/console</code>, and load this page again.</p>";
+     or <code>deploy/build-console.sh</code> alone, and load this page again.</p>";
 
 /// Serves a request that is the console's, with its content policy; `None` when it is for the API.
 pub fn serve(parts: &request::Parts, policy: &HeaderValue) -> Option<Response> {

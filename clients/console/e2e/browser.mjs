@@ -35,10 +35,10 @@ export async function open(browser, options = {}) {
     const ask = window.fetch;
     window.cuts = [];
     window.fetch = (input, init) => {
-      if (!init?.signal) return ask(input, init);
+      if (!(input instanceof Request) || input.headers.get("accept") !== "application/x-ndjson") return ask(input, init);
       const cut = new AbortController();
       window.cuts.push(cut);
-      return ask(input, { ...init, signal: AbortSignal.any([init.signal, cut.signal]) });
+      return ask(input, { ...init, signal: AbortSignal.any([input.signal, cut.signal]) });
     };
     window.WebSocket = class extends Plain {
       constructor(...given) {

@@ -2,7 +2,6 @@
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { Component, type ReactNode, Suspense, lazy, useEffect, useMemo } from "react";
 import { Link, Redirect, Route, Switch, useLocation } from "wouter";
-import { Problem } from "./api/problem";
 import { keepInvitation } from "./session/invitation";
 import { keepGood } from "./session/lifecycle";
 import { may } from "./session/rights";
@@ -40,14 +39,12 @@ const NodeView = lazy(() => import("./views/nodes/node"));
 
 keepInvitation();
 
-const RETRIES = 2;
-
 function newQueries(): QueryClient {
   return new QueryClient({
     defaultOptions: {
       queries: {
-        // refusals are final, transient errors are retried
-        retry: (count, error) => count < RETRIES && error instanceof Problem && error.transient,
+        // the SDK has tried it again where that helps
+        retry: false,
         staleTime: 500,
       },
     },

@@ -1,11 +1,12 @@
 /** The client: typed calls, pages, watches, waiters and terminals. */
 import createFetchClient, { type Client as FetchClient } from "openapi-fetch";
-import { type Allocation, AllocationFailedError, ApiError, CallTimeoutError, ProtocolError, TransportError, WaitTimeoutError } from "./errors.js";
-import { type CallOptions, chunksOf, parse, readAll, refusal, resilientFetch, send } from "./fetch.js";
-import { linesOf } from "./lines.js";
-import { baseUrlOf, Deadline, delayOf, filledPath, mayPass, RETRIES, sleep } from "./policy.js";
+import { type Allocation, AllocationFailedError, ApiError, isTransient, ProtocolError, TransportError, WaitTimeoutError } from "./errors.js";
+import { type CallOptions, resilientFetch, tokenOf } from "./fetch.js";
+import { baseUrlOf, Deadline, delayOf, filledPath, RETRIES, sleep } from "./policy.js";
 import type { components, paths } from "./schema.js";
-import { Terminal, type TerminalOptions } from "./terminal.js";
+import { type AnyMessage, openStream } from "./stream.js";
+import type { Terminal, TerminalOptions } from "./terminal.js";
+import { Watch, type WatchHandlers } from "./watch.js";
 
 export interface ClientOptions extends CallOptions {
   /** Address of the API. */
@@ -19,22 +20,18 @@ export interface WaitOptions {
 }
 
 type Schemas = components["schemas"];
+interface Streamed {
+  get: { responses: { 200: { content: { "application/x-ndjson": unknown } } } };
+}
 /** Paths that can be watched. */
-export type WatchPath = { [P in keyof paths]: P extends `${string}:watch` ? P : never }[keyof paths];
+export type WatchPath = { [P in keyof paths]: paths[P] extends Streamed ? P : never }[keyof paths];
 type Get<P extends WatchPath> = paths[P] extends { get: infer G } ? G : never;
 /** What a watch of the path sends. */
 export type WatchMessage<P extends WatchPath> =
   Get<P> extends { responses: { 200: { content: { "application/x-ndjson": infer M } } } } ? Exclude<M, Schemas["Error"]> : never;
 /** Parameters of a watch of the path. */
 export type WatchParams<P extends WatchPath> = Get<P> extends { parameters: infer Q } ? Omit<Q, "header" | "cookie"> : never;
-interface AnyMessage {
-  end?: unknown;
-  resume_token?: string;
-}
 
-/** A stream has a heartbeat more often than this. */
-const SILENCE_MS = 60_000;
-const MOST_ERROR_BYTES = 1024 * 1024;
 const TOO_LATE: Record<string, readonly string[]> = { active: ["releasing", "released", "failed"], released: ["failed"] };
 
 /** The data of an answer: `const skus = await unwrap(client.GET("/api/v1/skus"))`. */
@@ -52,13 +49,20 @@ export async function* pages<P, T>(
   load: (pageToken: string | undefined) => Promise<{ data?: P }>,
   itemsOf: (page: NonNullable<P>) => readonly T[] | undefined,
 ): AsyncGenerator<T> {
+  for await (const page of wholePages(load)) {
+    const items: unknown = itemsOf(page) ?? [];
+    if (!Array.isArray(items)) throw new ProtocolError("the answer is not of the API's form: the items of a page are not a list");
+    yield* items as T[];
+  }
+}
+
+/** The pages themselves, for what an answer has beside its items. */
+export async function* wholePages<P>(load: (pageToken: string | undefined) => Promise<{ data?: P }>): AsyncGenerator<NonNullable<P>> {
   const seen = new Set<string>();
   let token: string | undefined;
   do {
     const page = await unwrap(load(token));
-    const items: unknown = itemsOf(page) ?? [];
-    if (!Array.isArray(items)) throw new ProtocolError("the answer is not of the API's form: the items of a page are not a list");
-    yield* items as T[];
+    yield page;
     const { next_page_token } = page as { next_page_token?: unknown };
     // a mask that leaves it out would end the list after its first page
     if (typeof next_page_token !== "string") throw new ProtocolError("a page has no next_page_token; a read_mask has to name it");
@@ -97,12 +101,14 @@ export class Client {
         let messages = 0;
         let lost: unknown = new TransportError("the stream ended");
         try {
-          for await (const message of this.#stream(this.#address(path, names, { ...query, resume_token: token }), deadline)) {
-            token = typeof message.resume_token === "string" ? message.resume_token || token : token;
-            messages++;
-            failures = 0;
-            yield message as WatchMessage<P>;
-            if (message.end !== undefined && message.end !== null) return;
+          for await (const batch of await openStream<AnyMessage>(this.#options, this.#address(path, names, { ...query, resume_token: token }), deadline.signal)) {
+            for (const message of batch) {
+              token = typeof message.resume_token === "string" ? message.resume_token || token : token;
+              messages++;
+              failures = 0;
+              yield message as WatchMessage<P>;
+              if (message.end) return;
+            }
           }
         } catch (thrown) {
           lost = deadline.translate(thrown);
@@ -118,30 +124,25 @@ export class Client {
     }
   }
 
-  async *#stream(url: string, deadline: Deadline): AsyncGenerator<AnyMessage> {
-    const silence = new AbortController();
-    const stop = () => silence.abort(deadline.signal.reason);
-    deadline.signal.addEventListener("abort", stop);
-    let timer = setTimeout(stop, SILENCE_MS);
-    try {
-      const request = new Request(url, { headers: { Accept: "application/x-ndjson" } });
-      const response = await send(this.#options, request, undefined, undefined, silence.signal);
-      if (!response.ok) {
-        const bytes = await readAll(response, MOST_ERROR_BYTES, silence.signal);
-        throw refusal(response, bytes && parse(bytes));
-      }
-      for await (const line of linesOf(chunksOf(response, silence.signal))) {
-        clearTimeout(timer);
-        timer = setTimeout(stop, SILENCE_MS);
-        yield messageOf(line);
-      }
-    } catch (error) {
-      if (silence.signal.aborted && !deadline.signal.aborted) throw new CallTimeoutError("the stream is silent");
-      throw error;
-    } finally {
-      clearTimeout(timer);
-      deadline.signal.removeEventListener("abort", stop);
-    }
+  /**
+   * A watch that goes on until it is closed, whatever happens to its streams, for what somebody looks at. It begins anew when it was
+   * away for too long, which `handlers.anew` tells. With the token of an earlier one it goes on after that.
+   */
+  follow<P extends WatchPath>(path: P, params: WatchParams<P>, handlers: WatchHandlers<WatchMessage<P>>, token = ""): Watch<WatchMessage<P> & AnyMessage> {
+    const { query = {}, path: names = {} } = params as { query?: Record<string, unknown>; path?: Record<string, string> };
+    let used: string | undefined;
+    const options = { ...this.#options, token: async () => (used = await tokenOf(this.#options)) };
+    const watch = new Watch<WatchMessage<P> & AnyMessage>(
+      {
+        open: (resume_token, signal) => openStream(options, this.#address(path, names, { ...query, resume_token }), signal),
+        isRenewed: async () => used !== (await tokenOf(this.#options)),
+        random: Math.random,
+      },
+      handlers,
+      token,
+    );
+    watch.start();
+    return watch;
   }
 
   #address(path: string, names: Record<string, string>, query: Record<string, unknown>): string {
@@ -203,23 +204,14 @@ export class Client {
 
   /** A shell in the allocation. Where there is no `WebSocket` (Node.js before 22), pass that of the package `ws`. */
   async openTerminal(allocationId: string, options: TerminalOptions = {}): Promise<Terminal> {
-    const call = this.POST("/api/v1/allocations/{allocation_id}/terminal-sessions", { params: { path: { allocation_id: allocationId } }, body: {} });
-    const { ticket = "", websocket_path = "" } = await unwrap(call);
+    // a page that opens no terminal does not load it
+    const { Terminal, ticketOf } = await import("./terminal.js");
+    const { ticket, websocket_path } = await ticketOf(this, allocationId);
     return Terminal.open(this.baseUrl, websocket_path, allocationId, ticket, options);
   }
 }
 
 /** Whether looking again may help. */
 function passes(error: unknown): boolean {
-  if (error instanceof ApiError) return mayPass(error) || error.httpStatus >= 500 || error.reason === "RESUME_TOKEN_EXPIRED";
-  return error instanceof TransportError || error instanceof ProtocolError;
-}
-
-/** The message of a line; throws the error that a line holds. */
-function messageOf(line: Uint8Array): AnyMessage {
-  const message = parse(line);
-  if (typeof message !== "object" || message === null || Array.isArray(message)) throw new ProtocolError("a line of the stream is not a JSON object");
-  if (!("error" in message)) return message;
-  const code = (message.error as { code?: unknown } | null)?.code;
-  throw new ApiError(typeof code === "number" ? code : 0, message, { get: () => null });
+  return isTransient(error) || error instanceof ProtocolError || (error instanceof ApiError && error.reason === "RESUME_TOKEN_EXPIRED");
 }

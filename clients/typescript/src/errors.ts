@@ -46,6 +46,8 @@ export interface FieldViolation {
 
 /** The API, or something before it, refused the call or failed. */
 export class ApiError extends GpuaasError {
+  /** What the API says, without what the exception's message adds: violations, reason and request id; empty where a proxy answered. */
+  readonly detail: string;
   /** The `google.rpc.Code` by name, such as `NOT_FOUND`; empty where a proxy answered. */
   readonly status: string;
   /** One of the reasons of docs/reference/errors.md; empty where a proxy answered. Act on this. */
@@ -73,10 +75,12 @@ export class ApiError extends GpuaasError {
       .map((part) => ({ field: text(part["field"]), description: text(part["description"]) }));
     const requestId = details.map((part) => text(part["request_id"])).find(Boolean) ?? headers.get("x-request-id") ?? "";
     const kind = headers.get("content-type") || "no content type";
-    const message = text(error["message"]) || `HTTP ${httpStatus}, and the answer is not one of the API (${kind})`;
+    const detail = text(error["message"]);
+    const message = detail || `HTTP ${httpStatus}, and the answer is not one of the API (${kind})`;
     const fields = violations.slice(0, 10).map(({ field, description }) => `; ${plain(field)}: ${plain(description)}`);
     const about = [reason, requestId && `request ${requestId}`].filter(Boolean).map(plain).join(", ");
     super(plain(message) + fields.join("") + (about && ` (${about})`));
+    this.detail = detail;
     this.status = text(error["status"]);
     this.reason = reason;
     this.requestId = requestId;
@@ -117,6 +121,11 @@ export class TerminalClosedError extends GpuaasError {
   ) {
     super(`the terminal is closed: ${plain(message || reason)}`);
   }
+}
+
+/** Whether the same may succeed later: no answer came, the server is overloaded, or it failed. */
+export function isTransient(error: unknown): boolean {
+  return error instanceof TransportError || (error instanceof ApiError && (error.httpStatus === 429 || error.httpStatus >= 500));
 }
 
 function object(value: unknown): Record<string, unknown> {

@@ -2,7 +2,7 @@
 import { ApiError, ProtocolError } from "./errors.js";
 import { checkedToken, Deadline, delayOf, keyOf, type Retries, RETRIES, retryAfter, sleep, type Sleep } from "./policy.js";
 
-export type TokenSource = string | (() => string | Promise<string>);
+export type TokenSource = string | (() => string | undefined | Promise<string | undefined>);
 
 export interface CallOptions {
   /** The token, or a function that returns the current one. */
@@ -18,7 +18,7 @@ export interface CallOptions {
   sleep?: Sleep | undefined;
 }
 
-const MOST_ERROR_BYTES = 1024 * 1024;
+export const MOST_ERROR_BYTES = 1024 * 1024;
 
 /** `fetch` with token, retries, deadline and limit. A refusal is an `ApiError`; a success has an object as JSON. */
 export function resilientFetch(options: CallOptions): (request: Request) => Promise<Response> {
@@ -62,14 +62,19 @@ async function once(options: CallOptions, request: Request, body: ArrayBuffer | 
   return whole;
 }
 
+/** The current token. */
+export async function tokenOf({ token }: CallOptions): Promise<string | undefined> {
+  return typeof token === "function" ? await token() : token;
+}
+
 /** One attempt, as far as the head of the answer. */
 export async function send(options: CallOptions, request: Request, body: ArrayBuffer | undefined, key: string | undefined, signal: AbortSignal): Promise<Response> {
   const headers = new Headers(request.headers);
-  const token = typeof options.token === "function" ? await options.token() : options.token;
+  const token = await tokenOf(options);
   if (token !== undefined) headers.set("Authorization", `Bearer ${checkedToken(token)}`);
   if (key !== undefined) headers.set("X-Idempotency-Key", key);
   // a redirect could lead the token elsewhere
-  const attempt = new Request(request.url, { method: request.method, headers, body: body?.byteLength ? body : null, signal, redirect: "error", credentials: "omit" });
+  const attempt = new Request(request.url, { method: request.method, headers, body: body?.byteLength ? body : null, signal, redirect: "error", credentials: "omit", cache: request.cache });
   return (options.fetch ?? fetch)(attempt);
 }
 

@@ -1,5 +1,5 @@
 /** TypeScript SDK of GPUaaS. */
-export { Client, type ClientOptions, pages, unwrap, type WaitOptions, type WatchMessage, type WatchPath } from "./client.js";
+export { Client, type ClientOptions, pages, unwrap, type WaitOptions, type WatchMessage, type WatchParams, type WatchPath, wholePages } from "./client.js";
 export {
   type Allocation,
   AllocationFailedError,
@@ -7,6 +7,7 @@ export {
   CallTimeoutError,
   type FieldViolation,
   GpuaasError,
+  isTransient,
   ProtocolError,
   TerminalClosedError,
   TransportError,
@@ -14,6 +15,19 @@ export {
   WaitTimeoutError,
 } from "./errors.js";
 export { type CallOptions, resilientFetch, type TokenSource } from "./fetch.js";
-export type { Retries } from "./policy.js";
+export { idempotencyKey, type Retries } from "./policy.js";
 export type { components, operations, paths } from "./schema.js";
-export { Terminal, type TerminalOptions } from "./terminal.js";
+export {
+  type Socket,
+  TerminalConnection,
+  type TerminalEnding,
+  type TerminalHandlers,
+  type TerminalMeans,
+  type TerminalPhase,
+  type TerminalReady,
+  type TerminalSaved,
+  type TerminalSize,
+  type TerminalTicket,
+} from "./connection.js";
+export { Terminal, terminalConnection, type TerminalOptions } from "./terminal.js";
+export { Watch, type WatchHandlers, type WatchMeans, type WatchStatus } from "./watch.js";

@@ -23,10 +23,15 @@ export function mayPass(error: unknown): boolean {
 /** Milliseconds to wait after the attempt (from 0) that failed; `undefined`: do not. `chance` is from 0 to 1. */
 export function delayOf(retries: Retries, error: unknown, attempt: number, chance: number): number | undefined {
   if (attempt + 1 >= retries.attempts || !mayPass(error)) return undefined;
-  const wait = Math.min(retries.longestDelayMs, retries.firstDelayMs * 2 ** attempt) * (0.5 + chance / 2);
+  const wait = backoff(retries, attempt, chance);
   const asked = error instanceof ApiError ? error.retryAfter : undefined;
   if (asked === undefined) return wait;
   return asked * 1000 > retries.longestRetryAfterMs ? undefined : asked * 1000 + retries.firstDelayMs * chance;
+}
+
+/** Milliseconds to wait after the attempt (from 0): doubled for each, and not the same for everybody. `chance` is from 0 to 1. */
+export function backoff({ firstDelayMs, longestDelayMs }: Pick<Retries, "firstDelayMs" | "longestDelayMs">, attempt: number, chance: number): number {
+  return Math.min(longestDelayMs, firstDelayMs * 2 ** attempt) * (0.5 + chance / 2);
 }
 
 /** Seconds that the server asks to wait: a number or a date; `undefined` for anything else. */
@@ -40,18 +45,27 @@ export function retryAfter(value: string | null, now: number): number | undefine
 /** The end of a call, and of the caller's patience: `signal` fires at whichever comes first. */
 export class Deadline {
   readonly #controller = new AbortController();
-  readonly #end: number;
-  readonly #timer: ReturnType<typeof setTimeout> | undefined;
+  #end = 0;
+  #timer: ReturnType<typeof setTimeout> | undefined;
   readonly #caller: AbortSignal | undefined;
-  readonly #abort = () => this.#controller.abort(this.#caller?.reason);
+  readonly #abort = () => {
+    clearTimeout(this.#timer);
+    this.#controller.abort(this.#caller?.reason);
+  };
 
   constructor(ms: number, caller?: AbortSignal | null) {
-    this.#end = performance.now() + ms;
     this.#caller = caller ?? undefined;
-    // longer ones than a timer can hold have none
-    if (ms < 2 ** 31) this.#timer = setTimeout(() => this.#controller.abort(new CallTimeoutError(`no answer came within ${ms} ms`)), ms);
+    this.extend(ms);
     if (this.#caller?.aborted) this.#abort();
     else this.#caller?.addEventListener("abort", this.#abort);
+  }
+
+  /** The end is so many milliseconds from now. */
+  extend(ms: number): void {
+    clearTimeout(this.#timer);
+    this.#end = performance.now() + ms;
+    // longer ones than a timer can hold have none
+    if (ms < 2 ** 31) this.#timer = setTimeout(() => this.#controller.abort(new CallTimeoutError(`no answer came within ${ms} ms`)), ms);
   }
 
   get signal(): AbortSignal {
@@ -96,7 +110,10 @@ export const sleep: Sleep = (ms, signal) =>
     else signal.addEventListener("abort", stop, { once: true });
   });
 
-/** The address of the API without a slash at its end. Plain HTTP is for this machine only: a token is sent. */
+/** Where the page is from that this runs in; `undefined` outside of pages. */
+const ownOrigin = () => (globalThis as { location?: { origin?: string } }).location?.origin;
+
+/** The address of the API without a slash at its end. Plain HTTP is for this machine, and for where the page is from: a token is sent. */
 export function baseUrlOf(given: string): string {
   let url: URL;
   try {
@@ -106,7 +123,7 @@ export function baseUrlOf(given: string): string {
   }
   if (url.protocol !== "https:" && url.protocol !== "http:") throw new UsageError("the API address must start with https://");
   if (url.username || url.password || url.search || url.hash) throw new UsageError("the API address must have no user, query or fragment");
-  if (url.protocol === "http:" && !["localhost", "127.0.0.1", "[::1]"].includes(url.hostname)) {
+  if (url.protocol === "http:" && !["localhost", "127.0.0.1", "[::1]"].includes(url.hostname) && url.origin !== ownOrigin()) {
     throw new UsageError("the API address must start with https:// because a token is sent; http:// is for this machine only");
   }
   return url.href.replace(/\/+$/, "");
@@ -127,9 +144,14 @@ function unique(): string {
   return given ?? Array.from({ length: 4 }, () => Math.floor(Math.random() * 2 ** 32).toString(16).padStart(8, "0")).join("");
 }
 
+/** A new idempotency key, to repeat a change with: pass it as header `X-Idempotency-Key`. */
+export function idempotencyKey(): string {
+  return `ts-${unique()}`;
+}
+
 /** A new idempotency key, or the given one when it is one. */
 export function keyOf(given: string | null): string {
-  if (given === null) return `ts-${unique()}`;
+  if (given === null) return idempotencyKey();
   if (!/^[!-~]{1,128}$/.test(given)) throw new UsageError("an idempotency key is 1 to 128 visible ASCII characters");
   return given;
 }

@@ -1,6 +1,6 @@
 import { inspect } from "node:util";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { ApiError, CallTimeoutError, type Client, ProtocolError, TransportError, unwrap, UsageError } from "../src/index.js";
+import { ApiError, CallTimeoutError, type Client, idempotencyKey, isTransient, ProtocolError, TransportError, unwrap, UsageError } from "../src/index.js";
 import { Client as Plain } from "../src/client.js";
 import { clientFromEnvironment } from "../src/node.js";
 import { Api, allocation, error, TOKEN } from "./server.js";
@@ -68,6 +68,10 @@ test("keys are new without crypto.randomUUID too", async () => {
   expect(new Set(api.seen.map(({ headers }) => headers["x-idempotency-key"])).size).toBe(20);
 });
 
+test("a key of one's own is new each time", () => {
+  expect(new Set(Array.from({ length: 20 }, idempotencyKey)).size).toBe(20);
+});
+
 test("attempts have an end and the error names the key", async () => {
   api.plays(error(503, "UNAVAILABLE"));
   const problem = await caught(launch(api.client({ retries: { attempts: 3 } }), { "X-Idempotency-Key": "mine" }));
@@ -105,6 +109,7 @@ test("an error says which field is wrong", async () => {
   api.plays(error(400, "INVALID_ARGUMENT", "FIELD_REQUIRED"));
   const problem = await caught(launch(api.client()));
   expect((problem as ApiError).fieldViolations).toEqual([{ field: "sku", description: "is required" }]);
+  expect((problem as ApiError).detail).toBe("It is refused.");
   expect((problem as ApiError).message).toBe("It is refused.; sku: is required (FIELD_REQUIRED, request r-1)");
 });
 
@@ -179,6 +184,26 @@ test("nobody listens", async () => {
   expect(api.slept).toHaveLength(1);
 });
 
+test("what may pass later is told from what is refused", async () => {
+  const failed = async (status: number) => {
+    api.plays(error(status, "X"));
+    return isTransient(await caught(skus(api.client({ retries: { attempts: 1 } }))));
+  };
+  for (const status of [429, 500, 502, 503]) expect(await failed(status)).toBe(true);
+  for (const status of [400, 401, 403, 404, 409]) expect(await failed(status)).toBe(false);
+  expect(isTransient(new TransportError("gone"))).toBe(true);
+});
+
+test("plain HTTP is for this machine, and for where the page is from", () => {
+  vi.stubGlobal("location", { origin: "http://console.example.com:7080" });
+  try {
+    expect(new Plain({ baseUrl: "http://console.example.com:7080" }).baseUrl).toBe("http://console.example.com:7080");
+    for (const other of ["http://console.example.com", "http://api.example.com"]) expect(() => new Plain({ baseUrl: other })).toThrow(UsageError);
+  } finally {
+    vi.unstubAllGlobals();
+  }
+});
+
 test("the address is checked", () => {
   for (const bad of ["", "api.example.com", "ftp://x", "https://", "https://u:p@x", "https://x/?a=b", "http://api.example.com"]) {
     expect(() => new Plain({ baseUrl: bad })).toThrow(UsageError);
@@ -198,9 +223,10 @@ test("tokens come from a function, the environment and a file", async () => {
       clientFromEnvironment({}, environment),
       clientFromEnvironment({}, { ...environment, GPUAAS_TOKEN: "from-environment" }),
       clientFromEnvironment({}, { GPUAAS_API: api.url }),
+      api.client({ token: () => undefined }),
     ];
     for (const client of clients) await skus(client);
-    expect(api.seen.map(({ headers }) => headers.authorization)).toEqual(["Bearer from-function", "Bearer from-file", "Bearer from-environment", undefined]);
+    expect(api.seen.map(({ headers }) => headers.authorization)).toEqual(["Bearer from-function", "Bearer from-file", "Bearer from-environment", undefined, undefined]);
     await rm(`${folder}/token`);
     await expect(skus(clients[1]!)).rejects.toThrow("cannot be read");
   } finally {

@@ -1,7 +1,7 @@
 import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { WebSocket, WebSocketServer } from "ws";
-import { CallTimeoutError, Terminal, TerminalClosedError, type TerminalOptions } from "../src/index.js";
+import { CallTimeoutError, Client, Terminal, TerminalClosedError, type TerminalOptions } from "../src/index.js";
 
 type Script = (socket: WebSocket, next: () => Promise<unknown>) => void | Promise<void>;
 
@@ -174,6 +174,21 @@ test.each(["{", "[]", "null", "{}", '{"type":"input_ack","offset":99}', '{"type"
 
 test.each([{ input_window: "many" }, { input_offset: 5 }, { output_offset: -1 }, { resume_seconds: null }])("a session that makes no sense is refused (%#)", async (bad) => {
   await expect(open((socket) => socket.send(ready(bad)))).rejects.toThrow(TerminalClosedError);
+});
+
+test("a ticket that was lost with its answer is replaced by another one", async () => {
+  const tickets = ["", "second"];
+  const keys: unknown[] = [];
+  const fetch = async (request: Request) => {
+    keys.push(request.headers.get("x-idempotency-key"));
+    return new Response(JSON.stringify({ ticket: tickets.shift(), websocket_path: "/api/v1/terminal" }));
+  };
+  scripts = [(socket) => void socket.send(ready())];
+  const client = new Client({ baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, fetch });
+  const terminal = await client.openTerminal("a-1", { WebSocket } as unknown as TerminalOptions);
+  expect(firsts[0]).toMatchObject({ ticket: "second", allocation_id: "a-1" });
+  expect(new Set(keys).size).toBe(2);
+  terminal.close();
 });
 
 test("silence ends a read with a timeout", async () => {

@@ -15,6 +15,14 @@ test("answers, pages and watches have the types of the contract", () => {
     for await (const message of client.watch("/api/v1/admin/nodes:watch", {})) {
       expectTypeOf(message).toEqualTypeOf<Schemas["inventory.WatchNodesResponse"]>();
     }
+    client.follow("/api/v1/admin/nodes:watch", {}, {
+      anew: () => undefined,
+      messages: (batch) => expectTypeOf(batch).toEqualTypeOf<Schemas["inventory.WatchNodesResponse"][]>(),
+      status: () => undefined,
+    });
+    for await (const { part } of client.watch("/api/v1/allocations/{allocation_id}/serial-log", { path: { allocation_id: "a" }, query: { follow: true } })) {
+      expectTypeOf(part).toEqualTypeOf<Schemas["allocation.SerialLogPart"] | undefined>();
+    }
     // @ts-expect-error: a list has no such items
     pages((page_token) => client.GET("/api/v1/skus", { params: { query: { page_token } } }), (page) => page.nodes);
     // @ts-expect-error: a path parameter is missing

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { AllocationFailedError, ApiError, type Client, pages, ProtocolError, TransportError, WaitTimeoutError } from "../src/index.js";
+import { AllocationFailedError, ApiError, type Client, pages, ProtocolError, TransportError, WaitTimeoutError, wholePages, type WatchStatus } from "../src/index.js";
 import { linesOf } from "../src/lines.js";
 import { allocation, Api, error, lines } from "./server.js";
 
@@ -37,6 +37,42 @@ test("pages without end are noticed, and so are pages of another form", async ()
   await expect(list(api.client())).rejects.toThrow(ProtocolError);
   api.plays({ body: { allocations: [{ id: "1" }] } });
   await expect(list(api.client())).rejects.toThrow("read_mask has to name it");
+});
+
+test("whole pages have what an answer has beside its items", async () => {
+  api.plays({ body: { intervals: [{}], totals: [], next_page_token: "t" } }, { body: { intervals: [], totals: [{ sku: "s" }], next_page_token: "" } });
+  const usage = await all(wholePages((page_token) => api.client().GET("/api/v1/usage", { params: { query: { page_token } } })));
+  expect(usage.map(({ totals }) => totals?.length)).toEqual([0, 1]);
+});
+
+test("a watch that is followed goes on with a renewed token, and tells when it is refused for good", async () => {
+  const tokens = ["old", "new", "new"];
+  const token = () => tokens.shift() ?? "new";
+  api.plays(error(401, "UNAUTHENTICATED", "CREDENTIAL_EXPIRED"), lines(change("reserved", "t1")), error(404, "NOT_FOUND", "ALLOCATION_NOT_FOUND"));
+  const statuses: WatchStatus[] = [];
+  const states: unknown[] = [];
+  const refused = await new Promise((resolve) => {
+    api.client({ token }).follow(
+      "/api/v1/allocations/{allocation_id}:watch",
+      { path: { allocation_id: "a/1" } },
+      {
+        anew: () => undefined,
+        messages: (batch) => states.push(...batch.map((message) => message.change?.allocation?.status?.state)),
+        status: (status, problem) => {
+          statuses.push(status);
+          if (status === "refused") resolve(problem);
+        },
+      },
+    );
+  });
+  expect(refused).toMatchObject({ httpStatus: 404, reason: "ALLOCATION_NOT_FOUND" });
+  expect(statuses).toEqual(["connecting", "reconnecting", "live", "reconnecting", "refused"]);
+  expect(states).toEqual(["reserved"]);
+  expect(api.seen.map(({ path, headers }) => [path, headers.authorization])).toEqual([
+    ["/api/v1/allocations/a%2F1:watch", "Bearer old"],
+    ["/api/v1/allocations/a%2F1:watch", "Bearer new"],
+    ["/api/v1/allocations/a%2F1:watch?resume_token=t1", "Bearer new"],
+  ]);
 });
 
 test("a watch goes on where its stream was lost", async () => {
@@ -88,7 +124,7 @@ test("lines come whole however they are cut, and one without end is refused", as
     const cut = async function* () {
       for (let at = 0; at < text.length; at += size) yield text.subarray(at, at + size);
     };
-    expect((await all(linesOf(cut()))).map((line) => JSON.parse(Buffer.from(line).toString()) as unknown)).toEqual([{ a: "ü\u2028\u0085" }, {}]);
+    expect((await all(linesOf(cut()))).flat().map((line) => JSON.parse(Buffer.from(line).toString()) as unknown)).toEqual([{ a: "ü\u2028\u0085" }, {}]);
   }
   const endless = async function* () {
     yield new Uint8Array(11);

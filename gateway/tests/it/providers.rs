@@ -89,9 +89,7 @@ impl Trusting {
     /// Of npm's `oidc-provider`.
     async fn oidc_provider() -> Self {
         let checkout = paths::checkout();
-        let libraries = Command::new(checkout.join("deploy/build-console.sh"))
-            .arg("libraries")
-            .status();
+        let libraries = Command::new(checkout.join("deploy/node-libraries.sh")).status();
         let installed = libraries.await.expect("bash starts").success();
         assert!(installed, "npm cannot install the console's libraries");
         let kind = Kind {

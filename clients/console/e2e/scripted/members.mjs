@@ -130,6 +130,42 @@ export async function members({ assert, page, server, test, look, go, signIn, ta
     assert.equal(await table("Allocations").getByText("no route to host").count(), 0, "a list has the sentence alone");
   });
 
+  await test("a lost stream and a lost terminal are said, and go on where they were", async () => {
+    const firsts = [];
+    let [typed, shell] = ["", undefined];
+    await page.routeWebSocket("**/terminal-played", (socket) => {
+      shell = socket;
+      socket.onMessage((message) => {
+        if (typeof message !== "string") return void (typed += message.subarray(8));
+        const { type, received = 0 } = JSON.parse(message);
+        if (type !== "attach" && type !== "resume") return;
+        firsts.push({ type, received });
+        socket.send(JSON.stringify({ type: "session_ready", session_id: "s", resumed: type === "resume", resume_token: "r", resume_seconds: 60, output_offset: received, input_offset: typed.length, output_window: 65536, input_window: 65536, recorded: false }));
+        const head = Buffer.alloc(8);
+        head.writeBigUInt64BE(BigInt(received));
+        socket.send(Buffer.concat([head, Buffer.from(`${type} said `)]));
+      });
+    });
+    await go(`/allocations/${allocationId(1)}?terminal=1`, "train-large");
+    const shown = page.locator(".screen .xterm-rows");
+    const live = page.getByText("Live", { exact: true }).first();
+    await Promise.all([shown.getByText("attach said").waitFor(), live.waitFor()]);
+    await page.keyboard.type("ls");
+    await shell.close({ code: 1011 });
+    await page.getByText("Disconnected, reconnecting").waitFor();
+    await page.keyboard.type(" -l");
+    await shown.getByText("resume said").waitFor();
+    assert.deepEqual(firsts, [{ type: "attach", received: 0 }, { type: "resume", received: "attach said ".length }]);
+    await page.context().setOffline(true);
+    const resumed = page.waitForRequest((request) => request.url().includes("resume_token="));
+    await page.evaluate(() => window.cuts.forEach((cut) => cut.abort()));
+    await page.getByText("Reconnecting…").first().waitFor();
+    await page.context().setOffline(false);
+    await Promise.all([resumed, live.waitFor()]);
+    assert.equal(typed, "ls -l");
+    await page.getByRole("button", { name: "Close", exact: true }).click();
+  });
+
   await test("a terminal fills the screen, and its letters grow, shrink and keep their size", async () => {
     await page.routeWebSocket("**/terminal-played", (socket) => {
       socket.onMessage((message) => {
@@ -423,7 +459,7 @@ export async function members({ assert, page, server, test, look, go, signIn, ta
   await test("a new project's pages say what to do next", async () => {
     const none = [
       ["**/api/v1/allocations:watch*", { body: `${JSON.stringify({ synced: {}, resume_token: "1" })}\n`, contentType: "application/x-ndjson" }],
-      ["**/api/v1/usage?*", { json: { intervals: [], totals: [] } }],
+      ["**/api/v1/usage?*", { json: { intervals: [], totals: [], next_page_token: "" } }],
       ["**/api/v1/health-events?*", { json: { events: [] } }],
     ];
     for (const [path, answer] of none) await page.route(path, (route) => route.fulfill(answer));

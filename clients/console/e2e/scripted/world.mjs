@@ -253,7 +253,7 @@ export const answers = {
   "POST /api/v1/allocations/*/terminal-sessions": { ticket: "t", websocket_path: "/terminal-played" },
   "GET /api/v1/usage": (_, address) => {
     const own = address.searchParams.get("project_id") === SPEECH ? [] : intervals;
-    return { intervals: own, totals: own.length ? [{ gpu_microseconds: String(169 * HOUR * 1000), amount: euro(total) }] : [] };
+    return { intervals: own, totals: own.length ? [{ gpu_microseconds: String(169 * HOUR * 1000), amount: euro(total) }] : [], next_page_token: "" };
   },
   "GET /api/v1/quotas": quotas,
   "GET /api/v1/health-events": { events: healthEvents },

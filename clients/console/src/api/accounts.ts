@@ -1,7 +1,7 @@
 /** Queries and mutations of service accounts and their API keys. */
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { client, unwrap } from "./client";
-import type { components } from "./schema";
+import type { components } from "@gpuaas/sdk";
 import type { MemberRole } from "./tenancy";
 
 type Schemas = components["schemas"];

@@ -1,7 +1,7 @@
 /** Queries of the audit page. */
+import type { components, paths } from "@gpuaas/sdk";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { client, unwrap } from "./client";
-import type { components, paths } from "./schema";
 
 export type AuditRecord = components["schemas"]["audit.AuditRecord"];
 

@@ -1,7 +1,7 @@
 /** Queries and mutations of what is offered: regions, SKUs, prices, images, quotas, and new nodes. */
+import type { components } from "@gpuaas/sdk";
 import { useMutation, useQueries, useQuery, useQueryClient } from "@tanstack/react-query";
 import { client, unwrap } from "./client";
-import type { components } from "./schema";
 import type { FleetNode, Money, Region, Sku } from "./types";
 
 const PAGE = 200;

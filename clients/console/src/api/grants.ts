@@ -1,7 +1,7 @@
 /** Queries and mutations of who is let into single allocations of a project. */
+import type { components } from "@gpuaas/sdk";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { client, unwrap } from "./client";
-import type { components } from "./schema";
 
 export type Grant = components["schemas"]["identity.AllocationGrant"];
 export type Permission = Exclude<components["schemas"]["identity.AllocationPermission"], "unspecified">;

@@ -1,9 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { Problem, adviceFor, causesOf, isOf, isOfCapacity, isUnschedulable, messageOf, problemFrom, unsaidOf } from "./problem";
+import { problemFrom } from "./fixture";
+import { Problem, adviceFor, causesOf, isOf, isOfCapacity, isUnschedulable, messageOf, unsaidOf } from "./problem";
 
 const fragmented = "12 GPUs are free on 2 nodes, but no node has 4 that can be used together.";
 const refused = (message: string, reason: string, metadata: Record<string, string>) =>
-  problemFrom(409, { error: { message, details: [{ "@type": "type.googleapis.com/google.rpc.ErrorInfo", reason, metadata }] } }, null);
+  problemFrom(409, { error: { message, details: [{ "@type": "type.googleapis.com/google.rpc.ErrorInfo", reason, metadata }] } });
 const refusal = (message: string) => refused(message, "FRAGMENTED", { index: "2", "FRAGMENTED.gpus": "12", "FRAGMENTED.nodes": "2", "FRAGMENTED.message": fragmented });
 
 describe("what went wrong", () => {
@@ -59,7 +60,7 @@ describe("what went wrong", () => {
     // a scope, a guardrail: the message says all
     expect(lacks("", false)).toBeUndefined();
     for (const reason of ["ALLOCATION_NOT_FOUND", "NODE_NOT_FOUND", "NOT_FOUND"]) expect(adviceFor(refused("no", reason, {}))).toContain("Choose it from the list");
-    expect(adviceFor(problemFrom(502, "<html>", null))).toContain("Try again in a moment");
+    expect(adviceFor(problemFrom(502, "<html>"))).toContain("Try again in a moment");
     const limit = refused("The project may reserve 0 GPUs and has reserved 0.", "RESERVATION_LIMIT", { limit: "0" });
     expect(adviceFor(limit)).toBe("Ask an administrator to raise the reservation limit.");
     expect(adviceFor(refused("The project may reserve 4 GPUs and has reserved 4.", "RESERVATION_LIMIT", { limit: "4" }))).toBe("End a reservation, or ask an administrator to raise the reservation limit.");
@@ -69,6 +70,6 @@ describe("what went wrong", () => {
     expect([false, true].map((admin) => adviceFor(reserved, [], admin))).toEqual(["Ask an administrator to raise the quota.", "Raise the quota under Quotas."]);
     expect(adviceFor(refused("You have 8 terminals open, the most allowed. Close one.", "QUOTA", {}), [], true)).toBeUndefined();
     for (const reason of ["SKU_UNKNOWN", "IMAGE_UNKNOWN", "REGION_UNKNOWN"]) expect([false, true].map((admin) => adviceFor(refused("no", reason, {}), [], admin)?.includes("Catalog"))).toEqual([false, true]);
-    expect(adviceFor(problemFrom(400, undefined, null))).toBeUndefined();
+    expect(adviceFor(problemFrom(400, undefined))).toBeUndefined();
   });
 });

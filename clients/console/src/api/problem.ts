@@ -1,19 +1,7 @@
-/** Errors of the API. */
+/** Errors of the SDK in the console's words. */
+import { ApiError, type FieldViolation, ProtocolError, TransportError } from "@gpuaas/sdk";
 import { either, raise } from "../lib/text";
 import { inWords, labelOf, ownField } from "./labels";
-
-export interface FieldViolation {
-  field: string;
-  description: string;
-}
-
-interface Detail {
-  "@type": string;
-  reason?: string;
-  metadata?: Record<string, string>;
-  field_violations?: FieldViolation[];
-  request_id?: string;
-}
 
 /** The message in words that a person knows: a leading name of a field becomes its label. */
 export function messageOf({ message, fields }: Pick<Problem, "message" | "fields">): string {
@@ -38,6 +26,7 @@ export function causesOf({ message, metadata }: Pick<Problem, "message" | "metad
   return reasons.map(([, text]) => text).filter((text) => !message.includes(text));
 }
 
+/** What went wrong, as it is shown. */
 export class Problem extends Error {
   readonly status: number;
   readonly reason: string;
@@ -80,34 +69,19 @@ export class Problem extends Error {
   }
 }
 
-/** Reads an error answer; anything that is not the API's own error becomes an honest sentence. */
-export function problemFrom(status: number, body: unknown, requestId: string | null): Problem {
-  const error = (body as { error?: { message?: string; details?: Detail[] } } | null | undefined)?.error;
-  if (!error?.message) {
-    return new Problem({
-      status,
-      message: `The server returned status ${status} without details.`,
-      requestId: requestId ?? "",
-    });
+/** What the SDK threw, as the console shows it; what is no error of a call stays what it is. */
+export function problemOf(error: unknown): unknown {
+  if (error instanceof ApiError) {
+    const { httpStatus: status, detail, reason, metadata, requestId } = error;
+    // what a proxy answered has no message
+    const message = detail || `The server returned status ${status} without details.`;
+    return new Problem({ status, message, reason, metadata, fields: [...error.fieldViolations], requestId });
   }
-  const details = error.details ?? [];
-  const info = details.find((detail) => detail.reason !== undefined);
-  return new Problem({
-    status,
-    message: error.message,
-    reason: info?.reason,
-    metadata: info?.metadata,
-    fields: details.flatMap((detail) => detail.field_violations ?? []),
-    requestId: details.find((detail) => detail.request_id)?.request_id ?? requestId ?? "",
-  });
-}
-
-/** The call got no answer at all. */
-export function unreachable(): Problem {
-  return new Problem({
-    status: 0,
-    message: "The server does not answer. Check your connection. The console reconnects automatically.",
-  });
+  if (error instanceof TransportError) {
+    return new Problem({ status: 0, message: "The server does not answer. Check your connection. The console reconnects automatically." });
+  }
+  if (error instanceof ProtocolError) return new Problem({ status: 502, message: "The console cannot read what the server returned." });
+  return error;
 }
 
 /** The user may not do it, and asking again changes nothing. */

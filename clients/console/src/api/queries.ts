@@ -2,7 +2,7 @@
 import { queryOptions, useInfiniteQuery, useQueries, useQuery } from "@tanstack/react-query";
 import { may } from "../session/rights";
 import { type Project, useSession } from "../session/session";
-import { client, unwrap } from "./client";
+import { allPages, client, unwrap } from "./client";
 import { type ExplanationQuery, queryOf } from "./explanation";
 import { Problem } from "./problem";
 
@@ -84,16 +84,8 @@ export function useUsage(allocation_id = "") {
   return useQuery({
     queryKey: ["usage", project_id, allocation_id],
     queryFn: async () => {
-      const intervals = [];
-      let page_token = "";
-      for (;;) {
-        const page = await unwrap(
-          client.GET("/api/v1/usage", { params: { query: { project_id, allocation_id, page_size: PAGE, page_token } } }),
-        );
-        intervals.push(...(page.intervals ?? []));
-        page_token = page.next_page_token ?? "";
-        if (!page_token) return { intervals, totals: page.totals ?? [] };
-      }
+      const pages = await allPages((page_token) => client.GET("/api/v1/usage", { params: { query: { project_id, allocation_id, page_size: PAGE, page_token } } }));
+      return { intervals: pages.flatMap(({ intervals = [] }) => intervals), totals: pages.at(-1)?.totals ?? [] };
     },
     refetchInterval: allocation_id ? CALM_MS : SLOW_MS,
   });

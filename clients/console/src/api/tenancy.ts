@@ -2,7 +2,7 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useSession } from "../session/session";
 import { client, unwrap } from "./client";
-import type { components } from "./schema";
+import type { components } from "@gpuaas/sdk";
 
 type Schemas = components["schemas"];
 export type SshKey = Schemas["identity.SshKey"];

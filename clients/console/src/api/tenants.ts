@@ -1,7 +1,7 @@
 /** Allocations of all projects, as operators see and change them. */
+import type { components } from "@gpuaas/sdk";
 import { useInfiniteQuery, useMutation, useQueryClient } from "@tanstack/react-query";
 import { client, unwrap } from "./client";
-import type { components } from "./schema";
 import type { AllocationState } from "./types";
 
 export type TenantAllocation = components["schemas"]["allocation.TenantAllocation"];

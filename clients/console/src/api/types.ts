@@ -1,5 +1,5 @@
 /** Short names of the API's messages. */
-import type { components } from "./schema";
+import type { components } from "@gpuaas/sdk";
 
 type Schemas = components["schemas"];
 

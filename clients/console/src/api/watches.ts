@@ -1,8 +1,8 @@
 /** What can be watched, and how its messages become a state. */
+import type { components } from "@gpuaas/sdk";
 import type { QueryClient } from "@tanstack/react-query";
 import { useSession } from "../session/session";
 import { type Kept, type Source, type Watched, useWatch, watchKey } from "../watch/use-watch";
-import type { components } from "./schema";
 import type { Allocation, InventoryNode, Slot, TimelineEntry } from "./types";
 
 type Schemas = components["schemas"];
@@ -75,23 +75,23 @@ export function slotsOf({ slots }: Fleet, node_id: string): Slot[] {
     .sort((a, b) => (a.slot_index ?? 0) - (b.slot_index ?? 0));
 }
 
-const allocationsUrl = (project: string) => `/api/v1/allocations:watch${project && `?project_id=${encodeURIComponent(project)}`}`;
-const allocationUrl = (id: string) => `/api/v1/allocations/${encodeURIComponent(id)}:watch`;
+const allocationsOf = (project_id: string) => ({ path: "/api/v1/allocations:watch", params: { query: { project_id } } }) as const;
+const allocationOf = (allocation_id: string) => ({ path: "/api/v1/allocations/{allocation_id}:watch", params: { path: { allocation_id } } }) as const;
 
 const NO_ALLOCATIONS: ById<Allocation> = {};
 const NO_ALLOCATION: OneAllocation = { allocation: undefined, entries: [] };
 const NO_FLEET: Fleet = { nodes: {}, slots: {} };
-const FLEET: Source<NodesMessage, Fleet> = { url: "/api/v1/admin/nodes:watch", empty: NO_FLEET, fold: foldFleet };
+const FLEET: Source<"/api/v1/admin/nodes:watch", Fleet> = { path: "/api/v1/admin/nodes:watch", params: {}, empty: NO_FLEET, fold: foldFleet };
 
 /** The project's allocations that have not ended, and those that end meanwhile. */
 export function useAllocationsWatch(): Watched<ById<Allocation>> {
   const project = useSession()?.project ?? "";
-  return useWatch({ url: allocationsUrl(project), empty: NO_ALLOCATIONS, fold: foldAllocations });
+  return useWatch({ ...allocationsOf(project), empty: NO_ALLOCATIONS, fold: foldAllocations });
 }
 
 /** One allocation and everything that happened to it. */
 export function useAllocationWatch(id: string): Watched<OneAllocation> {
-  return useWatch({ url: allocationUrl(id), empty: NO_ALLOCATION, fold: foldAllocation });
+  return useWatch({ ...allocationOf(id), empty: NO_ALLOCATION, fold: foldAllocation });
 }
 
 /** All hosts and their slots. */
@@ -102,5 +102,5 @@ export function useFleetWatch(): Watched<Fleet> {
 /** Shows the answer of a call before the watch delivers it. */
 export function learn(queries: QueryClient, allocation: Allocation): void {
   const id = allocation.id ?? "";
-  queries.setQueryData<Kept<OneAllocation>>(watchKey(allocationUrl(id)), (kept) => kept && { ...kept, view: { ...kept.view, allocation: later(kept.view.allocation, allocation) } });
+  queries.setQueryData<Kept<OneAllocation>>(watchKey(allocationOf(id)), (kept) => kept && { ...kept, view: { ...kept.view, allocation: later(kept.view.allocation, allocation) } });
 }

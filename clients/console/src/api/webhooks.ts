@@ -1,8 +1,7 @@
 /** Queries and mutations of webhooks and their deliveries. */
+import type { components } from "@gpuaas/sdk";
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { client, unwrap } from "./client";
-import { problemFrom } from "./problem";
-import type { components } from "./schema";
+import { client, request, unwrap } from "./client";
 
 type Schemas = components["schemas"];
 export type Webhook = Schemas["events.Webhook"];
@@ -25,11 +24,7 @@ export function useEventTypes() {
   return useQuery({
     queryKey: ["event-types"],
     staleTime: Infinity,
-    queryFn: async (): Promise<EventType[]> => {
-      const response = await fetch("/api/asyncapi.json");
-      if (!response.ok) throw problemFrom(response.status, undefined, response.headers.get("X-Request-Id"));
-      return eventTypes((await response.json()) as AsyncApi);
-    },
+    queryFn: async (): Promise<EventType[]> => eventTypes(await request<AsyncApi>("/api/asyncapi.json")),
   });
 }
 

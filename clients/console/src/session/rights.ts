@@ -1,5 +1,5 @@
 /** What a role on the whole platform may do, as deploy/policies/platform.cedar says. The API decides; here it is offered or not. */
-import type { components } from "../api/schema";
+import type { components } from "@gpuaas/sdk";
 import { useSession } from "./session";
 
 export type PlatformRole = components["schemas"]["identity.PlatformRole"];

@@ -1,5 +1,5 @@
+import type { TerminalSaved } from "@gpuaas/sdk";
 import { beforeEach, expect, it, vi } from "vitest";
-import type { Saved } from "./connection";
 import { signInAs } from "../session/fixture";
 import { endSession } from "../session/session";
 import { Transcript, leave, takeLeft } from "./left";
@@ -17,7 +17,7 @@ beforeEach(() => {
   });
 });
 
-const saved = { ready: { session_id: "s", resume_seconds: 60 }, path: "/t", received: 7, input: { offset: 3, data: Uint8Array.of(1, 255) }, time: 1000 } as Saved;
+const saved = { ready: { session_id: "s", resume_seconds: 60 }, path: "/t", received: 7, input: { offset: 3, data: Uint8Array.of(1, 255) }, time: 1000 } as TerminalSaved;
 
 it("a reload goes on with the session it left, once and in time", () => {
   leave("user:a", "a", { saved, output: Uint8Array.of(27, 200, 10) });

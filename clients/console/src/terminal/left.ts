@@ -1,5 +1,5 @@
 /** A session that this tab left by a reload, with the output that was on the screen: for whoever it is of, until they sign out. */
-import type { Saved } from "./connection";
+import type { TerminalSaved } from "@gpuaas/sdk";
 
 const KEY = "gpuaas.terminal:";
 /** Output that is shown again, in bytes. */
@@ -50,7 +50,7 @@ function fromText(text: string): Uint8Array {
 }
 
 export interface Left {
-  saved: Saved;
+  saved: TerminalSaved;
   output: Uint8Array;
 }
 
@@ -72,7 +72,7 @@ export function takeLeft(principal: string, allocationId: string, now: number): 
     const text = sessionStorage.getItem(key);
     sessionStorage.removeItem(key);
     if (!text) return undefined;
-    const { output, input, ...rest } = JSON.parse(text) as Omit<Saved, "input"> & { output: string; input: { offset: number; data: string } };
+    const { output, input, ...rest } = JSON.parse(text) as Omit<TerminalSaved, "input"> & { output: string; input: { offset: number; data: string } };
     if (now - rest.time > rest.ready.resume_seconds * 1000) return undefined;
     return { saved: { ...rest, input: { offset: input.offset, data: fromText(input.data) } }, output: fromText(output) };
   } catch {

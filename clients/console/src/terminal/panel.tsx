@@ -1,16 +1,16 @@
 /** A terminal in the page: a shell in the VM that survives lost connections. */
+import { type TerminalConnection, type TerminalEnding, type TerminalPhase, type TerminalReady, terminalConnection } from "@gpuaas/sdk";
 import { useEffect, useRef, useState } from "react";
+import { client, refused } from "../api/client";
 import { useSession } from "../session/session";
 import { Badge, Button, type Tone } from "../ui/basics";
 import { ProblemNote } from "../ui/problem";
-import { openTicket } from "./api";
-import { Connection, type Ending, type Phase, type Ready, type Socket } from "./connection";
 import { type Left, Transcript, leave, takeLeft } from "./left";
 import { SIZES, controlOf, saveSize, savedSize, stepped } from "./keys";
 import { type Screen, useScreen } from "./screen";
 import { SizeButtons, TouchKeys } from "./tools";
 
-const PHASES: Record<Phase, [Tone, string]> = {
+const PHASES: Record<TerminalPhase, [Tone, string]> = {
   connecting: ["busy", "Connecting"],
   ready: ["good", "Connected"],
   lost: ["warn", "Disconnected, reconnecting"],
@@ -27,16 +27,10 @@ const ENDINGS: Record<string, string> = {
   powered_off: "The VM was stopped or rebooted.",
 };
 
-function socket(path: string, subprotocol: string): Socket {
-  const address = new URL(path, location.href);
-  address.protocol = address.protocol === "https:" ? "wss:" : "ws:";
-  return new WebSocket(address, subprotocol);
-}
-
 interface State {
-  phase: Phase;
-  ready?: Ready | undefined;
-  ending?: Ending | undefined;
+  phase: TerminalPhase;
+  ready?: TerminalReady | undefined;
+  ending?: TerminalEnding | undefined;
   error?: unknown;
 }
 
@@ -72,10 +66,11 @@ export default function TerminalPanel({ id, isRunning, close }: { id: string; /*
     fit.fit();
     const typed = new TextEncoder();
     const transcript = new Transcript();
-    let connection: Connection | undefined;
+    let connection: TerminalConnection | undefined;
     const connect = (left?: Left) => {
-      const made = new Connection(
-        { allocationId: id, ticket: () => openTicket(id), connect: socket },
+      const made = terminalConnection(
+        client,
+        id,
         {
           output: (data, shown) => {
             transcript.add(data);
@@ -95,7 +90,7 @@ export default function TerminalPanel({ id, isRunning, close }: { id: string; /*
       );
       connection = made;
       if (left) made.resumeFrom(left.saved);
-      else made.start().catch((error: unknown) => setState({ phase: "ended", error }));
+      else made.start().catch((error: unknown) => setState({ phase: "ended", error: refused(error) }));
     };
     begin.current = () => {
       terminal.write(NEXT_SESSION);

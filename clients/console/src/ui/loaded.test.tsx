@@ -1,6 +1,6 @@
 import { renderToStaticMarkup } from "react-dom/server";
 import { expect, it } from "vitest";
-import { unreachable } from "../api/problem";
+import { unreachable } from "../api/fixture";
 import { Loaded } from "./loaded";
 
 const asked = <T,>(data?: T, error: unknown = null) => ({ data, error, refetch: () => {} });

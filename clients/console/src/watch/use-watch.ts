@@ -1,11 +1,9 @@
 /** A watch for as long as a view looks at it. What it says is kept in the cache, so the next view goes on from there. */
+import type { WatchMessage, WatchParams, WatchPath, WatchStatus } from "@gpuaas/sdk";
 import { skipToken, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
-import { endOf } from "../api/client";
-import { type Problem, unreachable } from "../api/problem";
-import { ensureGood } from "../session/lifecycle";
-import { currentSession, endSession } from "../session/session";
-import { type Means, type Message, Watch, type WatchStatus } from "./watch";
+import { client, refused } from "../api/client";
+import { Problem, problemOf } from "../api/problem";
 
 /**
  * A browser opens few connections to one server, shared by all its tabs: one that nobody sees lets go of its
@@ -19,12 +17,12 @@ export interface Kept<S> {
   token: string;
 }
 
-export interface Source<M extends Message, S> {
-  /** Path and query, without the token. */
-  url: string;
+export interface Source<P extends WatchPath, S> {
+  path: P;
+  params: WatchParams<P>;
   empty: S;
   /** The state after some messages; changes nothing in place. */
-  fold(state: S, batch: M[]): S;
+  fold(state: S, batch: WatchMessage<P>[]): S;
 }
 
 export interface Watched<S> {
@@ -36,51 +34,42 @@ export interface Watched<S> {
   retry(): void;
 }
 
-export function watchKey(url: string): [string, string] {
-  return ["watch", url];
+export function watchKey<P extends WatchPath>({ path, params }: Pick<Source<P, unknown>, "path" | "params">): [string, string, string] {
+  return ["watch", path, JSON.stringify(params)];
 }
 
-function meansFor(url: string): Means {
-  let used: string | undefined;
-  return {
-    open: async (token, signal) => {
-      await ensureGood();
-      used = currentSession()?.token;
-      const resume = token && `${url.includes("?") ? "&" : "?"}resume_token=${encodeURIComponent(token)}`;
-      return fetch(url + resume, { headers: { Authorization: `Bearer ${used ?? ""}` }, credentials: "omit", cache: "no-store", signal }).catch(() => {
-        throw unreachable();
-      });
-    },
-    mayRetry: ({ status }) => status === 401 && used !== currentSession()?.token,
-    random: Math.random,
-  };
+interface Parts {
+  synced?: object;
+  end?: object;
 }
 
-export function useWatch<M extends Message, S>(source: Source<M, S>): Watched<S> {
+export function useWatch<P extends WatchPath, S>(source: Source<P, S>): Watched<S> {
   const queries = useQueryClient();
-  const { url, empty, fold } = source;
-  const kept = useQuery<Kept<S>>({ queryKey: watchKey(url), queryFn: skipToken });
+  const { path, params, empty, fold } = source;
+  const key = watchKey(source);
+  const kept = useQuery<Kept<S>>({ queryKey: key, queryFn: skipToken });
   const [state, setState] = useState<{ status: WatchStatus; problem: Problem | undefined }>({ status: "connecting", problem: undefined });
   const [attempt, setAttempt] = useState(0);
   useEffect(() => {
-    const before = () => queries.getQueryData<Kept<S>>(watchKey(url));
+    const before = () => queries.getQueryData<Kept<S>>(key);
     // a first state that is not complete yet; what is shown meanwhile stays
     let draft: S | undefined;
-    const watch = new Watch<M>(
-      meansFor(url),
+    const watch = client.follow(
+      path,
+      params,
       {
         anew: () => {
           draft = empty;
         },
         messages: (batch, token) => {
           const view = fold(draft ?? before()?.view ?? empty, batch);
-          const complete = draft === undefined || batch.some(({ synced, end }) => synced ?? end);
+          const complete = draft === undefined || (batch as Parts[]).some(({ synced, end }) => synced ?? end);
           draft = complete ? undefined : view;
-          if (complete) queries.setQueryData<Kept<S>>(watchKey(url), { view, token });
+          if (complete) queries.setQueryData<Kept<S>>(key, { view, token });
         },
-        status: (status, problem) => {
-          setState({ status, problem });
-          if (status === "refused" && problem?.status === 401) endSession(endOf(problem));
+        status: (status, error) => {
+          const problem = status === "refused" ? refused(error) : problemOf(error);
+          setState({ status, problem: problem instanceof Problem ? problem : undefined });
         },
       },
       before()?.token ?? "",
@@ -95,7 +84,6 @@ export function useWatch<M extends Message, S>(source: Source<M, S>): Watched<S>
       clearTimeout(hiding);
       hiding = setTimeout(() => watch.rest(), HIDDEN_MS);
     };
-    watch.start();
     look();
     document.addEventListener("visibilitychange", look);
     window.addEventListener("online", wake);
@@ -105,6 +93,6 @@ export function useWatch<M extends Message, S>(source: Source<M, S>): Watched<S>
       window.removeEventListener("online", wake);
       watch.close();
     };
-  }, [queries, url, empty, fold, attempt]);
+  }, [queries, ...key, empty, fold, attempt]);
   return { view: kept.data?.view, ...state, retry: () => setAttempt((count) => count + 1) };
 }

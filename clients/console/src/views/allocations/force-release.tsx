@@ -1,8 +1,8 @@
 /** The way out for an allocation whose host is lost: an administrator attests what became of the host (B-28). */
+import type { components } from "@gpuaas/sdk";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { client, unwrap } from "../../api/client";
-import type { components } from "../../api/schema";
 import { fromField, zone } from "../../lib/time";
 import { plural } from "../../lib/text";
 import { Button, Planned, Skeleton } from "../../ui/basics";

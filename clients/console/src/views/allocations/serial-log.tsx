@@ -1,9 +1,7 @@
 /** What the VM of an allocation printed on its serial console: live, searched, downloaded. */
 import { useMutation } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
-import { client, unwrap } from "../../api/client";
-import { problemFrom } from "../../api/problem";
-import type { Message } from "../../watch/watch";
+import { client, refused } from "../../api/client";
 import { MOST_LINES, NO_LOG, type Part, type SerialLog as Log, bytesOf, matching, shownLines, withParts } from "../../lib/serial-log";
 import { saveFile } from "../../lib/csv";
 import { clockTime, fullTime } from "../../lib/time";
@@ -13,27 +11,25 @@ import { ProblemNote } from "../../ui/problem";
 import { LiveMark, WatchProblem } from "../../watch/live";
 import { useWatch } from "../../watch/use-watch";
 
-interface SerialLogMessage extends Message {
-  part?: Part;
-}
-
-const urlOf = (id: string) => `/api/v1/allocations/${encodeURIComponent(id)}/serial-log?follow=true&tail_lines=${MOST_LINES}`;
-const fold = (log: Log, batch: SerialLogMessage[]): Log => withParts(log, batch.flatMap(({ part }) => part ?? []));
+const PATH = "/api/v1/allocations/{allocation_id}/serial-log";
+const paramsOf = (allocation_id: string) => ({ path: { allocation_id }, query: { follow: true, tail_lines: MOST_LINES } });
+const fold = (log: Log, batch: { part?: Part }[]): Log => withParts(log, batch.flatMap(({ part }) => part ?? []));
 
 /** All that is retained, as it was printed. */
 async function whole(allocation_id: string): Promise<Blob> {
-  const text = await unwrap(client.GET("/api/v1/allocations/{allocation_id}/serial-log", { params: { path: { allocation_id } }, parseAs: "text" }));
   const pieces: Uint8Array<ArrayBuffer>[] = [];
-  for (const line of String(text).split("\n").filter(Boolean)) {
-    const message = JSON.parse(line) as SerialLogMessage & { error?: { code: number } };
-    if (message.error) throw problemFrom(message.error.code, message, null);
-    if (message.part?.data) pieces.push(new Uint8Array(bytesOf(message.part.data)));
+  try {
+    for await (const { part } of client.watch(PATH, { path: { allocation_id } })) {
+      if (part?.data) pieces.push(new Uint8Array(bytesOf(part.data)));
+    }
+  } catch (error) {
+    throw refused(error);
   }
   return new Blob(pieces, { type: "text/plain" });
 }
 
 export default function SerialLog({ id, name }: { id: string; name: string }) {
-  const watched = useWatch({ url: urlOf(id), empty: NO_LOG, fold });
+  const watched = useWatch({ path: PATH, params: paramsOf(id), empty: NO_LOG, fold });
   const [search, setSearch] = useState("");
   const [times, setTimes] = useState(false);
   const [follow, setFollow] = useState(true);

@@ -1,3 +1,4 @@
+import { ApiError } from "@gpuaas/sdk";
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { renderToStaticMarkup } from "react-dom/server";
 import { beforeAll, afterEach, expect, it, vi } from "vitest";
@@ -27,7 +28,7 @@ it("a priority is set on the project, and a refusal names the field", async () =
   await expect(putProjectPriority(ID, "high")).resolves.toEqual({ project_id: ID, priority: "high" });
   expect(put).toHaveBeenCalledWith("/api/v1/admin/projects/{project_id}/priority", { params: { path: { project_id: ID } }, body: { priority: "high" } });
   const error = { error: { message: "project_id must be a UUID.", details: [{ field_violations: [{ field: "project_id", description: "must be a UUID" }] }] } };
-  put.mockResolvedValueOnce({ error, response: new Response(null, { status: 400 }) } as never);
+  put.mockRejectedValueOnce(new ApiError(400, error, new Headers()));
   const refused = await putProjectPriority("nobody", "low").catch((problem: unknown) => problem);
   expect(refused).toMatchObject({ status: 400, message: "project_id must be a UUID.", fields: [{ field: "project_id" }] });
 });

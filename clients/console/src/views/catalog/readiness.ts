@@ -1,5 +1,5 @@
 /** The readiness checks of an image, as its form has them. */
-import type { components } from "../../api/schema";
+import type { components } from "@gpuaas/sdk";
 import { countOf } from "./parts";
 
 export type ReadinessCheck = components["schemas"]["common.ReadinessCheck"];

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Availability, Image, Sku } from "../../api/types";
-import { Problem, unreachable } from "../../api/problem";
+import { unreachable } from "../../api/fixture";
+import { Problem } from "../../api/problem";
 import { nameProblem } from "../../lib/text";
 import { SHAPES, WAITS, anyFits, closedNote, firstChoice, firstRegion, fitOf, fitsNow, imagesFor, isRefused, regionProblem, capacityOf, shapeOf, skusOf, waitFor, waysOf, worthJudging } from "./choice";
 

@@ -1,10 +1,10 @@
 import { renderToStaticMarkup } from "react-dom/server";
 import { expect, it } from "vitest";
-import { problemFrom } from "../../api/problem";
+import { problemFrom } from "../../api/fixture";
 import type { Sku } from "../../api/types";
 import { Summary } from "./summary";
 
-const refused = (reason: string) => problemFrom(409, { error: { message: "No.", details: [{ "@type": "type.googleapis.com/google.rpc.ErrorInfo", reason }] } }, null);
+const refused = (reason: string) => problemFrom(409, { error: { message: "No.", details: [{ "@type": "type.googleapis.com/google.rpc.ErrorInfo", reason }] } });
 
 it("con_10_beside_an_unschedulable_launch_nothing_claims_that_it_would_fit", () => {
   const ordered = { sku: { code: "s" } as Sku, gpus: 1, names: ["web"], image: undefined, region: "a" };
@@ -28,7 +28,7 @@ it("h_33_an_unschedulable_launch_names_the_ways_out_and_can_be_retried", () => {
   const ordered = { sku: { code: "s" } as Sku, gpus: 1, names: ["web"], image: undefined, region: "a" };
   const show = (reason: string) =>
     renderToStaticMarkup(
-      <Summary ordered={ordered} fit={null} problem={problemFrom(409, { error: { message: "No.", details: [{ "@type": "type.googleapis.com/google.rpc.ErrorInfo", reason }] } }, null)} ways={["select this"]} retry={() => {}} why={null} busy={false} ready={false}>
+      <Summary ordered={ordered} fit={null} problem={problemFrom(409, { error: { message: "No.", details: [{ "@type": "type.googleapis.com/google.rpc.ErrorInfo", reason }] } })} ways={["select this"]} retry={() => {}} why={null} busy={false} ready={false}>
         {null}
       </Summary>,
     );
@@ -40,7 +40,7 @@ it("h_33_an_unschedulable_launch_names_the_ways_out_and_can_be_retried", () => {
 it("h_33_a_refusal_for_several_reasons_lists_each_of_them_in_the_form", () => {
   const causes = { SLOTS_IN_USE: "8 GPUs are in use on 1 node.", HOST_NOT_READY: "8 GPUs are on 1 node that is not ready." };
   const metadata = Object.fromEntries(Object.entries(causes).flatMap(([reason, text]) => [[`${reason}.gpus`, "8"], [`${reason}.nodes`, "1"], [`${reason}.message`, text]]));
-  const problem = problemFrom(409, { error: { message: "No capacity is free.", details: [{ "@type": "type.googleapis.com/google.rpc.ErrorInfo", reason: "NO_CAPACITY", metadata }] } }, null);
+  const problem = problemFrom(409, { error: { message: "No capacity is free.", details: [{ "@type": "type.googleapis.com/google.rpc.ErrorInfo", reason: "NO_CAPACITY", metadata }] } });
   const ordered = { sku: { code: "s" } as Sku, gpus: 1, names: ["web"], image: undefined, region: "a" };
   const shown = renderToStaticMarkup(
     <Summary ordered={ordered} fit={null} problem={problem} why={null} busy={false} ready={true}>

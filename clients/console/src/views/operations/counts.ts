@@ -1,5 +1,5 @@
 /** The counters of a pool as parts that add up to what is delivered. */
-import type { components } from "../../api/schema";
+import type { components } from "@gpuaas/sdk";
 import type { FleetNode } from "../../api/types";
 import type { Part } from "../../ui/meter";
 

@@ -1,4 +1,5 @@
 /** Rollouts of the node agent, and the form that begins one. */
+import { idempotencyKey } from "@gpuaas/sdk";
 import { useState } from "react";
 import { useLocation } from "wouter";
 import { useCreateRollout, useRollouts } from "../../api/rollouts";
@@ -18,7 +19,7 @@ const NUMBER = /^[0-9]{1,9}$/;
 function Begin() {
   const create = useCreateRollout();
   const [, go] = useLocation();
-  const [key] = useState(() => crypto.randomUUID());
+  const [key] = useState(idempotencyKey);
   const [version, setVersion] = useState("");
   const [digest, setDigest] = useState("");
   const [size, setSize] = useState("");

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { Connection, type Ending, type Phase, type Ready, type Socket } from "./connection";
-import { decodeFrame, encodeFrame } from "./frames";
+import { type Socket, TerminalConnection, type TerminalEnding, type TerminalPhase, type TerminalReady } from "../src/index.js";
+import { decodeFrame, encodeFrame } from "../src/frames.js";
 
 const text = new TextEncoder();
 const read = new TextDecoder();
@@ -13,6 +13,7 @@ class FakeSocket implements Socket {
   onopen: Socket["onopen"] = null;
   onmessage: Socket["onmessage"] = null;
   onclose: Socket["onclose"] = null;
+  onerror: Socket["onerror"] = null;
   send(data: string | ArrayBuffer) {
     this.sent.push(data);
   }
@@ -21,13 +22,13 @@ class FakeSocket implements Socket {
   }
   says(message: object | ArrayBuffer) {
     const data = message instanceof ArrayBuffer ? message : JSON.stringify(message);
-    this.onmessage?.({ data } as MessageEvent);
+    this.onmessage?.({ data } as never);
   }
   output(offset: number, data: string) {
     this.says(encodeFrame(offset, text.encode(data)));
   }
   breaks(code = 1006) {
-    this.onclose?.({ code } as CloseEvent);
+    this.onclose?.({ code } as never);
   }
   messages(type?: string) {
     const all = this.sent.filter((data) => typeof data === "string").map((data) => JSON.parse(data as string) as { type: string });
@@ -38,7 +39,7 @@ class FakeSocket implements Socket {
   }
 }
 
-const READY: Ready & { type: string } = {
+const READY: TerminalReady & { type: string } = {
   type: "session_ready",
   session_id: "s1",
   resumed: false,
@@ -53,9 +54,9 @@ const READY: Ready & { type: string } = {
 
 function begin() {
   const sockets: FakeSocket[] = [];
-  const seen = { output: "", gaps: [] as [number, number][], phases: [] as Phase[], ending: undefined as Ending | undefined };
+  const seen = { output: "", gaps: [] as [number, number][], phases: [] as TerminalPhase[], ending: undefined as TerminalEnding | undefined };
   const screen = { held: [] as (() => void)[], slow: false };
-  const connection = new Connection(
+  const connection = new TerminalConnection(
     {
       allocationId: "a1",
       ticket: async () => ({ ticket: "secret", websocket_path: "/api/v1/terminal" }),
@@ -82,7 +83,7 @@ function begin() {
   const last = () => sockets[sockets.length - 1]!;
   const attach = async () => {
     await connection.start();
-    last().onopen?.({} as Event);
+    last().onopen?.({} as never);
     last().says(READY);
   };
   return { connection, sockets, seen, screen, last, attach };
@@ -134,7 +135,7 @@ describe("the terminal's connection", () => {
     connection.type(text.encode("pwd"));
     vi.advanceTimersByTime(500);
     expect(sockets).toHaveLength(2);
-    last().onopen?.({} as Event);
+    last().onopen?.({} as never);
     expect(last().messages()[0]).toEqual({ type: "resume", session_id: "s1", resume_token: "t1", received: 6, cols: 80, rows: 24 });
     last().says({ ...READY, resumed: true, resume_token: "t2", output_offset: 6, input_offset: 2 });
     expect(last().input()).toEqual([[2, "\npwd"]]);
@@ -214,6 +215,24 @@ describe("the terminal's connection", () => {
     vi.advanceTimersByTime(500);
     expect(seen.output).toBe("");
     expect(sockets).toHaveLength(2);
+  });
+
+  it("goes on with a session that another page left, and with its input", async () => {
+    const before = begin();
+    await before.attach();
+    before.last().output(0, "seen");
+    before.connection.type(text.encode("typed"));
+    before.last().says({ type: "input_ack", offset: 2 });
+    const saved = before.connection.save()!;
+    expect(saved).toMatchObject({ path: "/api/v1/terminal", received: 4, input: { offset: 2 } });
+    const after = begin();
+    after.connection.resumeFrom(saved);
+    after.last().onopen?.({} as never);
+    expect(after.last().messages()[0]).toMatchObject({ type: "resume", resume_token: "t1", received: 4 });
+    after.last().says({ ...READY, resumed: true, output_offset: 4, input_offset: 3 });
+    expect(after.last().input()).toEqual([[3, "ed"]]);
+    after.last().output(4, " on");
+    expect(after.seen).toMatchObject({ output: " on", phases: ["lost", "ready"] });
   });
 
   it("says a new size once, and the close", async () => {

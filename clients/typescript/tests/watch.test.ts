@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { Problem, unreachable } from "../api/problem";
-import { type Message, Watch, type WatchStatus } from "./watch";
+import { ApiError, type GpuaasError, TransportError, Watch, type WatchStatus } from "../src/index.js";
+import { type AnyMessage, openStream } from "../src/stream.js";
 
-type Said = Message & { n?: number };
+type Said = AnyMessage & { n?: number };
 
 /** One answer of a server, which is written while the test goes on. */
 class Stream {
@@ -37,21 +37,26 @@ class Stream {
 const settle = () => vi.advanceTimersByTimeAsync(0);
 const refusal = (status: number, reason: string) => new Response(JSON.stringify({ error: { code: status, message: "no", details: [{ reason }] } }), { status });
 
-function begin(token = "", answers: (Response | Error)[] = [], mayRetry = false) {
+const unreachable = () => new TransportError("no answer came");
+
+function begin(token = "", answers: (Response | Error)[] = [], isRenewed = false) {
   const streams: Stream[] = [];
   const asked: string[] = [];
-  const seen = { news: 0, numbers: [] as number[], tokens: [] as string[], statuses: [] as WatchStatus[], problem: undefined as Problem | undefined };
+  const seen = { news: 0, numbers: [] as number[], tokens: [] as string[], statuses: [] as WatchStatus[], error: undefined as GpuaasError | undefined };
   const watch = new Watch<Said>(
     {
-      open: async (from, signal) => {
-        asked.push(from);
-        const answer = answers.shift();
-        if (answer instanceof Error) throw answer;
-        if (answer) return answer;
-        streams.push(new Stream(from, signal));
-        return streams.at(-1)!.response;
+      open: (from, signal) => {
+        const answered = async (request: Request) => {
+          asked.push(from);
+          const answer = answers.shift();
+          if (answer instanceof Error) throw answer;
+          if (answer) return answer;
+          streams.push(new Stream(from, request.signal));
+          return streams.at(-1)!.response;
+        };
+        return openStream<Said>({ fetch: answered }, "http://127.0.0.1/watch", signal);
       },
-      mayRetry: () => mayRetry,
+      isRenewed: async () => isRenewed,
       random: () => 1,
     },
     {
@@ -60,9 +65,9 @@ function begin(token = "", answers: (Response | Error)[] = [], mayRetry = false)
         seen.numbers.push(...batch.flatMap(({ n }) => n ?? []));
         seen.tokens.push(token);
       },
-      status: (status, problem) => {
+      status: (status, error) => {
         seen.statuses.push(status);
-        seen.problem = problem;
+        seen.error = error;
       },
     },
     token,
@@ -177,7 +182,7 @@ describe("the watch", () => {
     await vi.advanceTimersByTimeAsync(60_000);
     expect(asked).toHaveLength(1);
     expect(seen.statuses).toEqual(["connecting", "refused"]);
-    expect(seen.problem?.reason).toBe("ALLOCATION_NOT_FOUND");
+    expect((seen.error as ApiError).reason).toBe("ALLOCATION_NOT_FOUND");
   });
 
   it("what ends a stream under way is asked again, and an answer in the stream is an answer", async () => {
