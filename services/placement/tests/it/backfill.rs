@@ -57,7 +57,7 @@ async fn b_27_old_allocations_of_whole_nodes_get_their_claims() {
              ALTER TABLE allocations ENABLE TRIGGER USER"
         ))
         .await;
-    let holds = "allocation_holds_what_was_sold".to_owned();
+    let holds = "allocation_has_its_claims".to_owned();
     assert!(broken(&world).await.contains(&holds), "the audit sees it");
 
     let made = claim_old_allocations(&world).await.expect("claimed");
