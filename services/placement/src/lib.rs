@@ -55,7 +55,7 @@
 //!     HostState::Untouched { detail: Value }                             slots back to available, claims released
 //!     HostState::Dirty { health_detail: &str }                           slots cleanup_blocked / failed (INC-14)
 //! power::begin(conn, Scope, id, Action, forced, traceparent, request_id) -> Result<(Allocation, workflow_id)>
-//! power::settle(conn, Fence, id, power, boot_id: Option<Uuid>) -> Result<Outcome>    the power state observed on the host
+//! power::record_outcome(conn, Fence, id, power, boot_id: Option<Uuid>) -> Result<Outcome>    the power state observed on the host
 //! release::begin(conn, Scope, id, traceparent, request_id) -> Result<release::Begun>
 //!     Begun { allocation, workflow_id: Option<Uuid> }                    ends running workflows and enqueues the release
 //!                                                                        itself; None: it had begun before, or nothing

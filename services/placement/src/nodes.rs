@@ -293,7 +293,7 @@ async fn replace(conn: &mut PgConnection, spec: &NodeSpec, before: &Node) -> Res
 }
 
 /// Makes an empty node what it is meant to be; its row is locked. A node that something holds stays as it is.
-pub(crate) async fn settle_mode(conn: &mut PgConnection, node_id: Uuid) -> Result<()> {
+pub(crate) async fn apply_intended_mode(conn: &mut PgConnection, node_id: Uuid) -> Result<()> {
     sqlx::query(
         "UPDATE nodes SET mode = intended_mode, generation = generation + 1,
                 updated_at = greatest(clock_timestamp(), updated_at)
@@ -358,7 +358,7 @@ async fn distrust_slots(conn: &mut PgConnection, node_id: Uuid) -> Result<()> {
     .bind(node_id)
     .execute(&mut *conn)
     .await?;
-    settle_mode(conn, node_id).await?;
+    apply_intended_mode(conn, node_id).await?;
     // Raising the generation makes their evidence stale: only a new approval brings them back.
     let free = [SlotStatus::Available, SlotStatus::Disabled];
     let _ = slots::transition(conn, &ids, &free, SlotStatus::Disabled, true).await?;

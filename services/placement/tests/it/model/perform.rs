@@ -225,7 +225,7 @@ pub async fn perform(
         Call::Settle { of, power } => {
             let fence = world.take(*of).await;
             within!(pools.allocation, |tx| {
-                let _ = power::settle(&mut tx, fence, *of, power, None).await?;
+                let _ = power::record_outcome(&mut tx, fence, *of, power, None).await?;
                 ended(&mut tx, fence).await
             });
         }

@@ -144,7 +144,7 @@ fn move_claims(view: &mut View, id: Uuid, from: &[ClaimState], to: ClaimState) {
 }
 
 /// An empty node is what it is meant to be.
-fn settle_mode(view: &mut View, node: Uuid) {
+fn apply_intended_mode(view: &mut View, node: Uuid) {
     if view.holders(node).next().is_none() {
         let node = view.node(node);
         node.baremetal = node.meant_baremetal;
@@ -154,7 +154,7 @@ fn settle_mode(view: &mut View, node: Uuid) {
 /// Ends the hold of a whole node.
 fn free_node(view: &mut View, id: Uuid) {
     if let Some(node) = view.allocations[&id].node {
-        settle_mode(view, node);
+        apply_intended_mode(view, node);
     }
 }
 
@@ -457,7 +457,7 @@ fn reinstall(view: &mut View, node: Uuid) {
             .whole
             .filter(|state| *state != ClaimState::CleanupBlocked);
     }
-    settle_mode(view, node);
+    apply_intended_mode(view, node);
 }
 
 /// A wish that is new makes the node what it says, unless something is there or for sale.
