@@ -23,7 +23,7 @@
 //! | [`drift`] | what was approved for slots against what their host has now |
 //! | [`nodes`], [`slots`], [`catalog`], [`quota`] | intake of nodes, slots, regions, SKUs, prices, quotas |
 //! | [`operators`] | cordon, drain, maintenance, retirement, and what placement makes of a node |
-//! | [`care`] | break-fix records, and findings of outside health agents |
+//! | [`node_health`] | break-fix records, and findings of outside health agents |
 //! | [`life`] | the history of nodes and slots |
 //! | [`sweep`] | deletes rows past their retention |
 //! | [`history`] | the fleet's capacity over time |
@@ -82,7 +82,6 @@ pub mod auto_release;
 pub mod availability;
 pub mod candidates;
 pub mod capacity;
-pub mod care;
 pub mod catalog;
 pub mod claims;
 mod constraints;
@@ -97,6 +96,7 @@ mod lock;
 pub mod lost;
 pub mod model;
 pub mod networks;
+pub mod node_health;
 pub mod node_tasks;
 pub mod nodes;
 pub mod operators;

@@ -1,6 +1,6 @@
 //! The operator's hand on a node: cordon, drain, maintenance, retirement, and what placement makes of it (B-48, B-50).
 //!
-//! A node is `broken` exactly as long as it has an open break-fix record, see [`crate::care`].
+//! A node is `broken` exactly as long as it has an open break-fix record, see [`crate::node_health`].
 use jiff_sqlx::Timestamp;
 use serde_json::json;
 use sqlx::PgConnection;

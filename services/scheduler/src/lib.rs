@@ -29,7 +29,7 @@ use gpuaas_proto::gpuaas::scheduler::v1::capacity_reservation_service_server::Ca
 use gpuaas_proto::gpuaas::scheduler::v1::fleet_admin_service_server::FleetAdminServiceServer;
 use gpuaas_proto::gpuaas::scheduler::v1::health_event_service_server::HealthEventServiceServer;
 use gpuaas_proto::gpuaas::scheduler::v1::ledger_admin_service_server::LedgerAdminServiceServer;
-use gpuaas_proto::gpuaas::scheduler::v1::node_care_service_server::NodeCareServiceServer;
+use gpuaas_proto::gpuaas::scheduler::v1::node_health_service_server::NodeHealthServiceServer;
 use gpuaas_proto::gpuaas::scheduler::v1::node_placement_service_server::NodePlacementServiceServer;
 use gpuaas_proto::gpuaas::scheduler::v1::queue_admin_service_server::QueueAdminServiceServer;
 use gpuaas_proto::gpuaas::scheduler::v1::quota_service_server::QuotaServiceServer;
@@ -140,7 +140,7 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
         .add(NodePlacementServiceServer::new(api.clone()))
         .add(FleetAdminServiceServer::new(api.clone()))
         .add(HealthEventServiceServer::new(api.clone()))
-        .add(NodeCareServiceServer::new(api.clone()))
+        .add(NodeHealthServiceServer::new(api.clone()))
         .add(QueueAdminServiceServer::new(api.clone()))
         .add(CapacityReservationServiceServer::new(api.clone()))
         .add(CapacityReservationAdminServiceServer::new(api.clone()))

@@ -90,7 +90,12 @@ const FAIL: [Step; 1] = [Step {
 pub static STOP: Definition = Definition {
     kind: "stop",
     bounded: true,
-    steps: &[ACQUIRE_LEASE, act("stop"), RECORD_OUTCOME, lease::RELEASE_LEASE],
+    steps: &[
+        ACQUIRE_LEASE,
+        act("stop"),
+        RECORD_OUTCOME,
+        lease::RELEASE_LEASE,
+    ],
     at_failure: &FAIL,
 };
 
@@ -98,7 +103,12 @@ pub static STOP: Definition = Definition {
 pub static START: Definition = Definition {
     kind: "start",
     bounded: true,
-    steps: &[ACQUIRE_LEASE, act("start"), RECORD_OUTCOME, lease::RELEASE_LEASE],
+    steps: &[
+        ACQUIRE_LEASE,
+        act("start"),
+        RECORD_OUTCOME,
+        lease::RELEASE_LEASE,
+    ],
     at_failure: &FAIL,
 };
 
@@ -106,7 +116,12 @@ pub static START: Definition = Definition {
 pub static REBOOT: Definition = Definition {
     kind: "reboot",
     bounded: true,
-    steps: &[ACQUIRE_LEASE, act("reboot"), RECORD_OUTCOME, lease::RELEASE_LEASE],
+    steps: &[
+        ACQUIRE_LEASE,
+        act("reboot"),
+        RECORD_OUTCOME,
+        lease::RELEASE_LEASE,
+    ],
     at_failure: &FAIL,
 };
 
@@ -114,7 +129,12 @@ pub static REBOOT: Definition = Definition {
 pub static RESCUE: Definition = Definition {
     kind: "rescue",
     bounded: true,
-    steps: &[ACQUIRE_LEASE, act("rescue"), RECORD_OUTCOME, lease::RELEASE_LEASE],
+    steps: &[
+        ACQUIRE_LEASE,
+        act("rescue"),
+        RECORD_OUTCOME,
+        lease::RELEASE_LEASE,
+    ],
     at_failure: &FAIL,
 };
 
@@ -122,7 +142,12 @@ pub static RESCUE: Definition = Definition {
 pub static UNRESCUE: Definition = Definition {
     kind: "unrescue",
     bounded: true,
-    steps: &[ACQUIRE_LEASE, act("unrescue"), RECORD_OUTCOME, lease::RELEASE_LEASE],
+    steps: &[
+        ACQUIRE_LEASE,
+        act("unrescue"),
+        RECORD_OUTCOME,
+        lease::RELEASE_LEASE,
+    ],
     at_failure: &FAIL,
 };
 

@@ -1,9 +1,9 @@
 //! The fleet record against the real ledger: what it counts, and what a project reads of the health of what it has.
-use gpuaas_placement::care;
 use gpuaas_placement::fleet::{
     self, Counts, EventQuery, FleetCounts, HealthEvent, Pool, Query, Rollup,
 };
 use gpuaas_placement::model::{Health, Word};
+use gpuaas_placement::node_health;
 use gpuaas_placement::nodes::{self, NodeSpec};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
@@ -417,7 +417,7 @@ async fn a_project_reads_of_the_repairs_of_what_it_has_and_of_no_others() {
     let open = async |slot: Option<Uuid>| {
         let mut tx = world.scheduler.begin().await.expect("begin");
         let word = Word::of("user:root", "fan tray 2 stands");
-        let record = care::open(&mut tx, Uuid::now_v7(), spec.id, slot, word)
+        let record = node_health::open(&mut tx, Uuid::now_v7(), spec.id, slot, word)
             .await
             .expect("opened");
         tx.commit().await.expect("commit");
@@ -426,7 +426,7 @@ async fn a_project_reads_of_the_repairs_of_what_it_has_and_of_no_others() {
     let close = async |id: Uuid| {
         let mut tx = world.scheduler.begin().await.expect("begin");
         let word = Word::of("user:root", "all fans turn");
-        care::close(&mut tx, spec.id, id, word)
+        node_health::close(&mut tx, spec.id, id, word)
             .await
             .expect("closed");
         tx.commit().await.expect("commit");
@@ -484,10 +484,10 @@ async fn a_repair_of_a_whole_node_is_of_all_its_gpus() {
     let repaired = async |slot: Option<Uuid>| {
         let mut tx = world.scheduler.begin().await.expect("begin");
         let word = Word::of("user:root", "fan tray 2 stands");
-        let record = care::open(&mut tx, Uuid::now_v7(), node, slot, word).await;
+        let record = node_health::open(&mut tx, Uuid::now_v7(), node, slot, word).await;
         let record = record.expect("opened");
         let word = Word::of("user:root", "all fans turn");
-        care::close(&mut tx, node, record.id, word)
+        node_health::close(&mut tx, node, record.id, word)
             .await
             .expect("closed");
         tx.commit().await.expect("commit");

@@ -63,7 +63,7 @@ impl Api {
         let mut tx = self.pool.begin().await?;
         if let Lookup::Replay { .. } = idempotency::lookup(&mut tx, scope, &hash).await? {
             let node = operators::get(&mut tx, node_id).await?;
-            return Ok(wire::node_in_care(node, None));
+            return Ok(wire::node_with_admin_state(node, None));
         }
         let word = Word::of(&request.principal, &request.reason);
         let (node, _) = operators::retire(&mut tx, node_id, word, request.never_used).await?;
@@ -84,7 +84,7 @@ impl Api {
         tx.commit().await?;
         self.wake.notify(outbox::TOPIC).await;
         tracing::info!(%node_id, never_used = request.never_used, "retire node");
-        Ok(wire::node_in_care(node, None))
+        Ok(wire::node_with_admin_state(node, None))
     }
 
     pub(super) async fn history_of_node(

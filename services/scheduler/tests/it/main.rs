@@ -1,9 +1,9 @@
 //! The scheduler's RPCs against a real database, called as the server calls them after its access layer.
 mod admin;
 mod capacity;
-mod care;
 mod fleet;
 mod ledger;
+mod node_health;
 mod nodes;
 mod placement;
 mod queue;

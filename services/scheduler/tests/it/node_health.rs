@@ -2,7 +2,7 @@
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::placement_service_server::PlacementService as _;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::{PutNodeRequest, RetireNodeRequest};
-use gpuaas_proto::gpuaas::scheduler::v1::node_care_service_server::NodeCareService as _;
+use gpuaas_proto::gpuaas::scheduler::v1::node_health_service_server::NodeHealthService as _;
 use gpuaas_proto::gpuaas::scheduler::v1::node_placement_service_server::NodePlacementService as _;
 use gpuaas_proto::gpuaas::scheduler::v1::{
     AddBreakFixActionRequest, CloseBreakFixRequest, FindingSeverity, GetNodePlacementRequest,

@@ -1,4 +1,4 @@
-//! Care of hosts: break-fix records, and the findings of outside health agents (DCGM, NVSentinel).
+//! Health of nodes: break-fix records, and the findings of outside health agents (DCGM, NVSentinel).
 //!
 //! A node with an open record is `broken` and takes nothing new; when the last one is closed it is cordoned, and an operator
 //! uncordons it. A finding of severity `critical` takes its slot, or its node, out of sale; resolving it puts nothing back on
