@@ -268,8 +268,8 @@ mod tests {
         assert!(of(HostKind::Slice).is_superset(&bare_metal));
     }
 
-    /// What is wrong with the link or the health of a device is wrong with its slot; whole nodes are told, and sold by what the
-    /// site agreed on.
+    /// What is wrong with the link or the health of a device is wrong with its slot; on bare metal it is reported, and the node is
+    /// offered by what the site agreed on.
     #[test]
     fn a_86_links_and_health_of_devices_count_by_what_the_host_is_for() {
         use HostKind::{BareMetal, Lab, Slice};
