@@ -5,13 +5,13 @@
 //! `SkuAdminService`, `LedgerAdminService`, `CapacityAdminService`, `QueueAdminService`, `CapacityReservationService`,
 //! `CapacityReservationAdminService`,
 //! `NodePlacementService`, `FleetAdminService`, `HealthEventService`) and by allocation, inventory, billing and image-catalog (`PlacementService`). It guarantees one allocation per GPU (P1) and one effect per key (P4): both are
-//! constraints of the database, met in one transaction. The task in [`waiting`] reconciles capacity reservations and
+//! constraints of the database, met in one transaction. The task in [`queue`] reconciles capacity reservations and
 //! serves queued requests.
 pub mod api;
 pub mod fleet;
 pub mod history;
 pub mod metrics;
-mod waiting;
+mod queue;
 
 use std::time::Duration;
 
@@ -113,7 +113,7 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
     let serving = {
         let (api, stop) = (api.clone(), stop.clone());
         let metrics = metrics::Metrics::new(&ctx.meter);
-        tokio::spawn(async move { waiting::run(&api, &metrics, poll, stop).await })
+        tokio::spawn(async move { queue::run(&api, &metrics, poll, stop).await })
     };
     // no call has to wait for the first reading of the fleet
     let reading = {

@@ -43,19 +43,19 @@ enum Served {
     Passed,
 }
 
-/// Serves who can be served and ends what is over. Notify [`workflows::TOPIC`] and [`outbox::TOPIC`] when something
+/// Serves the requests that can be placed and ends those that are over. Notify [`workflows::TOPIC`] and [`outbox::TOPIC`] when something
 /// was served or ended.
 ///
 /// # Errors
 /// Those of the database when the queues cannot be read; what is wrong with one batch or one queue does not
 /// block the others.
 pub async fn serve_queue(ledger: &Ledger, ids: IdGen, policy: Policy) -> Result<Pass> {
-    let lines = queue::queues(&mut *ledger.acquire().await?).await?;
+    let queues = queue::queues(&mut *ledger.acquire().await?).await?;
     let mut pass = Pass::default();
-    for (region_code, slot_class) in lines {
-        let line = (region_code.as_str(), slot_class);
-        if let Err(error) = serve_one(ledger, ids, policy, line, &mut pass).await {
-            tracing::warn!(region_code, %slot_class, "look at a line later: {error:?}");
+    for (region_code, slot_class) in queues {
+        let of = (region_code.as_str(), slot_class);
+        if let Err(error) = serve_one(ledger, ids, policy, of, &mut pass).await {
+            tracing::warn!(region_code, %slot_class, "serve a queue later: {error:?}");
             pass.busy = true;
         }
     }
@@ -113,7 +113,7 @@ async fn serve_one(
                 None
             }
             Err(error) => {
-                tracing::warn!(batch = %waiting.batch.id, "leave a request in line: {error:?}");
+                tracing::warn!(batch = %waiting.batch.id, "leave a request queued: {error:?}");
                 pass.busy = true;
                 None
             }
