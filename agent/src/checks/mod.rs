@@ -1,4 +1,4 @@
-//! The registry of checks: what a host must prove before it is sold, once.
+//! The registry of checks: what a host must prove before it is offered, once.
 //!
 //! Everything that judges a host is a view of it: the evidence of readiness, what a lease asks first, the blockers that
 //! operators see, the parity check, and the runbook page `docs/runbooks/host-checks.md`. So they cannot disagree.
@@ -49,7 +49,7 @@ impl From<Severity> for CheckSeverity {
     }
 }
 
-/// What a failure takes out of sale.
+/// What a failure takes out of service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     /// The host.

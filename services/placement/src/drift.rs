@@ -279,7 +279,7 @@ async fn note_slot(conn: &mut PgConnection, slot: &Slot, found: &[Drift]) -> Res
 const WAS_AWAY: &str =
     "The disk was out of sight while the slot was reserved. Repair the slot: its disk is wiped.";
 
-/// Takes a slot whose disk is in doubt out of sale, and wipes one that is back. Returns whether a wipe was started.
+/// Takes a slot whose disk is in doubt out of service, and wipes one that is back. Returns whether a wipe was started.
 /// `since_wipe`: the disk was observed after the last wipe of its slot.
 async fn handle_disk_drift(
     conn: &mut PgConnection,

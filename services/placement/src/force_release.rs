@@ -185,7 +185,7 @@ pub async fn force(
     workflows::cancel_repairs(conn, &slot_ids).await?;
     node_tasks::abandon(conn, Some(id), None).await?;
     timeline::end_running(conn, id, "Stopped: an operator ended the allocation.").await?;
-    out_of_sale(conn, &slot_ids, word).await?;
+    out_of_service(conn, &slot_ids, word).await?;
     let ended = end(conn, &allocation, billed_until).await?;
     if let (Shape::Baremetal, Some(node_id)) = (allocation.capacity_shape, allocation.node_id) {
         nodes::retire_evidence(conn, node_id).await?;
@@ -268,7 +268,7 @@ fn over(allocation: &Allocation) -> bool {
 /// From any status to `disabled`, by the way that the tables know: the generation rises, so that evidence of the allocation
 /// fits no more, nor does any token that its host knows. A slot whose disk is destroyed goes on to `retired`, with that as
 /// its evidence.
-async fn out_of_sale(
+async fn out_of_service(
     conn: &mut PgConnection,
     slot_ids: &[Uuid],
     word: &Attestation<'_>,

@@ -1,8 +1,8 @@
 //! Health of nodes: break-fix records, and the findings of outside health agents (DCGM, NVSentinel).
 //!
 //! A node with an open record is `broken` and takes nothing new; when the last one is closed it is cordoned, and an operator
-//! uncordons it. A finding of severity `critical` takes its slot, or its node, out of sale; resolving it puts nothing back on
-//! sale, because that is an operator's decision.
+//! uncordons it. A finding of severity `critical` takes its slot, or its node, out of service; resolving it makes nothing schedulable
+//! again, because that is an operator's decision.
 use jiff_sqlx::Timestamp;
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -206,7 +206,7 @@ pub enum Severity {
     Info,
     /// To be looked at; nothing changes.
     Warning,
-    /// The slot, or the node, is taken out of sale.
+    /// The slot, or the node, is taken out of service.
     Critical,
 }
 
@@ -307,7 +307,7 @@ pub async fn findings(
 }
 
 /// Takes a finding in: a new one, or the open one of the same source, code and device, seen once more. A critical one takes
-/// its slot, or its node, out of sale. Notify [`crate::outbox::TOPIC`] afterwards.
+/// its slot, or its node, out of service. Notify [`crate::outbox::TOPIC`] afterwards.
 ///
 /// # Errors
 /// [`Error::NotFound`] for the node or slot; [`Error::Conflict`] for a retired node or slot.
@@ -355,7 +355,7 @@ pub async fn report(conn: &mut PgConnection, id: Uuid, report: &Report<'_>) -> R
     finding(conn, node_id, stored).await
 }
 
-/// Notes that a finding is over. What it took out of sale stays out until an operator puts it back. Resolved again, it changes
+/// Notes that a finding is over. What it took out of service stays out until an operator puts it back. Resolved again, it changes
 /// nothing.
 ///
 /// # Errors

@@ -116,7 +116,7 @@ async fn find(conn: &mut PgConnection, id: Uuid) -> Result<Option<Node>> {
 /// state: its held slots go to `cleanup_blocked`, its free ones are disabled until they are approved again.
 ///
 /// # Errors
-/// [`Error::NotFound`] for the region; [`Error::Conflict`] when mode or limit change although the node is for sale or in
+/// [`Error::NotFound`] for the region; [`Error::Conflict`] when mode or limit change although the node is schedulable or in
 /// use, see [`may_configure`].
 pub async fn put(conn: &mut PgConnection, spec: &NodeSpec) -> Result<Node> {
     let known: bool = sqlx::query_scalar("SELECT EXISTS (SELECT FROM regions WHERE code = $1)")
@@ -175,7 +175,7 @@ fn reconfigures(node: &Node, spec: &NodeSpec) -> bool {
     node.intended_mode != spec.mode || node.max_vms != spec.max_vms
 }
 
-/// Takes a node in with the mode and limit that it has, not schedulable: what [`put`] refuses because the node is for sale
+/// Takes a node in with the mode and limit that it has, not schedulable: what [`put`] refuses because the node is schedulable
 /// or in use. Everything else that its host tells counts at once.
 ///
 /// # Errors
@@ -193,22 +193,22 @@ pub async fn put_held_back(conn: &mut PgConnection, spec: &NodeSpec) -> Result<N
     put(conn, &held_back).await
 }
 
-/// Why a node is not schedulable whose new mode or limit has to wait until it is out of sale and empty.
+/// Why a node is not schedulable whose new mode or limit has to wait until it is out of service and empty.
 pub const CONFIG_WAITS: &str = "configuration_waits";
 
-/// Whether mode and limit of a locked node may change: nothing of it is for sale, and nobody has anything of it (A-48, A-49).
+/// Whether mode and limit of a locked node may change: nothing of it is schedulable, and nobody has anything of it (A-48, A-49).
 ///
 /// # Errors
 /// [`Error::Conflict`] with what stands in the way.
 pub async fn may_configure(conn: &mut PgConnection, node: &Node) -> Result<()> {
-    let (in_use, on_sale): (bool, bool) = sqlx::query_as(
+    let (in_use, schedulable): (bool, bool) = sqlx::query_as(
         "SELECT EXISTS (SELECT FROM claims WHERE node_id = $1 AND state <> 'released'),
                 EXISTS (SELECT FROM slots WHERE node_id = $1 AND status = 'available')",
     )
     .bind(node.id)
     .fetch_one(conn)
     .await?;
-    let state = match (in_use, on_sale && node.admin_state == "enabled") {
+    let state = match (in_use, schedulable && node.admin_state == "enabled") {
         (false, false) => return Ok(()),
         (true, _) => format!("in use in mode {}", node.mode),
         (false, true) => "schedulable; cordon it first".to_owned(),

@@ -150,7 +150,7 @@ pub async fn expect(
     Ok(gpuaas_common::etag::check(etag, &slot.etag())?)
 }
 
-/// Retires a slot that nobody has: it is never sold again, and its devices and its index are free for another slot, which
+/// Retires a slot that nobody has: it is never allocated again, and its devices and its index are free for another slot, which
 /// is wiped before its first use like any other. Retired again, it changes nothing. Notify [`outbox::TOPIC`] afterwards.
 ///
 /// # Errors
@@ -173,8 +173,8 @@ pub async fn retire(
     say(conn, &ids, word).await?;
     let (free, out) = ([SlotStatus::Available], SlotStatus::Disabled);
     let _ = transition(conn, &ids, &free, out, false).await?;
-    let out_of_sale = [SlotStatus::Disabled, SlotStatus::CleanupBlocked];
-    let outcome = transition(conn, &ids, &out_of_sale, SlotStatus::Retired, false).await?;
+    let out_of_service = [SlotStatus::Disabled, SlotStatus::CleanupBlocked];
+    let outcome = transition(conn, &ids, &out_of_service, SlotStatus::Retired, false).await?;
     Ok((get(conn, node_id, slot_id).await?, outcome))
 }
 

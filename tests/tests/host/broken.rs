@@ -228,7 +228,7 @@ async fn a_86_d_80_a_disk_that_is_gone_blocks_its_slot_within_one_report_until_i
         Value::from(vec![identity.as_str()])
     );
     assert_eq!(names(&reported), BTreeSet::new(), "the host is well");
-    let gone = until("the slot to be out of sale", TIMEOUT, async || {
+    let gone = until("the slot to be out of service", TIMEOUT, async || {
         let slot = system.slots().await.swap_remove(1);
         (text(&slot, "/drift/0/kind") == "disk_missing").then_some(slot)
     })

@@ -194,7 +194,7 @@ async fn schedulable(admin: &Api) -> Result<()> {
     match offered.await? {
         Some(()) => Ok(()),
         None => Err(Error::other(format!(
-            "the lab's slots are not offered for sale: {last}"
+            "the lab's slots are not offered: {last}"
         ))),
     }
 }

@@ -17,7 +17,7 @@ use crate::world::{CELL, World};
 /// and removed the partition table.
 async fn used_as_bare_metal(world: &World) {
     let used = "UPDATE slots SET status = 'disabled', generation = generation + 1, revision = revision + 1 WHERE id = $1";
-    // not for sale
+    // not schedulable
     let other = "UPDATE slots SET status = 'disabled', admin_state = 'disabled', revision = revision + 1 WHERE id = $1";
     for (slot, sql) in world.slot_ids.iter().zip([used, other]) {
         let taken = sqlx::query(sql).bind(slot).execute(&world.scheduler).await;

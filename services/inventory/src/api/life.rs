@@ -61,7 +61,7 @@ impl Nodes {
         let reconfigures =
             config.mode != row.mode || config.max_vms_per_node != row.max_vms_per_node;
         if reconfigures {
-            out_of_sale(&row, in_ledger.as_ref())?;
+            out_of_service(&row, in_ledger.as_ref())?;
         }
         let key = node_id.to_string();
         let detail = json!({
@@ -384,19 +384,19 @@ pub(super) fn in_service(row: &NodeRow) -> Result<()> {
     }
 }
 
-/// Refuses another mode or limit while anything of the node is for sale or in use. The ledger has the last word:
-/// what it refuses keeps the node out of sale until it is taken in.
-fn out_of_sale(row: &NodeRow, known: Option<&ledger::ListSlotsResponse>) -> Result<()> {
+/// Refuses another mode or limit while anything of the node is schedulable or in use. The ledger has the last word:
+/// what it refuses keeps the node out of service until it is taken in.
+fn out_of_service(row: &NodeRow, known: Option<&ledger::ListSlotsResponse>) -> Result<()> {
     let Some(known) = known else { return Ok(()) };
     let node = known.node.clone().unwrap_or_default();
     if node.live_claims > 0 {
         return Err(conflict(row, "in use; drain it first"));
     }
-    let on_sale = known
+    let schedulable = known
         .slots
         .iter()
         .any(|slot| slot.status() == SlotStatus::Available);
-    if on_sale && node.admin_state == "enabled" {
+    if schedulable && node.admin_state == "enabled" {
         return Err(conflict(row, "schedulable; cordon it first"));
     }
     Ok(())

@@ -104,7 +104,7 @@ impl Ledger {
         );
         let mut tx = self.pool.begin().await.expect("begin");
         let done = sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut *tx).await;
-        done.expect("taken out of sale");
+        done.expect("taken out of service");
         tx.commit().await.expect("commit");
     }
 

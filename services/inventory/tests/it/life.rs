@@ -149,7 +149,7 @@ async fn a_22_a_23_every_step_of_the_onboarding_is_shown_and_none_is_skipped() {
 /// how long each step took, from the times of the history.
 // partly A-21: of what MAAS, cloud-init and the site's bootstrap do, only the end is seen
 #[tokio::test]
-async fn a_49_labels_change_any_time_mode_and_limit_only_out_of_sale() {
+async fn a_49_labels_change_any_time_mode_and_limit_only_out_of_service() {
     let (ready, discovery) = Ready::start(|_| {}).await;
     ready
         .approve_and_wipe("a1", &discovery, &[0])
@@ -213,18 +213,18 @@ async fn a_49_labels_change_any_time_mode_and_limit_only_out_of_sale() {
         reason: "retagged".into(),
         ..Default::default()
     };
-    let on_sale = update(world, "m1", wish.clone())
+    let refused = update(world, "m1", wish.clone())
         .await
-        .expect_err("for sale");
-    assert_eq!(on_sale.reason(), ErrorReason::StateConflict);
-    assert_eq!(on_sale.metadata()["state"], "schedulable; cordon it first");
+        .expect_err("schedulable");
+    assert_eq!(refused.reason(), ErrorReason::StateConflict);
+    assert_eq!(refused.metadata()["state"], "schedulable; cordon it first");
     assert_eq!(
         world.get_node(node_id).await.etag,
         labelled.etag,
         "nothing changed"
     );
     world.ledger.say(node_id, "cordoned").await;
-    let changed = update(world, "m1", wish).await.expect("out of sale");
+    let changed = update(world, "m1", wish).await.expect("out of service");
     let config = changed.config.expect("a config");
     assert_eq!(
         (config.mode.as_str(), config.max_vms_per_node),

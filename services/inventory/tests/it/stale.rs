@@ -32,7 +32,7 @@ async fn a_58_only_the_latest_discovery_of_the_current_instance_can_be_approved_
 }
 
 #[tokio::test]
-async fn a_09_a_reimage_takes_slots_out_of_sale_until_they_are_approved_again() {
+async fn a_09_a_reimage_takes_slots_out_of_service_until_they_are_approved_again() {
     let (mut ready, discovery) = Ready::start(|_| {}).await;
     ready
         .approve_and_wipe("a1", &discovery, &[0, 1])

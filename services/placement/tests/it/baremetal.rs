@@ -1,4 +1,4 @@
-//! Whole nodes, with the test in the place of what will bring them up: one claim, one mode, and clean before sale.
+//! Whole nodes, with the test in the place of what will bring them up: one claim, one mode, and clean before allocation.
 use futures::future::join_all;
 use gpuaas_placement::approval::{self, Definition, Look};
 use gpuaas_placement::catalog::{self, Sku};
@@ -25,7 +25,7 @@ pub const WITH_EXECUTOR: Policy = Policy {
     ..POLICY
 };
 
-/// A world that sells whole nodes, with so many of them, empty and in mode slice. Their hosts tell no groups, so
+/// A world that offers whole nodes, with so many of them, empty and in mode slice. Their hosts tell no groups, so
 /// slices of them are single GPUs or all.
 pub async fn world_of(nodes: usize) -> (World, Vec<NodeSpec>) {
     world_of_boards(nodes, Vec::new()).await
@@ -270,7 +270,7 @@ async fn b_21_b_32_one_exclusive_claim_takes_the_node_and_gives_it_back_to_appro
             .await,
         0
     );
-    // P2: what a tenant of the whole node may have written is not sold before it is proven clean
+    // P2: what a tenant of the whole node may have written is not allocated before it is proven clean
     assert_eq!(
         reason(reserve(&world, &slice(&world)).await),
         ErrorReason::NoCapacity
@@ -282,7 +282,9 @@ async fn b_21_b_32_one_exclusive_claim_takes_the_node_and_gives_it_back_to_appro
     world
         .approve(node, &(0..8).map(h200_slot).collect::<Vec<_>>())
         .await;
-    reserve(&world, &slice(&world)).await.expect("sold again");
+    reserve(&world, &slice(&world))
+        .await
+        .expect("allocated again");
 }
 
 #[tokio::test]
@@ -416,9 +418,9 @@ pub async fn tenancy(world: &World, id: Uuid, meanwhile: impl AsyncFnOnce()) {
     give_back(world, id).await;
 }
 
-/// Evidence from before the tenant is none after it, however the slot came out of sale meanwhile.
+/// Evidence from before the tenant is none after it, however the slot came out of service meanwhile.
 #[tokio::test]
-async fn p2_a_slot_disabled_or_approved_under_a_whole_node_is_not_sold_with_old_evidence() {
+async fn p2_a_slot_disabled_or_approved_under_a_whole_node_is_not_allocated_with_old_evidence() {
     let (world, specs) = world_of(1).await;
     let node = specs[0].id;
     let id = reserve(&world, &whole(&world)).await.expect("reserved");
@@ -461,7 +463,7 @@ async fn p2_a_slot_disabled_or_approved_under_a_whole_node_is_not_sold_with_old_
 
 /// Nobody is placed where somebody who waits would fit now, whole nodes included.
 #[tokio::test]
-async fn b_47_a_whole_node_is_not_sold_past_those_who_wait_for_a_part_of_it() {
+async fn b_47_a_whole_node_is_not_allocated_past_those_who_wait_for_a_part_of_it() {
     let (world, specs) = world_of(1).await;
     let holder = reserve(&world, &whole(&world)).await.expect("reserved");
     let deadline = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);

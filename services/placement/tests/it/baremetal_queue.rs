@@ -124,9 +124,9 @@ async fn b_21_b_57_a_whole_node_waits_says_why_and_is_served_once_the_disks_are_
     sound(&world).await;
 }
 
-/// Replicas are switched over one by one: one that does not sell whole nodes leaves who waits for one.
+/// Replicas are switched over one by one: one that does not offer bare metal leaves who waits for one.
 #[tokio::test]
-async fn c_12_a_replica_that_sells_no_whole_nodes_ends_nobody_who_waits_for_one() {
+async fn c_12_a_replica_that_offers_no_bare_metal_ends_nobody_who_waits_for_one() {
     let (world, _) = world_of(1).await;
     let holder = reserve(&world, &slice(&world)).await.expect("reserved");
     let waits = wait(&world, &whole(&world)).await;

@@ -30,7 +30,7 @@ async fn b_02_a_request_for_a_whole_node_needs_to_name_no_shape() {
         let kinds: Vec<&str> = held.iter().map(|claim| claim.kind.as_str()).collect();
         assert_eq!(kinds, ["node_exclusive"]);
     }
-    // one shape is never sold for another
+    // one shape is never allocated for another
     let outcome = reserve(&world, &named(Shape::GpuSlice)).await;
     assert!(
         matches!(
@@ -78,7 +78,7 @@ async fn may_be_baremetal(world: &World, spec: &NodeSpec) -> bool {
         ..spec.clone()
     };
     let mut tx = world.scheduler.begin().await.expect("begin");
-    // out of sale: what is held alone decides
+    // out of service: what is held alone decides
     let word = Word::of("user:test", "another mode");
     let _ = operators::set_intent(&mut tx, spec.id, Intent::Cordoned, word)
         .await
@@ -175,7 +175,7 @@ async fn life(world: &World) -> Vec<String> {
 
 /// G-11.
 #[tokio::test]
-async fn b_31_whole_nodes_are_sold_as_before_beside_nodes_with_slices() {
+async fn b_31_bare_metal_is_offered_as_before_beside_nodes_with_slices() {
     let (before, specs) = world_of(2).await;
     let as_before = life(&before).await;
     assert!(

@@ -82,7 +82,7 @@ fn request(world: &World, gpu_count: u32) -> Request {
     }
 }
 
-/// Makes a slot of each empty node unfit for sale: nowhere are eight free. What this reads is counted at once, and not later.
+/// Makes a slot of each empty node unschedulable: nowhere are eight free. What this reads is counted at once, and not later.
 async fn without_free_boards(world: &World) {
     world
         .run(
@@ -92,7 +92,7 @@ async fn without_free_boards(world: &World) {
         .await;
 }
 
-/// A SKU of so many GPUs that is sold.
+/// A SKU of so many GPUs that is offered.
 async fn offered(world: &World, code: &str, gpus: u32) -> Sku {
     let sku = Sku {
         code: code.into(),
@@ -349,7 +349,7 @@ async fn read_by_a_large_reservation(analyzed: bool, settings: &[(&str, &str)]) 
     slots(&after) - slots(&before)
 }
 
-/// Free slots there are, but none that its SKU sells.
+/// Free slots there are, but none that its SKU offers.
 #[tokio::test]
 async fn a_reservation_that_gathers_in_vain_reads_no_fleet() {
     let world = World::new().await;

@@ -24,7 +24,7 @@ async fn sampled(world: &World, sku: &str) -> Option<(i32, i32, i32, i32)> {
 }
 
 #[tokio::test]
-async fn a_sample_counts_what_is_held_and_what_could_be_sold() {
+async fn a_sample_counts_what_is_held_and_what_could_be_allocated() {
     let (world, node) = World::with_lab_slots(4).await;
     world.active(1).await;
     assert_eq!(sampled(&world, LAB).await, Some((1, 4, 1, 3)));

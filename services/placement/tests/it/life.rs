@@ -67,7 +67,7 @@ async fn reported(slots: i32) -> (World, NodeSpec) {
 }
 
 #[tokio::test]
-async fn a_48_a_49_mode_and_limit_change_only_out_of_sale_and_never_with_a_claim() {
+async fn a_48_a_49_mode_and_limit_change_only_out_of_service_and_never_with_a_claim() {
     let (world, spec) = reported(1).await;
     let limit = NodeSpec {
         max_vms: 1,
@@ -101,7 +101,7 @@ async fn a_48_a_49_mode_and_limit_change_only_out_of_sale_and_never_with_a_claim
         let refused = call!(world, |tx| nodes::put(&mut tx, wish));
         assert_eq!(state(refused), "in use in mode slice");
     }
-    // what waits keeps the node out of sale, and everything else of it counts
+    // what waits keeps the node out of service, and everything else of it counts
     let news = NodeSpec {
         hugepages_1g_free: 7,
         ..limit.clone()
@@ -117,7 +117,7 @@ async fn a_48_a_49_mode_and_limit_change_only_out_of_sale_and_never_with_a_claim
             "UPDATE claims SET state = 'released', released_at = now() WHERE allocation_id = '{id}'"
         ))
         .await;
-    let now = call!(world, |tx| nodes::put(&mut tx, &limit)).expect("empty and out of sale");
+    let now = call!(world, |tx| nodes::put(&mut tx, &limit)).expect("empty and out of service");
     assert_eq!((now.max_vms, now.schedulable), (1, true));
     let now = call!(world, |tx| nodes::put(
         &mut tx,
@@ -414,7 +414,7 @@ async fn a_node_is_broken_as_long_as_a_break_fix_record_is_open() {
 }
 
 #[tokio::test]
-async fn a_critical_finding_takes_its_slot_or_node_out_of_sale_and_no_other_does() {
+async fn a_critical_finding_takes_its_slot_or_node_out_of_service_and_no_other_does() {
     let (world, spec) = reported(2).await;
     let node = spec.id;
     let free = world.slots(node).await[0].id;
@@ -589,7 +589,7 @@ async fn c_13_destroyed_disks_retire_their_slots() {
         kinds.contains(&("evidence".into(), "destroyed: attested".into())),
         "{kinds:?}"
     );
-    // nothing but a new disk is sold at its place
+    // nothing but a new disk is allocated at its place
     let mut tx = world.allocation.begin().await.expect("begin");
     let refused = gpuaas_placement::repair::begin(&mut tx, spec.id, slot.id, "", "").await;
     assert!(

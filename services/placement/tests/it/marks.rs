@@ -1,4 +1,4 @@
-//! Whatever placement sees of a node, changing it marks the node: what is sold on a node that is the very version that
+//! Whatever placement sees of a node, changing it marks the node: what is allocated on a node that is the very version that
 //! was looked at, and every copy of the fleet, rest on that (P1, B-57).
 use std::collections::BTreeSet;
 
@@ -75,7 +75,7 @@ const SLOT: [(&str, &str); 17] = [
 ];
 
 /// Columns of `slots` that decide nothing: health is made from its two parts, of which drift bounds one, `retired` from the
-/// status, and what a slot that is on sale proves is checked by the database.
+/// status, and what a slot that is schedulable proves is checked by the database.
 const SLOT_ELSE: [&str; 15] = [
     "admin_by",
     "admin_reason",

@@ -30,7 +30,7 @@ impl Model {
         found.expect("a node of the model")
     }
 
-    /// Puts a VM on slots that must be on sale.
+    /// Puts a VM on slots that must be schedulable.
     fn take(&mut self, id: Uuid, slot_ids: &[Uuid], request: &Request) {
         let node = self.node(id);
         assert!(node.enabled && node.schedulable, "{node:?}");
@@ -146,7 +146,7 @@ impl Model {
         (moved.node_id, moved.slot_ids) = (one.to.node_id, one.to.slot_ids.clone());
     }
 
-    fn can_be_sold_whole(&self, id: Uuid) -> bool {
+    fn can_be_baremetal(&self, id: Uuid) -> bool {
         let node = self
             .nodes
             .iter()
@@ -302,7 +302,7 @@ proptest! {
         let report = preserve(&input, &model.allocations).remove(&SlotClass::H200Sxm).expect("one class");
         prop_assert_eq!(report.nodes, 6);
         prop_assert_eq!(report.nodes, report.baremetal_free + report.clean + report.sliced + report.baremetal_allocated);
-        let whole = model.nodes.iter().filter(|node| model.can_be_sold_whole(node.id)).count();
+        let whole = model.nodes.iter().filter(|node| model.can_be_baremetal(node.id)).count();
         prop_assert_eq!(report.baremetal_free as usize, whole);
         let sliced = model.nodes.iter().filter(|node| node.slots.iter().any(|slot| slot.held)).count();
         prop_assert_eq!(report.sliced as usize, sliced);
@@ -313,9 +313,9 @@ proptest! {
                 prop_assert!(!moved.to.score.clean_node, "a whole node is not given for another");
                 model.carry_out(moved, &closed);
             }
-            prop_assert!(model.can_be_sold_whole(one.node_id));
+            prop_assert!(model.can_be_baremetal(one.node_id));
         }
-        let now = model.nodes.iter().filter(|node| model.can_be_sold_whole(node.id)).count();
+        let now = model.nodes.iter().filter(|node| model.can_be_baremetal(node.id)).count();
         prop_assert_eq!(now, whole + report.drained.len());
     }
 

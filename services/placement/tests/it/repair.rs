@@ -288,7 +288,7 @@ async fn p2_a_slot_whose_device_failed_waits_for_its_repair_and_no_other_of_the_
         (SlotStatus::CleanupBlocked, Health::Failed)
     );
     assert_eq!(of(faulty).health_detail, "DEVICE_RESET_FAILED: gpu");
-    // the good one is sold; the other comes back by its repair alone
+    // the good one is allocated; the other comes back by its repair alone
     let next = world.reserve(&world.request(1)).await.expect("room");
     assert!(matches!(
         world.reserve(&world.request(1)).await,

@@ -256,8 +256,12 @@ async fn b_49_a_whole_node_is_not_planned_where_one_that_waits_would_be() {
     let waits = reserving::one_or_queue(ledger, world.ids, policy, &waits, until).await;
     let waits = waits.expect("waits").allocation_id;
     begin_release(&world, guest).await;
-    let sold = world.slots(bare).await;
-    assert!(sold.iter().all(|slot| slot.status == SlotStatus::Available));
+    let slots = world.slots(bare).await;
+    assert!(
+        slots
+            .iter()
+            .all(|slot| slot.status == SlotStatus::Available)
+    );
     let plan = evacuation(&world, &[other]).await.expect("planned");
     let Outcome::Nowhere(causes) = &plan.allocations[0].outcome else {
         panic!("{plan:?}");
@@ -399,7 +403,7 @@ async fn b_49_b_47_suggested_moves_make_the_room_and_the_whole_node_they_promise
     assert_eq!(
         (nodes.baremetal_free, nodes.clean),
         (0, 1),
-        "cordoned it is not for sale"
+        "cordoned it is not schedulable"
     );
 }
 

@@ -219,7 +219,7 @@ async fn a_stale_etag_is_refused_and_maintenance_ends_with_an_uncordon() {
 }
 
 #[tokio::test]
-async fn a_48_a_mode_that_waits_takes_the_node_out_of_sale_and_everything_else_in() {
+async fn a_48_a_mode_that_waits_takes_the_node_out_of_service_and_everything_else_in() {
     let (world, node_id, _) = World::with_slots(1).await;
     let wish = PutNodeRequest {
         node_id: node_id.clone(),

@@ -72,7 +72,7 @@ async fn an_operator_sees_the_line_and_puts_projects_in_classes() {
     assert_eq!(line().await[0].allocation_ids, [made[1].clone()]);
     assert_eq!(line().await[0].priority(), Priority::High);
 
-    // a slot that comes into sale is given to the first
+    // a slot that becomes schedulable is given to the first
     let mut more = approval(&node_id, 2);
     more.slots.remove(0);
     more.idempotency_key = "k-more".into();

@@ -22,7 +22,7 @@ use crate::world::{
 const NODE: &str = "h200-sxm-node";
 const SLICE: &str = "h200-sxm-slice";
 
-/// Nodes of eight GPUs that are sold in slices and whole, and one of two that is sold to nobody whole.
+/// Nodes of eight GPUs that are offered as slices and as bare metal, and one of two that is offered to nobody as bare metal.
 async fn boards(count: usize) -> (World, Vec<String>) {
     let mut world = World::new().await;
     world.api.policy.baremetal = true;

@@ -22,7 +22,7 @@ async fn p5_service_killed_in_whole_nodes() {
         let (rise, fall) = (up.get(round).cloned(), down.get(round).cloned());
         let context = format!("{rise:?} {fall:?}");
         let name = format!("node-{round}");
-        let id = lives.through(rise, Box::pin(board.sell(&name))).await;
+        let id = lives.through(rise, Box::pin(board.launch(&name))).await;
         board.world.until_state(id, "active").await;
         board.world.until_idle(id).await;
         board.assert_active(id, &context).await;

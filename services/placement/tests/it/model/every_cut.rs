@@ -341,9 +341,9 @@ fn reservation(run: &Run) -> Uuid {
 }
 
 const OPERATOR: &[(&str, Calls)] = &[
-    ("a slot taken out of sale", &[|run| intent(run, true)]),
+    ("a slot taken out of service", &[|run| intent(run, true)]),
     (
-        "a slot put back on sale",
+        "a slot made schedulable again",
         &[|run| intent(run, true), |run| intent(run, false)],
     ),
     (
@@ -411,7 +411,7 @@ fn intent(run: &Run, disabled: bool) -> Call {
     Call::Intent { slot, disabled }
 }
 
-/// Brings everything back to one empty node with eight slots on sale.
+/// Brings everything back to one empty node with eight slots schedulable.
 async fn clear(run: &mut Run) -> Outcome {
     let nodes = run.fleet.nodes[0].id;
     for id in run.view.reservations.keys().copied().collect::<Vec<_>>() {

@@ -13,7 +13,7 @@ use super::draw::{NODES, PROJECTS};
 use super::view::View;
 use crate::world::{H200, POLICY, h200_slot, lab_spec};
 
-/// Slices that every run sells.
+/// Slices that every run offers.
 pub const SKU: &str = H200;
 /// Whole nodes of the same class.
 pub const NODE_SKU: &str = "h200-sxm-node";

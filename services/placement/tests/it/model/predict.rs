@@ -158,7 +158,7 @@ fn free_node(view: &mut View, id: Uuid) {
     }
 }
 
-/// What a tenant of the whole node may have written to is out of sale until it is approved anew.
+/// What a tenant of the whole node may have written to is out of service until it is approved anew.
 fn retire_evidence(view: &mut View, node: Uuid) {
     for slot in view.slots.values_mut().filter(|slot| slot.node == node) {
         if matches!(slot.status, SlotStatus::Available | SlotStatus::Disabled) {
@@ -460,10 +460,10 @@ fn reinstall(view: &mut View, node: Uuid) {
     apply_intended_mode(view, node);
 }
 
-/// A wish that is new makes the node what it says, unless something is there or for sale.
+/// A wish that is new makes the node what it says, unless something is there or schedulable.
 fn mode(view: &mut View, node: Uuid, baremetal: bool) -> Result<(), No> {
     let held = view.holders(node).next().is_some();
-    let on_sale = view
+    let schedulable = view
         .slots
         .values()
         .any(|slot| slot.node == node && slot.status == SlotStatus::Available);
@@ -471,7 +471,7 @@ fn mode(view: &mut View, node: Uuid, baremetal: bool) -> Result<(), No> {
     if seen.meant_baremetal == baremetal {
         return Ok(());
     }
-    if held || on_sale && seen.intent == "enabled" {
+    if held || schedulable && seen.intent == "enabled" {
         return Err(No::Conflict);
     }
     (seen.baremetal, seen.meant_baremetal) = (baremetal, baremetal);

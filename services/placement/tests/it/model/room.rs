@@ -17,11 +17,11 @@ pub struct NodeCapacity {
     /// Neither host nor operator keeps allocations off.
     pub open: bool,
     pub baremetal: bool,
-    /// Slots on sale to everybody.
+    /// Slots schedulable to everybody.
     pub free: u8,
-    /// Slots on sale to one project, by project.
+    /// Slots schedulable to one project, by project.
     pub reserved: [u8; PROJECTS],
-    /// Slots that would be on sale if everybody left, and those that would be for one project.
+    /// Slots that would be schedulable if everybody left, and those that would be for one project.
     leavable: (u8, [u8; PROJECTS]),
     slots: u32,
     vms: usize,
@@ -104,7 +104,7 @@ impl Room {
         room
     }
 
-    /// Slots of a node that nobody has: those of one that is held as a whole stay on sale until its host is touched.
+    /// Slots of a node that nobody has: those of one that is held as a whole stay schedulable until its host is touched.
     pub fn free_of(&self, place: usize) -> u32 {
         let node = &self.0[place];
         if node.held && node.baremetal {
@@ -167,7 +167,7 @@ impl Room {
 }
 
 impl NodeCapacity {
-    /// Slots that are on sale to other projects alone.
+    /// Slots that are schedulable to other projects alone.
     pub fn reserved_for_others(&self, project: Option<usize>) -> usize {
         let others = self.reserved.iter().enumerate();
         let others = others.filter(|(of, _)| Some(*of) != project);

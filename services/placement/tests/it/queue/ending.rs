@@ -112,7 +112,7 @@ async fn what_cannot_be_placed_any_more_fails_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_sku_that_is_off_sale_ends_who_waits_and_leaves_who_has_it() {
+async fn a_sku_that_is_disabled_ends_who_waits_and_leaves_who_has_it() {
     let (world, _) = World::with_lab_slots(1).await;
     let holder = world.reserved(1).await;
     let waiting = waiter(&world, world.project).await;
@@ -144,7 +144,10 @@ async fn a_sku_that_is_off_sale_ends_who_waits_and_leaves_who_has_it() {
     assert_eq!(world.get(holder).await.state, AllocationState::Reserved);
     put(false).await;
     free(&world, holder).await;
-    world.reserve(&world.request(1)).await.expect("sold again");
+    world
+        .reserve(&world.request(1))
+        .await
+        .expect("allocated again");
     sound(&world).await;
 }
 

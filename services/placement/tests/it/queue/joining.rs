@@ -61,8 +61,8 @@ async fn b_57_what_does_not_fit_waits_says_why_and_is_served_once() {
         (AllocationState::Reserved, Some(node))
     );
     assert_eq!(served.price, row.price);
-    let sold_at = "SELECT (snapshot -> 'price' ->> 'nanos_per_gpu_hour')::bigint FROM claims WHERE state = 'reserved'";
-    assert_eq!(world.number(sold_at).await, 2_490_000_000);
+    let allocated_at = "SELECT (snapshot -> 'price' ->> 'nanos_per_gpu_hour')::bigint FROM claims WHERE state = 'reserved'";
+    assert_eq!(world.number(allocated_at).await, 2_490_000_000);
     assert_eq!(world.count(node, SlotStatus::Available).await, 0);
     assert_eq!(pass(&world).await, Pass::default());
     assert_eq!(standing(&world, row.id).await, None);

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::{batch, free, pass, serve_queue, standing, wait, waiter};
 use crate::world::{POLICY, World, lab_slot, lab_spec, open_region};
 
-/// A region in which one slot is sold.
+/// A region in which one slot is offered.
 pub async fn another_region(world: &World) -> &'static str {
     const OTHER: &str = "lab-2";
     let mut conn = world.scheduler.acquire().await.expect("connection");

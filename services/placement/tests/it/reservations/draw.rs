@@ -269,7 +269,7 @@ async fn b_21_a_whole_node_in_use_stays_the_reservations_until_it_is_given_back(
     let node = world.get(own).await.node_id.expect("placed");
     let held_on = "SELECT DISTINCT node_id FROM reserved_slots";
     tenancy(&world, own, async || {
-        // its tenant writes to the disks: no slot of it is on sale, and none is let go
+        // its tenant writes to the disks: no slot of it is schedulable, and none is let go
         assert_eq!(world.count(node, SlotStatus::Disabled).await, 8);
         assert_eq!(
             reconcile_by(&world, WITH_EXECUTOR).await,
@@ -284,7 +284,7 @@ async fn b_21_a_whole_node_in_use_stays_the_reservations_until_it_is_given_back(
         sound(&world).await;
     })
     .await;
-    // what a tenant left is not sold before it is approved: another node takes its place
+    // what a tenant left is not allocated before it is approved: another node takes its place
     let reconciled = reconcile_by(&world, WITH_EXECUTOR).await;
     assert_eq!((reconciled.dropped, reconciled.held), (8, 8));
     let on: Uuid = sqlx::query_scalar(held_on)
@@ -346,10 +346,10 @@ async fn a_member_in_line_is_served_from_what_is_reserved_though_others_are_befo
 }
 
 #[tokio::test]
-async fn what_is_held_can_be_launched_as_it_is_sold() {
+async fn what_is_held_can_be_launched_as_it_is_offered() {
     let (world, _) = world_of(1).await;
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    // sold by two and by eight only
+    // offered by two and by eight only
     let pairs = Sku {
         allowed_gpu_counts: vec![2, 8],
         ..h200_sku()
@@ -364,7 +364,7 @@ async fn what_is_held_can_be_launched_as_it_is_sold() {
         sku: H200.into(),
         ..requested(&world, 3)
     };
-    let error = gpuaas_common::Error::from(create(&world, &odd).await.expect_err("not sold"));
+    let error = gpuaas_common::Error::from(create(&world, &odd).await.expect_err("not allocated"));
     assert_eq!(error.reason(), ErrorReason::GpuCountNotAllowed);
     assert_eq!(error.fields()[0].1, "must be a multiple of 2, at most 1024");
     // the node reports no pairs, so only all eight can be had
@@ -394,21 +394,21 @@ async fn what_is_held_can_be_launched_as_it_is_sold() {
     ));
 }
 
-/// What an operator takes off sale stays with who has reserved it: until its end a reservation can be launched on, and is
+/// What an operator disables stays with who has reserved it: until its end a reservation can be launched on, and is
 /// neither made larger nor goes anywhere else; canceled, it gives its GPUs back at once.
 #[tokio::test]
-async fn a_reservation_of_a_sku_that_is_off_sale_can_be_launched_on_and_canceled() {
+async fn a_reservation_of_a_sku_that_is_disabled_can_be_launched_on_and_canceled() {
     let (world, _) = World::with_lab_slots(1).await;
     world.lab_node(1).await;
     let row = reserved(&world, 2).await;
     world.lab_node(2).await;
     let mut conn = world.scheduler.acquire().await.expect("connection");
     let lab = catalog::sku(&mut conn, LAB).await.expect("lab");
-    let off_sale = Sku {
+    let disabled = Sku {
         disabled: true,
         ..lab
     };
-    catalog::put_sku(&mut conn, &off_sale).await.expect("put");
+    catalog::put_sku(&mut conn, &disabled).await.expect("put");
     let held = reservations::reserved_gpus(&mut conn, &[LAB, H200]).await;
     assert_eq!(held.expect("held"), [(LAB.to_owned(), 2)].into());
     drop(conn);
@@ -485,9 +485,9 @@ async fn a_reservation_of_a_sku_that_is_off_sale_can_be_launched_on_and_canceled
     sound(&world).await;
 }
 
-/// Of a SKU off sale a project gets what is reserved of it, and not what is reserved of another SKU of the class.
+/// Of a disabled SKU a project gets what is reserved of it, and not what is reserved of another SKU of the class.
 #[tokio::test]
-async fn a_launch_of_a_sku_off_sale_draws_on_no_reservation_of_another_sku() {
+async fn a_launch_of_a_disabled_sku_draws_on_no_reservation_of_another_sku() {
     let (world, _) = World::with_lab_slots(3).await;
     let mut conn = world.scheduler.acquire().await.expect("connection");
     let lab = catalog::sku(&mut conn, LAB).await.expect("lab");
@@ -506,11 +506,11 @@ async fn a_launch_of_a_sku_off_sale_draws_on_no_reservation_of_another_sku() {
     };
     let of_other = create(&world, &of_other).await.expect("made");
     let of_lab = reserved(&world, 1).await;
-    let off_sale = Sku {
+    let disabled = Sku {
         disabled: true,
         ..lab
     };
-    catalog::put_sku(&mut conn, &off_sale).await.expect("put");
+    catalog::put_sku(&mut conn, &disabled).await.expect("put");
     drop(conn);
     assert_eq!(fits(&world, Some(world.project), 1).await.0, 1);
     world.reserved(1).await;

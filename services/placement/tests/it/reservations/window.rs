@@ -238,7 +238,7 @@ async fn slots_that_are_not_fit_any_more_are_replaced() {
         sound(&world).await;
     }
 
-    // an operator takes the slot out of sale, and for good
+    // an operator takes the slot out of service, and for good
     let mut tx = world.scheduler.begin().await.expect("begin");
     operators::set_slot_admin_state(&mut tx, node, slot, true, Word::of("user:test", "broken"))
         .await
@@ -258,9 +258,9 @@ async fn slots_that_are_not_fit_any_more_are_replaced() {
     assert_eq!(get(&world, row.id).await.missing(), 1);
 }
 
-/// One GPU of what is sold together is nothing that can be launched on: the others of it are let go with it.
+/// One GPU of what is allocated together is nothing that can be launched on: the others of it are let go with it.
 #[tokio::test]
-async fn what_is_sold_together_is_replaced_together() {
+async fn what_is_allocated_together_is_replaced_together() {
     let (world, specs) = world_of(2).await;
     let mut conn = world.scheduler.acquire().await.expect("connection");
     let fours = Sku {
