@@ -325,7 +325,7 @@ async fn prove_destroyed(
     Ok(())
 }
 
-/// Retires the slots of a node whose disks were destroyed with a tenant of the whole node on it, each with that as its
+/// Retires the slots of a node whose disks were destroyed with a tenant of the bare-metal node on it, each with that as its
 /// evidence. Nobody holds the node any more.
 async fn retire(conn: &mut PgConnection, node_id: Uuid, word: &Attestation<'_>) -> Result<()> {
     let slot_ids: Vec<Uuid> = slots::lock_all(conn, node_id)

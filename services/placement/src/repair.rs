@@ -132,7 +132,7 @@ pub(crate) async fn wipe_at_enabling(conn: &mut PgConnection, slot: &Slot) -> Re
 }
 
 /// Whether what is on the disk of a slot is a tenant's of this platform: one had the slot and is not proven to have touched
-/// nothing, or was active on the whole node, and no wipe was proven since. The bindings of a slot never change, so it is the
+/// nothing, or was active on the bare-metal node, and no wipe was proven since. The bindings of a slot never change, so it is the
 /// same disk.
 ///
 /// # Errors

@@ -83,7 +83,7 @@ async fn a_09_a_reimage_takes_slots_out_of_service_until_they_are_approved_again
 }
 
 #[tokio::test]
-async fn p2_an_inspection_from_before_a_tenant_of_the_whole_node_approves_nothing_after_it() {
+async fn p2_an_inspection_from_before_a_tenant_of_the_bare_metal_node_approves_nothing_after_it() {
     let (ready, discovery) = Ready::start(|_| {}).await;
     ready
         .approve_and_wipe("a1", &discovery, &[0])

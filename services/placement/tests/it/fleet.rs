@@ -213,9 +213,9 @@ async fn b_35_what_a_reservation_reads_does_not_grow_with_the_fleet() {
     assert!(broken.all(|name| missing.contains(&name)), "{report:#?}");
 }
 
-/// A whole node is looked for among all nodes, once, and the one that is locked is read by its key.
+/// A bare-metal node is looked for among all nodes, once, and the one that is locked is read by its key.
 #[tokio::test]
-async fn b_35_a_whole_node_that_is_locked_is_not_read_again_with_its_region() {
+async fn b_35_a_bare_metal_node_that_is_locked_is_not_read_again_with_its_region() {
     const NODES: i32 = 400;
     let world = World::new().await;
     fleet(&world, NODES).await;

@@ -220,7 +220,7 @@ async fn a_capacity_reservation_is_counted_by_what_it_holds() {
 #[tokio::test]
 async fn bare_metal_in_use_is_healthy_although_nobody_can_ask_its_host() {
     let (world, specs) = baremetal::world_of_boards(1, Vec::new()).await;
-    let id = baremetal::reserve(&world, &baremetal::whole(&world))
+    let id = baremetal::reserve(&world, &baremetal::bare_metal(&world))
         .await
         .expect("reserved");
     assert_eq!(
@@ -474,9 +474,9 @@ async fn a_project_reads_of_the_repairs_of_what_it_has_and_of_no_others() {
 }
 
 #[tokio::test]
-async fn a_repair_of_a_whole_node_is_of_all_its_gpus() {
+async fn a_repair_of_a_node_is_of_all_its_gpus() {
     let (world, specs) = baremetal::world_of_boards(1, Vec::new()).await;
-    let id = baremetal::reserve(&world, &baremetal::whole(&world))
+    let id = baremetal::reserve(&world, &baremetal::bare_metal(&world))
         .await
         .expect("reserved");
     let node = specs[0].id;

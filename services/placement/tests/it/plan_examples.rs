@@ -82,7 +82,7 @@ fn b_49_two_moves_make_room_for_a_whole_board() {
 }
 
 #[test]
-fn b_47_the_node_with_less_on_it_becomes_whole_again() {
+fn b_47_the_node_with_less_on_it_becomes_empty_again() {
     let (nodes, allocations) = two_sliced();
     let (fleet, kept) = (Fleet::of(&nodes), BTreeSet::new());
     let report = &preserve(&input(&fleet, &kept), &allocations)[&SlotClass::H200Sxm];

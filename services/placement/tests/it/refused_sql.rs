@@ -229,7 +229,7 @@ async fn arrange(world: &World) -> Vec<(&'static str, String)> {
     world
         .run(&format!("INSERT INTO slots (id, node_id, slot_index, class) VALUES ('{fresh}', '{gpu_node}', 7, 'h200_sxm')"))
         .await;
-    // an allocation of another SKU on the lab node, and a node that is held as a whole
+    // an allocation of another SKU on the lab node, and a node that is held as bare metal
     let metal = world
         .node(NodeSpec {
             mode: "baremetal".into(),

@@ -1,5 +1,6 @@
 //! The scheduler's RPCs against a real database, called as the server calls them after its access layer.
 mod admin;
+mod baremetal;
 mod capacity;
 mod fleet;
 mod ledger;
@@ -11,5 +12,4 @@ mod quotas;
 mod race;
 mod reports;
 mod reservations;
-mod whole;
 mod world;

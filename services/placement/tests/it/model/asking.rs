@@ -23,9 +23,9 @@ pub enum End {
     No(No),
 }
 
-/// GPUs of the slices of a request, or of its whole nodes.
-fn gpus(items: &[Item], whole: bool) -> u32 {
-    let of_kind = items.iter().filter(|item| item.whole == whole);
+/// GPUs of the slices of a request, or of its bare-metal nodes.
+fn gpus(items: &[Item], bare_metal: bool) -> u32 {
+    let of_kind = items.iter().filter(|item| item.bare_metal == bare_metal);
     of_kind.map(|item| item.count).sum()
 }
 
@@ -52,9 +52,9 @@ impl Wish<'_> {
         room: &Room,
     ) -> Result<Vec<Choice>, No> {
         let item = self.items[at];
-        let held = |whole: bool| gpus(&self.items[..at], whole);
-        let used = fleet.used(view, self.project, item.whole) + held(item.whole);
-        if used + item.count > fleet.quota(self.project, item.whole) {
+        let held = |bare_metal: bool| gpus(&self.items[..at], bare_metal);
+        let used = fleet.used(view, self.project, item.bare_metal) + held(item.bare_metal);
+        if used + item.count > fleet.quota(self.project, item.bare_metal) {
             return Err(No::Quota);
         }
         let rule = self.rule(view, fleet).ok_or(No::Invalid)?;
@@ -63,7 +63,9 @@ impl Wish<'_> {
         let mut fit = room.choices(item, &rule, Some(self.project));
         // no line is before who draws on what is reserved
         let draws = |choice: Choice| room.is_own(choice, self.project);
-        fit.retain(|choice| !kept.contains(&room.0[choice.0].id) || !item.whole && draws(*choice));
+        fit.retain(|choice| {
+            !kept.contains(&room.0[choice.0].id) || !item.bare_metal && draws(*choice)
+        });
         // what is reserved for the project comes first
         if fit.iter().any(|choice| draws(*choice)) {
             fit.retain(|choice| draws(*choice));
@@ -123,7 +125,7 @@ impl Wish<'_> {
         let mut room = Room::of(view, fleet);
         for (at, (id, item)) in ids.iter().zip(self.items).enumerate() {
             let has = after.allocations.get(id).ok_or("no such allocation")?;
-            let set = if item.whole {
+            let set = if item.bare_metal {
                 u8::MAX
             } else {
                 has.claims
@@ -141,21 +143,21 @@ impl Wish<'_> {
                 ));
             }
             room.take(choice, *item, self.project);
-            now = reserved(&now, *id, has, item.whole);
+            now = reserved(&now, *id, has, item.bare_metal);
         }
         Ok(now)
     }
 }
 
 /// A ledger in which an allocation got these claims.
-fn reserved(before: &View, id: Uuid, has: &AllocationView, whole: bool) -> View {
+fn reserved(before: &View, id: Uuid, has: &AllocationView, bare_metal: bool) -> View {
     let mut view = before.clone();
     for slot in has.claims.keys() {
         let slot = view.slot(*slot);
         slot.status = SlotStatus::Reserved;
         slot.generation += 1;
     }
-    if whole {
+    if bare_metal {
         view.node(has.node.expect("placed")).baremetal = true;
     }
     let allocation = AllocationView {
@@ -167,8 +169,15 @@ fn reserved(before: &View, id: Uuid, has: &AllocationView, whole: bool) -> View 
             .keys()
             .map(|slot| (*slot, ClaimState::Reserved))
             .collect(),
-        whole: whole.then_some(ClaimState::Reserved),
-        work: Some(if whole { "provision_node" } else { "provision" }.to_owned()),
+        bare_metal: bare_metal.then_some(ClaimState::Reserved),
+        work: Some(
+            if bare_metal {
+                "provision_node"
+            } else {
+                "provision"
+            }
+            .to_owned(),
+        ),
         periods: (0, 0),
     };
     view.allocations.insert(id, allocation);
@@ -219,7 +228,8 @@ impl Ask {
 
     /// What comes of it when it was refused and may wait.
     fn joins(&self, refused: No, view: &View, fleet: &Fleet) -> End {
-        let in_vain = |whole| gpus(&self.items, whole) > fleet.quota(self.project, whole);
+        let in_vain =
+            |bare_metal| gpus(&self.items, bare_metal) > fleet.quota(self.project, bare_metal);
         if in_vain(false) || in_vain(true) {
             return End::No(No::Quota);
         }
@@ -300,7 +310,7 @@ impl Ask {
                 node: None,
                 power: None,
                 claims: std::collections::BTreeMap::new(),
-                whole: None,
+                bare_metal: None,
                 work: None,
                 periods: (0, 0),
             };

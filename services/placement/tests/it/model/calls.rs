@@ -124,7 +124,7 @@ pub struct Hold {
     pub key: u64,
     pub project: usize,
     pub gpus: u32,
-    pub whole: bool,
+    pub bare_metal: bool,
     pub gather: bool,
 }
 
@@ -269,7 +269,7 @@ pub fn aim(draw: &Draw, view: &View) -> Option<Call> {
             key,
             project,
             gpus,
-            whole,
+            bare_metal,
             gather,
         } => {
             if view.reservations.len() >= MOST {
@@ -279,7 +279,7 @@ pub fn aim(draw: &Draw, view: &View) -> Option<Call> {
                 key,
                 project,
                 gpus,
-                whole,
+                bare_metal,
                 gather,
             })
         }

@@ -65,7 +65,7 @@ type Calls = &'static [fn(&Run) -> Call];
 fn ask(counts: &[u32], wait: bool) -> Call {
     let item = |count: &u32| Item {
         count: if *count == 0 { 8 } else { *count },
-        whole: *count == 0,
+        bare_metal: *count == 0,
     };
     Call::Ask(Ask {
         project: 0,
@@ -166,7 +166,7 @@ fn repair(run: &Run) -> Call {
 
 const REQUESTS: &[(&str, Calls)] = &[
     ("a slice", &[pair]),
-    ("a whole node", &[node]),
+    ("a bare-metal node", &[node]),
     ("a batch", &[|_| ask(&[1, 2, 4], false)]),
     (
         "a batch that is refused by half",
@@ -203,13 +203,13 @@ const LINE: &[(&str, Calls)] = &[
         ],
     ),
     (
-        "a pass that serves a whole node and keeps it from another and from a slice",
+        "a pass that serves a bare-metal node and keeps it from another and from a slice",
         &[board, node_or_wait, node_or_wait, waiter, release, |_| {
             Call::Serve
         }],
     ),
     (
-        "a pass that keeps a node for a whole one",
+        "a pass that keeps a node for a bare-metal one",
         &[pair, node_or_wait, |_| Call::Serve],
     ),
 ];
@@ -224,13 +224,16 @@ fn node_or_wait(_: &Run) -> Call {
 
 const WORK: &[(&str, Calls)] = &[
     ("the release of a reserved slice", &[pair, release]),
-    ("the release of a reserved whole node", &[node, release]),
+    (
+        "the release of a reserved bare-metal node",
+        &[node, release],
+    ),
     (
         "the release of an active slice",
         &[pair, start, activate, release],
     ),
     ("the start of a slice", &[pair, start]),
-    ("the start of a whole node", &[node, start]),
+    ("the start of a bare-metal node", &[node, start]),
     ("an activation", &[pair, start, activate]),
     (
         "a failure with nothing touched",
@@ -242,7 +245,7 @@ const WORK: &[(&str, Calls)] = &[
         &[pair, start, activate, release, complete],
     ),
     (
-        "the end of a whole node's release",
+        "the end of a bare-metal node's release",
         &[node, start, release, complete],
     ),
     (
@@ -275,7 +278,7 @@ const WORK: &[(&str, Calls)] = &[
 
 const RESERVATIONS: &[(&str, Calls)] = &[
     ("a capacity reservation", &[|run| hold(run, 7, false)]),
-    ("a capacity reservation of a whole node", &[hold_node]),
+    ("a capacity reservation of a bare-metal node", &[hold_node]),
     (
         "a capacity reservation that gathers",
         &[pair, |run| hold(run, 8, true)],
@@ -321,7 +324,7 @@ fn hold(run: &Run, gpus: u32, gather: bool) -> Call {
         key: run.done.calls as u64,
         project: 0,
         gpus,
-        whole: false,
+        bare_metal: false,
         gather,
     })
 }
@@ -331,7 +334,7 @@ fn hold_node(run: &Run) -> Call {
         key: run.done.calls as u64,
         project: 0,
         gpus: 8,
-        whole: true,
+        bare_metal: true,
         gather: false,
     })
 }
@@ -358,7 +361,7 @@ const OPERATOR: &[(&str, Calls)] = &[
         &[pair, start, |_| Call::Reinstall(0)],
     ),
     (
-        "a reinstall after a failed whole node",
+        "a reinstall after a failed bare-metal node",
         &[node, start, dirty, |_| Call::Reinstall(0)],
     ),
     (

@@ -1,6 +1,6 @@
 //! The ledger against a model, in long random runs with crashes between any two statements.
 //!
-//! Each step draws a call: requests for slices and for whole nodes, alone and in batches, that may wait or not, beside
+//! Each step draws a call: requests for slices and for bare-metal nodes, alone and in batches, that may wait or not, beside
 //! or apart from others; their repetition; passes over the line, deadlines, priorities; workflow steps, releases,
 //! failures, repairs; slot edits, approvals, reinstalls, health, modes of nodes, cordons, drains, quotas, power; capacity
 //! reservations that are made, drawn on, reconciled, canceled and over. Its end is foretold, it is made on a real PostgreSQL,
@@ -89,7 +89,7 @@ fn p1_p4_random_work_with_crashes_never_leaves_what_the_model_allows() {
         "{calls} calls, {crashes} of them ended by a crash, in {seconds:.1} s, none in more than {longest:.1?}"
     );
     println!(
-        "allocations that lived from launch to release, by GPUs, 0 being whole nodes: {lived:?}"
+        "allocations that lived from launch to release, by GPUs, 0 being bare-metal nodes: {lived:?}"
     );
     println!("of the line and of batches: {seen:?}");
     // a run that hardly does anything proves nothing
@@ -106,7 +106,7 @@ fn p1_p4_random_work_with_crashes_never_leaves_what_the_model_allows() {
             "joined",
             "batches that joined",
             "served",
-            "whole nodes served",
+            "bare-metal nodes served",
             "ended in line",
             "reservations",
             "reconciled",

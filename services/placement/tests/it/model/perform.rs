@@ -104,7 +104,7 @@ pub async fn perform(
                 project_id: fleet.projects[hold.project],
                 name: key,
                 region_code: REGION.into(),
-                sku: if hold.whole { NODE_SKU } else { SKU }.into(),
+                sku: if hold.bare_metal { NODE_SKU } else { SKU }.into(),
                 gpu_count: hold.gpus,
                 starts_at: None,
                 ends_at: Timestamp::now() + SignedDuration::from_hours(24),

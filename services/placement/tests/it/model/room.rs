@@ -36,7 +36,7 @@ pub struct NodeCapacity {
 #[derive(Debug, Clone)]
 pub struct Room(pub Vec<NodeCapacity>);
 
-/// Slots of a node that one allocation could have; all of them for a whole node.
+/// Slots of a node that one allocation could have; all of them for a bare-metal node.
 pub type Choice = (usize, u8);
 
 impl Room {
@@ -86,7 +86,7 @@ impl Room {
             };
             let at_work = |state: &ClaimState| *state != ClaimState::CleanupBlocked;
             node.vms += usize::from(one.claims.values().any(at_work));
-            node.held |= one.whole.is_some() || !one.claims.is_empty();
+            node.held |= one.bare_metal.is_some() || !one.claims.is_empty();
             if one.lives() {
                 node.projects.insert(fleet.launched[id].project);
             }
@@ -104,7 +104,7 @@ impl Room {
         room
     }
 
-    /// Slots of a node that nobody has: those of one that is held as a whole stay schedulable until its host is touched.
+    /// Slots of a node that nobody has: those of one that is held as bare metal stay schedulable until its host is touched.
     pub fn free_of(&self, place: usize) -> u32 {
         let node = &self.0[place];
         if node.held && node.baremetal {
@@ -121,7 +121,7 @@ impl Room {
                 continue;
             }
             let free = node.free | project.map_or(0, |project| node.reserved[project]);
-            if item.whole {
+            if item.bare_metal {
                 if node.slots == GPUS && free == u8::MAX && !node.held {
                     found.push((place, u8::MAX));
                 }
@@ -156,7 +156,7 @@ impl Room {
         let node = &mut self.0[place];
         node.held = true;
         node.projects.insert(project);
-        if item.whole {
+        if item.bare_metal {
             node.baremetal = true;
         } else {
             node.free &= !set;
@@ -239,7 +239,7 @@ pub fn item_of(fleet: &Fleet, id: Uuid) -> Item {
     let launched = &fleet.launched[&id];
     Item {
         count: launched.gpus,
-        whole: launched.whole,
+        bare_metal: launched.bare_metal,
     }
 }
 
@@ -304,25 +304,26 @@ pub fn order(view: &View, fleet: &Fleet, new: Option<usize>) -> Vec<Batch> {
     ordered
 }
 
-/// GPUs that a project holds besides what is seen: of slices, and of whole nodes.
+/// GPUs that a project holds besides what is seen: of slices, and of bare-metal nodes.
 pub type More = (usize, [u32; 2]);
 
 /// Whether a project's quota lets a batch be served as a whole.
 fn able(view: &View, fleet: &Fleet, batch: &Batch, more: More) -> bool {
     let project = fleet.project(batch.project);
-    [false, true].into_iter().all(|whole| {
+    [false, true].into_iter().all(|bare_metal| {
         let launched = batch.members.iter().map(|id| &fleet.launched[id]);
         let requested: u32 = launched
-            .filter(|launched| launched.whole == whole)
+            .filter(|launched| launched.bare_metal == bare_metal)
             .map(|launched| launched.gpus)
             .sum();
         let more = if more.0 == project {
-            more.1[usize::from(whole)]
+            more.1[usize::from(bare_metal)]
         } else {
             0
         };
         requested == 0
-            || fleet.used(view, project, whole) + more + requested <= fleet.quota(project, whole)
+            || fleet.used(view, project, bare_metal) + more + requested
+                <= fleet.quota(project, bare_metal)
     })
 }
 

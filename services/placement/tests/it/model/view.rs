@@ -37,9 +37,9 @@ pub struct AllocationView {
     pub power: Option<String>,
     /// Live claims by slot.
     pub claims: BTreeMap<Uuid, ClaimState>,
-    /// A live claim on its node as a whole.
-    pub whole: Option<ClaimState>,
-    /// Kind of the workflow that runs on it as a whole.
+    /// A live claim on its bare-metal node.
+    pub bare_metal: Option<ClaimState>,
+    /// Kind of the workflow that runs on it, not on one of its slots.
     pub work: Option<String>,
     /// Billable periods: all, and those that are open.
     pub periods: (i64, i64),
@@ -51,8 +51,8 @@ pub struct ReservationView {
     pub project: Uuid,
     /// GPUs that it reserves.
     pub gpus: usize,
-    /// Of whole nodes.
-    pub whole: bool,
+    /// Of bare-metal nodes.
+    pub bare_metal: bool,
     /// Its window is over.
     pub overdue: bool,
 }
@@ -190,11 +190,11 @@ impl View {
         let mut view = Self {
             reservations: reservations
                 .into_iter()
-                .map(|(id, project, gpus, whole, overdue)| {
+                .map(|(id, project, gpus, bare_metal, overdue)| {
                     let of = ReservationView {
                         project,
                         gpus: usize::try_from(gpus).expect("few"),
-                        whole,
+                        bare_metal,
                         overdue,
                     };
                     (id, of)
@@ -241,7 +241,7 @@ impl View {
                 node,
                 power,
                 claims: BTreeMap::new(),
-                whole: None,
+                bare_metal: None,
                 work,
                 periods: (all, open),
             };
@@ -251,7 +251,7 @@ impl View {
             let of = view.allocation(allocation);
             match slot {
                 Some(slot) => drop(of.claims.insert(slot, state)),
-                None => of.whole = Some(state),
+                None => of.bare_metal = Some(state),
             }
         }
         view
@@ -268,7 +268,7 @@ impl View {
     /// Allocations with a live claim on a node or on one of its slots.
     pub fn holders(&self, node: Uuid) -> impl Iterator<Item = (&Uuid, &AllocationView)> {
         self.allocations.iter().filter(move |(_, one)| {
-            one.node == Some(node) && (one.whole.is_some() || !one.claims.is_empty())
+            one.node == Some(node) && (one.bare_metal.is_some() || !one.claims.is_empty())
         })
     }
 
@@ -278,10 +278,10 @@ impl View {
         Some(self.reservations[reservation].project)
     }
 
-    /// Somebody has a slot, or the whole node it is on.
+    /// Somebody has a slot, or the bare-metal node it is on.
     pub fn in_use(&self, slot: Uuid) -> bool {
         let node = self.slots[&slot].node;
-        self.holder(slot).is_some() || self.holders(node).any(|(_, one)| one.whole.is_some())
+        self.holder(slot).is_some() || self.holders(node).any(|(_, one)| one.bare_metal.is_some())
     }
 
     /// How many slots a reservation holds.

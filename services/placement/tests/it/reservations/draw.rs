@@ -13,7 +13,9 @@ use uuid::Uuid;
 use super::{
     causes, counts, create, free, get, limits, of_others, reconcile_by, requested, reserved, sound,
 };
-use crate::baremetal::{WITH_EXECUTOR, reserve as reserve_whole, tenancy, whole, world_of};
+use crate::baremetal::{
+    WITH_EXECUTOR, bare_metal, reserve as reserve_bare_metal, tenancy, world_of,
+};
 use crate::reserving;
 use crate::world::{H200, LAB, POLICY, REGION, World, h200_sku, price};
 
@@ -196,31 +198,36 @@ async fn b_57_explanations_count_what_is_left_for_the_project_that_asks() {
 }
 
 #[tokio::test]
-async fn b_32_a_whole_node_with_a_reserved_slot_is_for_nobody_else() {
+async fn b_32_a_bare_metal_node_with_a_reserved_slot_is_for_nobody_else() {
     let (world, specs) = world_of(1).await;
     let mut one = requested(&world, 1);
     one.sku = H200.into();
     let row = create(&world, &one).await.expect("made");
     let others = Request {
         project_id: Uuid::from_u128(77),
-        ..whole(&world)
+        ..bare_metal(&world)
     };
     let error = reserving::one(&world.scheduler, world.ids, WITH_EXECUTOR, &others).await;
     assert_eq!(
         causes(error.expect_err("reserved")),
         [(ErrorReason::CapacityReserved, 1)]
     );
-    let own = reserving::one(&world.scheduler, world.ids, WITH_EXECUTOR, &whole(&world))
-        .await
-        .expect("the project's own")
-        .allocation_id;
+    let own = reserving::one(
+        &world.scheduler,
+        world.ids,
+        WITH_EXECUTOR,
+        &bare_metal(&world),
+    )
+    .await
+    .expect("the project's own")
+    .allocation_id;
     assert_eq!(world.get(own).await.node_id, Some(specs[0].id));
     assert_eq!(counts(&world, row.id).await, (1, 1, 0));
     sound(&world).await;
 }
 
 #[tokio::test]
-async fn b_21_a_reservation_of_whole_nodes_holds_empty_nodes_as_they_are() {
+async fn b_21_a_reservation_of_bare_metal_nodes_holds_empty_nodes_as_they_are() {
     let (world, specs) = world_of(2).await;
     let mut eight = requested(&world, 8);
     eight.sku = "h200-sxm-node".into();
@@ -248,7 +255,13 @@ async fn b_21_a_reservation_of_whole_nodes_holds_empty_nodes_as_they_are() {
         .expect("one node");
     let open = world.reserve(&slice).await.expect("the other node");
     assert_ne!(world.get(open.allocation_id).await.node_id, Some(held));
-    let own = reserving::one(&world.scheduler, world.ids, WITH_EXECUTOR, &whole(&world)).await;
+    let own = reserving::one(
+        &world.scheduler,
+        world.ids,
+        WITH_EXECUTOR,
+        &bare_metal(&world),
+    )
+    .await;
     let own = own.expect("the reserved node").allocation_id;
     assert_eq!(world.get(own).await.node_id, Some(held));
     assert!(specs.iter().any(|spec| spec.id == held));
@@ -259,13 +272,15 @@ async fn b_21_a_reservation_of_whole_nodes_holds_empty_nodes_as_they_are() {
 }
 
 #[tokio::test]
-async fn b_21_a_whole_node_in_use_stays_the_reservations_until_it_is_given_back() {
+async fn b_21_a_bare_metal_node_in_use_stays_the_reservations_until_it_is_given_back() {
     let (world, _) = world_of(2).await;
     let mut eight = requested(&world, 8);
     eight.sku = "h200-sxm-node".into();
     let made = reservations::create(&world.scheduler, world.ids, WITH_EXECUTOR, &eight).await;
     let (row, _) = made.expect("made");
-    let own = reserve_whole(&world, &whole(&world)).await.expect("drawn");
+    let own = reserve_bare_metal(&world, &bare_metal(&world))
+        .await
+        .expect("drawn");
     let node = world.get(own).await.node_id.expect("placed");
     let held_on = "SELECT DISTINCT node_id FROM reserved_slots";
     tenancy(&world, own, async || {
