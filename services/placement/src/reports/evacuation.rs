@@ -177,7 +177,7 @@ type Placed = (Uuid, Result<(Uuid, Vec<i32>), Vec<Reason>>);
 struct Kept<'a> {
     policy: Policy,
     region_code: &'a str,
-    lines: Vec<(String, SlotClass)>,
+    queues: Vec<(String, SlotClass)>,
     known: HashMap<(Uuid, SlotClass, Shape), Arc<BTreeSet<Uuid>>>,
 }
 
@@ -186,7 +186,7 @@ impl<'a> Kept<'a> {
         Ok(Self {
             policy,
             region_code,
-            lines: queue::queues(conn).await?,
+            queues: queue::queues(conn).await?,
             known: HashMap::new(),
         })
     }
@@ -204,8 +204,8 @@ impl<'a> Kept<'a> {
         if let Some(known) = self.known.get(&key) {
             return Ok(known.clone());
         }
-        let line = (self.region_code.to_owned(), class);
-        let kept = if self.lines.contains(&line) {
+        let queue = (self.region_code.to_owned(), class);
+        let kept = if self.queues.contains(&queue) {
             let again = Request {
                 project_id: row.project_id,
                 region_code: self.region_code.to_owned(),

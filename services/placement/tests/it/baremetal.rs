@@ -476,9 +476,9 @@ async fn p2_a_slot_disabled_or_approved_under_a_bare_metal_node_is_not_allocated
     );
 }
 
-/// Nobody is placed where somebody who waits would fit now, bare-metal nodes included.
+/// Nobody is placed where somebody who is queued would fit now, bare-metal nodes included.
 #[tokio::test]
-async fn b_47_a_bare_metal_node_is_not_allocated_past_those_who_wait_for_a_part_of_it() {
+async fn b_47_a_bare_metal_node_is_not_allocated_past_those_who_are_queued_for_a_part_of_it() {
     let (world, specs) = world_of(1).await;
     let holder = reserve(&world, &bare_metal(&world))
         .await

@@ -1,4 +1,4 @@
-//! Bare-metal nodes in line: fair, never starved by slices, and no more than a node is kept for each.
+//! Bare-metal nodes in the queue: fair, never starved by slices, and no more than a node is kept for each.
 use futures::future::join_all;
 use gpuaas_placement::model::{Allocation, AllocationState, Scope, SlotClass, SlotStatus};
 use gpuaas_placement::queue::{self, Standing};
@@ -107,14 +107,14 @@ async fn b_21_b_57_a_bare_metal_node_waits_says_why_and_is_served_once_the_disks
     let request = of_another(bare_metal(&world));
     let waits = wait(&world, &request).await;
     assert_eq!(wait(&world, &request).await, waits, "the key leads to it");
-    let stands = standing(&world, waits).await.expect("in line");
+    let stands = standing(&world, waits).await.expect("queued");
     let reported = (stands.position, stands.reason.as_str());
     assert_eq!(reported, (1, "SLOTS_IN_USE"));
     assert_eq!(pass(&world).await, Pass::default());
     tenancy(&world, holder, async || {}).await;
     // what the tenant left is proven by an approval, and not before
     assert_eq!(pass(&world).await, Pass::default());
-    let stands = standing(&world, waits).await.expect("in line");
+    let stands = standing(&world, waits).await.expect("queued");
     assert_eq!(stands.reason, "INCOMPLETE_SLOT");
     let all: Vec<_> = (0..8).map(h200_slot).collect();
     world.approve(node, &all).await;
@@ -129,9 +129,9 @@ async fn b_21_b_57_a_bare_metal_node_waits_says_why_and_is_served_once_the_disks
     sound(&world).await;
 }
 
-/// Replicas are switched over one by one: one that does not offer bare metal leaves who waits for one.
+/// Replicas are switched over one by one: one that does not offer bare metal leaves who is queued for one.
 #[tokio::test]
-async fn c_12_a_replica_that_offers_no_bare_metal_ends_nobody_who_waits_for_one() {
+async fn c_12_a_replica_that_offers_no_bare_metal_ends_nobody_who_is_queued_for_one() {
     let (world, _) = world_of(1).await;
     let holder = reserve(&world, &slice(&world)).await.expect("reserved");
     let waits = wait(&world, &bare_metal(&world)).await;
@@ -145,7 +145,7 @@ async fn c_12_a_replica_that_offers_no_bare_metal_ends_nobody_who_waits_for_one(
 }
 
 #[tokio::test]
-async fn c_12_c_05_a_bare_metal_node_leaves_the_line_by_its_owner_or_its_deadline() {
+async fn c_12_c_05_a_bare_metal_node_leaves_the_queue_by_its_owner_or_its_deadline() {
     let (world, _) = world_of(1).await;
     let holder = reserve(&world, &slice(&world)).await.expect("reserved");
     let given_up = wait(&world, &bare_metal(&world)).await;
@@ -191,7 +191,7 @@ async fn b_47_no_more_than_a_node_is_kept_for_each_bare_metal_request() {
     let single = wait(&world, &of_another(bare_metal(&world))).await;
     pass(&world).await;
     assert_eq!(kept(&world).await.len(), 1);
-    let stands = standing(&world, single).await.expect("in line");
+    let stands = standing(&world, single).await.expect("queued");
     assert_eq!(stands.reason, "SLOTS_IN_USE");
     for _ in 0..21 {
         let id = reserve(&world, &slice(&world)).await.expect("has room");
@@ -230,19 +230,19 @@ async fn b_47_no_more_than_a_node_is_kept_for_each_bare_metal_request() {
     sound(&world).await;
 }
 
-/// A node becomes empty while bare-metal nodes and slices, waiting and new, want it: the first of the line has it.
+/// A node becomes empty while bare-metal nodes and slices, waiting and new, want it: the first of the queue has it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn p1_an_emptied_node_goes_to_the_first_of_the_line_and_to_nobody_else() {
+async fn p1_an_emptied_node_goes_to_the_first_of_the_queue_and_to_nobody_else() {
     let (world, specs) = world_of(1).await;
     let mut holder = reserve(&world, &bare_metal(&world))
         .await
         .expect("reserved");
-    let mut line = Vec::new();
+    let mut queue = Vec::new();
     for _ in 0..4 {
-        line.push(wait(&world, &of_another(bare_metal(&world))).await);
+        queue.push(wait(&world, &of_another(bare_metal(&world))).await);
     }
     let slice_behind = wait(&world, &of_another(slice(&world))).await;
-    for first in line {
+    for first in queue {
         let servers =
             join_all((0..3).map(|_| serve_queue(&world.scheduler, world.ids, WITH_EXECUTOR)));
         let passers_by: Vec<Request> = (0..6)

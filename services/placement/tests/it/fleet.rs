@@ -402,9 +402,9 @@ async fn a_reservation_that_gathers_in_vain_reads_no_fleet() {
     assert_eq!(reconcile().await, Reconciled::default());
 }
 
-/// While somebody waits whose node is kept for it, a look at the line reads as little of the fleet as a reservation does.
+/// While somebody is queued whose node is kept for it, a look at the queue reads as little of the fleet as a reservation does.
 #[tokio::test]
-async fn b_35_a_pass_in_which_somebody_waits_reads_no_fleet() {
+async fn b_35_a_pass_in_which_somebody_is_queued_reads_no_fleet() {
     let world = World::new().await;
     fleet(&world, 1000).await;
     without_free_boards(&world).await;

@@ -1,4 +1,4 @@
-//! What keeps an evacuation from its place: who waits in line, and nodes that no plan can be made on.
+//! What keeps an evacuation from its place: who is queued, and nodes that no plan can be made on.
 use std::collections::{BTreeSet, HashMap};
 
 use gpuaas_placement::decision::{
@@ -18,9 +18,9 @@ use crate::reports::{evacuation, launch as launch_slice};
 use crate::reserving;
 use crate::world::World;
 
-/// A bare-metal node is not moved to where somebody who waits for a part of it would be before it.
+/// A bare-metal node is not moved to where somebody who is queued for a part of it would be before it.
 #[tokio::test]
-async fn b_49_a_bare_metal_node_is_not_moved_past_those_who_wait_in_line() {
+async fn b_49_a_bare_metal_node_is_not_moved_past_those_who_are_queued() {
     let (world, _) = world_of(1).await;
     let held = launch(&world, &bare_metal(&world))
         .await

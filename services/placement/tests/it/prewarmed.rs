@@ -192,7 +192,7 @@ async fn con_10_a_batch_is_placed_where_the_image_is_or_not_at_all() {
 }
 
 #[tokio::test]
-async fn con_10_who_waits_for_a_node_with_the_image_holds_up_nobody_else() {
+async fn con_10_who_is_queued_for_a_node_with_the_image_holds_up_nobody_else() {
     let world = World::new().await;
     let mut spec = node(&world, &[]).await;
     let deadline = Timestamp::now() + SignedDuration::from_hours(1);

@@ -226,7 +226,7 @@ async fn a_bare_metal_node_is_planned_before_slices() {
     );
 }
 
-/// A node that is in mode baremetal and empty is in no copy for slices, and goes to who waits nevertheless.
+/// A node that is in mode baremetal and empty is in no copy for slices, and goes to who is queued nevertheless.
 #[tokio::test]
 async fn b_49_a_bare_metal_node_is_not_planned_where_one_that_waits_would_be() {
     let (world, mut specs) = world_of(2).await;
@@ -353,7 +353,7 @@ async fn b_49_b_47_suggested_moves_make_the_room_and_the_bare_metal_node_they_pr
     );
     assert_eq!(world.fingerprint().await, before, "a plan writes nothing");
 
-    // nothing is moved to a node that is kept for who waits; for who waits no more nothing is kept
+    // nothing is moved to a node that is kept for who is queued; for who is queued no more nothing is kept
     let waits = Request {
         constraints: Constraints {
             anti_affinity: vec![single],

@@ -61,7 +61,7 @@ impl Wish<'_> {
         let more = [held(false), held(true)];
         let kept = not_for(self.who, view, fleet, room, (self.project, more));
         let mut fit = room.choices(item, &rule, Some(self.project));
-        // no line is before who draws on what is reserved
+        // no queue is before who draws on what is reserved
         let draws = |choice: Choice| room.is_own(choice, self.project);
         fit.retain(|choice| {
             !kept.contains(&room.0[choice.0].id) || !item.bare_metal && draws(*choice)
@@ -237,7 +237,7 @@ impl Ask {
             return End::No(No::Invalid);
         }
         let project = fleet.projects[self.project];
-        let of_project = view.line.iter().filter(|batch| batch.project == project);
+        let of_project = view.queue.iter().filter(|batch| batch.project == project);
         let waiting: usize = of_project.map(|batch| batch.members.len()).sum();
         if waiting + self.items.len() > usize::try_from(MAX_QUEUED).expect("small") {
             return End::No(No::Quota);
@@ -273,7 +273,7 @@ impl Ask {
             return self.wish().placed(ids, view, fleet, after);
         }
         let batch = after
-            .line
+            .queue
             .iter()
             .find(|batch| batch.members.contains(&ids[0]));
         let batch = batch.ok_or("it waits without a batch")?;
@@ -292,12 +292,12 @@ impl Ask {
     fn waiting(&self, ids: &[Uuid], has: &Batch, view: &View, fleet: &Fleet) -> View {
         let mut now = view.clone();
         let project = fleet.projects[self.project];
-        if !view.line.iter().any(|batch| batch.project == project) {
-            to_the_end(&mut now.ring, project);
+        if !view.queue.iter().any(|batch| batch.project == project) {
+            to_the_end(&mut now.round_robin, project);
         }
         let mut members = ids.to_vec();
         members.sort_unstable();
-        now.line.push(Batch {
+        now.queue.push(Batch {
             id: has.id,
             project,
             members,
@@ -320,8 +320,8 @@ impl Ask {
     }
 }
 
-/// Puts a project at the end of the ring.
-pub fn to_the_end(ring: &mut Vec<Uuid>, project: Uuid) {
-    ring.retain(|one| *one != project);
-    ring.push(project);
+/// Puts a project at the end of the round robin.
+pub fn to_the_end(round_robin: &mut Vec<Uuid>, project: Uuid) {
+    round_robin.retain(|one| *one != project);
+    round_robin.push(project);
 }

@@ -198,7 +198,7 @@ pub fn aim(draw: &Draw, view: &View) -> Option<Call> {
         },
         Draw::Serve => Call::Serve,
         Draw::Expire(of) => {
-            let batches: Vec<Uuid> = view.line.iter().map(|batch| batch.id).collect();
+            let batches: Vec<Uuid> = view.queue.iter().map(|batch| batch.id).collect();
             Call::Expire(one_of(&batches, of)?)
         }
         Draw::Priority { project, class } => Call::Priority {

@@ -112,7 +112,7 @@ fn a_slot(run: &Run) -> Uuid {
 }
 
 fn waiting(run: &Run) -> Uuid {
-    run.view.line.last().expect("one waits").members[0]
+    run.view.queue.last().expect("one waits").members[0]
 }
 
 fn start(run: &Run) -> Call {
@@ -182,8 +182,8 @@ const REQUESTS: &[(&str, Calls)] = &[
 ];
 
 const LINE: &[(&str, Calls)] = &[
-    ("a request that joins the line", &[board, waiter]),
-    ("a batch that joins the line", &[board, waiters]),
+    ("a request that joins the queue", &[board, waiter]),
+    ("a batch that joins the queue", &[board, waiters]),
     ("a batch that could wait and need not", &[waiters]),
     (
         "giving up",
@@ -196,7 +196,7 @@ const LINE: &[(&str, Calls)] = &[
             waiter,
             waiters,
             waiter,
-            |run| Call::Expire(run.view.line.last().expect("one waits").id),
+            |run| Call::Expire(run.view.queue.last().expect("one waits").id),
             board_or_wait,
             release,
             |_| Call::Serve,
@@ -527,7 +527,7 @@ async fn p4_p5_a_request_that_is_cut_at_any_statement_has_one_effect_or_none() {
 }
 
 #[tokio::test]
-async fn p4_p5_joining_serving_and_leaving_the_line_are_cut_at_any_statement() {
+async fn p4_p5_joining_serving_and_leaving_the_queue_are_cut_at_any_statement() {
     Box::pin(all(LINE)).await;
 }
 

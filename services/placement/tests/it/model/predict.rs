@@ -41,7 +41,7 @@ pub enum Foretold {
     Hold,
     /// What [tending](super::reserving) led to is looked at.
     Reconciled,
-    /// A pass over the line, which is [walked](super::serving::walk) beside what the ledger made of it.
+    /// A pass over the queue, which is [walked](super::serving::walk) beside what the ledger made of it.
     Pass,
 }
 
@@ -76,8 +76,8 @@ pub fn predict(call: &Call, before: &View, fleet: &Fleet) -> Result<Foretold, No
         | Call::Stamp => {}
         Call::Stale(_) => return Err(No::Stale),
         Call::Expire(id) => {
-            let batch = view.line.iter_mut().find(|batch| batch.id == *id);
-            batch.expect("in line").overdue = true;
+            let batch = view.queue.iter_mut().find(|batch| batch.id == *id);
+            batch.expect("queued").overdue = true;
         }
         Call::Start(id) => start(&mut view, *id)?,
         Call::Activate { of, finish } => activate(&mut view, *of, *finish)?,
@@ -283,10 +283,10 @@ fn release(view: &mut View, id: Uuid) -> Result<(), No> {
         AllocationState::Releasing | AllocationState::Released => return Ok(()),
         AllocationState::Failed => return Err(No::Conflict),
         AllocationState::Requested => {
-            for batch in &mut view.line {
+            for batch in &mut view.queue {
                 batch.members.retain(|member| *member != id);
             }
-            view.line.retain(|batch| !batch.members.is_empty());
+            view.queue.retain(|batch| !batch.members.is_empty());
             end(view, id, AllocationState::Released);
             return Ok(());
         }

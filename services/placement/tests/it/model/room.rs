@@ -1,4 +1,4 @@
-//! What is free, and who is before whom: the rules of placement and of the line, told once more and without the
+//! What is free, and who is before whom: the rules of placement and of the queue, told once more and without the
 //! library. Sets of slots are masks, the slot with index 0 is the lowest bit.
 use std::collections::BTreeSet;
 
@@ -246,42 +246,42 @@ pub fn item_of(fleet: &Fleet, id: Uuid) -> Item {
 /// Who asks.
 #[derive(Debug, Clone, Copy)]
 pub enum Who {
-    /// One of the line.
+    /// One of the queue.
     Batch(Uuid),
     /// Somebody of a project, who does not wait.
     New(usize),
 }
 
-/// The batches of a line, or those before somebody who does not wait, in the order in which they are served: by class,
-/// then round by round the next of each project, in the order of the ring.
+/// The batches of a queue, or those before somebody who does not wait, in the order in which they are served: by class,
+/// then round by round the next of each project, in the order of the round robin.
 pub fn order(view: &View, fleet: &Fleet, new: Option<usize>) -> Vec<Batch> {
-    let mut line: Vec<(usize, Option<&Batch>)> = view
-        .line
+    let mut queue: Vec<(usize, Option<&Batch>)> = view
+        .queue
         .iter()
         .map(|batch| (fleet.project(batch.project), Some(batch)))
         .collect();
     // the youngest of all
-    line.extend(new.map(|project| (project, None)));
+    queue.extend(new.map(|project| (project, None)));
     let joins_ring = |project: usize| {
         !view
-            .line
+            .queue
             .iter()
             .any(|batch| fleet.project(batch.project) == project)
     };
     let turn = |project: usize| {
         let place = view
-            .ring
+            .round_robin
             .iter()
             .position(|id| *id == fleet.projects[project]);
         if joins_ring(project) {
             usize::MAX
         } else {
-            place.expect("who waits is in the ring")
+            place.expect("who is queued is in the round robin")
         }
     };
     let mut ordered = Vec::new();
     for class in gpuaas_placement::model::Priority::ALL.iter().rev() {
-        let mut left: Vec<(usize, Option<&Batch>)> = line
+        let mut left: Vec<(usize, Option<&Batch>)> = queue
             .iter()
             .copied()
             .filter(|(project, _)| fleet.priorities[*project] == *class)
@@ -327,24 +327,24 @@ fn able(view: &View, fleet: &Fleet, batch: &Batch, more: More) -> bool {
     })
 }
 
-/// The batches of a line whose quota does not keep them.
+/// The batches of a queue whose quota does not keep them.
 pub fn able_ones(view: &View, fleet: &Fleet) -> Vec<Batch> {
-    let mut line = order(view, fleet, None);
-    line.retain(|batch| able(view, fleet, batch, (0, [0; 2])));
-    line
+    let mut queue = order(view, fleet, None);
+    queue.retain(|batch| able(view, fleet, batch, (0, [0; 2])));
+    queue
 }
 
 /// The nodes that are not for somebody, because somebody before it would fit there now or they are kept for one.
 pub fn not_for(who: Who, view: &View, fleet: &Fleet, room: &Room, more: More) -> BTreeSet<Uuid> {
-    if view.line.is_empty() {
+    if view.queue.is_empty() {
         return BTreeSet::new();
     }
     let mut before = match who {
         Who::New(project) => order(view, fleet, Some(project)),
         Who::Batch(id) => {
-            let mut line = order(view, fleet, None);
-            line.truncate(line.iter().position(|one| one.id == id).expect("in line"));
-            line
+            let mut queue = order(view, fleet, None);
+            queue.truncate(queue.iter().position(|one| one.id == id).expect("queued"));
+            queue
         }
     };
     before.retain(|batch| able(view, fleet, batch, more));
@@ -370,7 +370,7 @@ pub fn not_for(who: Who, view: &View, fleet: &Fleet, room: &Room, more: More) ->
     nodes
 }
 
-/// Whether an allocation waits in line.
+/// Whether an allocation is queued.
 pub fn waits(view: &View, id: Uuid) -> bool {
     view.allocations[&id].state == AllocationState::Requested
 }

@@ -46,7 +46,7 @@ pub struct Done {
     pub longest: Duration,
     /// How often so many GPUs were billed to their end; 0: a bare-metal node.
     pub lived: BTreeMap<u32, usize>,
-    /// How often a batch was placed at once, a request joined the line, and one was served, ended or passed over.
+    /// How often a batch was placed at once, a request joined the queue, and one was served, ended or passed over.
     pub seen: BTreeMap<&'static str, usize>,
 }
 
@@ -283,7 +283,7 @@ impl Run {
                 let bare_metal = |id: &&Uuid| self.fleet.launched[*id].bare_metal;
                 let nodes_served = pass.served.iter().filter(bare_metal).count();
                 self.done.note("bare-metal nodes served", nodes_served);
-                self.done.note("ended in line", pass.ended.len());
+                self.done.note("ended in the queue", pass.ended.len());
             }
             (Call::Hold(hold), Ok(Foretold::Hold), Ok(Answer::Held(id, false))) => {
                 same(
@@ -330,7 +330,7 @@ impl Run {
         }
         let foretold = ask.made(&made, &self.view, &self.fleet, after)?;
         same(&foretold, after)?;
-        match after.line.len() > self.view.line.len() {
+        match after.queue.len() > self.view.queue.len() {
             true if made.len() > 1 => self.done.note("batches that joined", 1),
             true => self.done.note("joined", 1),
             false if made.len() > 1 => self.done.note("batches", 1),
@@ -358,7 +358,7 @@ impl Run {
         self.audit().await?;
         match (call, foretold) {
             (Call::Serve, _) => {
-                // part of the line may have been served; the rest is, by the next pass
+                // part of the queue may have been served; the rest is, by the next pass
                 let way = match outcome {
                     Ok(Answer::Pass(pass)) if !pass.busy => Way::Cut,
                     _ => Way::BrokenOff,

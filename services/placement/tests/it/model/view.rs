@@ -57,7 +57,7 @@ pub struct ReservationView {
     pub overdue: bool,
 }
 
-/// A request in line.
+/// A queued request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
     pub id: Uuid,
@@ -77,9 +77,9 @@ pub struct View {
     pub slots: BTreeMap<Uuid, SlotView>,
     pub allocations: BTreeMap<Uuid, AllocationView>,
     /// Requests that wait, the oldest first.
-    pub line: Vec<Batch>,
+    pub queue: Vec<Batch>,
     /// Projects that ever waited, in the order of their turns.
-    pub ring: Vec<Uuid>,
+    pub round_robin: Vec<Uuid>,
     /// Batch for which a node is kept.
     pub kept: BTreeMap<Uuid, Uuid>,
     pub reservations: BTreeMap<Uuid, ReservationView>,
@@ -156,7 +156,7 @@ impl View {
         .fetch_all(&mut *conn)
         .await
         .expect("claims");
-        let line: Vec<(Uuid, Uuid, Vec<Uuid>, bool, bool)> = sqlx::query_as(
+        let queue: Vec<(Uuid, Uuid, Vec<Uuid>, bool, bool)> = sqlx::query_as(
             "SELECT w.batch_id, a.project_id, array_agg(a.id ORDER BY a.id), bool_or(w.reason = 'QUOTA'),
                     bool_or(a.deadline_at <= clock_timestamp())
                FROM allocations a JOIN queued_allocations w ON w.allocation_id = a.id WHERE a.state = 'requested'
@@ -164,11 +164,12 @@ impl View {
         )
         .fetch_all(&mut *conn)
         .await
-        .expect("line");
-        let ring = sqlx::query_scalar("SELECT project_id FROM fair_share ORDER BY last_served")
-            .fetch_all(&mut *conn)
-            .await
-            .expect("ring");
+        .expect("queue");
+        let round_robin =
+            sqlx::query_scalar("SELECT project_id FROM fair_share ORDER BY last_served")
+                .fetch_all(&mut *conn)
+                .await
+                .expect("round robin");
         let kept: Vec<(Uuid, Uuid)> =
             sqlx::query_as("SELECT node_id, batch_id FROM backfill_reservations")
                 .fetch_all(&mut *conn)
@@ -201,7 +202,7 @@ impl View {
                 })
                 .collect(),
             held: held.into_iter().collect(),
-            line: line
+            queue: queue
                 .into_iter()
                 .map(|(id, project, members, for_quota, overdue)| Batch {
                     id,
@@ -211,7 +212,7 @@ impl View {
                     overdue,
                 })
                 .collect(),
-            ring,
+            round_robin,
             kept: kept.into_iter().collect(),
             ..Self::default()
         };
@@ -320,10 +321,10 @@ impl View {
             &mut found,
         );
         differ("held", &self.held, &after.held, &mut found);
-        if (&self.line, &self.ring) != (&after.line, &after.ring) {
+        if (&self.queue, &self.round_robin) != (&after.queue, &after.round_robin) {
             found.push(format!(
-                "line: foretold {:#?} {:?}, is {:#?} {:?}",
-                self.line, self.ring, after.line, after.ring
+                "queue: foretold {:#?} {:?}, is {:#?} {:?}",
+                self.queue, self.round_robin, after.queue, after.round_robin
             ));
         }
         found.join("\n")

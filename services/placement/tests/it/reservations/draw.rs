@@ -312,7 +312,7 @@ async fn b_21_a_bare_metal_node_in_use_stays_the_reservations_until_it_is_given_
 }
 
 #[tokio::test]
-async fn who_waits_gets_nothing_reserved_and_keeps_no_member_from_it() {
+async fn who_is_queued_gets_nothing_reserved_and_keeps_no_member_from_it() {
     let (world, _) = World::with_lab_slots(2).await;
     let row = reserved(&world, 1).await;
     let taken = world.reserve(&of_others(&world, 1)).await.expect("open");
@@ -325,7 +325,7 @@ async fn who_waits_gets_nothing_reserved_and_keeps_no_member_from_it() {
         pass.expect("pass").served
     };
     assert!(serve().await.is_empty());
-    // it was there first, and its line has nothing to do with what is reserved
+    // it was there first, and its queue has nothing to do with what is reserved
     let own = world.reserved(1).await;
     assert_eq!(counts(&world, row.id).await, (1, 1, 0));
     free(&world, own).await;
@@ -337,7 +337,7 @@ async fn who_waits_gets_nothing_reserved_and_keeps_no_member_from_it() {
 }
 
 #[tokio::test]
-async fn a_member_in_line_is_served_from_what_is_reserved_though_others_are_before() {
+async fn a_queued_member_is_served_from_what_is_reserved_though_others_are_before() {
     let (world, _) = World::with_lab_slots(2).await;
     let row = reserved(&world, 1).await;
     world.reserve(&of_others(&world, 1)).await.expect("open");
