@@ -132,7 +132,7 @@ struct Seen<'a> {
     has_tenant: bool,
     /// The node may have had a tenant since.
     had_tenants: bool,
-    /// Whose wish it is.
+    /// Who requested it.
     origin: Origin<'a>,
 }
 

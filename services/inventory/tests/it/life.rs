@@ -206,14 +206,14 @@ async fn a_49_labels_change_any_time_mode_and_limit_only_out_of_service() {
     let bad = update(world, "l3", labels("a\nb")).await.expect_err("bad");
     assert_eq!(bad.fields()[0].0, "labels[rack]");
 
-    let wish = api::UpdateNodeRequest {
+    let desired = api::UpdateNodeRequest {
         node_id: node_id.into(),
         mode: "baremetal".into(),
         max_vms_per_node: Some(3),
         reason: "retagged".into(),
         ..Default::default()
     };
-    let refused = update(world, "m1", wish.clone())
+    let refused = update(world, "m1", desired.clone())
         .await
         .expect_err("schedulable");
     assert_eq!(refused.reason(), ErrorReason::StateConflict);
@@ -224,7 +224,7 @@ async fn a_49_labels_change_any_time_mode_and_limit_only_out_of_service() {
         "nothing changed"
     );
     world.ledger.say(node_id, "cordoned").await;
-    let changed = update(world, "m1", wish).await.expect("out of service");
+    let changed = update(world, "m1", desired).await.expect("out of service");
     let config = changed.config.expect("a config");
     assert_eq!(
         (config.mode.as_str(), config.max_vms_per_node),

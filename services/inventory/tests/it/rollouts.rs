@@ -505,10 +505,10 @@ async fn a_rollout_that_names_no_package_or_no_node_is_refused_by_field_and_chan
         (|r| r.node_timeout_seconds = 5, "node_timeout_seconds"),
     ];
     for (at, (change, field)) in table.into_iter().enumerate() {
-        let mut wish = request(0);
-        change(&mut wish);
-        let wish = fleet.world.admin(&format!("k{at}"), wish);
-        let error = refused(fleet.client().create_agent_rollout(wish).await);
+        let mut desired = request(0);
+        change(&mut desired);
+        let desired = fleet.world.admin(&format!("k{at}"), desired);
+        let error = refused(fleet.client().create_agent_rollout(desired).await);
         let fields = error.fields();
         assert!(
             fields.iter().any(|(name, _)| name.starts_with(field)),

@@ -77,8 +77,8 @@ async fn a_48_a_49_mode_and_limit_change_only_out_of_service_and_never_with_a_cl
         mode: "baremetal".into(),
         ..spec.clone()
     };
-    for wish in [&limit, &mode] {
-        let refused = call!(world, |tx| nodes::put(&mut tx, wish));
+    for desired in [&limit, &mode] {
+        let refused = call!(world, |tx| nodes::put(&mut tx, desired));
         assert_eq!(state(refused), "schedulable; cordon it first");
     }
     // the database refuses as well, whatever the code of the service asks
@@ -97,8 +97,8 @@ async fn a_48_a_49_mode_and_limit_change_only_out_of_service_and_never_with_a_cl
     become_(&world, spec.id, Intent::Cordoned)
         .await
         .expect("cordoned");
-    for wish in [&limit, &mode] {
-        let refused = call!(world, |tx| nodes::put(&mut tx, wish));
+    for desired in [&limit, &mode] {
+        let refused = call!(world, |tx| nodes::put(&mut tx, desired));
         assert_eq!(state(refused), "in use in mode slice");
     }
     // what waits keeps the node out of service, and everything else of it counts

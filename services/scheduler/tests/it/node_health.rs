@@ -221,13 +221,13 @@ async fn a_stale_etag_is_refused_and_maintenance_ends_with_an_uncordon() {
 #[tokio::test]
 async fn a_48_a_mode_that_waits_takes_the_node_out_of_service_and_everything_else_in() {
     let (world, node_id, _) = World::with_slots(1).await;
-    let wish = PutNodeRequest {
+    let desired = PutNodeRequest {
         node_id: node_id.clone(),
         mode: "baremetal".into(),
         hugepages_1g_free: 5,
         ..node()
     };
-    let waits = refused(world.api.put_node(Request::new(wish.clone())).await);
+    let waits = refused(world.api.put_node(Request::new(desired.clone())).await);
     assert_eq!(waits.reason(), ErrorReason::StateConflict);
     let now = placement(&world, &node_id).await;
     assert_eq!((now.mode.as_str(), now.schedulable), ("slice", false));
@@ -244,7 +244,7 @@ async fn a_48_a_mode_that_waits_takes_the_node_out_of_service_and_everything_els
         etag: String::new(),
     };
     ok(world.api.start_node_maintenance(by(start, Some("m"))).await);
-    ok(world.api.put_node(Request::new(wish)).await);
+    ok(world.api.put_node(Request::new(desired)).await);
     let now = placement(&world, &node_id).await;
     assert_eq!((now.mode.as_str(), now.schedulable), ("baremetal", true));
 }

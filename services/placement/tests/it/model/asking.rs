@@ -30,14 +30,14 @@ fn gpus(items: &[Item], bare_metal: bool) -> u32 {
 }
 
 /// What is to be placed, one after the other.
-pub struct Wish<'a> {
+pub struct Desired<'a> {
     pub who: Who,
     pub project: usize,
     pub items: &'a [Item],
     pub place: &'a Place,
 }
 
-impl Wish<'_> {
+impl Desired<'_> {
     fn rule(&self, view: &View, fleet: &Fleet) -> Option<Rule> {
         let waits = matches!(self.who, Who::Batch(_));
         Rule::of(view, fleet, self.project, self.place, waits)
@@ -185,8 +185,8 @@ fn reserved(before: &View, id: Uuid, has: &AllocationView, bare_metal: bool) -> 
 }
 
 impl Ask {
-    fn wish(&self) -> Wish<'_> {
-        Wish {
+    fn desired(&self) -> Desired<'_> {
+        Desired {
             who: Who::New(self.project),
             project: self.project,
             items: &self.items,
@@ -208,7 +208,7 @@ impl Ask {
 
     /// Everything that may come of it.
     pub fn ends(&self, view: &View, fleet: &Fleet) -> BTreeSet<End> {
-        let ends = self.wish().ends(view, fleet).into_iter();
+        let ends = self.desired().ends(view, fleet).into_iter();
         ends.map(|end| match end {
             // the name is looked at when the first of them is written
             _ if self.name_is_taken(view, fleet) && self.first_fits(view, fleet) => {
@@ -223,7 +223,7 @@ impl Ask {
 
     fn first_fits(&self, view: &View, fleet: &Fleet) -> bool {
         let room = Room::of(view, fleet);
-        self.wish().choices(0, view, fleet, &room).is_ok()
+        self.desired().choices(0, view, fleet, &room).is_ok()
     }
 
     /// What comes of it when it was refused and may wait.
@@ -270,7 +270,7 @@ impl Ask {
             if !ends.contains(&End::Placed) {
                 return Err(format!("placed, but foretold was {ends:?}"));
             }
-            return self.wish().placed(ids, view, fleet, after);
+            return self.desired().placed(ids, view, fleet, after);
         }
         let batch = after
             .queue

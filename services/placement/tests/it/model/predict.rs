@@ -465,7 +465,7 @@ fn reinstall(view: &mut View, node: Uuid) {
     apply_intended_mode(view, node);
 }
 
-/// A wish that is new makes the node what it says, unless something is there or schedulable.
+/// A new intent makes the node what it says, unless something is there or schedulable.
 fn mode(view: &mut View, node: Uuid, baremetal: bool) -> Result<(), No> {
     let held = view.holders(node).next().is_some();
     let schedulable = view

@@ -5,7 +5,7 @@ use gpuaas_placement::model::AllocationState;
 use gpuaas_placement::reserve::Pass;
 use uuid::Uuid;
 
-use super::asking::{Wish, to_the_end};
+use super::asking::{Desired, to_the_end};
 use super::fleet::Fleet;
 use super::predict::{No, end};
 use super::room::{Room, Rule, Who, able_ones, item_of, order};
@@ -82,7 +82,7 @@ pub fn walk(before: &View, after: &View, fleet: &Fleet, way: Way) -> Result<Pass
             }
             Fate::Served => {
                 let items: Vec<_> = batch.members.iter().map(|id| item_of(fleet, *id)).collect();
-                now = wish(&batch, &items, fleet)
+                now = desired(&batch, &items, fleet)
                     .placed(&batch.members, &now, fleet, after)
                     .map_err(|reason| format!("{batch:?}: {reason}"))?;
                 now.queue.retain(|one| one.id != batch.id);
@@ -101,9 +101,9 @@ pub fn walk(before: &View, after: &View, fleet: &Fleet, way: Way) -> Result<Pass
     Ok(pass)
 }
 
-fn wish<'a>(batch: &Batch, items: &'a [super::draw::Item], fleet: &'a Fleet) -> Wish<'a> {
+fn desired<'a>(batch: &Batch, items: &'a [super::draw::Item], fleet: &'a Fleet) -> Desired<'a> {
     let launched = &fleet.launched[&batch.members[0]];
-    Wish {
+    Desired {
         who: Who::Batch(batch.id),
         project: launched.project,
         items,
@@ -132,7 +132,7 @@ fn fates(batch: &Batch, now: &View, fleet: &Fleet) -> (Vec<Fate>, Option<bool>) 
         return (vec![Fate::Ended], None);
     }
     let items: Vec<_> = batch.members.iter().map(|id| item_of(fleet, *id)).collect();
-    let ends = wish(batch, &items, fleet).ends(now, fleet);
+    let ends = desired(batch, &items, fleet).ends(now, fleet);
     let fates = ends.iter().map(|end| match end {
         Ok(()) => Fate::Served,
         Err(No::Invalid) => Fate::Ended,
