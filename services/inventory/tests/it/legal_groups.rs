@@ -139,7 +139,7 @@ async fn b_43_a_partition_that_a_later_discovery_lacks_is_not_allocated() {
         &[&[2, 4]],
     );
     ready.inspect("d3").await;
-    ready.host.beat().await;
+    ready.host.send_heartbeat().await;
     ready.world.settled().await;
     let world = &ready.world;
     let groups = in_ledger(world, ready.host.node_id()).await;

@@ -113,7 +113,7 @@ async fn a_22_a_23_every_step_of_the_onboarding_is_shown_and_none_is_skipped() {
         (false, vec!["profile_mismatch".to_owned()])
     );
 
-    host.beat().await;
+    host.send_heartbeat().await;
     let (state, _, current) = life(&world, &node.id).await;
     assert_eq!(
         (state, current.as_str()),
@@ -294,8 +294,8 @@ async fn a_retired_node_is_gone_for_good_and_its_name_is_free() {
             .all(|slot| slot.status() == SlotStatus::Retired)
     );
     // its host counts for nothing, and no other one enrols for it
-    let beat = refused(ready.host.heartbeat(good()).await);
-    assert_eq!(beat.code(), Code::PermissionDenied, "{beat:?}");
+    let heartbeat = refused(ready.host.heartbeat(good()).await);
+    assert_eq!(heartbeat.code(), Code::PermissionDenied, "{heartbeat:?}");
     let request = api::CreateEnrolmentTokenRequest {
         node_id: node_id.into(),
     };
@@ -463,10 +463,10 @@ async fn a_node_whose_host_enrols_while_it_is_deleted_never_enters_the_ledger() 
             "UPDATE inventory.ledger_sync SET lease_epoch = lease_epoch + 1, {set} WHERE key = '{key}'"
         )
     };
-    let enrolled = |state: &str, instance: &str, beat: &str| {
+    let enrolled = |state: &str, instance: &str, heartbeat: &str| {
         let id = &node.id;
         format!(
-            "UPDATE inventory.nodes SET state = '{state}', current_instance_id = {instance}, last_heartbeat_time = {beat}
+            "UPDATE inventory.nodes SET state = '{state}', current_instance_id = {instance}, last_heartbeat_time = {heartbeat}
               WHERE id = '{id}'"
         )
     };

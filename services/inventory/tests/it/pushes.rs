@@ -26,7 +26,7 @@ async fn a_push_that_hangs_holds_up_no_other_node() {
     ];
     let owner = world.owner().await;
     for host in &hosts {
-        host.beat().await;
+        host.send_heartbeat().await;
         until("the ledger has it", || async {
             world.ledger.schedulable(host.node_id()).await
                 && push(&owner, host.node_id(), "lease_until IS NULL").await
