@@ -162,7 +162,7 @@ pub const API_TOPOLOGY: Check = Check {
     id: "api_topology",
     proves: "The platform has a completed discovery of this node, without a blocker.",
     observed: "The discovery as the API shows it to an administrator. A warning where neither token nor node id is given (I-19).",
-    remedy: "mend what the blockers name, then run discovery again: gpuaas admin node discover ID",
+    remedy: "repair what the blockers name, then run discovery again: gpuaas admin node discover ID",
     steps: &["`gpuaas admin node discover ID`, and read its blockers."],
     severity: Severities::EVERYWHERE,
     scope: Scope::Host,

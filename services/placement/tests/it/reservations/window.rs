@@ -205,7 +205,7 @@ async fn slots_that_are_not_fit_any_more_are_replaced() {
     let row = reserved(&world, 1).await;
     let slot = world.slots(node).await[0].id;
     let spare = world.lab_node(1).await;
-    for (broken, mended) in [
+    for (broken, repaired) in [
         (
             format!("UPDATE slots SET host_health = 'degraded' WHERE id = '{slot}'"),
             format!("UPDATE slots SET host_health = 'healthy' WHERE id = '{slot}'"),
@@ -226,7 +226,7 @@ async fn slots_that_are_not_fit_any_more_are_replaced() {
         // back to the first, for the next way to break it
         world
             .run(&format!(
-                "{mended}; UPDATE nodes SET admin_state = 'draining' WHERE id = '{spare}'"
+                "{repaired}; UPDATE nodes SET admin_state = 'draining' WHERE id = '{spare}'"
             ))
             .await;
         assert_eq!(reconcile(&world).await.held, 1);
