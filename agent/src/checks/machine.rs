@@ -265,7 +265,7 @@ pub const REBOOT: Check = Check {
     by: Observer::Agent,
 };
 
-/// VMs that went off with the host.
+/// VMs that powered off with the host.
 pub const VMS_AFTER_RESTART: Check = Check {
     id: "vms_after_restart",
     proves: "Every VM that ran before the host's restart runs again, or its owner shut it off.",

@@ -178,7 +178,7 @@ async fn the_database_knows_the_changes_of_power() {
         ("running", ["starting", "gone"]),
         ("stopped", ["rescued", "unrescuing"]),
     ] {
-        change(from).await.expect("legal: it went off by itself");
+        change(from).await.expect("legal: it powered off by itself");
         for power in to {
             let refused = change(power).await.expect_err(power);
             let code = refused
