@@ -24,7 +24,7 @@ pub struct Availability {
     pub gpu_count: u32,
     /// Such allocations that fit.
     pub fits: u32,
-    /// Why not more; empty when something fits.
+    /// The unschedulable reasons; empty when something fits.
     pub reasons: Vec<Reason>,
 }
 

@@ -149,7 +149,7 @@ pub async fn put(conn: &mut PgConnection, spec: &NodeSpec) -> Result<Node> {
     if reconfigures(&before, spec) {
         may_configure(conn, &before).await?;
     }
-    if !is_as_told(&before, spec) {
+    if !matches_spec(&before, spec) {
         replace(conn, spec, &before).await?;
     }
     sqlx::query(
@@ -220,7 +220,7 @@ pub async fn may_configure(conn: &mut PgConnection, node: &Node) -> Result<()> {
     })
 }
 
-fn is_as_told(node: &Node, spec: &NodeSpec) -> bool {
+fn matches_spec(node: &Node, spec: &NodeSpec) -> bool {
     let same_place = node.hostname == spec.hostname
         && node.region_code == spec.region_code
         && node.intended_mode == spec.mode;
