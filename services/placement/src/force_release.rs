@@ -14,8 +14,8 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
 use crate::allocations::{Change, advance};
 use crate::model::{
-    Allocation, AllocationState, ClaimState, EvidenceKind, Scope, Shape, SlotEvidence, SlotStatus,
-    Word,
+    Allocation, AllocationState, Attribution, ClaimState, EvidenceKind, Scope, Shape, SlotEvidence,
+    SlotStatus,
 };
 use crate::provision::{conflict, free_node};
 use crate::{
@@ -82,8 +82,8 @@ pub struct Attestation<'a> {
 
 impl<'a> Attestation<'a> {
     /// Who and why, for the history.
-    fn said(&self) -> Word<'a> {
-        Word {
+    fn attribution(&self) -> Attribution<'a> {
+        Attribution {
             principal: self.principal,
             reason: self.reason,
         }
@@ -306,7 +306,7 @@ async fn prove_destroyed(
         .bind(DESTROYED)
         .execute(&mut *conn)
         .await?;
-    slots::say(conn, slot_ids, word.said()).await?;
+    slots::say(conn, slot_ids, word.attribution()).await?;
     let now: Vec<(Uuid, i64)> =
         sqlx::query_as("SELECT id, generation FROM slots WHERE id = ANY ($1) ORDER BY id")
             .bind(slot_ids)

@@ -7,7 +7,9 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::candidates::version;
-use crate::model::{Bindings, EvidenceKind, Slot, SlotClass, SlotEvidence, SlotStatus, Word};
+use crate::model::{
+    Attribution, Bindings, EvidenceKind, Slot, SlotClass, SlotEvidence, SlotStatus,
+};
 use crate::outbox::{self, NewEvent};
 use crate::{Error, Outcome, Result, lock};
 
@@ -160,7 +162,7 @@ pub async fn retire(
     conn: &mut PgConnection,
     node_id: Uuid,
     slot_id: Uuid,
-    word: Word<'_>,
+    by: Attribution<'_>,
 ) -> Result<(Slot, Outcome)> {
     let slot = lock_one(conn, node_id, slot_id).await?;
     match slot.status {
@@ -170,7 +172,7 @@ pub async fn retire(
         _ => return Err(conflict(&slot)),
     }
     let ids = [slot_id];
-    say(conn, &ids, word).await?;
+    say(conn, &ids, by).await?;
     let (free, out) = ([SlotStatus::Available], SlotStatus::Disabled);
     let _ = transition(conn, &ids, &free, out, false).await?;
     let out_of_service = [SlotStatus::Disabled, SlotStatus::CleanupBlocked];
@@ -179,11 +181,11 @@ pub async fn retire(
 }
 
 /// Notes on locked slots who wants the next change of them, and why.
-pub(crate) async fn say(conn: &mut PgConnection, ids: &[Uuid], word: Word<'_>) -> Result<()> {
+pub(crate) async fn say(conn: &mut PgConnection, ids: &[Uuid], by: Attribution<'_>) -> Result<()> {
     sqlx::query("UPDATE slots SET admin_reason = $2, admin_by = $3 WHERE id = ANY ($1)")
         .bind(ids)
-        .bind(word.reason)
-        .bind(word.principal)
+        .bind(by.reason)
+        .bind(by.principal)
         .execute(conn)
         .await?;
     Ok(())

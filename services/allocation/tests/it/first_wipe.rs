@@ -2,7 +2,7 @@
 
 use gpuaas_common::id::IdGen;
 use gpuaas_placement::approval::{self, Definition, Look};
-use gpuaas_placement::model::{Health, Slot, SlotStatus, Word};
+use gpuaas_placement::model::{Attribution, Health, Slot, SlotStatus};
 use gpuaas_placement::operators;
 use gpuaas_placement::repair::{self, Origin};
 use gpuaas_placement::slots;
@@ -230,7 +230,7 @@ async fn a_132_p2_a_slot_that_was_never_wiped_is_wiped_when_it_is_enabled() {
         world.node_id,
         slot_id,
         false,
-        Word::of("user:test", ""),
+        Attribution::of("user:test", ""),
     )
     .await
     .expect("enabled");

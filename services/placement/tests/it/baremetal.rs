@@ -3,7 +3,7 @@ use futures::future::join_all;
 use gpuaas_placement::approval::{self, Definition, Look};
 use gpuaas_placement::catalog::{self, Sku};
 use gpuaas_placement::force_release::{Attestation, Fate};
-use gpuaas_placement::model::Word;
+use gpuaas_placement::model::Attribution;
 use gpuaas_placement::model::{Failure, Scope, Shape, SlotStatus};
 use gpuaas_placement::nodes::{self, NodeSpec};
 use gpuaas_placement::provision::{self, HostState};
@@ -447,7 +447,7 @@ async fn p2_a_slot_disabled_or_approved_under_a_bare_metal_node_is_not_allocated
             node,
             slot,
             disabled,
-            Word::of("user:test", "by the test"),
+            Attribution::of("user:test", "by the test"),
         )
         .await
         .expect("intent");

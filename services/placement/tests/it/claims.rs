@@ -1,5 +1,5 @@
 //! Claims, and nothing else, say what is held of a node; and bare-metal nodes are asked for as before there were slices.
-use gpuaas_placement::model::Word;
+use gpuaas_placement::model::Attribution;
 use gpuaas_placement::model::{Scope, Shape};
 use gpuaas_placement::nodes::{self, NodeSpec};
 use gpuaas_placement::operators::{self, Intent};
@@ -62,7 +62,7 @@ async fn drains(world: &World, node_id: Uuid) -> (i64, bool) {
         &mut tx,
         node_id,
         Intent::Draining,
-        Word::of("user:test", "by the test"),
+        Attribution::of("user:test", "by the test"),
     )
     .await
     .expect("draining");
@@ -79,7 +79,7 @@ async fn may_be_baremetal(world: &World, spec: &NodeSpec) -> bool {
     };
     let mut tx = world.scheduler.begin().await.expect("begin");
     // out of service: what is held alone decides
-    let word = Word::of("user:test", "another mode");
+    let word = Attribution::of("user:test", "another mode");
     let _ = operators::set_intent(&mut tx, spec.id, Intent::Cordoned, word)
         .await
         .expect("cordoned");

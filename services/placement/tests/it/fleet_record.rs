@@ -2,7 +2,7 @@
 use gpuaas_placement::fleet::{
     self, Counts, EventQuery, FleetCounts, HealthEvent, Pool, Query, Rollup,
 };
-use gpuaas_placement::model::{Health, Word};
+use gpuaas_placement::model::{Attribution, Health};
 use gpuaas_placement::node_health;
 use gpuaas_placement::nodes::{self, NodeSpec};
 use proptest::prelude::*;
@@ -416,7 +416,7 @@ async fn a_project_reads_of_the_repairs_of_what_it_has_and_of_no_others() {
     let spec = lab_node(&world, "a", "", 2).await;
     let open = async |slot: Option<Uuid>| {
         let mut tx = world.scheduler.begin().await.expect("begin");
-        let word = Word::of("user:root", "fan tray 2 stands");
+        let word = Attribution::of("user:root", "fan tray 2 stands");
         let record = node_health::open(&mut tx, Uuid::now_v7(), spec.id, slot, word)
             .await
             .expect("opened");
@@ -425,7 +425,7 @@ async fn a_project_reads_of_the_repairs_of_what_it_has_and_of_no_others() {
     };
     let close = async |id: Uuid| {
         let mut tx = world.scheduler.begin().await.expect("begin");
-        let word = Word::of("user:root", "all fans turn");
+        let word = Attribution::of("user:root", "all fans turn");
         node_health::close(&mut tx, spec.id, id, word)
             .await
             .expect("closed");
@@ -483,10 +483,10 @@ async fn a_repair_of_a_node_is_of_all_its_gpus() {
     let slot = world.slots(node).await[3].id;
     let repaired = async |slot: Option<Uuid>| {
         let mut tx = world.scheduler.begin().await.expect("begin");
-        let word = Word::of("user:root", "fan tray 2 stands");
+        let word = Attribution::of("user:root", "fan tray 2 stands");
         let record = node_health::open(&mut tx, Uuid::now_v7(), node, slot, word).await;
         let record = record.expect("opened");
-        let word = Word::of("user:root", "all fans turn");
+        let word = Attribution::of("user:root", "all fans turn");
         node_health::close(&mut tx, node, record.id, word)
             .await
             .expect("closed");

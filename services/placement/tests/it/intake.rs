@@ -1,6 +1,6 @@
 //! What others tell the ledger: nodes, slots, regions, SKUs, prices. Said twice it counts once.
 use gpuaas_placement::approval::{self, Definition, Look};
-use gpuaas_placement::model::Word;
+use gpuaas_placement::model::Attribution;
 use gpuaas_placement::model::{Health, Price, SlotClass, SlotStatus};
 use gpuaas_placement::nodes::{self, Node, NodeSpec};
 use gpuaas_placement::operators;
@@ -150,7 +150,7 @@ async fn new_instance_distrusts_every_slot() {
         spec.id,
         free.id,
         false,
-        Word::of("user:test", ""),
+        Attribution::of("user:test", ""),
     )
     .await
     .expect("enable");

@@ -1,6 +1,6 @@
 //! The life of nodes and slots: what an operator may make of them, what the database refuses, and what is on record.
 use gpuaas_placement::force_release::{self, Attestation, Fate};
-use gpuaas_placement::model::{SlotStatus, Word};
+use gpuaas_placement::model::{Attribution, SlotStatus};
 use gpuaas_placement::node_health::{self, Report, Severity};
 use gpuaas_placement::nodes::{self, NodeSpec};
 use gpuaas_placement::operators::{self, Intent, NodePlacement};
@@ -11,8 +11,8 @@ use uuid::Uuid;
 
 use crate::world::{World, lab_slot, lab_spec};
 
-fn word(reason: &str) -> Word<'_> {
-    Word::of("user:root", reason)
+fn word(reason: &str) -> Attribution<'_> {
+    Attribution::of("user:root", reason)
 }
 
 /// Runs one call of the ledger in a transaction of the scheduler, and commits it when it went well.

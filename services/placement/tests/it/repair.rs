@@ -1,5 +1,5 @@
 //! The only way out of `cleanup_blocked` (CON-25), and the operator's intent.
-use gpuaas_placement::model::Word;
+use gpuaas_placement::model::Attribution;
 use gpuaas_placement::model::{EvidenceKind, Health, Scope, SlotEvidence, SlotStatus};
 use gpuaas_placement::{Error, Outcome, operators, release, repair};
 use uuid::Uuid;
@@ -198,7 +198,7 @@ async fn a_116_disable_follows_at_once_or_after_the_cleanup() {
             node,
             slot,
             disabled,
-            Word::of("user:test", "fan"),
+            Attribution::of("user:test", "fan"),
         )
         .await
         .expect("set");

@@ -2,7 +2,7 @@
 use std::collections::BTreeSet;
 
 use gpuaas_placement::decision::PackingStrategy;
-use gpuaas_placement::model::Word;
+use gpuaas_placement::model::Attribution;
 use gpuaas_placement::model::{Scope, SlotClass, SlotStatus};
 use gpuaas_placement::nodes::NodeSpec;
 use gpuaas_placement::operators::{self, Intent};
@@ -61,9 +61,14 @@ pub async fn end_release(world: &World, id: Uuid) {
 
 pub async fn intend(world: &World, node: Uuid, intent: Intent) {
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    let _ = operators::set_intent(&mut conn, node, intent, Word::of("user:test", "plan"))
-        .await
-        .expect("intent");
+    let _ = operators::set_intent(
+        &mut conn,
+        node,
+        intent,
+        Attribution::of("user:test", "plan"),
+    )
+    .await
+    .expect("intent");
 }
 
 /// A plan on a snapshot, as the scheduler makes it.

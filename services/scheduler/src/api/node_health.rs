@@ -2,7 +2,7 @@
 use gpuaas_common::idempotency::{self, Lookup, Scope};
 use gpuaas_common::identity::Caller;
 use gpuaas_common::{Error, Result, audit, id, page};
-use gpuaas_placement::model::Word;
+use gpuaas_placement::model::Attribution;
 use gpuaas_placement::node_health::{self, Severity};
 use gpuaas_placement::outbox;
 use gpuaas_proto::gpuaas::scheduler::v1::node_health_service_server::NodeHealthService;
@@ -143,8 +143,8 @@ impl Call {
         idempotency::record(conn, self.scope(), &self.hash, &about.to_string()).await
     }
 
-    fn word<'a>(&'a self, text: &'a str) -> Word<'a> {
-        Word::of(&self.caller.principal, text)
+    fn attribution<'a>(&'a self, text: &'a str) -> Attribution<'a> {
+        Attribution::of(&self.caller.principal, text)
     }
 }
 
@@ -162,7 +162,7 @@ impl Api {
             id,
             call.node_id,
             slot_id,
-            call.word(&request.fault),
+            call.attribution(&request.fault),
         )
         .await?;
         let detail = json!({ "break_fix_id": id, "slot_id": slot_id, "fault": request.fault });
@@ -181,7 +181,7 @@ impl Api {
         if let Some(id) = call.earlier(&mut tx).await? {
             return shown(&mut tx, call.node_id, id).await;
         }
-        node_health::act(&mut tx, call.node_id, id, call.word(&request.action)).await?;
+        node_health::act(&mut tx, call.node_id, id, call.attribution(&request.action)).await?;
         let detail = json!({ "break_fix_id": id, "action": request.action });
         call.record(&mut tx, id, "break_fix.act", detail).await?;
         let record = shown(&mut tx, call.node_id, id).await?;
@@ -197,7 +197,13 @@ impl Api {
         if let Some(id) = call.earlier(&mut tx).await? {
             return shown(&mut tx, call.node_id, id).await;
         }
-        node_health::close(&mut tx, call.node_id, id, call.word(&request.outcome)).await?;
+        node_health::close(
+            &mut tx,
+            call.node_id,
+            id,
+            call.attribution(&request.outcome),
+        )
+        .await?;
         let detail = json!({ "break_fix_id": id, "outcome": request.outcome });
         call.record(&mut tx, id, "break_fix.close", detail).await?;
         let record = shown(&mut tx, call.node_id, id).await?;
@@ -306,8 +312,8 @@ impl Api {
             let known = node_health::finding(&mut tx, call.node_id, id).await?;
             return Ok(finding(known));
         }
-        let word = call.word(&request.resolution);
-        let found = node_health::resolve(&mut tx, call.node_id, id, word).await?;
+        let by = call.attribution(&request.resolution);
+        let found = node_health::resolve(&mut tx, call.node_id, id, by).await?;
         let detail = json!({ "finding_id": id, "resolution": request.resolution });
         call.record(&mut tx, id, "finding.resolve", detail).await?;
         tx.commit().await?;

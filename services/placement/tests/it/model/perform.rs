@@ -1,7 +1,7 @@
 //! Calls as the services make them: one transaction each, over pools that may be cut.
 use gpuaas_placement::approval::{self, Look};
 use gpuaas_placement::capacity::Ledger;
-use gpuaas_placement::model::Word;
+use gpuaas_placement::model::Attribution;
 use gpuaas_placement::model::{EvidenceKind, Failure, Scope, SlotEvidence};
 use gpuaas_placement::nodes::{self, NodeSpec};
 use gpuaas_placement::provision::{self, HostState};
@@ -274,7 +274,7 @@ pub async fn perform(
                     node,
                     *slot,
                     *disabled,
-                    Word::of("user:test", "by the test"),
+                    Attribution::of("user:test", "by the test"),
                 )
                 .await
                 .map(|_| ())
@@ -325,9 +325,14 @@ pub async fn perform(
         Call::Operator { node, intent } => {
             let id = fleet.nodes[*node].id;
             within!(pools.scheduler, |tx| {
-                operators::set_intent(&mut tx, id, *intent, Word::of("user:test", "by the test"))
-                    .await
-                    .map(|_| ())
+                operators::set_intent(
+                    &mut tx,
+                    id,
+                    *intent,
+                    Attribution::of("user:test", "by the test"),
+                )
+                .await
+                .map(|_| ())
             });
         }
         Call::Quota { project, max } => within!(pools.scheduler, |tx| {

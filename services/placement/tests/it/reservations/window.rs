@@ -1,6 +1,6 @@
 //! What time brings: begin, gathering, replacement, giving back, the end.
 use gpuaas_placement::catalog::{self, Sku};
-use gpuaas_placement::model::Word;
+use gpuaas_placement::model::Attribution;
 use gpuaas_placement::model::{Health, ReservationState};
 use gpuaas_placement::nodes::NodeSpec;
 use gpuaas_placement::operators;
@@ -240,9 +240,15 @@ async fn slots_that_are_not_fit_any_more_are_replaced() {
 
     // an operator takes the slot out of service, and for good
     let mut tx = world.scheduler.begin().await.expect("begin");
-    operators::set_slot_admin_state(&mut tx, node, slot, true, Word::of("user:test", "broken"))
-        .await
-        .expect("disabled");
+    operators::set_slot_admin_state(
+        &mut tx,
+        node,
+        slot,
+        true,
+        Attribution::of("user:test", "broken"),
+    )
+    .await
+    .expect("disabled");
     tx.commit().await.expect("commit");
     assert_eq!(reconcile(&world).await.dropped, 1);
     let spare_slot = world.slots(spare).await[0].id;
