@@ -110,8 +110,8 @@ pub enum Call {
     },
     /// Reserves capacity.
     Hold(Hold),
-    /// Tends all reservations, until nothing is left to do.
-    Tend,
+    /// Reconciles all reservations, until nothing is left to do.
+    Reconcile,
     Cancel(Uuid),
     /// Time passes the end of a window.
     Over(Uuid),
@@ -283,7 +283,7 @@ pub fn aim(draw: &Draw, view: &View) -> Option<Call> {
                 gather,
             })
         }
-        Draw::Tend => Call::Tend,
+        Draw::Reconcile => Call::Reconcile,
         Draw::Cancel(of) => Call::Cancel(reservation(view, of)?),
         Draw::Over(of) => Call::Over(reservation(view, of)?),
         Draw::Stamp => Call::Stamp,

@@ -117,7 +117,7 @@ pub enum Draw {
         bare_metal: bool,
         gather: bool,
     },
-    Tend,
+    Reconcile,
     Cancel(usize),
     /// Time passes the end of a reservation's window.
     Over(usize),
@@ -225,7 +225,7 @@ pub fn any_step() -> impl Strategy<Value = Step> {
     let reserve = prop_oneof![
         5 => slices,
         1 => bare_metal,
-        8 => Just(Draw::Tend),
+        8 => Just(Draw::Reconcile),
         3 => any().prop_map(Draw::Cancel),
         2 => any().prop_map(Draw::Over),
     ];

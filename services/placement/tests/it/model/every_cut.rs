@@ -284,18 +284,23 @@ const RESERVATIONS: &[(&str, Calls)] = &[
         &[pair, |run| hold(run, 8, true)],
     ),
     (
-        "tending what lacks GPUs",
-        &[board, |run| hold(run, 7, true), release, |_| Call::Tend],
+        "reconciling what lacks GPUs",
+        &[
+            board,
+            |run| hold(run, 7, true),
+            release,
+            |_| Call::Reconcile,
+        ],
     ),
     (
-        "tending what does not fit any more",
+        "reconciling what does not fit any more",
         &[
             |run| hold(run, 2, true),
             |run| Call::Intent {
                 slot: *run.view.held.keys().next().expect("held"),
                 disabled: true,
             },
-            |_| Call::Tend,
+            |_| Call::Reconcile,
         ],
     ),
     (
@@ -303,7 +308,7 @@ const RESERVATIONS: &[(&str, Calls)] = &[
         &[
             |run| hold(run, 2, false),
             |run| Call::Over(reservation(run)),
-            |_| Call::Tend,
+            |_| Call::Reconcile,
         ],
     ),
     (

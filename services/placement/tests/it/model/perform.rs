@@ -115,7 +115,7 @@ pub async fn perform(
             let (row, replayed) = made?;
             return Ok(Answer::Held(row.id, replayed));
         }
-        Call::Tend => {
+        Call::Reconcile => {
             let mut rounds = 0;
             while reservations::reconcile(pools.scheduler, MODEL_POLICY)
                 .await?

@@ -39,7 +39,7 @@ pub enum Foretold {
     Ends(BTreeSet<End>),
     /// A reservation, or [why not](super::reserving), and what it holds is looked at.
     Hold,
-    /// What [tending](super::reserving) led to is looked at.
+    /// What [reconciling](super::reserving) led to is looked at.
     Reconciled,
     /// A pass over the queue, which is [walked](super::serving::walk) beside what the ledger made of it.
     Pass,
@@ -60,7 +60,7 @@ pub fn predict(call: &Call, before: &View, fleet: &Fleet) -> Result<Foretold, No
             super::reserving::quota(hold, before, fleet)?;
             return Ok(Foretold::Hold);
         }
-        Call::Tend => return Ok(Foretold::Reconciled),
+        Call::Reconcile => return Ok(Foretold::Reconciled),
         Call::Cancel(id) => super::reserving::end(&mut view, *id),
         Call::Over(id) => {
             let of = view.reservations.get_mut(id);

@@ -136,7 +136,7 @@ impl Run {
                 let outcome = self.make(call, requested.as_ref(), true).await;
                 cut_off = self.wire.settled().await;
                 // what is left for the next time is no error of these; a pool that lost an idle connection opens another
-                let leaves_some = matches!(call, Call::Serve | Call::Tend | Call::Hold(_));
+                let leaves_some = matches!(call, Call::Serve | Call::Reconcile | Call::Hold(_));
                 if cut_off && (outcome.is_err() || leaves_some) {
                     self.done.crashes += 1;
                     return self
@@ -298,7 +298,7 @@ impl Run {
             {
                 same(&self.view, &after)?;
             }
-            (Call::Tend, Ok(Foretold::Reconciled), Ok(Answer::Nothing)) => {
+            (Call::Reconcile, Ok(Foretold::Reconciled), Ok(Answer::Nothing)) => {
                 same(
                     &reserving::reconciled(&self.view, &after, &self.fleet, true)?,
                     &after,
@@ -392,7 +392,7 @@ impl Run {
                 self.view = View::load(&self.world.owner).await;
                 return same(&after, &self.view);
             }
-            (Call::Tend, _) => {
+            (Call::Reconcile, _) => {
                 same(
                     &reserving::reconciled(&self.view, &after, &self.fleet, false)?,
                     &after,
