@@ -51,7 +51,7 @@ pub struct Node {
     pub images: ImageCache,
     /// dnsmasq.
     pub dhcp: Dhcp,
-    /// The rules that keep the guests apart.
+    /// The rules that isolate guests.
     pub wire: Wire,
     /// The NVSwitch partitions of the GPUs; none where there is no Fabric Manager.
     pub gpu_fabric: Option<GpuFabric>,

@@ -124,7 +124,7 @@ fn own_devices(root: &HostRoot, slots: &[pb::SlotGrant]) -> HostResult<()> {
             (of.map(|device| device.kind) != kind).then(|| "it is of another kind".to_owned())
         });
         if let Some(why) = refused {
-            // it speaks against the slot: with another reason it would be sold again at once
+            // it speaks against the slot: with another reason it would be allocated again at once
             let message = format!("{field}: {address} is no device of a slot: {why}");
             return Err(HostError::device(ErrorReason::DeviceMissing, message));
         }

@@ -305,7 +305,7 @@ pub struct Network {
     pub datapath: String,
     /// The bridge's own address with its prefix length.
     pub gateway: String,
-    /// "private-nat": NAT and forwarding are hard conditions (A-74, INC-01), and the agent keeps guests apart (P11). With any
+    /// "private-nat": NAT and forwarding are hard conditions (A-74, INC-01), and the agent isolates guests (P11). With any
     /// other text the site makes the network, and its rules.
     pub mode: String,
     /// What a guest may reach of this host, and nothing else of it (P11).

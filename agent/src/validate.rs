@@ -223,7 +223,7 @@ pub struct Report {
     pub versions: BTreeMap<&'static str, String>,
     /// The documented baseline, as `unit=active` or `unit=NOT_ACTIVE` and so on (A-153..A-157, I-219).
     pub baseline: BTreeMap<String, String>,
-    /// Checks that keep the host out of sale.
+    /// Checks that keep the host out of service.
     pub blockers: Vec<String>,
     pub by_hand: Vec<ByHand>,
 }

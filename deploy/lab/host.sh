@@ -71,7 +71,7 @@ libvirt_up() {
 switch_up
 nat_up
 dhcp_up
-# guests that went off with the host are started again by the platform
+# guests that powered off with the host are started again by the platform
 libvirt_up
 touch "$run/ready"
 echo "host: ready"

@@ -50,7 +50,7 @@ released            1200 p2_p5 nothing is left of a released slice, and the cert
 passed_through      2400 d_47_d_48_d_80 a slice has its disk by the controller itself where the profile says so, and the host still reports the disk
 passed_back         2400 p2_p9 the host has the controller again after a stop, and after a crash of hypervisor and VM, and wipes the disk
 cut_in_clone        2400 p5 power lost in the copy of an image: ledger, host and hypervisor agree, and the slot is wiped
-cut_in_wipe         2400 p2_p5 power lost in a wipe: it is begun anew, and the slot is sold only when it is proven empty
+cut_in_wipe         2400 p2_p5 power lost in a wipe: it is begun anew, and the slot is allocated only when it is proven empty
 STEPS
 }
 

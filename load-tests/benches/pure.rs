@@ -112,7 +112,7 @@ fn policies(c: &mut Criterion) {
         id: project,
         organisation,
         role: Some(role),
-        is_let_in: false,
+        has_grant: false,
     };
     let who = |scopes| Who {
         name: "user:alice",

@@ -41,7 +41,7 @@ pub type Settings<'a> = &'a [(&'a str, &'a str)];
 pub enum Hosts {
     /// None.
     None,
-    /// The lab's, which sells slices.
+    /// The lab's, which offers slices.
     Lab,
     /// One lab host with so many slots.
     LabOf(u16),

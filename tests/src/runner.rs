@@ -7,7 +7,7 @@
 //! left out is named. `GPUAAS_TEST_TURN` is the number of such a run: each begins a few tests after the one that the
 //! run before began with, so that a few runs in turn reach every test.
 //!
-//! A test that takes [`PATIENCE`] times its usual time has failed, and ends the run. So does the end of what tests share.
+//! A test that takes [`TIMEOUT_FACTOR`] times its usual time has failed, and ends the run. So does the end of what tests share.
 //! A run that is ended ends everything that tests have started, the system with its hosts too.
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,7 +26,7 @@ const TURN: &str = "GPUAAS_TEST_TURN";
 /// How many tests a turn begins after the one before it.
 const STEP: u64 = 7;
 /// How many times its usual time a test may take, with [`GRACE`] on top: a machine may be slow, a test may not hang.
-const PATIENCE: u32 = 4;
+const TIMEOUT_FACTOR: u32 = 4;
 const GRACE: Duration = Duration::from_secs(180);
 
 /// Usual time of the end of what the tests shared, in seconds.
@@ -90,7 +90,7 @@ struct Begun {
     name: String,
     at: Instant,
     /// How long it may take.
-    patience: Duration,
+    timeout: Duration,
 }
 
 /// How far a run is.
@@ -205,7 +205,7 @@ const LOOK: Duration = Duration::from_secs(5);
 
 impl Begun {
     fn hangs(&self, now: Instant) -> bool {
-        now.duration_since(self.at) > self.patience
+        now.duration_since(self.at) > self.timeout
     }
 }
 
@@ -242,7 +242,7 @@ impl Run {
         locked(&self.progress).begun.push(Begun {
             name: name.to_owned(),
             at,
-            patience: Duration::from_secs(usual) * PATIENCE + GRACE,
+            timeout: Duration::from_secs(usual) * TIMEOUT_FACTOR + GRACE,
         });
         let ended = catch_unwind(AssertUnwindSafe(body));
         let mut progress = locked(&self.progress);
@@ -416,7 +416,7 @@ mod tests {
         };
         let (_, passed) = run.timed("the end", END, || {
             let progress = locked(&run.progress);
-            let late = progress.begun[0].at + Duration::from_secs(END) * PATIENCE + 2 * GRACE;
+            let late = progress.begun[0].at + Duration::from_secs(END) * TIMEOUT_FACTOR + 2 * GRACE;
             assert!(progress.begun[0].hangs(late), "it is watched");
         });
         assert!(passed);
@@ -432,7 +432,7 @@ mod tests {
         let test = Begun {
             name: "a".to_owned(),
             at,
-            patience: Duration::from_secs(10) * PATIENCE + GRACE,
+            timeout: Duration::from_secs(10) * TIMEOUT_FACTOR + GRACE,
         };
         assert!(!test.hangs(at + Duration::from_secs(220)));
         assert!(test.hangs(at + Duration::from_secs(221)));

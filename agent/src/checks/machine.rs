@@ -145,7 +145,7 @@ pub const FABRIC_MANAGER: Check = Check {
 /// The driver of a bare-metal host answers for its GPUs.
 pub const GPU_DRIVER: Check = Check {
     id: "gpu_driver",
-    proves: "The tenant of a whole node finds every GPU: the driver of the host answers for each of them.",
+    proves: "The tenant of a bare-metal node finds every GPU: the driver of the host answers for each of them.",
     observed: "The GPU tool of the driver lists as many GPUs as there are on the bus. It is asked on a bare-metal host alone (INC-37).",
     remedy: "Load the driver of the GPUs, and look for one that fell off the bus.",
     steps: &[
@@ -265,7 +265,7 @@ pub const REBOOT: Check = Check {
     by: Observer::Agent,
 };
 
-/// VMs that went off with the host.
+/// VMs that powered off with the host.
 pub const VMS_AFTER_RESTART: Check = Check {
     id: "vms_after_restart",
     proves: "Every VM that ran before the host's restart runs again, or its owner shut it off.",

@@ -1,4 +1,4 @@
-//! The registry of checks: what a host must prove before it is sold, once.
+//! The registry of checks: what a host must prove before it is offered, once.
 //!
 //! Everything that judges a host is a view of it: the evidence of readiness, what a lease asks first, the blockers that
 //! operators see, the parity check, and the runbook page `docs/runbooks/host-checks.md`. So they cannot disagree.
@@ -49,7 +49,7 @@ impl From<Severity> for CheckSeverity {
     }
 }
 
-/// What a failure takes out of sale.
+/// What a failure takes out of service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     /// The host.
@@ -178,7 +178,7 @@ pub const ALL: [&Check; 44] = [
     &OVS_BRIDGE,
     &IP_FORWARDING,
     &NAT,
-    &GUESTS_APART,
+    &GUEST_ISOLATION,
     &DNSMASQ,
     &IPOIB_NETPLAN,
     &FABRIC_ADDRESS,
@@ -246,7 +246,7 @@ mod tests {
             "nat",
             "ip_forwarding",
             "dnsmasq",
-            "guests_apart",
+            "guest_isolation",
             "libvirt",
             "kvm",
             "vfio",
@@ -268,8 +268,8 @@ mod tests {
         assert!(of(HostKind::Slice).is_superset(&bare_metal));
     }
 
-    /// What is wrong with the link or the health of a device is wrong with its slot; whole nodes are told, and sold by what the
-    /// site agreed on.
+    /// What is wrong with the link or the health of a device is wrong with its slot; on bare metal it is reported, and the node is
+    /// offered by what the site agreed on.
     #[test]
     fn a_86_links_and_health_of_devices_count_by_what_the_host_is_for() {
         use HostKind::{BareMetal, Lab, Slice};

@@ -59,10 +59,10 @@ pub const NAT: Check = Check {
     by: Observer::Agent,
 };
 
-/// Guests are kept apart (J-14).
-pub const GUESTS_APART: Check = Check {
-    id: "guests_apart",
-    proves: "The rules that keep guests apart are in force as the agent made them.",
+/// Guests are isolated from each other (J-14).
+pub const GUEST_ISOLATION: Check = Check {
+    id: "guest_isolation",
+    proves: "The rules that isolate guests from each other are in force as the agent made them.",
     observed: "The flows of the switch and the tables of the packet filter, compared with what the reservations say.",
     remedy: "The agent puts them back within seconds; if it does not, see its log.",
     steps: &[
@@ -162,7 +162,7 @@ pub const API_TOPOLOGY: Check = Check {
     id: "api_topology",
     proves: "The platform has a completed discovery of this node, without a blocker.",
     observed: "The discovery as the API shows it to an administrator. A warning where neither token nor node id is given (I-19).",
-    remedy: "mend what the blockers name, then run discovery again: gpuaas admin node discover ID",
+    remedy: "repair what the blockers name, then run discovery again: gpuaas admin node discover ID",
     steps: &["`gpuaas admin node discover ID`, and read its blockers."],
     severity: Severities::EVERYWHERE,
     scope: Scope::Host,

@@ -147,7 +147,7 @@ impl GpuFabric {
 
     /// Makes the partitions what they should be: those of VMs that run are active, and those of VMs that are off are not.
     /// A partition whose operation runs is left to it, and one that is nobody's is left as it is.
-    async fn settle(&self, node: &Node) -> Result<Table, Stopped> {
+    async fn reconcile(&self, node: &Node) -> Result<Table, Stopped> {
         let table = self.reported(node).await?;
         let busy = node.journal.running_operations()?;
         let busy: BTreeSet<_> = busy.iter().map(|operation| operation.allocation).collect();
@@ -157,7 +157,7 @@ impl GpuFabric {
                 continue;
             }
             let (id, allocation) = (row.id, row.allocation);
-            match self.settle_one(node, &table, row).await {
+            match self.reconcile_one(node, &table, row).await {
                 Ok(did) => changed |= did,
                 Err(stopped) => {
                     let error = HostError::from(stopped);
@@ -172,7 +172,7 @@ impl GpuFabric {
         }
     }
 
-    async fn settle_one(
+    async fn reconcile_one(
         &self,
         node: &Node,
         table: &Table,
@@ -257,6 +257,6 @@ pub async fn reconcile(node: &Node) -> HostResult<()> {
         return Ok(());
     };
     let _turn = fabric.turn.lock().await;
-    fabric.settle(node).await?;
+    fabric.reconcile(node).await?;
     Ok(())
 }

@@ -165,7 +165,7 @@ impl GpuFabric {
         allocation: AllocationId,
         modules: &BTreeSet<u32>,
     ) -> Result<Did, Stopped> {
-        let mut table = self.settle(node).await?;
+        let mut table = self.reconcile(node).await?;
         let id = offered(&table, modules)?;
         let rows = node.journal.partitions()?;
         let (own, others): (Vec<_>, Vec<_>) = rows

@@ -12,9 +12,9 @@ use crate::gpu_fabric::{self, Did};
 use crate::journal::Kind;
 
 /// Longest wait for a Fabric Manager that starts: longer than the 60 seconds that it waits itself.
-const PATIENCE: Duration = Duration::from_secs(90);
+const TIMEOUT: Duration = Duration::from_secs(90);
 /// An undo is tried again, so it does not wait long.
-const UNDO_PATIENCE: Duration = Duration::from_secs(15);
+const UNDO_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Makes sure that there will be a partition, before a VM that runs is stopped.
 pub const FIND: StepDef = StepDef {
@@ -36,8 +36,8 @@ pub const DEACTIVATE: StepDef = StepDef {
 };
 
 /// Half of the budget belongs to what comes after.
-fn patience(work: &Work) -> Duration {
-    PATIENCE.min(work.remaining() / 2)
+fn timeout(work: &Work) -> Duration {
+    TIMEOUT.min(work.remaining() / 2)
 }
 
 /// Module ids of the operation's GPUs; none without GPUs. A repair has a disk to wipe, and no GPU.
@@ -87,7 +87,7 @@ async fn find(work: &Work) -> HostResult<Done> {
         Ok(modules) => modules,
         Err(why) => return Ok(Done::skipped(why)),
     };
-    gpu_fabric::find(&work.node, &modules, patience(work))
+    gpu_fabric::find(&work.node, &modules, timeout(work))
         .await
         .map(done)
 }
@@ -98,7 +98,7 @@ async fn activate(work: &Work) -> HostResult<Done> {
         Err(why) => return Ok(Done::skipped(why)),
     };
     let allocation = work.operation.allocation;
-    gpu_fabric::activate(&work.node, allocation, &modules, patience(work))
+    gpu_fabric::activate(&work.node, allocation, &modules, timeout(work))
         .await
         .map(done)
 }
@@ -109,7 +109,7 @@ async fn deactivate(work: &Work) -> HostResult<Done> {
     let stops = work.operation.kind == Kind::Stop;
     let limit = match stops {
         true => Duration::ZERO,
-        false => patience(work),
+        false => timeout(work),
     };
     match gpu_fabric::deactivate(node, allocation, &modules(work)?, limit).await {
         Err(error) if stops && error.reason == ErrorReason::GpuPartitionUnavailable => Ok(
@@ -123,7 +123,7 @@ async fn deactivate(work: &Work) -> HostResult<Done> {
 pub fn undo_activate(work: &Work) -> BoxFuture<'_, HostResult<()>> {
     async {
         let allocation = work.operation.allocation;
-        gpu_fabric::deactivate(&work.node, allocation, &modules(work)?, UNDO_PATIENCE).await?;
+        gpu_fabric::deactivate(&work.node, allocation, &modules(work)?, UNDO_TIMEOUT).await?;
         Ok(())
     }
     .boxed()

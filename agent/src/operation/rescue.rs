@@ -64,13 +64,13 @@ pub const RESCUE: &[StepDef] = &[
 async fn verify_image(work: &Work) -> HostResult<Done> {
     let source = image(work.request::<pb::PowerRequest>()?.rescue_image)?;
     // a slow registry leaves the time for what comes after the stop
-    let patience = work.remaining() / 2;
+    let timeout = work.remaining() / 2;
     let pull = work.node.images.ensure(&source, |percent| {
         work.progress(percent, "pulling the image");
     });
-    let pulled = tokio::time::timeout(patience, pull).await;
+    let pulled = tokio::time::timeout(timeout, pull).await;
     pulled.map_err(|_| {
-        let why = format!("the image was not pulled within {} s", patience.as_secs());
+        let why = format!("the image was not pulled within {} s", timeout.as_secs());
         HostError::host(ErrorReason::DeadlineExceeded, why)
     })??;
     enough_space(work, &source.digest)?;

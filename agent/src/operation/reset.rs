@@ -3,7 +3,7 @@
 //!
 //! It is the last step, after the disk: a GPU that cannot be reset keeps no tenant's data from being wiped. It comes after
 //! the partition of the GPUs was deactivated, and never between an activation and a start. One function alone is reset: the
-//! kernel takes no way that would reach another one. A device that fails keeps its own slot from being sold, and no other one
+//! kernel takes no way that would reach another one. A device that fails takes its own slot out of service, and no other one
 //! of the allocation.
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -58,7 +58,7 @@ async fn reset_devices(work: &Work) -> HostResult<Done> {
         }
     }
     match last {
-        // nothing of it may be sold
+        // nothing of it may be allocated
         Some(error) if faults.len() == slots.len() => Err(error),
         _ => Ok(Done::giving(done.join(", "), json!(faults))),
     }
@@ -145,13 +145,13 @@ mod tests {
     }
 
     #[test]
-    fn p2_a_device_is_reset_and_answers_before_its_slot_is_sold_again() {
+    fn p2_a_device_is_reset_and_answers_before_its_slot_is_allocated_again() {
         let (_dir, root) = host();
         assert_eq!(outcome(&root), Ok(format!("{GPU} is reset")));
         assert_eq!(written(&root), "1\n");
     }
 
-    /// D-56: it takes its own slot out of sale, with the reason.
+    /// D-56: it takes its own slot out of service, with the reason.
     #[test]
     fn p2_a_reset_that_fails_is_the_devices_failure() {
         let folder = format!("sys/bus/pci/devices/{GPU}");

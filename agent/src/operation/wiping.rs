@@ -18,7 +18,7 @@ use crate::node::{now_ms, timestamp};
 use crate::settings::WipeVerification;
 
 /// How long a proven wipe waits for a clock by which it can be certified.
-const CLOCK_PATIENCE: Duration = Duration::from_secs(30 * 60);
+const CLOCK_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
 /// What the step `wipe` has noted of every slot, by its id. It lies where the step's output comes to lie.
 struct Notes<'a> {
@@ -165,12 +165,12 @@ async fn until_clock_counts(work: &Work) -> HostResult<()> {
         return Ok(());
     };
     let clock = &work.node.clock;
-    let patience = clock.now().plus(CLOCK_PATIENCE.min(work.remaining() / 2));
+    let timeout = clock.now().plus(CLOCK_TIMEOUT.min(work.remaining() / 2));
     while let Some(why) = signer
         .validity()
         .and_then(|validity| validity.refuses(Timestamp::now()))
     {
-        if patience.remaining(&clock.now()).is_zero() {
+        if timeout.remaining(&clock.now()).is_zero() {
             return Err(HostError::host(ErrorReason::HostClockSkewed, why));
         }
         work.progress(100, &why);

@@ -35,8 +35,8 @@ const DEVICES: &str = "/sys/bus/pci/devices";
 const LIMIT: Duration = Duration::from_secs(5);
 /// Before a disk that could not be read is read again.
 const RETRY_PAUSE: Duration = Duration::from_millis(300);
-/// The check of the rules that keep guests apart.
-const RULES: &str = "guests_apart";
+/// The check of the rules that isolate guests.
+const RULES: &str = "guest_isolation";
 /// The agent puts rules back within seconds, and a guest that comes has none for a moment: only what lasts is reported.
 const RULES_LAST: Duration = Duration::from_secs(8);
 

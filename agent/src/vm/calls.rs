@@ -216,7 +216,7 @@ impl Hypervisor {
                     return Err(broken(format!("{what}: libvirt did not answer within {limit:?}")));
                 }
                 // it may be queued behind calls that hang
-                () = tokio::time::sleep(self.workers.patience()) => self.workers.relieve(),
+                () = tokio::time::sleep(self.workers.timeout()) => self.workers.relieve(),
             }
         }
     }

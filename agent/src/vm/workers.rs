@@ -100,14 +100,14 @@ impl Workers {
     }
 
     /// Starts threads in place of those that hang, when calls wait. For whoever waits for its call, at each
-    /// [`Workers::patience`].
+    /// [`Workers::timeout`].
     pub fn relieve(&self) {
         let mut state = self.0.state();
         Pool::reinforce(&self.0, &mut state);
     }
 
     /// How long to wait for an answer before [`Workers::relieve`].
-    pub fn patience(&self) -> Duration {
+    pub fn timeout(&self) -> Duration {
         self.0.slow
     }
 

@@ -458,7 +458,7 @@ async fn a_heartbeat_that_hangs_does_not_hold_up_the_end() {
     let world = World::start(manner(600));
     world.ensure().await.expect("enrolled");
     let context = Context::new("agent", world.common.clone()).expect("context");
-    let beat = enrol::heartbeat(&world.node, &context, world.shutdown.clone());
+    let heartbeat = enrol::heartbeat(&world.node, &context, world.shutdown.clone());
     let end = async {
         until("the heartbeat is on its way", || async {
             world.inventory.requested().contains(&Requested::Heartbeat)
@@ -466,7 +466,7 @@ async fn a_heartbeat_that_hangs_does_not_hold_up_the_end() {
         .await;
         world.shutdown.cancel();
     };
-    let both = async { tokio::join!(beat, end).0 };
+    let both = async { tokio::join!(heartbeat, end).0 };
     tokio::time::timeout(Duration::from_secs(20), both)
         .await
         .expect("the heartbeat ends")

@@ -275,11 +275,11 @@ async fn j_15_no_partition_is_deactivated_under_a_vm_that_runs() {
         error.expect_err("refused").reason,
         ErrorReason::HypervisorFailed
     );
-    reconcile(&world.node).await.expect("settled");
+    reconcile(&world.node).await.expect("reconciled");
     assert_eq!(world.board.active(), [10].into());
     // the guest shut itself down: the agent sees it, and frees the GPU
     world.end(vm).await;
-    reconcile(&world.node).await.expect("settled");
+    reconcile(&world.node).await.expect("reconciled");
     assert!(world.board.active().is_empty() && world.owned().is_empty());
 }
 
@@ -364,7 +364,7 @@ async fn d_10_the_partition_of_an_operation_that_runs_stays() {
     let vm = allocation();
     world.up(vm, &[1]).await;
     let begun = world.begin(Kind::Start, vm, &[1]);
-    reconcile(&world.node).await.expect("settled");
+    reconcile(&world.node).await.expect("reconciled");
     assert_eq!(world.board.active(), [7].into());
     let result = pb::HostOperation::default();
     world
@@ -372,7 +372,7 @@ async fn d_10_the_partition_of_an_operation_that_runs_stays() {
         .journal
         .succeed(begun, &result, 1, &[])
         .expect("a journal");
-    reconcile(&world.node).await.expect("settled");
+    reconcile(&world.node).await.expect("reconciled");
     assert!(world.board.active().is_empty());
 }
 
@@ -479,7 +479,7 @@ async fn d_10_a_reboot_without_fabric_manager_leaves_the_vm_running() {
     assert_eq!(row.state, State::Succeeded, "{:?}", row.failure);
     assert_eq!(row.steps[1].status, StepStatus::Skipped);
     world.board.set("state", "running\n");
-    reconcile(&world.node).await.expect("settled");
+    reconcile(&world.node).await.expect("reconciled");
     assert!(world.board.active().is_empty() && world.owned().is_empty());
 }
 
@@ -489,10 +489,10 @@ async fn d_10_an_answer_of_success_is_believed_when_the_table_says_the_same() {
     let vm = allocation();
     world.up(vm, &[6]).await;
     world.board.set("lies", "");
-    reconcile(&world.node).await.expect("settled");
+    reconcile(&world.node).await.expect("reconciled");
     assert_eq!(world.owned(), [(12, vm)], "it is active still");
     world.board.remove("lies");
-    reconcile(&world.node).await.expect("settled");
+    reconcile(&world.node).await.expect("reconciled");
     assert!(world.board.active().is_empty() && world.owned().is_empty());
 }
 
@@ -510,7 +510,7 @@ async fn d_10_a_table_with_other_numbers_is_noticed() {
     // 3 is now GPUs 2 and 4, and 4 is GPUs 1 and 3
     world.board.set("active", "3\n6\n");
     let calls = world.board.get("calls");
-    reconcile(&world.node).await.expect("settled");
+    reconcile(&world.node).await.expect("reconciled");
     assert_eq!(world.board.get("calls"), format!("{calls}-d 6\n"));
     assert_eq!(
         world.board.active(),
@@ -521,6 +521,6 @@ async fn d_10_a_table_with_other_numbers_is_noticed() {
     let reported = world.refused(allocation(), &[1, 3]).await;
     assert!(reported.contains(&vm.to_string()), "{reported}");
     world.end(vm).await;
-    reconcile(&world.node).await.expect("settled");
+    reconcile(&world.node).await.expect("reconciled");
     assert!(world.owned().is_empty());
 }

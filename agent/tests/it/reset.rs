@@ -142,7 +142,7 @@ async fn p2_a_slot_whose_device_is_not_reset_is_no_success_of_its_release() {
 
 /// Of an allocation of several slots.
 #[tokio::test]
-async fn p2_a_device_that_is_not_reset_keeps_its_own_slot_from_sale_and_no_other() {
+async fn p2_a_device_that_is_not_reset_takes_its_own_slot_out_of_service_and_no_other() {
     let machine = Machine::new();
     std::fs::remove_file(machine.device(GPUS[1]).join("reset")).expect("removed");
     let done = machine
@@ -170,7 +170,7 @@ async fn p2_a_device_that_is_not_reset_keeps_its_own_slot_from_sale_and_no_other
             .filter(|address| *address != GPUS[1])
             .collect()
     );
-    // none of them may be sold
+    // none of them may be allocated
     for index in [0, 2] {
         std::fs::remove_file(machine.device(GPUS[index]).join("reset")).expect("removed");
     }

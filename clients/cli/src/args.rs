@@ -140,7 +140,7 @@ pub enum Command {
     Regions,
     /// Show how many launches fit now, and the unschedulable reasons.
     Availability(catalog::AvailabilityFlags),
-    /// Explain on how many nodes a launch fits now, and why not on the others.
+    /// Explain on how many nodes a launch fits now, with the unschedulable reasons of the others.
     Explain(explain::Flags),
     /// Capacity reservations of your project.
     #[command(subcommand)]

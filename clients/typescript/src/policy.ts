@@ -42,7 +42,7 @@ export function retryAfter(value: string | null, now: number): number | undefine
   return Number.isNaN(date) ? undefined : Math.max(0, (date - now) / 1000);
 }
 
-/** The end of a call, and of the caller's patience: `signal` fires at whichever comes first. */
+/** The end of a call, and of the caller's own limit: `signal` fires at whichever comes first. */
 export class Deadline {
   readonly #controller = new AbortController();
   #end = 0;

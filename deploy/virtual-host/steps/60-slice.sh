@@ -11,7 +11,7 @@ slot() { slots_json | jq --raw-output ".slots[$1] | $2"; }
 # state NAME: of an allocation
 state() { cli show "$1" --output json | jq --raw-output .allocation.status.state; }
 
-# What a site sells on such a host: the profile of the machine, from hugepages, and the mini guest with its checks.
+# What a site offers on such a host: the profile of the machine, from hugepages, and the mini guest with its checks.
 catalogued() {
     local project source
     cli admin sku put $sku --slot-class h200_sxm --gpu-counts 1,2 --profile virtual_1c_1g --vcpus 1 --memory 1024 --hugepages

@@ -25,7 +25,7 @@ power_on() {
     until_true 240 "the host does not report" eval 'node_json | jq -e ".node.status.schedulable == true"'
 }
 
-# A launch that was cut in the copy of its image ends, one way or the other, and its slot is proven empty before it is sold.
+# A launch that was cut in the copy of its image ends, one way or the other, and its slot is proven empty before it is allocated.
 cut_in_clone() {
     local id
     "$gpuaas" --profile-file "$stack/profile.toml" launch --sku "$sku" --image "$guest_image" --ssh-key "$user_key.pub" --name second
@@ -46,7 +46,7 @@ cut_in_clone() {
     nothing_left
 }
 
-# The first wipe of a slot's next use, cut in its middle: it is begun again, and the slot is not sold before it ended.
+# The first wipe of a slot's next use, cut in its middle: it is begun again, and the slot is not allocated before it ended.
 cut_in_wipe() {
     local id
     timeout 1100 "$gpuaas" --profile-file "$stack/profile.toml" launch --sku "$sku" --image "$guest_image" \

@@ -13,7 +13,7 @@ use crate::upstream::{self, Envelope, Messages};
 
 /// The projects that a service is asked for, at most [`MAX_PROJECTS`] at a time.
 pub fn reach(route: &Route, grant: &Grant, message: &DynamicMessage) -> Vec<Vec<Uuid>> {
-    if let Some(project) = grant.let_into(message) {
+    if let Some(project) = grant.granted_project(message) {
         return vec![vec![project]];
     }
     let all = &grant.projects;

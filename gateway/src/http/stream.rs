@@ -292,7 +292,7 @@ mod tests {
     use crate::auth::sessions::Sessions;
     use crate::auth::verify::Identity;
     use crate::contract::route::Lookup;
-    use crate::store::{AllocationPermission, LetIn, PlatformRole, Role};
+    use crate::store::{AllocationPermission, GrantedAllocation, PlatformRole, Role};
     use crate::transcode::request::bind;
 
     fn principal(platform_role: Option<PlatformRole>, roles: &[(u128, Role)]) -> Principal {
@@ -370,10 +370,10 @@ mod tests {
     fn a_serial_log_ends_with_the_grant_that_it_is_read_by_and_with_no_other() {
         let routes = crate::routes().expect("served");
         let policies = Arc::new(Policies::open(None, &routes).expect("policies"));
-        let let_into = |allocations: &[u128], role| Principal {
-            let_in: allocations
+        let with_grants = |allocations: &[u128], role| Principal {
+            granted: allocations
                 .iter()
-                .map(|allocation| LetIn {
+                .map(|allocation| GrantedAllocation {
                     allocation: Uuid::from_u128(*allocation),
                     project: Uuid::from_u128(1),
                     permission: AllocationPermission::SerialLog,
@@ -386,8 +386,8 @@ mod tests {
             panic!("{path} is a route");
         };
         let message = bind(route, &variables, None, &[]).expect("a request");
-        let reader = let_into(&[7, 8], Role::Viewer);
-        let grant = policies.grant(&reader, route).expect("let in");
+        let reader = with_grants(&[7, 8], Role::Viewer);
+        let grant = policies.grant(&reader, route).expect("allowed");
         assert_eq!(grant.check(&message), Ok(()));
         let subscriber = Subscriber {
             changes: Sessions::default().changes(),
@@ -397,16 +397,16 @@ mod tests {
             policies: policies.clone(),
         };
         for (now, goes_on) in [
-            (let_into(&[7], Role::Viewer), true),
-            (let_into(&[], Role::Member), true),
-            (let_into(&[8], Role::Viewer), false),
-            (let_into(&[], Role::Viewer), false),
+            (with_grants(&[7], Role::Viewer), true),
+            (with_grants(&[], Role::Member), true),
+            (with_grants(&[8], Role::Viewer), false),
+            (with_grants(&[], Role::Viewer), false),
             // a grant is worth nothing without the membership
             (
                 Principal {
                     roles: Vec::new(),
                     owners: Vec::new(),
-                    ..let_into(&[7], Role::Viewer)
+                    ..with_grants(&[7], Role::Viewer)
                 },
                 false,
             ),

@@ -1,4 +1,4 @@
-//! `AllocationGrantService`: members of a project who are let into one allocation, whatever their role.
+//! `AllocationGrantService`: members of a project who have a grant for one allocation, whatever their role.
 use gpuaas_common::{Error, Result, id, page};
 use gpuaas_proto::gpuaas::allocation::v1 as allocation;
 use gpuaas_proto::gpuaas::allocation::v1::allocation_service_client::AllocationServiceClient;

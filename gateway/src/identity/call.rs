@@ -157,7 +157,7 @@ impl<'a> Call<'a> {
             id,
             organisation: row.organisation_id,
             role: row.role,
-            is_let_in: false,
+            has_grant: false,
         })?;
         Ok(row)
     }

@@ -242,7 +242,7 @@ async fn inviter_may(
                 id,
                 organisation: found.organisation_id,
                 role: found.role,
-                is_let_in: false,
+                has_grant: false,
             };
             (resource, found.role, INVITE_TO_PROJECT)
         }

@@ -31,7 +31,7 @@ const PLATFORM_ROLES: [PlatformRole; 3] = [
 pub struct Grant {
     /// The projects of the caller in which it is.
     pub projects: Vec<Uuid>,
-    /// Single allocations of its other projects that it was let into, each with its project.
+    /// Single allocations of its other projects that it has a grant for, each with its project.
     allocations: Vec<(Uuid, Uuid)>,
     /// Its other projects, or organisations, and why not there.
     withheld: Vec<(Uuid, Refusal)>,
@@ -86,7 +86,7 @@ impl Grant {
     }
 
     /// The project of the request's allocation, where the action is allowed on that allocation and not in the project.
-    pub fn let_into(&self, message: &DynamicMessage) -> Option<Uuid> {
+    pub fn granted_project(&self, message: &DynamicMessage) -> Option<Uuid> {
         let allocation = named(message, &[ALLOCATION])?.ok()?;
         let mut all = self.allocations.iter();
         let found = all.find(|(of, _)| *of == allocation);
@@ -114,10 +114,10 @@ impl Grant {
     /// Whether it is still all that another one was.
     pub fn covers(&self, other: &Self) -> bool {
         let has = |project: &Uuid| self.projects.contains(project);
-        let is_let_in = |(allocation, project): &(Uuid, Uuid)| {
+        let has_grant = |(allocation, project): &(Uuid, Uuid)| {
             self.allocations.contains(&(*allocation, *project)) || has(project)
         };
-        other.projects.iter().all(has) && other.allocations.iter().all(is_let_in)
+        other.projects.iter().all(has) && other.allocations.iter().all(has_grant)
     }
 
     /// The refusal for a project or organisation that is the caller's and where the action is not allowed.
@@ -136,7 +136,7 @@ impl Grant {
             Some(Ok(id)) => self.refusal_for(id),
             // the service says what is wrong with it
             Some(Err(_)) => None,
-            None if self.let_into(message).is_some() => None,
+            None if self.granted_project(message).is_some() => None,
             None => self.refusal_everywhere(),
         };
         refusal.map_or(Ok(()), Err)
@@ -218,11 +218,11 @@ impl Policies {
     fn in_projects(&self, who: Who<'_>, principal: &Principal, route: &Route) -> Grant {
         let mut grant = Grant::default();
         for ((id, role), owner) in principal.roles.iter().zip(&principal.owners) {
-            let in_project = |is_let_in| Resource::Project {
+            let in_project = |has_grant| Resource::Project {
                 id: *id,
                 organisation: *owner,
                 role: Some(*role),
-                is_let_in,
+                has_grant,
             };
             match self.on(who, route, in_project(false)) {
                 Ok(()) => grant.projects.push(*id),
@@ -238,7 +238,7 @@ impl Policies {
         grant
     }
 
-    /// Whether somebody may do something to an allocation of a project: by the role there, or let into it by an owner. What a
+    /// Whether somebody may do something to an allocation of a project: by the role there, or by a grant of an owner. What a
     /// project has granted is worth nothing to who is not in it.
     pub fn allows_in(
         &self,
@@ -252,12 +252,12 @@ impl Policies {
             return false;
         };
         let mut into = allocations(principal, project, action).into_iter();
-        let is_let_in = into.any(|(of, _)| Some(of) == allocation);
+        let has_grant = into.any(|(of, _)| Some(of) == allocation);
         let resource = Resource::Project {
             id: *id,
             organisation: *owner,
             role: Some(*role),
-            is_let_in,
+            has_grant,
         };
         self.decide(who(principal), action, resource).is_allowed()
     }
@@ -348,7 +348,7 @@ impl Policies {
                     id,
                     organisation,
                     role,
-                    is_let_in: false,
+                    has_grant: false,
                 };
                 let roles = self.roles_for(who, route, with);
                 let message = needs(&roles, "project", role);
@@ -375,9 +375,9 @@ impl Policies {
     }
 }
 
-/// Allocations of a project that a principal was let into for an action, each with the project.
+/// Allocations of a project that a principal has a grant of an action for, each with the project.
 fn allocations(principal: &Principal, project: Uuid, action: &str) -> Vec<(Uuid, Uuid)> {
-    let granted = principal.let_in.iter();
+    let granted = principal.granted.iter();
     granted
         .filter(|one| one.project == project && one.permission.lets(action))
         .map(|one| (one.allocation, one.project))

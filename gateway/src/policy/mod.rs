@@ -146,8 +146,8 @@ pub enum Resource {
         organisation: Uuid,
         /// The role of who asks, its own or that in the organisation.
         role: Option<Role>,
-        /// An owner of the project has let who asks into the one allocation that the action is on.
-        is_let_in: bool,
+        /// Who asks has a grant for the one allocation that the action is on.
+        has_grant: bool,
     },
 }
 
@@ -305,19 +305,20 @@ impl Policies {
 
     /// What there is between who asks and the resource.
     fn context(&self, resource: Resource) -> Result<Context, PolicyError> {
-        let (role, is_let_in) = match resource {
+        let (role, has_grant) = match resource {
             Resource::Platform => (None, false),
             Resource::Organisation { role, .. } => (role, false),
             Resource::Project {
-                role, is_let_in, ..
-            } => (role, is_let_in),
+                role, has_grant, ..
+            } => (role, has_grant),
         };
         let role = role.map(|role| {
             let role = RestrictedExpression::new_entity_uid(uid(&self.kinds.role, role.as_str()));
             ("role".to_owned(), role)
         });
-        let let_in = is_let_in.then(|| ("let_in".to_owned(), RestrictedExpression::new_bool(true)));
-        Context::from_pairs(role.into_iter().chain(let_in)).map_err(engine)
+        let granted =
+            has_grant.then(|| ("granted".to_owned(), RestrictedExpression::new_bool(true)));
+        Context::from_pairs(role.into_iter().chain(granted)).map_err(engine)
     }
 
     fn resource(&self, resource: Resource) -> (EntityUid, Vec<Entity>) {

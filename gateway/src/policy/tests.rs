@@ -32,7 +32,7 @@ fn project(role: Role) -> Resource {
         id: Uuid::from_u128(1),
         organisation: Uuid::from_u128(2),
         role: Some(role),
-        is_let_in: false,
+        has_grant: false,
     }
 }
 
@@ -61,7 +61,7 @@ fn h_19_roles_do_what_their_policies_say() {
             id: Uuid::nil(),
             organisation: Uuid::nil(),
             role: None,
-            is_let_in: false,
+            has_grant: false,
         };
         let verdict = policies.decide(USER, action, stranger);
         assert_eq!(verdict, Verdict::NotPermitted, "{action} of a stranger");
@@ -137,12 +137,12 @@ fn a_key_does_what_its_account_and_its_scopes_allow_both() {
 
 /// What an owner grants in one allocation lifts no guardrail, no scope of a key, and nothing but what it is about.
 #[test]
-fn who_is_let_into_an_allocation_is_bound_by_what_forbids() {
-    let let_in = Resource::Project {
+fn who_has_a_grant_for_an_allocation_is_bound_by_what_forbids() {
+    let granted = Resource::Project {
         id: Uuid::from_u128(1),
         organisation: Uuid::from_u128(2),
         role: Some(Role::Billing),
-        is_let_in: true,
+        has_grant: true,
     };
     let policies = own();
     for (action, expected) in [
@@ -154,7 +154,7 @@ fn who_is_let_into_an_allocation_is_bound_by_what_forbids() {
         ("allocation_grant.create", false),
         ("project_member.add", false),
     ] {
-        let verdict = policies.decide(USER, action, let_in);
+        let verdict = policies.decide(USER, action, granted);
         assert_eq!(verdict.is_allowed(), expected, "{action}: {verdict:?}");
     }
     let key = Who {
@@ -163,7 +163,7 @@ fn who_is_let_into_an_allocation_is_bound_by_what_forbids() {
         scopes: Some(&[Scope::Read]),
     };
     assert_eq!(
-        policies.decide(key, "terminal.create", let_in),
+        policies.decide(key, "terminal.create", granted),
         Verdict::Forbidden(vec!["scope-terminal".to_owned()])
     );
     let guarded =
@@ -171,7 +171,7 @@ fn who_is_let_into_an_allocation_is_bound_by_what_forbids() {
     assert_eq!(
         guarded
             .expect("good")
-            .decide(USER, "terminal.create", let_in),
+            .decide(USER, "terminal.create", granted),
         Verdict::Forbidden(vec!["none".to_owned()])
     );
 }
@@ -194,7 +194,7 @@ fn a_guardrail_wins_over_every_permission() {
         id: Uuid::from_u128(1),
         organisation: Uuid::from_u128(3),
         role: Some(Role::Owner),
-        is_let_in: false,
+        has_grant: false,
     };
     assert!(
         policies

@@ -5,14 +5,14 @@ use uuid::Uuid;
 use super::principal::{self, Principal};
 use crate::auth::verify::Identity;
 
-/// A principal that is not disabled, with its projects, its organisations, the allocations that it was let into and the scopes of its keys: of the one key it calls
+/// A principal that is not disabled, with its projects, its organisations, the allocations that it has a grant for and the scopes of its keys: of the one key it calls
 /// with ($3), or of all that are good when no key is named. One that calls by keys and has no good one is not found.
 macro_rules! select {
     ($by:literal) => {
         concat!(
             "SELECT p.id, p.name, p.kind, p.platform_role, a.projects, a.roles, a.owners, a.suspended,
                     o.organisations, o.organisation_roles,
-                    g.let_in_allocations, g.let_in_projects, g.let_in_permissions, s.principal_id IS NOT NULL AS has_keys,
+                    g.granted_allocations, g.granted_projects, g.granted_permissions, s.principal_id IS NOT NULL AS has_keys,
                     coalesce(k.scopes, '{}') AS scopes
                FROM principals p
                CROSS JOIN LATERAL (
@@ -28,9 +28,9 @@ macro_rules! select {
                       FROM organisation_memberships m JOIN organisations o ON o.id = m.organisation_id
                      WHERE m.principal_id = p.id AND o.state <> 'closed') o
                CROSS JOIN LATERAL (
-                    SELECT coalesce(array_agg(allocation_id ORDER BY id), '{}') AS let_in_allocations,
-                           coalesce(array_agg(project_id ORDER BY id), '{}') AS let_in_projects,
-                           coalesce(array_agg(permission ORDER BY id), '{}') AS let_in_permissions
+                    SELECT coalesce(array_agg(allocation_id ORDER BY id), '{}') AS granted_allocations,
+                           coalesce(array_agg(project_id ORDER BY id), '{}') AS granted_projects,
+                           coalesce(array_agg(permission ORDER BY id), '{}') AS granted_permissions
                       FROM allocation_grants
                      WHERE principal_id = p.id AND expire_time > clock_timestamp()) g
                LEFT JOIN service_accounts s ON s.principal_id = p.id

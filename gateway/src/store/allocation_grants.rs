@@ -1,4 +1,4 @@
-//! Who was let into single allocations of a project.
+//! Grants for single allocations of a project.
 use jiff_sqlx::Timestamp;
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row as _};
@@ -52,7 +52,7 @@ pub struct AllocationGrantRow {
     pub project: Uuid,
     /// The allocation.
     pub allocation: Uuid,
-    /// Name of who is let in.
+    /// Name of who has the grant.
     pub principal: String,
     /// To do what.
     pub permission: AllocationPermission,
@@ -86,7 +86,7 @@ pub struct NewAllocationGrant<'a> {
     pub project: Uuid,
     /// The allocation.
     pub allocation: Uuid,
-    /// Who is let in.
+    /// Who gets the grant.
     pub principal: Uuid,
     /// To do what.
     pub permission: AllocationPermission,

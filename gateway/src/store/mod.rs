@@ -55,7 +55,8 @@ pub use organisations::{
     open_projects, rename_organisation, set_organisation_state,
 };
 pub use principal::{
-    LetIn, PlatformRole, Principal, PrincipalKind, Role, parse_platform_role, platform_role_name,
+    GrantedAllocation, PlatformRole, Principal, PrincipalKind, Role, parse_platform_role,
+    platform_role_name,
 };
 pub use principals::{
     Disabled, NewUser, PrincipalFilter, PrincipalRow, all_principals, get_principal, insert_user,

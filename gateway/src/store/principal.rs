@@ -92,9 +92,9 @@ impl Role {
     }
 }
 
-/// One allocation that a principal was let into.
+/// One allocation that a principal has a grant for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LetIn {
+pub struct GrantedAllocation {
     /// The allocation.
     pub allocation: Uuid,
     /// Its project. Worth nothing to who is not in it.
@@ -123,8 +123,8 @@ pub struct Principal {
     pub suspended: Vec<Uuid>,
     /// Organisations that are not closed, with the role in each.
     pub organisations: Vec<(Uuid, Role)>,
-    /// Allocations that owners have let it into, whatever its role.
-    pub let_in: Vec<LetIn>,
+    /// Allocations that owners have granted it, whatever its role.
+    pub granted: Vec<GrantedAllocation>,
     /// Of a service account that calls with API keys: what they are good for.
     pub scopes: Option<Vec<Scope>>,
 }
@@ -194,16 +194,16 @@ fn roles(row: &PgRow, ids: &str, roles: &str) -> sqlx::Result<Vec<(Uuid, Role)>>
     Ok(ids.into_iter().zip(parsed).collect())
 }
 
-fn let_in(row: &PgRow) -> sqlx::Result<Vec<LetIn>> {
-    const PERMISSIONS: &str = "let_in_permissions";
-    let allocations: Vec<Uuid> = row.try_get("let_in_allocations")?;
-    let projects: Vec<Uuid> = row.try_get("let_in_projects")?;
+fn granted(row: &PgRow) -> sqlx::Result<Vec<GrantedAllocation>> {
+    const PERMISSIONS: &str = "granted_permissions";
+    let allocations: Vec<Uuid> = row.try_get("granted_allocations")?;
+    let projects: Vec<Uuid> = row.try_get("granted_projects")?;
     let permissions: Vec<String> = row.try_get(PERMISSIONS)?;
     let granted = allocations.into_iter().zip(projects).zip(permissions);
     granted
         .map(|((allocation, project), permission)| {
             let parsed = AllocationPermission::parse(&permission);
-            Ok(LetIn {
+            Ok(GrantedAllocation {
                 allocation,
                 project,
                 permission: parsed.ok_or_else(|| unknown(PERMISSIONS, &permission))?,
@@ -222,7 +222,7 @@ pub(super) fn read(row: &PgRow) -> sqlx::Result<Principal> {
         owners: row.try_get("owners")?,
         suspended: row.try_get("suspended")?,
         organisations: roles(row, "organisations", "organisation_roles")?,
-        let_in: let_in(row)?,
+        granted: granted(row)?,
         scopes: match row.try_get("has_keys")? {
             true => Some(scopes(row, "scopes")?),
             false => None,

@@ -9,7 +9,7 @@ use crate::domain::wipe::Thoroughness;
 /// What provisions and erases bare-metal nodes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum WholeNodes {
+pub enum BaremetalExecutor {
     /// Nothing: a bare-metal node that was allocated all the same is released untouched.
     #[default]
     None,
@@ -17,7 +17,7 @@ pub enum WholeNodes {
     Simulated,
 }
 
-impl WholeNodes {
+impl BaremetalExecutor {
     /// The name in the settings, when there is one to do it.
     #[must_use]
     pub fn executor(self) -> Option<&'static str> {
@@ -54,7 +54,7 @@ pub struct Config {
     pub wipe_sample_verify_bytes: u64,
     /// What provisions bare-metal nodes: `none`, or `simulated`, which touches no host and is for trying the platform and for
     /// tests. See `scheduler.baremetal`.
-    pub baremetal: WholeNodes,
+    pub baremetal: BaremetalExecutor,
     /// Seconds between two comparisons of ledger, hosts and hypervisors; 0 makes none.
     pub reconcile_seconds: f64,
     /// Nodes that this process compares at once.
@@ -81,7 +81,7 @@ impl Default for Config {
             wipe_seconds: WIPE_SECONDS,
             wipe_full_verify_bytes: 16 << 30,
             wipe_sample_verify_bytes: 2 << 30,
-            baremetal: WholeNodes::None,
+            baremetal: BaremetalExecutor::None,
             reconcile_seconds: 30.0,
             reconcile_concurrency: 32,
             retention_days: 90,

@@ -35,7 +35,7 @@ pub enum Kind {
     DuplicateAddress,
     /// A domain that nobody allocated has a GPU or fabric function.
     UnknownDomain,
-    /// The rules that keep the guest apart are not in force.
+    /// The rules that isolate the guest are not in force.
     RulesMissing,
     /// A readiness check names a device of the slot.
     CheckFailed,
@@ -142,7 +142,7 @@ impl Kind {
                 "Domain {observed}, which is not an allocation of this host, has {approved}."
             ),
             Self::RulesMissing => {
-                "The rules that keep the guest apart from others are not in force.".to_owned()
+                "The rules that isolate the guest from others are not in force.".to_owned()
             }
             Self::CheckFailed => format!("The check {observed} fails for {approved}."),
         }
@@ -184,7 +184,7 @@ impl Kind {
                 "Find out whose domain it is, and remove it from the hypervisor."
             }
             Self::RulesMissing => {
-                "The agent puts them back within seconds. If it does not, see its log and the check guests_apart."
+                "The agent puts them back within seconds. If it does not, see its log and the check guest_isolation."
             }
             Self::CheckFailed => "Do what the check of the node says.",
         }

@@ -11,7 +11,7 @@ use redis::aio::ConnectionManager;
 use tokio::sync::OnceCell;
 
 /// Longest wait for Redis by one call.
-const PATIENCE: Duration = Duration::from_millis(100);
+const TIMEOUT: Duration = Duration::from_millis(100);
 /// How long Redis is left alone after it has not answered.
 const AWAY: Duration = Duration::from_secs(1);
 /// Local buckets above which those that are full again are dropped, if they are not used more widely than that.
@@ -117,7 +117,7 @@ impl Limiter {
         let least = buckets.iter().map(|bucket| bucket.per_minute).min();
         let cost = cost.min(least.unwrap_or(cost)).max(1);
         if let Some(client) = self.client.as_ref().filter(|_| self.may_ask()) {
-            let requested = tokio::time::timeout(PATIENCE, self.ask(client, buckets, cost));
+            let requested = tokio::time::timeout(TIMEOUT, self.ask(client, buckets, cost));
             let outcome = requested.await.map_err(|_| "no answer in time".to_owned());
             match outcome.and_then(|answer| answer.map_err(|error| error.to_string())) {
                 Ok(taken) => {
@@ -200,8 +200,8 @@ fn arguments(command: &mut redis::Cmd, buckets: &[Bucket], cost: u32) {
 async fn connect(client: &redis::Client) -> redis::RedisResult<(ConnectionManager, String)> {
     let config = redis::aio::ConnectionManagerConfig::new()
         .set_number_of_retries(1)
-        .set_connection_timeout(Some(PATIENCE))
-        .set_response_timeout(Some(PATIENCE));
+        .set_connection_timeout(Some(TIMEOUT))
+        .set_response_timeout(Some(TIMEOUT));
     let mut connection = ConnectionManager::new_with_config(client.clone(), config).await?;
     let hash = redis::cmd("SCRIPT")
         .arg("LOAD")

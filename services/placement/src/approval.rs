@@ -105,13 +105,13 @@ fn stale_slot(definition: &Definition) -> Error {
 
 /// Somebody may have had the bare-metal node since the inspection, with the disks of slots that are not in the ledger.
 async fn had_tenants_since(conn: &mut PgConnection, node_id: Uuid, look: &Look) -> Result<bool> {
-    let was_sold: bool = sqlx::query_scalar(
+    let was_allocated: bool = sqlx::query_scalar(
         "SELECT EXISTS (SELECT FROM claims WHERE node_id = $1 AND kind = 'node_exclusive')",
     )
     .bind(node_id)
     .fetch_one(&mut *conn)
     .await?;
-    let slots = if was_sold {
+    let slots = if was_allocated {
         slots::list(conn, node_id).await?
     } else {
         Vec::new()
@@ -132,7 +132,7 @@ struct Seen<'a> {
     has_tenant: bool,
     /// The node may have had a tenant since.
     had_tenants: bool,
-    /// Whose wish it is.
+    /// Who requested it.
     origin: Origin<'a>,
 }
 
@@ -158,7 +158,7 @@ async fn approve_one(
     }
     let existing = slots::lock_at(conn, node_id, definition.slot_index).await?;
     if existing.is_none() && is_destroyed(conn, node_id, &definition.bindings.nvme_device).await? {
-        // its slot stays retired: what was attested to be destroyed is not sold, whatever a host still shows
+        // its slot stays retired: what was attested to be destroyed is not allocated, whatever a host still shows
         return Ok(());
     }
     let slot_id = match existing {

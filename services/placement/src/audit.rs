@@ -2,7 +2,7 @@
 //! system and for the model-based test.
 //!
 //! Most of them are held up by a constraint or trigger already, and then an audit shows that the database was not
-//! edited past it. The others (an allocation holds the GPUs it was launched with, each state has its event, what is on
+//! edited past it. The others (an allocation has claimed the GPUs that it was launched with, each state has its event, what is on
 //! its way is worked on) hold because every change is one transaction, and nothing but an audit would show a
 //! transaction that forgot a part. Reads only; all predicates see one snapshot.
 use std::fmt::Write as _;
@@ -52,7 +52,7 @@ pub const INVARIANTS: [Invariant; 24] = [
     },
     Invariant {
         name: "node_has_one_kind",
-        rule: "the live claims of a node are of the kind of its mode, and a whole node is held once",
+        rule: "the live claims of a node are of the kind of its mode, and a bare-metal node has one claim",
         query: "SELECT c.node_id::text FROM claims c LEFT JOIN nodes n ON n.id = c.node_id
                  WHERE c.state <> 'released' GROUP BY c.node_id, n.mode
                 HAVING bool_and(n.mode IS NOT NULL AND (c.kind = 'slot') = (n.mode = 'slice')) IS NOT TRUE
@@ -67,16 +67,16 @@ pub const INVARIANTS: [Invariant; 24] = [
                    ELSE a.state = c.state END) IS NOT TRUE",
     },
     Invariant {
-        name: "allocation_holds_what_was_sold",
-        rule: "an allocation that has not ended holds one slot per GPU, or its whole node",
+        name: "allocation_has_its_claims",
+        rule: "an allocation that has not ended has claimed one slot per GPU, or its bare-metal node",
         query: "SELECT a.id::text FROM allocations a LEFT JOIN claims c ON c.allocation_id = a.id AND c.state <> 'released'
                  WHERE a.state NOT IN ('released', 'failed') GROUP BY a.id
                 HAVING count(c.id) <> CASE WHEN a.state = 'requested' THEN 0
                                            WHEN a.capacity_shape = 'gpu_slice' THEN a.gpu_count ELSE 1 END",
     },
     Invariant {
-        name: "quota_counts_what_is_held",
-        rule: "the GPUs and allocations that count against a project's quota are those it holds",
+        name: "quota_counts_claims",
+        rule: "the GPUs and allocations that count against a project's quota are those that it has claimed",
         query: "SELECT project_id || '/' || sku FROM
                   (SELECT project_id, sku, sum(gpu_count) AS gpus, count(*) AS allocations FROM allocations
                     WHERE capacity_shape = 'gpu_slice' AND state NOT IN ('requested', 'released', 'failed')
@@ -88,31 +88,31 @@ pub const INVARIANTS: [Invariant; 24] = [
                  WHERE (u.gpus, u.allocations) IS DISTINCT FROM (h.gpus, h.allocations)",
     },
     Invariant {
-        name: "held_slot_is_its_projects",
-        rule: "a slot that is held for a project, and a node with one, is claimed for nobody else",
+        name: "reserved_slot_is_its_projects",
+        rule: "a slot that is reserved for a project, and a node with one, is claimed for no other project",
         query: "SELECT DISTINCT h.slot_id::text FROM reserved_slots h
                   JOIN claims c ON c.node_id = h.node_id AND (c.slot_id = h.slot_id OR c.kind = 'node_exclusive')
                   JOIN allocations a ON a.id = c.allocation_id
                  WHERE c.state <> 'released' AND a.project_id <> h.project_id",
     },
     Invariant {
-        name: "held_slot_is_reserved",
-        rule: "a held slot is not retired, and of the class and project of a reservation that is active",
+        name: "reserved_slot_matches_reservation",
+        rule: "a reserved slot is not retired, and of the class and project of an active reservation",
         query: "SELECT h.slot_id::text FROM reserved_slots h LEFT JOIN capacity_reservations r ON r.id = h.reservation_id
                   LEFT JOIN skus k ON k.code = r.sku LEFT JOIN slots s ON s.id = h.slot_id AND s.node_id = h.node_id
                  WHERE (r.state = 'active' AND r.project_id = h.project_id AND s.class = k.slot_class
                         AND s.status <> 'retired') IS NOT TRUE",
     },
     Invariant {
-        name: "held_slot_knows_its_use",
-        rule: "a held slot is idle when no live claim is on it, and only then",
+        name: "reserved_slot_idle_matches_claims",
+        rule: "a reserved slot is idle when no live claim is on it, and only then",
         query: "SELECT h.slot_id::text FROM reserved_slots h WHERE (h.idle_since IS NULL) <> EXISTS
                   (SELECT FROM claims c WHERE c.node_id = h.node_id AND c.state <> 'released'
                       AND (c.slot_id = h.slot_id OR c.kind = 'node_exclusive'))",
     },
     Invariant {
-        name: "reservation_holds_no_more",
-        rule: "a reservation holds no more slots than it reserves, and none before its window or once it is over",
+        name: "reservation_not_exceeded",
+        rule: "a reservation has no more slots than it reserves, and none before its window or once it has ended",
         query: "SELECT r.id::text FROM capacity_reservations r LEFT JOIN reserved_slots h ON h.reservation_id = r.id
                  GROUP BY r.id HAVING count(h.slot_id) > CASE r.state WHEN 'active' THEN r.gpu_count - r.released_gpus
                                                                       ELSE 0 END",
@@ -157,22 +157,22 @@ pub const INVARIANTS: [Invariant; 24] = [
                         WHERE w.allocation_id = a.id AND w.slot_id IS NULL AND w.state = 'running')",
     },
     Invariant {
-        name: "waiting_allocation_is_in_line",
-        rule: "an allocation that waits for capacity has its batch, its share of the queue, and no node",
+        name: "queued_allocation_is_complete",
+        rule: "a queued allocation has its batch, a fair share of its project, and no node",
         query: "SELECT a.id::text FROM allocations a LEFT JOIN queued_allocations w ON w.allocation_id = a.id
                   LEFT JOIN fair_share t ON t.region_code = a.region_code AND t.slot_class = w.slot_class
                                    AND t.project_id = a.project_id
                  WHERE a.state = 'requested' AND (w.batch_id IS NULL OR t.last_served IS NULL OR a.node_id IS NOT NULL)",
     },
     Invariant {
-        name: "batch_is_served_whole",
-        rule: "of the allocations of one batch none waits while another was served",
+        name: "batch_is_placed_together",
+        rule: "of the allocations of one batch none is queued while another is placed",
         query: "SELECT w.batch_id::text FROM queued_allocations w JOIN allocations a ON a.id = w.allocation_id
                  GROUP BY w.batch_id HAVING bool_or(a.state = 'requested') AND bool_or(a.node_id IS NOT NULL)",
     },
     Invariant {
-        name: "line_keeps_what_one_needs",
-        rule: "a line keeps nodes for one batch, and no more than that has allocations",
+        name: "backfill_reservation_of_one_batch",
+        rule: "a queue has backfill reservations for one batch, and no more than that has allocations",
         query: "SELECT k.region_code || '/' || k.slot_class FROM backfill_reservations k GROUP BY k.region_code, k.slot_class
                 HAVING count(DISTINCT k.batch_id) > 1 OR count(*) > (SELECT count(*) FROM queued_allocations w WHERE w.batch_id = min(k.batch_id::text)::uuid)",
     },

@@ -23,7 +23,7 @@ pub struct Availability {
     pub gpu_count: u32,
     /// Such allocations that fit.
     pub fits: u32,
-    /// Why not more; empty when something fits.
+    /// The unschedulable reasons; empty when something fits.
     pub reasons: Vec<Reason>,
 }
 
@@ -83,7 +83,7 @@ pub async fn list(
                     let closed = cause(ErrorReason::RegionDisabled);
                     (0, vec![Reason { message, ..closed }])
                 } else if sku.disabled && unused == 0 {
-                    (0, vec![off_sale()])
+                    (0, vec![disabled()])
                 } else if sku.price.is_none() {
                     (0, vec![without_a_price()])
                 } else if !is_baremetal(sku) {
@@ -131,7 +131,7 @@ fn is_baremetal(sku: &Sku) -> bool {
     sku.capacity_shape == Shape::Baremetal
 }
 
-fn off_sale() -> Reason {
+fn disabled() -> Reason {
     Reason {
         message: "The SKU is not offered any more.".to_owned(),
         ..cause(ErrorReason::NoCapacity)

@@ -24,7 +24,7 @@ pub struct Sku {
     pub profile: Profile,
     /// Current price; absent until billing has published one.
     pub price: Option<Price>,
-    /// An operator has taken it off sale.
+    /// An operator has disabled it.
     pub disabled: bool,
 }
 
@@ -263,7 +263,7 @@ pub async fn known_sku(conn: &mut PgConnection, code: &str) -> Result<Sku> {
     }
 }
 
-/// What is offered to members of some projects: SKUs with a price that are on sale, or reserved for one of them. NULL: to
+/// What is offered to members of some projects: SKUs with a price that are enabled, or reserved for one of them. NULL: to
 /// operators, every SKU.
 macro_rules! offered_to {
     () => {
@@ -338,7 +338,7 @@ pub async fn list_skus(
     Ok((rows.into_iter().map(Sku::from).collect(), next))
 }
 
-/// Whether a SKU is off sale, until the transaction ends. One that does not exist is not.
+/// Whether a SKU is disabled, until the transaction ends. One that does not exist is not.
 ///
 /// # Errors
 /// The database.

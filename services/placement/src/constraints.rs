@@ -11,7 +11,7 @@ use crate::decision::{PackingStrategy, Rules};
 use crate::model::{Constraints, Request};
 use crate::{Error, Result, reserved_slots};
 
-/// The rules that the constraints of a request come to on the ledger as it is now; a SKU off sale is launched on nothing but
+/// The rules that the constraints of a request come to on the ledger as it is now; a disabled SKU is launched on nothing but
 /// what the project has reserved of it. Evaluated again under a node's lock, the
 /// answer holds for that node: whoever placed something there before has committed.
 pub(crate) async fn rules(

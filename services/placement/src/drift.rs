@@ -110,7 +110,7 @@ async fn judge(
         let found = facts.compare(&slot, devices);
         let since_wipe = facts.proves_wipe(&slot, devices);
         noted.changed += usize::from(note_slot(conn, &slot, &found).await?);
-        noted.wipes += usize::from(settle_disk(conn, &slot, &found, since_wipe).await?);
+        noted.wipes += usize::from(handle_disk_drift(conn, &slot, &found, since_wipe).await?);
     }
     if noted.changed > 0 {
         note_allocations(conn, node_id).await?;
@@ -279,9 +279,9 @@ async fn note_slot(conn: &mut PgConnection, slot: &Slot, found: &[Drift]) -> Res
 const WAS_AWAY: &str =
     "The disk was out of sight while the slot was reserved. Repair the slot: its disk is wiped.";
 
-/// Takes a slot whose disk is in doubt out of sale, and wipes one that is back. Returns whether a wipe was started.
+/// Takes a slot whose disk is in doubt out of service, and wipes one that is back. Returns whether a wipe was started.
 /// `since_wipe`: the disk was observed after the last wipe of its slot.
-async fn settle_disk(
+async fn handle_disk_drift(
     conn: &mut PgConnection,
     slot: &Slot,
     found: &[Drift],

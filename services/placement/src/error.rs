@@ -246,7 +246,7 @@ impl From<Error> for gpuaas_common::Error {
                     ErrorReason::Quota => {
                         let of_allocations = exceeded.is_some_and(|limit| limit.quota == ALLOCATIONS);
                         let (field, rule) = if of_allocations {
-                            ("project_id", "must be a project with room for one more allocation")
+                            ("project_id", "must be a project whose quota allows one more allocation")
                         } else {
                             ("gpu_count", "must fit the project's quota")
                         };

@@ -14,8 +14,8 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
 use crate::allocations::{Change, advance};
 use crate::model::{
-    Allocation, AllocationState, ClaimState, EvidenceKind, Scope, Shape, SlotEvidence, SlotStatus,
-    Word,
+    Allocation, AllocationState, Attribution, ClaimState, EvidenceKind, Scope, Shape, SlotEvidence,
+    SlotStatus,
 };
 use crate::provision::{conflict, free_node};
 use crate::{
@@ -82,8 +82,8 @@ pub struct Attestation<'a> {
 
 impl<'a> Attestation<'a> {
     /// Who and why, for the history.
-    fn said(&self) -> Word<'a> {
-        Word {
+    fn attribution(&self) -> Attribution<'a> {
+        Attribution {
             principal: self.principal,
             reason: self.reason,
         }
@@ -185,7 +185,7 @@ pub async fn force(
     workflows::cancel_repairs(conn, &slot_ids).await?;
     node_tasks::abandon(conn, Some(id), None).await?;
     timeline::end_running(conn, id, "Stopped: an operator ended the allocation.").await?;
-    out_of_sale(conn, &slot_ids, word).await?;
+    out_of_service(conn, &slot_ids, word).await?;
     let ended = end(conn, &allocation, billed_until).await?;
     if let (Shape::Baremetal, Some(node_id)) = (allocation.capacity_shape, allocation.node_id) {
         nodes::retire_evidence(conn, node_id).await?;
@@ -268,7 +268,7 @@ fn over(allocation: &Allocation) -> bool {
 /// From any status to `disabled`, by the way that the tables know: the generation rises, so that evidence of the allocation
 /// fits no more, nor does any token that its host knows. A slot whose disk is destroyed goes on to `retired`, with that as
 /// its evidence.
-async fn out_of_sale(
+async fn out_of_service(
     conn: &mut PgConnection,
     slot_ids: &[Uuid],
     word: &Attestation<'_>,
@@ -306,7 +306,7 @@ async fn prove_destroyed(
         .bind(DESTROYED)
         .execute(&mut *conn)
         .await?;
-    slots::say(conn, slot_ids, word.said()).await?;
+    slots::say(conn, slot_ids, word.attribution()).await?;
     let now: Vec<(Uuid, i64)> =
         sqlx::query_as("SELECT id, generation FROM slots WHERE id = ANY ($1) ORDER BY id")
             .bind(slot_ids)
@@ -325,7 +325,7 @@ async fn prove_destroyed(
     Ok(())
 }
 
-/// Retires the slots of a node whose disks were destroyed with a tenant of the whole node on it, each with that as its
+/// Retires the slots of a node whose disks were destroyed with a tenant of the bare-metal node on it, each with that as its
 /// evidence. Nobody holds the node any more.
 async fn retire(conn: &mut PgConnection, node_id: Uuid, word: &Attestation<'_>) -> Result<()> {
     let slot_ids: Vec<Uuid> = slots::lock_all(conn, node_id)

@@ -54,7 +54,7 @@ pub async fn sample(conn: &mut PgConnection) -> Result<u64> {
     let written = sqlx::query(
         "WITH live AS (SELECT node_id, slot_id, sku, kind FROM claims WHERE state <> 'released'),
               now AS (
-            SELECT n.region_code, n.id AS node_id, n.mode, s.class, c.sku AS held_as, whole.sku AS held_whole_as,
+            SELECT n.region_code, n.id AS node_id, n.mode, s.class, c.sku AS held_as, of_node.sku AS held_as_node,
                    s.status = 'available' AND s.health_state = 'healthy' AND n.schedulable
                        AND n.admin_state = 'enabled' AND r.enabled AND h.slot_id IS NULL AS offered,
                    EXISTS (SELECT FROM live l WHERE l.node_id = n.id) AS claimed
@@ -63,13 +63,13 @@ pub async fn sample(conn: &mut PgConnection) -> Result<u64> {
               JOIN regions r ON r.code = n.region_code
               LEFT JOIN live c ON c.slot_id = s.id
               LEFT JOIN reserved_slots h ON h.slot_id = s.id
-              LEFT JOIN live whole ON whole.node_id = n.id AND whole.kind = 'node_exclusive'
+              LEFT JOIN live of_node ON of_node.node_id = n.id AND of_node.kind = 'node_exclusive'
              WHERE s.status <> 'retired'),
               node AS (SELECT node_id, bool_and(offered AND NOT claimed) AS baremetal_free FROM now GROUP BY node_id)
          INSERT INTO capacity_samples (at, region_code, sku, nodes, gpus, gpus_in_use, gpus_free)
          SELECT date_trunc('minute', clock_timestamp(), 'UTC'), now.region_code, k.code,
                 count(DISTINCT now.node_id), count(*),
-                count(*) FILTER (WHERE k.code IN (now.held_as, now.held_whole_as)),
+                count(*) FILTER (WHERE k.code IN (now.held_as, now.held_as_node)),
                 count(*) FILTER (WHERE CASE k.capacity_shape
                     WHEN 'gpu_slice' THEN now.offered AND now.mode = 'slice' AND now.held_as IS NULL
                     ELSE node.baremetal_free END)

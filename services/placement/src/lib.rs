@@ -23,7 +23,7 @@
 //! | [`drift`] | what was approved for slots against what their host has now |
 //! | [`nodes`], [`slots`], [`catalog`], [`quota`] | intake of nodes, slots, regions, SKUs, prices, quotas |
 //! | [`operators`] | cordon, drain, maintenance, retirement, and what placement makes of a node |
-//! | [`care`] | break-fix records, and findings of outside health agents |
+//! | [`node_health`] | break-fix records, and findings of outside health agents |
 //! | [`life`] | the history of nodes and slots |
 //! | [`sweep`] | deletes rows past their retention |
 //! | [`history`] | the fleet's capacity over time |
@@ -55,7 +55,7 @@
 //!     HostState::Untouched { detail: Value }                             slots back to available, claims released
 //!     HostState::Dirty { health_detail: &str }                           slots cleanup_blocked / failed (INC-14)
 //! power::begin(conn, Scope, id, Action, forced, traceparent, request_id) -> Result<(Allocation, workflow_id)>
-//! power::settle(conn, Fence, id, power, boot_id: Option<Uuid>) -> Result<Outcome>    the power state observed on the host
+//! power::record_outcome(conn, Fence, id, power, boot_id: Option<Uuid>) -> Result<Outcome>    the power state observed on the host
 //! release::begin(conn, Scope, id, traceparent, request_id) -> Result<release::Begun>
 //!     Begun { allocation, workflow_id: Option<Uuid> }                    ends running workflows and enqueues the release
 //!                                                                        itself; None: it had begun before, or nothing
@@ -82,7 +82,6 @@ pub mod auto_release;
 pub mod availability;
 pub mod candidates;
 pub mod capacity;
-pub mod care;
 pub mod catalog;
 pub mod claims;
 mod constraints;
@@ -98,6 +97,7 @@ mod lock;
 pub mod lost;
 pub mod model;
 pub mod networks;
+pub mod node_health;
 pub mod node_tasks;
 pub mod nodes;
 pub mod operators;

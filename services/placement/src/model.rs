@@ -59,17 +59,17 @@ pub enum Outcome {
     Unchanged,
 }
 
-/// What a person says with a change, for the history.
+/// Who made a change and why, for the history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Word<'a> {
+pub struct Attribution<'a> {
     /// Who.
     pub principal: &'a str,
     /// Why.
     pub reason: &'a str,
 }
 
-impl<'a> Word<'a> {
-    /// What somebody says.
+impl<'a> Attribution<'a> {
+    /// By a principal, with its reason.
     #[must_use]
     pub fn of(principal: &'a str, reason: &'a str) -> Self {
         Self { principal, reason }

@@ -116,7 +116,7 @@ async fn find(conn: &mut PgConnection, id: Uuid) -> Result<Option<Node>> {
 /// state: its held slots go to `cleanup_blocked`, its free ones are disabled until they are approved again.
 ///
 /// # Errors
-/// [`Error::NotFound`] for the region; [`Error::Conflict`] when mode or limit change although the node is for sale or in
+/// [`Error::NotFound`] for the region; [`Error::Conflict`] when mode or limit change although the node is schedulable or in
 /// use, see [`may_configure`].
 pub async fn put(conn: &mut PgConnection, spec: &NodeSpec) -> Result<Node> {
     let known: bool = sqlx::query_scalar("SELECT EXISTS (SELECT FROM regions WHERE code = $1)")
@@ -149,7 +149,7 @@ pub async fn put(conn: &mut PgConnection, spec: &NodeSpec) -> Result<Node> {
     if reconfigures(&before, spec) {
         may_configure(conn, &before).await?;
     }
-    if !is_as_told(&before, spec) {
+    if !matches_spec(&before, spec) {
         replace(conn, spec, &before).await?;
     }
     sqlx::query(
@@ -175,7 +175,7 @@ fn reconfigures(node: &Node, spec: &NodeSpec) -> bool {
     node.intended_mode != spec.mode || node.max_vms != spec.max_vms
 }
 
-/// Takes a node in with the mode and limit that it has, not schedulable: what [`put`] refuses because the node is for sale
+/// Takes a node in with the mode and limit that it has, not schedulable: what [`put`] refuses because the node is schedulable
 /// or in use. Everything else that its host tells counts at once.
 ///
 /// # Errors
@@ -193,22 +193,22 @@ pub async fn put_held_back(conn: &mut PgConnection, spec: &NodeSpec) -> Result<N
     put(conn, &held_back).await
 }
 
-/// Why a node is not schedulable whose new mode or limit has to wait until it is out of sale and empty.
+/// Why a node is not schedulable whose new mode or limit has to wait until it is out of service and empty.
 pub const CONFIG_WAITS: &str = "configuration_waits";
 
-/// Whether mode and limit of a locked node may change: nothing of it is for sale, and nobody has anything of it (A-48, A-49).
+/// Whether mode and limit of a locked node may change: nothing of it is schedulable, and nobody has anything of it (A-48, A-49).
 ///
 /// # Errors
 /// [`Error::Conflict`] with what stands in the way.
 pub async fn may_configure(conn: &mut PgConnection, node: &Node) -> Result<()> {
-    let (in_use, on_sale): (bool, bool) = sqlx::query_as(
+    let (in_use, schedulable): (bool, bool) = sqlx::query_as(
         "SELECT EXISTS (SELECT FROM claims WHERE node_id = $1 AND state <> 'released'),
                 EXISTS (SELECT FROM slots WHERE node_id = $1 AND status = 'available')",
     )
     .bind(node.id)
     .fetch_one(conn)
     .await?;
-    let state = match (in_use, on_sale && node.admin_state == "enabled") {
+    let state = match (in_use, schedulable && node.admin_state == "enabled") {
         (false, false) => return Ok(()),
         (true, _) => format!("in use in mode {}", node.mode),
         (false, true) => "schedulable; cordon it first".to_owned(),
@@ -220,7 +220,7 @@ pub async fn may_configure(conn: &mut PgConnection, node: &Node) -> Result<()> {
     })
 }
 
-fn is_as_told(node: &Node, spec: &NodeSpec) -> bool {
+fn matches_spec(node: &Node, spec: &NodeSpec) -> bool {
     let same_place = node.hostname == spec.hostname
         && node.region_code == spec.region_code
         && node.intended_mode == spec.mode;
@@ -293,7 +293,7 @@ async fn replace(conn: &mut PgConnection, spec: &NodeSpec, before: &Node) -> Res
 }
 
 /// Makes an empty node what it is meant to be; its row is locked. A node that something holds stays as it is.
-pub(crate) async fn settle_mode(conn: &mut PgConnection, node_id: Uuid) -> Result<()> {
+pub(crate) async fn apply_intended_mode(conn: &mut PgConnection, node_id: Uuid) -> Result<()> {
     sqlx::query(
         "UPDATE nodes SET mode = intended_mode, generation = generation + 1,
                 updated_at = greatest(clock_timestamp(), updated_at)
@@ -358,7 +358,7 @@ async fn distrust_slots(conn: &mut PgConnection, node_id: Uuid) -> Result<()> {
     .bind(node_id)
     .execute(&mut *conn)
     .await?;
-    settle_mode(conn, node_id).await?;
+    apply_intended_mode(conn, node_id).await?;
     // Raising the generation makes their evidence stale: only a new approval brings them back.
     let free = [SlotStatus::Available, SlotStatus::Disabled];
     let _ = slots::transition(conn, &ids, &free, SlotStatus::Disabled, true).await?;

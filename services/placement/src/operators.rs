@@ -1,12 +1,12 @@
 //! The operator's hand on a node: cordon, drain, maintenance, retirement, and what placement makes of it (B-48, B-50).
 //!
-//! A node is `broken` exactly as long as it has an open break-fix record, see [`crate::care`].
+//! A node is `broken` exactly as long as it has an open break-fix record, see [`crate::node_health`].
 use jiff_sqlx::Timestamp;
 use serde_json::json;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::model::{Slot, SlotStatus, Word};
+use crate::model::{Attribution, Slot, SlotStatus};
 use crate::outbox::{self, NewEvent};
 use crate::{Error, Outcome, Result, lock, repair, slots};
 
@@ -139,15 +139,15 @@ pub async fn set_intent(
     conn: &mut PgConnection,
     node_id: Uuid,
     intent: Intent,
-    word: Word<'_>,
+    by: Attribution<'_>,
 ) -> Result<(NodePlacement, Outcome)> {
     lock::node(conn, node_id).await?;
     let before = get(conn, node_id).await?;
-    if before.admin_state == intent.as_str() && before.admin_reason == word.reason {
+    if before.admin_state == intent.as_str() && before.admin_reason == by.reason {
         return Ok((before, Outcome::Unchanged));
     }
     may_become(conn, &before, intent).await?;
-    let node = become_locked(conn, node_id, intent, word).await?;
+    let node = become_locked(conn, node_id, intent, by).await?;
     Ok((node, Outcome::Changed))
 }
 
@@ -184,10 +184,10 @@ pub(crate) async fn become_locked(
     conn: &mut PgConnection,
     node_id: Uuid,
     intent: Intent,
-    word: Word<'_>,
+    by: Attribution<'_>,
 ) -> Result<NodePlacement> {
     if intent == Intent::Retired {
-        retire_slots(conn, node_id, word).await?;
+        retire_slots(conn, node_id, by).await?;
     }
     sqlx::query(
         "UPDATE nodes SET admin_state = $2, admin_reason = $3, admin_by = $4, admin_at = greatest(clock_timestamp(), updated_at),
@@ -196,8 +196,8 @@ pub(crate) async fn become_locked(
     )
     .bind(node_id)
     .bind(intent.as_str())
-    .bind(word.reason)
-    .bind(word.principal)
+    .bind(by.reason)
+    .bind(by.principal)
     .execute(&mut *conn)
     .await?;
     let node = get(conn, node_id).await?;
@@ -210,7 +210,7 @@ pub(crate) async fn become_locked(
             at: node.updated_at,
             project_id: None,
             data: json!({
-                "hostname": node.hostname, "region_code": node.region_code, "reason": word.reason,
+                "hostname": node.hostname, "region_code": node.region_code, "reason": by.reason,
                 "live_claims": node.live_claims,
             }),
             traceparent: "",
@@ -220,10 +220,10 @@ pub(crate) async fn become_locked(
     Ok(node)
 }
 
-async fn retire_slots(conn: &mut PgConnection, node_id: Uuid, word: Word<'_>) -> Result<()> {
+async fn retire_slots(conn: &mut PgConnection, node_id: Uuid, by: Attribution<'_>) -> Result<()> {
     for slot in slots::list(conn, node_id).await? {
         if slot.status != SlotStatus::Retired {
-            let _ = slots::retire(conn, node_id, slot.id, word).await?;
+            let _ = slots::retire(conn, node_id, slot.id, by).await?;
         }
     }
     Ok(())
@@ -237,7 +237,7 @@ async fn retire_slots(conn: &mut PgConnection, node_id: Uuid, word: Word<'_>) ->
 pub async fn retire(
     conn: &mut PgConnection,
     node_id: Uuid,
-    word: Word<'_>,
+    by: Attribution<'_>,
     never_used: bool,
 ) -> Result<(NodePlacement, Outcome)> {
     lock::node(conn, node_id).await?;
@@ -254,13 +254,13 @@ pub async fn retire(
         }
         if !is_retired && before.admin_state == Intent::Enabled.as_str() {
             // nobody has it, and under its lock nobody gets it
-            become_locked(conn, node_id, Intent::Cordoned, word).await?;
+            become_locked(conn, node_id, Intent::Cordoned, by).await?;
         }
     }
     if is_retired {
         return Ok((before, Outcome::Unchanged));
     }
-    set_intent(conn, node_id, Intent::Retired, word).await
+    set_intent(conn, node_id, Intent::Retired, by).await
 }
 
 /// Makes a slot unschedulable or schedulable. A free slot follows at once, a held one after its cleanup, and one that a
@@ -274,7 +274,7 @@ pub async fn set_slot_admin_state(
     node_id: Uuid,
     slot_id: Uuid,
     disabled: bool,
-    word: Word<'_>,
+    by: Attribution<'_>,
 ) -> Result<Slot> {
     let slot = slots::lock_one(conn, node_id, slot_id).await?;
     if slot.status == SlotStatus::Retired {
@@ -287,8 +287,8 @@ pub async fn set_slot_admin_state(
         )
         .bind(slot_id)
         .bind(if disabled { "disabled" } else { "enabled" })
-        .bind(word.reason)
-        .bind(word.principal)
+        .bind(by.reason)
+        .bind(by.principal)
         .execute(&mut *conn)
         .await?;
     }

@@ -182,21 +182,21 @@ pub async fn begin_with(
 ///
 /// # Errors
 /// [`crate::Error::StaleLease`], [`crate::Error::Conflict`].
-pub async fn settle(
+pub async fn record_outcome(
     conn: &mut PgConnection,
     fence: Fence,
     id: Uuid,
     power: &str,
     boot_id: Option<Uuid>,
 ) -> Result<Outcome> {
-    settle_with(conn, fence, id, power, boot_id, None).await
+    record_outcome_with(conn, fence, id, power, boot_id, None).await
 }
 
 /// The same, with what is known of a rescue from now on.
 ///
 /// # Errors
-/// As [`settle`].
-pub async fn settle_with(
+/// As [`record_outcome`].
+pub async fn record_outcome_with(
     conn: &mut PgConnection,
     fence: Fence,
     id: Uuid,

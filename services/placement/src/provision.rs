@@ -248,7 +248,7 @@ pub(crate) async fn free_untouched(
 /// A bare-metal node whose claim has ended goes back to what it is meant to be.
 pub(crate) async fn free_node(conn: &mut PgConnection, allocation: &Allocation) -> Result<()> {
     match (allocation.capacity_shape, allocation.node_id) {
-        (Shape::Baremetal, Some(node_id)) => nodes::settle_mode(conn, node_id).await,
+        (Shape::Baremetal, Some(node_id)) => nodes::apply_intended_mode(conn, node_id).await,
         _ => Ok(()),
     }
 }

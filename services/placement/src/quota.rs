@@ -204,11 +204,11 @@ pub(crate) async fn read_with_queue(
     struct Row {
         #[sqlx(flatten)]
         quota: Quota,
-        waits: bool,
+        has_queue: bool,
     }
     let row: Row = sqlx::query_as(select!(
         ", EXISTS (SELECT FROM allocations a JOIN queued_allocations w ON w.allocation_id = a.id
-                    WHERE a.state = 'requested' AND a.region_code = $5 AND w.slot_class = $6) AS waits"
+                    WHERE a.state = 'requested' AND a.region_code = $5 AND w.slot_class = $6) AS has_queue"
     ))
     .bind(project_id)
     .bind(sku)
@@ -218,7 +218,7 @@ pub(crate) async fn read_with_queue(
     .bind(slot_class.as_str())
     .fetch_one(conn)
     .await?;
-    Ok((row.quota, row.waits))
+    Ok((row.quota, row.has_queue))
 }
 
 /// The quotas of several projects and SKUs at one moment.

@@ -52,7 +52,7 @@ pub(crate) async fn first_wipe(
     Ok(())
 }
 
-/// Takes a free slot that a release before this one offered on an operator's word out of sale and starts its wipe. Returns
+/// Takes a free slot that a release before this one offered on an operator's word out of service and starts its wipe. Returns
 /// how many slots it found. The host touched no disk of them yet: since their approval nobody has had them, or each who had
 /// them was proven to have touched nothing.
 ///
@@ -74,7 +74,7 @@ pub async fn wipe_unproven(conn: &mut PgConnection) -> Result<usize> {
     for (node_id, slot_id) in found {
         match wipe_one_unproven(conn, node_id, slot_id).await {
             Ok(begun) => started += usize::from(begun),
-            // the others are not kept on sale by this one
+            // the others do not stay schedulable by this one
             Err(error) => {
                 tracing::warn!(%node_id, %slot_id, "retry the wipe of a slot that was never wiped: {error}");
             }
@@ -132,7 +132,7 @@ pub(crate) async fn wipe_at_enabling(conn: &mut PgConnection, slot: &Slot) -> Re
 }
 
 /// Whether what is on the disk of a slot is a tenant's of this platform: one had the slot and is not proven to have touched
-/// nothing, or was active on the whole node, and no wipe was proven since. The bindings of a slot never change, so it is the
+/// nothing, or was active on the bare-metal node, and no wipe was proven since. The bindings of a slot never change, so it is the
 /// same disk.
 ///
 /// # Errors

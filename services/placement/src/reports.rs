@@ -21,5 +21,5 @@ pub use preservation::{Recoverable, RegionReport, SHOWN, preservation};
 
 /// What every plan's reader must know.
 pub const NOTICE: &str = "Nothing was or will be executed: this is a plan. There is no live migration. To move an \
-    allocation, its owner releases it, which stops it and wipes its disks, and launches it again. The room is not \
-    kept: another launch may take it first, and quotas are not looked at.";
+    allocation, its owner releases it, which stops it and wipes its disks, and launches it again. The capacity is \
+    not reserved: another launch may take it first, and quotas are not checked.";

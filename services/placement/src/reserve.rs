@@ -329,7 +329,7 @@ async fn reserve_one(
     // A statement after the lock: it sees what was committed before, and what this batch has reserved already.
     let requested = (request.project_id, request.sku.as_str(), policy);
     let (region, class) = (&request.region_code, sku.slot_class);
-    let (quota, waits) = quota::read_with_queue(conn, requested, region, class).await?;
+    let (quota, has_queue) = quota::read_with_queue(conn, requested, region, class).await?;
     check_quota(request, quota)?;
     let store = async |conn: &mut PgConnection, node_id| {
         let on = Beginning::On(node_id);
@@ -337,7 +337,7 @@ async fn reserve_one(
     };
     let (allocation, claims) = match sku.capacity_shape {
         Shape::GpuSlice => {
-            let taken = place::take(conn, search, request, sku, shortlist, waits).await?;
+            let taken = place::take(conn, search, request, sku, shortlist, has_queue).await?;
             let allocation = store(conn, taken.host.id).await?;
             (allocation, claims(ids, sku, taken))
         }

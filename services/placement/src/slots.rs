@@ -7,7 +7,9 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::candidates::version;
-use crate::model::{Bindings, EvidenceKind, Slot, SlotClass, SlotEvidence, SlotStatus, Word};
+use crate::model::{
+    Attribution, Bindings, EvidenceKind, Slot, SlotClass, SlotEvidence, SlotStatus,
+};
 use crate::outbox::{self, NewEvent};
 use crate::{Error, Outcome, Result, lock};
 
@@ -150,7 +152,7 @@ pub async fn expect(
     Ok(gpuaas_common::etag::check(etag, &slot.etag())?)
 }
 
-/// Retires a slot that nobody has: it is never sold again, and its devices and its index are free for another slot, which
+/// Retires a slot that nobody has: it is never allocated again, and its devices and its index are free for another slot, which
 /// is wiped before its first use like any other. Retired again, it changes nothing. Notify [`outbox::TOPIC`] afterwards.
 ///
 /// # Errors
@@ -160,7 +162,7 @@ pub async fn retire(
     conn: &mut PgConnection,
     node_id: Uuid,
     slot_id: Uuid,
-    word: Word<'_>,
+    by: Attribution<'_>,
 ) -> Result<(Slot, Outcome)> {
     let slot = lock_one(conn, node_id, slot_id).await?;
     match slot.status {
@@ -170,20 +172,20 @@ pub async fn retire(
         _ => return Err(conflict(&slot)),
     }
     let ids = [slot_id];
-    say(conn, &ids, word).await?;
+    say(conn, &ids, by).await?;
     let (free, out) = ([SlotStatus::Available], SlotStatus::Disabled);
     let _ = transition(conn, &ids, &free, out, false).await?;
-    let out_of_sale = [SlotStatus::Disabled, SlotStatus::CleanupBlocked];
-    let outcome = transition(conn, &ids, &out_of_sale, SlotStatus::Retired, false).await?;
+    let out_of_service = [SlotStatus::Disabled, SlotStatus::CleanupBlocked];
+    let outcome = transition(conn, &ids, &out_of_service, SlotStatus::Retired, false).await?;
     Ok((get(conn, node_id, slot_id).await?, outcome))
 }
 
 /// Notes on locked slots who wants the next change of them, and why.
-pub(crate) async fn say(conn: &mut PgConnection, ids: &[Uuid], word: Word<'_>) -> Result<()> {
+pub(crate) async fn say(conn: &mut PgConnection, ids: &[Uuid], by: Attribution<'_>) -> Result<()> {
     sqlx::query("UPDATE slots SET admin_reason = $2, admin_by = $3 WHERE id = ANY ($1)")
         .bind(ids)
-        .bind(word.reason)
-        .bind(word.principal)
+        .bind(by.reason)
+        .bind(by.principal)
         .execute(conn)
         .await?;
     Ok(())

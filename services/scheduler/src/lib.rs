@@ -5,13 +5,13 @@
 //! `SkuAdminService`, `LedgerAdminService`, `CapacityAdminService`, `QueueAdminService`, `CapacityReservationService`,
 //! `CapacityReservationAdminService`,
 //! `NodePlacementService`, `FleetAdminService`, `HealthEventService`) and by allocation, inventory, billing and image-catalog (`PlacementService`). It guarantees one allocation per GPU (P1) and one effect per key (P4): both are
-//! constraints of the database, met in one transaction. The task in [`waiting`] reconciles capacity reservations and
+//! constraints of the database, met in one transaction. The task in [`queue`] reconciles capacity reservations and
 //! serves queued requests.
 pub mod api;
 pub mod fleet;
 pub mod history;
 pub mod metrics;
-mod waiting;
+mod queue;
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ use gpuaas_proto::gpuaas::scheduler::v1::capacity_reservation_service_server::Ca
 use gpuaas_proto::gpuaas::scheduler::v1::fleet_admin_service_server::FleetAdminServiceServer;
 use gpuaas_proto::gpuaas::scheduler::v1::health_event_service_server::HealthEventServiceServer;
 use gpuaas_proto::gpuaas::scheduler::v1::ledger_admin_service_server::LedgerAdminServiceServer;
-use gpuaas_proto::gpuaas::scheduler::v1::node_care_service_server::NodeCareServiceServer;
+use gpuaas_proto::gpuaas::scheduler::v1::node_health_service_server::NodeHealthServiceServer;
 use gpuaas_proto::gpuaas::scheduler::v1::node_placement_service_server::NodePlacementServiceServer;
 use gpuaas_proto::gpuaas::scheduler::v1::queue_admin_service_server::QueueAdminServiceServer;
 use gpuaas_proto::gpuaas::scheduler::v1::quota_service_server::QuotaServiceServer;
@@ -113,7 +113,7 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
     let serving = {
         let (api, stop) = (api.clone(), stop.clone());
         let metrics = metrics::Metrics::new(&ctx.meter);
-        tokio::spawn(async move { waiting::run(&api, &metrics, poll, stop).await })
+        tokio::spawn(async move { queue::run(&api, &metrics, poll, stop).await })
     };
     // no call has to wait for the first reading of the fleet
     let reading = {
@@ -140,7 +140,7 @@ pub async fn run(ctx: Context, config: Config, shutdown: CancellationToken) -> a
         .add(NodePlacementServiceServer::new(api.clone()))
         .add(FleetAdminServiceServer::new(api.clone()))
         .add(HealthEventServiceServer::new(api.clone()))
-        .add(NodeCareServiceServer::new(api.clone()))
+        .add(NodeHealthServiceServer::new(api.clone()))
         .add(QueueAdminServiceServer::new(api.clone()))
         .add(CapacityReservationServiceServer::new(api.clone()))
         .add(CapacityReservationAdminServiceServer::new(api.clone()))

@@ -9,7 +9,7 @@ use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Gauge, Meter};
 
 /// A queue: region and slot class.
-type Line = (String, SlotClass);
+type Queue = (String, SlotClass);
 
 /// All instruments. Clones share them.
 #[derive(Clone)]
@@ -20,12 +20,12 @@ pub struct Metrics {
     left: Counter<u64>,
     drifted: Gauge<u64>,
     /// Kinds of drift that were reported: one that has ended is reported as none.
-    drifts_told: Arc<Mutex<BTreeSet<(String, bool)>>>,
+    drifts_reported: Arc<Mutex<BTreeSet<(String, bool)>>>,
     /// Queues that were reported: one that has become empty is reported as empty.
-    reported: Arc<Mutex<BTreeSet<Line>>>,
+    reported: Arc<Mutex<BTreeSet<Queue>>>,
 }
 
-fn labels((region, class): &Line) -> [KeyValue; 2] {
+fn labels((region, class): &Queue) -> [KeyValue; 2] {
     [
         KeyValue::new("region", region.clone()),
         KeyValue::new("slot_class", class.as_str()),
@@ -62,7 +62,7 @@ impl Metrics {
                     "Slots whose host does not have what was approved, by kind of drift, and whether somebody has the slot",
                 )
                 .build(),
-            drifts_told: Arc::default(),
+            drifts_reported: Arc::default(),
             reported: Arc::default(),
         }
     }
@@ -70,7 +70,7 @@ impl Metrics {
     /// How many slots drift; a kind that is not among them has ended.
     pub fn drifted(&self, counts: &[drift::Count]) {
         let mut reported = self
-            .drifts_told
+            .drifts_reported
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let mut ended = std::mem::take(&mut *reported);
@@ -95,23 +95,23 @@ impl Metrics {
     }
 
     /// How long the queues are; one that is not among them is empty.
-    pub fn lines(&self, lengths: &[QueueLength]) {
+    pub fn queues(&self, lengths: &[QueueLength]) {
         let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
         let mut empty = std::mem::take(&mut *reported);
         for length in lengths {
-            let line = (length.region_code.clone(), length.slot_class);
-            self.record(&line, length.requests, length.gpus, length.oldest_seconds);
-            empty.remove(&line);
-            reported.insert(line);
+            let queue = (length.region_code.clone(), length.slot_class);
+            self.record(&queue, length.requests, length.gpus, length.oldest_seconds);
+            empty.remove(&queue);
+            reported.insert(queue);
         }
-        for line in &empty {
-            self.record(line, 0, 0, 0.0);
+        for queue in &empty {
+            self.record(queue, 0, 0, 0.0);
         }
         reported.append(&mut empty);
     }
 
-    fn record(&self, line: &Line, requests: i64, gpus: i64, oldest: f64) {
-        let labels = labels(line);
+    fn record(&self, queue: &Queue, requests: i64, gpus: i64, oldest: f64) {
+        let labels = labels(queue);
         self.requests.record(requests.unsigned_abs(), &labels);
         self.gpus.record(gpus.unsigned_abs(), &labels);
         self.oldest.record(oldest, &labels);
@@ -120,8 +120,8 @@ impl Metrics {
     /// Allocations left their queues.
     pub fn left(&self, outcomes: &[Outcome]) {
         for outcome in outcomes {
-            let line = (outcome.region_code.clone(), outcome.slot_class);
-            let [region, class] = labels(&line);
+            let queue = (outcome.region_code.clone(), outcome.slot_class);
+            let [region, class] = labels(&queue);
             let how = KeyValue::new("outcome", outcome.how.clone());
             let count = outcome.allocations.unsigned_abs();
             self.left.add(count, &[region, class, how]);

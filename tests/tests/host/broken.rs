@@ -1,5 +1,5 @@
 //! A lab host that is broken by hand, one thing at a time, as operators see it: with the report that began after it, its node
-//! is blocked by the check's name with what to do, nothing is placed on it, and when it is mended the node is ready again
+//! is blocked by the check's name with what to do, nothing is placed on it, and when it is repaired the node is ready again
 //! (A-79, A-86, INC-01, INC-04).
 use std::collections::BTreeSet;
 
@@ -24,30 +24,30 @@ const BEFORE: usize = 2;
 
 static NOTHING: Value = Value::Null;
 
-/// Something of the lab host that is broken until [`Self::mend`], or until the test ends.
+/// Something of the lab host that is broken until [`Self::repair`], or until the test ends.
 struct Broken<'a> {
     lab: &'a Lab,
-    mend: String,
+    repair: String,
 }
 
 impl<'a> Broken<'a> {
-    fn new(lab: &'a Lab, break_it: &str, mend: &str) -> Self {
-        let mend = mend.to_owned();
-        let broken = Self { lab, mend };
+    fn new(lab: &'a Lab, break_it: &str, repair: &str) -> Self {
+        let repair = repair.to_owned();
+        let broken = Self { lab, repair };
         shell(lab, break_it);
         broken
     }
 
-    fn mend(mut self) {
-        shell(self.lab, &std::mem::take(&mut self.mend));
+    fn repair(mut self) {
+        shell(self.lab, &std::mem::take(&mut self.repair));
     }
 }
 
 impl Drop for Broken<'_> {
     fn drop(&mut self) {
-        if !self.mend.is_empty() {
+        if !self.repair.is_empty() {
             // a test that failed says why itself; the tests after it need the host
-            let _best_effort = self.lab.exec("bash", &["-c", &self.mend]);
+            let _best_effort = self.lab.exec("bash", &["-c", &self.repair]);
         }
     }
 }
@@ -150,7 +150,7 @@ async fn inc_01_inc_04_a_host_that_is_broken_by_hand_is_blocked_within_one_repor
     let server = format!("xargs --null printf '%q ' < /proc/$(cat {pid})/cmdline");
     let server = shell(lab, &server);
     let stop = format!("kill $(cat {pid})");
-    for (check, break_it, mend_it) in [
+    for (check, break_it, repair_it) in [
         (
             "nat",
             "nft delete table ip gpuaas",
@@ -168,7 +168,7 @@ async fn inc_01_inc_04_a_host_that_is_broken_by_hand_is_blocked_within_one_repor
             "echo 1 > /proc/sys/net/ipv4/ip_forward".to_owned(),
         ),
     ] {
-        let broken = Broken::new(lab, break_it, &mend_it);
+        let broken = Broken::new(lab, break_it, &repair_it);
         let what = format!("blocked by {check} after {break_it}");
         let blocked = within_one_report(&system, &what, |node| {
             let is_blocked = node["status"]["schedulable"] == false && names(node).contains(check);
@@ -197,10 +197,10 @@ async fn inc_01_inc_04_a_host_that_is_broken_by_hand_is_blocked_within_one_repor
         })
         .await;
 
-        broken.mend();
-        let what = format!("ready again after {mend_it}");
-        let mended = within_one_report(&system, &what, is_ready).await;
-        let found = evidence(&mended, check);
+        broken.repair();
+        let what = format!("ready again after {repair_it}");
+        let repaired = within_one_report(&system, &what, is_ready).await;
+        let found = evidence(&repaired, check);
         assert_eq!(found["status"], "pass", "{check}");
         assert_eq!(text(found, "/remediation"), "", "{check}");
         system.wait_schedulable(host).await;
@@ -228,7 +228,7 @@ async fn a_86_d_80_a_disk_that_is_gone_blocks_its_slot_within_one_report_until_i
         Value::from(vec![identity.as_str()])
     );
     assert_eq!(names(&reported), BTreeSet::new(), "the host is well");
-    let gone = until("the slot to be out of sale", TIMEOUT, async || {
+    let gone = until("the slot to be out of service", TIMEOUT, async || {
         let slot = system.slots().await.swap_remove(1);
         (text(&slot, "/drift/0/kind") == "disk_missing").then_some(slot)
     })
@@ -241,7 +241,7 @@ async fn a_86_d_80_a_disk_that_is_gone_blocks_its_slot_within_one_report_until_i
         (&"available".into(), &"healthy".into())
     );
 
-    broken.mend();
+    broken.repair();
     within_one_report(&system, "ready again with its disk", is_ready).await;
     let back = until("the disk to be wiped", TIMEOUT, async || {
         let slot = system.slots().await.swap_remove(1);

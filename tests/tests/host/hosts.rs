@@ -176,7 +176,7 @@ async fn b_28_c_12_c_13_p2_p3_a_lost_host_is_given_up_and_is_wiped_when_it_is_ba
         (residue(&system, host, "leaked_domain").await == Some(1)).then_some(())
     })
     .await;
-    // neither the host's words nor its journal bring the allocation back, and its slot is not sold
+    // neither the host's words nor its journal bring the allocation back, and its slot is not allocated
     let path = format!("/api/v1/allocations/{lost}");
     let ended = system.user.get(&path).await.expect("shown");
     assert_eq!(text(&ended, "/status/state"), "released");
@@ -184,7 +184,7 @@ async fn b_28_c_12_c_13_p2_p3_a_lost_host_is_given_up_and_is_wiped_when_it_is_ba
     assert_eq!(still["generation"], given_up["generation"]);
     let beside = launch(&system, "beside", "web", away.clone()).await;
     let full = try_launch(&system, "full", "web", away.clone()).await;
-    full.expect_err("of its two slots one is not for sale");
+    full.expect_err("of its two slots one is not schedulable");
 
     system.repair(&still).await;
     let clean = system.wait_slot_on(host, index, "available").await;

@@ -313,8 +313,8 @@ async fn i_01_i_18_i_21_a_host_is_checked_over_ssh_with_what_the_platform_knows_
     );
     broken.put_back();
     discover(&system).await;
-    let mended = check(&api(&admin, &node));
-    assert_eq!(mended.failures(), 0, "{}", mended.text);
+    let repaired = check(&api(&admin, &node));
+    assert_eq!(repaired.failures(), 0, "{}", repaired.text);
 
     // I-03: who may not log in has checked nothing
     let nobody = server.check(&system, "nobody-at-all", &[]);

@@ -147,7 +147,7 @@ fn vfio_binding(root: &HostRoot, gpus: &[&PciDevice], approved: &BTreeSet<PciAdd
     Finding::of_devices(&VFIO_BINDING, bad.collect(), good)
 }
 
-/// A device that did not make what it was told to make takes its own slots out of sale. Too few functions for all GPUs only
+/// A device that did not make what it was told to make takes its own slots out of service. Too few functions for all GPUs only
 /// warn: a slot that has one keeps it, and one that lacks it is not approved.
 fn fabric_vfs(root: &HostRoot, fabric: &[&PciDevice], gpus: usize) -> Finding {
     let number = |device: &PciDevice, name: &str| {

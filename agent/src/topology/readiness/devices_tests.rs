@@ -163,7 +163,11 @@ fn j_21_virtual_functions_count_by_their_links() {
         half.detail
     );
     assert_eq!(half.status, Fail);
-    assert_eq!(half.devices, ["0000:bc:00.0"], "the others stay on sale");
+    assert_eq!(
+        half.devices,
+        ["0000:bc:00.0"],
+        "the others stay schedulable"
+    );
     host.link(
         &format!("{DEVICES}/0000:bc:00.0/virtfn1"),
         "../0000:bc:00.4",

@@ -131,7 +131,7 @@ fn judged(
     }
 }
 
-/// Whether evidence takes the whole host out of sale.
+/// Whether evidence takes the whole host out of service.
 pub(super) fn blocks_host(evidence: &Evidence) -> bool {
     evidence.status() == EvidenceStatus::Fail && evidence.devices.is_empty()
 }

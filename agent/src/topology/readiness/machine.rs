@@ -234,9 +234,9 @@ mod tests {
             profile.hugepages = true;
             hugepages(&root, &profile)
         };
-        let sold = found("512\n");
-        assert_eq!(sold.status, EvidenceStatus::Pass, "{}", sold.detail);
-        assert_eq!(sold.detail, "512 pages of 1 GiB, 0 of them free");
+        let in_use = found("512\n");
+        assert_eq!(in_use.status, EvidenceStatus::Pass, "{}", in_use.detail);
+        assert_eq!(in_use.detail, "512 pages of 1 GiB, 0 of them free");
         assert_eq!(found("0\n").status, EvidenceStatus::Fail);
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use gpuaas_proto::gpuaas::common::v1::EvidenceStatus;
 
 use super::Finding;
-use crate::checks::{BRIDGE, DNSMASQ, GUESTS_APART, IP_FORWARDING, NAT, OVS_BRIDGE, SETTINGS};
+use crate::checks::{BRIDGE, DNSMASQ, GUEST_ISOLATION, IP_FORWARDING, NAT, OVS_BRIDGE, SETTINGS};
 use crate::host::root::HostRoot;
 use crate::metadata;
 use crate::node::Node;
@@ -37,7 +37,7 @@ pub(super) async fn all(node: &Node, packet_age: Duration) -> Vec<Finding> {
         ovs_bridge(settings).await,
         forwarding(&node.root, settings, way_out),
         nat(settings, way_out).await,
-        guests_apart(node).await,
+        guest_isolation(node).await,
         dnsmasq(node, packet),
         gateway(settings),
     ];
@@ -60,10 +60,10 @@ fn unproven(finding: &mut Finding, why: &str) {
     }
 }
 
-/// The rules that keep guests apart, as they are in force now (J-14, P11).
-async fn guests_apart(node: &Node) -> Finding {
+/// The rules that isolate guests, as they are in force now (J-14, P11).
+async fn guest_isolation(node: &Node) -> Finding {
     if !node.wire.is_active() {
-        return Finding::skip(&GUESTS_APART, other_mode(&node.settings.network));
+        return Finding::skip(&GUEST_ISOLATION, other_mode(&node.settings.network));
     }
     let (good, mut detail) = match node.wire.check().await {
         Ok(guests) => (true, format!("the rules of {guests} guests are in force")),
@@ -77,7 +77,7 @@ async fn guests_apart(node: &Node) -> Finding {
         ));
     }
     let foreign = node.wire.foreign_ports().await.unwrap_or_default();
-    let finding = Finding::judge(&GUESTS_APART, good, detail);
+    let finding = Finding::judge(&GUEST_ISOLATION, good, detail);
     if foreign.is_empty() {
         finding
     } else {

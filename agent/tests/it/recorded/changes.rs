@@ -271,7 +271,7 @@ async fn a_board_that_the_platform_does_not_know_makes_no_slots() {
     for slot in &report.candidates {
         assert_eq!(
             slot.slot_class, "10de:2901",
-            "a B200 is not sold as an H200"
+            "a B200 is not offered as an H200"
         );
     }
     assert_eq!(

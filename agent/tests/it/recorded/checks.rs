@@ -134,7 +134,7 @@ async fn a_86_every_check_of_the_host_has_one_that_passes_and_one_that_fails() {
 }
 
 /// One corner of a shipped host is not as it should be: the check names the device of that corner, which takes one slot out of
-/// sale and not the host.
+/// service and not the host.
 #[tokio::test]
 async fn a_86_what_is_wrong_with_one_device_of_a_shipped_host_is_named_and_blocks_its_slot_alone() {
     let report = async |name: &str| -> ReadinessReport {

@@ -1,4 +1,4 @@
-//! Every fact that the good host is sold on: without it, nothing is sold on it.
+//! Every fact that the good host is offered on: without it, nothing is offered on it.
 use std::path::{Path, PathBuf};
 
 use gpuaas_agent::host::recording::{Answer, Entry};
@@ -9,7 +9,7 @@ use tokio::runtime::Runtime;
 
 use super::tree::{CORNERS, Host, good};
 
-/// What is shown, and nothing is sold on: who made a device, how large it is, where it is, what else can be done with it;
+/// What is shown, and nothing is offered on: who made a device, how large it is, where it is, what else can be done with it;
 /// and what else runs on the host. Each is the beginning or the end of a path, or of a command line.
 const SHOWN: [&str; 53] = [
     "/usr/bin/rdma",
@@ -67,7 +67,7 @@ const SHOWN: [&str; 53] = [
     "iptables-save",
 ];
 
-/// Whether a fact is none that anything is sold on.
+/// Whether a fact is none that anything is offered on.
 fn is_shown(fact: &str) -> bool {
     let ends = |ends: &[String]| ends.iter().any(|end| fact.ends_with(end.as_str()));
     let corner = &CORNERS[0];
@@ -153,12 +153,12 @@ impl Bench {
             runtime,
             whole,
         };
-        assert!(bench.is_sold(&bench.whole), "{:?}", bench.whole.blockers);
+        assert!(bench.is_offered(&bench.whole), "{:?}", bench.whole.blockers);
         bench
     }
 
     /// Everything that the good host offers is offered, as the good host offers it.
-    fn is_sold(&self, report: &TopologyReport) -> bool {
+    fn is_offered(&self, report: &TopologyReport) -> bool {
         let free = report
             .candidates
             .iter()
@@ -230,19 +230,19 @@ impl Bench {
 }
 
 #[test]
-fn a_128_no_fact_that_a_host_is_sold_on_can_be_missing() {
+fn a_128_no_fact_that_a_host_is_offered_on_can_be_missing() {
     let mut bench = Bench::new();
-    let mut sold = Vec::new();
+    let mut offered = Vec::new();
     for fact in facts(&good()) {
         let name = fact.name();
         let report = bench.without(&[fact]);
-        if bench.is_sold(&report) && !is_shown(&name) {
-            sold.push(name);
+        if bench.is_offered(&report) && !is_shown(&name) {
+            offered.push(name);
         }
     }
-    assert_eq!(sold, Vec::<String>::new(), "sold without them");
+    assert_eq!(offered, Vec::<String>::new(), "offered without them");
     assert!(
-        bench.is_sold(&bench.runtime.block_on(bench.host.discover())),
+        bench.is_offered(&bench.runtime.block_on(bench.host.discover())),
         "everything came back"
     );
 }
@@ -253,9 +253,9 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Any facts at once, with one among them that the host is sold on.
+    /// Any facts at once, with one among them that the host is offered on.
     #[test]
-    fn a_128_no_set_of_missing_facts_is_sold_and_none_breaks_the_agent(
+    fn a_128_no_set_of_missing_facts_is_offered_and_none_breaks_the_agent(
         picks in prop::collection::vec(any::<prop::sample::Index>(), 1..12),
     ) {
         thread_local! {
@@ -266,7 +266,7 @@ proptest! {
         BENCH.with_borrow_mut(|bench| {
             let report = bench.without(&chosen);
             let needed: Vec<String> = chosen.iter().map(Fact::name).filter(|name| !is_shown(name)).collect();
-            prop_assert!(needed.is_empty() || !bench.is_sold(&report), "sold without {needed:?}");
+            prop_assert!(needed.is_empty() || !bench.is_offered(&report), "offered without {needed:?}");
             Ok(())
         })?;
     }

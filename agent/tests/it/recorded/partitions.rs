@@ -64,7 +64,7 @@ async fn b_43_a_gpu_that_fell_off_the_bus_is_in_no_group_although_fabric_manager
 }
 
 #[tokio::test]
-async fn j_15_a_sick_gpu_takes_its_own_slot_out_of_sale() {
+async fn j_15_a_sick_gpu_takes_its_own_slot_out_of_service() {
     let board = Board::new();
     for check in ["fabric_manager", "gpu_partitions"] {
         let found = evidence(managed(&board), check).await;
@@ -85,7 +85,7 @@ async fn j_15_a_sick_gpu_takes_its_own_slot_out_of_sale() {
 }
 
 #[tokio::test]
-async fn d_96_a_host_whose_fabric_manager_does_not_answer_is_out_of_sale() {
+async fn d_96_a_host_whose_fabric_manager_does_not_answer_is_out_of_service() {
     let board = Board::new();
     let silent = |change: fn(&mut Host)| {
         let mut host = managed(&board);
@@ -111,7 +111,7 @@ async fn d_96_a_host_whose_fabric_manager_does_not_answer_is_out_of_sale() {
         let found = host.discover().await;
         assert!(
             found.legal_groups.is_empty(),
-            "what is not known is not sold"
+            "what is not known is not offered"
         );
         let unreadable = found.host.expect("a host").unreadable;
         assert!(

@@ -1,4 +1,4 @@
-//! `explain`: on how many nodes a launch fits now, and why not on the others.
+//! `explain`: on how many nodes a launch fits now, with the unschedulable reasons of the others.
 use serde::Deserialize;
 
 use super::catalog::default_region;

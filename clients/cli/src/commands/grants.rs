@@ -1,4 +1,4 @@
-//! `grant`: members of a project who are let into one allocation, whatever their role.
+//! `grant`: members of a project who have a grant for one allocation, whatever their role.
 use jiff::Timestamp;
 use reqwest::Method;
 use serde_json::{Value, json};

@@ -354,7 +354,7 @@ fn a_launch_without_a_key_in_ssh_takes_the_kept_ones_and_says_so() {
 }
 
 #[test]
-fn a_member_is_let_into_one_allocation_by_its_name() {
+fn a_member_gets_a_grant_for_one_allocation_by_its_name() {
     let world = world();
     let mut vm = allocation("active");
     vm["config"]["name"] = "train".into();

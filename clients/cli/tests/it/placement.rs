@@ -1,4 +1,4 @@
-//! What a person sees of placement: several at once, a place in line, nodes in and out of it.
+//! What a person sees of placement: several at once, a queue position, nodes in and out of it.
 use crate::support::{World, error, explanation};
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What an operator sees of plans: they are shown with why not, and say that nothing is done.
+//! What an operator sees of plans: they are shown with their unschedulable reasons, and say that nothing is done.
 use crate::support::World;
 use serde_json::{Value, json};
 

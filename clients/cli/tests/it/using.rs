@@ -73,7 +73,7 @@ fn a_sku_that_is_put_again_without_a_name_keeps_its_name() {
 }
 
 #[test]
-fn a_sku_stays_off_sale_until_it_is_said_otherwise() {
+fn a_sku_stays_disabled_until_it_is_said_otherwise() {
     let world = World::new();
     world.on("PUT", "/api/v1/admin/skus/s", [(200, json!({}))]);
     let put = [

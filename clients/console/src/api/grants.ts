@@ -1,4 +1,4 @@
-/** Queries and mutations of who is let into single allocations of a project. */
+/** Queries and mutations of grants for single allocations of a project. */
 import type { components } from "@gpuaas/sdk";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { client, unwrap } from "./client";

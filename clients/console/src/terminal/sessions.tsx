@@ -123,7 +123,7 @@ export default function Sessions({ id }: { id: string }) {
     queryFn: () => listSessions(id),
     refetchInterval: ({ state }) => (isDenied(state.error) ? false : 5000),
   });
-  // who is let into the terminal alone does not see whose terminals there are
+  // who has a grant for the terminal alone does not see whose terminals there are
   if (sessions.isPending || isDenied(sessions.error)) return null;
   if (sessions.error) return <Card title="Terminals"><ProblemNote error={sessions.error} retry={() => sessions.refetch()} /></Card>;
   if (sessions.data.length === 0) return null;

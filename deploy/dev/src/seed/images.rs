@@ -45,7 +45,7 @@ const DEBIAN: Recipe = Recipe {
     folder: "debian",
 };
 
-/// An image file and how it is sold.
+/// An image file and how it is offered.
 #[derive(Debug, Clone)]
 pub struct GuestImage {
     /// Slug in the catalog.

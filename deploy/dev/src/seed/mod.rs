@@ -24,9 +24,9 @@ pub use slice::{FirstSlice, first_slice};
 
 /// Region of the lab host.
 pub const REGION: &str = "lab-1";
-/// What a lab host sells.
+/// What a lab host offers.
 pub const LAB_SKU: &str = "lab-slice";
-/// What a node with H200 GPUs sells; the lab has none.
+/// What a node with H200 GPUs offers; the lab has none.
 pub const H200_SKU: &str = "h200-sxm-slice";
 /// Image that boots and answers.
 pub const IMAGE: &str = "lab-mini";
@@ -106,7 +106,7 @@ pub struct SeedSku {
     pub quota_gpus: u32,
 }
 
-/// What a first start sells: the lab's slice, and the H200 slice with its tuned profile (B-05, B-08, B-09).
+/// What a first start offers: the lab's slice, and the H200 slice with its tuned profile (B-05, B-08, B-09).
 #[must_use]
 pub fn skus() -> [SeedSku; 2] {
     [
@@ -204,7 +204,7 @@ pub async fn catalogue(admin: &Api, project: &str, progress: Progress<'_>) -> Re
     Ok(())
 }
 
-/// Everything up to a host that sells: principals, catalogue, images, the enrolled node and its approved slots.
+/// Everything up to a host that offers: principals, catalogue, images, the enrolled node and its approved slots.
 /// Starts the lab host on the way, since its agent needs a token to enrol with.
 ///
 /// # Errors

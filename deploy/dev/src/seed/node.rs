@@ -194,7 +194,7 @@ async fn schedulable(admin: &Api) -> Result<()> {
     match offered.await? {
         Some(()) => Ok(()),
         None => Err(Error::other(format!(
-            "the lab's slots are not offered for sale: {last}"
+            "the lab's slots are not offered: {last}"
         ))),
     }
 }
@@ -215,7 +215,7 @@ async fn held(admin: &Api) -> Result<bool> {
     }))
 }
 
-/// Asks until there is an answer or the patience is over.
+/// Asks until there is an answer or the timeout is over.
 async fn until<T>(mut poll: impl AsyncFnMut() -> Result<Option<T>>) -> Result<Option<T>> {
     let deadline = Instant::now() + TIMEOUT;
     loop {

@@ -179,12 +179,12 @@ const REASONS: &[Row] = &[
     (
         "CANDIDATE_INCOMPLETE",
         "A candidate lacks a part that a slot needs.",
-        "Operators: see the named fields, mend the host, discover again. With `wipe_policies` in the metadata: choose one of those.",
+        "Operators: see the named fields, repair the host, discover again. With `wipe_policies` in the metadata: choose one of those.",
     ),
     (
         "CANDIDATE_BLOCKED",
         "A candidate has blockers, such as a mounted disk.",
-        "Operators: see its blockers, mend the host, discover again.",
+        "Operators: see its blockers, repair the host, discover again.",
     ),
     (
         "DISCOVERY_STALE",

@@ -12,7 +12,7 @@ Each step is recorded before and after its effect. An *outside* effect is a call
 transaction open; a *ledger* effect commits together with its record. *After a failure* says what follows when a step \
 fails for good or its time is over: *undo* takes back what had begun, in reverse, and ends the workflow; *go on* \
 continues without it; *retry until done* tries again, ever more slowly, with the reason on show. Tests kill the process before \
-and after every step of provision, release and each change of power; of whole nodes (`provision_node`, `release_node`) \
+and after every step of provision, release and each change of power; of bare metal (`provision_node`, `release_node`) \
 they lose the record of every step.\n";
 
 /// The page.

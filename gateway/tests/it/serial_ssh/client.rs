@@ -20,7 +20,7 @@ use uuid::Uuid;
 use crate::world::World;
 
 /// Longest wait for what is about to happen.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// The allocation of the test's project.
 pub const VM: Uuid = Uuid::from_u128(0x71);
 
@@ -185,7 +185,7 @@ impl Ssh {
                 self.seen += &String::from_utf8_lossy(&piece[..length]);
             }
         };
-        let in_time = tokio::time::timeout(PATIENCE, shown).await;
+        let in_time = tokio::time::timeout(TIMEOUT, shown).await;
         assert!(in_time.is_ok(), "{text:?} is shown: {:?}", self.seen);
     }
 
@@ -208,7 +208,7 @@ impl Ssh {
             said.expect("text");
             self.child.wait().await.expect("ended")
         };
-        let ended = tokio::time::timeout(PATIENCE, ended).await;
+        let ended = tokio::time::timeout(TIMEOUT, ended).await;
         let status = ended.expect("it ends by itself").code();
         Ended {
             status,

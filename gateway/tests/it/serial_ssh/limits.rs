@@ -10,7 +10,7 @@ use tokio::io::AsyncReadExt as _;
 use super::client::{Key, Setup, VM, start};
 
 /// Longest wait for the gateway to let somebody go.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A client that believes every host.
 pub struct Trusting;
@@ -229,7 +229,7 @@ async fn p12_who_never_signs_in_or_asks_for_nothing_is_let_go() {
         let mut silent = setup.says(opening).await;
         let mut rest = Vec::new();
         let closed = silent.read_to_end(&mut rest);
-        let closed = tokio::time::timeout(PATIENCE, closed).await;
+        let closed = tokio::time::timeout(TIMEOUT, closed).await;
         assert!(closed.is_ok(), "{opening:?} is let go by the gateway");
     }
     let key = setup.key_of("mia").await;
@@ -239,7 +239,7 @@ async fn p12_who_never_signs_in_or_asks_for_nothing_is_let_go() {
             break session;
         }
     };
-    let ended = tokio::time::timeout(PATIENCE, session).await;
+    let ended = tokio::time::timeout(TIMEOUT, session).await;
     assert!(
         ended.is_ok(),
         "who has signed in and asks for nothing is let go"
@@ -289,7 +289,7 @@ async fn p12_a_reader_that_takes_nothing_holds_the_service_up_and_ends_with_its_
             tokio::task::yield_now().await;
         }
     };
-    let held_up = tokio::time::timeout(PATIENCE, held_up).await;
+    let held_up = tokio::time::timeout(TIMEOUT, held_up).await;
     assert!(held_up.is_ok(), "the service was never held up");
     let target = format!("/api/v1/ssh-keys/{id}");
     let (status, _) = world

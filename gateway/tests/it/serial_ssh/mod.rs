@@ -118,7 +118,7 @@ async fn f_09_no_other_method_signs_in_and_a_public_key_alone_tells_nothing() {
 }
 
 #[tokio::test]
-async fn p10_a_viewer_is_told_what_it_lacks_on_record_and_reads_while_it_is_let_in() {
+async fn p10_a_viewer_is_told_what_it_lacks_on_record_and_reads_while_it_has_a_grant() {
     let setup = start(|_, _| {}).await;
     let (world, key) = (&setup.world, setup.key_of("vera").await);
     let ended = setup.reads(&key).ended().await;

@@ -256,7 +256,7 @@ async fn a_key_gives_no_role_above_its_scopes() {
             allowed = allowed && highest != Some(role);
         }
     }
-    // nor does it let anybody into a terminal that it could not open itself
+    // nor does it open a terminal to anybody that it could not open itself
     let grants = format!("/api/v1/projects/{project}/allocation-grants");
     let grant = json!({ "allocation_id": uuid::Uuid::from_u128(7), "principal": "user:mia", "permission": "terminal" });
     let by = key(&pool, in_project, Role::Owner, &[Manage, Read, Write]).await;

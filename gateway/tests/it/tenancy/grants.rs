@@ -1,4 +1,4 @@
-//! Who is let into one allocation by an owner does there what was granted, and nothing else, anywhere.
+//! Who has an owner's grant for one allocation does there what was granted, and nothing else, anywhere.
 use std::time::{Duration, Instant};
 
 use reqwest::{Method, Response};
@@ -99,7 +99,7 @@ async fn until(expected: u16, attempt: impl AsyncFn() -> u16) {
 }
 
 #[tokio::test]
-async fn p10_who_is_let_into_an_allocation_opens_its_terminal_and_no_other() {
+async fn p10_who_has_a_grant_for_an_allocation_opens_its_terminal_and_no_other() {
     let (world, grants) = start().await;
     assert_eq!(terminal(&world, "vera", VM).await, 403);
     let made = world
@@ -259,9 +259,9 @@ async fn p10_a_terminal_ends_when_the_grant_that_opened_it_expires() {
     assert_eq!(listed["grants"], json!([]), "{listed}");
 }
 
-/// Who sees the costs alone sees, of what it was let into, what it is.
+/// Who sees the costs alone sees, of what it has a grant for, what it is.
 #[tokio::test]
-async fn who_is_let_into_an_allocation_reads_it() {
+async fn who_has_a_grant_for_an_allocation_reads_it() {
     let (world, grants) = start().await;
     world.users(&["bill"]).await;
     let project = world.seeded.project_id.to_string();

@@ -184,7 +184,7 @@ impl Ledger {
                         )
                         .await?;
                         if found.iter().all(|nodes| nodes.recoverable == 0) {
-                            bail!("no node of the fleet could be whole again");
+                            bail!("no node of the fleet could be empty again");
                         }
                     }
                 }
@@ -195,7 +195,7 @@ impl Ledger {
             "plan to evacuate one node",
             "plan to evacuate 32 nodes",
             "defragmentation for 8 GPUs, at most 8 moves",
-            "preservation of whole nodes",
+            "preservation of bare-metal nodes",
         ];
         for (name, times) in names.into_iter().zip(times) {
             println!("| {name} | {:.0} |", median(times));

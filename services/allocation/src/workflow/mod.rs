@@ -15,6 +15,7 @@
 //!
 //! **What cannot happen.** A transaction is never open across a call to a host or a service.
 
+mod baremetal;
 mod clean_up;
 pub mod edges;
 mod engine;
@@ -31,7 +32,6 @@ mod repair;
 pub mod runner;
 pub(crate) mod subject;
 pub mod table;
-mod whole;
 mod work;
 
 pub use table::{StepInfo, StepTable};
@@ -43,8 +43,8 @@ use table::Definition;
 const DEFINITIONS: [&Definition; 11] = [
     &provision::DEFINITION,
     &release::DEFINITION,
-    &whole::PROVISION,
-    &whole::RELEASE,
+    &baremetal::PROVISION,
+    &baremetal::RELEASE,
     &repair::DEFINITION,
     &clean_up::DEFINITION,
     &power::STOP,

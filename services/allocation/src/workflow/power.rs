@@ -66,9 +66,9 @@ const fn act(name: &'static str) -> Step {
     }
 }
 
-const SETTLE: Step = Step {
-    name: "settle",
-    effect: Effect::Ledger(settle),
+const RECORD_OUTCOME: Step = Step {
+    name: "record_outcome",
+    effect: Effect::Ledger(record_outcome),
     records: "nothing; the ledger says the new power",
     deadline: Duration::from_secs(300),
     on_failure: OnFailure::Undo,
@@ -77,8 +77,8 @@ const SETTLE: Step = Step {
 };
 
 const FAIL: [Step; 1] = [Step {
-    name: "settle_failed",
-    effect: Effect::Ledger(settle_failed),
+    name: "record_failure",
+    effect: Effect::Ledger(record_failure),
     records: "nothing; the ledger says the power that the host was seen in",
     deadline: Duration::from_secs(60),
     on_failure: OnFailure::RetryUntilDone,
@@ -90,7 +90,12 @@ const FAIL: [Step; 1] = [Step {
 pub static STOP: Definition = Definition {
     kind: "stop",
     bounded: true,
-    steps: &[ACQUIRE_LEASE, act("stop"), SETTLE, lease::RELEASE_LEASE],
+    steps: &[
+        ACQUIRE_LEASE,
+        act("stop"),
+        RECORD_OUTCOME,
+        lease::RELEASE_LEASE,
+    ],
     at_failure: &FAIL,
 };
 
@@ -98,7 +103,12 @@ pub static STOP: Definition = Definition {
 pub static START: Definition = Definition {
     kind: "start",
     bounded: true,
-    steps: &[ACQUIRE_LEASE, act("start"), SETTLE, lease::RELEASE_LEASE],
+    steps: &[
+        ACQUIRE_LEASE,
+        act("start"),
+        RECORD_OUTCOME,
+        lease::RELEASE_LEASE,
+    ],
     at_failure: &FAIL,
 };
 
@@ -106,7 +116,12 @@ pub static START: Definition = Definition {
 pub static REBOOT: Definition = Definition {
     kind: "reboot",
     bounded: true,
-    steps: &[ACQUIRE_LEASE, act("reboot"), SETTLE, lease::RELEASE_LEASE],
+    steps: &[
+        ACQUIRE_LEASE,
+        act("reboot"),
+        RECORD_OUTCOME,
+        lease::RELEASE_LEASE,
+    ],
     at_failure: &FAIL,
 };
 
@@ -114,7 +129,12 @@ pub static REBOOT: Definition = Definition {
 pub static RESCUE: Definition = Definition {
     kind: "rescue",
     bounded: true,
-    steps: &[ACQUIRE_LEASE, act("rescue"), SETTLE, lease::RELEASE_LEASE],
+    steps: &[
+        ACQUIRE_LEASE,
+        act("rescue"),
+        RECORD_OUTCOME,
+        lease::RELEASE_LEASE,
+    ],
     at_failure: &FAIL,
 };
 
@@ -122,7 +142,12 @@ pub static RESCUE: Definition = Definition {
 pub static UNRESCUE: Definition = Definition {
     kind: "unrescue",
     bounded: true,
-    steps: &[ACQUIRE_LEASE, act("unrescue"), SETTLE, lease::RELEASE_LEASE],
+    steps: &[
+        ACQUIRE_LEASE,
+        act("unrescue"),
+        RECORD_OUTCOME,
+        lease::RELEASE_LEASE,
+    ],
     at_failure: &FAIL,
 };
 
@@ -301,7 +326,7 @@ fn power_of(domain: Option<&str>, is_rescued: bool) -> &'static str {
     }
 }
 
-fn settle<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a, StepResult> {
+fn record_outcome<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a, StepResult> {
     Box::pin(async move {
         let action = action(work)?;
         let id = work.allocation_id()?;
@@ -313,7 +338,7 @@ fn settle<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a, StepR
             Action::Rescue => Some(with_keys(conn, id, result).await?),
             _ => None,
         };
-        let _ = power::settle_with(conn, work.fence(), id, power, boot_id, rescue)
+        let _ = power::record_outcome_with(conn, work.fence(), id, power, boot_id, rescue)
             .await
             .map_err(ledger)?;
         let message = match action {
@@ -375,7 +400,7 @@ fn power_before(action: Action, rescue: Option<&Rescue>) -> String {
     }
 }
 
-fn settle_failed<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a, StepResult> {
+fn record_failure<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a, StepResult> {
     Box::pin(async move {
         let action = action(work)?;
         let id = work.allocation_id()?;
@@ -394,7 +419,7 @@ fn settle_failed<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'a
             (Action::Rescue, "rescued") => Some(with_keys(conn, id, observed).await?),
             _ => None,
         };
-        let _ = power::settle_with(conn, work.fence(), id, power, boot_id, rescue)
+        let _ = power::record_outcome_with(conn, work.fence(), id, power, boot_id, rescue)
             .await
             .map_err(ledger)?;
         let message = failure_message(action, &work.failure().reason, power);

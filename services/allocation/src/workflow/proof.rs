@@ -56,7 +56,7 @@ pub fn proven(
 /// What a step recorded of the slots, for the ledger.
 #[derive(Debug)]
 pub struct Recorded {
-    /// The evidence of those that may be sold.
+    /// The evidence of those that may be allocated.
     pub proofs: Vec<SlotEvidence>,
     /// Those whose disk is empty and whose device did not come back from its reset, and why.
     pub faulty: Vec<(Uuid, String)>,

@@ -221,8 +221,8 @@ async fn p4_a_batch_that_waits_is_created_once() {
 }
 
 impl Platform {
-    /// Waits until the scheduler's metrics of the line say this; the oldest waits for any time when somebody waits.
-    async fn until_line(&self, requests: f64) {
+    /// Waits until the scheduler's metrics of the queue say this; the oldest waits for any time when somebody is queued.
+    async fn until_queue(&self, requests: f64) {
         let line = [("region", "lab-1"), ("slot_class", "lab")];
         let reported = || {
             let name = |what: &str| format!("scheduler_queued_{what}");
@@ -252,7 +252,7 @@ impl Platform {
 }
 
 #[tokio::test]
-async fn the_schedulers_metrics_tell_how_long_a_line_is_and_how_waits_end() {
+async fn the_schedulers_metrics_tell_how_long_a_queue_is_and_how_waits_end() {
     let platform = Platform::start().await;
     let holder = platform.full().await;
     let mut made = Vec::new();
@@ -266,7 +266,7 @@ async fn the_schedulers_metrics_tell_how_long_a_line_is_and_how_waits_end() {
                 .id,
         );
     }
-    platform.until_line(2.0).await;
+    platform.until_queue(2.0).await;
     assert_eq!(
         (platform.ends("served"), platform.ends("expired")),
         (None, None)
@@ -278,7 +278,7 @@ async fn the_schedulers_metrics_tell_how_long_a_line_is_and_how_waits_end() {
         .release(&holder, "k-release")
         .await
         .expect("released");
-    platform.until_line(1.0).await;
+    platform.until_queue(1.0).await;
     assert_eq!(
         (platform.ends("served"), platform.ends("expired")),
         (Some(1.0), None)
@@ -295,7 +295,7 @@ async fn the_schedulers_metrics_tell_how_long_a_line_is_and_how_waits_end() {
     .await
     .expect("passed");
     platform.world.until_state(late, "failed").await;
-    platform.until_line(0.0).await;
+    platform.until_queue(0.0).await;
     assert_eq!(
         (platform.ends("served"), platform.ends("expired")),
         (Some(1.0), Some(1.0))

@@ -1,4 +1,4 @@
-//! A node of eight GPUs that is sold in slices and whole, and what must hold of it.
+//! A node of eight GPUs that is offered as slices and as bare metal, and what must hold of it.
 
 use std::collections::BTreeMap;
 
@@ -130,8 +130,8 @@ impl Board {
         tx.commit().await.expect("commit");
     }
 
-    /// Sells the node whatever the allocation service can do.
-    pub async fn sell(&self, name: &str) -> Uuid {
+    /// Launches the node whatever the allocation service can do.
+    pub async fn launch(&self, name: &str) -> Uuid {
         let request = reserve::Request {
             principal: "user:test".into(),
             idempotency_key: format!("key-{name}"),

@@ -2,7 +2,7 @@
 
 use gpuaas_common::id::IdGen;
 use gpuaas_placement::approval::{self, Definition, Look};
-use gpuaas_placement::model::{Health, Slot, SlotStatus, Word};
+use gpuaas_placement::model::{Attribution, Health, Slot, SlotStatus};
 use gpuaas_placement::operators;
 use gpuaas_placement::repair::{self, Origin};
 use gpuaas_placement::slots;
@@ -17,7 +17,7 @@ use crate::world::{CELL, World};
 /// and removed the partition table.
 async fn used_as_bare_metal(world: &World) {
     let used = "UPDATE slots SET status = 'disabled', generation = generation + 1, revision = revision + 1 WHERE id = $1";
-    // not for sale
+    // not schedulable
     let other = "UPDATE slots SET status = 'disabled', admin_state = 'disabled', revision = revision + 1 WHERE id = $1";
     for (slot, sql) in world.slot_ids.iter().zip([used, other]) {
         let taken = sqlx::query(sql).bind(slot).execute(&world.scheduler).await;
@@ -230,7 +230,7 @@ async fn a_132_p2_a_slot_that_was_never_wiped_is_wiped_when_it_is_enabled() {
         world.node_id,
         slot_id,
         false,
-        Word::of("user:test", ""),
+        Attribution::of("user:test", ""),
     )
     .await
     .expect("enabled");
@@ -248,7 +248,8 @@ async fn a_132_p2_a_slot_that_was_never_wiped_is_wiped_when_it_is_enabled() {
 /// A tenant with root may leave a member of a volume group or swap on every disk. The ledger knows that it was a tenant's, so
 /// nobody removes it by hand.
 #[tokio::test]
-async fn a_132_p9_what_a_tenant_of_the_whole_node_left_is_wiped_and_a_strangers_volume_is_not() {
+async fn a_132_p9_what_a_tenant_of_the_bare_metal_node_left_is_wiped_and_a_strangers_volume_is_not()
+{
     let platform = Platform::start().await;
     let world = &platform.world;
     used_as_bare_metal(world).await;
@@ -279,7 +280,7 @@ async fn a_132_p9_what_a_tenant_of_the_whole_node_left_is_wiped_and_a_strangers_
     sqlx::raw_sql(AssertSqlSafe(tenant))
         .execute(&superuser)
         .await
-        .expect("a tenant of the whole node");
+        .expect("a tenant of the bare-metal node");
     world.repair(world.slot_ids[0]).await;
     world.until_idle(world.slot_ids[0]).await;
     let slot = first(world).await;

@@ -352,7 +352,7 @@ async fn b_09_a_profile_that_is_edited_shapes_what_is_launched_next_and_nothing_
     let (was, is) = (told_shape(&state, first), told_shape(&state, second));
     assert_eq!(was, Some(shape(1, 256, false)));
     assert_eq!(is, Some(shape(3, 768, true)));
-    // the first goes on as what it was sold as
+    // the first goes on as what it was launched as
     world.host.script(|script| script.stay = None);
     for id in [first, second] {
         world.until_state(id, "active").await;

@@ -373,7 +373,7 @@ async fn b_28_c_12_p3_a_forced_release_ends_claim_and_billing_at_the_last_proof_
         world.node_id,
         slot.id,
         false,
-        gpuaas_placement::model::Word::of("user:test", ""),
+        gpuaas_placement::model::Attribution::of("user:test", ""),
     )
     .await
     .expect("an intent");

@@ -22,10 +22,10 @@ use crate::domain::known;
 use crate::domain::names::AgentAddress;
 use crate::domain::renewal::not_current;
 use crate::domain::{report, token};
-use crate::store::beats::{self, Repeated};
 use crate::store::enrolment::{self, NewInstance, TokenUse};
+use crate::store::heartbeats::{self, Repeated};
 use crate::store::ledger_sync::Kind;
-use crate::store::nodes::{self, Beat, Taken};
+use crate::store::nodes::{self, Heartbeat, Taken};
 use crate::store::rollouts::{self, Reported};
 use crate::workflow::ledger_sync::{push_now, set_desired_node, update_desired_node};
 
@@ -66,7 +66,7 @@ impl HostService for Hosts {
         request: Request<HeartbeatRequest>,
     ) -> Result<Response<HeartbeatResponse>, Status> {
         let peer = Peer::of(&request)?;
-        let (node_id, node_mode) = self.beat(&peer, request.into_inner()).await?;
+        let (node_id, node_mode) = self.take_heartbeat(&peer, request.into_inner()).await?;
         let reported = rollouts::reported(&self.0.pool, node_id).await;
         Ok(Response::new(HeartbeatResponse {
             next_interval: Some(proto_duration(self.interval())),
@@ -207,7 +207,11 @@ impl Hosts {
     }
 
     /// Takes in a heartbeat; returns the node and its mode, which its host judges itself by (INC-07).
-    async fn beat(&self, peer: &Peer, request: HeartbeatRequest) -> Result<(Uuid, String)> {
+    async fn take_heartbeat(
+        &self,
+        peer: &Peer,
+        request: HeartbeatRequest,
+    ) -> Result<(Uuid, String)> {
         let Peer::Host {
             node_id,
             instance_id,
@@ -246,11 +250,11 @@ impl Hosts {
                 observed_time,
                 observed_uptime,
             };
-            if let Some(mode) = beats::repeat(&self.0.pool, report, freshness).await? {
+            if let Some(mode) = heartbeats::repeat(&self.0.pool, report, freshness).await? {
                 return Ok((*node_id, mode));
             }
         }
-        let beat = Beat {
+        let heartbeat = Heartbeat {
             node_id: *node_id,
             instance_id: *instance_id,
             boot_id: &request.boot_id,
@@ -262,7 +266,7 @@ impl Hosts {
             observed_uptime,
         };
         let mut tx = self.0.pool.begin().await?;
-        match nodes::heartbeat(&mut tx, beat).await? {
+        match nodes::heartbeat(&mut tx, heartbeat).await? {
             Taken::In => {}
             Taken::NotCurrent => return Err(not_current()),
             Taken::Outdated => return Err(outdated()),
@@ -272,7 +276,7 @@ impl Hosts {
             rollouts::note_report(&mut tx, *node_id, about, said.state, said.reason).await?;
         }
         let observed = readiness.map(|_| observed_time);
-        beats::note(
+        heartbeats::note(
             &mut tx,
             *node_id,
             *instance_id,

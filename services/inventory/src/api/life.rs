@@ -23,28 +23,28 @@ const HOLD_SECONDS: u32 = 60;
 impl Nodes {
     pub(super) async fn update(&self, request: &Request<api::UpdateNodeRequest>) -> Result<Uuid> {
         let mutation = Mutation::of(request, "UpdateNode")?;
-        let wish = request.get_ref();
-        let node_id = id::parse("node_id", &wish.node_id)?;
-        let mode = match wish.mode.as_str() {
+        let desired = request.get_ref();
+        let node_id = id::parse("node_id", &desired.node_id)?;
+        let mode = match desired.mode.as_str() {
             "" => None,
             text => Some(NodeMode::parse(text).map_err(bad("mode"))?),
         };
-        let limit = wish.max_vms_per_node.map(i32::try_from).transpose();
+        let limit = desired.max_vms_per_node.map(i32::try_from).transpose();
         let limit =
             limit.map_err(|_| Error::invalid("max_vms_per_node", "must be at most 2147483647"))?;
-        if let Some(given) = &wish.labels {
+        if let Some(given) = &desired.labels {
             labels::check(&given.labels)?;
         }
-        let rack = wish.rack.as_deref().map(RackName::parse).transpose();
+        let rack = desired.rack.as_deref().map(RackName::parse).transpose();
         let rack = rack.map_err(bad("rack"))?;
-        audit::check_reason(&wish.reason)?;
+        audit::check_reason(&desired.reason)?;
         // read before the transaction: none is held while the ledger is asked
         let in_ledger = self.in_ledger(node_id).await?;
         let mut tx = self.0.pool.begin().await?;
         if mutation.earlier(&mut tx).await?.is_some() {
             return Ok(node_id);
         }
-        let row = self.lock(&mut tx, node_id, &wish.etag).await?;
+        let row = self.lock(&mut tx, node_id, &desired.etag).await?;
         in_service(&row)?;
         let config = NodeConfig {
             mode: match mode {
@@ -52,7 +52,7 @@ impl Nodes {
                 None => &row.mode,
             },
             max_vms_per_node: limit.unwrap_or(row.max_vms_per_node),
-            labels: wish
+            labels: desired
                 .labels
                 .as_ref()
                 .map_or(&row.labels.0, |given| &given.labels),
@@ -61,12 +61,12 @@ impl Nodes {
         let reconfigures =
             config.mode != row.mode || config.max_vms_per_node != row.max_vms_per_node;
         if reconfigures {
-            out_of_sale(&row, in_ledger.as_ref())?;
+            out_of_service(&row, in_ledger.as_ref())?;
         }
         let key = node_id.to_string();
         let detail = json!({
             "mode": config.mode, "max_vms_per_node": config.max_vms_per_node, "labels": config.labels,
-            "rack": config.rack, "reason": wish.reason,
+            "rack": config.rack, "reason": desired.reason,
         });
         mutation
             .record(&mut tx, &key, "node.update", ("node", &key), detail)
@@ -84,28 +84,28 @@ impl Nodes {
         request: &Request<api::RetireNodeRequest>,
     ) -> Result<Uuid> {
         let mutation = Mutation::of(request, "RetireNode")?;
-        let wish = request.get_ref();
-        reason(&wish.reason)?;
+        let desired = request.get_ref();
+        reason(&desired.reason)?;
         let end = End {
             how: Removed::Retired,
             action: "node.retire",
-            etag: &wish.etag,
-            reason: &wish.reason,
+            etag: &desired.etag,
+            reason: &desired.reason,
         };
-        self.remove(&mutation, &wish.node_id, &end).await
+        self.remove(&mutation, &desired.node_id, &end).await
     }
 
     pub(super) async fn delete(&self, request: &Request<api::DeleteNodeRequest>) -> Result<Uuid> {
         let mutation = Mutation::of(request, "DeleteNode")?;
-        let wish = request.get_ref();
-        audit::check_reason(&wish.reason)?;
+        let desired = request.get_ref();
+        audit::check_reason(&desired.reason)?;
         let end = End {
             how: Removed::Deleted,
             action: "node.delete",
-            etag: &wish.etag,
-            reason: &wish.reason,
+            etag: &desired.etag,
+            reason: &desired.reason,
         };
-        self.remove(&mutation, &wish.node_id, &end).await
+        self.remove(&mutation, &desired.node_id, &end).await
     }
 
     /// The ledger first: it knows what is on the node. It takes the same key twice as once.
@@ -267,25 +267,25 @@ impl Nodes {
         request: &Request<api::RetireResourceSlotRequest>,
     ) -> Result<api::ResourceSlot> {
         let mutation = Mutation::of(request, "RetireResourceSlot")?;
-        let wish = request.get_ref();
-        let node_id = id::parse("node_id", &wish.node_id)?;
-        let slot_id = id::parse("slot_id", &wish.slot_id)?.to_string();
-        reason(&wish.reason)?;
+        let desired = request.get_ref();
+        let node_id = id::parse("node_id", &desired.node_id)?;
+        let slot_id = id::parse("slot_id", &desired.slot_id)?.to_string();
+        reason(&desired.reason)?;
         self.row(node_id).await?;
         // a repeated call is answered by the ledger, which knows the key
         let request = ledger::RetireSlotRequest {
             node_id: node_id.to_string(),
             slot_id: slot_id.clone(),
-            reason: wish.reason.clone(),
+            reason: desired.reason.clone(),
             principal: mutation.caller.principal.clone(),
             request_id: mutation.caller.request_id.clone(),
             idempotency_key: mutation.key.clone(),
-            etag: wish.etag.clone(),
+            etag: desired.etag.clone(),
         };
         let slot = self.0.ledger()?.retire_slot(request).await?.into_inner();
         let mut tx = self.0.pool.begin().await?;
         if mutation.earlier(&mut tx).await?.is_none() {
-            let detail = json!({ "node_id": node_id, "reason": wish.reason });
+            let detail = json!({ "node_id": node_id, "reason": desired.reason });
             let about = ("slot", slot_id.as_str());
             mutation
                 .record(&mut tx, &slot_id, "slot.retire", about, detail)
@@ -384,19 +384,19 @@ pub(super) fn in_service(row: &NodeRow) -> Result<()> {
     }
 }
 
-/// Refuses another mode or limit while anything of the node is for sale or in use. The ledger has the last word:
-/// what it refuses keeps the node out of sale until it is taken in.
-fn out_of_sale(row: &NodeRow, known: Option<&ledger::ListSlotsResponse>) -> Result<()> {
+/// Refuses another mode or limit while anything of the node is schedulable or in use. The ledger has the last word:
+/// what it refuses keeps the node out of service until it is taken in.
+fn out_of_service(row: &NodeRow, known: Option<&ledger::ListSlotsResponse>) -> Result<()> {
     let Some(known) = known else { return Ok(()) };
     let node = known.node.clone().unwrap_or_default();
     if node.live_claims > 0 {
         return Err(conflict(row, "in use; drain it first"));
     }
-    let on_sale = known
+    let schedulable = known
         .slots
         .iter()
         .any(|slot| slot.status() == SlotStatus::Available);
-    if on_sale && node.admin_state == "enabled" {
+    if schedulable && node.admin_state == "enabled" {
         return Err(conflict(row, "schedulable; cordon it first"));
     }
     Ok(())

@@ -53,11 +53,11 @@ impl AgentRolloutAdminService for Rollouts {
         &self,
         request: Request<api::PauseAgentRolloutRequest>,
     ) -> Result<Response<api::AgentRollout>, Status> {
-        let wish = request.get_ref();
+        let desired = request.get_ref();
         let about = (
-            wish.rollout_id.as_str(),
-            wish.etag.as_str(),
-            wish.reason.as_str(),
+            desired.rollout_id.as_str(),
+            desired.etag.as_str(),
+            desired.reason.as_str(),
         );
         let id = self.change(&request, about, Change::Pause).await?;
         Ok(Response::new(self.get(id).await?))
@@ -67,13 +67,13 @@ impl AgentRolloutAdminService for Rollouts {
         &self,
         request: Request<api::ResumeAgentRolloutRequest>,
     ) -> Result<Response<api::AgentRollout>, Status> {
-        let wish = request.get_ref();
+        let desired = request.get_ref();
         let about = (
-            wish.rollout_id.as_str(),
-            wish.etag.as_str(),
-            wish.reason.as_str(),
+            desired.rollout_id.as_str(),
+            desired.etag.as_str(),
+            desired.reason.as_str(),
         );
-        let retry = Change::Resume(wish.retry_failed);
+        let retry = Change::Resume(desired.retry_failed);
         let id = self.change(&request, about, retry).await?;
         Ok(Response::new(self.get(id).await?))
     }
@@ -82,11 +82,11 @@ impl AgentRolloutAdminService for Rollouts {
         &self,
         request: Request<api::AbortAgentRolloutRequest>,
     ) -> Result<Response<api::AgentRollout>, Status> {
-        let wish = request.get_ref();
+        let desired = request.get_ref();
         let about = (
-            wish.rollout_id.as_str(),
-            wish.etag.as_str(),
-            wish.reason.as_str(),
+            desired.rollout_id.as_str(),
+            desired.etag.as_str(),
+            desired.reason.as_str(),
         );
         let id = self.change(&request, about, Change::Abort).await?;
         Ok(Response::new(self.get(id).await?))
@@ -146,18 +146,18 @@ impl Change {
 impl Rollouts {
     async fn create(&self, request: &Request<api::CreateAgentRolloutRequest>) -> Result<Uuid> {
         let mutation = Mutation::of(request, "CreateAgentRollout")?;
-        let wish = request.get_ref();
-        let package = Package::of(wish)?;
-        let limits = Limits::of(wish)?;
-        audit::check_reason(&wish.reason)?;
-        if wish.node_ids.len() > MAX_NODES {
+        let desired = request.get_ref();
+        let package = Package::of(desired)?;
+        let limits = Limits::of(desired)?;
+        audit::check_reason(&desired.reason)?;
+        if desired.node_ids.len() > MAX_NODES {
             return Err(Error::invalid(
                 "node_ids",
                 format!("must be at most {MAX_NODES}"),
             ));
         }
-        let node_ids = id::parse_all("node_ids", &wish.node_ids)?;
-        let first = match wish.first_node_id.as_str() {
+        let node_ids = id::parse_all("node_ids", &desired.node_ids)?;
+        let first = match desired.first_node_id.as_str() {
             "" => None,
             text => Some(id::parse("first_node_id", text)?),
         };
@@ -168,8 +168,8 @@ impl Rollouts {
         }
         let key = rollout_id.to_string();
         let detail = json!({
-            "version": wish.version, "digest": wish.digest, "node_ids": wish.node_ids, "first_node_id": wish.first_node_id,
-            "max_failures": wish.max_failures, "reason": wish.reason,
+            "version": desired.version, "digest": desired.digest, "node_ids": desired.node_ids, "first_node_id": desired.first_node_id,
+            "max_failures": desired.max_failures, "reason": desired.reason,
         });
         mutation
             .record(
@@ -202,7 +202,7 @@ impl Rollouts {
             .map(|(id, wave)| NewNode {
                 id,
                 wave,
-                version: wish.version.clone(),
+                version: desired.version.clone(),
             })
             .collect();
         if nodes.is_empty() {
@@ -218,11 +218,11 @@ impl Rollouts {
             max_parallel: limits.max_parallel,
             node_timeout_seconds: limits.node_timeout_seconds,
             principal: &mutation.caller.principal,
-            reason: &wish.reason,
+            reason: &desired.reason,
         };
         rollouts::insert(&mut tx, &new, &nodes).await?;
         tx.commit().await?;
-        tracing::info!(%rollout_id, version = wish.version, nodes = nodes.len(), "begin rollout of agent");
+        tracing::info!(%rollout_id, version = desired.version, nodes = nodes.len(), "begin rollout of agent");
         Ok(rollout_id)
     }
 
@@ -264,15 +264,15 @@ impl Rollouts {
 
     async fn roll_back(&self, request: &Request<api::RollbackAgentRolloutRequest>) -> Result<Uuid> {
         let mutation = Mutation::of(request, "RollbackAgentRollout")?;
-        let wish = request.get_ref();
-        let earlier_id = id::parse("rollout_id", &wish.rollout_id)?;
-        audit::check_reason(&wish.reason)?;
+        let desired = request.get_ref();
+        let earlier_id = id::parse("rollout_id", &desired.rollout_id)?;
+        audit::check_reason(&desired.reason)?;
         let rollout_id = self.0.ids.next();
         let mut tx = self.0.pool.begin().await?;
         if let Some(earlier) = mutation.earlier(&mut tx).await? {
             return earlier.parse().map_err(Error::internal);
         }
-        let row = lock(&mut tx, earlier_id, &wish.etag).await?;
+        let row = lock(&mut tx, earlier_id, &desired.etag).await?;
         if row.rollback_of.is_some() {
             return Err(conflict(
                 "A rollback has no version before; begin a rollout of the version that the nodes shall have.",
@@ -295,7 +295,7 @@ impl Rollouts {
         }
         let key = rollout_id.to_string();
         let detail =
-            json!({ "rollback_of": earlier_id, "nodes": nodes.len(), "reason": wish.reason });
+            json!({ "rollback_of": earlier_id, "nodes": nodes.len(), "reason": desired.reason });
         mutation
             .record(
                 &mut tx,
@@ -320,7 +320,7 @@ impl Rollouts {
             max_parallel: row.max_parallel,
             node_timeout_seconds: row.node_timeout_seconds,
             principal: &mutation.caller.principal,
-            reason: &wish.reason,
+            reason: &desired.reason,
         };
         rollouts::insert(&mut tx, &new, &nodes).await?;
         tx.commit().await?;
@@ -391,34 +391,34 @@ struct Package<'a> {
 }
 
 impl<'a> Package<'a> {
-    fn of(wish: &'a api::CreateAgentRolloutRequest) -> Result<Self> {
-        text("version", &wish.version, MAX_VERSION)?;
+    fn of(desired: &'a api::CreateAgentRolloutRequest) -> Result<Self> {
+        text("version", &desired.version, MAX_VERSION)?;
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-+_".contains(&byte);
-        if !wish.version.bytes().all(plain) {
+        if !desired.version.bytes().all(plain) {
             return Err(Error::invalid(
                 "version",
                 "must be letters, digits, dots, hyphens, plus signs and underscores",
             ));
         }
-        if wish.digest.is_empty() {
+        if desired.digest.is_empty() {
             return Err(Error::required("digest"));
         }
-        if wish.digest.parse::<Digest>().is_err() {
+        if desired.digest.parse::<Digest>().is_err() {
             return Err(Error::invalid(
                 "digest",
                 format!("must be {}", Digest::RULE),
             ));
         }
-        if !(1..=MAX_PACKAGE).contains(&wish.size_bytes) {
+        if !(1..=MAX_PACKAGE).contains(&desired.size_bytes) {
             return Err(Error::invalid(
                 "size_bytes",
                 format!("must be from 1 to {MAX_PACKAGE}"),
             ));
         }
         Ok(Self {
-            version: &wish.version,
-            digest: &wish.digest,
-            size_bytes: wish.size_bytes,
+            version: &desired.version,
+            digest: &desired.digest,
+            size_bytes: desired.size_bytes,
         })
     }
 }
@@ -431,18 +431,18 @@ struct Limits {
 }
 
 impl Limits {
-    fn of(wish: &api::CreateAgentRolloutRequest) -> Result<Self> {
-        let max_failures = i32::try_from(wish.max_failures)
+    fn of(desired: &api::CreateAgentRolloutRequest) -> Result<Self> {
+        let max_failures = i32::try_from(desired.max_failures)
             .map_err(|_| Error::invalid("max_failures", "must be at most 2147483647"))?;
         let or = |given, default| if given == 0 { default } else { given };
-        let parallel = or(wish.max_parallel, DEFAULT_PARALLEL);
+        let parallel = or(desired.max_parallel, DEFAULT_PARALLEL);
         if parallel > MAX_PARALLEL {
             return Err(Error::invalid(
                 "max_parallel",
                 format!("must be at most {MAX_PARALLEL}"),
             ));
         }
-        let timeout = or(wish.node_timeout_seconds, DEFAULT_TIMEOUT);
+        let timeout = or(desired.node_timeout_seconds, DEFAULT_TIMEOUT);
         if !(60..=86_400).contains(&timeout) {
             return Err(Error::invalid(
                 "node_timeout_seconds",

@@ -56,7 +56,7 @@ mod tests {
         Some(Timestamp { seconds, nanos: 7 })
     }
 
-    fn beat(seconds: i64) -> HeartbeatRequest {
+    fn heartbeat(seconds: i64) -> HeartbeatRequest {
         let check = |check: &str, observed_at| Evidence {
             check: check.into(),
             status: EvidenceStatus::Pass.into(),
@@ -81,21 +81,21 @@ mod tests {
 
     #[test]
     fn the_time_of_a_report_is_no_difference_and_everything_else_is() {
-        let known = digest(&beat(10));
-        assert_eq!(known, digest(&beat(20)));
+        let known = digest(&heartbeat(10));
+        assert_eq!(known, digest(&heartbeat(20)));
         let changes: [fn(&mut HeartbeatRequest); 8] = [
-            |beat| beat.boot_id = "other".into(),
-            |beat| beat.agent_version = "2".into(),
-            |beat| beat.agent_address = "h:2".into(),
-            |beat| report(beat).hugepages_1g_free = 4,
-            |beat| report(beat).blockers.push("kvm".into()),
-            |beat| report(beat).evidence[0].detail = "ill".into(),
-            |beat| report(beat).evidence[0].set_status(EvidenceStatus::Fail),
+            |heartbeat| heartbeat.boot_id = "other".into(),
+            |heartbeat| heartbeat.agent_version = "2".into(),
+            |heartbeat| heartbeat.agent_address = "h:2".into(),
+            |heartbeat| report(heartbeat).hugepages_1g_free = 4,
+            |heartbeat| report(heartbeat).blockers.push("kvm".into()),
+            |heartbeat| report(heartbeat).evidence[0].detail = "ill".into(),
+            |heartbeat| report(heartbeat).evidence[0].set_status(EvidenceStatus::Fail),
             // made again, not repeated
-            |beat| report(beat).evidence[1].observed_at = at(4),
+            |heartbeat| report(heartbeat).evidence[1].observed_at = at(4),
         ];
         for (number, change) in changes.iter().enumerate() {
-            let mut other = beat(20);
+            let mut other = heartbeat(20);
             change(&mut other);
             assert_ne!(known, digest(&other), "change {number}");
         }
@@ -103,13 +103,13 @@ mod tests {
         assert_eq!(digest(&silent), None);
     }
 
-    fn report(beat: &mut HeartbeatRequest) -> &mut ReadinessReport {
-        beat.readiness.as_mut().expect("a report")
+    fn report(heartbeat: &mut HeartbeatRequest) -> &mut ReadinessReport {
+        heartbeat.readiness.as_mut().expect("a report")
     }
 
     #[test]
     fn a_stored_report_is_shown_as_of_its_last_repetition() {
-        let made = beat(10).readiness.expect("a report");
+        let made = heartbeat(10).readiness.expect("a report");
         let shown = observed(timeless(&made), at(30));
         assert_eq!(shown.observed_time, at(30));
         let times: Vec<_> = shown.evidence.iter().map(|one| one.observed_at).collect();

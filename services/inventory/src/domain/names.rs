@@ -95,7 +95,7 @@ impl RackName {
 /// What a node is used for; entered intentionally by the operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeMode {
-    /// Sold in slices.
+    /// Offered as slices.
     Slice,
     /// Offered as bare metal.
     Baremetal,

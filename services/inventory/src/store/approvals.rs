@@ -2,7 +2,7 @@
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::beats;
+use super::heartbeats;
 
 /// An approval that the ledger has accepted.
 #[derive(Debug, Clone)]
@@ -36,7 +36,7 @@ pub async fn insert(conn: &mut PgConnection, approval: &NewApproval<'_>) -> sqlx
     .bind(approval.principal)
     .execute(&mut *conn)
     .await?;
-    beats::forget(conn, &[approval.node_id]).await
+    heartbeats::forget(conn, &[approval.node_id]).await
 }
 
 /// Slots of an approval.

@@ -6,7 +6,7 @@ use sqlx::types::Json;
 use sqlx::{FromRow, PgConnection};
 use uuid::Uuid;
 
-use super::beats;
+use super::heartbeats;
 use crate::domain::life::Removed;
 
 /// What an operator configures of a node.
@@ -43,7 +43,7 @@ pub async fn set_config(
     .bind(config.rack)
     .execute(&mut *conn)
     .await?;
-    beats::forget(conn, &[id]).await
+    heartbeats::forget(conn, &[id]).await
 }
 
 /// Takes a node out for good: its host counts for nothing any more, and nobody enrols for it.
@@ -64,7 +64,7 @@ pub async fn remove(conn: &mut PgConnection, id: Uuid, how: Removed) -> sqlx::Re
         .bind(id)
         .execute(&mut *conn)
         .await?;
-    beats::forget(conn, &[id]).await
+    heartbeats::forget(conn, &[id]).await
 }
 
 /// What the audit trail has of a node's life.

@@ -1,7 +1,7 @@
 //! The SQL of schema `inventory`. Statements that must commit together take a connection in a transaction.
 pub mod approvals;
-pub mod beats;
 pub mod enrolment;
+pub mod heartbeats;
 pub mod ledger_sync;
 pub mod life;
 pub mod nodes;

@@ -10,7 +10,7 @@ use sqlx::types::Json;
 use sqlx::{FromRow, PgConnection, PgPool};
 use uuid::Uuid;
 
-use super::beats;
+use super::heartbeats;
 use crate::config::Freshness;
 use crate::domain::known;
 use crate::domain::life::{self, Removed};
@@ -352,7 +352,7 @@ pub async fn insert(conn: &mut PgConnection, node: &NewNode<'_>) -> sqlx::Result
 
 /// A host's heartbeat.
 #[derive(Debug, Clone, Copy)]
-pub struct Beat<'a> {
+pub struct Heartbeat<'a> {
     pub node_id: Uuid,
     /// Instance that sends it.
     pub instance_id: Uuid,
@@ -385,21 +385,21 @@ pub enum Taken {
 }
 
 /// Takes in a heartbeat in full; locks the node's row. Unless it is taken in, nothing changes. What is as it was is not
-/// written; [`super::beats::note`] notes the time.
+/// written; [`super::heartbeats::note`] notes the time.
 ///
 /// # Errors
 /// Database errors.
-pub async fn heartbeat(conn: &mut PgConnection, beat: Beat<'_>) -> sqlx::Result<Taken> {
+pub async fn heartbeat(conn: &mut PgConnection, heartbeat: Heartbeat<'_>) -> sqlx::Result<Taken> {
     let found: Option<(String, bool)> = sqlx::query_as(
         "SELECT n.state, EXISTS (SELECT FROM host_beats b
                                   WHERE b.node_id = n.id AND b.instance_id = n.current_instance_id
                                     AND b.boot_id = $3 AND b.observed_uptime > $4)
          FROM nodes n WHERE n.id = $1 AND n.current_instance_id = $2 AND n.removed IS NULL FOR NO KEY UPDATE OF n",
     )
-    .bind(beat.node_id)
-    .bind(beat.instance_id)
-    .bind(beat.boot_id)
-    .bind(beat.observed_uptime)
+    .bind(heartbeat.node_id)
+    .bind(heartbeat.instance_id)
+    .bind(heartbeat.boot_id)
+    .bind(heartbeat.observed_uptime)
     .fetch_optional(&mut *conn)
     .await?;
     let Some((state, outdated)) = found else {
@@ -414,7 +414,7 @@ pub async fn heartbeat(conn: &mut PgConnection, beat: Beat<'_>) -> sqlx::Result<
                  last_heartbeat_time = greatest(clock_timestamp(), last_heartbeat_time)
              WHERE id = $1",
         )
-        .bind(beat.node_id)
+        .bind(heartbeat.node_id)
         .execute(&mut *conn)
         .await?;
     }
@@ -425,21 +425,21 @@ pub async fn heartbeat(conn: &mut PgConnection, beat: Beat<'_>) -> sqlx::Result<
          WHERE id = $1 AND (boot_id, agent_version, agent_address, agent_built_time)
                IS DISTINCT FROM ($2, $3, $4, coalesce($5, CASE WHEN agent_version = $3 THEN agent_built_time END))",
     )
-    .bind(beat.instance_id)
-    .bind(beat.boot_id)
-    .bind(beat.agent_version)
-    .bind(beat.agent_address)
-    .bind(beat.agent_built_time.map(Timestamp::from))
+    .bind(heartbeat.instance_id)
+    .bind(heartbeat.boot_id)
+    .bind(heartbeat.agent_version)
+    .bind(heartbeat.agent_address)
+    .bind(heartbeat.agent_built_time.map(Timestamp::from))
     .execute(&mut *conn)
     .await?;
-    let Some(report) = beat.readiness else {
+    let Some(report) = heartbeat.readiness else {
         return Ok(Taken::In);
     };
     sqlx::query(
         "UPDATE host_instances SET host_profile = $2, lab = $3, hypervisor = $4
          WHERE id = $1 AND (host_profile, lab, hypervisor) IS DISTINCT FROM ($2, $3, $4)",
     )
-    .bind(beat.instance_id)
+    .bind(heartbeat.instance_id)
     .bind(&report.host_profile)
     .bind(report.lab)
     .bind(&report.hypervisor)
@@ -454,9 +454,9 @@ pub async fn heartbeat(conn: &mut PgConnection, beat: Beat<'_>) -> sqlx::Result<
          WHERE e.instance_id <> EXCLUDED.instance_id OR e.report <> EXCLUDED.report
             OR e.observed_time > EXCLUDED.observed_time",
     )
-    .bind(beat.node_id)
-    .bind(beat.instance_id)
-    .bind(beat.observed_time.map(Timestamp::from))
+    .bind(heartbeat.node_id)
+    .bind(heartbeat.instance_id)
+    .bind(heartbeat.observed_time.map(Timestamp::from))
     .bind(known::timeless(report).encode_to_vec())
     .execute(conn)
     .await?;
@@ -485,7 +485,7 @@ pub async fn sweep_aged(
         return Ok(Vec::new());
     }
     // from here on no report of theirs is taken in; one that was taken in before counts
-    beats::forget(&mut *conn, &suspects).await?;
+    heartbeats::forget(&mut *conn, &suspects).await?;
     let found: Vec<(Uuid, bool)> = sqlx::query_as(sqlx::AssertSqlSafe(format!(
         "SELECT n.id, {judge_silence} AND greatest(n.last_heartbeat_time, b.beat_time) <= clock_timestamp() - make_interval(secs => $1) AS lost
          {aged} AND n.id = ANY ($3) ORDER BY n.id"

@@ -40,7 +40,7 @@ pub struct Standing {
 ///
 /// # Errors
 /// Database errors.
-pub async fn settle(pool: &PgPool, observed: &[Observed]) -> sqlx::Result<(Vec<Standing>, i64)> {
+pub async fn record(pool: &PgPool, observed: &[Observed]) -> sqlx::Result<(Vec<Standing>, i64)> {
     let mut tx = pool.begin().await?;
     let mut head: i64 = sqlx::query_scalar("SELECT position FROM watch_head FOR UPDATE")
         .fetch_one(&mut *tx)

@@ -151,7 +151,7 @@ async fn arrange(
             digest: digest(view),
         })
         .collect();
-    let (standings, head) = watched::settle(&state.pool, &observed).await?;
+    let (standings, head) = watched::record(&state.pool, &observed).await?;
     let mut snapshot = Snapshot {
         items: BTreeMap::new(),
         position: head,

@@ -17,7 +17,7 @@ use crate::domain::readiness::{HostHealth, devices_of};
 use crate::state::State;
 use crate::store::ledger_sync::{self, ClaimedPush, Kind};
 use crate::store::regions::RegionRow;
-use crate::store::{beats, nodes, tasks};
+use crate::store::{heartbeats, nodes, tasks};
 
 /// A push that takes longer is given up; its lease outlives it.
 const PUSH_TIMEOUT: Duration = Duration::from_secs(10);
@@ -41,7 +41,7 @@ pub(crate) async fn set_desired_node(
     freshness: Freshness,
     reimaged: bool,
 ) -> sqlx::Result<bool> {
-    beats::forget(&mut *conn, &[node_id]).await?;
+    heartbeats::forget(&mut *conn, &[node_id]).await?;
     update_desired_node(conn, node_id, freshness, reimaged).await
 }
 

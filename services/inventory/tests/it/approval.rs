@@ -147,7 +147,7 @@ async fn a_119_a_candidate_with_a_mounted_partition_is_refused() {
 /// CON-02, CON-17, CON-21.
 #[tokio::test]
 async fn a_122_a_whole_gpu_slot_without_its_function_is_refused() {
-    // a host that calls itself lab cannot sell GPUs, so this one says it is none
+    // a host that calls itself lab cannot offer GPUs, so this one says it is none
     let (ready, _) = Ready::start(|_| {}).await;
     let real = ReadinessReport {
         lab: false,

@@ -61,7 +61,7 @@ async fn send(host: &Host, message: Vec<u8>) -> Result<tonic::Response<()>, Stat
     client.unary(Request::new(message), path, Bytes).await
 }
 
-fn beat_with(report: ReadinessReport) -> Vec<u8> {
+fn heartbeat_of(report: ReadinessReport) -> Vec<u8> {
     let request = HeartbeatRequest {
         boot_id: "boot-1".into(),
         agent_version: "80d8a259".into(),
@@ -121,11 +121,11 @@ async fn state(world: &World) -> Vec<String> {
 type Row = (&'static str, Vec<u8>, ErrorReason, &'static str);
 
 fn field(name: &'static str, report: ReadinessReport, field: &'static str) -> Row {
-    (name, beat_with(report), ErrorReason::FieldInvalid, field)
+    (name, heartbeat_of(report), ErrorReason::FieldInvalid, field)
 }
 
 fn rows() -> Vec<Row> {
-    let whole = beat_with(with_devices(|_| ()));
+    let whole = heartbeat_of(with_devices(|_| ()));
     let truncated = whole[..whole.len() - 7].to_vec();
     let many = |count: u32| {
         (0..count).map(|n| format!("0000:{:02x}:{:02x}.{}", n >> 8, (n >> 3) & 31, n & 7))
@@ -273,7 +273,7 @@ fn rows() -> Vec<Row> {
         ),
         (
             "older than the last",
-            beat_with(ReadinessReport {
+            heartbeat_of(ReadinessReport {
                 observed_uptime: uptime(999),
                 observed_time: Some(seconds_ago(0)),
                 ..with_devices(|devices| devices.disks.clear())
@@ -318,7 +318,7 @@ async fn a_09_a_report_of_an_earlier_instance_or_of_another_node_changes_nothing
     let node = world.create_node("n1").await;
     let earlier = Host::enrol(&world, &node.id).await;
     let current = Host::enrol(&world, &node.id).await;
-    current.beat().await;
+    current.send_heartbeat().await;
     let other = world.create_node("n2").await;
     let foreign = Host::enrol(&world, &other.id).await;
     world.settled().await;
@@ -329,7 +329,7 @@ async fn a_09_a_report_of_an_earlier_instance_or_of_another_node_changes_nothing
     assert_eq!(state(&world).await, before);
     assert!(world.refusals("Heartbeat", ErrorReason::PeerNotAllowed.as_str_name()) > counted);
     // a host speaks for the node of its certificate and for no other
-    foreign.beat().await;
+    foreign.send_heartbeat().await;
     assert!(world.status(&other.id).await.schedulable);
     let of_node = |rows: Vec<String>| -> Vec<String> {
         rows.into_iter()
@@ -368,7 +368,7 @@ async fn the_order_of_reports_is_that_of_the_hosts_own_clock_since_its_start() {
         .await
         .expect("another boot");
     // an agent of a release before has no such clock
-    host.beat().await;
+    host.send_heartbeat().await;
 }
 
 #[tokio::test]

@@ -131,8 +131,8 @@ async fn a_report_that_says_anything_else_is_taken_in_at_once() {
     let node = world.create_node("n1").await;
     let host = Host::enrol(&world, &node.id).await;
     for _ in 0..2 {
-        host.beat().await;
-        host.beat().await;
+        host.send_heartbeat().await;
+        host.send_heartbeat().await;
         assert!(world.status(&node.id).await.schedulable);
         let mut broken = good();
         broken.evidence[0].set_status(EvidenceStatus::Fail);
@@ -160,7 +160,7 @@ async fn inc_04_a_known_report_keeps_evidence_fresh_and_an_old_one_does_not() {
             "what an old report led to is not what a fresh one leads to"
         );
     }
-    host.beat().await;
+    host.send_heartbeat().await;
     assert!(world.status(&node.id).await.schedulable);
     // the host repeats itself for longer than its evidence lives
     set(
@@ -168,12 +168,12 @@ async fn inc_04_a_known_report_keeps_evidence_fresh_and_an_old_one_does_not() {
         "UPDATE inventory.node_evidence SET observed_time = observed_time - interval '1 hour'",
     )
     .await;
-    host.beat().await;
+    host.send_heartbeat().await;
     assert!(world.status(&node.id).await.schedulable && known(&world).await);
     // and then its inspection hangs: what it repeats grows old
     host.heartbeat(old).await.expect("taken");
     assert_eq!(world.status(&node.id).await.blockers, ["evidence_stale"]);
-    host.beat().await;
+    host.send_heartbeat().await;
     assert!(
         world.status(&node.id).await.schedulable,
         "the same report, fresh again"
@@ -196,7 +196,7 @@ async fn inc_04_a_host_that_was_lost_or_distrusted_comes_back_with_the_report_it
          UPDATE inventory.host_beats SET beat_time = beat_time {long_ago}"
     );
     for (aged, blocker) in [(distrusted, "evidence_stale"), (lost, "host_lost")] {
-        host.beat().await;
+        host.send_heartbeat().await;
         assert!(known(&world).await);
         sqlx::raw_sql(AssertSqlSafe(aged))
             .execute(&world.owner().await)
@@ -204,7 +204,7 @@ async fn inc_04_a_host_that_was_lost_or_distrusted_comes_back_with_the_report_it
             .expect("aged");
         until(blocker, || async { !known(&world).await }).await;
         assert_eq!(world.status(&node.id).await.blockers, [blocker]);
-        host.beat().await;
+        host.send_heartbeat().await;
         let back = world.status(&node.id).await;
         assert!(back.schedulable && known(&world).await, "{back:?}");
     }
@@ -213,11 +213,11 @@ async fn inc_04_a_host_that_was_lost_or_distrusted_comes_back_with_the_report_it
 #[tokio::test]
 async fn after_an_approval_or_an_inspection_the_next_report_is_taken_in_full() {
     let (ready, _) = Ready::start(|_| {}).await;
-    ready.host.beat().await;
+    ready.host.send_heartbeat().await;
     assert!(known(&ready.world).await);
     let discovery = ready.inspect("again").await;
     assert!(!known(&ready.world).await, "after an inspection");
-    ready.host.beat().await;
+    ready.host.send_heartbeat().await;
     assert!(known(&ready.world).await);
     ready
         .approve("a1", &discovery, &[0])
@@ -231,7 +231,7 @@ async fn a_09_what_an_earlier_instance_reported_is_not_known_of_the_next() {
     let world = World::start().await;
     let node = world.create_node("n1").await;
     let earlier = Host::enrol(&world, &node.id).await;
-    earlier.beat().await;
+    earlier.send_heartbeat().await;
     let host = Host::enrol(&world, &node.id).await;
     assert_eq!(world.status(&node.id).await.blockers, ["no_evidence"]);
     earlier
@@ -239,6 +239,6 @@ async fn a_09_what_an_earlier_instance_reported_is_not_known_of_the_next() {
         .await
         .expect_err("it is not the current instance");
     assert_eq!(world.status(&node.id).await.blockers, ["no_evidence"]);
-    host.beat().await;
+    host.send_heartbeat().await;
     assert!(world.status(&node.id).await.schedulable);
 }

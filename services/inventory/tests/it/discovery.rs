@@ -161,7 +161,7 @@ async fn a_58_what_a_host_proposes_is_no_slot() {
     let world = World::start().await;
     let node = world.create_node("n1").await;
     let host = Host::enrol(&world, &node.id).await;
-    host.beat().await;
+    host.send_heartbeat().await;
     discover(&world, &node.id, "d1").await;
     assert_eq!(ended(&world, &node.id).await.candidates.len(), 2);
     let list = api::ListResourceSlotsRequest {

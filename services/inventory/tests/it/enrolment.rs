@@ -194,7 +194,7 @@ async fn a_09_an_earlier_instance_is_not_heard() {
     let world = World::start().await;
     let node = world.create_node("n1").await;
     let first = Host::enrol(&world, &node.id).await;
-    first.beat().await;
+    first.send_heartbeat().await;
     until("ready", || async {
         world.ledger.schedulable(&node.id).await
     })
@@ -219,7 +219,7 @@ async fn a_09_an_earlier_instance_is_not_heard() {
     );
     assert!(!world.status(&node.id).await.schedulable);
 
-    second.beat().await;
+    second.send_heartbeat().await;
     until("ready again", || async {
         world.ledger.schedulable(&node.id).await
     })
@@ -234,7 +234,7 @@ async fn a_host_of_another_node_cannot_speak_for_this_one() {
         Host::enrol(&world, &a.id).await,
         Host::enrol(&world, &b.id).await,
     );
-    host_a.beat().await;
+    host_a.send_heartbeat().await;
     assert!(world.status(&a.id).await.schedulable);
     assert!(!world.status(&b.id).await.schedulable);
 }
@@ -245,7 +245,7 @@ async fn enrolment_is_not_lost_while_the_ledger_does_not_answer() {
     let node = world.create_node("n1").await;
     world.ledger.down().await;
     let host = Host::enrol(&world, &node.id).await;
-    host.beat().await;
+    host.send_heartbeat().await;
     // a host that may hold slots must get their fences: without the ledger its token stays unused
     let secret = token(&world, &node.id, "again").await;
     let error = refused(enrol(&world, enrol_request(&secret, csr().1, "127.0.0.1:7110")).await);
@@ -254,7 +254,7 @@ async fn enrolment_is_not_lost_while_the_ledger_does_not_answer() {
     world.restart().await;
     world.ledger.up();
     until("the ledger is told after the outage", || async {
-        host.beat().await;
+        host.send_heartbeat().await;
         world.ledger.schedulable(&node.id).await
     })
     .await;

@@ -216,7 +216,7 @@ impl Host {
     }
 
     /// A heartbeat that says all is well.
-    pub(crate) async fn beat(&self) {
+    pub(crate) async fn send_heartbeat(&self) {
         self.heartbeat(good()).await.expect("heartbeat is taken");
     }
 }

@@ -150,7 +150,7 @@ async fn p11_an_identity_token_is_of_a_claim_that_is_on_the_host_now() {
     // another host, and another allocation
     let node = world.create_node("n2").await;
     let foreign = Host::enrol(world, &node.id).await;
-    foreign.beat().await;
+    foreign.send_heartbeat().await;
     world.settled().await;
     is_no_vm(issue(&foreign, &id, AUDIENCE).await);
     is_no_vm(issue(host, &Uuid::now_v7().to_string(), AUDIENCE).await);
@@ -173,7 +173,7 @@ async fn a_09_a_former_host_instance_gets_no_identity_token() {
     );
     assert_eq!(error.reason(), ErrorReason::PeerNotAllowed);
     // the new one does not have the VM either: its machine was installed anew
-    second.beat().await;
+    second.send_heartbeat().await;
     ready.world.settled().await;
     is_no_vm(issue(&second, &id, AUDIENCE).await);
 }

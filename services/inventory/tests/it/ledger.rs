@@ -95,7 +95,7 @@ impl Ledger {
         gpuaas_placement_testing::wipe(&self.allocation, node_id).await;
     }
 
-    /// A tenant of the whole node may have written to every disk of it.
+    /// A tenant of the bare-metal node may have written to every disk of it.
     pub(crate) async fn retire_evidence(&self, node_id: &str) {
         let sql = format!(
             "SET LOCAL search_path = placement;
@@ -104,7 +104,7 @@ impl Ledger {
         );
         let mut tx = self.pool.begin().await.expect("begin");
         let done = sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut *tx).await;
-        done.expect("taken out of sale");
+        done.expect("taken out of service");
         tx.commit().await.expect("commit");
     }
 

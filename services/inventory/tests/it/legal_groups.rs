@@ -1,4 +1,4 @@
-//! The legal groups of a board: from the host's discovery to the ledger, which sells those and no others.
+//! The legal groups of a board: from the host's discovery to the ledger, which offers those and no others.
 use gpuaas_common::Error;
 use gpuaas_proto::gpuaas::agent::v1::{LegalGroup, ReadinessReport, TopologyReport};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -117,7 +117,7 @@ async fn approved(groups: &[&[u32]]) -> Ready {
 }
 
 #[tokio::test]
-async fn b_43_the_partitions_of_a_board_reach_the_ledger_which_sells_no_other_group() {
+async fn b_43_the_partitions_of_a_board_reach_the_ledger_which_offers_no_other_group() {
     let ready = approved(&[&[1, 3], &[2, 4]]).await;
     let world = &ready.world;
     let groups = in_ledger(world, ready.host.node_id()).await;
@@ -126,25 +126,25 @@ async fn b_43_the_partitions_of_a_board_reach_the_ledger_which_sells_no_other_gr
     let refused = reserved(world, 4).await.expect_err("no such group");
     assert_eq!(refused.reason(), ErrorReason::Fragmented);
     let mut pairs =
-        [reserved(world, 2).await, reserved(world, 2).await].map(|pair| pair.expect("sold"));
+        [reserved(world, 2).await, reserved(world, 2).await].map(|pair| pair.expect("allocated"));
     pairs.sort();
     assert_eq!(pairs, [vec![1, 3], vec![2, 4]]);
 }
 
 #[tokio::test]
-async fn b_43_a_partition_that_a_later_discovery_lacks_is_not_sold() {
+async fn b_43_a_partition_that_a_later_discovery_lacks_is_not_allocated() {
     let ready = approved(&[&[1, 3], &[2, 4], &[1, 2, 3, 4]]).await;
     board(
         &mut ready.host.topology.lock().expect("not poisoned"),
         &[&[2, 4]],
     );
     ready.inspect("d3").await;
-    ready.host.beat().await;
+    ready.host.send_heartbeat().await;
     ready.world.settled().await;
     let world = &ready.world;
     let groups = in_ledger(world, ready.host.node_id()).await;
     assert_eq!(groups, [vec![2, 4]]);
-    assert_eq!(reserved(world, 2).await.expect("sold"), [2, 4]);
+    assert_eq!(reserved(world, 2).await.expect("allocated"), [2, 4]);
     let refused = reserved(world, 2)
         .await
         .expect_err("1 and 3 are no group now");

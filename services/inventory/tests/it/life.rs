@@ -113,7 +113,7 @@ async fn a_22_a_23_every_step_of_the_onboarding_is_shown_and_none_is_skipped() {
         (false, vec!["profile_mismatch".to_owned()])
     );
 
-    host.beat().await;
+    host.send_heartbeat().await;
     let (state, _, current) = life(&world, &node.id).await;
     assert_eq!(
         (state, current.as_str()),
@@ -149,7 +149,7 @@ async fn a_22_a_23_every_step_of_the_onboarding_is_shown_and_none_is_skipped() {
 /// A-21: how long each step took, from the times of the history.
 // partly A-21: of what MAAS, cloud-init and the site's bootstrap do, only the end is seen
 #[tokio::test]
-async fn a_49_labels_change_any_time_mode_and_limit_only_out_of_sale() {
+async fn a_49_labels_change_any_time_mode_and_limit_only_out_of_service() {
     let (ready, discovery) = Ready::start(|_| {}).await;
     ready
         .approve_and_wipe("a1", &discovery, &[0])
@@ -206,25 +206,25 @@ async fn a_49_labels_change_any_time_mode_and_limit_only_out_of_sale() {
     let bad = update(world, "l3", labels("a\nb")).await.expect_err("bad");
     assert_eq!(bad.fields()[0].0, "labels[rack]");
 
-    let wish = api::UpdateNodeRequest {
+    let desired = api::UpdateNodeRequest {
         node_id: node_id.into(),
         mode: "baremetal".into(),
         max_vms_per_node: Some(3),
         reason: "retagged".into(),
         ..Default::default()
     };
-    let on_sale = update(world, "m1", wish.clone())
+    let refused = update(world, "m1", desired.clone())
         .await
-        .expect_err("for sale");
-    assert_eq!(on_sale.reason(), ErrorReason::StateConflict);
-    assert_eq!(on_sale.metadata()["state"], "schedulable; cordon it first");
+        .expect_err("schedulable");
+    assert_eq!(refused.reason(), ErrorReason::StateConflict);
+    assert_eq!(refused.metadata()["state"], "schedulable; cordon it first");
     assert_eq!(
         world.get_node(node_id).await.etag,
         labelled.etag,
         "nothing changed"
     );
     world.ledger.say(node_id, "cordoned").await;
-    let changed = update(world, "m1", wish).await.expect("out of sale");
+    let changed = update(world, "m1", desired).await.expect("out of service");
     let config = changed.config.expect("a config");
     assert_eq!(
         (config.mode.as_str(), config.max_vms_per_node),
@@ -294,8 +294,8 @@ async fn a_retired_node_is_gone_for_good_and_its_name_is_free() {
             .all(|slot| slot.status() == SlotStatus::Retired)
     );
     // its host counts for nothing, and no other one enrols for it
-    let beat = refused(ready.host.heartbeat(good()).await);
-    assert_eq!(beat.code(), Code::PermissionDenied, "{beat:?}");
+    let heartbeat = refused(ready.host.heartbeat(good()).await);
+    assert_eq!(heartbeat.code(), Code::PermissionDenied, "{heartbeat:?}");
     let request = api::CreateEnrolmentTokenRequest {
         node_id: node_id.into(),
     };
@@ -463,10 +463,10 @@ async fn a_node_whose_host_enrols_while_it_is_deleted_never_enters_the_ledger() 
             "UPDATE inventory.ledger_sync SET lease_epoch = lease_epoch + 1, {set} WHERE key = '{key}'"
         )
     };
-    let enrolled = |state: &str, instance: &str, beat: &str| {
+    let enrolled = |state: &str, instance: &str, heartbeat: &str| {
         let id = &node.id;
         format!(
-            "UPDATE inventory.nodes SET state = '{state}', current_instance_id = {instance}, last_heartbeat_time = {beat}
+            "UPDATE inventory.nodes SET state = '{state}', current_instance_id = {instance}, last_heartbeat_time = {heartbeat}
               WHERE id = '{id}'"
         )
     };

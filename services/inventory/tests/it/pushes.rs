@@ -26,7 +26,7 @@ async fn a_push_that_hangs_holds_up_no_other_node() {
     ];
     let owner = world.owner().await;
     for host in &hosts {
-        host.beat().await;
+        host.send_heartbeat().await;
         until("the ledger has it", || async {
             world.ledger.schedulable(host.node_id()).await
                 && push(&owner, host.node_id(), "lease_until IS NULL").await
@@ -48,7 +48,7 @@ async fn a_push_that_hangs_holds_up_no_other_node() {
     })
     .await;
     hosts[1].heartbeat(broken).await.expect("taken");
-    until("the other node is out of sale", || async {
+    until("the other node is out of service", || async {
         !world.ledger.schedulable(&free.id).await
     })
     .await;

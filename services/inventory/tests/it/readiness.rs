@@ -45,7 +45,7 @@ async fn a_12_a_failing_check_closes_the_second_gate_and_a_repair_opens_it() {
     let world = World::start().await;
     let node = world.create_node("n1").await;
     let host = Host::enrol(&world, &node.id).await;
-    host.beat().await;
+    host.send_heartbeat().await;
     until("ready", || async {
         world.ledger.schedulable(&node.id).await
     })
@@ -75,7 +75,7 @@ async fn a_12_a_failing_check_closes_the_second_gate_and_a_repair_opens_it() {
         ),
         ("nat", "degraded")
     );
-    host.beat().await;
+    host.send_heartbeat().await;
     until("ready again", || async {
         world.ledger.schedulable(&node.id).await
     })
@@ -138,7 +138,7 @@ async fn a_host_without_heartbeats_is_lost_and_comes_back() {
     world.run_replica();
     let node = world.create_node("n1").await;
     let host = Host::enrol(&world, &node.id).await;
-    host.beat().await;
+    host.send_heartbeat().await;
     until("ready", || async {
         world.ledger.schedulable(&node.id).await
     })
@@ -164,7 +164,7 @@ async fn a_host_without_heartbeats_is_lost_and_comes_back() {
     .await
     .expect("a lost node");
     assert_eq!(last_seen.0, last_seen.1);
-    host.beat().await;
+    host.send_heartbeat().await;
     assert_eq!(world.status(&node.id).await.state(), NodeState::Enrolled);
     until("ready again", || async {
         world.ledger.schedulable(&node.id).await
@@ -178,7 +178,7 @@ async fn a_change_during_an_outage_of_the_ledger_arrives_after_it() {
     let mut world = World::start().await;
     let node = world.create_node("n1").await;
     let host = Host::enrol(&world, &node.id).await;
-    host.beat().await;
+    host.send_heartbeat().await;
     until("ready", || async {
         world.ledger.schedulable(&node.id).await
     })
@@ -305,13 +305,13 @@ async fn con_06_a_host_may_get_another_address_and_is_called_there() {
     let world = World::start().await;
     let node = world.create_node("n1").await;
     let mut host = Host::enrol(&world, &node.id).await;
-    host.beat().await;
+    host.send_heartbeat().await;
     until("ready", || async {
         world.ledger.schedulable(&node.id).await
     })
     .await;
     host.address = "10.177.36.171:7110".into();
-    host.beat().await;
+    host.send_heartbeat().await;
     until("the ledger knows", || async {
         let reported = world.ledger.node(&node.id).await.expect("node");
         reported.agent_address == "10.177.36.171:7110" && reported.schedulable

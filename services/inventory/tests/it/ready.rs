@@ -19,7 +19,7 @@ impl Ready {
         let world = World::start().await;
         let node = world.create_node("n1").await;
         let host = Host::enrol(&world, &node.id).await;
-        host.beat().await;
+        host.send_heartbeat().await;
         change(&mut host.topology.lock().expect("not poisoned"));
         let ready = Self { world, host };
         let discovery = ready.inspect("d1").await;

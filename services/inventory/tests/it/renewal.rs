@@ -44,7 +44,7 @@ async fn a_09_a_host_renews_its_certificate_and_stays_the_instance_it_is() {
     assert_ne!(before.0, after.0, "the latest certificate is on record");
     assert_eq!(before.1, after.1);
     host.adopt(&world, &same_key);
-    host.beat().await;
+    host.send_heartbeat().await;
 
     let (fresh, request) = csr();
     let new_key = host.renew(request).await.expect("renewed").into_inner();
@@ -53,7 +53,7 @@ async fn a_09_a_host_renews_its_certificate_and_stays_the_instance_it_is() {
     assert_ne!(changed, key);
     std::fs::write(&host.identity.key, fresh.serialize_pem()).expect("write");
     host.adopt(&world, &new_key);
-    host.beat().await;
+    host.send_heartbeat().await;
     assert!(world.status(&node.id).await.schedulable);
     assert_eq!(
         world.audited().await.last().map(String::as_str),

@@ -39,7 +39,7 @@ impl Fleet {
             let answer = world.nodes().update_node(world.admin(&key, moved)).await;
             answer.expect("rack");
             let host = Host::enrol(&world, &node.id).await;
-            host.beat().await;
+            host.send_heartbeat().await;
             hosts.push(host);
         }
         Self { world, hosts }
@@ -68,16 +68,16 @@ impl Fleet {
         answer.expect("rollout").into_inner()
     }
 
-    /// What a host is told as it beats with this version, having said this of its update.
-    async fn beat(
+    /// What a host is told as it sends a heartbeat with this version, having said this of its update.
+    async fn heartbeat(
         &self,
         at: usize,
         version: &str,
         said: Option<(&AgentUpdate, AgentUpdateState, &str)>,
     ) -> Option<AgentUpdate> {
-        let change = |beat: &mut HeartbeatRequest| {
-            beat.agent_version = version.into();
-            beat.agent_update = said.map(|(update, state, reason)| AgentUpdateReport {
+        let change = |heartbeat: &mut HeartbeatRequest| {
+            heartbeat.agent_version = version.into();
+            heartbeat.agent_update = said.map(|(update, state, reason)| AgentUpdateReport {
                 rollout_id: update.rollout_id.clone(),
                 attempt: update.attempt,
                 state: state.into(),
@@ -88,28 +88,28 @@ impl Fleet {
         answer.expect("heartbeat").into_inner().agent_update
     }
 
-    /// Beats with the old version until the host is told of its turn.
+    /// Sends heartbeats with the old version until the host is told of its turn.
     async fn reported(&self, at: usize) -> AgentUpdate {
         self.told_as(at, OLD).await
     }
 
     async fn told_as(&self, at: usize, version: &str) -> AgentUpdate {
         until("the host is told of its turn", || async {
-            self.beat(at, version, None).await.is_some()
+            self.heartbeat(at, version, None).await.is_some()
         })
         .await;
-        self.beat(at, version, None).await.expect("told")
+        self.heartbeat(at, version, None).await.expect("told")
     }
 
     /// Comes back with the version that it was told.
     async fn updated(&self, at: usize, update: &AgentUpdate) {
         let said = Some((update, AgentUpdateState::Installed, ""));
-        self.beat(at, &update.version, said).await;
+        self.heartbeat(at, &update.version, said).await;
     }
 
     async fn failed(&self, at: usize, update: &AgentUpdate, reason: &str) {
         let said = Some((update, AgentUpdateState::Failed, reason));
-        self.beat(at, OLD, said).await;
+        self.heartbeat(at, OLD, said).await;
     }
 
     async fn resume(&self, rollout_id: &str, key: &str, retry_failed: bool) {
@@ -194,12 +194,12 @@ async fn a_10_a_rollout_goes_wave_by_wave_and_a_node_counts_when_it_is_ready_wit
         (NEW, 4096, false, 1)
     );
     // nobody else's turn it is
-    assert_eq!(fleet.beat(1, OLD, None).await, None);
-    assert_eq!(fleet.beat(2, OLD, None).await, None);
+    assert_eq!(fleet.heartbeat(1, OLD, None).await, None);
+    assert_eq!(fleet.heartbeat(2, OLD, None).await, None);
     // the version alone is not enough: the host must be as ready as it was
     let mut broken = good();
     broken.evidence = vec![evidence("ovs_bridge", EvidenceStatus::Fail)];
-    let change = |beat: &mut HeartbeatRequest| beat.agent_version = NEW.into();
+    let change = |heartbeat: &mut HeartbeatRequest| heartbeat.agent_version = NEW.into();
     let answer = fleet.hosts[0].heartbeat_with(broken, change).await;
     assert!(
         answer
@@ -218,7 +218,11 @@ async fn a_10_a_rollout_goes_wave_by_wave_and_a_node_counts_when_it_is_ready_wit
         .await;
     for at in [2, 1] {
         let update = fleet.reported(at).await;
-        assert_eq!(fleet.beat(0, NEW, None).await, None, "its turn has ended");
+        assert_eq!(
+            fleet.heartbeat(0, NEW, None).await,
+            None,
+            "its turn has ended"
+        );
         fleet.updated(at, &update).await;
     }
     let done = fleet.becomes(&rollout.id, State::Completed).await;
@@ -251,7 +255,7 @@ async fn a_10_a_failure_stops_the_wave_and_an_operator_goes_on_or_tries_again() 
         (NodeState::Failed, "the digest is another")
     );
     assert_eq!(
-        fleet.beat(1, OLD, None).await,
+        fleet.heartbeat(1, OLD, None).await,
         None,
         "the second wave has not begun"
     );
@@ -320,12 +324,12 @@ async fn a_10_a_wave_whose_nodes_were_all_skipped_pauses_the_rollout() {
     let node = fleet.node(&rollout.id, 0).await;
     assert_eq!(node.state(), NodeState::Skipped);
     assert_eq!(
-        fleet.beat(1, OLD, None).await,
+        fleet.heartbeat(1, OLD, None).await,
         None,
         "nothing shows that it is good"
     );
     // it reports again, and gets its turn
-    fleet.beat(0, OLD, None).await;
+    fleet.heartbeat(0, OLD, None).await;
     fleet.resume(&rollout.id, "again", true).await;
     let update = fleet.reported(0).await;
     fleet.failed(0, &update, "no").await;
@@ -339,7 +343,7 @@ async fn a_10_a_wave_whose_nodes_were_all_skipped_pauses_the_rollout() {
         paused.state_reason
     );
     // accepted as it is
-    fleet.beat(1, OLD, None).await;
+    fleet.heartbeat(1, OLD, None).await;
     fleet.resume(&rollout.id, "on", false).await;
     let update = fleet.reported(1).await;
     fleet.updated(1, &update).await;
@@ -354,7 +358,7 @@ async fn a_10_the_time_of_a_turn_runs_from_the_end_of_its_wait_for_operations() 
     let update = fleet.reported(0).await;
     fleet.updated(0, &update).await;
     let (busy, slow) = (fleet.reported(1).await, fleet.reported(2).await);
-    let says = async |at, update, state| fleet.beat(at, OLD, Some((update, state, ""))).await;
+    let says = async |at, update, state| fleet.heartbeat(at, OLD, Some((update, state, ""))).await;
     says(1, &busy, AgentUpdateState::Waiting).await;
     says(2, &slow, AgentUpdateState::Fetching).await;
     let long_ago = "UPDATE inventory.agent_rollout_nodes SET start_time = start_time - interval '1 day' WHERE state = 'updating'";
@@ -405,7 +409,7 @@ async fn a_10_a_rollback_brings_what_was_changed_back_to_its_version_before() {
         .node_becomes(&rollout.id, 0, NodeState::Succeeded)
         .await;
     assert_eq!(
-        fleet.beat(1, OLD, None).await,
+        fleet.heartbeat(1, OLD, None).await,
         None,
         "nothing begins while it is paused"
     );
@@ -505,10 +509,10 @@ async fn a_rollout_that_names_no_package_or_no_node_is_refused_by_field_and_chan
         (|r| r.node_timeout_seconds = 5, "node_timeout_seconds"),
     ];
     for (at, (change, field)) in table.into_iter().enumerate() {
-        let mut wish = request(0);
-        change(&mut wish);
-        let wish = fleet.world.admin(&format!("k{at}"), wish);
-        let error = refused(fleet.client().create_agent_rollout(wish).await);
+        let mut desired = request(0);
+        change(&mut desired);
+        let desired = fleet.world.admin(&format!("k{at}"), desired);
+        let error = refused(fleet.client().create_agent_rollout(desired).await);
         let fields = error.fields();
         assert!(
             fields.iter().any(|(name, _)| name.starts_with(field)),
@@ -526,9 +530,9 @@ async fn a_10_a_heartbeat_tells_version_and_time_of_the_build() {
         seconds: 1_790_000_000,
         nanos: 0,
     };
-    let change = |beat: &mut HeartbeatRequest| {
-        beat.agent_version = NEW.into();
-        beat.agent_built_time = Some(built);
+    let change = |heartbeat: &mut HeartbeatRequest| {
+        heartbeat.agent_version = NEW.into();
+        heartbeat.agent_built_time = Some(built);
     };
     let answer = fleet.hosts[0].heartbeat_with(good(), change).await;
     answer.expect("heartbeat");
@@ -539,7 +543,7 @@ async fn a_10_a_heartbeat_tells_version_and_time_of_the_build() {
         (NEW, Some(built))
     );
     // one that does not tell has not the time of another version
-    fleet.beat(0, OLD, None).await;
+    fleet.heartbeat(0, OLD, None).await;
     let shown = instance(fleet.world.status(fleet.hosts[0].node_id()).await);
     assert_eq!(
         (shown.agent_version.as_str(), shown.agent_built_time),

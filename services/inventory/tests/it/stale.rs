@@ -21,7 +21,7 @@ async fn a_58_only_the_latest_discovery_of_the_current_instance_can_be_approved_
     );
     let node_id = ready.host.node_id().to_owned();
     ready.host = Host::enrol(&ready.world, &node_id).await;
-    ready.host.beat().await;
+    ready.host.send_heartbeat().await;
     let reimaged = ready
         .approve("a2", &second, &[0])
         .await
@@ -32,7 +32,7 @@ async fn a_58_only_the_latest_discovery_of_the_current_instance_can_be_approved_
 }
 
 #[tokio::test]
-async fn a_09_a_reimage_takes_slots_out_of_sale_until_they_are_approved_again() {
+async fn a_09_a_reimage_takes_slots_out_of_service_until_they_are_approved_again() {
     let (mut ready, discovery) = Ready::start(|_| {}).await;
     ready
         .approve_and_wipe("a1", &discovery, &[0, 1])
@@ -69,7 +69,7 @@ async fn a_09_a_reimage_takes_slots_out_of_sale_until_they_are_approved_again() 
             .all(|slot| (slot.status(), slot.generation) == (SlotStatus::Disabled, 1))
     })
     .await;
-    ready.host.beat().await;
+    ready.host.send_heartbeat().await;
     let discovery = ready.inspect("d2").await;
     let again = ready
         .approve_and_wipe("a2", &discovery, &[0])
@@ -83,7 +83,7 @@ async fn a_09_a_reimage_takes_slots_out_of_sale_until_they_are_approved_again() 
 }
 
 #[tokio::test]
-async fn p2_an_inspection_from_before_a_tenant_of_the_whole_node_approves_nothing_after_it() {
+async fn p2_an_inspection_from_before_a_tenant_of_the_bare_metal_node_approves_nothing_after_it() {
     let (ready, discovery) = Ready::start(|_| {}).await;
     ready
         .approve_and_wipe("a1", &discovery, &[0])
@@ -122,7 +122,7 @@ async fn a_discovery_that_is_too_old_cannot_be_approved_from() {
     let world = World::start_with(|config| config.discovery_max_age_seconds = 0).await;
     let node = world.create_node("n1").await;
     let host = Host::enrol(&world, &node.id).await;
-    host.beat().await;
+    host.send_heartbeat().await;
     let ready = Ready { world, host };
     let discovery = ready.inspect("d1").await;
     let error = ready

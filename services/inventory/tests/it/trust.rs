@@ -110,7 +110,7 @@ async fn each_listener_hears_its_own_callers_only() {
     list_regions(&world, world.port, &gateway)
         .await
         .expect("served");
-    host.beat().await;
+    host.send_heartbeat().await;
     no_handshake(
         heartbeat(&world, world.port, &host.identity).await,
         "a host among services",

@@ -75,7 +75,7 @@ async fn nodes_are_watched_and_a_resumed_watch_gets_what_happened_meanwhile() {
 
     // while nobody watches, and over a restart
     let host = Host::enrol(&world, &node.id).await;
-    host.beat().await;
+    host.send_heartbeat().await;
     world.create_node("n3").await;
     world.restart().await;
     let mut stream = watch(&world, &token).await.expect("resumed");
@@ -87,7 +87,7 @@ async fn nodes_are_watched_and_a_resumed_watch_gets_what_happened_meanwhile() {
     assert_eq!(seen, wanted);
 
     // a sign of life is no change
-    host.beat().await;
+    host.send_heartbeat().await;
     let mut stream = watch(&world, &token).await.expect("resumed");
     assert_eq!(until_synced(&mut stream).await.0, []);
 }
@@ -111,7 +111,7 @@ async fn a_slot_is_told_when_it_is_approved() {
     let world = World::start().await;
     let node = world.create_node("n1").await;
     let host = Host::enrol(&world, &node.id).await;
-    host.beat().await;
+    host.send_heartbeat().await;
     let mut stream = watch(&world, "").await.expect("opened");
     until_synced(&mut stream).await;
     discover(&world, &node.id, "d1").await;

@@ -24,7 +24,7 @@ pub(crate) struct Ahead {
     /// Nodes with a backfill reservation for one of them.
     kept: BTreeSet<Uuid>,
     /// The queue is not empty: requests are before or behind.
-    waits: bool,
+    has_queue: bool,
 }
 
 /// What a request needs: equal values fit on the same nodes.
@@ -47,19 +47,17 @@ impl Ahead {
         if request.bypasses_queue {
             return Ok(Self::default());
         }
-        let (line, now) = load(conn, &request.region_code, slot_class).await?;
-        if line.is_empty() {
+        let (queued, now) = load(conn, &request.region_code, slot_class).await?;
+        if queued.is_empty() {
             return Ok(Self::default());
         }
-        let (line, own) = match request.batch_id {
-            Some(batch_id) => (line, batch_id),
-            None => (with_new(conn, request, line, now).await?, Uuid::nil()),
+        let (queued, own) = match request.batch_id {
+            Some(batch_id) => (queued, batch_id),
+            None => (with_new(conn, request, queued, now).await?, Uuid::nil()),
         };
-        let before = line
-            .into_iter()
-            .take_while(|waiting| waiting.batch.id != own);
+        let before = queued.into_iter().take_while(|entry| entry.batch.id != own);
         let before = able(conn, policy, before.collect()).await?;
-        let batches: Vec<Uuid> = before.iter().map(|waiting| waiting.batch.id).collect();
+        let batches: Vec<Uuid> = before.iter().map(|entry| entry.batch.id).collect();
         let kept: Vec<Uuid> = sqlx::query_scalar(
             "SELECT node_id FROM backfill_reservations WHERE region_code = $1 AND slot_class = $2 AND batch_id = ANY ($3)",
         )
@@ -69,13 +67,13 @@ impl Ahead {
         .fetch_all(&mut *conn)
         .await?;
         // where one of a batch fits, the batch may still not: only the first batch blocks others
-        let first = before.first().map(|waiting| waiting.batch.id);
+        let first = before.first().map(|entry| entry.batch.id);
         let mut asking = before;
-        asking.retain(|waiting| waiting.members.len() == 1 || Some(waiting.batch.id) == first);
+        asking.retain(|entry| entry.members.len() == 1 || Some(entry.batch.id) == first);
         Ok(Self {
             specs: specs(conn, policy, &asking).await?.into_values().collect(),
             kept: kept.into_iter().collect(),
-            waits: true,
+            has_queue: true,
         })
     }
 
@@ -87,7 +85,7 @@ impl Ahead {
         request: &Request,
         slot_class: SlotClass,
     ) -> Result<Self> {
-        if self.waits {
+        if self.has_queue {
             Self::of(conn, policy, request, slot_class).await
         } else {
             Ok(Self::default())
@@ -96,7 +94,7 @@ impl Ahead {
 
     /// The rules of a request, with the nodes that are not for it because a request before it would fit there now.
     pub(crate) fn keep(&self, rules: &Rules, nodes: &[CandidateNode]) -> Rules {
-        if self.waits {
+        if self.has_queue {
             self.keep_in(rules, &Fleet::of(nodes))
         } else {
             rules.clone()
@@ -144,8 +142,8 @@ impl Ahead {
     }
 
     /// The queue is not empty.
-    pub(crate) fn waits(&self) -> bool {
-        self.waits
+    pub(crate) fn has_queue(&self) -> bool {
+        self.has_queue
     }
 }
 
@@ -153,15 +151,15 @@ impl Ahead {
 async fn with_new(
     conn: &mut PgConnection,
     request: &Request,
-    mut line: Vec<QueuedRequest>,
+    mut queued: Vec<QueuedRequest>,
     now: jiff::Timestamp,
 ) -> Result<Vec<QueuedRequest>> {
     let project_id = request.project_id;
     // a project without queued requests joins the round robin at its end
-    let last_served = line
+    let last_served = queued
         .iter()
-        .find(|waiting| waiting.batch.project_id == project_id)
-        .map_or(i64::MAX, |waiting| waiting.batch.last_served);
+        .find(|entry| entry.batch.project_id == project_id)
+        .map_or(i64::MAX, |entry| entry.batch.last_served);
     let batch = Batch {
         id: Uuid::nil(),
         project_id,
@@ -169,44 +167,44 @@ async fn with_new(
         since: now,
         last_served,
     };
-    line.push(QueuedRequest {
+    queued.push(QueuedRequest {
         batch,
         members: Vec::new(),
         deadline: now,
         reason: String::new(),
         reserves: false,
     });
-    Ok(in_order(line, now))
+    Ok(in_order(queued, now))
 }
 
 /// Those whose project's quota lets them be served now.
 pub(super) async fn able(
     conn: &mut PgConnection,
     policy: Policy,
-    line: Vec<QueuedRequest>,
+    queued: Vec<QueuedRequest>,
 ) -> Result<Vec<QueuedRequest>> {
-    let pairs: BTreeSet<(Uuid, &str)> = line
+    let pairs: BTreeSet<(Uuid, &str)> = queued
         .iter()
-        .flat_map(|waiting| {
-            let project_id = waiting.batch.project_id;
-            waiting
+        .flat_map(|entry| {
+            let project_id = entry.batch.project_id;
+            entry
                 .members
                 .iter()
                 .map(move |member| (project_id, member.sku.as_str()))
         })
         .collect();
     let quotas = quota::read_all(conn, pairs, policy).await?;
-    Ok(line
+    Ok(queued
         .into_iter()
-        .filter(|waiting| {
-            let allocations = i64::try_from(waiting.members.len()).unwrap_or(i64::MAX);
+        .filter(|entry| {
+            let allocations = i64::try_from(entry.members.len()).unwrap_or(i64::MAX);
             let mut requested: HashMap<&str, i64> = HashMap::new();
-            for member in &waiting.members {
+            for member in &entry.members {
                 *requested.entry(&member.sku).or_default() += i64::from(member.gpu_count);
             }
             requested.into_iter().all(|(sku, gpus)| {
                 quotas
-                    .get(&(waiting.batch.project_id, sku.to_owned()))
+                    .get(&(entry.batch.project_id, sku.to_owned()))
                     .is_some_and(|quota| quota.exceeded_by_all(allocations, gpus).is_none())
             })
         })
@@ -218,20 +216,20 @@ pub(super) async fn able(
 pub(crate) async fn specs(
     conn: &mut PgConnection,
     policy: Policy,
-    line: &[QueuedRequest],
+    queued: &[QueuedRequest],
 ) -> Result<HashMap<Uuid, QueuedSpec>> {
-    if line.is_empty() {
+    if queued.is_empty() {
         return Ok(HashMap::new());
     }
     let mut codes = BTreeSet::new();
     let mut members: Vec<(&QueuedRequest, &Member)> = Vec::new();
     let mut constrained = Vec::new();
-    for waiting in line {
-        for member in &waiting.members {
+    for entry in queued {
+        for member in &entry.members {
             codes.insert(member.sku.as_str());
-            members.push((waiting, member));
+            members.push((entry, member));
             constrained.push(Constrained {
-                project_id: waiting.batch.project_id,
+                project_id: entry.batch.project_id,
                 constraints: &member.constraints,
                 waited: true,
             });
@@ -240,7 +238,7 @@ pub(crate) async fn specs(
     let skus = catalog::skus_of(conn, &Vec::from_iter(codes)).await?;
     let neighbours = Neighbours::of(conn, &constrained).await?;
     let mut specs = HashMap::with_capacity(members.len());
-    for ((waiting, member), constrained) in members.into_iter().zip(constrained) {
+    for ((entry, member), constrained) in members.into_iter().zip(constrained) {
         let Some(sku) = skus.iter().find(|sku| sku.code == member.sku) else {
             return Err(Error::not_found("sku", &member.sku));
         };
@@ -249,7 +247,7 @@ pub(crate) async fn specs(
             other => other?,
         };
         // projects without reserved slots have the same specs
-        rules.project = rules.project.filter(|_| waiting.reserves);
+        rules.project = rules.project.filter(|_| entry.reserves);
         let prewarmed = member.constraints.require_prewarmed;
         // where it fits depends on the image only then, and each spec is evaluated once
         let image = ImageKey::of(&member.image_digest).filter(|_| prewarmed);

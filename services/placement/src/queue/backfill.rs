@@ -30,10 +30,10 @@ pub(crate) async fn plan_backfill(
         .bind(format!("{region_code}\n{}", slot_class.as_str()))
         .execute(&mut *conn)
         .await?;
-    let (line, _) = load(conn, region_code, slot_class).await?;
-    let line = able(conn, policy, line).await?;
+    let (queued, _) = load(conn, region_code, slot_class).await?;
+    let queued = able(conn, policy, queued).await?;
     let mut wanted = (Uuid::nil(), BTreeSet::new());
-    if !line.is_empty() {
+    if !queued.is_empty() {
         let fleet = capacity.now(conn).await?.get(region_code).cloned();
         let mut slices = Slices {
             region_code,
@@ -41,16 +41,16 @@ pub(crate) async fn plan_backfill(
             known: HashMap::new(),
         };
         let mut nodes = None;
-        let requested = specs(conn, policy, &line).await?;
-        for waiting in line {
-            let ids = waiting.members.iter().map(|member| member.allocation_id);
+        let requested = specs(conn, policy, &queued).await?;
+        for entry in queued {
+            let ids = entry.members.iter().map(|member| member.allocation_id);
             let specs: Vec<&QueuedSpec> = ids.filter_map(|id| requested.get(&id)).collect();
             if nodes.is_none() && specs.iter().any(|spec| spec.baremetal) {
                 nodes = Some(candidates::load_baremetal(conn, region_code, None).await?);
             }
             let nodes = nodes.as_deref().unwrap_or_default();
             if let Some(found) = nodes_for(conn, &specs, &mut slices, nodes).await? {
-                wanted = (waiting.batch.id, found);
+                wanted = (entry.batch.id, found);
                 break;
             }
             // no node could ever hold it as things are: the next one is the first that can be served

@@ -68,7 +68,7 @@ struct Row {
 }
 
 /// All queued allocations, or a selection.
-macro_rules! waiting {
+macro_rules! queued {
     ($which:literal) => {
         concat!(
             "SELECT w.batch_id, a.id AS allocation_id, a.project_id, a.sku, a.gpu_count, a.created_at, a.deadline_at,
@@ -94,13 +94,13 @@ macro_rules! waiting {
 /// # Errors
 /// Those of the database.
 pub async fn queues(conn: &mut PgConnection) -> Result<Vec<(String, SlotClass)>> {
-    let lines: Vec<(String, Stored<SlotClass>)> = sqlx::query_as(
+    let queues: Vec<(String, Stored<SlotClass>)> = sqlx::query_as(
         "SELECT DISTINCT a.region_code, w.slot_class FROM allocations a JOIN queued_allocations w ON w.allocation_id = a.id
           WHERE a.state = 'requested' ORDER BY 1, 2",
     )
     .fetch_all(conn)
     .await?;
-    Ok(lines
+    Ok(queues
         .into_iter()
         .map(|(region, class)| (region, class.0))
         .collect())
@@ -115,7 +115,7 @@ pub async fn load(
     region_code: &str,
     slot_class: SlotClass,
 ) -> Result<(Vec<QueuedRequest>, jiff::Timestamp)> {
-    let rows: Vec<Row> = sqlx::query_as(waiting!("a.region_code = $1 AND w.slot_class = $2"))
+    let rows: Vec<Row> = sqlx::query_as(queued!("a.region_code = $1 AND w.slot_class = $2"))
         .bind(region_code)
         .bind(slot_class.as_str())
         .fetch_all(conn)
@@ -152,9 +152,9 @@ fn gathered(rows: Vec<Row>) -> Vec<QueuedRequest> {
             });
             all.len() - 1
         });
-        let waiting = &mut all[place];
-        waiting.batch.since = waiting.batch.since.min(row.created_at.to_jiff());
-        waiting.members.push(Member {
+        let entry = &mut all[place];
+        entry.batch.since = entry.batch.since.min(row.created_at.to_jiff());
+        entry.members.push(Member {
             allocation_id: row.allocation_id,
             sku: row.sku,
             gpu_count: row.gpu_count,
@@ -166,12 +166,12 @@ fn gathered(rows: Vec<Row>) -> Vec<QueuedRequest> {
 }
 
 /// Puts a queue in order.
-pub(super) fn in_order(line: Vec<QueuedRequest>, now: jiff::Timestamp) -> Vec<QueuedRequest> {
-    let batches: Vec<Batch> = line.iter().map(|waiting| waiting.batch.clone()).collect();
-    let mut line: Vec<Option<QueuedRequest>> = line.into_iter().map(Some).collect();
+pub(super) fn in_order(queued: Vec<QueuedRequest>, now: jiff::Timestamp) -> Vec<QueuedRequest> {
+    let batches: Vec<Batch> = queued.iter().map(|entry| entry.batch.clone()).collect();
+    let mut queued: Vec<Option<QueuedRequest>> = queued.into_iter().map(Some).collect();
     order(&batches, now)
         .into_iter()
-        .filter_map(|place| line[place].take())
+        .filter_map(|place| queued[place].take())
         .collect()
 }
 
@@ -206,28 +206,28 @@ pub async fn standing(
     if ids.is_empty() {
         return Ok(found);
     }
-    let rows: Vec<Row> = sqlx::query_as(waiting!(
+    let rows: Vec<Row> = sqlx::query_as(queued!(
         "(a.region_code, w.slot_class) IN
            (SELECT m.region_code, v.slot_class FROM allocations m JOIN queued_allocations v ON v.allocation_id = m.id WHERE m.id = ANY ($1))"
     ))
     .bind(&ids)
     .fetch_all(conn)
     .await?;
-    let mut lines: HashMap<(String, SlotClass), Vec<Row>> = HashMap::new();
+    let mut queues: HashMap<(String, SlotClass), Vec<Row>> = HashMap::new();
     for row in rows {
-        let line = (row.region_code.clone(), row.slot_class);
-        lines.entry(line).or_default().push(row);
+        let queue = (row.region_code.clone(), row.slot_class);
+        queues.entry(queue).or_default().push(row);
     }
-    for rows in lines.into_values() {
-        let (line, _) = ordered(rows);
-        for (place, waiting) in line.into_iter().enumerate() {
-            for member in waiting.members {
+    for rows in queues.into_values() {
+        let (queued, _) = ordered(rows);
+        for (place, entry) in queued.into_iter().enumerate() {
+            for member in entry.members {
                 if ids.contains(&member.allocation_id) {
                     let standing = Standing {
                         position: u32::try_from(place + 1).unwrap_or(u32::MAX),
-                        reason: waiting.reason.clone(),
-                        since: waiting.batch.since,
-                        deadline: waiting.deadline,
+                        reason: entry.reason.clone(),
+                        since: entry.batch.since,
+                        deadline: entry.deadline,
                     };
                     found.insert(member.allocation_id, standing);
                 }

@@ -18,9 +18,9 @@ pub(crate) struct Walk {
 
 impl Walk {
     /// Along a queue as [`super::load`] gives it.
-    pub(crate) fn along((line, now): (Vec<QueuedRequest>, Timestamp)) -> Self {
+    pub(crate) fn along((queued, now): (Vec<QueuedRequest>, Timestamp)) -> Self {
         Self {
-            ahead: line.into(),
+            ahead: queued.into(),
             passed: Vec::new(),
             now,
         }
@@ -37,32 +37,33 @@ impl Walk {
     }
 
     /// It gives up now.
-    pub(crate) fn is_over(&self, waiting: &QueuedRequest) -> bool {
-        waiting.deadline <= self.now
+    pub(crate) fn is_over(&self, entry: &QueuedRequest) -> bool {
+        entry.deadline <= self.now
     }
 
     /// It stays queued.
-    pub(crate) fn stays(&mut self, waiting: QueuedRequest) {
-        self.passed.push(waiting);
+    pub(crate) fn stays(&mut self, entry: QueuedRequest) {
+        self.passed.push(entry);
     }
 
     /// It left the queue; others of its project have one before them less, and the whole round robin if it was `served`.
-    pub(crate) fn left(&mut self, waiting: &QueuedRequest, served: bool) {
+    pub(crate) fn left(&mut self, entry: &QueuedRequest, served: bool) {
         let passed = std::mem::take(&mut self.passed);
         let looked_at: HashSet<Uuid> = passed.iter().map(|one| one.batch.id).collect();
-        let mut line = passed;
-        line.extend(self.ahead.drain(..));
+        let mut queued = passed;
+        queued.extend(self.ahead.drain(..));
         if served {
-            let end = line.iter().map(|one| one.batch.last_served).max();
+            let end = queued.iter().map(|one| one.batch.last_served).max();
             let end = end.unwrap_or_default().saturating_add(1);
             let of_project =
-                |one: &&mut QueuedRequest| one.batch.project_id == waiting.batch.project_id;
-            for one in line.iter_mut().filter(of_project) {
+                |one: &&mut QueuedRequest| one.batch.project_id == entry.batch.project_id;
+            for one in queued.iter_mut().filter(of_project) {
                 one.batch.last_served = end;
             }
         }
-        let line = in_order(line, self.now).into_iter();
-        let (passed, ahead) = line.partition::<Vec<_>, _>(|one| looked_at.contains(&one.batch.id));
+        let queued = in_order(queued, self.now).into_iter();
+        let (passed, ahead) =
+            queued.partition::<Vec<_>, _>(|one| looked_at.contains(&one.batch.id));
         (self.passed, self.ahead) = (passed, ahead.into());
     }
 }

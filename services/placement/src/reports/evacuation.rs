@@ -77,13 +77,14 @@ pub async fn evacuation(
     let (ending, staying): (Vec<&Row>, Vec<&Row>) = rows
         .iter()
         .partition(|row| row.state == AllocationState::Releasing);
-    let (whole, slices): (Vec<&Row>, Vec<&Row>) = staying
+    let (baremetal, slices): (Vec<&Row>, Vec<&Row>) = staying
         .into_iter()
         .partition(|row| row.capacity_shape == Shape::Baremetal);
 
     // bare-metal nodes first: they are the largest, and what they take is not there for slices
     let mut kept = Kept::new(conn, policy, &region_code).await?;
-    let mut outcomes = place_whole(conn, &mut kept, &fleet, node_ids, &whole, &skus).await?;
+    let mut outcomes =
+        place_baremetal(conn, &mut kept, &fleet, node_ids, &baremetal, &skus).await?;
     for (_, outcome) in &outcomes {
         if let Ok((node_id, _)) = outcome {
             fleet.remove(*node_id);
@@ -176,7 +177,7 @@ type Placed = (Uuid, Result<(Uuid, Vec<i32>), Vec<Reason>>);
 struct Kept<'a> {
     policy: Policy,
     region_code: &'a str,
-    lines: Vec<(String, SlotClass)>,
+    queues: Vec<(String, SlotClass)>,
     known: HashMap<(Uuid, SlotClass, Shape), Arc<BTreeSet<Uuid>>>,
 }
 
@@ -185,7 +186,7 @@ impl<'a> Kept<'a> {
         Ok(Self {
             policy,
             region_code,
-            lines: queue::queues(conn).await?,
+            queues: queue::queues(conn).await?,
             known: HashMap::new(),
         })
     }
@@ -203,8 +204,8 @@ impl<'a> Kept<'a> {
         if let Some(known) = self.known.get(&key) {
             return Ok(known.clone());
         }
-        let line = (self.region_code.to_owned(), class);
-        let kept = if self.lines.contains(&line) {
+        let queue = (self.region_code.to_owned(), class);
+        let kept = if self.queues.contains(&queue) {
             let again = Request {
                 project_id: row.project_id,
                 region_code: self.region_code.to_owned(),
@@ -228,7 +229,7 @@ impl<'a> Kept<'a> {
 
 /// Where allocations of bare-metal nodes would fit, the largest first. Anti-affinity holds by itself: nothing runs on a free
 /// bare-metal node.
-async fn place_whole(
+async fn place_baremetal(
     conn: &mut PgConnection,
     kept: &mut Kept<'_>,
     fleet: &Fleet,

@@ -18,7 +18,7 @@ pub(super) struct Seen {
     /// More GPUs than these fit on no node.
     pub(super) most: u32,
     /// Bare-metal nodes that fitted and were not needed yet.
-    whole: VecDeque<Uuid>,
+    baremetal: VecDeque<Uuid>,
 }
 
 impl Seen {
@@ -26,7 +26,7 @@ impl Seen {
     pub(super) fn nothing() -> Self {
         Self {
             most: u32::MAX,
-            whole: VecDeque::new(),
+            baremetal: VecDeque::new(),
         }
     }
 }
@@ -63,7 +63,7 @@ pub(super) async fn some(
             bypasses_queue: true,
             ..Request::default()
         };
-        match take(conn, search, of, &request, sku, &mut seen.whole).await {
+        match take(conn, search, of, &request, sku, &mut seen.baremetal).await {
             Ok((node_id, slots)) => {
                 insert(conn, of, sku, node_id, &slots).await?;
                 search.capacity.changed(conn, &[node_id]).await?;
@@ -98,7 +98,7 @@ async fn take(
     of: &CapacityReservation,
     request: &Request,
     sku: &Sku,
-    whole: &mut VecDeque<Uuid>,
+    baremetal: &mut VecDeque<Uuid>,
 ) -> Result<(Uuid, Vec<Uuid>)> {
     if sku.capacity_shape == Shape::GpuSlice {
         let spec = decision_request(sku, request.gpu_count);
@@ -115,7 +115,9 @@ async fn take(
         let slots = taken.slots.iter().map(|slot| slot.id).collect();
         return Ok((taken.host.id, slots));
     }
-    let node_id = baremetal::take(conn, search, request, sku, whole).await?.id;
+    let node_id = baremetal::take(conn, search, request, sku, baremetal)
+        .await?
+        .id;
     let slots = sqlx::query_scalar(
         "SELECT id FROM slots WHERE node_id = $1 AND status = 'available' ORDER BY id FOR NO KEY UPDATE",
     )

@@ -50,12 +50,12 @@ pub(crate) async fn check(
         let region = &request.region_code;
         let unused = Unused::of(conn, request.project_id, region, &sku.code).await?;
         if unused.gpus() < request.gpu_count.max(1) as usize {
-            return Err(off_sale("is not offered any more; choose another SKU"));
+            return Err(disabled("is not offered any more; choose another SKU"));
         }
     }
     sku.check_gpu_count(request.gpu_count)?;
     if sku.price.is_none() {
-        // Sold without a price it could not be billed (P3).
+        // Allocated without a price it could not be billed (P3).
         return Err(invalid(
             ErrorReason::StateConflict,
             "sku",
@@ -68,10 +68,10 @@ pub(crate) async fn check(
     Ok(sku)
 }
 
-/// The refusal of a launch that fits nowhere: of a SKU off sale no capacity is of use but what the project has reserved.
+/// The refusal of a launch that fits nowhere: of a disabled SKU no capacity is of use but what the project has reserved.
 pub(super) fn no_capacity(sku: &Sku, causes: Vec<UnschedulableReason>) -> Error {
     if sku.disabled {
-        return off_sale(
+        return disabled(
             "is not offered any more, and the unused GPUs that the project has reserved of it do not fit the launch",
         );
     }
@@ -79,7 +79,7 @@ pub(super) fn no_capacity(sku: &Sku, causes: Vec<UnschedulableReason>) -> Error 
 }
 
 /// The refusal of what is not offered any more.
-fn off_sale(rule: &str) -> Error {
+fn disabled(rule: &str) -> Error {
     Error::Invalid {
         reason: ErrorReason::StateConflict,
         field: "sku",

@@ -82,7 +82,7 @@ async fn look(
     let mut rules = constraints::rules(conn, policy.packing_strategy, request, sku).await?;
     let nodes = candidates::load_baremetal(conn, region, None).await?;
     let ahead = Ahead::of(conn, policy, request, sku.slot_class).await?;
-    if ahead.waits() {
+    if ahead.has_queue() {
         let slices = capacity.now(conn).await?.fleet(region);
         rules = ahead.keep_baremetal(&rules, &slices, &nodes);
     }
@@ -101,7 +101,7 @@ async fn look_again(
     let mut rules = constraints::rules(conn, policy.packing_strategy, request, sku).await?;
     let nodes = candidates::load_baremetal(conn, region, Some(node_id)).await?;
     let ahead = Ahead::of(conn, policy, request, sku.slot_class).await?;
-    if ahead.waits() {
+    if ahead.has_queue() {
         let slices = candidates::load(conn, region, &[node_id]).await?;
         rules = ahead.keep_baremetal(&rules, &Fleet::of(&slices), &nodes);
     }

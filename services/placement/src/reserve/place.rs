@@ -45,7 +45,7 @@ pub(crate) struct Search<'a> {
     pub(crate) savepoints: bool,
 }
 
-/// Takes slots on the best node that can be had: first of the shortlist, then of all. `waits`: its queue is not
+/// Takes slots on the best node that can be had: first of the shortlist, then of all. `has_queue`: its queue is not
 /// empty.
 ///
 /// # Errors
@@ -56,7 +56,7 @@ pub(crate) async fn take(
     request: &Request,
     sku: &Sku,
     mut shortlist: Option<Fleet>,
-    mut waits: bool,
+    mut has_queue: bool,
 ) -> Result<Taken> {
     let Search {
         capacity,
@@ -67,17 +67,18 @@ pub(crate) async fn take(
     let requested = launch_request(sku, request);
     'look: loop {
         let rules = constraints::rules(conn, policy.packing_strategy, request, sku).await?;
-        let ahead = if waits {
+        let ahead = if has_queue {
             Ahead::of(conn, policy, request, sku.slot_class).await?
         } else {
             Ahead::default()
         };
         // allocations that the decision depends on may end meanwhile, or others come before it
-        let for_itself = !waits && !request.bypasses_queue && !request.constraints.name_others();
+        let for_itself =
+            !has_queue && !request.bypasses_queue && !request.constraints.name_others();
         // nothing that is known only now removes the best of the shortlist
-        let as_shortlisted = !waits && !request.constraints.name_others();
+        let as_shortlisted = !has_queue && !request.constraints.name_others();
         // the snapshot is old after a round
-        waits = true;
+        has_queue = true;
         let region = &request.region_code;
         let few = match &rules.only {
             Some(nodes) => {

@@ -211,16 +211,16 @@ fn one_queue<'a>(requests: &'a [Request], skus: &[Sku]) -> Result<(&'a str, Slot
         field,
         rule: rule.to_owned(),
     };
-    let lines: BTreeSet<(&str, SlotClass)> = requests
+    let queues: BTreeSet<(&str, SlotClass)> = requests
         .iter()
         .zip(skus)
         .map(|(request, sku)| (request.region_code.as_str(), sku.slot_class))
         .collect();
-    match (lines.first(), lines.len()) {
-        (Some(line), 1) => Ok(*line),
+    match (queues.first(), queues.len()) {
+        (Some(queue), 1) => Ok(*queue),
         _ => Err(invalid(
             "allocations",
-            "must be of one region and one class of slots when they wait",
+            "must be of one region and one class of slots when they are queued",
         )),
     }
 }
@@ -275,7 +275,7 @@ async fn check_queue_limit(
         .bind(project_id.to_string())
         .execute(&mut *conn)
         .await?;
-    let waiting: i64 = sqlx::query_scalar(
+    let queued: i64 = sqlx::query_scalar(
         "SELECT count(*) FROM allocations WHERE project_id = $1 AND state = 'requested'",
     )
     .bind(project_id)
@@ -284,14 +284,14 @@ async fn check_queue_limit(
     let over = Exceeded {
         quota: "waiting_allocations",
         limit: MAX_QUEUED,
-        used: waiting,
+        used: queued,
         requested: i64::try_from(joining).unwrap_or(i64::MAX),
     };
     if over.used + over.requested <= over.limit {
         return Ok(());
     }
     let message = format!(
-        "A project can have at most {MAX_QUEUED} queued allocations and has {waiting}. Release some of them."
+        "A project can have at most {MAX_QUEUED} queued allocations and has {queued}. Release some of them."
     );
     Err(over_quota(message, Some(over)))
 }

@@ -400,7 +400,7 @@ async fn inc_27_duplicate_fabric_device_is_exclusive_until_functions_are_unique(
         .approve(node, &[shared(0), shared(1), lab_slot(2)])
         .await;
     world.reserved(1).await;
-    // whichever was sold first: at most one of the two that share, and the third that has no fabric
+    // whichever was allocated first: at most one of the two that share, and the third that has no fabric
     world.reserved(1).await;
     assert_eq!(
         causes(&world, &world.request(1)).await,
@@ -441,7 +441,7 @@ async fn b_54_unique_functions_end_the_exclusion() {
 }
 
 #[tokio::test]
-async fn inc_40_an_incomplete_available_row_is_not_sold() {
+async fn inc_40_an_incomplete_available_row_is_not_allocated() {
     let (world, node) = World::with_lab_slots(1).await;
     // the schema refuses such a row; a database restored by hand may still have it
     world.run("ALTER TABLE slots DROP CONSTRAINT slots_available_is_complete; UPDATE slots SET private_ip = ''").await;
@@ -499,11 +499,11 @@ async fn b_57_availability_counts_and_explains() {
         ErrorReason::SkuUnknown
     );
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    let off_sale = catalog::Sku {
+    let disabled = catalog::Sku {
         disabled: true,
         ..crate::world::lab_sku()
     };
-    catalog::put_sku(&mut conn, &off_sale).await.expect("put");
+    catalog::put_sku(&mut conn, &disabled).await.expect("put");
     assert_eq!(
         row(1).await.reasons[0].message,
         "The SKU is not offered any more."

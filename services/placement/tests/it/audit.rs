@@ -117,20 +117,20 @@ async fn p1_an_audit_of_a_ledger_in_use_finds_nothing() {
 /// One way to break each invariant, past constraints and triggers.
 const BREAKS: [(&str, &str); 28] = [
     (
-        "held_slot_is_its_projects",
+        "reserved_slot_is_its_projects",
         "UPDATE reserved_slots SET project_id = gen_random_uuid(),
                 slot_id = (SELECT slot_id FROM claims WHERE state = 'active' LIMIT 1)",
     ),
     (
-        "held_slot_is_reserved",
+        "reserved_slot_matches_reservation",
         "UPDATE capacity_reservations SET state = 'ended', ended_at = now()",
     ),
     (
-        "held_slot_knows_its_use",
+        "reserved_slot_idle_matches_claims",
         "UPDATE reserved_slots SET idle_since = NULL",
     ),
     (
-        "reservation_holds_no_more",
+        "reservation_not_exceeded",
         "UPDATE capacity_reservations SET released_gpus = gpu_count",
     ),
     (
@@ -163,11 +163,11 @@ const BREAKS: [(&str, &str); 28] = [
         "UPDATE claims SET state = 'releasing' WHERE state = 'active'",
     ),
     (
-        "allocation_holds_what_was_sold",
+        "allocation_has_its_claims",
         "UPDATE allocations SET gpu_count = 8 WHERE state = 'active'",
     ),
     (
-        "quota_counts_what_is_held",
+        "quota_counts_claims",
         "UPDATE allocations SET gpu_count = 8 WHERE state = 'active'",
     ),
     ("available_slot_is_clean", "DELETE FROM clean_evidence"),
@@ -191,13 +191,13 @@ const BREAKS: [(&str, &str); 28] = [
         "moving_allocation_is_worked_on",
         "UPDATE workflows SET state = 'done', ended_at = now() WHERE kind = 'provision'",
     ),
-    ("waiting_allocation_is_in_line", "DELETE FROM fair_share"),
+    ("queued_allocation_is_complete", "DELETE FROM fair_share"),
     (
-        "batch_is_served_whole",
+        "batch_is_placed_together",
         "INSERT INTO queued_allocations SELECT a.id, w.batch_id, 'lab', 'QUOTA' FROM queued_allocations w, allocations a WHERE a.state = 'active'",
     ),
     (
-        "line_keeps_what_one_needs",
+        "backfill_reservation_of_one_batch",
         "INSERT INTO backfill_reservations SELECT 'lab-1', 'lab', gen_random_uuid(), w.batch_id
            FROM queued_allocations w CROSS JOIN generate_series(1, 2)",
     ),

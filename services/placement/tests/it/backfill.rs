@@ -4,11 +4,11 @@ use gpuaas_placement::{audit, claims, nodes};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
 
-use crate::baremetal::{reason, whole, world_of};
+use crate::baremetal::{bare_metal, reason, world_of};
 use crate::reserving;
 use crate::world::{POLICY, World};
 
-/// What the old platform wrote: an allocation of a whole node, in one of its states, and nothing that claims it.
+/// What the old platform wrote: an allocation of a bare-metal node, in one of its states, and nothing that claims it.
 async fn old_allocation(world: &World, node: Uuid, state: &str) -> Uuid {
     let id = Uuid::now_v7();
     world
@@ -42,7 +42,7 @@ async fn broken(world: &World) -> Vec<String> {
 
 /// C-43
 #[tokio::test]
-async fn b_27_old_allocations_of_whole_nodes_get_their_claims() {
+async fn b_27_old_allocations_of_bare_metal_nodes_get_their_claims() {
     let (world, specs) = world_of(5).await;
     let states = ["reserved", "provisioning", "active", "releasing"];
     let mut old = Vec::new();
@@ -57,7 +57,7 @@ async fn b_27_old_allocations_of_whole_nodes_get_their_claims() {
              ALTER TABLE allocations ENABLE TRIGGER USER"
         ))
         .await;
-    let holds = "allocation_holds_what_was_sold".to_owned();
+    let holds = "allocation_has_its_claims".to_owned();
     assert!(broken(&world).await.contains(&holds), "the audit sees it");
 
     let made = claim_old_allocations(&world).await.expect("claimed");
@@ -90,11 +90,11 @@ async fn b_27_old_allocations_of_whole_nodes_get_their_claims() {
         baremetal: true,
         ..POLICY
     };
-    let request = whole(&world);
+    let request = bare_metal(&world);
     let reserved = reserving::one(&world.scheduler, world.ids, policy, &request).await;
     let last = claims::of_allocation(&mut conn, reserved.expect("room").allocation_id).await;
     assert_eq!(last.expect("claims")[0].node_id, specs[4].id);
-    let more = reserving::one(&world.scheduler, world.ids, policy, &whole(&world)).await;
+    let more = reserving::one(&world.scheduler, world.ids, policy, &bare_metal(&world)).await;
     let more = reason(more.map(|reserved| reserved.allocation_id));
     assert_eq!(more, ErrorReason::SlotsInUse, "every node is held");
 }

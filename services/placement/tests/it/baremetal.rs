@@ -1,9 +1,9 @@
-//! Whole nodes, with the test in the place of what will bring them up: one claim, one mode, and clean before sale.
+//! Bare-metal nodes, with the test in the place of what will bring them up: one claim, one mode, and clean before allocation.
 use futures::future::join_all;
 use gpuaas_placement::approval::{self, Definition, Look};
 use gpuaas_placement::catalog::{self, Sku};
 use gpuaas_placement::force_release::{Attestation, Fate};
-use gpuaas_placement::model::Word;
+use gpuaas_placement::model::Attribution;
 use gpuaas_placement::model::{Failure, Scope, Shape, SlotStatus};
 use gpuaas_placement::nodes::{self, NodeSpec};
 use gpuaas_placement::provision::{self, HostState};
@@ -25,7 +25,7 @@ pub const WITH_EXECUTOR: Policy = Policy {
     ..POLICY
 };
 
-/// A world that sells whole nodes, with so many of them, empty and in mode slice. Their hosts tell no groups, so
+/// A world that offers bare-metal nodes, with so many of them, empty and in mode slice. Their hosts tell no groups, so
 /// slices of them are single GPUs or all.
 pub async fn world_of(nodes: usize) -> (World, Vec<NodeSpec>) {
     world_of_boards(nodes, Vec::new()).await
@@ -68,7 +68,7 @@ pub async fn world_of_boards(nodes: usize, groups: Vec<Vec<u32>>) -> (World, Vec
     (world, specs)
 }
 
-pub fn whole(world: &World) -> Request {
+pub fn bare_metal(world: &World) -> Request {
     Request {
         sku: NODE_SKU.into(),
         ..world.request(8)
@@ -101,10 +101,10 @@ async fn mode(world: &World, node: Uuid) -> String {
 }
 
 #[tokio::test]
-async fn whole_nodes_are_refused_where_nothing_can_bring_them_up() {
+async fn bare_metal_nodes_are_refused_where_nothing_can_bring_them_up() {
     let (world, _) = world_of(1).await;
     let before = world.fingerprint().await;
-    let outcome = world.reserve(&whole(&world)).await;
+    let outcome = world.reserve(&bare_metal(&world)).await;
     match outcome {
         Err(Error::Invalid {
             field: "sku", rule, ..
@@ -148,12 +148,14 @@ async fn give_back(world: &World, id: Uuid) {
 
 /// What was seen while the tenant had the node says nothing of what the tenant did after it.
 #[tokio::test]
-async fn p2_a_look_from_before_a_whole_nodes_release_approves_nothing_after_it() {
+async fn p2_a_look_from_before_a_bare_metal_nodes_release_approves_nothing_after_it() {
     let (world, specs) = world_of(1).await;
     let node = specs[0].id;
     let all: Vec<Definition> = (0..8).map(h200_slot).collect();
     let before = look_at(&world.slots(node).await);
-    let id = reserve(&world, &whole(&world)).await.expect("reserved");
+    let id = reserve(&world, &bare_metal(&world))
+        .await
+        .expect("reserved");
     install(&world, id).await;
     let under_the_tenant = look_at(&world.slots(node).await);
     give_back(&world, id).await;
@@ -217,7 +219,9 @@ async fn left_by_tenants(world: &World, node: Uuid) -> usize {
 async fn b_21_b_32_one_exclusive_claim_takes_the_node_and_gives_it_back_to_approval() {
     let (world, specs) = world_of(1).await;
     let node = specs[0].id;
-    let id = reserve(&world, &whole(&world)).await.expect("reserved");
+    let id = reserve(&world, &bare_metal(&world))
+        .await
+        .expect("reserved");
     assert_eq!(left_by_tenants(&world, node).await, 0, "not there yet");
     assert_eq!(mode(&world, node).await, "baremetal");
     let mut conn = world.allocation.acquire().await.expect("connection");
@@ -236,7 +240,7 @@ async fn b_21_b_32_one_exclusive_claim_takes_the_node_and_gives_it_back_to_appro
         ErrorReason::NoCapacity
     );
     assert_eq!(
-        reason(reserve(&world, &whole(&world)).await),
+        reason(reserve(&world, &bare_metal(&world)).await),
         ErrorReason::SlotsInUse
     );
     let direct = sqlx::query("UPDATE nodes SET mode = 'slice' WHERE id = $1")
@@ -270,26 +274,30 @@ async fn b_21_b_32_one_exclusive_claim_takes_the_node_and_gives_it_back_to_appro
             .await,
         0
     );
-    // P2: what a tenant of the whole node may have written is not sold before it is proven clean
+    // P2: what a tenant of the bare-metal node may have written is not allocated before it is proven clean
     assert_eq!(
         reason(reserve(&world, &slice(&world)).await),
         ErrorReason::NoCapacity
     );
     assert_eq!(
-        reason(reserve(&world, &whole(&world)).await),
+        reason(reserve(&world, &bare_metal(&world)).await),
         ErrorReason::IncompleteSlot
     );
     world
         .approve(node, &(0..8).map(h200_slot).collect::<Vec<_>>())
         .await;
-    reserve(&world, &slice(&world)).await.expect("sold again");
+    reserve(&world, &slice(&world))
+        .await
+        .expect("allocated again");
 }
 
 #[tokio::test]
 async fn c_13_every_disk_that_was_destroyed_with_a_tenant_of_the_node_has_that_as_its_evidence() {
     let (world, specs) = world_of(1).await;
     let node = specs[0].id;
-    let id = reserve(&world, &whole(&world)).await.expect("reserved");
+    let id = reserve(&world, &bare_metal(&world))
+        .await
+        .expect("reserved");
     install(&world, id).await;
     let attested = Attestation {
         principal: "user:root",
@@ -314,9 +322,11 @@ async fn c_13_every_disk_that_was_destroyed_with_a_tenant_of_the_node_has_that_a
 }
 
 #[tokio::test]
-async fn a_whole_node_that_nothing_touched_is_given_back_as_it_was() {
+async fn a_bare_metal_node_that_nothing_touched_is_given_back_as_it_was() {
     let (world, specs) = world_of(1).await;
-    let id = reserve(&world, &whole(&world)).await.expect("reserved");
+    let id = reserve(&world, &bare_metal(&world))
+        .await
+        .expect("reserved");
     let mut tx = world.allocation.begin().await.expect("begin");
     release::begin(&mut tx, Scope::Platform, id, "", "req")
         .await
@@ -325,7 +335,9 @@ async fn a_whole_node_that_nothing_touched_is_given_back_as_it_was() {
     assert_eq!(mode(&world, specs[0].id).await, "slice");
     assert_eq!(world.count(specs[0].id, SlotStatus::Available).await, 8);
 
-    let id = reserve(&world, &whole(&world)).await.expect("reserved");
+    let id = reserve(&world, &bare_metal(&world))
+        .await
+        .expect("reserved");
     let fence = world.take(id).await;
     let mut tx = world.allocation.begin().await.expect("begin");
     let failure = Failure {
@@ -344,15 +356,15 @@ async fn a_whole_node_that_nothing_touched_is_given_back_as_it_was() {
 }
 
 #[tokio::test]
-async fn b_33_a_node_with_slices_is_not_offered_whole() {
+async fn b_33_a_node_with_slices_is_not_offered_as_bare_metal() {
     let (world, specs) = world_of(2).await;
     let slice_id = reserve(&world, &slice(&world)).await.expect("slice");
     let sliced = world.get(slice_id).await.node_id.expect("placed");
-    let whole_id = reserve(&world, &whole(&world))
+    let bare_metal_id = reserve(&world, &bare_metal(&world))
         .await
         .expect("the clean node");
-    assert_ne!(world.get(whole_id).await.node_id, Some(sliced));
-    match reserve(&world, &whole(&world)).await {
+    assert_ne!(world.get(bare_metal_id).await.node_id, Some(sliced));
+    match reserve(&world, &bare_metal(&world)).await {
         Err(Error::Refused {
             reason: ErrorReason::SlotsInUse,
             message,
@@ -366,10 +378,12 @@ async fn b_33_a_node_with_slices_is_not_offered_whole() {
 }
 
 #[tokio::test]
-async fn inc_14_a_failed_whole_node_stays_held_until_it_is_installed_anew() {
+async fn inc_14_a_failed_bare_metal_node_stays_held_until_it_is_installed_anew() {
     let (world, mut specs) = world_of(1).await;
     let mut spec = specs.remove(0);
-    let id = reserve(&world, &whole(&world)).await.expect("reserved");
+    let id = reserve(&world, &bare_metal(&world))
+        .await
+        .expect("reserved");
     let fence = world.take(id).await;
     let mut tx = world.allocation.begin().await.expect("begin");
     let _ = provision::start(&mut tx, fence, id).await.expect("start");
@@ -404,24 +418,27 @@ async fn inc_14_a_failed_whole_node_stays_held_until_it_is_installed_anew() {
         0
     );
     assert_eq!(
-        reason(reserve(&world, &whole(&world)).await),
+        reason(reserve(&world, &bare_metal(&world)).await),
         ErrorReason::IncompleteSlot
     );
 }
 
-/// Makes a reserved whole node active, and releases it again after `meanwhile`.
+/// Makes a reserved bare-metal node active, and releases it again after `meanwhile`.
 pub async fn tenancy(world: &World, id: Uuid, meanwhile: impl AsyncFnOnce()) {
     install(world, id).await;
     meanwhile().await;
     give_back(world, id).await;
 }
 
-/// Evidence from before the tenant is none after it, however the slot came out of sale meanwhile.
+/// Evidence from before the tenant is none after it, however the slot came out of service meanwhile.
 #[tokio::test]
-async fn p2_a_slot_disabled_or_approved_under_a_whole_node_is_not_sold_with_old_evidence() {
+async fn p2_a_slot_disabled_or_approved_under_a_bare_metal_node_is_not_allocated_with_old_evidence()
+{
     let (world, specs) = world_of(1).await;
     let node = specs[0].id;
-    let id = reserve(&world, &whole(&world)).await.expect("reserved");
+    let id = reserve(&world, &bare_metal(&world))
+        .await
+        .expect("reserved");
     let slot = world.slots(node).await[0].id;
     let disable = async |disabled| {
         let mut tx = world.scheduler.begin().await.expect("begin");
@@ -430,7 +447,7 @@ async fn p2_a_slot_disabled_or_approved_under_a_whole_node_is_not_sold_with_old_
             node,
             slot,
             disabled,
-            Word::of("user:test", "by the test"),
+            Attribution::of("user:test", "by the test"),
         )
         .await
         .expect("intent");
@@ -459,11 +476,13 @@ async fn p2_a_slot_disabled_or_approved_under_a_whole_node_is_not_sold_with_old_
     );
 }
 
-/// Nobody is placed where somebody who waits would fit now, whole nodes included.
+/// Nobody is placed where somebody who is queued would fit now, bare-metal nodes included.
 #[tokio::test]
-async fn b_47_a_whole_node_is_not_sold_past_those_who_wait_for_a_part_of_it() {
+async fn b_47_a_bare_metal_node_is_not_allocated_past_those_who_are_queued_for_a_part_of_it() {
     let (world, specs) = world_of(1).await;
-    let holder = reserve(&world, &whole(&world)).await.expect("reserved");
+    let holder = reserve(&world, &bare_metal(&world))
+        .await
+        .expect("reserved");
     let deadline = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
     let waits = slice(&world);
     let waits =
@@ -477,7 +496,7 @@ async fn b_47_a_whole_node_is_not_sold_past_those_who_wait_for_a_part_of_it() {
         .expect("release");
     tx.commit().await.expect("commit");
     assert_eq!(
-        reason(reserve(&world, &whole(&world)).await),
+        reason(reserve(&world, &bare_metal(&world)).await),
         ErrorReason::QueuedAhead
     );
     reserve::serve_queue(&world.scheduler, world.ids, WITH_EXECUTOR)
@@ -487,13 +506,13 @@ async fn b_47_a_whole_node_is_not_sold_past_those_who_wait_for_a_part_of_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn b_32_slices_and_whole_nodes_that_race_never_share_a_node() {
+async fn b_32_slices_and_bare_metal_nodes_that_race_never_share_a_node() {
     let (world, specs) = world_of(3).await;
     let requests: Vec<Request> = (0..24)
         .map(|number| Request {
             project_id: Uuid::now_v7(),
             ..if number % 3 == 0 {
-                whole(&world)
+                bare_metal(&world)
             } else {
                 slice(&world)
             }

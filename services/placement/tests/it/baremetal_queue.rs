@@ -1,4 +1,4 @@
-//! Whole nodes in line: fair, never starved by slices, and no more than a node is kept for each.
+//! Bare-metal nodes in the queue: fair, never starved by slices, and no more than a node is kept for each.
 use futures::future::join_all;
 use gpuaas_placement::model::{Allocation, AllocationState, Scope, SlotClass, SlotStatus};
 use gpuaas_placement::queue::{self, Standing};
@@ -9,7 +9,9 @@ use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use uuid::Uuid;
 
-use crate::baremetal::{WITH_EXECUTOR, reserve, slice, tenancy, whole, world_of, world_of_boards};
+use crate::baremetal::{
+    WITH_EXECUTOR, bare_metal, reserve, slice, tenancy, world_of, world_of_boards,
+};
 use crate::reserving;
 use crate::world::{POLICY, REGION, World, h200_groups, h200_slot};
 
@@ -95,21 +97,24 @@ fn refusal(outcome: Result<Uuid>) -> ErrorReason {
 }
 
 #[tokio::test]
-async fn b_21_b_57_a_whole_node_waits_says_why_and_is_served_once_the_disks_are_proven_clean() {
+async fn b_21_b_57_a_bare_metal_node_waits_says_why_and_is_served_once_the_disks_are_proven_clean()
+{
     let (world, specs) = world_of(1).await;
     let node = specs[0].id;
-    let holder = reserve(&world, &whole(&world)).await.expect("reserved");
-    let request = of_another(whole(&world));
+    let holder = reserve(&world, &bare_metal(&world))
+        .await
+        .expect("reserved");
+    let request = of_another(bare_metal(&world));
     let waits = wait(&world, &request).await;
     assert_eq!(wait(&world, &request).await, waits, "the key leads to it");
-    let stands = standing(&world, waits).await.expect("in line");
+    let stands = standing(&world, waits).await.expect("queued");
     let reported = (stands.position, stands.reason.as_str());
     assert_eq!(reported, (1, "SLOTS_IN_USE"));
     assert_eq!(pass(&world).await, Pass::default());
     tenancy(&world, holder, async || {}).await;
     // what the tenant left is proven by an approval, and not before
     assert_eq!(pass(&world).await, Pass::default());
-    let stands = standing(&world, waits).await.expect("in line");
+    let stands = standing(&world, waits).await.expect("queued");
     assert_eq!(stands.reason, "INCOMPLETE_SLOT");
     let all: Vec<_> = (0..8).map(h200_slot).collect();
     world.approve(node, &all).await;
@@ -124,12 +129,12 @@ async fn b_21_b_57_a_whole_node_waits_says_why_and_is_served_once_the_disks_are_
     sound(&world).await;
 }
 
-/// Replicas are switched over one by one: one that does not sell whole nodes leaves who waits for one.
+/// Replicas are switched over one by one: one that does not offer bare metal leaves who is queued for one.
 #[tokio::test]
-async fn c_12_a_replica_that_sells_no_whole_nodes_ends_nobody_who_waits_for_one() {
+async fn c_12_a_replica_that_offers_no_bare_metal_ends_nobody_who_is_queued_for_one() {
     let (world, _) = world_of(1).await;
     let holder = reserve(&world, &slice(&world)).await.expect("reserved");
-    let waits = wait(&world, &whole(&world)).await;
+    let waits = wait(&world, &bare_metal(&world)).await;
     free(&world, holder).await;
     let off = serve_queue(&world.scheduler, world.ids, POLICY).await;
     let off = off.expect("pass");
@@ -140,11 +145,11 @@ async fn c_12_a_replica_that_sells_no_whole_nodes_ends_nobody_who_waits_for_one(
 }
 
 #[tokio::test]
-async fn c_12_c_05_a_whole_node_leaves_the_line_by_its_owner_or_its_deadline() {
+async fn c_12_c_05_a_bare_metal_node_leaves_the_queue_by_its_owner_or_its_deadline() {
     let (world, _) = world_of(1).await;
     let holder = reserve(&world, &slice(&world)).await.expect("reserved");
-    let given_up = wait(&world, &whole(&world)).await;
-    let late = wait(&world, &of_another(whole(&world))).await;
+    let given_up = wait(&world, &bare_metal(&world)).await;
+    let late = wait(&world, &of_another(bare_metal(&world))).await;
     pass(&world).await;
     assert_eq!(kept(&world).await.len(), 1);
     let ended = free(&world, given_up).await;
@@ -167,9 +172,9 @@ async fn c_12_c_05_a_whole_node_leaves_the_line_by_its_owner_or_its_deadline() {
     sound(&world).await;
 }
 
-/// One node is kept for each whole node that is asked for, and slices go on everywhere else.
+/// One node is kept for each bare-metal node that is asked for, and slices go on everywhere else.
 #[tokio::test]
-async fn b_47_no_more_than_a_node_is_kept_for_each_whole_one() {
+async fn b_47_no_more_than_a_node_is_kept_for_each_bare_metal_request() {
     let (world, specs) = world_of(4).await;
     let mut on = Vec::new();
     for _ in 0..4 {
@@ -183,10 +188,10 @@ async fn b_47_no_more_than_a_node_is_kept_for_each_whole_one() {
         };
         on.push(reserve(&world, &request).await.expect("apart"));
     }
-    let single = wait(&world, &of_another(whole(&world))).await;
+    let single = wait(&world, &of_another(bare_metal(&world))).await;
     pass(&world).await;
     assert_eq!(kept(&world).await.len(), 1);
-    let stands = standing(&world, single).await.expect("in line");
+    let stands = standing(&world, single).await.expect("queued");
     assert_eq!(stands.reason, "SLOTS_IN_USE");
     for _ in 0..21 {
         let id = reserve(&world, &slice(&world)).await.expect("has room");
@@ -196,7 +201,7 @@ async fn b_47_no_more_than_a_node_is_kept_for_each_whole_one() {
     assert!(matches!(&outcome, Err(Error::Refused { causes, .. })
         if causes.iter().any(|cause| cause.reason == ErrorReason::QueuedAhead && cause.gpus == 7)));
     free(&world, single).await;
-    let pair = [whole(&world), whole(&world)];
+    let pair = [bare_metal(&world), bare_metal(&world)];
     let key = Key {
         principal: "user:alice",
         idempotency_key: "pair",
@@ -212,7 +217,7 @@ async fn b_47_no_more_than_a_node_is_kept_for_each_whole_one() {
     empty(&world, &kept[..1]).await;
     assert_eq!(pass(&world).await, Pass::default());
     assert_eq!(
-        refusal(reserve(&world, &of_another(whole(&world))).await),
+        refusal(reserve(&world, &of_another(bare_metal(&world))).await),
         ErrorReason::NoCapacity
     );
     empty(&world, &kept).await;
@@ -225,23 +230,25 @@ async fn b_47_no_more_than_a_node_is_kept_for_each_whole_one() {
     sound(&world).await;
 }
 
-/// A node becomes empty while whole nodes and slices, waiting and new, want it: the first of the line has it.
+/// A node becomes empty while bare-metal nodes and slices, waiting and new, want it: the first of the queue has it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn p1_an_emptied_node_goes_to_the_first_of_the_line_and_to_nobody_else() {
+async fn p1_an_emptied_node_goes_to_the_first_of_the_queue_and_to_nobody_else() {
     let (world, specs) = world_of(1).await;
-    let mut holder = reserve(&world, &whole(&world)).await.expect("reserved");
-    let mut line = Vec::new();
+    let mut holder = reserve(&world, &bare_metal(&world))
+        .await
+        .expect("reserved");
+    let mut queue = Vec::new();
     for _ in 0..4 {
-        line.push(wait(&world, &of_another(whole(&world))).await);
+        queue.push(wait(&world, &of_another(bare_metal(&world))).await);
     }
     let slice_behind = wait(&world, &of_another(slice(&world))).await;
-    for first in line {
+    for first in queue {
         let servers =
             join_all((0..3).map(|_| serve_queue(&world.scheduler, world.ids, WITH_EXECUTOR)));
         let passers_by: Vec<Request> = (0..6)
             .map(|number| {
                 of_another(if number % 2 == 0 {
-                    whole(&world)
+                    bare_metal(&world)
                 } else {
                     slice(&world)
                 })
@@ -273,9 +280,9 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 8, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// No starvation: whatever slices come and go, what is left on the kept node only becomes less, and once it is
-    /// empty the whole node is served. One node is kept, and slices get every other.
+    /// empty the bare-metal node is served. One node is kept, and slices get every other.
     #[test]
-    fn b_47_no_stream_of_slices_keeps_a_whole_node_waiting_for_ever(
+    fn b_47_no_stream_of_slices_keeps_a_bare_metal_node_waiting_for_ever(
         before in prop::collection::vec(prop::sample::select(vec![1u32, 1, 2, 4]), 6..14),
         stream in prop::collection::vec((prop::option::of(prop::sample::select(vec![1u32, 1, 2, 4])), any::<usize>()), 20..40),
     ) {
@@ -318,7 +325,7 @@ async fn stays_fair(before: Vec<u32>, stream: Vec<(Option<u32>, usize)>) {
     for node in &specs {
         assert_ne!(used(&world, node.id).await, 0, "no node is empty: {live:?}");
     }
-    let large = wait(&world, &of_another(whole(&world))).await;
+    let large = wait(&world, &of_another(bare_metal(&world))).await;
     pass(&world).await;
     let mut left = usize::MAX;
     let mut rounds = stream.into_iter();

@@ -1,5 +1,5 @@
-//! Claims, and nothing else, say what is held of a node; and whole nodes are asked for as before there were slices.
-use gpuaas_placement::model::Word;
+//! Claims, and nothing else, say what is held of a node; and bare-metal nodes are asked for as before there were slices.
+use gpuaas_placement::model::Attribution;
 use gpuaas_placement::model::{Scope, Shape};
 use gpuaas_placement::nodes::{self, NodeSpec};
 use gpuaas_placement::operators::{self, Intent};
@@ -9,20 +9,20 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use sqlx::AssertSqlSafe;
 use uuid::Uuid;
 
-use crate::baremetal::{reason, reserve, slice, tenancy, whole, world_of};
+use crate::baremetal::{bare_metal, reason, reserve, slice, tenancy, world_of};
 use crate::world::World;
 
 #[tokio::test]
-async fn b_02_a_request_for_a_whole_node_needs_to_name_no_shape() {
+async fn b_02_a_request_for_a_bare_metal_node_needs_to_name_no_shape() {
     let (world, _) = world_of(2).await;
     let named = |shape| Request {
         capacity_shape: Some(shape),
-        ..whole(&world)
+        ..bare_metal(&world)
     };
-    let silent = whole(&world);
+    let silent = bare_metal(&world);
     assert_eq!(silent.capacity_shape, None);
     for request in [silent, named(Shape::Baremetal)] {
-        let id = reserve(&world, &request).await.expect("a whole node");
+        let id = reserve(&world, &request).await.expect("a bare-metal node");
         let row = world.get(id).await;
         assert_eq!((row.capacity_shape, row.gpu_count), (Shape::Baremetal, 8));
         let mut conn = world.scheduler.acquire().await.expect("connection");
@@ -30,7 +30,7 @@ async fn b_02_a_request_for_a_whole_node_needs_to_name_no_shape() {
         let kinds: Vec<&str> = held.iter().map(|claim| claim.kind.as_str()).collect();
         assert_eq!(kinds, ["node_exclusive"]);
     }
-    // one shape is never sold for another
+    // one shape is never allocated for another
     let outcome = reserve(&world, &named(Shape::GpuSlice)).await;
     assert!(
         matches!(
@@ -62,7 +62,7 @@ async fn drains(world: &World, node_id: Uuid) -> (i64, bool) {
         &mut tx,
         node_id,
         Intent::Draining,
-        Word::of("user:test", "by the test"),
+        Attribution::of("user:test", "by the test"),
     )
     .await
     .expect("draining");
@@ -78,8 +78,8 @@ async fn may_be_baremetal(world: &World, spec: &NodeSpec) -> bool {
         ..spec.clone()
     };
     let mut tx = world.scheduler.begin().await.expect("begin");
-    // out of sale: what is held alone decides
-    let word = Word::of("user:test", "another mode");
+    // out of service: what is held alone decides
+    let word = Attribution::of("user:test", "another mode");
     let _ = operators::set_intent(&mut tx, spec.id, Intent::Cordoned, word)
         .await
         .expect("cordoned");
@@ -102,7 +102,7 @@ async fn b_26_b_29_claims_and_not_the_allocations_node_say_what_is_held() {
     assert_eq!(drains(&world, free.id).await, (0, true));
     assert!(!may_be_baremetal(&world, held).await);
     assert!(may_be_baremetal(&world, free).await);
-    let first = reserve(&world, &whole(&world))
+    let first = reserve(&world, &bare_metal(&world))
         .await
         .expect("the empty one");
     let mut conn = world.scheduler.acquire().await.expect("connection");
@@ -110,7 +110,7 @@ async fn b_26_b_29_claims_and_not_the_allocations_node_say_what_is_held() {
         .await
         .expect("claims");
     assert_eq!(placed[0].node_id, free.id);
-    let more = reserve(&world, &whole(&world)).await;
+    let more = reserve(&world, &bare_metal(&world)).await;
     assert_eq!(reason(more), ErrorReason::SlotsInUse);
     // and the audit names the row that is wrong
     let report = audit::ledger(&mut conn).await.expect("audited");
@@ -125,27 +125,33 @@ async fn b_26_b_29_claims_and_not_the_allocations_node_say_what_is_held() {
     tx.commit().await.expect("commit");
     assert_eq!(drains(&world, held.id).await, (0, true));
     assert_eq!(drains(&world, free.id).await, (1, false));
-    reserve(&world, &whole(&world))
+    reserve(&world, &bare_metal(&world))
         .await
-        .expect("given back whole");
+        .expect("given back");
 }
 
 #[tokio::test]
 async fn b_29_an_allocation_without_a_claim_holds_nothing() {
     let (world, specs) = world_of(1).await;
-    let id = reserve(&world, &whole(&world)).await.expect("reserved");
+    let id = reserve(&world, &bare_metal(&world))
+        .await
+        .expect("reserved");
     world
         .run_past_guards(&format!("DELETE FROM claims WHERE allocation_id = '{id}'"))
         .await;
     assert_eq!(world.get(id).await.node_id, Some(specs[0].id));
     assert_eq!(drains(&world, specs[0].id).await, (0, true));
-    let other = reserve(&world, &whole(&world)).await.expect("it is free");
+    let other = reserve(&world, &bare_metal(&world))
+        .await
+        .expect("it is free");
     assert_eq!(world.get(other).await.node_id, Some(specs[0].id));
 }
 
-/// What a user of a whole node sees of it from the request to the end, and which nodes there were to choose from.
+/// What a user of a bare-metal node sees of it from the request to the end, and which nodes there were to choose from.
 async fn life(world: &World) -> Vec<String> {
-    let id = reserve(world, &whole(world)).await.expect("a whole node");
+    let id = reserve(world, &bare_metal(world))
+        .await
+        .expect("a bare-metal node");
     let node = world.get(id).await.node_id.expect("placed");
     let mut seen = Vec::new();
     tenancy(world, id, async || {
@@ -175,7 +181,7 @@ async fn life(world: &World) -> Vec<String> {
 
 /// G-11.
 #[tokio::test]
-async fn b_31_whole_nodes_are_sold_as_before_beside_nodes_with_slices() {
+async fn b_31_bare_metal_is_offered_as_before_beside_nodes_with_slices() {
     let (before, specs) = world_of(2).await;
     let as_before = life(&before).await;
     assert!(
@@ -186,10 +192,12 @@ async fn b_31_whole_nodes_are_sold_as_before_beside_nodes_with_slices() {
     let beside = reserve(&world, &slice(&world)).await.expect("a slice");
     let sliced = world.get(beside).await.node_id;
     assert_eq!(life(&world).await, as_before);
-    // the other whole nodes are there to the last one, and the one with the slice is not
-    let last = reserve(&world, &whole(&world)).await.expect("the last one");
+    // the other bare-metal nodes are there to the last one, and the one with the slice is not
+    let last = reserve(&world, &bare_metal(&world))
+        .await
+        .expect("the last one");
     assert_ne!(world.get(last).await.node_id, sliced);
-    let more = reserve(&world, &whole(&world)).await;
+    let more = reserve(&world, &bare_metal(&world)).await;
     assert!(matches!(more, Err(Error::Refused { .. })), "{more:?}");
     assert_eq!(world.get(beside).await.state.as_str(), "reserved");
 }

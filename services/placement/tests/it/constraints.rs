@@ -206,16 +206,19 @@ async fn con_10_where_a_launch_was_asked_to_run_is_kept_with_its_allocation() {
     let requested = with(&world, beside.clone());
     let waits =
         reserving::one_or_queue(&world.scheduler, world.ids, POLICY, &requested, deadline).await;
-    let waits = waits.expect("in line").allocation_id;
+    let waits = waits.expect("queued").allocation_id;
     assert_eq!(
         stored(&world, waits).await,
         Some(json!({ "affinity": first }))
     );
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    let (line, _) = gpuaas_placement::queue::load(&mut conn, REGION, SlotClass::Lab)
+    let (queue, _) = gpuaas_placement::queue::load(&mut conn, REGION, SlotClass::Lab)
         .await
-        .expect("the line");
-    assert_eq!(line[0].members[0].constraints, beside, "the line knows it");
+        .expect("the queue");
+    assert_eq!(
+        queue[0].members[0].constraints, beside,
+        "the queue knows it"
+    );
 }
 
 #[tokio::test]

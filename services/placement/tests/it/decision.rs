@@ -256,13 +256,13 @@ fn inc_27_a_held_parent_device_keeps_its_other_slots_away() {
 
 #[test]
 fn b_57_a_held_node_and_one_at_its_vm_limit_take_nothing() {
-    let mut whole = node(1, 2);
-    whole.exclusively_held = true;
+    let mut bare_metal_node = node(1, 2);
+    bare_metal_node.exclusively_held = true;
     let mut one_vm = node(2, 8);
     one_vm.max_vms = 1;
     hold(&mut one_vm, &[0]);
     assert_eq!(
-        reasons(&request(1), &[whole, one_vm.clone()]),
+        reasons(&request(1), &[bare_metal_node, one_vm.clone()]),
         [Cause::SlotsInUse, Cause::NodeVmLimit]
     );
     let reported = decide(&request(1), &[one_vm.clone()]).reasons;
@@ -424,7 +424,7 @@ fn slots_that_the_rules_name_are_the_only_ones() {
     // what is not the project's is not had by naming it
     assert_eq!(slots(&rules(&[3]), 1), (vec![], 0));
 
-    let whole = |rules: &Rules| {
+    let on_bare_metal = |rules: &Rules| {
         let candidate = BaremetalCandidate {
             id: node.id,
             baremetal: false,
@@ -437,8 +437,8 @@ fn slots_that_the_rules_name_are_the_only_ones() {
         let causes: Vec<_> = removed.iter().map(|one| (one.cause, one.gpus)).collect();
         (fit.len(), causes)
     };
-    assert_eq!(whole(&all), (1, vec![]));
+    assert_eq!(on_bare_metal(&all), (1, vec![]));
     let kept = (0, vec![(Cause::CapacityReserved, 1)]);
-    assert_eq!(whole(&rules(&[0, 1, 2])), kept);
-    assert_eq!(whole(&rules(&[0, 1, 2, 3])), (1, vec![]));
+    assert_eq!(on_bare_metal(&rules(&[0, 1, 2])), kept);
+    assert_eq!(on_bare_metal(&rules(&[0, 1, 2, 3])), (1, vec![]));
 }

@@ -2,7 +2,7 @@
 use gpuaas_common::drift::SLICE_DRIVER;
 use gpuaas_placement::audit;
 use gpuaas_placement::drift::{self, Noted};
-use gpuaas_placement::model::Word;
+use gpuaas_placement::model::Attribution;
 use gpuaas_placement::model::{Health, Slot, SlotClass, SlotStatus};
 use gpuaas_placement::{Error, Scope, claims, operators, provision, release, repair};
 use gpuaas_placement_testing as testing;
@@ -463,7 +463,7 @@ async fn a_slot_that_its_operator_disabled_is_not_enabled_with_a_disk_in_doubt()
             node,
             slot.id,
             disabled,
-            Word::of("user:test", "r"),
+            Attribution::of("user:test", "r"),
         )
         .await;
         tx.commit().await.expect("commit");

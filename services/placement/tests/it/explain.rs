@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::reserving;
 use crate::world::{H200, POLICY, REGION, World, h200_sku, h200_slot, lab_spec};
 
-/// A GPU node whose board sells pairs, halves and the whole, with so many slots.
+/// A GPU node whose board offers pairs, halves and the whole, with so many slots.
 pub async fn gpu_node(world: &World, slots: i32) -> Uuid {
     let node = world
         .node(NodeSpec {
@@ -72,7 +72,7 @@ async fn b_57_too_few_and_none_at_all_are_told() {
         let row = rows.iter().find(|row| row.gpu_count == request.gpu_count);
         assert_eq!(row.expect("row").reasons[0].message, reported);
     }
-    // what ends on a cordoned node is not for sale again: the operator's word goes before what is in use
+    // what ends on a cordoned node is not schedulable again: the operator's word goes before what is in use
     world.reserved(1).await;
     world
         .run(&format!(

@@ -1,4 +1,4 @@
-//! The order of a line, as properties of a pure function.
+//! The order of a queue, as properties of a pure function.
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpuaas_placement::model::Priority;
@@ -24,7 +24,7 @@ fn batch(number: u128, project: u128, priority: Priority, since: i64, last_serve
 }
 
 /// Lines as the ledger makes them: each project has one turn, no two the same.
-fn any_line() -> impl Strategy<Value = Vec<Batch>> {
+fn any_queue() -> impl Strategy<Value = Vec<Batch>> {
     let one = (0..6u128, 0..3usize, 0..20_000i64);
     let numbers = Just((0..6i64).collect::<Vec<_>>()).prop_shuffle();
     (prop::collection::vec(one, 0..40), numbers).prop_map(|(drawn, numbers)| {
@@ -43,25 +43,25 @@ fn any_line() -> impl Strategy<Value = Vec<Batch>> {
 proptest! {
     #[test]
     fn everybody_has_one_place_whatever_order_they_are_told_in(
-        line in any_line(), seed in any::<u64>(), now in 0..30_000i64
+        queue in any_queue(), seed in any::<u64>(), now in 0..30_000i64
     ) {
         let now = at(now);
-        let names = |line: &[Batch]| -> Vec<Uuid> {
-            order(line, now).into_iter().map(|place| line[place].id).collect()
+        let names = |queue: &[Batch]| -> Vec<Uuid> {
+            order(queue, now).into_iter().map(|place| queue[place].id).collect()
         };
-        let mut other = line.clone();
+        let mut other = queue.clone();
         other.sort_by_key(|batch| batch.id.as_u128().wrapping_mul(u128::from(seed) | 1));
-        prop_assert_eq!(names(&line), names(&other));
-        let distinct: BTreeSet<Uuid> = names(&line).into_iter().collect();
-        prop_assert_eq!(distinct.len(), line.len());
+        prop_assert_eq!(names(&queue), names(&other));
+        let distinct: BTreeSet<Uuid> = names(&queue).into_iter().collect();
+        prop_assert_eq!(distinct.len(), queue.len());
     }
 
     #[test]
-    fn a_higher_class_is_first_and_within_one_no_project_is_two_turns_ahead(
-        line in any_line(), now in 0..30_000i64
+    fn a_higher_class_is_first_and_within_one_no_project_is_two_rounds_ahead(
+        queue in any_queue(), now in 0..30_000i64
     ) {
         let now = at(now);
-        let ordered: Vec<&Batch> = order(&line, now).into_iter().map(|place| &line[place]).collect();
+        let ordered: Vec<&Batch> = order(&queue, now).into_iter().map(|place| &queue[place]).collect();
         let classes: Vec<Priority> = ordered.iter().map(|batch| batch.class_at(now)).collect();
         prop_assert!(classes.windows(2).all(|pair| pair[0] >= pair[1]), "{classes:?}");
         for class in Priority::ALL {
@@ -86,14 +86,14 @@ proptest! {
     /// No starvation: whoever joins afterwards, in whatever class, passes a request only so long.
     #[test]
     fn every_request_is_served_whatever_joins_after_it(
-        line in any_line().prop_filter("somebody waits", |line| !line.is_empty()),
+        queue in any_queue().prop_filter("somebody is queued", |queue| !queue.is_empty()),
         joins in prop::collection::vec((0..12u128, 0..3usize), 3),
         chosen in any::<prop::sample::Index>(),
     ) {
-        let mut line = line;
-        let chosen = line[chosen.index(line.len())].clone();
-        // the ring as the ledger keeps it
-        let mut numbers: BTreeMap<Uuid, i64> = line.iter().map(|batch| (batch.project_id, batch.last_served)).collect();
+        let mut queue = queue;
+        let chosen = queue[chosen.index(queue.len())].clone();
+        // the round robin as the ledger keeps it
+        let mut numbers: BTreeMap<Uuid, i64> = queue.iter().map(|batch| (batch.project_id, batch.last_served)).collect();
         let mut next_number = 1000;
         let mut next_id = 1000;
         let mut now = at(20_000);
@@ -101,8 +101,8 @@ proptest! {
         let raised = chosen.since + RAISED_AFTER * 2;
         let mut passed: Option<BTreeMap<Uuid, u32>> = None;
         for _ in 0..20_000 {
-            let first = order(&line, now)[0];
-            let served = line.remove(first);
+            let first = order(&queue, now)[0];
+            let served = queue.remove(first);
             if served.id == chosen.id {
                 return Ok(());
             }
@@ -121,11 +121,11 @@ proptest! {
             next_number += 1;
             for (project, class) in &joins {
                 let project_id = Uuid::from_u128(*project);
-                if !line.iter().any(|batch| batch.project_id == project_id) {
+                if !queue.iter().any(|batch| batch.project_id == project_id) {
                     numbers.insert(project_id, next_number);
                     next_number += 1;
                 }
-                line.push(Batch {
+                queue.push(Batch {
                     id: Uuid::from_u128(next_id),
                     project_id,
                     priority: Priority::ALL[*class],
@@ -134,7 +134,7 @@ proptest! {
                 });
                 next_id += 1;
             }
-            for batch in &mut line {
+            for batch in &mut queue {
                 batch.last_served = numbers[&batch.project_id];
             }
             now += SignedDuration::from_mins(5);
@@ -144,9 +144,9 @@ proptest! {
 }
 
 #[test]
-fn projects_take_turns_and_a_raise_takes_an_hour() {
+fn round_robin_between_projects_and_a_raise_takes_an_hour() {
     use Priority::{High, Low, Normal};
-    let line = [
+    let queue = [
         batch(1, 1, Normal, 0, 5),
         batch(2, 1, Normal, 1, 5),
         batch(3, 2, Normal, 2, 6),
@@ -154,9 +154,9 @@ fn projects_take_turns_and_a_raise_takes_an_hour() {
         batch(5, 4, Low, 0, 1),
     ];
     let names = |now: i64| -> Vec<u128> {
-        order(&line, at(now))
+        order(&queue, at(now))
             .into_iter()
-            .map(|place| line[place].id.as_u128())
+            .map(|place| queue[place].id.as_u128())
             .collect()
     };
     assert_eq!(names(10), [4, 1, 3, 2, 5]);

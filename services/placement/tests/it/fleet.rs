@@ -82,7 +82,7 @@ fn request(world: &World, gpu_count: u32) -> Request {
     }
 }
 
-/// Makes a slot of each empty node unfit for sale: nowhere are eight free. What this reads is counted at once, and not later.
+/// Makes a slot of each empty node unschedulable: nowhere are eight free. What this reads is counted at once, and not later.
 async fn without_free_boards(world: &World) {
     world
         .run(
@@ -92,7 +92,7 @@ async fn without_free_boards(world: &World) {
         .await;
 }
 
-/// A SKU of so many GPUs that is sold.
+/// A SKU of so many GPUs that is offered.
 async fn offered(world: &World, code: &str, gpus: u32) -> Sku {
     let sku = Sku {
         code: code.into(),
@@ -213,9 +213,9 @@ async fn b_35_what_a_reservation_reads_does_not_grow_with_the_fleet() {
     assert!(broken.all(|name| missing.contains(&name)), "{report:#?}");
 }
 
-/// A whole node is looked for among all nodes, once, and the one that is locked is read by its key.
+/// A bare-metal node is looked for among all nodes, once, and the one that is locked is read by its key.
 #[tokio::test]
-async fn b_35_a_whole_node_that_is_locked_is_not_read_again_with_its_region() {
+async fn b_35_a_bare_metal_node_that_is_locked_is_not_read_again_with_its_region() {
     const NODES: i32 = 400;
     let world = World::new().await;
     fleet(&world, NODES).await;
@@ -349,7 +349,7 @@ async fn read_by_a_large_reservation(analyzed: bool, settings: &[(&str, &str)]) 
     slots(&after) - slots(&before)
 }
 
-/// Free slots there are, but none that its SKU sells.
+/// Free slots there are, but none that its SKU offers.
 #[tokio::test]
 async fn a_reservation_that_gathers_in_vain_reads_no_fleet() {
     let world = World::new().await;
@@ -402,9 +402,9 @@ async fn a_reservation_that_gathers_in_vain_reads_no_fleet() {
     assert_eq!(reconcile().await, Reconciled::default());
 }
 
-/// While somebody waits whose node is kept for it, a look at the line reads as little of the fleet as a reservation does.
+/// While somebody is queued whose node is kept for it, a look at the queue reads as little of the fleet as a reservation does.
 #[tokio::test]
-async fn b_35_a_pass_in_which_somebody_waits_reads_no_fleet() {
+async fn b_35_a_pass_in_which_somebody_is_queued_reads_no_fleet() {
     let world = World::new().await;
     fleet(&world, 1000).await;
     without_free_boards(&world).await;

@@ -1,9 +1,9 @@
 //! The fleet record against the real ledger: what it counts, and what a project reads of the health of what it has.
-use gpuaas_placement::care;
 use gpuaas_placement::fleet::{
     self, Counts, EventQuery, FleetCounts, HealthEvent, Pool, Query, Rollup,
 };
-use gpuaas_placement::model::{Health, Word};
+use gpuaas_placement::model::{Attribution, Health};
+use gpuaas_placement::node_health;
 use gpuaas_placement::nodes::{self, NodeSpec};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
@@ -220,7 +220,7 @@ async fn a_capacity_reservation_is_counted_by_what_it_holds() {
 #[tokio::test]
 async fn bare_metal_in_use_is_healthy_although_nobody_can_ask_its_host() {
     let (world, specs) = baremetal::world_of_boards(1, Vec::new()).await;
-    let id = baremetal::reserve(&world, &baremetal::whole(&world))
+    let id = baremetal::reserve(&world, &baremetal::bare_metal(&world))
         .await
         .expect("reserved");
     assert_eq!(
@@ -416,8 +416,8 @@ async fn a_project_reads_of_the_repairs_of_what_it_has_and_of_no_others() {
     let spec = lab_node(&world, "a", "", 2).await;
     let open = async |slot: Option<Uuid>| {
         let mut tx = world.scheduler.begin().await.expect("begin");
-        let word = Word::of("user:root", "fan tray 2 stands");
-        let record = care::open(&mut tx, Uuid::now_v7(), spec.id, slot, word)
+        let word = Attribution::of("user:root", "fan tray 2 stands");
+        let record = node_health::open(&mut tx, Uuid::now_v7(), spec.id, slot, word)
             .await
             .expect("opened");
         tx.commit().await.expect("commit");
@@ -425,8 +425,8 @@ async fn a_project_reads_of_the_repairs_of_what_it_has_and_of_no_others() {
     };
     let close = async |id: Uuid| {
         let mut tx = world.scheduler.begin().await.expect("begin");
-        let word = Word::of("user:root", "all fans turn");
-        care::close(&mut tx, spec.id, id, word)
+        let word = Attribution::of("user:root", "all fans turn");
+        node_health::close(&mut tx, spec.id, id, word)
             .await
             .expect("closed");
         tx.commit().await.expect("commit");
@@ -474,20 +474,20 @@ async fn a_project_reads_of_the_repairs_of_what_it_has_and_of_no_others() {
 }
 
 #[tokio::test]
-async fn a_repair_of_a_whole_node_is_of_all_its_gpus() {
+async fn a_repair_of_a_node_is_of_all_its_gpus() {
     let (world, specs) = baremetal::world_of_boards(1, Vec::new()).await;
-    let id = baremetal::reserve(&world, &baremetal::whole(&world))
+    let id = baremetal::reserve(&world, &baremetal::bare_metal(&world))
         .await
         .expect("reserved");
     let node = specs[0].id;
     let slot = world.slots(node).await[3].id;
     let repaired = async |slot: Option<Uuid>| {
         let mut tx = world.scheduler.begin().await.expect("begin");
-        let word = Word::of("user:root", "fan tray 2 stands");
-        let record = care::open(&mut tx, Uuid::now_v7(), node, slot, word).await;
+        let word = Attribution::of("user:root", "fan tray 2 stands");
+        let record = node_health::open(&mut tx, Uuid::now_v7(), node, slot, word).await;
         let record = record.expect("opened");
-        let word = Word::of("user:root", "all fans turn");
-        care::close(&mut tx, node, record.id, word)
+        let word = Attribution::of("user:root", "all fans turn");
+        node_health::close(&mut tx, node, record.id, word)
             .await
             .expect("closed");
         tx.commit().await.expect("commit");

@@ -6,7 +6,7 @@ use gpuaas_placement::history::{self, Bucket, Query};
 use gpuaas_placement::reserve::Policy;
 use sqlx::AssertSqlSafe;
 
-use crate::baremetal::{whole, world_of};
+use crate::baremetal::{bare_metal, world_of};
 use crate::reserving;
 use crate::world::{H200, LAB, POLICY, REGION, World};
 
@@ -24,7 +24,7 @@ async fn sampled(world: &World, sku: &str) -> Option<(i32, i32, i32, i32)> {
 }
 
 #[tokio::test]
-async fn a_sample_counts_what_is_held_and_what_could_be_sold() {
+async fn a_sample_counts_what_is_held_and_what_could_be_allocated() {
     let (world, node) = World::with_lab_slots(4).await;
     world.active(1).await;
     assert_eq!(sampled(&world, LAB).await, Some((1, 4, 1, 3)));
@@ -42,7 +42,7 @@ async fn a_sample_counts_what_is_held_and_what_could_be_sold() {
 }
 
 #[tokio::test]
-async fn a_whole_node_is_free_when_all_of_it_is() {
+async fn a_bare_metal_node_is_free_when_all_of_it_is() {
     let (world, specs) = world_of(3).await;
     assert_eq!(sampled(&world, "h200-sxm-node").await, Some((3, 24, 0, 24)));
     assert_eq!(sampled(&world, H200).await, Some((3, 24, 0, 24)));
@@ -50,7 +50,7 @@ async fn a_whole_node_is_free_when_all_of_it_is() {
         baremetal: true,
         ..POLICY
     };
-    reserving::one(&world.scheduler, world.ids, policy, &whole(&world))
+    reserving::one(&world.scheduler, world.ids, policy, &bare_metal(&world))
         .await
         .expect("reserved");
     let one = format!(

@@ -1,4 +1,4 @@
-//! Hugepages between two reports of a host: what VMs are still to take is not sold again.
+//! Hugepages between two reports of a host: what VMs are still to take is not allocated again.
 use gpuaas_placement::capacity::Capacity;
 use gpuaas_placement::nodes::NodeSpec;
 use gpuaas_placement::operators::Intent;
@@ -75,7 +75,7 @@ fn missing<T>(result: Result<T>) -> bool {
 }
 
 #[tokio::test]
-async fn b_11_hugepages_that_a_launch_is_still_to_take_are_not_sold_again() {
+async fn b_11_hugepages_that_a_launch_is_still_to_take_are_not_allocated_again() {
     let world = World::new().await;
     let spec = node_with(&world, 127).await;
     assert_eq!(fits(&world).await, 1);

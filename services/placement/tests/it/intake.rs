@@ -1,6 +1,6 @@
 //! What others tell the ledger: nodes, slots, regions, SKUs, prices. Said twice it counts once.
 use gpuaas_placement::approval::{self, Definition, Look};
-use gpuaas_placement::model::Word;
+use gpuaas_placement::model::Attribution;
 use gpuaas_placement::model::{Health, Price, SlotClass, SlotStatus};
 use gpuaas_placement::nodes::{self, Node, NodeSpec};
 use gpuaas_placement::operators;
@@ -150,7 +150,7 @@ async fn new_instance_distrusts_every_slot() {
         spec.id,
         free.id,
         false,
-        Word::of("user:test", ""),
+        Attribution::of("user:test", ""),
     )
     .await
     .expect("enable");
@@ -397,7 +397,7 @@ async fn a_newer_price_wins_and_an_older_one_changes_nothing() {
     };
     assert_eq!(count(&mut conn, None).await, 3);
     assert_eq!(count(&mut conn, Some(&[])).await, 2);
-    // nor is what was taken off sale, until it is back
+    // nor is what was disabled, until it is enabled again
     for (disabled, offered) in [(true, 1), (false, 2)] {
         let lab = catalog::Sku {
             disabled,
@@ -411,7 +411,7 @@ async fn a_newer_price_wins_and_an_older_one_changes_nothing() {
 }
 
 #[tokio::test]
-async fn only_lab_slice_sells_the_lab_class() {
+async fn only_lab_slice_offers_the_lab_class() {
     let world = World::new().await;
     let mut conn = world.scheduler.acquire().await.expect("connection");
     for sku in [

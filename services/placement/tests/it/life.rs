@@ -1,7 +1,7 @@
 //! The life of nodes and slots: what an operator may make of them, what the database refuses, and what is on record.
-use gpuaas_placement::care::{self, Report, Severity};
 use gpuaas_placement::force_release::{self, Attestation, Fate};
-use gpuaas_placement::model::{SlotStatus, Word};
+use gpuaas_placement::model::{Attribution, SlotStatus};
+use gpuaas_placement::node_health::{self, Report, Severity};
 use gpuaas_placement::nodes::{self, NodeSpec};
 use gpuaas_placement::operators::{self, Intent, NodePlacement};
 use gpuaas_placement::{Error, Outcome, approval, life, slots};
@@ -11,8 +11,8 @@ use uuid::Uuid;
 
 use crate::world::{World, lab_slot, lab_spec};
 
-fn word(reason: &str) -> Word<'_> {
-    Word::of("user:root", reason)
+fn word(reason: &str) -> Attribution<'_> {
+    Attribution::of("user:root", reason)
 }
 
 /// Runs one call of the ledger in a transaction of the scheduler, and commits it when it went well.
@@ -67,7 +67,7 @@ async fn reported(slots: i32) -> (World, NodeSpec) {
 }
 
 #[tokio::test]
-async fn a_48_a_49_mode_and_limit_change_only_out_of_sale_and_never_with_a_claim() {
+async fn a_48_a_49_mode_and_limit_change_only_out_of_service_and_never_with_a_claim() {
     let (world, spec) = reported(1).await;
     let limit = NodeSpec {
         max_vms: 1,
@@ -77,8 +77,8 @@ async fn a_48_a_49_mode_and_limit_change_only_out_of_sale_and_never_with_a_claim
         mode: "baremetal".into(),
         ..spec.clone()
     };
-    for wish in [&limit, &mode] {
-        let refused = call!(world, |tx| nodes::put(&mut tx, wish));
+    for desired in [&limit, &mode] {
+        let refused = call!(world, |tx| nodes::put(&mut tx, desired));
         assert_eq!(state(refused), "schedulable; cordon it first");
     }
     // the database refuses as well, whatever the code of the service asks
@@ -97,11 +97,11 @@ async fn a_48_a_49_mode_and_limit_change_only_out_of_sale_and_never_with_a_claim
     become_(&world, spec.id, Intent::Cordoned)
         .await
         .expect("cordoned");
-    for wish in [&limit, &mode] {
-        let refused = call!(world, |tx| nodes::put(&mut tx, wish));
+    for desired in [&limit, &mode] {
+        let refused = call!(world, |tx| nodes::put(&mut tx, desired));
         assert_eq!(state(refused), "in use in mode slice");
     }
-    // what waits keeps the node out of sale, and everything else of it counts
+    // what waits keeps the node out of service, and everything else of it counts
     let news = NodeSpec {
         hugepages_1g_free: 7,
         ..limit.clone()
@@ -117,7 +117,7 @@ async fn a_48_a_49_mode_and_limit_change_only_out_of_sale_and_never_with_a_claim
             "UPDATE claims SET state = 'released', released_at = now() WHERE allocation_id = '{id}'"
         ))
         .await;
-    let now = call!(world, |tx| nodes::put(&mut tx, &limit)).expect("empty and out of sale");
+    let now = call!(world, |tx| nodes::put(&mut tx, &limit)).expect("empty and out of service");
     assert_eq!((now.max_vms, now.schedulable), (1, true));
     let now = call!(world, |tx| nodes::put(
         &mut tx,
@@ -324,7 +324,7 @@ async fn a_node_is_broken_as_long_as_a_break_fix_record_is_open() {
     let node = spec.id;
     let (first, second) = (Uuid::now_v7(), Uuid::now_v7());
     for id in [first, second] {
-        call!(world, |tx| care::open(
+        call!(world, |tx| node_health::open(
             &mut tx,
             id,
             node,
@@ -351,14 +351,20 @@ async fn a_node_is_broken_as_long_as_a_break_fix_record_is_open() {
         .execute(&*world.scheduler)
         .await;
     assert!(refused.is_err(), "the database refuses as well");
-    call!(world, |tx| care::act(
+    call!(world, |tx| node_health::act(
         &mut tx,
         node,
         first,
         word("replaced")
     ))
     .expect("noted");
-    call!(world, |tx| care::close(&mut tx, node, first, word("done"))).expect("closed");
+    call!(world, |tx| node_health::close(
+        &mut tx,
+        node,
+        first,
+        word("done")
+    ))
+    .expect("closed");
     let mut conn = world.scheduler.acquire().await.expect("connection");
     assert_eq!(
         operators::get(&mut conn, node)
@@ -368,7 +374,7 @@ async fn a_node_is_broken_as_long_as_a_break_fix_record_is_open() {
         "broken"
     );
     drop(conn);
-    let closed = call!(world, |tx| care::close(
+    let closed = call!(world, |tx| node_health::close(
         &mut tx,
         node,
         second,
@@ -384,8 +390,20 @@ async fn a_node_is_broken_as_long_as_a_break_fix_record_is_open() {
         ("cordoned".into(), "same fault".into(), "user:root".into())
     );
     for closed in [
-        call!(world, |tx| care::act(&mut tx, node, first, word("more"))).map(|_| ()),
-        call!(world, |tx| care::close(&mut tx, node, first, word("again"))).map(|_| ()),
+        call!(world, |tx| node_health::act(
+            &mut tx,
+            node,
+            first,
+            word("more")
+        ))
+        .map(|_| ()),
+        call!(world, |tx| node_health::close(
+            &mut tx,
+            node,
+            first,
+            word("again")
+        ))
+        .map(|_| ()),
     ] {
         assert_eq!(state(closed), "closed");
     }
@@ -396,7 +414,7 @@ async fn a_node_is_broken_as_long_as_a_break_fix_record_is_open() {
 }
 
 #[tokio::test]
-async fn a_critical_finding_takes_its_slot_or_node_out_of_sale_and_no_other_does() {
+async fn a_critical_finding_takes_its_slot_or_node_out_of_service_and_no_other_does() {
     let (world, spec) = reported(2).await;
     let node = spec.id;
     let free = world.slots(node).await[0].id;
@@ -413,7 +431,12 @@ async fn a_critical_finding_takes_its_slot_or_node_out_of_sale_and_no_other_does
     let reported = |report: Report<'static>| {
         let world = &world;
         async move {
-            call!(world, |tx| care::report(&mut tx, Uuid::now_v7(), &report)).expect("taken in")
+            call!(world, |tx| node_health::report(
+                &mut tx,
+                Uuid::now_v7(),
+                &report
+            ))
+            .expect("taken in")
         }
     };
     let first = reported(report(Some(free), Severity::Warning, "once")).await;
@@ -441,14 +464,14 @@ async fn a_critical_finding_takes_its_slot_or_node_out_of_sale_and_no_other_does
         ),
         ("disabled", "dcgm: XID_79 GPU-1", "service:dcgm")
     );
-    let over = call!(world, |tx| care::resolve(
+    let over = call!(world, |tx| node_health::resolve(
         &mut tx,
         node,
         first.id,
         word("reseated")
     ))
     .expect("resolved");
-    let again = call!(world, |tx| care::resolve(
+    let again = call!(world, |tx| node_health::resolve(
         &mut tx,
         node,
         first.id,
@@ -477,10 +500,10 @@ async fn a_critical_finding_takes_its_slot_or_node_out_of_sale_and_no_other_does
             .admin_state,
         "cordoned"
     );
-    let open = care::findings(&mut conn, node, true, None, 10)
+    let open = node_health::findings(&mut conn, node, true, None, 10)
         .await
         .expect("findings");
-    let all = care::findings(&mut conn, node, false, None, 10)
+    let all = node_health::findings(&mut conn, node, false, None, 10)
         .await
         .expect("findings");
     assert_eq!((open.len(), all.len()), (1, 2));
@@ -566,7 +589,7 @@ async fn c_13_destroyed_disks_retire_their_slots() {
         kinds.contains(&("evidence".into(), "destroyed: attested".into())),
         "{kinds:?}"
     );
-    // nothing but a new disk is sold at its place
+    // nothing but a new disk is allocated at its place
     let mut tx = world.allocation.begin().await.expect("begin");
     let refused = gpuaas_placement::repair::begin(&mut tx, spec.id, slot.id, "", "").await;
     assert!(

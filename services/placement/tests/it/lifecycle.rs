@@ -210,7 +210,7 @@ async fn b_28_life_of_an_allocation_ends_with_a_clean_slot() {
     assert_eq!(data["claims"].as_array().expect("claims").len(), 1);
     assert_eq!(of_allocation[2].project_id, Some(world.project));
 
-    // and it can be sold again
+    // and it can be allocated again
     world.reserved(1).await;
     assert_eq!(world.slots(node).await[0].generation, 2);
 }

@@ -1,4 +1,4 @@
-//! An allocation of several slots of which one is blocked: the others are neither withheld without need nor sold unproven.
+//! An allocation of several slots of which one is blocked: the others are neither withheld without need nor allocated unproven.
 use gpuaas_placement::model::{AllocationState, SlotStatus};
 use gpuaas_placement::{Error, Outcome, Scope, audit, release, repair};
 use gpuaas_placement_testing as testing;
@@ -32,9 +32,9 @@ async fn block_one(world: &World, slot: Uuid) {
     world.run_past_guards(&sql).await;
 }
 
-/// One slot of the node is blocked and the others are available: these are sold, each once, and the blocked one only after a
+/// One slot of the node is blocked and the others are available: these are allocated, each once, and the blocked one only after a
 /// repair with its wipe.
-async fn sells_all_but(world: &World, node: Uuid, blocked: Uuid) {
+async fn allocates_all_but(world: &World, node: Uuid, blocked: Uuid) {
     assert_clean(world).await;
     let now = world.slots(node).await;
     for slot in &now {
@@ -73,7 +73,7 @@ async fn p1_p2_a_reservation_with_one_blocked_slot_gives_the_others_back() {
     block_one(&world, blocked).await;
     begin_release(&world, id).await;
     assert_eq!(world.get(id).await.state, AllocationState::Released);
-    sells_all_but(&world, node, blocked).await;
+    allocates_all_but(&world, node, blocked).await;
 }
 
 #[tokio::test]
@@ -111,10 +111,10 @@ async fn p1_p2_a_release_with_one_blocked_slot_returns_those_that_are_proven() {
     tx.commit().await.expect("commit");
     world.finish(fence).await;
     assert_eq!(world.get(id).await.state, AllocationState::Released);
-    sells_all_but(&world, node, blocked).await;
+    allocates_all_but(&world, node, blocked).await;
 }
 
-/// The host failed to prove one of several disks and gave no proof of any: none is sold until each has one.
+/// The host failed to prove one of several disks and gave no proof of any: none is allocated until each has one.
 #[tokio::test]
 async fn p2_a_release_without_proof_blocks_every_slot_and_each_repair_returns_its_own() {
     let (world, node) = World::with_lab_slots(2).await;

@@ -1,4 +1,4 @@
-//! Whatever placement sees of a node, changing it marks the node: what is sold on a node that is the very version that
+//! Whatever placement sees of a node, changing it marks the node: what is allocated on a node that is the very version that
 //! was looked at, and every copy of the fleet, rest on that (P1, B-57).
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use gpuaas_placement::reserve::Request;
 use gpuaas_placement::{release, repair};
 use uuid::Uuid;
 
-use crate::baremetal::{reserve, whole, world_of};
+use crate::baremetal::{bare_metal, reserve, world_of};
 use crate::reservations::limits::cancel;
 use crate::reservations::reserved;
 use crate::world::{H200, REGION, World, h200_groups, h200_slot, lab_slot, lab_spec, wiped};
@@ -75,7 +75,7 @@ const SLOT: [(&str, &str); 17] = [
 ];
 
 /// Columns of `slots` that decide nothing: health is made from its two parts, of which drift bounds one, `retired` from the
-/// status, and what a slot that is on sale proves is checked by the database.
+/// status, and what a slot that is schedulable proves is checked by the database.
 const SLOT_ELSE: [&str; 15] = [
     "admin_by",
     "admin_reason",
@@ -297,7 +297,7 @@ async fn repair(world: &World, node: Uuid) {
 }
 
 /// The ways in which what placement sees changes without a column of the node or of a slot: slots and claims come and
-/// go, slots are reserved for a project, the node is taken as a whole.
+/// go, slots are reserved for a project, the node is taken as bare metal.
 #[tokio::test]
 async fn p1_every_step_of_slots_claims_and_reservations_marks_the_node() {
     let (world, node) = World::with_lab_slots(1).await;
@@ -361,7 +361,11 @@ async fn p1_every_step_of_slots_claims_and_reservations_marks_the_node() {
         seen: Vec::new(),
     };
     watch
-        .step(&world, "take", Box::pin(reserve(&world, &whole(&world))))
+        .step(
+            &world,
+            "take",
+            Box::pin(reserve(&world, &bare_metal(&world))),
+        )
         .await
         .expect("reserved");
     assert_eq!(watch.seen, ["take"]);

@@ -1,6 +1,6 @@
 //! Cordon and drain: honoured by placement, told once, with the progress of a drain.
+use gpuaas_placement::model::Attribution;
 use gpuaas_placement::model::Scope;
-use gpuaas_placement::model::Word;
 use gpuaas_placement::operators::{self, Intent, NodePlacement};
 use gpuaas_placement::{Error, Outcome, availability, release};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -10,7 +10,7 @@ use crate::world::{LAB, POLICY, REGION, World};
 
 async fn say(world: &World, node: Uuid, intent: Intent, reason: &str) -> (NodePlacement, Outcome) {
     let mut tx = world.scheduler.begin().await.expect("begin");
-    let said = operators::set_intent(&mut tx, node, intent, Word::of("user:root", reason))
+    let said = operators::set_intent(&mut tx, node, intent, Attribution::of("user:root", reason))
         .await
         .expect("intent");
     tx.commit().await.expect("commit");

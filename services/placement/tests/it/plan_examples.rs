@@ -82,7 +82,7 @@ fn b_49_two_moves_make_room_for_a_whole_board() {
 }
 
 #[test]
-fn b_47_the_node_with_less_on_it_becomes_whole_again() {
+fn b_47_the_node_with_less_on_it_becomes_empty_again() {
     let (nodes, allocations) = two_sliced();
     let (fleet, kept) = (Fleet::of(&nodes), BTreeSet::new());
     let report = &preserve(&input(&fleet, &kept), &allocations)[&SlotClass::H200Sxm];
@@ -96,7 +96,7 @@ fn b_47_the_node_with_less_on_it_becomes_whole_again() {
         .map(|one| (one.node_id.as_u128(), one.moves.len()))
         .collect();
     assert_eq!(drained, [(1, 2)], "node 2 took what was there");
-    // kept for who waits, node 2 takes nothing; the half on it has no place on node 1
+    // kept for who is queued, node 2 takes nothing; the half on it has no place on node 1
     let kept = BTreeSet::from([Uuid::from_u128(2)]);
     let report = &preserve(&input(&fleet, &kept), &allocations)[&SlotClass::H200Sxm];
     assert_eq!(report.drained, []);

@@ -30,7 +30,7 @@ impl Model {
         found.expect("a node of the model")
     }
 
-    /// Puts a VM on slots that must be on sale.
+    /// Puts a VM on slots that must be schedulable.
     fn take(&mut self, id: Uuid, slot_ids: &[Uuid], request: &Request) {
         let node = self.node(id);
         assert!(node.enabled && node.schedulable, "{node:?}");
@@ -146,13 +146,13 @@ impl Model {
         (moved.node_id, moved.slot_ids) = (one.to.node_id, one.to.slot_ids.clone());
     }
 
-    fn can_be_sold_whole(&self, id: Uuid) -> bool {
+    fn can_be_baremetal(&self, id: Uuid) -> bool {
         let node = self
             .nodes
             .iter()
             .find(|node| node.id == id)
             .expect("a node");
-        let whole = BaremetalCandidate {
+        let candidate = BaremetalCandidate {
             id,
             baremetal: false,
             enabled: node.enabled,
@@ -161,7 +161,7 @@ impl Model {
             slots: node.slots.clone(),
         };
         let size = request(node.slots.len());
-        let (judged, _) = judge_baremetal(&Rules::default(), &size, &[whole]);
+        let (judged, _) = judge_baremetal(&Rules::default(), &size, &[candidate]);
         let compiled: Vec<Uuid> = Fleet::of(&self.nodes)
             .baremetal(&Rules::default(), &size)
             .filter(|of| *of == id)
@@ -295,28 +295,28 @@ proptest! {
     }
 
     #[test]
-    fn b_47_a_node_that_would_be_whole_again_is(mut model in worked_with()) {
+    fn b_47_a_node_that_would_be_empty_again_is(mut model in worked_with()) {
         let fleet = Fleet::of(&model.nodes);
         let kept = model.kept.clone();
         let input = PlanInput { fleet: &fleet, packing_strategy: model.packing_strategy, kept: &kept };
         let report = preserve(&input, &model.allocations).remove(&SlotClass::H200Sxm).expect("one class");
         prop_assert_eq!(report.nodes, 6);
         prop_assert_eq!(report.nodes, report.baremetal_free + report.clean + report.sliced + report.baremetal_allocated);
-        let whole = model.nodes.iter().filter(|node| model.can_be_sold_whole(node.id)).count();
-        prop_assert_eq!(report.baremetal_free as usize, whole);
+        let free = model.nodes.iter().filter(|node| model.can_be_baremetal(node.id)).count();
+        prop_assert_eq!(report.baremetal_free as usize, free);
         let sliced = model.nodes.iter().filter(|node| node.slots.iter().any(|slot| slot.held)).count();
         prop_assert_eq!(report.sliced as usize, sliced);
         let mut closed = BTreeSet::new();
         for one in &report.drained {
             closed.insert(one.node_id);
             for moved in &one.moves {
-                prop_assert!(!moved.to.score.clean_node, "a whole node is not given for another");
+                prop_assert!(!moved.to.score.clean_node, "a bare-metal node is not given for another");
                 model.carry_out(moved, &closed);
             }
-            prop_assert!(model.can_be_sold_whole(one.node_id));
+            prop_assert!(model.can_be_baremetal(one.node_id));
         }
-        let now = model.nodes.iter().filter(|node| model.can_be_sold_whole(node.id)).count();
-        prop_assert_eq!(now, whole + report.drained.len());
+        let now = model.nodes.iter().filter(|node| model.can_be_baremetal(node.id)).count();
+        prop_assert_eq!(now, free + report.drained.len());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What keeps an evacuation from its place: who waits in line, and nodes that no plan can be made on.
+//! What keeps an evacuation from its place: who is queued, and nodes that no plan can be made on.
 use std::collections::{BTreeSet, HashMap};
 
 use gpuaas_placement::decision::{
@@ -12,17 +12,19 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
-use crate::baremetal::{WITH_EXECUTOR, reserve as launch, slice, whole, world_of};
+use crate::baremetal::{WITH_EXECUTOR, bare_metal, reserve as launch, slice, world_of};
 use crate::explain::gpu_node;
 use crate::reports::{evacuation, launch as launch_slice};
 use crate::reserving;
 use crate::world::World;
 
-/// A whole node is not moved to where somebody who waits for a part of it would be before it.
+/// A bare-metal node is not moved to where somebody who is queued for a part of it would be before it.
 #[tokio::test]
-async fn b_49_a_whole_node_is_not_moved_past_those_who_wait_in_line() {
+async fn b_49_a_bare_metal_node_is_not_moved_past_those_who_are_queued() {
     let (world, _) = world_of(1).await;
-    let held = launch(&world, &whole(&world)).await.expect("a whole node");
+    let held = launch(&world, &bare_metal(&world))
+        .await
+        .expect("a bare-metal node");
     let node = world.get(held).await.node_id.expect("placed");
     // it waits, and what would serve it comes later
     let first = reserve::Request {
@@ -48,7 +50,7 @@ async fn b_49_a_whole_node_is_not_moved_past_those_who_wait_in_line() {
     let reported: Vec<_> = causes.iter().map(|one| (one.reason, one.gpus)).collect();
     assert_eq!(reported, [(ErrorReason::QueuedAhead, 8)]);
     // as it would be refused if it were launched again
-    let again = launch(&world, &whole(&world)).await;
+    let again = launch(&world, &bare_metal(&world)).await;
     let Err(Error::Refused { causes, .. }) = again else {
         panic!("{again:?}");
     };

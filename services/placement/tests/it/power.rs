@@ -15,7 +15,7 @@ async fn begin(world: &World, id: Uuid, action: Action) -> Result<Uuid, Error> {
     Ok(workflow_id)
 }
 
-async fn settle(
+async fn record_outcome(
     world: &World,
     fence: Fence,
     id: Uuid,
@@ -23,7 +23,7 @@ async fn settle(
     boot_id: Option<Uuid>,
 ) -> Result<Outcome, Error> {
     let mut tx = world.allocation.begin().await.expect("begin");
-    let outcome = power::settle(&mut tx, fence, id, power, boot_id).await?;
+    let outcome = power::record_outcome(&mut tx, fence, id, power, boot_id).await?;
     tx.commit().await.expect("commit");
     Ok(outcome)
 }
@@ -38,9 +38,9 @@ async fn change(world: &World, id: Uuid, action: Action, boot_id: Option<Uuid>) 
     let (_, meanwhile, after) = action.powers();
     assert_eq!(is(world, id).await.0, meanwhile);
     let fence = world.take(id).await;
-    let outcome = settle(world, fence, id, after, boot_id).await;
+    let outcome = record_outcome(world, fence, id, after, boot_id).await;
     assert!(matches!(outcome, Ok(Outcome::Changed)), "{outcome:?}");
-    let again = settle(world, fence, id, after, boot_id).await;
+    let again = record_outcome(world, fence, id, after, boot_id).await;
     assert!(matches!(again, Ok(Outcome::Unchanged)), "{again:?}");
     world.finish(fence).await;
 }
@@ -118,7 +118,7 @@ async fn the_wrong_state_is_refused_with_a_sentence() {
         assert!(reported.ends_with("wait until that is done."), "{reported}");
     }
     let fence = world.take(id).await;
-    let _ = settle(&world, fence, id, "stopped", None)
+    let _ = record_outcome(&world, fence, id, "stopped", None)
         .await
         .expect("stopped");
     world.finish(fence).await;
@@ -137,7 +137,7 @@ async fn a_release_works_from_every_power_and_fences_the_change() {
         vec![Action::Reboot],
         vec![Action::Stop, Action::Start],
     ] {
-        for settled in [false, true] {
+        for recorded in [false, true] {
             let (world, _) = World::with_lab_slots(1).await;
             let id = world.active(1).await;
             let (last, before) = steps.split_last().expect("one");
@@ -147,17 +147,17 @@ async fn a_release_works_from_every_power_and_fences_the_change() {
             begin(&world, id, *last).await.expect("accepted");
             let fence = world.take(id).await;
             let after = last.powers().2;
-            if settled {
-                let _ = settle(&world, fence, id, after, None)
+            if recorded {
+                let _ = record_outcome(&world, fence, id, after, None)
                     .await
-                    .expect("settled");
+                    .expect("recorded");
             }
             let mut tx = world.allocation.begin().await.expect("begin");
             let begun = release::begin(&mut tx, Scope::Platform, id, "", "").await;
             assert!(begun.expect("accepted").workflow_id.is_some());
             tx.commit().await.expect("commit");
             assert_eq!(world.get(id).await.power, None);
-            let late = settle(&world, fence, id, after, None).await;
+            let late = record_outcome(&world, fence, id, after, None).await;
             assert!(matches!(late, Err(Error::StaleLease)), "{late:?}");
         }
     }
@@ -178,7 +178,7 @@ async fn the_database_knows_the_changes_of_power() {
         ("running", ["starting", "gone"]),
         ("stopped", ["rescued", "unrescuing"]),
     ] {
-        change(from).await.expect("legal: it went off by itself");
+        change(from).await.expect("legal: it powered off by itself");
         for power in to {
             let refused = change(power).await.expect_err(power);
             let code = refused

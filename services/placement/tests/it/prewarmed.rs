@@ -192,7 +192,7 @@ async fn con_10_a_batch_is_placed_where_the_image_is_or_not_at_all() {
 }
 
 #[tokio::test]
-async fn con_10_who_waits_for_a_node_with_the_image_holds_up_nobody_else() {
+async fn con_10_who_is_queued_for_a_node_with_the_image_holds_up_nobody_else() {
     let world = World::new().await;
     let mut spec = node(&world, &[]).await;
     let deadline = Timestamp::now() + SignedDuration::from_hours(1);
@@ -225,11 +225,11 @@ async fn con_10_who_waits_for_a_node_with_the_image_holds_up_nobody_else() {
 }
 
 #[tokio::test]
-async fn con_10_a_whole_node_has_no_image_to_wait_for() {
+async fn con_10_a_bare_metal_node_has_no_image_to_wait_for() {
     let (world, _) = baremetal::world_of(1).await;
     let request = Request {
         constraints: prewarmed(&world).constraints,
-        ..baremetal::whole(&world)
+        ..baremetal::bare_metal(&world)
     };
     let (pool, ids) = (&world.scheduler, world.ids);
     match reserving::one(pool, ids, WITH_EXECUTOR, &request).await {

@@ -234,7 +234,7 @@ impl State {
     /// What is wrong with this state, wherever it lies.
     fn wrong(&self) -> Option<&'static str> {
         if self.claims.iter().any(|slot| slot.iter().sum::<u8>() > 1) {
-            return Some("a slot is sold twice");
+            return Some("a slot is allocated twice");
         }
         let held = |client: usize| self.claims.iter().map(|slot| slot[client]).sum::<u8>();
         if (0..CLIENTS).any(|client| held(client) > 1) {
@@ -259,7 +259,8 @@ impl State {
                 Some(Answer::Refused) => {}
             }
         }
-        (winners != CLIENTS.min(self.claims.len())).then_some("capacity was there and not sold")
+        (winners != CLIENTS.min(self.claims.len()))
+            .then_some("capacity was there and not allocated")
     }
 }
 
@@ -288,7 +289,7 @@ fn search(slots: usize, flaw: Flaw) -> Result<usize, &'static str> {
 }
 
 #[test]
-fn p1_p4_every_order_of_two_clients_with_crashes_sells_each_slot_once() {
+fn p1_p4_every_order_of_two_clients_with_crashes_allocates_each_slot_once() {
     for slots in [1, 2] {
         let states =
             search(slots, Flaw::None).unwrap_or_else(|wrong| panic!("{slots} slots: {wrong}"));
@@ -301,8 +302,8 @@ fn p1_p4_every_order_of_two_clients_with_crashes_sells_each_slot_once() {
 #[test]
 fn each_part_of_the_claim_protocol_is_needed() {
     let cases = [
-        (Flaw::NoSecondLook, "a slot is sold twice"),
-        (Flaw::EarlyUnlock, "a slot is sold twice"),
+        (Flaw::NoSecondLook, "a slot is allocated twice"),
+        (Flaw::EarlyUnlock, "a slot is allocated twice"),
         (Flaw::NoKey, "one request has two effects"),
         (Flaw::KeyLater, "one request has two effects"),
         (Flaw::NoKeyLock, "one request has two effects"),

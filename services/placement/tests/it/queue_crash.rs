@@ -1,4 +1,4 @@
-//! The server of a line is cut off between any two statements: who waits is neither lost nor served twice.
+//! The server of a queue is cut off between any two statements: who is queued is neither lost nor served twice.
 use gpuaas_placement::capacity::Ledger;
 use gpuaas_placement::model::{AllocationState, SlotStatus};
 use gpuaas_placement::reserve::serve_queue;

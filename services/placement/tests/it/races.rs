@@ -1,4 +1,4 @@
-//! Many at once: a GPU is sold once (P1), a key has one effect (P4), a quota is a quota.
+//! Many at once: a GPU is allocated once (P1), a key has one effect (P4), a quota is a quota.
 use std::collections::HashSet;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn busy(error: &Error) -> bool {
     matches!(error, Error::Busy { .. })
 }
 
-/// G-08, L-08: nothing is sold beyond what there is.
+/// G-08, L-08: nothing is allocated beyond what there is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn p1_two_hundred_racers_for_eight_slots_have_eight_winners() {
     let world = World::new().await;

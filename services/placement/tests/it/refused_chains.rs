@@ -1,5 +1,5 @@
 //! What a service may not do to a tenant, statement after statement, as the real roles: end what somebody has, assert that a
-//! disk is empty, sell it again, turn back what only grows.
+//! disk is empty, allocate it again, turn back what only grows.
 //!
 //! Each chain is tried twice: every statement in a transaction of its own, and all of them in one. Somewhere it must be
 //! refused, and at its end the tenant has what it had.
@@ -21,7 +21,7 @@ const CLAIM_ENDS: &str = "UPDATE claims SET state = 'releasing' WHERE id = '{cla
 const SLOT_LEAVES: &str = "UPDATE slots SET status = 'releasing', revision = revision + 1 WHERE id = '{slot}'; \
                            UPDATE slots SET status = 'cleanup', revision = revision + 1 WHERE id = '{slot}'";
 const EVIDENCE: &str = "INSERT INTO clean_evidence (slot_id, generation, kind, method) VALUES ('{slot}', {generation}, 'wiped', 'none')";
-const ON_SALE: &str = "UPDATE slots SET clean_generation = generation, status = 'available', revision = revision + 1 WHERE id = '{slot}'";
+const SCHEDULABLE: &str = "UPDATE slots SET clean_generation = generation, status = 'available', revision = revision + 1 WHERE id = '{slot}'";
 const REPAIR: &str = "INSERT INTO workflows (id, kind, slot_id, deadline_at) VALUES ('{id}', 'repair', '{slot}', now() + interval '1 hour')";
 const ANSWER: &str = "INSERT INTO node_tasks (id, type, workflow_id, slot_id, node_id) \
                       VALUES ('{id}', 'slice.slot_repair', '{id}', '{slot}', '{node}'); \
@@ -44,15 +44,15 @@ const PROVISION_FAILS: &str = "INSERT INTO node_tasks (id, type, workflow_id, al
 /// What the tenant is, the role, the chain.
 const CHAINS: &[(&str, Tenant, &str, &[&str])] = &[
     ("the claim of an active allocation ends", Active, "allocation", &[CLAIM_ENDS]),
-    ("claim, slot, evidence, sale", Active, "allocation", &[CLAIM_ENDS, SLOT_LEAVES, EVIDENCE, ON_SALE]),
-    ("slot, evidence, sale", Active, "allocation", &[SLOT_LEAVES, EVIDENCE, ON_SALE]),
+    ("claim, slot, evidence, schedulable", Active, "allocation", &[CLAIM_ENDS, SLOT_LEAVES, EVIDENCE, SCHEDULABLE]),
+    ("slot, evidence, schedulable", Active, "allocation", &[SLOT_LEAVES, EVIDENCE, SCHEDULABLE]),
     ("an active slot is repaired", Active, "allocation", &[
         "UPDATE slots SET status = 'cleanup_blocked', revision = revision + 1 WHERE id = '{slot}'",
         REPAIR,
         "UPDATE slots SET status = 'cleanup', generation = generation + 1, revision = revision + 1 WHERE id = '{slot}'",
         ANSWER,
         "INSERT INTO clean_evidence (slot_id, generation, kind, method) VALUES ('{slot}', {generation} + 1, 'wiped', 'none')",
-        ON_SALE,
+        SCHEDULABLE,
     ]),
     ("a claim that is blocked ends while its tenant lives", Active, "allocation", &[
         "UPDATE slots SET status = 'cleanup_blocked', revision = revision + 1 WHERE id = '{slot}'",
@@ -62,7 +62,7 @@ const CHAINS: &[(&str, Tenant, &str, &[&str])] = &[
     ("the slot of an active allocation is untouched, it says", Active, "allocation", &[
         SLOT_LEAVES,
         "INSERT INTO clean_evidence (slot_id, generation, kind, method) VALUES ('{slot}', {generation}, 'untouched', 'none')",
-        ON_SALE,
+        SCHEDULABLE,
     ]),
     ("a host that was called to provision is untouched, it says", Reserved, "allocation", &[
         PROVISION_FAILS,
@@ -78,7 +78,7 @@ const CHAINS: &[(&str, Tenant, &str, &[&str])] = &[
     ]),
     ("a reserved slot is given back without its claim", Reserved, "allocation", &[
         "INSERT INTO clean_evidence (slot_id, generation, kind, method) VALUES ('{slot}', {generation}, 'untouched', 'none')",
-        ON_SALE,
+        SCHEDULABLE,
     ]),
     ("a reserved claim ends without its allocation", Reserved, "allocation", &[
         "UPDATE claims SET state = 'released', released_at = clock_timestamp() WHERE id = '{claim}'",
@@ -89,7 +89,7 @@ const CHAINS: &[(&str, Tenant, &str, &[&str])] = &[
           WHERE id = '{allocation}'",
         "UPDATE allocations SET state = 'released', ended_at = clock_timestamp(), revision = revision + 1 WHERE id = '{allocation}'",
     ]),
-    ("the allocation service sells", Active, "allocation", &["UPDATE slots SET status = 'reserved', revision = revision + 1 WHERE id = '{other}'"]),
+    ("the allocation service allocates", Active, "allocation", &["UPDATE slots SET status = 'reserved', revision = revision + 1 WHERE id = '{other}'"]),
     ("the scheduler ends the claim", Active, "scheduler", &[CLAIM_ENDS]),
     ("the scheduler ends a claim that it blocked", Active, "scheduler", &[
         "UPDATE slots SET status = 'cleanup_blocked', revision = revision + 1 WHERE id = '{slot}'; \
@@ -244,7 +244,7 @@ async fn p1_p2_a_service_that_is_wrong_takes_nothing_from_a_tenant() {
                 state.put_back(&world).await;
             }
         }
-        // the other slot is the only one to sell
+        // the other slot is the only one to allocate
         world.reserved(1).await;
         let full = world.reserve(&world.request(1)).await;
         assert!(matches!(full, Err(Error::Refused { .. })), "{full:?}");

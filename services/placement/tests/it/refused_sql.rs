@@ -21,7 +21,7 @@ const CLAIM: &str = "INSERT INTO claims (id, allocation_id, sku, kind, node_id, 
 
 /// Name, statement(s), SQLSTATE as owner.
 const CASES: &[(&str, &str, &str)] = &[
-    // P1: a GPU is never sold twice
+    // P1: a GPU is never allocated twice
     ("b_20 second live claim on a slot",
      "{claim} SELECT gen_random_uuid(), allocation_id, sku, kind, node_id, slot_id, slot_class, slot_generation, 'reserved', '{}'
         FROM claims WHERE id = '{held_claim}'", UNIQUE),
@@ -56,7 +56,7 @@ const CASES: &[(&str, &str, &str)] = &[
       INSERT INTO claims (id, allocation_id, sku, kind, node_id, slot_id, slot_class, slot_generation, state, snapshot, fabric_key)
         SELECT gen_random_uuid(), '{allocation}', 'lab-slice', 'slot', '{lab}', id, 'lab', 1, 'reserved', '{}', '0000:1a:00.0'
           FROM slots WHERE id IN ('{free}', '{free2}')", UNIQUE),
-    // a SKU sells its own class only
+    // a SKU offers its own class only
     ("sku of another class",
      "UPDATE slots SET status = 'reserved', generation = 1 WHERE id = '{free}';
       {claim} VALUES (gen_random_uuid(), '{gpu_allocation}', 'h200-sxm-slice', 'slot', '{lab}', '{free}', 'lab', 1, 'reserved', '{}')", FOREIGN),
@@ -75,14 +75,14 @@ const CASES: &[(&str, &str, &str)] = &[
     ("sku count null", "UPDATE skus SET allowed_gpu_counts = ARRAY[NULL]::integer[] WHERE code = 'lab-slice'", CHECK),
     ("half a price", "UPDATE skus SET price_nanos = NULL WHERE code = 'lab-slice'", CHECK),
     ("b_04 a third shape", "UPDATE skus SET capacity_shape = 'fraction' WHERE code = 'lab-slice'", CHECK),
-    // P2: clean before sale
+    // P2: clean before allocation
     ("available without any evidence", "UPDATE slots SET status = 'available' WHERE id = '{fresh}'", CHECK),
     ("available with evidence of an earlier generation",
      "UPDATE slots SET status = 'disabled', generation = 1 WHERE id = '{free}'; UPDATE slots SET status = 'available' WHERE id = '{free}'", CHECK),
     ("evidence that does not exist", "UPDATE slots SET clean_generation = generation WHERE id = '{fresh}'", FOREIGN),
     ("evidence of a generation to come",
      "INSERT INTO clean_evidence (slot_id, generation, kind, method) VALUES ('{fresh}', 1, 'wiped', '')", CHECK),
-    ("evidence of a slot on sale or in use",
+    ("evidence of a slot schedulable or in use",
      "UPDATE slots SET status = 'provisioning' WHERE id = '{held}';
       INSERT INTO clean_evidence (slot_id, generation, kind, method) VALUES ('{held}', 1, 'wiped', '')", CHECK),
     ("a_132 evidence of an operator's word",
@@ -97,18 +97,18 @@ const CASES: &[(&str, &str, &str)] = &[
      "INSERT INTO clean_evidence (slot_id, generation, kind, method) VALUES ('{fresh}', 0, 'trust_me', '')", CHECK),
     ("evidence changed", "UPDATE clean_evidence SET method = 'x'", IMMUTABLE),
     ("evidence deleted", "DELETE FROM clean_evidence", IMMUTABLE),
-    ("a destroyed device on sale",
+    ("a destroyed device schedulable",
      "UPDATE slots SET status = 'cleanup' WHERE id = '{fresh}';
       INSERT INTO clean_evidence (slot_id, generation, kind, method) VALUES ('{fresh}', 0, 'destroyed', '');
       UPDATE slots SET clean_generation = 0 WHERE id = '{fresh}'", FOREIGN),
-    ("held slot put on sale",
+    ("held slot made schedulable",
      "INSERT INTO clean_evidence (slot_id, generation, kind, method) VALUES ('{held}', 1, 'untouched', '');
       UPDATE slots SET clean_generation = 1, status = 'available' WHERE id = '{held}'", CHECK),
     ("a_118 slot born available",
      "INSERT INTO slots (id, node_id, slot_index, class, status) VALUES (gen_random_uuid(), '{lab}', 9, 'lab', 'available')", CHECK),
     ("generation that goes back", "UPDATE slots SET generation = 0 WHERE id = '{held}'", CHECK),
     ("claim of a slot without a new generation", "UPDATE slots SET status = 'reserved' WHERE id = '{free}'", CHECK),
-    // INC-40, A-117, A-122: complete before sale
+    // INC-40, A-117, A-122: complete before allocation
     ("inc_40 lab slot without an address", "UPDATE slots SET private_ip = '' WHERE id = '{free}'", CHECK),
     ("a_117 slot without a MAC", "UPDATE slots SET management_mac = '' WHERE id = '{free}'", CHECK),
     ("a_117 slot without a disk", "UPDATE slots SET nvme_device = '' WHERE id = '{free}'", CHECK),
@@ -119,7 +119,7 @@ const CASES: &[(&str, &str, &str)] = &[
     ("a_107 h200 slot with a shared fabric", "UPDATE slots SET fabric_claim_mode = 'shared' WHERE id = '{h200}'", CHECK),
     ("a_106 h200 slot with another disk identity", "UPDATE slots SET storage_identity_kind = '' WHERE id = '{h200}'", CHECK),
     ("emulated disk in a real class", "UPDATE slots SET storage_identity_kind = 'lab_backing_file' WHERE id = '{fresh}'", CHECK),
-    ("lab disk path in a real class on sale", "UPDATE slots SET nvme_device = 'lab-disk:' || gen_random_uuid() WHERE id = '{h200}'", CHECK),
+    ("lab disk path in a real class schedulable", "UPDATE slots SET nvme_device = 'lab-disk:' || gen_random_uuid() WHERE id = '{h200}'", CHECK),
     ("lab slot with a GPU", "UPDATE slots SET gpu_pci_address = '0000:10:00.0' WHERE id = '{free}'", CHECK),
     ("a_110 kernel path of an NVMe disk", "UPDATE slots SET nvme_device = '/dev/nvme1n1' WHERE id = '{fresh}'", CHECK),
     ("a_110 loop device", "UPDATE slots SET nvme_device = '/dev/loop3' WHERE id = '{free}'", CHECK),
@@ -129,7 +129,7 @@ const CASES: &[(&str, &str, &str)] = &[
     ("null MAC", "UPDATE slots SET management_mac = NULL WHERE id = '{free}'", NOT_NULL),
     ("null disk", "UPDATE slots SET nvme_device = NULL WHERE id = '{free}'", NOT_NULL),
     ("null fabric function", "UPDATE slots SET fabric_vf_pci_address = NULL WHERE id = '{h200}'", NOT_NULL),
-    ("null clean generation on sale", "UPDATE slots SET clean_generation = NULL WHERE id = '{free}'", CHECK),
+    ("null clean generation schedulable", "UPDATE slots SET clean_generation = NULL WHERE id = '{free}'", CHECK),
     ("null status", "UPDATE slots SET status = NULL WHERE id = '{free}'", CHECK),
     // A-125, A-126: nothing is shared on a node
     ("a_126 two slots with one disk",
@@ -229,7 +229,7 @@ async fn arrange(world: &World) -> Vec<(&'static str, String)> {
     world
         .run(&format!("INSERT INTO slots (id, node_id, slot_index, class) VALUES ('{fresh}', '{gpu_node}', 7, 'h200_sxm')"))
         .await;
-    // an allocation of another SKU on the lab node, and a node that is held as a whole
+    // an allocation of another SKU on the lab node, and a node that is held as bare metal
     let metal = world
         .node(NodeSpec {
             mode: "baremetal".into(),

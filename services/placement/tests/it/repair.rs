@@ -1,5 +1,5 @@
 //! The only way out of `cleanup_blocked` (CON-25), and the operator's intent.
-use gpuaas_placement::model::Word;
+use gpuaas_placement::model::Attribution;
 use gpuaas_placement::model::{EvidenceKind, Health, Scope, SlotEvidence, SlotStatus};
 use gpuaas_placement::{Error, Outcome, operators, release, repair};
 use uuid::Uuid;
@@ -198,7 +198,7 @@ async fn a_116_disable_follows_at_once_or_after_the_cleanup() {
             node,
             slot,
             disabled,
-            Word::of("user:test", "fan"),
+            Attribution::of("user:test", "fan"),
         )
         .await
         .expect("set");
@@ -288,7 +288,7 @@ async fn p2_a_slot_whose_device_failed_waits_for_its_repair_and_no_other_of_the_
         (SlotStatus::CleanupBlocked, Health::Failed)
     );
     assert_eq!(of(faulty).health_detail, "DEVICE_RESET_FAILED: gpu");
-    // the good one is sold; the other comes back by its repair alone
+    // the good one is allocated; the other comes back by its repair alone
     let next = world.reserve(&world.request(1)).await.expect("room");
     assert!(matches!(
         world.reserve(&world.request(1)).await,

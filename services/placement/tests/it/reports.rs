@@ -2,7 +2,7 @@
 use std::collections::BTreeSet;
 
 use gpuaas_placement::decision::PackingStrategy;
-use gpuaas_placement::model::Word;
+use gpuaas_placement::model::Attribution;
 use gpuaas_placement::model::{Scope, SlotClass, SlotStatus};
 use gpuaas_placement::nodes::NodeSpec;
 use gpuaas_placement::operators::{self, Intent};
@@ -12,7 +12,7 @@ use gpuaas_placement::{Error, Result, catalog, provision, release};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
 
-use crate::baremetal::{self, whole, world_of};
+use crate::baremetal::{self, bare_metal, world_of};
 use crate::explain::gpu_node;
 use crate::reserving;
 use crate::world::{H200, LAB, POLICY, REGION, World, access, lab_spec, open_region};
@@ -61,9 +61,14 @@ pub async fn end_release(world: &World, id: Uuid) {
 
 pub async fn intend(world: &World, node: Uuid, intent: Intent) {
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    let _ = operators::set_intent(&mut conn, node, intent, Word::of("user:test", "plan"))
-        .await
-        .expect("intent");
+    let _ = operators::set_intent(
+        &mut conn,
+        node,
+        intent,
+        Attribution::of("user:test", "plan"),
+    )
+    .await
+    .expect("intent");
 }
 
 /// A plan on a snapshot, as the scheduler makes it.
@@ -204,13 +209,13 @@ async fn b_49_an_evacuation_plan_keeps_to_the_constraints_of_every_launch() {
 }
 
 #[tokio::test]
-async fn a_whole_node_is_planned_before_slices() {
+async fn a_bare_metal_node_is_planned_before_slices() {
     let (world, specs) = world_of(2).await;
     let policy = Policy {
         baremetal: true,
         ..POLICY
     };
-    let id = reserving::one(&world.scheduler, world.ids, policy, &whole(&world))
+    let id = reserving::one(&world.scheduler, world.ids, policy, &bare_metal(&world))
         .await
         .expect("reserved")
         .allocation_id;
@@ -226,9 +231,9 @@ async fn a_whole_node_is_planned_before_slices() {
     );
 }
 
-/// A node that is in mode baremetal and empty is in no copy for slices, and goes to who waits nevertheless.
+/// A node that is in mode baremetal and empty is in no copy for slices, and goes to who is queued nevertheless.
 #[tokio::test]
-async fn b_49_a_whole_node_is_not_planned_where_one_that_waits_would_be() {
+async fn b_49_a_bare_metal_node_is_not_planned_where_one_that_waits_would_be() {
     let (world, mut specs) = world_of(2).await;
     specs[1].mode = "baremetal".into();
     let (bare, other) = (specs[1].id, specs[0].id);
@@ -236,10 +241,10 @@ async fn b_49_a_whole_node_is_not_planned_where_one_that_waits_would_be() {
     world.run(&cordoned("cordoned")).await;
     world.node(specs[1].clone()).await;
     world.run(&cordoned("enabled")).await;
-    let guest = baremetal::reserve(&world, &whole(&world))
+    let guest = baremetal::reserve(&world, &bare_metal(&world))
         .await
         .expect("one");
-    let stays = baremetal::reserve(&world, &whole(&world))
+    let stays = baremetal::reserve(&world, &bare_metal(&world))
         .await
         .expect("both");
     let nodes = (
@@ -249,15 +254,19 @@ async fn b_49_a_whole_node_is_not_planned_where_one_that_waits_would_be() {
     assert_eq!(nodes, (Some(bare), Some(other)));
     let waits = Request {
         project_id: Uuid::now_v7(),
-        ..whole(&world)
+        ..bare_metal(&world)
     };
     let until = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
     let (ledger, policy) = (&world.scheduler, baremetal::WITH_EXECUTOR);
     let waits = reserving::one_or_queue(ledger, world.ids, policy, &waits, until).await;
     let waits = waits.expect("waits").allocation_id;
     begin_release(&world, guest).await;
-    let sold = world.slots(bare).await;
-    assert!(sold.iter().all(|slot| slot.status == SlotStatus::Available));
+    let slots = world.slots(bare).await;
+    assert!(
+        slots
+            .iter()
+            .all(|slot| slot.status == SlotStatus::Available)
+    );
     let plan = evacuation(&world, &[other]).await.expect("planned");
     let Outcome::Nowhere(causes) = &plan.allocations[0].outcome else {
         panic!("{plan:?}");
@@ -280,7 +289,7 @@ pub fn requested(gpu_count: u32) -> DefragmentationSpec {
 }
 
 #[tokio::test]
-async fn b_49_b_47_suggested_moves_make_the_room_and_the_whole_node_they_promise() {
+async fn b_49_b_47_suggested_moves_make_the_room_and_the_bare_metal_node_they_promise() {
     let world = World::new().await;
     let (a, b) = (gpu_node(&world, 8).await, gpu_node(&world, 8).await);
     let single = launch(&world, 1).await;
@@ -349,7 +358,7 @@ async fn b_49_b_47_suggested_moves_make_the_room_and_the_whole_node_they_promise
     );
     assert_eq!(world.fingerprint().await, before, "a plan writes nothing");
 
-    // nothing is moved to a node that is kept for who waits; for who waits no more nothing is kept
+    // nothing is moved to a node that is kept for who is queued; for who is queued no more nothing is kept
     let waits = Request {
         constraints: Constraints {
             anti_affinity: vec![single],
@@ -399,18 +408,18 @@ async fn b_49_b_47_suggested_moves_make_the_room_and_the_whole_node_they_promise
     assert_eq!(
         (nodes.baremetal_free, nodes.clean),
         (0, 1),
-        "cordoned it is not for sale"
+        "cordoned it is not schedulable"
     );
 }
 
 #[tokio::test]
-async fn whole_nodes_that_are_held_are_counted() {
+async fn bare_metal_nodes_that_are_held_are_counted() {
     let (world, _) = world_of(3).await;
     let policy = Policy {
         baremetal: true,
         ..POLICY
     };
-    reserving::one(&world.scheduler, world.ids, policy, &whole(&world))
+    reserving::one(&world.scheduler, world.ids, policy, &bare_metal(&world))
         .await
         .expect("reserved");
     let mut conn = world.scheduler.acquire().await.expect("connection");

@@ -93,7 +93,7 @@ async fn b_03_a_slice_is_stored_as_gpu_slice() {
 /// A-44, A-127, A-140
 // partly A-44: the name reaches the platform with the deployed profile; MAAS is not asked for its tag
 #[tokio::test]
-async fn b_12_nothing_is_sold_before_an_operator_approves_it() {
+async fn b_12_nothing_is_offered_before_an_operator_approves_it() {
     let world = World::new().await;
     let node = world.node(lab_spec()).await;
     world
@@ -199,7 +199,7 @@ async fn b_42_a_slot_lost_between_ranking_and_locking_leaves_nothing_reserved() 
 
 /// A-124
 #[tokio::test]
-async fn b_44_b_45_a_row_that_lacks_any_binding_is_not_sold() {
+async fn b_44_b_45_a_row_that_lacks_any_binding_is_not_allocated() {
     let world = World::new().await;
     let node = board(&world).await;
     let superuser = world.db.pool("postgres").await;
@@ -285,7 +285,7 @@ async fn b_51_a_slice_has_fabric_functions_of_its_own_and_no_part_in_a_shared_on
     tx.rollback().await.expect("rollback");
     let refused = gpuaas_common::Error::from(outcome.expect_err("no function of its own"));
     assert_eq!(refused.reason(), ErrorReason::CandidateIncomplete);
-    // nor is a slot on sale that is turned into one behind the approval's back
+    // nor is a slot schedulable that is turned into one behind the approval's back
     let turned = format!(
         "UPDATE slots SET fabric_claim_mode = 'host_shared', fabric_vf_pci_address = '', revision = revision + 1
           WHERE node_id = '{node}' AND status = 'available'"

@@ -207,7 +207,7 @@ async fn histories_past_their_retention_go_and_the_latest_of_each_stays() {
     let slot = world.slots(node).await[0].id;
     let set = async |disabled| {
         let mut tx = world.scheduler.begin().await.expect("begin");
-        let word = gpuaas_placement::model::Word::of("user:root", "tried");
+        let word = gpuaas_placement::model::Attribution::of("user:root", "tried");
         operators::set_slot_admin_state(&mut tx, node, slot, disabled, word)
             .await
             .expect("set");

@@ -13,7 +13,7 @@ use crate::reports::{
 };
 use crate::world::{REGION, World};
 
-/// Moves that are suggested for a whole board, and nodes that could be whole again.
+/// Moves that are suggested for a whole board, and nodes that could be empty again.
 pub async fn planned(world: &World) -> (usize, u32) {
     let mut conn = world.scheduler.acquire().await.expect("connection");
     let found = reports::defragmentation(

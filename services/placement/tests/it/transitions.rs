@@ -112,7 +112,7 @@ async fn a_90_slots_go_only_where_the_table_says() {
     let id = world.slots(node).await[0].id;
     let superuser = world.db.pool("postgres").await;
     every_pair(&superuser, &SLOT, &SLOT_LEGAL, |to, from| {
-        // a claim and a repair raise the generation; what goes on sale must be proven for its own
+        // a claim and a repair raise the generation; what becomes schedulable must be proven for its own
         let raise = matches!(
             (from, to),
             (Some("available"), "reserved") | (Some("cleanup_blocked"), "cleanup")

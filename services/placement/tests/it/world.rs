@@ -27,7 +27,7 @@ use uuid::Uuid;
 
 /// Region of all worlds.
 pub const REGION: &str = "lab-1";
-/// SKU of the lab class, sold by one and by two.
+/// SKU of the lab class, offered by one and by two.
 pub const LAB: &str = "lab-slice";
 /// SKU of the GPU class.
 pub const H200: &str = "h200-sxm-slice";
@@ -464,7 +464,7 @@ pub fn lab_slot(index: i32) -> Definition {
     }
 }
 
-/// GPUs of an eight-GPU board that may be sold together, as its host tells them: what `h200_slot` has.
+/// GPUs of an eight-GPU board that may be allocated together, as its host tells them: what `h200_slot` has.
 pub fn h200_groups() -> Vec<Vec<u32>> {
     let mut groups = [1, 3, 5, 7].map(|first| vec![first, first + 1]).to_vec();
     groups.extend([vec![1, 2, 3, 4], vec![5, 6, 7, 8], (1..=8).collect()]);

@@ -104,7 +104,7 @@ impl Api {
     }
 }
 
-/// A SKU with what capacity reservations have of it: who takes it off sale sees whose GPUs stay reserved.
+/// A SKU with what capacity reservations have of it: who disables it sees whose GPUs stay reserved.
 async fn for_operators(conn: &mut PgConnection, sku: catalog::Sku) -> Result<Sku> {
     let mut one = wire::skus_for_operators(conn, vec![sku]).await?;
     one.pop().ok_or_else(|| Error::internal("no SKU"))

@@ -3,7 +3,7 @@
 use gpuaas_common::idempotency::{self, Lookup, Scope};
 use gpuaas_common::time::from_proto_time;
 use gpuaas_common::{Error, Result, audit, id, trace};
-use gpuaas_placement::model::Word;
+use gpuaas_placement::model::Attribution;
 use gpuaas_placement::repair::Origin;
 use gpuaas_placement::{
     approval, catalog, claims, drift, nodes, operators, outbox, slots, workflows,
@@ -174,10 +174,9 @@ impl Api {
             return Ok(wire::slot(slots::get(&mut tx, node_id, slot_id).await?));
         }
         slots::expect(&mut tx, node_id, slot_id, &request.etag).await?;
-        let word = Word::of(&request.principal, &request.reason);
-        let slot =
-            operators::set_slot_admin_state(&mut tx, node_id, slot_id, request.disabled, word)
-                .await?;
+        let by = Attribution::of(&request.principal, &request.reason);
+        let slot = operators::set_slot_admin_state(&mut tx, node_id, slot_id, request.disabled, by)
+            .await?;
         let entry = audit::Entry {
             principal: &request.principal,
             action: if request.disabled {

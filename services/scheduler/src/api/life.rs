@@ -1,7 +1,7 @@
 //! The end of nodes and slots, and their history, for inventory.
 use gpuaas_common::idempotency::{self, Lookup};
 use gpuaas_common::{Error, Result, audit, id};
-use gpuaas_placement::model::Word;
+use gpuaas_placement::model::Attribution;
 use gpuaas_placement::{life, operators, outbox, slots};
 use gpuaas_proto::gpuaas::internal::scheduler::v1::{
     LedgerNode, LedgerSlot, ListNodeHistoryRequest, ListNodeHistoryResponse,
@@ -32,8 +32,8 @@ impl Api {
             return Ok(wire::slot(slots::get(&mut tx, node_id, slot_id).await?));
         }
         slots::expect(&mut tx, node_id, slot_id, &request.etag).await?;
-        let word = Word::of(&request.principal, &request.reason);
-        let (slot, _) = slots::retire(&mut tx, node_id, slot_id, word).await?;
+        let by = Attribution::of(&request.principal, &request.reason);
+        let (slot, _) = slots::retire(&mut tx, node_id, slot_id, by).await?;
         let entry = audit::Entry {
             principal: &request.principal,
             action: "slot.retire",
@@ -63,10 +63,10 @@ impl Api {
         let mut tx = self.pool.begin().await?;
         if let Lookup::Replay { .. } = idempotency::lookup(&mut tx, scope, &hash).await? {
             let node = operators::get(&mut tx, node_id).await?;
-            return Ok(wire::node_in_care(node, None));
+            return Ok(wire::node_with_admin_state(node, None));
         }
-        let word = Word::of(&request.principal, &request.reason);
-        let (node, _) = operators::retire(&mut tx, node_id, word, request.never_used).await?;
+        let by = Attribution::of(&request.principal, &request.reason);
+        let (node, _) = operators::retire(&mut tx, node_id, by, request.never_used).await?;
         let entry = audit::Entry {
             principal: &request.principal,
             action: if request.never_used {
@@ -84,7 +84,7 @@ impl Api {
         tx.commit().await?;
         self.wake.notify(outbox::TOPIC).await;
         tracing::info!(%node_id, never_used = request.never_used, "retire node");
-        Ok(wire::node_in_care(node, None))
+        Ok(wire::node_with_admin_state(node, None))
     }
 
     pub(super) async fn history_of_node(

@@ -1,11 +1,11 @@
 //! One thin method per RPC: parse, read the key, call the ledger, record, map.
 mod admin;
 mod capacity;
-mod care;
 mod fleet;
 mod intake;
 mod ledger;
 mod life;
+mod node_health;
 mod nodes;
 mod parse;
 mod placement;

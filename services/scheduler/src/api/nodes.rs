@@ -2,7 +2,7 @@
 use gpuaas_common::idempotency::{self, Lookup, Scope};
 use gpuaas_common::identity::Caller;
 use gpuaas_common::{Error, Result, audit, id, page};
-use gpuaas_placement::model::Word;
+use gpuaas_placement::model::Attribution;
 use gpuaas_placement::operators::{self, Intent};
 use gpuaas_placement::{outbox, reserve};
 use gpuaas_proto::gpuaas::scheduler::v1::node_placement_service_server::NodePlacementService;
@@ -188,8 +188,8 @@ impl Api {
             return Ok(wire::placement(operators::get(&mut tx, node_id).await?));
         }
         operators::expect(&mut tx, node_id, requested.etag).await?;
-        let word = Word::of(&caller.principal, requested.reason);
-        let (node, _) = operators::set_intent(&mut tx, node_id, requested.intent, word).await?;
+        let by = Attribution::of(&caller.principal, requested.reason);
+        let (node, _) = operators::set_intent(&mut tx, node_id, requested.intent, by).await?;
         let resource_id = node_id.to_string();
         let entry = audit::Entry {
             principal: &caller.principal,

@@ -209,7 +209,7 @@ impl Api {
         let mut answer = wire::slots(rows, claims::epochs(&mut conn).await?);
         answer.left_by_tenants = left_by_tenants;
         answer.node = match operators::get(&mut conn, node_id).await {
-            Ok(node) => Some(wire::node_in_care(
+            Ok(node) => Some(wire::node_with_admin_state(
                 node,
                 life::latest(&mut conn, node_id).await?,
             )),

@@ -63,10 +63,10 @@ impl Api {
                 continue;
             }
             let kept = queue::backfill_reservations(&mut conn, region_code, slot_class).await?;
-            let (line, now) = queue::load(&mut conn, region_code, slot_class).await?;
+            let (queued, now) = queue::load(&mut conn, region_code, slot_class).await?;
             let passed = before.saturating_sub(total);
-            total += line.len();
-            let places = line.into_iter().enumerate().skip(passed);
+            total += queued.len();
+            let places = queued.into_iter().enumerate().skip(passed);
             for (place, one) in places.take(size - requests.len()) {
                 let nodes = kept
                     .iter()

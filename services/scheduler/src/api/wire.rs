@@ -171,8 +171,8 @@ pub(super) fn node(node: Node) -> internal::LedgerNode {
     }
 }
 
-/// A node with what operators say of it.
-pub(super) fn node_in_care(
+/// A node with the administrative state that operators gave it.
+pub(super) fn node_with_admin_state(
     node: NodePlacement,
     history_at: Option<Timestamp>,
 ) -> internal::LedgerNode {

@@ -207,7 +207,7 @@ async fn skus_are_listed_in_pages_with_their_price() {
         .price_version_id,
         lab_price(1).price_version_id
     );
-    let off_sale = Sku {
+    let disabled = Sku {
         disabled: Some(true),
         ..lab_sku()
     };
@@ -215,12 +215,12 @@ async fn skus_are_listed_in_pages_with_their_price() {
         let request = PutSkuRequest { sku: Some(sku) };
         ok(world.api.put_sku(by(request, Some(key))).await)
     };
-    let off = put(off_sale, "off sale").await;
+    let off = put(disabled, "disabled").await;
     assert!(
         off.disabled() && off.price_per_gpu_hour.is_some(),
         "{off:?}"
     );
-    // who does not speak of it sells nothing again
+    // who does not speak of it offers nothing again
     let renamed = Sku {
         display_name: "another name".to_owned(),
         disabled: None,
@@ -346,9 +346,9 @@ fn of_json(code: &str, body: &Value) -> Sku {
     }
 }
 
-/// what a slot of the class is worth. The catalogue that a first start makes is one the product takes, and sells slices by that profile.
+/// what a slot of the class is worth. The catalogue that a first start makes is one the product takes, and offers slices by that profile.
 #[tokio::test]
-async fn b_05_b_08_b_09_the_first_catalogue_sells_the_h200_slice_by_its_tuned_profile() {
+async fn b_05_b_08_b_09_the_first_catalogue_offers_the_h200_slice_by_its_tuned_profile() {
     let world = World::new().await;
     for seeded in gpuaas_dev::seed::skus() {
         let sku = of_json(seeded.code, &seeded.body);
@@ -370,5 +370,5 @@ async fn b_05_b_08_b_09_the_first_catalogue_sells_the_h200_slice_by_its_tuned_pr
         hugepages: true,
     };
     assert_eq!(offered.profile, Some(tuned));
-    assert!(!offered.lab, "it is not sold on the emulated class");
+    assert!(!offered.lab, "it is not offered on the emulated class");
 }

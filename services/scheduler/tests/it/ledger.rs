@@ -43,7 +43,7 @@ async fn p1_an_audit_names_what_was_changed_past_the_database() {
     let slot = named("slot_has_its_claim");
     assert_eq!(slot.broken, 1);
     assert!(slots.iter().any(|known| known.id == slot.subjects[0]));
-    assert_eq!(named("allocation_holds_what_was_sold").broken, 1);
+    assert_eq!(named("allocation_has_its_claims").broken, 1);
     assert_eq!(named("available_slot_is_clean").broken, 0);
 }
 

@@ -1,9 +1,10 @@
 //! The scheduler's RPCs against a real database, called as the server calls them after its access layer.
 mod admin;
+mod baremetal;
 mod capacity;
-mod care;
 mod fleet;
 mod ledger;
+mod node_health;
 mod nodes;
 mod placement;
 mod queue;
@@ -11,5 +12,4 @@ mod quotas;
 mod race;
 mod reports;
 mod reservations;
-mod whole;
 mod world;

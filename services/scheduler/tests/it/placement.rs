@@ -425,7 +425,7 @@ async fn b_15_the_scheduler_chooses_the_node_within_region_and_pool() {
     }
     let there = node_in(&world, "lab-2", 2).await;
     node_in(&world, "lab-3", 2).await;
-    // another pool of the region: what its node has is free, and not sold as lab slices
+    // another pool of the region: what its node has is free, and not allocated as lab slices
     let other_pool = PutNodeRequest {
         lab: false,
         hugepages_1g_free: 1000,

@@ -1,4 +1,4 @@
-//! Requests in line, over the API of the operator.
+//! Queued requests, over the API of the operator.
 use gpuaas_common::time::proto_time;
 use gpuaas_placement::reserve::serve_queue;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -28,21 +28,21 @@ fn prioritise(project: u128, priority: i32) -> PutProjectPriorityRequest {
 }
 
 #[tokio::test]
-async fn an_operator_sees_the_line_and_puts_projects_in_classes() {
+async fn an_operator_sees_the_queue_and_puts_projects_in_classes() {
     let (world, node_id, _) = World::with_slots(1).await;
     ok(world.api.reserve(Request::new(reservation("a"))).await);
     let mut made = Vec::new();
     for (key, project) in [("b", 11), ("c", 12)] {
         made.push(ok(world.api.reserve(Request::new(waiting(key, project))).await).allocation_id);
     }
-    let line = || async {
+    let queue = || async {
         let request = ListQueueRequest {
             region_code: REGION.into(),
             ..ListQueueRequest::default()
         };
         ok(world.api.list_queue(by(request, None)).await).requests
     };
-    let reported = line().await;
+    let reported = queue().await;
     assert_eq!(
         reported
             .iter()
@@ -69,10 +69,10 @@ async fn an_operator_sees_the_line_and_puts_projects_in_classes() {
     }
     let audited = "SELECT count(*) FROM placement.audit WHERE action = 'queue.prioritise'";
     assert_eq!(world.number(audited).await, 1);
-    assert_eq!(line().await[0].allocation_ids, [made[1].clone()]);
-    assert_eq!(line().await[0].priority(), Priority::High);
+    assert_eq!(queue().await[0].allocation_ids, [made[1].clone()]);
+    assert_eq!(queue().await[0].priority(), Priority::High);
 
-    // a slot that comes into sale is given to the first
+    // a slot that becomes schedulable is given to the first
     let mut more = approval(&node_id, 2);
     more.slots.remove(0);
     more.idempotency_key = "k-more".into();
@@ -81,11 +81,11 @@ async fn an_operator_sees_the_line_and_puts_projects_in_classes() {
         .await
         .expect("pass");
     assert_eq!(pass.served, [made[1].parse::<Uuid>().expect("id")]);
-    assert_eq!(line().await.len(), 1);
+    assert_eq!(queue().await.len(), 1);
 }
 
 #[tokio::test]
-async fn b_57_a_line_is_read_page_by_page_and_says_how_long_it_is() {
+async fn b_57_a_queue_is_read_page_by_page_and_says_how_long_it_is() {
     let (world, ..) = World::with_slots(1).await;
     ok(world.api.reserve(Request::new(reservation("a"))).await);
     let mut made = Vec::new();

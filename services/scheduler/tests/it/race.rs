@@ -76,8 +76,8 @@ async fn p1_two_hundred_clients_for_sixty_four_slots_have_sixty_four_winners() {
     assert_eq!((winners.len(), refused), (SLOTS, CLIENTS - SLOTS));
     let distinct = "SELECT count(DISTINCT slot_id) FROM placement.claims WHERE state <> 'released'";
     assert_eq!(world.number(distinct).await, SLOTS as i64);
-    let sold = "SELECT count(*) FROM placement.slots WHERE status = 'reserved'";
-    assert_eq!(world.number(sold).await, SLOTS as i64);
+    let allocated = "SELECT count(*) FROM placement.slots WHERE status = 'reserved'";
+    assert_eq!(world.number(allocated).await, SLOTS as i64);
     assert_eq!(
         world
             .number("SELECT count(*) FROM placement.allocations")

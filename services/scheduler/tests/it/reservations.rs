@@ -416,9 +416,9 @@ async fn bad_reservations_name_their_field() {
     );
 }
 
-/// Who takes a SKU off sale sees how many GPUs reservations of it go on holding, and sees it in the list; members do not.
+/// Who disables a SKU sees how many GPUs reservations of it go on holding, and sees it in the list; members do not.
 #[tokio::test]
-async fn who_takes_a_sku_off_sale_sees_what_is_reserved_of_it() {
+async fn who_disables_a_sku_sees_what_is_reserved_of_it() {
     let (world, ..) = World::with_slots(2).await;
     let call = by(operators("training", 2), Some("k-1"));
     let made = ok(world.api.create_project_reservation(call).await);
@@ -443,7 +443,7 @@ async fn who_takes_a_sku_off_sale_sees_what_is_reserved_of_it() {
     ok(launched);
     let cancel = pb::CancelProjectReservationRequest {
         reservation_id: made.id,
-        reason: "off sale".into(),
+        reason: "disabled".into(),
     };
     ok(world
         .api

@@ -216,7 +216,7 @@ async fn a_user_who_loses_access_loses_the_session() {
 
 /// The role of a viewer opens no terminal: what this one goes on by is the grant in its own allocation.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_was_let_into_the_allocation_keeps_the_session_as_long_as_the_grant() {
+async fn who_has_a_grant_for_the_allocation_keeps_the_session_as_long_as_the_grant() {
     let world = World::start().await;
     let pool = world.db.owner_pool().await;
     let run = async |sql: &'static str| {

@@ -1,5 +1,5 @@
 //! A host that is broken by hand, one thing at a time: the very next report names it with what to do, no lease is granted,
-//! the parity check fails by the same name, and when it is mended the host is ready again (A-86, INC-01).
+//! the parity check fails by the same name, and when it is repaired the host is ready again (A-86, INC-01).
 use std::time::Duration;
 
 use gpuaas_agent::checks;
@@ -18,7 +18,7 @@ use super::host::{LabHost, until};
 pub fn cases() -> Vec<Case> {
     gpuaas_tests::cases![Place::Host;
         inc_01_what_is_broken_by_hand_is_named_by_the_next_report: 60,
-        a_dead_disk_takes_its_own_slot_out_of_sale: 20,
+        a_dead_disk_takes_its_own_slot_out_of_service: 20,
         p7_what_a_killed_check_left_is_removed_by_the_next: 20,
     ]
 }
@@ -95,7 +95,7 @@ async fn inc_01_what_is_broken_by_hand_is_named_by_the_next_report() {
     let shadow =
         "nft insert rule ip gpuaas postrouting ip saddr 10.100.0.0/24 ip daddr 192.175.48.1 accept";
     let put_all_back = format!("nft delete table ip gpuaas && {put_back}");
-    for (check, break_it, mend_it) in [
+    for (check, break_it, repair_it) in [
         ("nat", "nft delete table ip gpuaas", put_back.as_str()),
         ("nat", shadow, put_all_back.as_str()),
         (
@@ -149,9 +149,9 @@ async fn inc_01_what_is_broken_by_hand_is_named_by_the_next_report() {
         let refused = refused.expect_err("a lease on a broken host");
         assert_eq!(refused.reason(), ErrorReason::HostNotReady, "{break_it}");
 
-        exec(&host, mend_it);
-        let mended = report(&host).await;
-        assert_eq!(mended.blockers, Vec::<String>::new(), "after {mend_it}");
+        exec(&host, repair_it);
+        let repaired = report(&host).await;
+        assert_eq!(repaired.blockers, Vec::<String>::new(), "after {repair_it}");
     }
     let (said, fit) = parity(&host);
     assert!(fit, "{said}");
@@ -175,7 +175,7 @@ fn ports(host: &LabHost) -> Vec<String> {
         .collect()
 }
 
-async fn a_dead_disk_takes_its_own_slot_out_of_sale() {
+async fn a_dead_disk_takes_its_own_slot_out_of_service() {
     let host = LabHost::get().await;
     let disk = host.lab.disks().expect("disks").swap_remove(1);
     let identity = format!("lab-disk:{}", disk.id);
@@ -207,8 +207,8 @@ async fn a_dead_disk_takes_its_own_slot_out_of_sale() {
         .expect("the other slot");
 
     disk.attach().expect("attached");
-    let mended = report(&host).await;
-    assert_eq!(of(&mended, "slot_disks").status(), EvidenceStatus::Pass);
+    let repaired = report(&host).await;
+    assert_eq!(of(&repaired, "slot_disks").status(), EvidenceStatus::Pass);
     let (said, fit) = parity(&host);
     assert!(fit, "{said}");
 }

@@ -218,7 +218,7 @@ async fn evidence(host: &LabHost) -> String {
         let found = report
             .evidence
             .into_iter()
-            .find(|one| one.check == "guests_apart")?;
+            .find(|one| one.check == "guest_isolation")?;
         let passes = found.status() == gpuaas_proto::gpuaas::common::v1::EvidenceStatus::Pass;
         passes.then_some(found.detail)
     })

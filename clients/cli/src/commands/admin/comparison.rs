@@ -1,4 +1,4 @@
-//! `node compare` and `node repair`: ledger, host and hypervisor of a node side by side, and what mends a difference.
+//! `node compare` and `node repair`: ledger, host and hypervisor of a node side by side, and what repairs a difference.
 use reqwest::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::placement::{self, Verb};
-use super::{Session, care, comparison, describe, done, life, plans};
+use super::{Session, comparison, describe, done, life, node_health, plans};
 use crate::api::parse;
 use crate::commands::hosts;
 use crate::failure::Failure;
@@ -121,10 +121,10 @@ pub enum Command {
     },
     /// Break-fix records of a node.
     #[command(subcommand)]
-    BreakFix(care::BreakFixCommand),
+    BreakFix(node_health::BreakFixCommand),
     /// Findings of outside health agents.
     #[command(subcommand)]
-    Finding(care::FindingCommand),
+    Finding(node_health::FindingCommand),
     /// Plan the evacuation of nodes: where each of their allocations would fit. Nothing is moved.
     EvacuationPlan {
         /// Id, unique prefix of it, or hostname; several nodes are evacuated together.
@@ -249,8 +249,8 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Retire { node, reason } => life::retire(session, &node, &reason).await,
         Command::Delete { node, reason } => life::delete(session, &node, &reason).await,
         Command::History { node } => life::history(session, &node).await,
-        Command::BreakFix(command) => care::break_fix(session, command).await,
-        Command::Finding(command) => care::finding(session, command).await,
+        Command::BreakFix(command) => node_health::break_fix(session, command).await,
+        Command::Finding(command) => node_health::finding(session, command).await,
         Command::EvacuationPlan { nodes } => plans::evacuation(session, &nodes).await,
         Command::Describe { node } => describe::run(session, &node).await,
         Command::Compare { node } => comparison::run(session, &node).await,

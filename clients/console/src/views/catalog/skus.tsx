@@ -57,7 +57,7 @@ function SkuForm({ sku, trigger }: { sku?: Sku; trigger: React.ReactNode }) {
   );
 }
 
-/** That a SKU is off sale, and how many GPUs capacity reservations hold of it all the same. */
+/** That a SKU is disabled, and how many GPUs capacity reservations hold of it all the same. */
 export function notOffered({ reserved_gpus = 0 }: Pick<Sku, "reserved_gpus">): string {
   if (reserved_gpus === 0) return "Not offered";
   return `Not offered, ${reserved_gpus} ${reserved_gpus === 1 ? "GPU" : "GPUs"} reserved`;

@@ -45,7 +45,7 @@ function isWithoutNodes({ reason, nodes }: UnavailableReason): boolean {
   return reason === "NO_CAPACITY" && !nodes;
 }
 
-/** It is on sale, and has a price and an image. */
+/** It is enabled, and has a price and an image. */
 function isLaunchable(sku: Sku, images: Image[]): boolean {
   return !sku.disabled && !!sku.price_per_gpu_hour && imagesFor(images, sku.code).length > 0;
 }

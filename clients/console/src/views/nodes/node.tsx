@@ -10,7 +10,7 @@ import { TabList } from "../../ui/tab-list";
 import { type Column, TableCard } from "../../ui/table";
 import { useQueryState } from "../../ui/use-query-state";
 import { LiveMark, WatchProblem, isTold } from "../../watch/live";
-import { Care } from "./care";
+import { NodeHealth } from "./node-health";
 import { Checks } from "./checks";
 import { DiscoveryPanel } from "./discovery";
 import { Evacuation } from "./evacuation";
@@ -135,7 +135,7 @@ export default function NodeView({ id }: { id: string }) {
           <Checks evidence={evidence} />
         </Tabs.Content>
         <Tabs.Content value="history">
-          <Care nodeId={id} hostname={config?.hostname ?? id} slots={slots} />
+          <NodeHealth nodeId={id} hostname={config?.hostname ?? id} slots={slots} />
           <History nodeId={id} hostname={config?.hostname ?? id} />
         </Tabs.Content>
         <Tabs.Content value="images">

@@ -1,4 +1,4 @@
-/** What the ledger, the host and its hypervisor have on a node, beside each other, with what mends a difference. */
+/** What the ledger, the host and its hypervisor have on a node, beside each other, with what repairs a difference. */
 import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link } from "wouter";
@@ -15,7 +15,7 @@ import { Operate } from "../allocations/operate";
 import { nameOf } from "../allocations/rename";
 import { Reason } from "./parts";
 import { RepairSlot } from "./slots";
-import { filesOf, mendOf, repairOf, sorted, verdictOf } from "./three-way";
+import { filesOf, actionsOf, repairOf, sorted, verdictOf } from "./three-way";
 
 const COLUMNS: Column[] = ["Allocation", "Ledger", "Host", "Hypervisor", "Verdict", ["Repair", "number"]];
 
@@ -52,7 +52,7 @@ function Row({ nodeId, row, slots, allocation }: { nodeId: string; row: Comparis
   const name = allocation ? nameOf(allocation) : `…${shortId(id)}`;
   const files = filesOf(row);
   const [word, tone] = verdictOf(row);
-  const mend = mendOf(row, slots);
+  const actions = actionsOf(row, slots);
   return (
     <tr>
       <td title={id}>{ledger_state ? <Link href={`/admin/allocations/${id}`}>{name}</Link> : <code>…{shortId(id)}</code>}</td>
@@ -73,12 +73,12 @@ function Row({ nodeId, row, slots, allocation }: { nodeId: string; row: Comparis
         {detail && <small className="muted block">{sentence(detail)}.</small>}
       </td>
       <td className="number">
-        {mend.release && allocation && <Operate allocation={allocation} />}
-        {mend.repair.map((slot) => (
+        {actions.release && allocation && <Operate allocation={allocation} />}
+        {actions.repair.map((slot) => (
           <RepairSlot key={slot.id} slot={slot} />
         ))}
         <RepairRow nodeId={nodeId} row={row} name={name} />
-        {!mend.release && mend.repair.length === 0 && !repairOf(row) && <span className="muted">–</span>}
+        {!actions.release && actions.repair.length === 0 && !repairOf(row) && <span className="muted">–</span>}
       </td>
     </tr>
   );

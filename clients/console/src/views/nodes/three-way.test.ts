@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { ComparisonRow, Slot } from "../../api/types";
-import { filesOf, mendOf, repairOf, sorted, verdictOf } from "./three-way";
+import { filesOf, actionsOf, repairOf, sorted, verdictOf } from "./three-way";
 
 const row = (allocation_id: string, verdict: ComparisonRow["verdict"], more: ComparisonRow = {}): ComparisonRow => ({ allocation_id, verdict, ...more });
 
@@ -20,14 +20,14 @@ it("p5_only_what_an_operator_decides_has_a_repair_and_only_one_that_is_accepted"
   const slots = [blocked, unproven, busy];
   const held = { held_slot_ids: ["1", "2", "3"] };
   // the host holds slots for what is over
-  expect(mendOf(row("x", "report", held), slots)).toEqual({ release: false, repair: [blocked, unproven] });
+  expect(actionsOf(row("x", "report", held), slots)).toEqual({ release: false, repair: [blocked, unproven] });
   // the ledger says which slots it has
-  expect(mendOf(row("gone", "report"), slots)).toEqual({ release: false, repair: [blocked] });
+  expect(actionsOf(row("gone", "report"), slots)).toEqual({ release: false, repair: [blocked] });
   // active without a VM
-  expect(mendOf(row("other", "report", { ledger_state: "active" }), slots)).toEqual({ release: true, repair: [] });
-  expect(mendOf(row("other", "report", { ledger_state: "active", domain_state: "paused" }), slots).release).toBe(false);
+  expect(actionsOf(row("other", "report", { ledger_state: "active" }), slots)).toEqual({ release: true, repair: [] });
+  expect(actionsOf(row("other", "report", { ledger_state: "active", domain_state: "paused" }), slots).release).toBe(false);
   for (const verdict of ["agrees", "adopt", "finish", "undo"] as const) {
-    expect(mendOf(row("gone", verdict, { ...held, ledger_state: "active" }), slots)).toEqual({ release: false, repair: [] });
+    expect(actionsOf(row("gone", verdict, { ...held, ledger_state: "active" }), slots)).toEqual({ release: false, repair: [] });
   }
 });
 

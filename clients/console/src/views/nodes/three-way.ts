@@ -1,4 +1,4 @@
-/** Ledger, host and hypervisor of a node beside each other: the order of the rows, and what mends each. Pure. */
+/** Ledger, host and hypervisor of a node beside each other: the order of the rows, and what repairs each. Pure. */
 import type { ComparisonRow, Slot } from "../../api/types";
 import type { Tone } from "../../ui/basics";
 
@@ -50,13 +50,13 @@ export function isRepairable({ status, allocation_id, clean_generation, generati
   return status === "cleanup_blocked" || (status === "disabled" && !allocation_id && clean_generation !== generation);
 }
 
-/** What an operator can do about a row: release the allocation, or repair slots. Nothing where the platform acts, or where no call mends it. */
-export interface Mend {
+/** What an operator can do about a row: release the allocation, or repair slots. Nothing where the platform acts, or where no call repairs it. */
+export interface Actions {
   release: boolean;
   repair: Slot[];
 }
 
-export function mendOf({ verdict, allocation_id, ledger_state, domain_state, held_slot_ids = [] }: ComparisonRow, slots: Slot[]): Mend {
+export function actionsOf({ verdict, allocation_id, ledger_state, domain_state, held_slot_ids = [] }: ComparisonRow, slots: Slot[]): Actions {
   if (verdict !== "report") return { release: false, repair: [] };
   const its = slots.filter(({ id = "", allocation_id: of }) => held_slot_ids.includes(id) || (!!of && of === allocation_id));
   return { release: ledger_state === "active" && !domain_state, repair: its.filter(isRepairable) };

@@ -1,4 +1,4 @@
-/** Members who are let into single allocations, whatever their role. */
+/** Members who have a grant for single allocations, whatever their role. */
 import { useId, useState } from "react";
 import { type Grant, PERMISSIONS, type Permission, useGrant, useGrants, useLiveAllocations, useTakeBack } from "../../api/grants";
 import { useMembers } from "../../api/tenancy";
@@ -38,7 +38,7 @@ function PrincipalField({ value, onChange, members }: { value: string; onChange:
   );
 }
 
-function LetIn({ project, allocations, members }: { project: string; allocations: [string, string][]; members: string[] }) {
+function GrantAccess({ project, allocations, members }: { project: string; allocations: [string, string][]; members: string[] }) {
   const grant = useGrant(project);
   const [allocation, setAllocation] = useState("");
   const [principal, setPrincipal] = useState("");
@@ -108,7 +108,7 @@ export function Grants({ project }: { project: string }) {
         return (
           <>
             <div className="tab-actions">
-              <LetIn project={project} allocations={named} members={members.map(({ principal = "" }) => principal)} />
+              <GrantAccess project={project} allocations={named} members={members.map(({ principal = "" }) => principal)} />
             </div>
             {grants.length === 0 ? (
               <Empty icon={<KeyRound size={28} />} title="No grants">

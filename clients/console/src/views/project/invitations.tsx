@@ -66,7 +66,7 @@ export function Invitations({ tenant }: { tenant: Tenant }) {
             </div>
             {invitations.length === 0 ? (
               <Empty icon={<KeyRound size={28} />} title="No invitations">
-                Invite a colleague by email. The link that you get lets them in.
+                Invite a colleague by email. They become a member with the link that you get.
               </Empty>
             ) : (
               <TableCard label="Invitations" columns={["Email", "Role", "State", ["Expires", "number optional"], ["Actions", "number"]]}>

@@ -1,4 +1,4 @@
-/** The current project: who is in it, who is invited, who is let into single allocations, where its events go, and its state. */
+/** The current project: who is in it, who is invited, who has a grant for a single allocation, where its events go, and its state. */
 import { Tabs } from "radix-ui";
 import { useProjectId } from "../../api/tenancy";
 import { useSession } from "../../session/session";

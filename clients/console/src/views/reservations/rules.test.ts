@@ -76,7 +76,7 @@ describe("what may be reserved", () => {
     expect(wrong(change)).toEqual([field]);
   });
 
-  it("the count is what the product can sell, and an operator names the project", () => {
+  it("the count is what the product can offer, and an operator names the project", () => {
     expect(wrong({ gpus: "6" }, 4)).toEqual(["gpus"]);
     expect(wrong({ gpus: "12" }, 4)).toEqual([]);
     expect(Object.keys(problemsOf(draft, "operator", 1, NOW))).toEqual(["project"]);

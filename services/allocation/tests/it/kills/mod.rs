@@ -6,7 +6,7 @@
 
 mod agent;
 mod service;
-mod service_whole;
+mod service_baremetal;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -344,7 +344,11 @@ fn p5_every_kind_of_work_has_its_deaths() {
         Kind::CleanUp | Kind::RepairSlot => "agent::p5_agent_killed_in_undo_clean_up_and_repair",
     };
     let kinds: Vec<&str> = step_tables().iter().map(|table| table.kind).collect();
-    let killed_in = [service::KINDS.as_slice(), service_whole::KINDS.as_slice()].concat();
+    let killed_in = [
+        service::KINDS.as_slice(),
+        service_baremetal::KINDS.as_slice(),
+    ]
+    .concat();
     for kind in kinds {
         assert!(killed_in.contains(&kind), "nobody dies in {kind}");
     }

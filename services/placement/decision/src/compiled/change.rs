@@ -23,11 +23,11 @@ pub(super) fn is_taken(slot: &CandidateSlot) -> bool {
 
 /// Only its allocation, or its fabric device, removes the slot for every project.
 pub(super) fn is_sound(slot: &CandidateSlot) -> bool {
-    let for_sale = !matches!(
+    let schedulable = !matches!(
         slot.status,
         SlotStatus::CleanupBlocked | SlotStatus::Disabled | SlotStatus::Retired
     );
-    for_sale && slot.complete && slot.health == Health::Healthy && slot.reserved.is_none()
+    schedulable && slot.complete && slot.health == Health::Healthy && slot.reserved.is_none()
 }
 
 /// Slots of several classes share a fabric device.

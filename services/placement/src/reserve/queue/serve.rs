@@ -37,25 +37,25 @@ pub struct Pass {
 /// The result for one batch.
 enum Served {
     Placed(Vec<Uuid>),
-    Waits(ErrorReason),
+    Queued(ErrorReason),
     Ended(Vec<Uuid>),
     /// Others work on it, or it has left.
     Passed,
 }
 
-/// Serves who can be served and ends what is over. Notify [`workflows::TOPIC`] and [`outbox::TOPIC`] when something
+/// Serves the requests that can be placed and ends those that are over. Notify [`workflows::TOPIC`] and [`outbox::TOPIC`] when something
 /// was served or ended.
 ///
 /// # Errors
 /// Those of the database when the queues cannot be read; what is wrong with one batch or one queue does not
 /// block the others.
 pub async fn serve_queue(ledger: &Ledger, ids: IdGen, policy: Policy) -> Result<Pass> {
-    let lines = queue::queues(&mut *ledger.acquire().await?).await?;
+    let queues = queue::queues(&mut *ledger.acquire().await?).await?;
     let mut pass = Pass::default();
-    for (region_code, slot_class) in lines {
-        let line = (region_code.as_str(), slot_class);
-        if let Err(error) = serve_one(ledger, ids, policy, line, &mut pass).await {
-            tracing::warn!(region_code, %slot_class, "look at a line later: {error:?}");
+    for (region_code, slot_class) in queues {
+        let of = (region_code.as_str(), slot_class);
+        if let Err(error) = serve_one(ledger, ids, policy, of, &mut pass).await {
+            tracing::warn!(region_code, %slot_class, "serve a queue later: {error:?}");
             pass.busy = true;
         }
     }
@@ -75,21 +75,21 @@ async fn serve_one(
     drop(conn);
     // what did not fit does not fit for those behind either, who may use no more than the ones before
     let mut refused: HashMap<(String, QueuedSpec), ErrorReason> = HashMap::new();
-    while let Some(waiting) = walk.next() {
-        let alike = alike(&waiting, &specs);
-        let known = alike.as_ref().and_then(|ask| refused.get(ask)).copied();
-        let served = if walk.is_over(&waiting) {
-            end(ledger, &waiting, &expired(&waiting)).await
+    while let Some(entry) = walk.next() {
+        let class = equivalence_class(&entry, &specs);
+        let known = class.as_ref().and_then(|ask| refused.get(ask)).copied();
+        let served = if walk.is_over(&entry) {
+            end(ledger, &entry, &expired(&entry)).await
         } else if let Some(reason) = known {
-            out_of_quota(ledger, policy, &waiting)
+            out_of_quota(ledger, policy, &entry)
                 .await
-                .map(|out| Served::Waits(if out { ErrorReason::Quota } else { reason }))
+                .map(|out| Served::Queued(if out { ErrorReason::Quota } else { reason }))
         } else {
-            serve(ledger, ids, policy, &waiting).await
+            serve(ledger, ids, policy, &entry).await
         };
         let noted = match &served {
-            Ok(Served::Waits(reason)) if waiting.reason != reason_name(*reason) => {
-                note(ledger, &waiting, *reason).await
+            Ok(Served::Queued(reason)) if entry.reason != reason_name(*reason) => {
+                note(ledger, &entry, *reason).await
             }
             _ => Ok(()),
         };
@@ -102,8 +102,8 @@ async fn serve_one(
                 pass.ended.extend(ended);
                 Some(false)
             }
-            Ok(Served::Waits(reason)) => {
-                if let Some(ask) = alike.filter(|_| reason != ErrorReason::Quota) {
+            Ok(Served::Queued(reason)) => {
+                if let Some(ask) = class.filter(|_| reason != ErrorReason::Quota) {
                     refused.insert(ask, reason);
                 }
                 None
@@ -113,18 +113,18 @@ async fn serve_one(
                 None
             }
             Err(error) => {
-                tracing::warn!(batch = %waiting.batch.id, "leave a request in line: {error:?}");
+                tracing::warn!(batch = %entry.batch.id, "leave a request queued: {error:?}");
                 pass.busy = true;
                 None
             }
         };
         if let Some(is_served) = is_served {
-            walk.left(&waiting, is_served);
+            walk.left(&entry, is_served);
             // its backfill reservation may be free for others now, and where it is may be excluded for others
             refused.clear();
             specs = queue::specs(&mut *ledger.acquire().await?, policy, walk.ahead()).await?;
         } else {
-            walk.stays(waiting);
+            walk.stays(entry);
         }
     }
     let mut tx = ledger.begin().await?;
@@ -135,21 +135,21 @@ async fn serve_one(
 
 /// The spec of a request, when others may have the very same: a batch has none, nor does one that cannot be placed any
 /// more.
-fn alike(
-    waiting: &QueuedRequest,
+fn equivalence_class(
+    entry: &QueuedRequest,
     specs: &HashMap<Uuid, QueuedSpec>,
 ) -> Option<(String, QueuedSpec)> {
-    match waiting.members.as_slice() {
+    match entry.members.as_slice() {
         [one] => Some((one.sku.clone(), specs.get(&one.allocation_id)?.clone())),
         _ => None,
     }
 }
 
 /// Its project may not hold it now, whatever is free.
-async fn out_of_quota(pool: &PgPool, policy: Policy, waiting: &QueuedRequest) -> Result<bool> {
+async fn out_of_quota(pool: &PgPool, policy: Policy, entry: &QueuedRequest) -> Result<bool> {
     let mut conn = pool.acquire().await?;
-    for member in &waiting.members {
-        let project_id = waiting.batch.project_id;
+    for member in &entry.members {
+        let project_id = entry.batch.project_id;
         let quota = quota::read(&mut conn, project_id, &member.sku, policy).await?;
         if quota.exceeded_by(member.gpu_count).is_some() {
             return Ok(true);
@@ -162,7 +162,7 @@ async fn serve(
     ledger: &Ledger,
     ids: IdGen,
     policy: Policy,
-    waiting: &QueuedRequest,
+    entry: &QueuedRequest,
 ) -> Result<Served> {
     let search = Search {
         capacity: &ledger.capacity,
@@ -173,7 +173,7 @@ async fn serve(
     let mut conn = ledger.acquire().await?;
     ledger.capacity.refresh(&mut conn).await?;
     let mut tx = conn.begin().await?;
-    match place_all(&mut tx, ids, search, waiting).await {
+    match place_all(&mut tx, ids, search, entry).await {
         Ok(made) if made.is_empty() => {
             tx.rollback().await?;
             Ok(Served::Passed)
@@ -186,9 +186,9 @@ async fn serve(
             tx.rollback().await?;
             drop(conn);
             match error {
-                Error::Refused { reason, .. } => Ok(Served::Waits(reason)),
+                Error::Refused { reason, .. } => Ok(Served::Queued(reason)),
                 Error::Invalid { reason, rule, .. } => {
-                    end(ledger, waiting, &impossible(reason, &rule)).await
+                    end(ledger, entry, &impossible(reason, &rule)).await
                 }
                 Error::Busy { .. } | Error::Conflict { .. } => Ok(Served::Passed),
                 error if error.is_contention() => Ok(Served::Passed),
@@ -199,10 +199,10 @@ async fn serve(
 }
 
 /// Keeps others off a batch until the end of the transaction; false: others have it.
-async fn lock_batch(conn: &mut PgConnection, waiting: &QueuedRequest) -> Result<bool> {
+async fn lock_batch(conn: &mut PgConnection, entry: &QueuedRequest) -> Result<bool> {
     Ok(
         sqlx::query_scalar("SELECT pg_try_advisory_xact_lock(hashtextextended($1, 2))")
-            .bind(waiting.batch.id.to_string())
+            .bind(entry.batch.id.to_string())
             .fetch_one(conn)
             .await?,
     )
@@ -213,14 +213,14 @@ async fn place_all(
     conn: &mut PgConnection,
     ids: IdGen,
     search: Search<'_>,
-    waiting: &QueuedRequest,
+    entry: &QueuedRequest,
 ) -> Result<Vec<Uuid>> {
     let policy = search.policy;
-    if !lock_batch(conn, waiting).await? {
+    if !lock_batch(conn, entry).await? {
         return Ok(Vec::new());
     }
     let mut members: Vec<(Allocation, Request, Sku)> = Vec::new();
-    for member in &waiting.members {
+    for member in &entry.members {
         let row = allocations::get(conn, Scope::Platform, member.allocation_id).await?;
         if row.state != AllocationState::Requested {
             // it was served by others, or its owner released it and the next pass serves the rest
@@ -230,7 +230,7 @@ async fn place_all(
             // replicas are switched over one by one: it is left for one that offers bare-metal nodes
             return Err(refusal(Vec::<Reason>::new()));
         }
-        let request = request_of(&row, waiting.batch.id, member.constraints.clone());
+        let request = request_of(&row, entry.batch.id, member.constraints.clone());
         let sku = check(conn, policy, &request).await?;
         // the price at the time of the request
         let sku = Sku {
@@ -278,7 +278,7 @@ async fn place_all(
         begin(conn, &placed, claims, request, None).await?;
         made.push(row.id);
     }
-    let batch = &waiting.batch;
+    let batch = &entry.batch;
     // served: the project moves to the end of the round robin
     sqlx::query(
         "UPDATE fair_share t SET last_served = nextval('fair_share_sequence') FROM allocations a JOIN queued_allocations w ON w.allocation_id = a.id
@@ -346,18 +346,14 @@ async fn leave(conn: &mut PgConnection, row: &Allocation, leaving: Leaving<'_>) 
     Err(Error::Conflict {
         what: "allocation",
         id: row.id,
-        state: "not waiting any more".to_owned(),
+        state: "not queued any more".to_owned(),
     })
 }
 
 /// Records why a batch is queued, where its owner finds it.
-async fn note(pool: &PgPool, waiting: &QueuedRequest, reason: ErrorReason) -> Result<()> {
+async fn note(pool: &PgPool, entry: &QueuedRequest, reason: ErrorReason) -> Result<()> {
     let reason = reason_name(reason);
-    let ids: Vec<Uuid> = waiting
-        .members
-        .iter()
-        .map(|one| one.allocation_id)
-        .collect();
+    let ids: Vec<Uuid> = entry.members.iter().map(|one| one.allocation_id).collect();
     let mut tx = pool.begin().await?;
     // rows are locked by id, as in every transaction on a batch: no two of them deadlock
     sqlx::query(
@@ -386,14 +382,14 @@ async fn note(pool: &PgPool, waiting: &QueuedRequest, reason: ErrorReason) -> Re
 }
 
 /// Ends queued allocations as failed (C-05).
-async fn end(pool: &PgPool, waiting: &QueuedRequest, failure: &Failure) -> Result<Served> {
+async fn end(pool: &PgPool, entry: &QueuedRequest, failure: &Failure) -> Result<Served> {
     let mut tx = pool.begin().await?;
-    if !lock_batch(&mut tx, waiting).await? {
+    if !lock_batch(&mut tx, entry).await? {
         tx.rollback().await?;
         return Ok(Served::Passed);
     }
     let mut ended = Vec::new();
-    for member in &waiting.members {
+    for member in &entry.members {
         let row = allocations::get(&mut tx, Scope::Platform, member.allocation_id).await?;
         match leave(&mut tx, &row, Leaving::Because(failure)).await {
             Err(Error::Conflict { .. }) => continue,
@@ -418,12 +414,12 @@ async fn end(pool: &PgPool, waiting: &QueuedRequest, failure: &Failure) -> Resul
     Ok(Served::Ended(ended))
 }
 
-fn expired(waiting: &QueuedRequest) -> Failure {
+fn expired(entry: &QueuedRequest) -> Failure {
     Failure {
         reason: reason_name(ErrorReason::WaitExpired).to_owned(),
         message: format!(
             "No capacity became free before the deadline. Last reason: {}",
-            queue::sentence(&waiting.reason)
+            queue::sentence(&entry.reason)
         ),
         advice: "Launch again with a later deadline, with fewer GPUs or in another region. You are not billed for the \
                  wait."

@@ -23,21 +23,21 @@ pub enum End {
     No(No),
 }
 
-/// GPUs of the slices of a request, or of its whole nodes.
-fn gpus(items: &[Item], whole: bool) -> u32 {
-    let of_kind = items.iter().filter(|item| item.whole == whole);
+/// GPUs of the slices of a request, or of its bare-metal nodes.
+fn gpus(items: &[Item], bare_metal: bool) -> u32 {
+    let of_kind = items.iter().filter(|item| item.bare_metal == bare_metal);
     of_kind.map(|item| item.count).sum()
 }
 
 /// What is to be placed, one after the other.
-pub struct Wish<'a> {
+pub struct Desired<'a> {
     pub who: Who,
     pub project: usize,
     pub items: &'a [Item],
     pub place: &'a Place,
 }
 
-impl Wish<'_> {
+impl Desired<'_> {
     fn rule(&self, view: &View, fleet: &Fleet) -> Option<Rule> {
         let waits = matches!(self.who, Who::Batch(_));
         Rule::of(view, fleet, self.project, self.place, waits)
@@ -52,18 +52,20 @@ impl Wish<'_> {
         room: &Room,
     ) -> Result<Vec<Choice>, No> {
         let item = self.items[at];
-        let held = |whole: bool| gpus(&self.items[..at], whole);
-        let used = fleet.used(view, self.project, item.whole) + held(item.whole);
-        if used + item.count > fleet.quota(self.project, item.whole) {
+        let held = |bare_metal: bool| gpus(&self.items[..at], bare_metal);
+        let used = fleet.used(view, self.project, item.bare_metal) + held(item.bare_metal);
+        if used + item.count > fleet.quota(self.project, item.bare_metal) {
             return Err(No::Quota);
         }
         let rule = self.rule(view, fleet).ok_or(No::Invalid)?;
         let more = [held(false), held(true)];
         let kept = not_for(self.who, view, fleet, room, (self.project, more));
         let mut fit = room.choices(item, &rule, Some(self.project));
-        // no line is before who draws on what is reserved
+        // no queue is before who draws on what is reserved
         let draws = |choice: Choice| room.is_own(choice, self.project);
-        fit.retain(|choice| !kept.contains(&room.0[choice.0].id) || !item.whole && draws(*choice));
+        fit.retain(|choice| {
+            !kept.contains(&room.0[choice.0].id) || !item.bare_metal && draws(*choice)
+        });
         // what is reserved for the project comes first
         if fit.iter().any(|choice| draws(*choice)) {
             fit.retain(|choice| draws(*choice));
@@ -123,7 +125,7 @@ impl Wish<'_> {
         let mut room = Room::of(view, fleet);
         for (at, (id, item)) in ids.iter().zip(self.items).enumerate() {
             let has = after.allocations.get(id).ok_or("no such allocation")?;
-            let set = if item.whole {
+            let set = if item.bare_metal {
                 u8::MAX
             } else {
                 has.claims
@@ -141,21 +143,21 @@ impl Wish<'_> {
                 ));
             }
             room.take(choice, *item, self.project);
-            now = reserved(&now, *id, has, item.whole);
+            now = reserved(&now, *id, has, item.bare_metal);
         }
         Ok(now)
     }
 }
 
 /// A ledger in which an allocation got these claims.
-fn reserved(before: &View, id: Uuid, has: &AllocationView, whole: bool) -> View {
+fn reserved(before: &View, id: Uuid, has: &AllocationView, bare_metal: bool) -> View {
     let mut view = before.clone();
     for slot in has.claims.keys() {
         let slot = view.slot(*slot);
         slot.status = SlotStatus::Reserved;
         slot.generation += 1;
     }
-    if whole {
+    if bare_metal {
         view.node(has.node.expect("placed")).baremetal = true;
     }
     let allocation = AllocationView {
@@ -167,8 +169,15 @@ fn reserved(before: &View, id: Uuid, has: &AllocationView, whole: bool) -> View 
             .keys()
             .map(|slot| (*slot, ClaimState::Reserved))
             .collect(),
-        whole: whole.then_some(ClaimState::Reserved),
-        work: Some(if whole { "provision_node" } else { "provision" }.to_owned()),
+        bare_metal: bare_metal.then_some(ClaimState::Reserved),
+        work: Some(
+            if bare_metal {
+                "provision_node"
+            } else {
+                "provision"
+            }
+            .to_owned(),
+        ),
         periods: (0, 0),
     };
     view.allocations.insert(id, allocation);
@@ -176,8 +185,8 @@ fn reserved(before: &View, id: Uuid, has: &AllocationView, whole: bool) -> View 
 }
 
 impl Ask {
-    fn wish(&self) -> Wish<'_> {
-        Wish {
+    fn desired(&self) -> Desired<'_> {
+        Desired {
             who: Who::New(self.project),
             project: self.project,
             items: &self.items,
@@ -199,7 +208,7 @@ impl Ask {
 
     /// Everything that may come of it.
     pub fn ends(&self, view: &View, fleet: &Fleet) -> BTreeSet<End> {
-        let ends = self.wish().ends(view, fleet).into_iter();
+        let ends = self.desired().ends(view, fleet).into_iter();
         ends.map(|end| match end {
             // the name is looked at when the first of them is written
             _ if self.name_is_taken(view, fleet) && self.first_fits(view, fleet) => {
@@ -214,12 +223,13 @@ impl Ask {
 
     fn first_fits(&self, view: &View, fleet: &Fleet) -> bool {
         let room = Room::of(view, fleet);
-        self.wish().choices(0, view, fleet, &room).is_ok()
+        self.desired().choices(0, view, fleet, &room).is_ok()
     }
 
     /// What comes of it when it was refused and may wait.
     fn joins(&self, refused: No, view: &View, fleet: &Fleet) -> End {
-        let in_vain = |whole| gpus(&self.items, whole) > fleet.quota(self.project, whole);
+        let in_vain =
+            |bare_metal| gpus(&self.items, bare_metal) > fleet.quota(self.project, bare_metal);
         if in_vain(false) || in_vain(true) {
             return End::No(No::Quota);
         }
@@ -227,7 +237,7 @@ impl Ask {
             return End::No(No::Invalid);
         }
         let project = fleet.projects[self.project];
-        let of_project = view.line.iter().filter(|batch| batch.project == project);
+        let of_project = view.queue.iter().filter(|batch| batch.project == project);
         let waiting: usize = of_project.map(|batch| batch.members.len()).sum();
         if waiting + self.items.len() > usize::try_from(MAX_QUEUED).expect("small") {
             return End::No(No::Quota);
@@ -260,10 +270,10 @@ impl Ask {
             if !ends.contains(&End::Placed) {
                 return Err(format!("placed, but foretold was {ends:?}"));
             }
-            return self.wish().placed(ids, view, fleet, after);
+            return self.desired().placed(ids, view, fleet, after);
         }
         let batch = after
-            .line
+            .queue
             .iter()
             .find(|batch| batch.members.contains(&ids[0]));
         let batch = batch.ok_or("it waits without a batch")?;
@@ -282,12 +292,12 @@ impl Ask {
     fn waiting(&self, ids: &[Uuid], has: &Batch, view: &View, fleet: &Fleet) -> View {
         let mut now = view.clone();
         let project = fleet.projects[self.project];
-        if !view.line.iter().any(|batch| batch.project == project) {
-            to_the_end(&mut now.ring, project);
+        if !view.queue.iter().any(|batch| batch.project == project) {
+            to_the_end(&mut now.round_robin, project);
         }
         let mut members = ids.to_vec();
         members.sort_unstable();
-        now.line.push(Batch {
+        now.queue.push(Batch {
             id: has.id,
             project,
             members,
@@ -300,7 +310,7 @@ impl Ask {
                 node: None,
                 power: None,
                 claims: std::collections::BTreeMap::new(),
-                whole: None,
+                bare_metal: None,
                 work: None,
                 periods: (0, 0),
             };
@@ -310,8 +320,8 @@ impl Ask {
     }
 }
 
-/// Puts a project at the end of the ring.
-pub fn to_the_end(ring: &mut Vec<Uuid>, project: Uuid) {
-    ring.retain(|one| *one != project);
-    ring.push(project);
+/// Puts a project at the end of the round robin.
+pub fn to_the_end(round_robin: &mut Vec<Uuid>, project: Uuid) {
+    round_robin.retain(|one| *one != project);
+    round_robin.push(project);
 }

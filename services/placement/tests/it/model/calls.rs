@@ -110,8 +110,8 @@ pub enum Call {
     },
     /// Reserves capacity.
     Hold(Hold),
-    /// Tends all reservations, until nothing is left to do.
-    Tend,
+    /// Reconciles all reservations, until nothing is left to do.
+    Reconcile,
     Cancel(Uuid),
     /// Time passes the end of a window.
     Over(Uuid),
@@ -124,7 +124,7 @@ pub struct Hold {
     pub key: u64,
     pub project: usize,
     pub gpus: u32,
-    pub whole: bool,
+    pub bare_metal: bool,
     pub gather: bool,
 }
 
@@ -198,7 +198,7 @@ pub fn aim(draw: &Draw, view: &View) -> Option<Call> {
         },
         Draw::Serve => Call::Serve,
         Draw::Expire(of) => {
-            let batches: Vec<Uuid> = view.line.iter().map(|batch| batch.id).collect();
+            let batches: Vec<Uuid> = view.queue.iter().map(|batch| batch.id).collect();
             Call::Expire(one_of(&batches, of)?)
         }
         Draw::Priority { project, class } => Call::Priority {
@@ -269,7 +269,7 @@ pub fn aim(draw: &Draw, view: &View) -> Option<Call> {
             key,
             project,
             gpus,
-            whole,
+            bare_metal,
             gather,
         } => {
             if view.reservations.len() >= MOST {
@@ -279,11 +279,11 @@ pub fn aim(draw: &Draw, view: &View) -> Option<Call> {
                 key,
                 project,
                 gpus,
-                whole,
+                bare_metal,
                 gather,
             })
         }
-        Draw::Tend => Call::Tend,
+        Draw::Reconcile => Call::Reconcile,
         Draw::Cancel(of) => Call::Cancel(reservation(view, of)?),
         Draw::Over(of) => Call::Over(reservation(view, of)?),
         Draw::Stamp => Call::Stamp,

@@ -16,8 +16,8 @@ pub struct Step {
 pub struct Item {
     /// GPUs.
     pub count: u32,
-    /// A whole node.
-    pub whole: bool,
+    /// A bare-metal node.
+    pub bare_metal: bool,
 }
 
 /// Where it is to be.
@@ -114,10 +114,10 @@ pub enum Draw {
         key: u64,
         project: usize,
         gpus: u32,
-        whole: bool,
+        bare_metal: bool,
         gather: bool,
     },
-    Tend,
+    Reconcile,
     Cancel(usize),
     /// Time passes the end of a reservation's window.
     Over(usize),
@@ -131,26 +131,26 @@ pub const NODES: usize = 3;
 fn any_slice() -> impl Strategy<Value = Item> {
     prop::sample::select(vec![1u32, 1, 2, 2, 4, 8]).prop_map(|count| Item {
         count,
-        whole: false,
+        bare_metal: false,
     })
 }
 
-/// One slice, one whole node, or a batch.
+/// One slice, one bare-metal node, or a batch.
 fn any_items() -> impl Strategy<Value = Vec<Item>> {
-    let whole = Just(Item {
+    let bare_metal = Just(Item {
         count: 8,
-        whole: true,
+        bare_metal: true,
     });
     let small = prop::sample::select(vec![1u32, 2, 2, 4]).prop_map(|count| Item {
         count,
-        whole: false,
+        bare_metal: false,
     });
     prop_oneof![
         12 => any_slice().prop_map(|item| vec![item]),
-        4 => whole.prop_map(|item| vec![item]),
+        4 => bare_metal.prop_map(|item| vec![item]),
         4 => prop::collection::vec(small.clone(), 2..=3),
-        1 => prop::collection::vec(whole, 2),
-        1 => (small, whole).prop_map(|(slice, whole)| vec![slice, whole]),
+        1 => prop::collection::vec(bare_metal, 2),
+        1 => (small, bare_metal).prop_map(|(slice, bare_metal)| vec![slice, bare_metal]),
     ]
 }
 
@@ -206,12 +206,12 @@ pub fn any_step() -> impl Strategy<Value = Step> {
         4 => Just(Draw::Stamp),
     ];
     let key = proptest::arbitrary::any::<u64>;
-    let whole =
+    let bare_metal =
         (key(), 0..PROJECTS, prop::bool::ANY).prop_map(|(key, project, gather)| Draw::Hold {
             key,
             project,
             gpus: 8,
-            whole: true,
+            bare_metal: true,
             gather,
         });
     let slices = (key(), 0..PROJECTS, 1..7u32, prop::bool::ANY);
@@ -219,13 +219,13 @@ pub fn any_step() -> impl Strategy<Value = Step> {
         key,
         project,
         gpus,
-        whole: false,
+        bare_metal: false,
         gather,
     });
     let reserve = prop_oneof![
         5 => slices,
-        1 => whole,
-        8 => Just(Draw::Tend),
+        1 => bare_metal,
+        8 => Just(Draw::Reconcile),
         3 => any().prop_map(Draw::Cancel),
         2 => any().prop_map(Draw::Over),
     ];

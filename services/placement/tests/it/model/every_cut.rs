@@ -65,7 +65,7 @@ type Calls = &'static [fn(&Run) -> Call];
 fn ask(counts: &[u32], wait: bool) -> Call {
     let item = |count: &u32| Item {
         count: if *count == 0 { 8 } else { *count },
-        whole: *count == 0,
+        bare_metal: *count == 0,
     };
     Call::Ask(Ask {
         project: 0,
@@ -112,7 +112,7 @@ fn a_slot(run: &Run) -> Uuid {
 }
 
 fn waiting(run: &Run) -> Uuid {
-    run.view.line.last().expect("one waits").members[0]
+    run.view.queue.last().expect("one waits").members[0]
 }
 
 fn start(run: &Run) -> Call {
@@ -166,7 +166,7 @@ fn repair(run: &Run) -> Call {
 
 const REQUESTS: &[(&str, Calls)] = &[
     ("a slice", &[pair]),
-    ("a whole node", &[node]),
+    ("a bare-metal node", &[node]),
     ("a batch", &[|_| ask(&[1, 2, 4], false)]),
     (
         "a batch that is refused by half",
@@ -182,8 +182,8 @@ const REQUESTS: &[(&str, Calls)] = &[
 ];
 
 const LINE: &[(&str, Calls)] = &[
-    ("a request that joins the line", &[board, waiter]),
-    ("a batch that joins the line", &[board, waiters]),
+    ("a request that joins the queue", &[board, waiter]),
+    ("a batch that joins the queue", &[board, waiters]),
     ("a batch that could wait and need not", &[waiters]),
     (
         "giving up",
@@ -196,20 +196,20 @@ const LINE: &[(&str, Calls)] = &[
             waiter,
             waiters,
             waiter,
-            |run| Call::Expire(run.view.line.last().expect("one waits").id),
+            |run| Call::Expire(run.view.queue.last().expect("one waits").id),
             board_or_wait,
             release,
             |_| Call::Serve,
         ],
     ),
     (
-        "a pass that serves a whole node and keeps it from another and from a slice",
+        "a pass that serves a bare-metal node and keeps it from another and from a slice",
         &[board, node_or_wait, node_or_wait, waiter, release, |_| {
             Call::Serve
         }],
     ),
     (
-        "a pass that keeps a node for a whole one",
+        "a pass that keeps a node for a bare-metal one",
         &[pair, node_or_wait, |_| Call::Serve],
     ),
 ];
@@ -224,13 +224,16 @@ fn node_or_wait(_: &Run) -> Call {
 
 const WORK: &[(&str, Calls)] = &[
     ("the release of a reserved slice", &[pair, release]),
-    ("the release of a reserved whole node", &[node, release]),
+    (
+        "the release of a reserved bare-metal node",
+        &[node, release],
+    ),
     (
         "the release of an active slice",
         &[pair, start, activate, release],
     ),
     ("the start of a slice", &[pair, start]),
-    ("the start of a whole node", &[node, start]),
+    ("the start of a bare-metal node", &[node, start]),
     ("an activation", &[pair, start, activate]),
     (
         "a failure with nothing touched",
@@ -242,7 +245,7 @@ const WORK: &[(&str, Calls)] = &[
         &[pair, start, activate, release, complete],
     ),
     (
-        "the end of a whole node's release",
+        "the end of a bare-metal node's release",
         &[node, start, release, complete],
     ),
     (
@@ -275,24 +278,29 @@ const WORK: &[(&str, Calls)] = &[
 
 const RESERVATIONS: &[(&str, Calls)] = &[
     ("a capacity reservation", &[|run| hold(run, 7, false)]),
-    ("a capacity reservation of a whole node", &[hold_node]),
+    ("a capacity reservation of a bare-metal node", &[hold_node]),
     (
         "a capacity reservation that gathers",
         &[pair, |run| hold(run, 8, true)],
     ),
     (
-        "tending what lacks GPUs",
-        &[board, |run| hold(run, 7, true), release, |_| Call::Tend],
+        "reconciling what lacks GPUs",
+        &[
+            board,
+            |run| hold(run, 7, true),
+            release,
+            |_| Call::Reconcile,
+        ],
     ),
     (
-        "tending what does not fit any more",
+        "reconciling what does not fit any more",
         &[
             |run| hold(run, 2, true),
             |run| Call::Intent {
                 slot: *run.view.held.keys().next().expect("held"),
                 disabled: true,
             },
-            |_| Call::Tend,
+            |_| Call::Reconcile,
         ],
     ),
     (
@@ -300,7 +308,7 @@ const RESERVATIONS: &[(&str, Calls)] = &[
         &[
             |run| hold(run, 2, false),
             |run| Call::Over(reservation(run)),
-            |_| Call::Tend,
+            |_| Call::Reconcile,
         ],
     ),
     (
@@ -321,7 +329,7 @@ fn hold(run: &Run, gpus: u32, gather: bool) -> Call {
         key: run.done.calls as u64,
         project: 0,
         gpus,
-        whole: false,
+        bare_metal: false,
         gather,
     })
 }
@@ -331,7 +339,7 @@ fn hold_node(run: &Run) -> Call {
         key: run.done.calls as u64,
         project: 0,
         gpus: 8,
-        whole: true,
+        bare_metal: true,
         gather: false,
     })
 }
@@ -341,9 +349,9 @@ fn reservation(run: &Run) -> Uuid {
 }
 
 const OPERATOR: &[(&str, Calls)] = &[
-    ("a slot taken out of sale", &[|run| intent(run, true)]),
+    ("a slot taken out of service", &[|run| intent(run, true)]),
     (
-        "a slot put back on sale",
+        "a slot made schedulable again",
         &[|run| intent(run, true), |run| intent(run, false)],
     ),
     (
@@ -358,7 +366,7 @@ const OPERATOR: &[(&str, Calls)] = &[
         &[pair, start, |_| Call::Reinstall(0)],
     ),
     (
-        "a reinstall after a failed whole node",
+        "a reinstall after a failed bare-metal node",
         &[node, start, dirty, |_| Call::Reinstall(0)],
     ),
     (
@@ -411,7 +419,7 @@ fn intent(run: &Run, disabled: bool) -> Call {
     Call::Intent { slot, disabled }
 }
 
-/// Brings everything back to one empty node with eight slots on sale.
+/// Brings everything back to one empty node with eight slots schedulable.
 async fn clear(run: &mut Run) -> Outcome {
     let nodes = run.fleet.nodes[0].id;
     for id in run.view.reservations.keys().copied().collect::<Vec<_>>() {
@@ -524,7 +532,7 @@ async fn p4_p5_a_request_that_is_cut_at_any_statement_has_one_effect_or_none() {
 }
 
 #[tokio::test]
-async fn p4_p5_joining_serving_and_leaving_the_line_are_cut_at_any_statement() {
+async fn p4_p5_joining_serving_and_leaving_the_queue_are_cut_at_any_statement() {
     Box::pin(all(LINE)).await;
 }
 

@@ -13,13 +13,13 @@ use super::draw::{NODES, PROJECTS};
 use super::view::View;
 use crate::world::{H200, POLICY, h200_slot, lab_spec};
 
-/// Slices that every run sells.
+/// Slices that every run offers.
 pub const SKU: &str = H200;
-/// Whole nodes of the same class.
+/// Bare-metal nodes of the same class.
 pub const NODE_SKU: &str = "h200-sxm-node";
 /// GPUs of a node.
 pub const GPUS: u32 = 8;
-/// As if something were there that brings up whole nodes.
+/// As if something were there that brings up bare-metal nodes.
 pub const MODEL_POLICY: Policy = Policy {
     baremetal: true,
     ..POLICY
@@ -53,7 +53,7 @@ pub struct Launched {
     pub project: usize,
     pub name: String,
     pub gpus: u32,
-    pub whole: bool,
+    pub bare_metal: bool,
     pub place: Place,
 }
 
@@ -112,8 +112,8 @@ impl Fleet {
     }
 
     /// GPUs of a SKU that a project may hold.
-    pub fn quota(&self, project: usize, whole: bool) -> u32 {
-        if whole {
+    pub fn quota(&self, project: usize, bare_metal: bool) -> u32 {
+        if bare_metal {
             POLICY.default_quota_gpus
         } else {
             self.quotas[project]
@@ -121,12 +121,12 @@ impl Fleet {
     }
 
     /// GPUs of a SKU that a project holds.
-    pub fn used(&self, view: &View, project: usize, whole: bool) -> u32 {
+    pub fn used(&self, view: &View, project: usize, bare_metal: bool) -> u32 {
         view.allocations
             .iter()
             .filter(|(_, one)| one.counts())
             .map(|(id, _)| &self.launched[id])
-            .filter(|launched| launched.project == project && launched.whole == whole)
+            .filter(|launched| launched.project == project && launched.bare_metal == bare_metal)
             .map(|launched| launched.gpus)
             .sum()
     }

@@ -1,13 +1,13 @@
 //! The ledger against a model, in long random runs with crashes between any two statements.
 //!
-//! Each step draws a call: requests for slices and for whole nodes, alone and in batches, that may wait or not, beside
-//! or apart from others; their repetition; passes over the line, deadlines, priorities; workflow steps, releases,
+//! Each step draws a call: requests for slices and for bare-metal nodes, alone and in batches, that may wait or not, beside
+//! or apart from others; their repetition; passes over the queue, deadlines, priorities; workflow steps, releases,
 //! failures, repairs; slot edits, approvals, reinstalls, health, modes of nodes, cordons, drains, quotas, power; capacity
 //! reservations that are made, drawn on, reconciled, canceled and over. Its end is foretold, it is made on a real PostgreSQL,
 //! and the two are compared.
 //!
 //! **Foretold** is the whole [`view::View`] after every call: states of nodes, slots, claims, allocations, workflows and
-//! billable periods; the line with its batches, the turns of the projects, and for whom nodes are kept; and every
+//! billable periods; the queue with its batches, the round robin of the projects, and for whom nodes are kept; and every
 //! refusal by its kind. Of a request it is foretold whether it is placed, waits or is refused, of a pass who is served,
 //! in which order, and who is ended. **Only checked**, since it is the decision's business: which of the legal sets of
 //! slots is taken, hence whether a batch whose first allocations may be laid out in several ways still fits, and how a
@@ -89,9 +89,9 @@ fn p1_p4_random_work_with_crashes_never_leaves_what_the_model_allows() {
         "{calls} calls, {crashes} of them ended by a crash, in {seconds:.1} s, none in more than {longest:.1?}"
     );
     println!(
-        "allocations that lived from launch to release, by GPUs, 0 being whole nodes: {lived:?}"
+        "allocations that lived from launch to release, by GPUs, 0 being bare-metal nodes: {lived:?}"
     );
-    println!("of the line and of batches: {seen:?}");
+    println!("of the queue and of batches: {seen:?}");
     // a run that hardly does anything proves nothing
     assert!(crashes > wanted / 20, "the wire was hardly ever cut");
     if wanted >= LONG {
@@ -106,8 +106,8 @@ fn p1_p4_random_work_with_crashes_never_leaves_what_the_model_allows() {
             "joined",
             "batches that joined",
             "served",
-            "whole nodes served",
-            "ended in line",
+            "bare-metal nodes served",
+            "ended in the queue",
             "reservations",
             "reconciled",
         ] {

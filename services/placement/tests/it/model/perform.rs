@@ -1,7 +1,7 @@
 //! Calls as the services make them: one transaction each, over pools that may be cut.
 use gpuaas_placement::approval::{self, Look};
 use gpuaas_placement::capacity::Ledger;
-use gpuaas_placement::model::Word;
+use gpuaas_placement::model::Attribution;
 use gpuaas_placement::model::{EvidenceKind, Failure, Scope, SlotEvidence};
 use gpuaas_placement::nodes::{self, NodeSpec};
 use gpuaas_placement::provision::{self, HostState};
@@ -104,7 +104,7 @@ pub async fn perform(
                 project_id: fleet.projects[hold.project],
                 name: key,
                 region_code: REGION.into(),
-                sku: if hold.whole { NODE_SKU } else { SKU }.into(),
+                sku: if hold.bare_metal { NODE_SKU } else { SKU }.into(),
                 gpu_count: hold.gpus,
                 starts_at: None,
                 ends_at: Timestamp::now() + SignedDuration::from_hours(24),
@@ -115,7 +115,7 @@ pub async fn perform(
             let (row, replayed) = made?;
             return Ok(Answer::Held(row.id, replayed));
         }
-        Call::Tend => {
+        Call::Reconcile => {
             let mut rounds = 0;
             while reservations::reconcile(pools.scheduler, MODEL_POLICY)
                 .await?
@@ -225,7 +225,7 @@ pub async fn perform(
         Call::Settle { of, power } => {
             let fence = world.take(*of).await;
             within!(pools.allocation, |tx| {
-                let _ = power::settle(&mut tx, fence, *of, power, None).await?;
+                let _ = power::record_outcome(&mut tx, fence, *of, power, None).await?;
                 ended(&mut tx, fence).await
             });
         }
@@ -274,7 +274,7 @@ pub async fn perform(
                     node,
                     *slot,
                     *disabled,
-                    Word::of("user:test", "by the test"),
+                    Attribution::of("user:test", "by the test"),
                 )
                 .await
                 .map(|_| ())
@@ -325,9 +325,14 @@ pub async fn perform(
         Call::Operator { node, intent } => {
             let id = fleet.nodes[*node].id;
             within!(pools.scheduler, |tx| {
-                operators::set_intent(&mut tx, id, *intent, Word::of("user:test", "by the test"))
-                    .await
-                    .map(|_| ())
+                operators::set_intent(
+                    &mut tx,
+                    id,
+                    *intent,
+                    Attribution::of("user:test", "by the test"),
+                )
+                .await
+                .map(|_| ())
             });
         }
         Call::Quota { project, max } => within!(pools.scheduler, |tx| {

@@ -39,9 +39,9 @@ pub enum Foretold {
     Ends(BTreeSet<End>),
     /// A reservation, or [why not](super::reserving), and what it holds is looked at.
     Hold,
-    /// What [tending](super::reserving) led to is looked at.
+    /// What [reconciling](super::reserving) led to is looked at.
     Reconciled,
-    /// A pass over the line, which is [walked](super::serving::walk) beside what the ledger made of it.
+    /// A pass over the queue, which is [walked](super::serving::walk) beside what the ledger made of it.
     Pass,
 }
 
@@ -60,7 +60,7 @@ pub fn predict(call: &Call, before: &View, fleet: &Fleet) -> Result<Foretold, No
             super::reserving::quota(hold, before, fleet)?;
             return Ok(Foretold::Hold);
         }
-        Call::Tend => return Ok(Foretold::Reconciled),
+        Call::Reconcile => return Ok(Foretold::Reconciled),
         Call::Cancel(id) => super::reserving::end(&mut view, *id),
         Call::Over(id) => {
             let of = view.reservations.get_mut(id);
@@ -76,8 +76,8 @@ pub fn predict(call: &Call, before: &View, fleet: &Fleet) -> Result<Foretold, No
         | Call::Stamp => {}
         Call::Stale(_) => return Err(No::Stale),
         Call::Expire(id) => {
-            let batch = view.line.iter_mut().find(|batch| batch.id == *id);
-            batch.expect("in line").overdue = true;
+            let batch = view.queue.iter_mut().find(|batch| batch.id == *id);
+            batch.expect("queued").overdue = true;
         }
         Call::Start(id) => start(&mut view, *id)?,
         Call::Activate { of, finish } => activate(&mut view, *of, *finish)?,
@@ -94,7 +94,7 @@ pub fn predict(call: &Call, before: &View, fleet: &Fleet) -> Result<Foretold, No
         Call::Power { of, action } => {
             let (from, meanwhile, _) = action.powers();
             let allocation = view.allocation(*of);
-            if allocation.whole.is_some() || allocation.power.as_deref() != Some(from) {
+            if allocation.bare_metal.is_some() || allocation.power.as_deref() != Some(from) {
                 return Err(No::Conflict);
             }
             allocation.power = Some(meanwhile.to_owned());
@@ -134,31 +134,34 @@ fn move_slots(view: &mut View, id: Uuid, from: &[SlotStatus], to: SlotStatus) {
 
 fn move_claims(view: &mut View, id: Uuid, from: &[ClaimState], to: ClaimState) {
     let allocation = view.allocation(id);
-    let claims = allocation.claims.values_mut().chain(&mut allocation.whole);
+    let claims = allocation
+        .claims
+        .values_mut()
+        .chain(&mut allocation.bare_metal);
     for state in claims.filter(|state| from.contains(state)) {
         *state = to;
     }
     let live = |state: &ClaimState| *state != ClaimState::Released;
     allocation.claims.retain(|_, state| live(state));
-    allocation.whole = allocation.whole.filter(live);
+    allocation.bare_metal = allocation.bare_metal.filter(live);
 }
 
 /// An empty node is what it is meant to be.
-fn settle_mode(view: &mut View, node: Uuid) {
+fn apply_intended_mode(view: &mut View, node: Uuid) {
     if view.holders(node).next().is_none() {
         let node = view.node(node);
         node.baremetal = node.meant_baremetal;
     }
 }
 
-/// Ends the hold of a whole node.
+/// Ends the hold of a bare-metal node.
 fn free_node(view: &mut View, id: Uuid) {
     if let Some(node) = view.allocations[&id].node {
-        settle_mode(view, node);
+        apply_intended_mode(view, node);
     }
 }
 
-/// What a tenant of the whole node may have written to is out of sale until it is approved anew.
+/// What a tenant of the bare-metal node may have written to is out of service until it is approved anew.
 fn retire_evidence(view: &mut View, node: Uuid) {
     for slot in view.slots.values_mut().filter(|slot| slot.node == node) {
         if matches!(slot.status, SlotStatus::Available | SlotStatus::Disabled) {
@@ -168,10 +171,10 @@ fn retire_evidence(view: &mut View, node: Uuid) {
     }
 }
 
-/// The node that an allocation holds as a whole.
-fn whole_node(view: &View, id: Uuid) -> Option<Uuid> {
+/// The bare-metal node that an allocation holds.
+fn bare_metal_node(view: &View, id: Uuid) -> Option<Uuid> {
     let one = &view.allocations[&id];
-    one.whole.and(one.node)
+    one.bare_metal.and(one.node)
 }
 
 /// A slot whose present generation is proven clean.
@@ -206,7 +209,7 @@ fn start(view: &mut View, id: Uuid) -> Result<(), No> {
     }
     move_slots(view, id, &[SlotStatus::Reserved], SlotStatus::Provisioning);
     move_claims(view, id, &[ClaimState::Reserved], ClaimState::Provisioning);
-    if let Some(node) = whole_node(view, id) {
+    if let Some(node) = bare_metal_node(view, id) {
         retire_evidence(view, node);
     }
     view.allocation(id).state = AllocationState::Provisioning;
@@ -280,10 +283,10 @@ fn release(view: &mut View, id: Uuid) -> Result<(), No> {
         AllocationState::Releasing | AllocationState::Released => return Ok(()),
         AllocationState::Failed => return Err(No::Conflict),
         AllocationState::Requested => {
-            for batch in &mut view.line {
+            for batch in &mut view.queue {
                 batch.members.retain(|member| *member != id);
             }
-            view.line.retain(|batch| !batch.members.is_empty());
+            view.queue.retain(|batch| !batch.members.is_empty());
             end(view, id, AllocationState::Released);
             return Ok(());
         }
@@ -300,7 +303,7 @@ fn release(view: &mut View, id: Uuid) -> Result<(), No> {
     move_claims(view, id, &from, ClaimState::Releasing);
     end(view, id, AllocationState::Releasing);
     let allocation = view.allocation(id);
-    let work = match allocation.whole {
+    let work = match allocation.bare_metal {
         Some(_) => "release_node",
         None => "release",
     };
@@ -320,7 +323,7 @@ fn complete(view: &mut View, id: Uuid, proven: bool) -> Result<(), No> {
     for slot in wiped {
         cleaned(view, slot);
     }
-    if let Some(node) = whole_node(view, id) {
+    if let Some(node) = bare_metal_node(view, id) {
         retire_evidence(view, node);
     }
     move_claims(view, id, &[ClaimState::Releasing], ClaimState::Released);
@@ -398,7 +401,9 @@ fn intent(view: &mut View, id: Uuid, disabled: bool) -> Result<(), No> {
 /// Approves the slots `0..upto`; their ids are made by the fleet, so that the model knows them.
 fn approve(view: &mut View, node: usize, upto: i32, fleet: &Fleet) -> Result<(), No> {
     let node_id = fleet.nodes[node].id;
-    let has_tenant = view.holders(node_id).any(|(_, one)| one.whole.is_some());
+    let has_tenant = view
+        .holders(node_id)
+        .any(|(_, one)| one.bare_metal.is_some());
     for index in 0..upto {
         let id = fleet.slot_id(node, index);
         let slot = view
@@ -452,18 +457,18 @@ fn reinstall(view: &mut View, node: Uuid) {
         .iter_mut()
         .filter(|(_, one)| one.node == Some(node))
     {
-        // of a blocked allocation of the whole node nothing is left
-        one.whole = one
-            .whole
+        // of a blocked allocation of the bare-metal node nothing is left
+        one.bare_metal = one
+            .bare_metal
             .filter(|state| *state != ClaimState::CleanupBlocked);
     }
-    settle_mode(view, node);
+    apply_intended_mode(view, node);
 }
 
-/// A wish that is new makes the node what it says, unless something is there or for sale.
+/// A new intent makes the node what it says, unless something is there or schedulable.
 fn mode(view: &mut View, node: Uuid, baremetal: bool) -> Result<(), No> {
     let held = view.holders(node).next().is_some();
-    let on_sale = view
+    let schedulable = view
         .slots
         .values()
         .any(|slot| slot.node == node && slot.status == SlotStatus::Available);
@@ -471,7 +476,7 @@ fn mode(view: &mut View, node: Uuid, baremetal: bool) -> Result<(), No> {
     if seen.meant_baremetal == baremetal {
         return Ok(());
     }
-    if held || on_sale && seen.intent == "enabled" {
+    if held || schedulable && seen.intent == "enabled" {
         return Err(No::Conflict);
     }
     (seen.baremetal, seen.meant_baremetal) = (baremetal, baremetal);

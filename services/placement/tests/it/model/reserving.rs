@@ -15,9 +15,10 @@ use super::view::{ReservationView, View};
 pub fn quota(hold: &Hold, view: &View, fleet: &Fleet) -> Result<(), No> {
     let project = fleet.projects[hold.project];
     let own = view.reservations.values();
-    let own = own.filter(|of| of.project == project && of.whole == hold.whole && !of.overdue);
+    let own =
+        own.filter(|of| of.project == project && of.bare_metal == hold.bare_metal && !of.overdue);
     let reserved: usize = own.map(|of| of.gpus).sum();
-    let most = fleet.quota(hold.project, hold.whole) as usize;
+    let most = fleet.quota(hold.project, hold.bare_metal) as usize;
     if reserved + hold.gpus as usize > most {
         return Err(No::Quota);
     }
@@ -31,10 +32,13 @@ pub fn end(view: &mut View, id: Uuid) {
 }
 
 /// GPUs that can be held one by one, at least and at most: with a limit of VMs it depends on how they are grouped.
-fn open(view: &View, fleet: &Fleet, whole: bool) -> (u32, u32) {
+fn open(view: &View, fleet: &Fleet, bare_metal: bool) -> (u32, u32) {
     let room = Room::of(view, fleet);
-    if whole {
-        let item = Item { count: GPUS, whole };
+    if bare_metal {
+        let item = Item {
+            count: GPUS,
+            bare_metal,
+        };
         let nodes = room.choices(item, &Rule::default(), None).len();
         let gpus = GPUS * u32::try_from(nodes).expect("few");
         return (gpus, gpus);
@@ -54,7 +58,7 @@ fn open(view: &View, fleet: &Fleet, whole: bool) -> (u32, u32) {
 
 /// Whether a reservation may have been refused for capacity.
 pub fn may_be_refused(hold: &Hold, view: &View, fleet: &Fleet) -> bool {
-    !hold.gather && open(view, fleet, hold.whole).0 < hold.gpus
+    !hold.gather && open(view, fleet, hold.bare_metal).0 < hold.gpus
 }
 
 /// Whether a slot that is held can still be launched on.
@@ -83,7 +87,7 @@ pub fn made(
     let of = ReservationView {
         project: fleet.projects[hold.project],
         gpus: hold.gpus as usize,
-        whole: hold.whole,
+        bare_metal: hold.bare_metal,
         overdue: false,
     };
     now.reservations.insert(id, of);
@@ -121,14 +125,13 @@ pub fn reconciled(
                 .filter(|other| before.slots[other].node == node)
                 .collect()
         };
-        let part = now.reservations[&of].whole && !before.in_use(slot) && {
+        let part = now.reservations[&of].bare_metal && !before.in_use(slot) && {
             let all = of_node(&before.held);
             all.len() < GPUS as usize || all.iter().any(|other| !fits(before, fleet, *other))
         };
-        // a part is let go, and may be held again at once, when the whole node can be
-        let whole = GPUS as usize;
-        let again =
-            part && of_node(&before.held).len() < whole && of_node(&after.held).len() == whole;
+        // a part is let go, and may be held again at once, when the bare-metal node can be
+        let all = GPUS as usize;
+        let again = part && of_node(&before.held).len() < all && of_node(&after.held).len() == all;
         if after.held.get(&slot) == Some(&of) && !again {
             if whole_way && !fits(before, fleet, slot) {
                 return Err(format!("{slot} is kept for {of} and does not fit"));
@@ -164,12 +167,12 @@ fn take(now: &mut View, before: &View, after: &View, fleet: &Fleet) -> Result<()
         let seen = &before.slots[&slot];
         let node = room.0.iter().find(|node| node.id == seen.node);
         let node = node.ok_or("no such node")?;
-        let whole = match now.reservations.get(&of) {
-            Some(reservation) => reservation.whole,
+        let bare_metal = match now.reservations.get(&of) {
+            Some(reservation) => reservation.bare_metal,
             None => return Err(format!("{slot} is held for {of}, which there is not")),
         };
         let free = node.free >> seen.index & 1 == 1 && node.open;
-        let right = if whole {
+        let right = if bare_metal {
             node.free == u8::MAX
         } else {
             !node.baremetal && node.takes_more()
@@ -195,8 +198,8 @@ fn take(now: &mut View, before: &View, after: &View, fleet: &Fleet) -> Result<()
 fn nothing_left(view: &View, fleet: &Fleet, id: Uuid) -> Result<(), String> {
     let of = &view.reservations[&id];
     let missing = of.gpus - view.holds(id).min(of.gpus);
-    let (free, _) = open(view, fleet, of.whole);
-    let least = if of.whole { GPUS as usize } else { 1 };
+    let (free, _) = open(view, fleet, of.bare_metal);
+    let least = if of.bare_metal { GPUS as usize } else { 1 };
     if missing >= least && free > 0 {
         return Err(format!(
             "{missing} are missing of {of:?}, and {free} are free"

@@ -1,4 +1,4 @@
-//! What is free, and who is before whom: the rules of placement and of the line, told once more and without the
+//! What is free, and who is before whom: the rules of placement and of the queue, told once more and without the
 //! library. Sets of slots are masks, the slot with index 0 is the lowest bit.
 use std::collections::BTreeSet;
 
@@ -17,11 +17,11 @@ pub struct NodeCapacity {
     /// Neither host nor operator keeps allocations off.
     pub open: bool,
     pub baremetal: bool,
-    /// Slots on sale to everybody.
+    /// Slots schedulable to everybody.
     pub free: u8,
-    /// Slots on sale to one project, by project.
+    /// Slots schedulable to one project, by project.
     pub reserved: [u8; PROJECTS],
-    /// Slots that would be on sale if everybody left, and those that would be for one project.
+    /// Slots that would be schedulable if everybody left, and those that would be for one project.
     leavable: (u8, [u8; PROJECTS]),
     slots: u32,
     vms: usize,
@@ -36,7 +36,7 @@ pub struct NodeCapacity {
 #[derive(Debug, Clone)]
 pub struct Room(pub Vec<NodeCapacity>);
 
-/// Slots of a node that one allocation could have; all of them for a whole node.
+/// Slots of a node that one allocation could have; all of them for a bare-metal node.
 pub type Choice = (usize, u8);
 
 impl Room {
@@ -86,7 +86,7 @@ impl Room {
             };
             let at_work = |state: &ClaimState| *state != ClaimState::CleanupBlocked;
             node.vms += usize::from(one.claims.values().any(at_work));
-            node.held |= one.whole.is_some() || !one.claims.is_empty();
+            node.held |= one.bare_metal.is_some() || !one.claims.is_empty();
             if one.lives() {
                 node.projects.insert(fleet.launched[id].project);
             }
@@ -104,7 +104,7 @@ impl Room {
         room
     }
 
-    /// Slots of a node that nobody has: those of one that is held as a whole stay on sale until its host is touched.
+    /// Slots of a node that nobody has: those of one that is held as bare metal stay schedulable until its host is touched.
     pub fn free_of(&self, place: usize) -> u32 {
         let node = &self.0[place];
         if node.held && node.baremetal {
@@ -121,7 +121,7 @@ impl Room {
                 continue;
             }
             let free = node.free | project.map_or(0, |project| node.reserved[project]);
-            if item.whole {
+            if item.bare_metal {
                 if node.slots == GPUS && free == u8::MAX && !node.held {
                     found.push((place, u8::MAX));
                 }
@@ -156,7 +156,7 @@ impl Room {
         let node = &mut self.0[place];
         node.held = true;
         node.projects.insert(project);
-        if item.whole {
+        if item.bare_metal {
             node.baremetal = true;
         } else {
             node.free &= !set;
@@ -167,7 +167,7 @@ impl Room {
 }
 
 impl NodeCapacity {
-    /// Slots that are on sale to other projects alone.
+    /// Slots that are schedulable to other projects alone.
     pub fn reserved_for_others(&self, project: Option<usize>) -> usize {
         let others = self.reserved.iter().enumerate();
         let others = others.filter(|(of, _)| Some(*of) != project);
@@ -239,49 +239,49 @@ pub fn item_of(fleet: &Fleet, id: Uuid) -> Item {
     let launched = &fleet.launched[&id];
     Item {
         count: launched.gpus,
-        whole: launched.whole,
+        bare_metal: launched.bare_metal,
     }
 }
 
 /// Who asks.
 #[derive(Debug, Clone, Copy)]
 pub enum Who {
-    /// One of the line.
+    /// One of the queue.
     Batch(Uuid),
     /// Somebody of a project, who does not wait.
     New(usize),
 }
 
-/// The batches of a line, or those before somebody who does not wait, in the order in which they are served: by class,
-/// then round by round the next of each project, in the order of the ring.
+/// The batches of a queue, or those before somebody who does not wait, in the order in which they are served: by class,
+/// then round by round the next of each project, in the order of the round robin.
 pub fn order(view: &View, fleet: &Fleet, new: Option<usize>) -> Vec<Batch> {
-    let mut line: Vec<(usize, Option<&Batch>)> = view
-        .line
+    let mut queue: Vec<(usize, Option<&Batch>)> = view
+        .queue
         .iter()
         .map(|batch| (fleet.project(batch.project), Some(batch)))
         .collect();
     // the youngest of all
-    line.extend(new.map(|project| (project, None)));
+    queue.extend(new.map(|project| (project, None)));
     let joins_ring = |project: usize| {
         !view
-            .line
+            .queue
             .iter()
             .any(|batch| fleet.project(batch.project) == project)
     };
     let turn = |project: usize| {
         let place = view
-            .ring
+            .round_robin
             .iter()
             .position(|id| *id == fleet.projects[project]);
         if joins_ring(project) {
             usize::MAX
         } else {
-            place.expect("who waits is in the ring")
+            place.expect("who is queued is in the round robin")
         }
     };
     let mut ordered = Vec::new();
     for class in gpuaas_placement::model::Priority::ALL.iter().rev() {
-        let mut left: Vec<(usize, Option<&Batch>)> = line
+        let mut left: Vec<(usize, Option<&Batch>)> = queue
             .iter()
             .copied()
             .filter(|(project, _)| fleet.priorities[*project] == *class)
@@ -304,46 +304,47 @@ pub fn order(view: &View, fleet: &Fleet, new: Option<usize>) -> Vec<Batch> {
     ordered
 }
 
-/// GPUs that a project holds besides what is seen: of slices, and of whole nodes.
+/// GPUs that a project holds besides what is seen: of slices, and of bare-metal nodes.
 pub type More = (usize, [u32; 2]);
 
 /// Whether a project's quota lets a batch be served as a whole.
 fn able(view: &View, fleet: &Fleet, batch: &Batch, more: More) -> bool {
     let project = fleet.project(batch.project);
-    [false, true].into_iter().all(|whole| {
+    [false, true].into_iter().all(|bare_metal| {
         let launched = batch.members.iter().map(|id| &fleet.launched[id]);
         let requested: u32 = launched
-            .filter(|launched| launched.whole == whole)
+            .filter(|launched| launched.bare_metal == bare_metal)
             .map(|launched| launched.gpus)
             .sum();
         let more = if more.0 == project {
-            more.1[usize::from(whole)]
+            more.1[usize::from(bare_metal)]
         } else {
             0
         };
         requested == 0
-            || fleet.used(view, project, whole) + more + requested <= fleet.quota(project, whole)
+            || fleet.used(view, project, bare_metal) + more + requested
+                <= fleet.quota(project, bare_metal)
     })
 }
 
-/// The batches of a line whose quota does not keep them.
+/// The batches of a queue whose quota does not keep them.
 pub fn able_ones(view: &View, fleet: &Fleet) -> Vec<Batch> {
-    let mut line = order(view, fleet, None);
-    line.retain(|batch| able(view, fleet, batch, (0, [0; 2])));
-    line
+    let mut queue = order(view, fleet, None);
+    queue.retain(|batch| able(view, fleet, batch, (0, [0; 2])));
+    queue
 }
 
 /// The nodes that are not for somebody, because somebody before it would fit there now or they are kept for one.
 pub fn not_for(who: Who, view: &View, fleet: &Fleet, room: &Room, more: More) -> BTreeSet<Uuid> {
-    if view.line.is_empty() {
+    if view.queue.is_empty() {
         return BTreeSet::new();
     }
     let mut before = match who {
         Who::New(project) => order(view, fleet, Some(project)),
         Who::Batch(id) => {
-            let mut line = order(view, fleet, None);
-            line.truncate(line.iter().position(|one| one.id == id).expect("in line"));
-            line
+            let mut queue = order(view, fleet, None);
+            queue.truncate(queue.iter().position(|one| one.id == id).expect("queued"));
+            queue
         }
     };
     before.retain(|batch| able(view, fleet, batch, more));
@@ -369,7 +370,7 @@ pub fn not_for(who: Who, view: &View, fleet: &Fleet, room: &Room, more: More) ->
     nodes
 }
 
-/// Whether an allocation waits in line.
+/// Whether an allocation is queued.
 pub fn waits(view: &View, id: Uuid) -> bool {
     view.allocations[&id].state == AllocationState::Requested
 }

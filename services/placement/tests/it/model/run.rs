@@ -44,9 +44,9 @@ pub struct Done {
     pub crashes: usize,
     /// The longest that a call took with all that was looked at before and after it.
     pub longest: Duration,
-    /// How often so many GPUs were billed to their end; 0: a whole node.
+    /// How often so many GPUs were billed to their end; 0: a bare-metal node.
     pub lived: BTreeMap<u32, usize>,
-    /// How often a batch was placed at once, a request joined the line, and one was served, ended or passed over.
+    /// How often a batch was placed at once, a request joined the queue, and one was served, ended or passed over.
     pub seen: BTreeMap<&'static str, usize>,
 }
 
@@ -136,7 +136,7 @@ impl Run {
                 let outcome = self.make(call, requested.as_ref(), true).await;
                 cut_off = self.wire.settled().await;
                 // what is left for the next time is no error of these; a pool that lost an idle connection opens another
-                let leaves_some = matches!(call, Call::Serve | Call::Tend | Call::Hold(_));
+                let leaves_some = matches!(call, Call::Serve | Call::Reconcile | Call::Hold(_));
                 if cut_off && (outcome.is_err() || leaves_some) {
                     self.done.crashes += 1;
                     return self
@@ -212,7 +212,7 @@ impl Run {
                         project_id: self.fleet.projects[ask.project],
                         idempotency_key: unique.clone(),
                         name: taken.unwrap_or(unique),
-                        sku: if item.whole { NODE_SKU } else { SKU }.into(),
+                        sku: if item.bare_metal { NODE_SKU } else { SKU }.into(),
                         ..self.world.request(item.count)
                     };
                     let place = &mut request.constraints;
@@ -280,10 +280,10 @@ impl Run {
                     return Err(format!("told {pass:?}, did {expected:?}"));
                 }
                 self.done.note("served", pass.served.len());
-                let whole = |id: &&Uuid| self.fleet.launched[*id].whole;
-                let wholes = pass.served.iter().filter(whole).count();
-                self.done.note("whole nodes served", wholes);
-                self.done.note("ended in line", pass.ended.len());
+                let bare_metal = |id: &&Uuid| self.fleet.launched[*id].bare_metal;
+                let nodes_served = pass.served.iter().filter(bare_metal).count();
+                self.done.note("bare-metal nodes served", nodes_served);
+                self.done.note("ended in the queue", pass.ended.len());
             }
             (Call::Hold(hold), Ok(Foretold::Hold), Ok(Answer::Held(id, false))) => {
                 same(
@@ -298,7 +298,7 @@ impl Run {
             {
                 same(&self.view, &after)?;
             }
-            (Call::Tend, Ok(Foretold::Reconciled), Ok(Answer::Nothing)) => {
+            (Call::Reconcile, Ok(Foretold::Reconciled), Ok(Answer::Nothing)) => {
                 same(
                     &reserving::reconciled(&self.view, &after, &self.fleet, true)?,
                     &after,
@@ -323,14 +323,14 @@ impl Run {
                 project: ask.project,
                 name: request.name.clone(),
                 gpus: item.count,
-                whole: item.whole,
+                bare_metal: item.bare_metal,
                 place: ask.place.clone(),
             };
             self.fleet.launched.insert(*id, launched);
         }
         let foretold = ask.made(&made, &self.view, &self.fleet, after)?;
         same(&foretold, after)?;
-        match after.line.len() > self.view.line.len() {
+        match after.queue.len() > self.view.queue.len() {
             true if made.len() > 1 => self.done.note("batches that joined", 1),
             true => self.done.note("joined", 1),
             false if made.len() > 1 => self.done.note("batches", 1),
@@ -358,7 +358,7 @@ impl Run {
         self.audit().await?;
         match (call, foretold) {
             (Call::Serve, _) => {
-                // part of the line may have been served; the rest is, by the next pass
+                // part of the queue may have been served; the rest is, by the next pass
                 let way = match outcome {
                     Ok(Answer::Pass(pass)) if !pass.busy => Way::Cut,
                     _ => Way::BrokenOff,
@@ -392,7 +392,7 @@ impl Run {
                 self.view = View::load(&self.world.owner).await;
                 return same(&after, &self.view);
             }
-            (Call::Tend, _) => {
+            (Call::Reconcile, _) => {
                 same(
                     &reserving::reconciled(&self.view, &after, &self.fleet, false)?,
                     &after,
@@ -458,10 +458,10 @@ impl Run {
     async fn quotas(&self) -> Outcome {
         let mut conn = self.world.scheduler.acquire().await.expect("connection");
         for (number, project) in self.fleet.projects.iter().enumerate() {
-            for (sku, whole) in [(SKU, false), (NODE_SKU, true)] {
+            for (sku, bare_metal) in [(SKU, false), (NODE_SKU, true)] {
                 let read = quota::read(&mut conn, *project, sku, MODEL_POLICY).await;
                 let used = read.expect("quota").used_gpus;
-                let expected = self.fleet.used(&self.view, number, whole);
+                let expected = self.fleet.used(&self.view, number, bare_metal);
                 if used != i64::from(expected) {
                     return Err(format!(
                         "project {number} holds {expected} of {sku}, told {used}"
@@ -493,7 +493,11 @@ impl Run {
         for (id, one) in &self.view.allocations {
             if one.periods == (1, 0) {
                 let launched = &self.fleet.launched[id];
-                let size = if launched.whole { 0 } else { launched.gpus };
+                let size = if launched.bare_metal {
+                    0
+                } else {
+                    launched.gpus
+                };
                 *self.done.lived.entry(size).or_default() += 1;
             }
         }

@@ -1,11 +1,11 @@
-//! What one pass over the line leads to: the line is walked in its order beside the ledger's own answer.
+//! What one pass over the queue leads to: the queue is walked in its order beside the ledger's own answer.
 use std::collections::BTreeSet;
 
 use gpuaas_placement::model::AllocationState;
 use gpuaas_placement::reserve::Pass;
 use uuid::Uuid;
 
-use super::asking::{Wish, to_the_end};
+use super::asking::{Desired, to_the_end};
 use super::fleet::Fleet;
 use super::predict::{No, end};
 use super::room::{Room, Rule, Who, able_ones, item_of, order};
@@ -27,7 +27,7 @@ pub enum Way {
     /// To its end, but it lost its connection: nothing is kept for sure, and one batch may have been passed over, the
     /// one that was worked on.
     Cut,
-    /// It gave up somewhere, or left a line for the next time: what it did not come to waits on.
+    /// It gave up somewhere, or left a queue for the next time: what it did not come to waits on.
     BrokenOff,
 }
 
@@ -36,8 +36,8 @@ pub fn walk(before: &View, after: &View, fleet: &Fleet, way: Way) -> Result<Pass
     let cut = way != Way::Whole;
     let mut now = before.clone();
     let mut pass = Pass::default();
-    if before.line.is_empty() {
-        // nobody looks at a line in which nobody waits; what was kept for one that left is for everybody
+    if before.queue.is_empty() {
+        // nobody looks at a queue in which nobody is queued; what was kept for one that left is for everybody
         return if now == *after {
             Ok(pass)
         } else {
@@ -46,10 +46,10 @@ pub fn walk(before: &View, after: &View, fleet: &Fleet, way: Way) -> Result<Pass
     }
     let mut passed_over = false;
     let mut looked_at = BTreeSet::new();
-    // who was served goes to the end of the ring, so those behind may change places on the way
+    // who was served goes to the end of the round robin, so those behind may change places on the way
     let next = |now: &View, looked_at: &mut BTreeSet<Uuid>| {
-        let mut line = order(now, fleet, None).into_iter();
-        line.find(|batch| looked_at.insert(batch.id))
+        let mut queue = order(now, fleet, None).into_iter();
+        queue.find(|batch| looked_at.insert(batch.id))
     };
     while let Some(batch) = next(&now, &mut looked_at) {
         let fate = fate(&batch, after)?;
@@ -63,10 +63,10 @@ pub fn walk(before: &View, after: &View, fleet: &Fleet, way: Way) -> Result<Pass
         }
         match fate {
             Fate::Waits => {
-                let seen = after.line.iter().find(|one| one.id == batch.id);
+                let seen = after.queue.iter().find(|one| one.id == batch.id);
                 let seen = seen.ok_or("a batch is lost")?;
-                let waits = now.line.iter_mut().find(|one| one.id == batch.id);
-                let waits = waits.ok_or("it is not in line")?;
+                let waits = now.queue.iter_mut().find(|one| one.id == batch.id);
+                let waits = waits.ok_or("it is not in the queue")?;
                 // a batch may be refused for either
                 waits.for_quota = match for_quota {
                     Some(quota) if !cut => quota,
@@ -74,7 +74,7 @@ pub fn walk(before: &View, after: &View, fleet: &Fleet, way: Way) -> Result<Pass
                 };
             }
             Fate::Ended => {
-                now.line.retain(|one| one.id != batch.id);
+                now.queue.retain(|one| one.id != batch.id);
                 for id in &batch.members {
                     end(&mut now, *id, AllocationState::Failed);
                 }
@@ -82,11 +82,11 @@ pub fn walk(before: &View, after: &View, fleet: &Fleet, way: Way) -> Result<Pass
             }
             Fate::Served => {
                 let items: Vec<_> = batch.members.iter().map(|id| item_of(fleet, *id)).collect();
-                now = wish(&batch, &items, fleet)
+                now = desired(&batch, &items, fleet)
                     .placed(&batch.members, &now, fleet, after)
                     .map_err(|reason| format!("{batch:?}: {reason}"))?;
-                now.line.retain(|one| one.id != batch.id);
-                to_the_end(&mut now.ring, batch.project);
+                now.queue.retain(|one| one.id != batch.id);
+                to_the_end(&mut now.round_robin, batch.project);
                 pass.served.extend(&batch.members);
             }
         }
@@ -101,9 +101,9 @@ pub fn walk(before: &View, after: &View, fleet: &Fleet, way: Way) -> Result<Pass
     Ok(pass)
 }
 
-fn wish<'a>(batch: &Batch, items: &'a [super::draw::Item], fleet: &'a Fleet) -> Wish<'a> {
+fn desired<'a>(batch: &Batch, items: &'a [super::draw::Item], fleet: &'a Fleet) -> Desired<'a> {
     let launched = &fleet.launched[&batch.members[0]];
-    Wish {
+    Desired {
         who: Who::Batch(batch.id),
         project: launched.project,
         items,
@@ -132,7 +132,7 @@ fn fates(batch: &Batch, now: &View, fleet: &Fleet) -> (Vec<Fate>, Option<bool>) 
         return (vec![Fate::Ended], None);
     }
     let items: Vec<_> = batch.members.iter().map(|id| item_of(fleet, *id)).collect();
-    let ends = wish(batch, &items, fleet).ends(now, fleet);
+    let ends = desired(batch, &items, fleet).ends(now, fleet);
     let fates = ends.iter().map(|end| match end {
         Ok(()) => Fate::Served,
         Err(No::Invalid) => Fate::Ended,

@@ -37,9 +37,9 @@ pub struct AllocationView {
     pub power: Option<String>,
     /// Live claims by slot.
     pub claims: BTreeMap<Uuid, ClaimState>,
-    /// A live claim on its node as a whole.
-    pub whole: Option<ClaimState>,
-    /// Kind of the workflow that runs on it as a whole.
+    /// A live claim on its bare-metal node.
+    pub bare_metal: Option<ClaimState>,
+    /// Kind of the workflow that runs on it, not on one of its slots.
     pub work: Option<String>,
     /// Billable periods: all, and those that are open.
     pub periods: (i64, i64),
@@ -51,13 +51,13 @@ pub struct ReservationView {
     pub project: Uuid,
     /// GPUs that it reserves.
     pub gpus: usize,
-    /// Of whole nodes.
-    pub whole: bool,
+    /// Of bare-metal nodes.
+    pub bare_metal: bool,
     /// Its window is over.
     pub overdue: bool,
 }
 
-/// A request in line.
+/// A queued request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
     pub id: Uuid,
@@ -77,9 +77,9 @@ pub struct View {
     pub slots: BTreeMap<Uuid, SlotView>,
     pub allocations: BTreeMap<Uuid, AllocationView>,
     /// Requests that wait, the oldest first.
-    pub line: Vec<Batch>,
+    pub queue: Vec<Batch>,
     /// Projects that ever waited, in the order of their turns.
-    pub ring: Vec<Uuid>,
+    pub round_robin: Vec<Uuid>,
     /// Batch for which a node is kept.
     pub kept: BTreeMap<Uuid, Uuid>,
     pub reservations: BTreeMap<Uuid, ReservationView>,
@@ -156,7 +156,7 @@ impl View {
         .fetch_all(&mut *conn)
         .await
         .expect("claims");
-        let line: Vec<(Uuid, Uuid, Vec<Uuid>, bool, bool)> = sqlx::query_as(
+        let queue: Vec<(Uuid, Uuid, Vec<Uuid>, bool, bool)> = sqlx::query_as(
             "SELECT w.batch_id, a.project_id, array_agg(a.id ORDER BY a.id), bool_or(w.reason = 'QUOTA'),
                     bool_or(a.deadline_at <= clock_timestamp())
                FROM allocations a JOIN queued_allocations w ON w.allocation_id = a.id WHERE a.state = 'requested'
@@ -164,11 +164,12 @@ impl View {
         )
         .fetch_all(&mut *conn)
         .await
-        .expect("line");
-        let ring = sqlx::query_scalar("SELECT project_id FROM fair_share ORDER BY last_served")
-            .fetch_all(&mut *conn)
-            .await
-            .expect("ring");
+        .expect("queue");
+        let round_robin =
+            sqlx::query_scalar("SELECT project_id FROM fair_share ORDER BY last_served")
+                .fetch_all(&mut *conn)
+                .await
+                .expect("round robin");
         let kept: Vec<(Uuid, Uuid)> =
             sqlx::query_as("SELECT node_id, batch_id FROM backfill_reservations")
                 .fetch_all(&mut *conn)
@@ -190,18 +191,18 @@ impl View {
         let mut view = Self {
             reservations: reservations
                 .into_iter()
-                .map(|(id, project, gpus, whole, overdue)| {
+                .map(|(id, project, gpus, bare_metal, overdue)| {
                     let of = ReservationView {
                         project,
                         gpus: usize::try_from(gpus).expect("few"),
-                        whole,
+                        bare_metal,
                         overdue,
                     };
                     (id, of)
                 })
                 .collect(),
             held: held.into_iter().collect(),
-            line: line
+            queue: queue
                 .into_iter()
                 .map(|(id, project, members, for_quota, overdue)| Batch {
                     id,
@@ -211,7 +212,7 @@ impl View {
                     overdue,
                 })
                 .collect(),
-            ring,
+            round_robin,
             kept: kept.into_iter().collect(),
             ..Self::default()
         };
@@ -241,7 +242,7 @@ impl View {
                 node,
                 power,
                 claims: BTreeMap::new(),
-                whole: None,
+                bare_metal: None,
                 work,
                 periods: (all, open),
             };
@@ -251,7 +252,7 @@ impl View {
             let of = view.allocation(allocation);
             match slot {
                 Some(slot) => drop(of.claims.insert(slot, state)),
-                None => of.whole = Some(state),
+                None => of.bare_metal = Some(state),
             }
         }
         view
@@ -268,7 +269,7 @@ impl View {
     /// Allocations with a live claim on a node or on one of its slots.
     pub fn holders(&self, node: Uuid) -> impl Iterator<Item = (&Uuid, &AllocationView)> {
         self.allocations.iter().filter(move |(_, one)| {
-            one.node == Some(node) && (one.whole.is_some() || !one.claims.is_empty())
+            one.node == Some(node) && (one.bare_metal.is_some() || !one.claims.is_empty())
         })
     }
 
@@ -278,10 +279,10 @@ impl View {
         Some(self.reservations[reservation].project)
     }
 
-    /// Somebody has a slot, or the whole node it is on.
+    /// Somebody has a slot, or the bare-metal node it is on.
     pub fn in_use(&self, slot: Uuid) -> bool {
         let node = self.slots[&slot].node;
-        self.holder(slot).is_some() || self.holders(node).any(|(_, one)| one.whole.is_some())
+        self.holder(slot).is_some() || self.holders(node).any(|(_, one)| one.bare_metal.is_some())
     }
 
     /// How many slots a reservation holds.
@@ -320,10 +321,10 @@ impl View {
             &mut found,
         );
         differ("held", &self.held, &after.held, &mut found);
-        if (&self.line, &self.ring) != (&after.line, &after.ring) {
+        if (&self.queue, &self.round_robin) != (&after.queue, &after.round_robin) {
             found.push(format!(
-                "line: foretold {:#?} {:?}, is {:#?} {:?}",
-                self.line, self.ring, after.line, after.ring
+                "queue: foretold {:#?} {:?}, is {:#?} {:?}",
+                self.queue, self.round_robin, after.queue, after.round_robin
             ));
         }
         found.join("\n")

@@ -1,4 +1,4 @@
-//! What a line costs those who launch behind it, and those who serve it: no more statements for a long one.
+//! What a queue costs those who launch behind it, and those who serve it: no more statements for a long one.
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -87,7 +87,7 @@ fn constrained(world: &World, placed: &[Uuid], number: usize) -> Request {
 }
 
 #[tokio::test]
-async fn b_57_a_launch_behind_a_long_line_sends_as_many_statements_as_behind_a_short_one() {
+async fn b_57_a_launch_behind_a_long_queue_sends_as_many_statements_as_behind_a_short_one() {
     let (world, placed) = two_nodes().await;
     let ledger = single(&world).await;
     let launch = async || {
@@ -118,7 +118,7 @@ async fn b_57_a_launch_behind_a_long_line_sends_as_many_statements_as_behind_a_s
 }
 
 #[tokio::test]
-async fn b_57_a_pass_sends_few_statements_for_each_that_waits() {
+async fn b_57_a_pass_sends_few_statements_for_each_that_is_queued() {
     const BATCHES: usize = 40;
     let (world, placed) = two_nodes().await;
     let ledger = single(&world).await;
@@ -161,7 +161,7 @@ async fn b_57_a_pass_sends_few_statements_for_each_that_waits() {
     sound(&world).await;
 }
 
-/// A page of a list, and one allocation, cost the same however many lines they wait in and however long these are.
+/// A page of a list, and one allocation, cost the same however many queues they wait in and however long these are.
 #[tokio::test]
 async fn where_a_page_of_allocations_stands_is_one_statement() {
     let (world, _) = World::with_lab_slots(1).await;

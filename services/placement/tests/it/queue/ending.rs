@@ -1,4 +1,4 @@
-//! Leaving the line without having been served: given up, too late, or impossible by now.
+//! Leaving the queue without having been served: given up, too late, or impossible by now.
 use std::collections::BTreeMap;
 
 use gpuaas_placement::model::{AllocationState, SlotStatus};
@@ -9,7 +9,7 @@ use super::{free, pass, sound, wait, waiter};
 use crate::world::{World, lab_sku};
 
 #[tokio::test]
-async fn c_12_a_waiting_allocation_is_released_without_a_trace_on_any_host() {
+async fn c_12_a_queued_allocation_is_released_without_a_trace_on_any_host() {
     let (world, _) = World::with_lab_slots(1).await;
     let holder = world.reserved(1).await;
     let request = world.request(1);
@@ -112,7 +112,7 @@ async fn what_cannot_be_placed_any_more_fails_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_sku_that_is_off_sale_ends_who_waits_and_leaves_who_has_it() {
+async fn a_sku_that_is_disabled_ends_who_is_queued_and_leaves_who_has_it() {
     let (world, _) = World::with_lab_slots(1).await;
     let holder = world.reserved(1).await;
     let waiting = waiter(&world, world.project).await;
@@ -144,13 +144,16 @@ async fn a_sku_that_is_off_sale_ends_who_waits_and_leaves_who_has_it() {
     assert_eq!(world.get(holder).await.state, AllocationState::Reserved);
     put(false).await;
     free(&world, holder).await;
-    world.reserve(&world.request(1)).await.expect("sold again");
+    world
+        .reserve(&world.request(1))
+        .await
+        .expect("allocated again");
     sound(&world).await;
 }
 
 /// Where it may be placed is where the label is when there is room, not where it was when it began to wait.
 #[tokio::test]
-async fn b_17_who_waits_to_be_beside_a_label_follows_it() {
+async fn b_17_who_is_queued_to_be_beside_a_label_follows_it() {
     let (world, first) = World::with_lab_slots(2).await;
     let label = ("app".to_owned(), "db".to_owned());
     let labelled = Request {
@@ -184,7 +187,7 @@ async fn b_17_who_waits_to_be_beside_a_label_follows_it() {
 
 /// What it is to keep away from ends while it is being served: it is served, and not ended for it.
 #[tokio::test]
-async fn b_17_what_a_waiter_keeps_away_from_may_end_while_it_is_served() {
+async fn b_17_what_a_queued_request_keeps_away_from_may_end_while_it_is_served() {
     for locked in ["quotas", "nodes"] {
         let (world, node) = World::with_lab_slots(1).await;
         let other = world.lab_node(1).await;

@@ -1,4 +1,4 @@
-//! Joining the line: who may, who need not, and what is refused.
+//! Joining the queue: who may, who need not, and what is refused.
 use gpuaas_placement::model::{AllocationState, SlotStatus};
 use gpuaas_placement::reserve::{Call, Constraints, MAX_QUEUED, Pass, Request, WhenFull};
 use gpuaas_placement::{Error, catalog};
@@ -21,7 +21,7 @@ async fn b_57_what_does_not_fit_waits_says_why_and_is_served_once() {
         (row.state, row.node_id, row.lab),
         (AllocationState::Requested, None, true)
     );
-    let stands = standing(&world, row.id).await.expect("in line");
+    let stands = standing(&world, row.id).await.expect("queued");
     assert_eq!(
         (stands.position, stands.reason.as_str()),
         (1, "SLOTS_IN_USE")
@@ -61,8 +61,8 @@ async fn b_57_what_does_not_fit_waits_says_why_and_is_served_once() {
         (AllocationState::Reserved, Some(node))
     );
     assert_eq!(served.price, row.price);
-    let sold_at = "SELECT (snapshot -> 'price' ->> 'nanos_per_gpu_hour')::bigint FROM claims WHERE state = 'reserved'";
-    assert_eq!(world.number(sold_at).await, 2_490_000_000);
+    let allocated_at = "SELECT (snapshot -> 'price' ->> 'nanos_per_gpu_hour')::bigint FROM claims WHERE state = 'reserved'";
+    assert_eq!(world.number(allocated_at).await, 2_490_000_000);
     assert_eq!(world.count(node, SlotStatus::Available).await, 0);
     assert_eq!(pass(&world).await, Pass::default());
     assert_eq!(standing(&world, row.id).await, None);
@@ -153,7 +153,7 @@ async fn a_wait_has_a_deadline_within_seven_days_and_a_quota_that_allows_it_at_a
 }
 
 #[tokio::test]
-async fn no_project_fills_the_line() {
+async fn no_project_fills_the_queue() {
     let (world, _) = World::with_lab_slots(1).await;
     let holder = world.reserved(1).await;
     let of_sixteen =
@@ -183,7 +183,7 @@ async fn no_project_fills_the_line() {
 
 /// Two that join at the same moment count each other.
 #[tokio::test]
-async fn no_project_fills_the_line_by_joining_twice_at_once() {
+async fn no_project_fills_the_queue_by_joining_twice_at_once() {
     let (world, _) = World::with_lab_slots(1).await;
     world.reserved(1).await;
     let mut left = MAX_QUEUED - 1;

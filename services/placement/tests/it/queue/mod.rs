@@ -2,8 +2,8 @@
 mod costs;
 mod ending;
 mod joining;
+mod order;
 mod passes;
-mod turns;
 
 use gpuaas_placement::model::{Allocation, AllocationState};
 use gpuaas_placement::queue::{self, Standing};

@@ -1,4 +1,4 @@
-//! One pass and the next: what goes wrong with one line, and several who serve at once.
+//! One pass and the next: what goes wrong with one queue, and several who serve at once.
 use gpuaas_placement::catalog;
 use gpuaas_placement::reserve::Request;
 use uuid::Uuid;
@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::{batch, free, pass, serve_queue, standing, wait, waiter};
 use crate::world::{POLICY, World, lab_slot, lab_spec, open_region};
 
-/// A region in which one slot is sold.
+/// A region in which one slot is offered.
 pub async fn another_region(world: &World) -> &'static str {
     const OTHER: &str = "lab-2";
     let mut conn = world.scheduler.acquire().await.expect("connection");
@@ -22,7 +22,7 @@ pub async fn another_region(world: &World) -> &'static str {
 }
 
 #[tokio::test]
-async fn p8_a_line_that_fails_keeps_no_other_line_waiting() {
+async fn p8_a_queue_that_fails_keeps_no_other_queue_waiting() {
     let (world, _) = World::with_lab_slots(1).await;
     let region_code = another_region(&world).await;
     world.reserved(1).await;
@@ -36,7 +36,7 @@ async fn p8_a_line_that_fails_keeps_no_other_line_waiting() {
         .await
         .expect("queued_allocations")
         .allocation_id;
-    // the first line cannot be settled
+    // the first queue cannot be served
     world
         .run(
             "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'broken'; END $$;
@@ -47,7 +47,7 @@ async fn p8_a_line_that_fails_keeps_no_other_line_waiting() {
     free(&world, holder.allocation_id).await;
     let served = pass(&world).await;
     assert_eq!(served.served, [waits]);
-    assert!(served.busy, "the first line is looked at again soon");
+    assert!(served.busy, "the first queue is looked at again soon");
     assert!(standing(&world, here).await.is_some());
     world
         .run("DROP TRIGGER fail ON backfill_reservations")
@@ -98,7 +98,7 @@ async fn p8_what_is_written_down_of_a_batch_is_locked_by_id() {
             async move { serve_queue(&ledger, ids, POLICY).await }
         });
         world.someone_waits().await;
-        // who waits for the first holds none of those behind it
+        // who is queued for the first holds none of those behind it
         let all = format!(
             "SELECT count(*) FROM {table} WHERE allocation_id <> '{}'",
             made[0]

@@ -13,7 +13,9 @@ use uuid::Uuid;
 use super::{
     causes, counts, create, free, get, limits, of_others, reconcile_by, requested, reserved, sound,
 };
-use crate::baremetal::{WITH_EXECUTOR, reserve as reserve_whole, tenancy, whole, world_of};
+use crate::baremetal::{
+    WITH_EXECUTOR, bare_metal, reserve as reserve_bare_metal, tenancy, world_of,
+};
 use crate::reserving;
 use crate::world::{H200, LAB, POLICY, REGION, World, h200_sku, price};
 
@@ -196,31 +198,36 @@ async fn b_57_explanations_count_what_is_left_for_the_project_that_asks() {
 }
 
 #[tokio::test]
-async fn b_32_a_whole_node_with_a_reserved_slot_is_for_nobody_else() {
+async fn b_32_a_bare_metal_node_with_a_reserved_slot_is_for_nobody_else() {
     let (world, specs) = world_of(1).await;
     let mut one = requested(&world, 1);
     one.sku = H200.into();
     let row = create(&world, &one).await.expect("made");
     let others = Request {
         project_id: Uuid::from_u128(77),
-        ..whole(&world)
+        ..bare_metal(&world)
     };
     let error = reserving::one(&world.scheduler, world.ids, WITH_EXECUTOR, &others).await;
     assert_eq!(
         causes(error.expect_err("reserved")),
         [(ErrorReason::CapacityReserved, 1)]
     );
-    let own = reserving::one(&world.scheduler, world.ids, WITH_EXECUTOR, &whole(&world))
-        .await
-        .expect("the project's own")
-        .allocation_id;
+    let own = reserving::one(
+        &world.scheduler,
+        world.ids,
+        WITH_EXECUTOR,
+        &bare_metal(&world),
+    )
+    .await
+    .expect("the project's own")
+    .allocation_id;
     assert_eq!(world.get(own).await.node_id, Some(specs[0].id));
     assert_eq!(counts(&world, row.id).await, (1, 1, 0));
     sound(&world).await;
 }
 
 #[tokio::test]
-async fn b_21_a_reservation_of_whole_nodes_holds_empty_nodes_as_they_are() {
+async fn b_21_a_reservation_of_bare_metal_nodes_holds_empty_nodes_as_they_are() {
     let (world, specs) = world_of(2).await;
     let mut eight = requested(&world, 8);
     eight.sku = "h200-sxm-node".into();
@@ -248,7 +255,13 @@ async fn b_21_a_reservation_of_whole_nodes_holds_empty_nodes_as_they_are() {
         .expect("one node");
     let open = world.reserve(&slice).await.expect("the other node");
     assert_ne!(world.get(open.allocation_id).await.node_id, Some(held));
-    let own = reserving::one(&world.scheduler, world.ids, WITH_EXECUTOR, &whole(&world)).await;
+    let own = reserving::one(
+        &world.scheduler,
+        world.ids,
+        WITH_EXECUTOR,
+        &bare_metal(&world),
+    )
+    .await;
     let own = own.expect("the reserved node").allocation_id;
     assert_eq!(world.get(own).await.node_id, Some(held));
     assert!(specs.iter().any(|spec| spec.id == held));
@@ -259,17 +272,19 @@ async fn b_21_a_reservation_of_whole_nodes_holds_empty_nodes_as_they_are() {
 }
 
 #[tokio::test]
-async fn b_21_a_whole_node_in_use_stays_the_reservations_until_it_is_given_back() {
+async fn b_21_a_bare_metal_node_in_use_stays_the_reservations_until_it_is_given_back() {
     let (world, _) = world_of(2).await;
     let mut eight = requested(&world, 8);
     eight.sku = "h200-sxm-node".into();
     let made = reservations::create(&world.scheduler, world.ids, WITH_EXECUTOR, &eight).await;
     let (row, _) = made.expect("made");
-    let own = reserve_whole(&world, &whole(&world)).await.expect("drawn");
+    let own = reserve_bare_metal(&world, &bare_metal(&world))
+        .await
+        .expect("drawn");
     let node = world.get(own).await.node_id.expect("placed");
     let held_on = "SELECT DISTINCT node_id FROM reserved_slots";
     tenancy(&world, own, async || {
-        // its tenant writes to the disks: no slot of it is on sale, and none is let go
+        // its tenant writes to the disks: no slot of it is schedulable, and none is let go
         assert_eq!(world.count(node, SlotStatus::Disabled).await, 8);
         assert_eq!(
             reconcile_by(&world, WITH_EXECUTOR).await,
@@ -284,7 +299,7 @@ async fn b_21_a_whole_node_in_use_stays_the_reservations_until_it_is_given_back(
         sound(&world).await;
     })
     .await;
-    // what a tenant left is not sold before it is approved: another node takes its place
+    // what a tenant left is not allocated before it is approved: another node takes its place
     let reconciled = reconcile_by(&world, WITH_EXECUTOR).await;
     assert_eq!((reconciled.dropped, reconciled.held), (8, 8));
     let on: Uuid = sqlx::query_scalar(held_on)
@@ -297,7 +312,7 @@ async fn b_21_a_whole_node_in_use_stays_the_reservations_until_it_is_given_back(
 }
 
 #[tokio::test]
-async fn who_waits_gets_nothing_reserved_and_keeps_no_member_from_it() {
+async fn who_is_queued_gets_nothing_reserved_and_keeps_no_member_from_it() {
     let (world, _) = World::with_lab_slots(2).await;
     let row = reserved(&world, 1).await;
     let taken = world.reserve(&of_others(&world, 1)).await.expect("open");
@@ -310,7 +325,7 @@ async fn who_waits_gets_nothing_reserved_and_keeps_no_member_from_it() {
         pass.expect("pass").served
     };
     assert!(serve().await.is_empty());
-    // it was there first, and its line has nothing to do with what is reserved
+    // it was there first, and its queue has nothing to do with what is reserved
     let own = world.reserved(1).await;
     assert_eq!(counts(&world, row.id).await, (1, 1, 0));
     free(&world, own).await;
@@ -322,7 +337,7 @@ async fn who_waits_gets_nothing_reserved_and_keeps_no_member_from_it() {
 }
 
 #[tokio::test]
-async fn a_member_in_line_is_served_from_what_is_reserved_though_others_are_before() {
+async fn a_queued_member_is_served_from_what_is_reserved_though_others_are_before() {
     let (world, _) = World::with_lab_slots(2).await;
     let row = reserved(&world, 1).await;
     world.reserve(&of_others(&world, 1)).await.expect("open");
@@ -346,10 +361,10 @@ async fn a_member_in_line_is_served_from_what_is_reserved_though_others_are_befo
 }
 
 #[tokio::test]
-async fn what_is_held_can_be_launched_as_it_is_sold() {
+async fn what_is_held_can_be_launched_as_it_is_offered() {
     let (world, _) = world_of(1).await;
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    // sold by two and by eight only
+    // offered by two and by eight only
     let pairs = Sku {
         allowed_gpu_counts: vec![2, 8],
         ..h200_sku()
@@ -364,7 +379,7 @@ async fn what_is_held_can_be_launched_as_it_is_sold() {
         sku: H200.into(),
         ..requested(&world, 3)
     };
-    let error = gpuaas_common::Error::from(create(&world, &odd).await.expect_err("not sold"));
+    let error = gpuaas_common::Error::from(create(&world, &odd).await.expect_err("not allocated"));
     assert_eq!(error.reason(), ErrorReason::GpuCountNotAllowed);
     assert_eq!(error.fields()[0].1, "must be a multiple of 2, at most 1024");
     // the node reports no pairs, so only all eight can be had
@@ -394,21 +409,21 @@ async fn what_is_held_can_be_launched_as_it_is_sold() {
     ));
 }
 
-/// What an operator takes off sale stays with who has reserved it: until its end a reservation can be launched on, and is
+/// What an operator disables stays with who has reserved it: until its end a reservation can be launched on, and is
 /// neither made larger nor goes anywhere else; canceled, it gives its GPUs back at once.
 #[tokio::test]
-async fn a_reservation_of_a_sku_that_is_off_sale_can_be_launched_on_and_canceled() {
+async fn a_reservation_of_a_sku_that_is_disabled_can_be_launched_on_and_canceled() {
     let (world, _) = World::with_lab_slots(1).await;
     world.lab_node(1).await;
     let row = reserved(&world, 2).await;
     world.lab_node(2).await;
     let mut conn = world.scheduler.acquire().await.expect("connection");
     let lab = catalog::sku(&mut conn, LAB).await.expect("lab");
-    let off_sale = Sku {
+    let disabled = Sku {
         disabled: true,
         ..lab
     };
-    catalog::put_sku(&mut conn, &off_sale).await.expect("put");
+    catalog::put_sku(&mut conn, &disabled).await.expect("put");
     let held = reservations::reserved_gpus(&mut conn, &[LAB, H200]).await;
     assert_eq!(held.expect("held"), [(LAB.to_owned(), 2)].into());
     drop(conn);
@@ -485,9 +500,9 @@ async fn a_reservation_of_a_sku_that_is_off_sale_can_be_launched_on_and_canceled
     sound(&world).await;
 }
 
-/// Of a SKU off sale a project gets what is reserved of it, and not what is reserved of another SKU of the class.
+/// Of a disabled SKU a project gets what is reserved of it, and not what is reserved of another SKU of the class.
 #[tokio::test]
-async fn a_launch_of_a_sku_off_sale_draws_on_no_reservation_of_another_sku() {
+async fn a_launch_of_a_disabled_sku_draws_on_no_reservation_of_another_sku() {
     let (world, _) = World::with_lab_slots(3).await;
     let mut conn = world.scheduler.acquire().await.expect("connection");
     let lab = catalog::sku(&mut conn, LAB).await.expect("lab");
@@ -506,11 +521,11 @@ async fn a_launch_of_a_sku_off_sale_draws_on_no_reservation_of_another_sku() {
     };
     let of_other = create(&world, &of_other).await.expect("made");
     let of_lab = reserved(&world, 1).await;
-    let off_sale = Sku {
+    let disabled = Sku {
         disabled: true,
         ..lab
     };
-    catalog::put_sku(&mut conn, &off_sale).await.expect("put");
+    catalog::put_sku(&mut conn, &disabled).await.expect("put");
     drop(conn);
     assert_eq!(fits(&world, Some(world.project), 1).await.0, 1);
     world.reserved(1).await;

@@ -71,7 +71,7 @@ async fn nodes_read(world: &World, ledger: &Ledger) -> i64 {
 }
 
 #[tokio::test]
-async fn b_35_a_reservation_of_many_whole_nodes_reads_the_region_once() {
+async fn b_35_a_reservation_of_many_bare_metal_nodes_reads_the_region_once() {
     const NODES: u32 = 40;
     const HELD: u32 = 12;
     let (world, _) = world_of(NODES as usize).await;

@@ -32,8 +32,8 @@ async fn p1_launches_and_reservations_race_for_the_same_gpus() {
     let own: Vec<_> = (0..4).map(|_| world.request(1)).collect();
     let reserving = join_all(asks.iter().map(|requested| create(&world, requested)));
     let launching = join_all(launches.iter().chain(&own).map(|one| world.reserve(one)));
-    let tending = join_all((0..3).map(|_| reconcile(&world)));
-    let (made, launched, _) = tokio::join!(reserving, launching, tending);
+    let reconciling = join_all((0..3).map(|_| reconcile(&world)));
+    let (made, launched, _) = tokio::join!(reserving, launching, reconciling);
     for one in &made {
         assert!(one.is_ok(), "{one:?}");
     }

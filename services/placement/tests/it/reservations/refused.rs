@@ -17,7 +17,7 @@ const CASES: &[(&str, &str, &str)] = &[
       INSERT INTO claims (id, allocation_id, sku, kind, node_id, slot_id, slot_class, slot_generation, state, snapshot)
       SELECT gen_random_uuid(), '{other}', 'lab-slice', 'slot', node_id, id, 'lab', generation, 'reserved', '{}'
         FROM slots WHERE id = '{held}'", CHECK),
-    ("b_32 claim of a whole node with a slot that is held for another project",
+    ("b_32 claim of a bare-metal node with a slot that is held for another project",
      "INSERT INTO claims (id, allocation_id, sku, kind, node_id, slot_generation, state, snapshot)
       VALUES (gen_random_uuid(), '{other}', 'lab-slice', 'node_exclusive', '{node}', 0, 'reserved', '{}')", CHECK),
     ("hold of a slot that is in use",

@@ -1,6 +1,6 @@
 //! What time brings: begin, gathering, replacement, giving back, the end.
 use gpuaas_placement::catalog::{self, Sku};
-use gpuaas_placement::model::Word;
+use gpuaas_placement::model::Attribution;
 use gpuaas_placement::model::{Health, ReservationState};
 use gpuaas_placement::nodes::NodeSpec;
 use gpuaas_placement::operators;
@@ -205,7 +205,7 @@ async fn slots_that_are_not_fit_any_more_are_replaced() {
     let row = reserved(&world, 1).await;
     let slot = world.slots(node).await[0].id;
     let spare = world.lab_node(1).await;
-    for (broken, mended) in [
+    for (broken, repaired) in [
         (
             format!("UPDATE slots SET host_health = 'degraded' WHERE id = '{slot}'"),
             format!("UPDATE slots SET host_health = 'healthy' WHERE id = '{slot}'"),
@@ -226,7 +226,7 @@ async fn slots_that_are_not_fit_any_more_are_replaced() {
         // back to the first, for the next way to break it
         world
             .run(&format!(
-                "{mended}; UPDATE nodes SET admin_state = 'draining' WHERE id = '{spare}'"
+                "{repaired}; UPDATE nodes SET admin_state = 'draining' WHERE id = '{spare}'"
             ))
             .await;
         assert_eq!(reconcile(&world).await.held, 1);
@@ -238,11 +238,17 @@ async fn slots_that_are_not_fit_any_more_are_replaced() {
         sound(&world).await;
     }
 
-    // an operator takes the slot out of sale, and for good
+    // an operator takes the slot out of service, and for good
     let mut tx = world.scheduler.begin().await.expect("begin");
-    operators::set_slot_admin_state(&mut tx, node, slot, true, Word::of("user:test", "broken"))
-        .await
-        .expect("disabled");
+    operators::set_slot_admin_state(
+        &mut tx,
+        node,
+        slot,
+        true,
+        Attribution::of("user:test", "broken"),
+    )
+    .await
+    .expect("disabled");
     tx.commit().await.expect("commit");
     assert_eq!(reconcile(&world).await.dropped, 1);
     let spare_slot = world.slots(spare).await[0].id;
@@ -258,9 +264,9 @@ async fn slots_that_are_not_fit_any_more_are_replaced() {
     assert_eq!(get(&world, row.id).await.missing(), 1);
 }
 
-/// One GPU of what is sold together is nothing that can be launched on: the others of it are let go with it.
+/// One GPU of what is allocated together is nothing that can be launched on: the others of it are let go with it.
 #[tokio::test]
-async fn what_is_sold_together_is_replaced_together() {
+async fn what_is_allocated_together_is_replaced_together() {
     let (world, specs) = world_of(2).await;
     let mut conn = world.scheduler.acquire().await.expect("connection");
     let fours = Sku {

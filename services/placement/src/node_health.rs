@@ -1,13 +1,13 @@
-//! Care of hosts: break-fix records, and the findings of outside health agents (DCGM, NVSentinel).
+//! Health of nodes: break-fix records, and the findings of outside health agents (DCGM, NVSentinel).
 //!
 //! A node with an open record is `broken` and takes nothing new; when the last one is closed it is cordoned, and an operator
-//! uncordons it. A finding of severity `critical` takes its slot, or its node, out of sale; resolving it puts nothing back on
-//! sale, because that is an operator's decision.
+//! uncordons it. A finding of severity `critical` takes its slot, or its node, out of service; resolving it makes nothing schedulable
+//! again, because that is an operator's decision.
 use jiff_sqlx::Timestamp;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::model::Word;
+use crate::model::Attribution;
 use crate::operators::{self, Intent};
 use crate::{Error, Result, lock, slots};
 
@@ -99,7 +99,7 @@ pub async fn open(
     id: Uuid,
     node_id: Uuid,
     slot_id: Option<Uuid>,
-    word: Word<'_>,
+    by: Attribution<'_>,
 ) -> Result<BreakFix> {
     lock::node(conn, node_id).await?;
     let node = operators::get(conn, node_id).await?;
@@ -111,12 +111,12 @@ pub async fn open(
         .bind(id)
         .bind(node_id)
         .bind(slot_id)
-        .bind(word.reason)
-        .bind(word.principal)
+        .bind(by.reason)
+        .bind(by.principal)
         .execute(&mut *conn)
         .await?;
     if node.admin_state != Intent::Broken.as_str() {
-        operators::become_locked(conn, node_id, Intent::Broken, word).await?;
+        operators::become_locked(conn, node_id, Intent::Broken, by).await?;
     }
     break_fix(conn, node_id, id).await
 }
@@ -129,7 +129,7 @@ pub async fn act(
     conn: &mut PgConnection,
     node_id: Uuid,
     id: Uuid,
-    word: Word<'_>,
+    by: Attribution<'_>,
 ) -> Result<BreakFix> {
     lock::node(conn, node_id).await?;
     let record = still_open(break_fix(conn, node_id, id).await?)?;
@@ -137,8 +137,8 @@ pub async fn act(
         "INSERT INTO break_fix_actions (break_fix_id, principal, action) VALUES ($1, $2, $3)",
     )
     .bind(id)
-    .bind(word.principal)
-    .bind(word.reason)
+    .bind(by.principal)
+    .bind(by.reason)
     .execute(conn)
     .await?;
     Ok(record)
@@ -153,7 +153,7 @@ pub async fn close(
     conn: &mut PgConnection,
     node_id: Uuid,
     id: Uuid,
-    word: Word<'_>,
+    by: Attribution<'_>,
 ) -> Result<BreakFix> {
     lock::node(conn, node_id).await?;
     still_open(break_fix(conn, node_id, id).await?)?;
@@ -161,8 +161,8 @@ pub async fn close(
         "UPDATE break_fixes SET closed_by = $2, closed_at = greatest(clock_timestamp(), opened_at), outcome = $3 WHERE id = $1",
     )
     .bind(id)
-    .bind(word.principal)
-    .bind(word.reason)
+    .bind(by.principal)
+    .bind(by.reason)
     .execute(&mut *conn)
     .await?;
     let others: bool = sqlx::query_scalar(
@@ -172,7 +172,7 @@ pub async fn close(
     .fetch_one(&mut *conn)
     .await?;
     if !others {
-        operators::become_locked(conn, node_id, Intent::Cordoned, word).await?;
+        operators::become_locked(conn, node_id, Intent::Cordoned, by).await?;
     }
     break_fix(conn, node_id, id).await
 }
@@ -206,7 +206,7 @@ pub enum Severity {
     Info,
     /// To be looked at; nothing changes.
     Warning,
-    /// The slot, or the node, is taken out of sale.
+    /// The slot, or the node, is taken out of service.
     Critical,
 }
 
@@ -307,7 +307,7 @@ pub async fn findings(
 }
 
 /// Takes a finding in: a new one, or the open one of the same source, code and device, seen once more. A critical one takes
-/// its slot, or its node, out of sale. Notify [`crate::outbox::TOPIC`] afterwards.
+/// its slot, or its node, out of service. Notify [`crate::outbox::TOPIC`] afterwards.
 ///
 /// # Errors
 /// [`Error::NotFound`] for the node or slot; [`Error::Conflict`] for a retired node or slot.
@@ -340,13 +340,13 @@ pub async fn report(conn: &mut PgConnection, id: Uuid, report: &Report<'_>) -> R
     .await?;
     if report.severity == Severity::Critical {
         let reason = format!("{}: {} {}", report.source, report.code, report.device);
-        let word = Word::of(report.principal, reason.trim_end());
+        let by = Attribution::of(report.principal, reason.trim_end());
         match report.slot_id {
             Some(slot_id) => {
-                operators::set_slot_admin_state(conn, node_id, slot_id, true, word).await?;
+                operators::set_slot_admin_state(conn, node_id, slot_id, true, by).await?;
             }
             None if node.admin_state == Intent::Enabled.as_str() => {
-                operators::become_locked(conn, node_id, Intent::Cordoned, word).await?;
+                operators::become_locked(conn, node_id, Intent::Cordoned, by).await?;
             }
             // an operator has it in hand
             None => {}
@@ -355,7 +355,7 @@ pub async fn report(conn: &mut PgConnection, id: Uuid, report: &Report<'_>) -> R
     finding(conn, node_id, stored).await
 }
 
-/// Notes that a finding is over. What it took out of sale stays out until an operator puts it back. Resolved again, it changes
+/// Notes that a finding is over. What it took out of service stays out until an operator puts it back. Resolved again, it changes
 /// nothing.
 ///
 /// # Errors
@@ -364,7 +364,7 @@ pub async fn resolve(
     conn: &mut PgConnection,
     node_id: Uuid,
     id: Uuid,
-    word: Word<'_>,
+    by: Attribution<'_>,
 ) -> Result<Finding> {
     lock::node(conn, node_id).await?;
     sqlx::query(
@@ -373,8 +373,8 @@ pub async fn resolve(
     )
     .bind(node_id)
     .bind(id)
-    .bind(word.principal)
-    .bind(word.reason)
+    .bind(by.principal)
+    .bind(by.reason)
     .execute(&mut *conn)
     .await?;
     finding(conn, node_id, id).await

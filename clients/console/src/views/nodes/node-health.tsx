@@ -41,7 +41,7 @@ export function Record({ record, slots }: { record: BreakFix; slots: Slot[] }) {
   const path = { node_id, break_fix_id };
   const isOpen = !close_time;
   return (
-    <li className="care">
+    <li className="node-health">
       <header>
         <strong>
           {whereOf(slots, record.slot_id)}: {fault}
@@ -92,7 +92,7 @@ export function Record({ record, slots }: { record: BreakFix; slots: Slot[] }) {
 export function Finding({ finding, slots }: { finding: NodeFinding; slots: Slot[] }) {
   const { id: finding_id = "", node_id = "", severity = "info", source, code, device, message, last_time, count } = finding;
   return (
-    <li className="care">
+    <li className="node-health">
       <header>
         <strong>
           {whereOf(slots, finding.slot_id)}: {message || code}
@@ -117,7 +117,7 @@ export function Finding({ finding, slots }: { finding: NodeFinding; slots: Slot[
   );
 }
 
-export function Care({ nodeId, hostname, slots }: { nodeId: string; hostname: string; slots: Slot[] }) {
+export function NodeHealth({ nodeId, hostname, slots }: { nodeId: string; hostname: string; slots: Slot[] }) {
   return (
     <Loaded of={[useBreakFixes(nodeId), useFindings(nodeId)]} lines={3} label="Loading repairs and findings">
       {(records, findings) => (

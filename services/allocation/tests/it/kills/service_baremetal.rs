@@ -1,6 +1,6 @@
-//! The service dies at work on a whole node.
+//! The service dies at work on a bare-metal node.
 
-use gpuaas_allocation::config::{Config, WholeNodes};
+use gpuaas_allocation::config::{BaremetalExecutor, Config};
 
 use super::{Lives, of_service};
 use crate::board::Board;
@@ -10,10 +10,10 @@ use crate::world::World;
 pub const KINDS: [&str; 2] = ["provision_node", "release_node"];
 
 #[tokio::test]
-async fn p5_service_killed_in_whole_nodes() {
+async fn p5_service_killed_in_bare_metal_nodes() {
     let board = Board::start().await;
     let config = Config {
-        baremetal: WholeNodes::Simulated,
+        baremetal: BaremetalExecutor::Simulated,
         ..World::config()
     };
     let mut lives = Lives::in_world(&board.world, config).await;
@@ -22,7 +22,7 @@ async fn p5_service_killed_in_whole_nodes() {
         let (rise, fall) = (up.get(round).cloned(), down.get(round).cloned());
         let context = format!("{rise:?} {fall:?}");
         let name = format!("node-{round}");
-        let id = lives.through(rise, Box::pin(board.sell(&name))).await;
+        let id = lives.through(rise, Box::pin(board.launch(&name))).await;
         board.world.until_state(id, "active").await;
         board.world.until_idle(id).await;
         board.assert_active(id, &context).await;

@@ -1,6 +1,6 @@
-//! Whole nodes with the simulated executor: sold, billed, given back to approval, whatever is lost or killed meanwhile.
+//! Bare-metal nodes with the simulated executor: allocated, billed, given back to approval, whatever is lost or killed meanwhile.
 
-use gpuaas_allocation::config::{Config, WholeNodes};
+use gpuaas_allocation::config::{BaremetalExecutor, Config};
 use gpuaas_common::Error;
 use gpuaas_placement::model::{ClaimState, SlotStatus};
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
@@ -17,12 +17,12 @@ use crate::world::World;
 
 fn simulated() -> Config {
     Config {
-        baremetal: WholeNodes::Simulated,
+        baremetal: BaremetalExecutor::Simulated,
         ..World::config()
     }
 }
 
-fn selling() -> gpuaas_scheduler::Config {
+fn with_bare_metal() -> gpuaas_scheduler::Config {
     gpuaas_scheduler::Config {
         baremetal: true,
         ..gpuaas_scheduler::Config::default()
@@ -49,7 +49,7 @@ fn slice(name: &str) -> pb::CreateAllocationRequest {
 #[tokio::test]
 async fn c_03_the_public_api_creates_a_slice_of_one_h200() {
     let Board { world, node_id } = Board::start().await;
-    let platform = Platform::of(world, selling(), simulated()).await;
+    let platform = Platform::of(world, with_bare_metal(), simulated()).await;
     let made = platform.create(slice("one"), "k1").await.expect("created");
     let config = made.config.expect("a config");
     assert_eq!(
@@ -69,9 +69,9 @@ async fn c_03_the_public_api_creates_a_slice_of_one_h200() {
 }
 
 #[tokio::test]
-async fn b_04_b_21_a_whole_node_is_launched_billed_and_given_back_to_approval() {
+async fn b_04_b_21_a_bare_metal_node_is_launched_billed_and_given_back_to_approval() {
     let Board { world, node_id } = Board::start().await;
-    let platform = Platform::of(world, selling(), simulated()).await;
+    let platform = Platform::of(world, with_bare_metal(), simulated()).await;
     let made = platform
         .create(node("train"), "k1")
         .await
@@ -143,7 +143,7 @@ async fn b_04_b_21_a_whole_node_is_launched_billed_and_given_back_to_approval() 
     );
     assert!(entries[3].1.contains("simulated"), "{entries:?}");
 
-    // P2: nobody's word but an approval brings its disks back on sale
+    // P2: nobody's word but an approval makes its disks schedulable again
     let refused = platform.create(slice("after"), "k5").await;
     assert_eq!(
         refused.expect_err("not approved").reason(),
@@ -162,7 +162,7 @@ async fn b_04_b_21_a_whole_node_is_launched_billed_and_given_back_to_approval() 
 }
 
 #[tokio::test]
-async fn a_whole_node_is_refused_where_the_platform_does_not_sell_them() {
+async fn a_bare_metal_node_is_refused_where_the_platform_does_not_offer_it() {
     let Board { world, .. } = Board::start().await;
     let platform = Platform::of(world, gpuaas_scheduler::Config::default(), World::config()).await;
     let before = platform.rows().await;
@@ -185,10 +185,10 @@ async fn a_whole_node_is_refused_where_the_platform_does_not_sell_them() {
 }
 
 #[tokio::test]
-async fn p7_a_whole_node_that_was_sold_without_an_executor_is_given_back_untouched() {
+async fn p7_a_bare_metal_node_that_was_allocated_without_an_executor_is_given_back_untouched() {
     let board = Board::start().await;
     let runner = board.world.runner(World::config());
-    let id = board.sell("train").await;
+    let id = board.launch("train").await;
     board.world.until_state(id, "failed").await;
     board.world.until_idle(id).await;
     let failure = board
@@ -213,10 +213,10 @@ async fn p7_a_whole_node_that_was_sold_without_an_executor_is_given_back_untouch
 }
 
 #[tokio::test]
-async fn p7_a_release_of_a_whole_node_waits_for_an_executor_and_says_so() {
+async fn p7_a_release_of_a_bare_metal_node_waits_for_an_executor_and_says_so() {
     let board = Board::start().await;
     let runner = board.world.runner(simulated());
-    let id = board.sell("train").await;
+    let id = board.launch("train").await;
     board.world.until_state(id, "active").await;
     board.world.until_idle(id).await;
     runner.stop().await;
@@ -246,11 +246,11 @@ async fn p7_a_release_of_a_whole_node_waits_for_an_executor_and_says_so() {
 }
 
 #[tokio::test]
-async fn inc_14_a_whole_node_whose_deployment_had_begun_and_failed_stays_held() {
+async fn inc_14_a_bare_metal_node_whose_deployment_had_begun_and_failed_stays_held() {
     let board = Board::start().await;
     board.world.overdue_at("deploy").await;
     let runner = board.world.runner(simulated());
-    let id = board.sell("train").await;
+    let id = board.launch("train").await;
     board.world.until_state(id, "failed").await;
     board.world.until_idle(id).await;
     let failure = board
@@ -269,12 +269,12 @@ async fn inc_14_a_whole_node_whose_deployment_had_begun_and_failed_stays_held() 
 }
 
 #[tokio::test]
-async fn p5_every_step_of_a_whole_node_whose_record_is_lost_is_run_again_with_one_effect() {
+async fn p5_every_step_of_a_bare_metal_node_whose_record_is_lost_is_run_again_with_one_effect() {
     for step in step_names("provision_node", false) {
         let board = Board::start().await;
         board.world.lose_record_of(step).await;
         let runner = board.world.runner(simulated());
-        let id = board.sell("train").await;
+        let id = board.launch("train").await;
         board.world.until_state(id, "active").await;
         board.world.until_idle(id).await;
         board.assert_active(id, step).await;
@@ -284,7 +284,7 @@ async fn p5_every_step_of_a_whole_node_whose_record_is_lost_is_run_again_with_on
     for step in step_names("release_node", false) {
         let board = Board::start().await;
         let runner = board.world.runner(simulated());
-        let id = board.sell("train").await;
+        let id = board.launch("train").await;
         board.world.until_state(id, "active").await;
         board.world.until_idle(id).await;
         board.world.lose_record_of(step).await;
@@ -310,9 +310,9 @@ async fn attempts(board: &Board, id: Uuid, step: &str) -> i32 {
 }
 
 #[tokio::test]
-async fn p5_a_whole_node_of_a_killed_runner_is_finished_by_another() {
+async fn p5_a_bare_metal_node_of_a_killed_runner_is_finished_by_another() {
     let board = Board::start().await;
-    let id = board.sell("train").await;
+    let id = board.launch("train").await;
     // whoever tells the timeline of anything stands still: the runner is killed between begin and deploy
     let mut teller = board.world.owner.begin().await.expect("a transaction");
     sqlx::query("SELECT last FROM placement.timeline_heads WHERE allocation_id = $1 FOR UPDATE")

@@ -1,4 +1,4 @@
-//! Care of hosts: break-fix records, and findings of outside health agents.
+//! Health of nodes: break-fix records, and findings of outside health agents.
 use reqwest::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -188,7 +188,7 @@ fn fail_provision<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'
             .map_err(ledger)?;
         timeline::end_running(conn, id, "Stopped.").await?;
         timeline::append(conn, id, "failed", State::Failed, &reported.message).await?;
-        Ok(json!({"node": if untouched { "given back" } else { "cleanup_blocked" }}))
+        Ok(json!({"node": if untouched { "released" } else { "cleanup_blocked" }}))
     })
 }
 

@@ -12,7 +12,7 @@ use super::{batch, free, pass, set_quota, sound, standing, wait, waiter};
 use crate::world::{H200, POLICY, World, h200_slot, lab_spec};
 
 #[tokio::test]
-async fn projects_take_turns_by_class_then_age() {
+async fn projects_are_served_round_robin_by_class_then_age() {
     let (world, _) = World::with_lab_slots(1).await;
     let mut holder = world.reserved(1).await;
     let [a, b, c] = [(); 3].map(|()| Uuid::now_v7());
@@ -27,7 +27,7 @@ async fn projects_take_turns_by_class_then_age() {
     }
     let expected = [made[4], made[0], made[3], made[1], made[2]];
     for (place, id) in expected.iter().enumerate() {
-        let stands = standing(&world, *id).await.expect("in line");
+        let stands = standing(&world, *id).await.expect("queued");
         assert_eq!(stands.position as usize, place + 1);
     }
     for id in expected {
@@ -38,10 +38,10 @@ async fn projects_take_turns_by_class_then_age() {
     sound(&world).await;
 }
 
-/// Who was served goes to the end of the ring within the same pass: the next of its project is before the second of one
+/// Who was served goes to the end of the round robin within the same pass: the next of its project is before the second of one
 /// that has somebody who cannot be helped, and has what is left.
 #[tokio::test]
-async fn who_comes_before_others_by_a_turn_of_the_same_pass_is_served_in_it() {
+async fn who_comes_before_others_in_the_round_robin_of_the_same_pass_is_served_in_it() {
     let (world, _) = World::with_lab_slots(1).await;
     world.lab_node(1).await;
     let holders = [world.reserved(1).await, world.reserved(1).await];
@@ -60,22 +60,22 @@ async fn who_comes_before_others_by_a_turn_of_the_same_pass_is_served_in_it() {
     }
     assert_eq!(pass(&world).await.served, [first, second]);
     for (place, id) in [in_vain, passed].into_iter().enumerate() {
-        let stands = standing(&world, id).await.expect("in line");
+        let stands = standing(&world, id).await.expect("queued");
         assert_eq!(stands.position as usize, place + 1);
     }
     sound(&world).await;
 }
 
-/// One slot is free, many want it: four servers at once and those who do not wait. The first of the line has it.
+/// One slot is free, many want it: four servers at once and those who do not wait. The first of the queue has it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn p1_a_freed_slot_goes_to_the_first_of_the_line_and_to_nobody_else() {
+async fn p1_a_freed_slot_goes_to_the_first_of_the_queue_and_to_nobody_else() {
     let (world, node) = World::with_lab_slots(1).await;
     let mut holder = world.reserved(1).await;
-    let mut line = Vec::new();
+    let mut queue = Vec::new();
     for _ in 0..6 {
-        line.push(waiter(&world, Uuid::now_v7()).await);
+        queue.push(waiter(&world, Uuid::now_v7()).await);
     }
-    for first in line {
+    for first in queue {
         let servers = join_all((0..4).map(|_| serve_queue(&world.scheduler, world.ids, POLICY)));
         let passers_by = join_all((0..8).map(|_| async {
             let request = Request {
@@ -165,7 +165,7 @@ async fn b_17_small_requests_do_not_keep_a_large_one_waiting_for_ever() {
 }
 
 #[tokio::test]
-async fn who_waits_for_its_own_quota_holds_nobody_up() {
+async fn who_is_queued_for_its_own_quota_holds_nobody_up() {
     let (world, _) = World::with_lab_slots(2).await;
     let (poor, rich) = (Uuid::now_v7(), Uuid::now_v7());
     set_quota(&world, poor, 1).await;
@@ -176,7 +176,7 @@ async fn who_waits_for_its_own_quota_holds_nobody_up() {
     world.reserve(&of_poor).await.expect("one is allowed");
     let blocked = waiter(&world, poor).await;
     assert_eq!(
-        standing(&world, blocked).await.expect("in line").reason,
+        standing(&world, blocked).await.expect("queued").reason,
         "QUOTA"
     );
     let of_rich = Request {
@@ -189,7 +189,7 @@ async fn who_waits_for_its_own_quota_holds_nobody_up() {
     set_quota(&world, poor, 2).await;
     pass(&world).await;
     assert_eq!(
-        standing(&world, blocked).await.expect("in line").reason,
+        standing(&world, blocked).await.expect("queued").reason,
         "SLOTS_IN_USE"
     );
     free(&world, passed_by.allocation_id).await;
@@ -199,7 +199,7 @@ async fn who_waits_for_its_own_quota_holds_nobody_up() {
 
 /// A pass does not look twice at the same ask; what keeps somebody's own project away it tells nevertheless.
 #[tokio::test]
-async fn b_57_who_waits_behind_an_equal_request_is_told_of_its_own_quota() {
+async fn b_57_who_is_queued_behind_an_equal_request_is_told_of_its_own_quota() {
     let (world, _) = World::with_lab_slots(1).await;
     let poor = Uuid::now_v7();
     set_quota(&world, poor, 1).await;
@@ -211,7 +211,7 @@ async fn b_57_who_waits_behind_an_equal_request_is_told_of_its_own_quota() {
     let first = waiter(&world, Uuid::now_v7()).await;
     let blocked = waiter(&world, poor).await;
     pass(&world).await;
-    let reason = async |id| standing(&world, id).await.expect("in line").reason;
+    let reason = async |id| standing(&world, id).await.expect("queued").reason;
     assert_eq!(reason(first).await, "SLOTS_IN_USE");
     assert_eq!(reason(blocked).await, "QUOTA");
     set_quota(&world, poor, 2).await;
@@ -232,8 +232,8 @@ async fn p4_a_batch_waits_as_one_and_is_served_whole() {
         (made.clone(), true)
     );
     let places: HashSet<u32> = [
-        standing(&world, made[0]).await.expect("in line").position,
-        standing(&world, made[1]).await.expect("in line").position,
+        standing(&world, made[0]).await.expect("queued").position,
+        standing(&world, made[1]).await.expect("queued").position,
     ]
     .into();
     assert_eq!(places, HashSet::from([1]));
@@ -264,7 +264,7 @@ async fn p4_a_batch_waits_as_one_and_is_served_whole() {
     assert_eq!(pass(&world).await.served, [others[1]]);
     sound(&world).await;
 
-    // a line is of one class
+    // a queue is of one class
     let gpu = world.node(lab_spec()).await;
     world.approve(gpu, &[h200_slot(0)]).await;
     let mixed = [

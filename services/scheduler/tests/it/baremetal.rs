@@ -1,4 +1,4 @@
-//! Whole nodes as they are counted, explained and refused.
+//! Bare-metal nodes as they are counted, explained and refused.
 use gpuaas_proto::gpuaas::common::v1::{CapacityShape, SlotBindings};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::placement_service_server::PlacementService as _;
@@ -22,7 +22,7 @@ use crate::world::{
 const NODE: &str = "h200-sxm-node";
 const SLICE: &str = "h200-sxm-slice";
 
-/// Nodes of eight GPUs that are sold in slices and whole, and one of two that is sold to nobody whole.
+/// Nodes of eight GPUs that are offered as slices and as bare metal, and one of two that is offered to nobody as bare metal.
 async fn boards(count: usize) -> (World, Vec<String>) {
     let mut world = World::new().await;
     world.api.policy.baremetal = true;
@@ -91,7 +91,7 @@ fn whole_board(node_id: &str, size: u32) -> ApproveSlotsRequest {
     }
 }
 
-fn whole(key: &str) -> ReserveRequest {
+fn bare_metal(key: &str) -> ReserveRequest {
     ReserveRequest {
         sku: NODE.into(),
         gpu_count: 8,
@@ -127,7 +127,7 @@ fn reported(row: &Availability) -> Vec<(&str, u32, u32)> {
 }
 
 #[tokio::test]
-async fn b_57_whole_nodes_are_counted_and_what_keeps_the_others_away() {
+async fn b_57_bare_metal_nodes_are_counted_and_what_keeps_the_others_away() {
     let (world, nodes) = boards(4).await;
     assert_eq!(availability(&world).await.fits, 4);
 
@@ -142,15 +142,15 @@ async fn b_57_whole_nodes_are_counted_and_what_keeps_the_others_away() {
         ..CordonNodeRequest::default()
     };
     ok(world.api.cordon_node(by(cordon, Some("k"))).await);
-    // the slice went where it broke nothing: to the small node, which nobody can have whole
+    // the slice went where it broke nothing: to the small node, which nobody can have as bare metal
     let open = availability(&world).await;
     assert_eq!((open.fits, open.reasons.len()), (3, 0), "{open:?}");
     let found = ok(world.api.explain_placement(by(requested(), None)).await);
     assert_eq!((found.nodes, found.nodes_fit), (5, 3));
 
     for number in 0..3 {
-        let key = format!("whole-{number}");
-        ok(world.api.reserve(Request::new(whole(&key))).await);
+        let key = format!("node-{number}");
+        ok(world.api.reserve(Request::new(bare_metal(&key))).await);
     }
     let full = availability(&world).await;
     assert_eq!(full.fits, 0);
@@ -160,13 +160,13 @@ async fn b_57_whole_nodes_are_counted_and_what_keeps_the_others_away() {
     );
     let found = ok(world.api.explain_placement(by(requested(), None)).await);
     assert_eq!((found.nodes_fit, &found.removed), (0, &full.reasons));
-    let refusal = refused(world.api.reserve(Request::new(whole("more"))).await);
+    let refusal = refused(world.api.reserve(Request::new(bare_metal("more"))).await);
     assert_eq!(refusal.reason(), ErrorReason::NoCapacity);
     assert_eq!(refusal.metadata()["SLOTS_IN_USE.nodes"], "3");
 }
 
 #[tokio::test]
-async fn b_58_each_node_says_whether_it_can_be_had_whole() {
+async fn b_58_each_node_says_whether_it_can_be_had_as_bare_metal() {
     let (world, nodes) = boards(2).await;
     let cordon = CordonNodeRequest {
         node_id: nodes[0].clone(),
@@ -205,7 +205,7 @@ async fn b_58_each_node_says_whether_it_can_be_had_whole() {
 }
 
 #[tokio::test]
-async fn b_57_where_nothing_brings_up_whole_nodes_that_is_the_reason() {
+async fn b_57_where_nothing_brings_up_bare_metal_nodes_that_is_the_reason() {
     let (mut world, _) = boards(2).await;
     world.api.policy.baremetal = false;
     let row = availability(&world).await;
@@ -216,7 +216,7 @@ async fn b_57_where_nothing_brings_up_whole_nodes_that_is_the_reason() {
         "Bare metal is not offered on this platform."
     );
     let explained = refused(world.api.explain_placement(by(requested(), None)).await);
-    let reserved = refused(world.api.reserve(Request::new(whole("a"))).await);
+    let reserved = refused(world.api.reserve(Request::new(bare_metal("a"))).await);
     for refusal in [explained, reserved] {
         assert_eq!(refusal.code(), Code::InvalidArgument);
         assert_eq!(

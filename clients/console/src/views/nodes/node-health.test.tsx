@@ -3,7 +3,7 @@ import { renderToStaticMarkup } from "react-dom/server";
 import { beforeAll, expect, it } from "vitest";
 import { signInAs } from "../../session/fixture";
 import type { NodePlacement } from "../../api/types";
-import { Finding, Record } from "./care";
+import { Finding, Record } from "./node-health";
 import { NodeState, PlacementActions, PlacementNote } from "./placement";
 
 beforeAll(() => signInAs("operator"));

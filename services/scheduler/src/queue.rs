@@ -18,23 +18,23 @@ pub async fn run(api: &Api, metrics: &Metrics, poll: Duration, shutdown: Cancell
     let waiter = api.wake.subscribe(outbox::TOPIC);
     while !shutdown.is_cancelled() {
         // first what is reserved, so that what it lets go is served at once
-        let mut busy = tend(api).await;
+        let mut busy = reconcile(api).await;
         match reserve::serve_queue(&api.pool, api.ids, api.policy).await {
             Ok(pass) => {
                 if !pass.served.is_empty() || !pass.ended.is_empty() {
-                    tracing::info!(served = ?pass.served, ended = ?pass.ended, "serve who waits");
+                    tracing::info!(served = ?pass.served, ended = ?pass.ended, "serve queued requests");
                     api.wake.notify(workflows::TOPIC).await;
                     api.wake.notify(outbox::TOPIC).await;
                 }
                 busy |= pass.busy;
                 if let Err(error) = measure(api, metrics, &pass).await {
                     let error = gpuaas_common::Error::from(error);
-                    tracing::warn!("leave the lines unmeasured: {error:?}");
+                    tracing::warn!("leave the queues unmeasured: {error:?}");
                 }
             }
             Err(error) => {
                 let error = gpuaas_common::Error::from(error);
-                tracing::warn!("look at who waits later: {error:?}");
+                tracing::warn!("serve queued requests later: {error:?}");
             }
         }
         let pause = if busy { SOON.min(poll) } else { poll };
@@ -49,26 +49,26 @@ async fn measure(api: &Api, metrics: &Metrics, pass: &Pass) -> Result<()> {
     if !left.is_empty() {
         metrics.left(&queue::outcomes(&mut conn, &left).await?);
     }
-    metrics.lines(&queue::lengths(&mut conn).await?);
+    metrics.queues(&queue::lengths(&mut conn).await?);
     metrics.drifted(&drift::counts(&mut conn).await?);
     Ok(())
 }
 
-/// Tends reservations; true when others were at one of them.
-async fn tend(api: &Api) -> bool {
+/// Reconciles reservations; true when others were at one of them.
+async fn reconcile(api: &Api) -> bool {
     match reservations::reconcile(&api.pool, api.policy).await {
         Ok(reconciled) => {
             if reconciled.changed() {
                 tracing::info!(
-                    begun = ?reconciled.begun, ended = ?reconciled.ended, held = reconciled.held, released = reconciled.released,
-                    dropped = reconciled.dropped, "tend reservations"
+                    begun = ?reconciled.begun, ended = ?reconciled.ended, reserved = reconciled.held, released = reconciled.released,
+                    dropped = reconciled.dropped, "reconcile reservations"
                 );
             }
             reconciled.busy
         }
         Err(error) => {
             let error = gpuaas_common::Error::from(error);
-            tracing::warn!("tend reservations later: {error:?}");
+            tracing::warn!("reconcile reservations later: {error:?}");
             false
         }
     }

@@ -2,7 +2,7 @@
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::placement_service_server::PlacementService as _;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::{PutNodeRequest, RetireNodeRequest};
-use gpuaas_proto::gpuaas::scheduler::v1::node_care_service_server::NodeCareService as _;
+use gpuaas_proto::gpuaas::scheduler::v1::node_health_service_server::NodeHealthService as _;
 use gpuaas_proto::gpuaas::scheduler::v1::node_placement_service_server::NodePlacementService as _;
 use gpuaas_proto::gpuaas::scheduler::v1::{
     AddBreakFixActionRequest, CloseBreakFixRequest, FindingSeverity, GetNodePlacementRequest,
@@ -219,15 +219,15 @@ async fn a_stale_etag_is_refused_and_maintenance_ends_with_an_uncordon() {
 }
 
 #[tokio::test]
-async fn a_48_a_mode_that_waits_takes_the_node_out_of_sale_and_everything_else_in() {
+async fn a_48_a_mode_that_waits_takes_the_node_out_of_service_and_everything_else_in() {
     let (world, node_id, _) = World::with_slots(1).await;
-    let wish = PutNodeRequest {
+    let desired = PutNodeRequest {
         node_id: node_id.clone(),
         mode: "baremetal".into(),
         hugepages_1g_free: 5,
         ..node()
     };
-    let waits = refused(world.api.put_node(Request::new(wish.clone())).await);
+    let waits = refused(world.api.put_node(Request::new(desired.clone())).await);
     assert_eq!(waits.reason(), ErrorReason::StateConflict);
     let now = placement(&world, &node_id).await;
     assert_eq!((now.mode.as_str(), now.schedulable), ("slice", false));
@@ -244,7 +244,7 @@ async fn a_48_a_mode_that_waits_takes_the_node_out_of_sale_and_everything_else_i
         etag: String::new(),
     };
     ok(world.api.start_node_maintenance(by(start, Some("m"))).await);
-    ok(world.api.put_node(Request::new(wish)).await);
+    ok(world.api.put_node(Request::new(desired)).await);
     let now = placement(&world, &node_id).await;
     assert_eq!((now.mode.as_str(), now.schedulable), ("baremetal", true));
 }

@@ -1,11 +1,11 @@
-//! `NodeCareService`: break-fix records and findings of outside health agents. Each change has its audit row (P10).
+//! `NodeHealthService`: break-fix records and findings of outside health agents. Each change has its audit row (P10).
 use gpuaas_common::idempotency::{self, Lookup, Scope};
 use gpuaas_common::identity::Caller;
 use gpuaas_common::{Error, Result, audit, id, page};
-use gpuaas_placement::care::{self, Severity};
-use gpuaas_placement::model::Word;
+use gpuaas_placement::model::Attribution;
+use gpuaas_placement::node_health::{self, Severity};
 use gpuaas_placement::outbox;
-use gpuaas_proto::gpuaas::scheduler::v1::node_care_service_server::NodeCareService;
+use gpuaas_proto::gpuaas::scheduler::v1::node_health_service_server::NodeHealthService;
 use gpuaas_proto::gpuaas::scheduler::v1::{
     AddBreakFixActionRequest, BreakFix, BreakFixAction, CloseBreakFixRequest, FindingSeverity,
     ListBreakFixesRequest, ListBreakFixesResponse, ListNodeFindingsRequest,
@@ -25,7 +25,7 @@ const MAX_TEXT: usize = 500;
 const MAX_NAME: usize = 100;
 
 #[tonic::async_trait]
-impl NodeCareService for Api {
+impl NodeHealthService for Api {
     async fn open_break_fix(
         &self,
         request: Request<OpenBreakFixRequest>,
@@ -83,7 +83,7 @@ impl NodeCareService for Api {
     }
 }
 
-/// One change of a node's care: who, under which key.
+/// One change of a node's records: who, under which key.
 struct Call {
     caller: Caller,
     method: &'static str,
@@ -143,8 +143,8 @@ impl Call {
         idempotency::record(conn, self.scope(), &self.hash, &about.to_string()).await
     }
 
-    fn word<'a>(&'a self, text: &'a str) -> Word<'a> {
-        Word::of(&self.caller.principal, text)
+    fn attribution<'a>(&'a self, text: &'a str) -> Attribution<'a> {
+        Attribution::of(&self.caller.principal, text)
     }
 }
 
@@ -157,12 +157,12 @@ impl Api {
             return shown(&mut tx, call.node_id, id).await;
         }
         let id = self.ids.next();
-        care::open(
+        node_health::open(
             &mut tx,
             id,
             call.node_id,
             slot_id,
-            call.word(&request.fault),
+            call.attribution(&request.fault),
         )
         .await?;
         let detail = json!({ "break_fix_id": id, "slot_id": slot_id, "fault": request.fault });
@@ -181,7 +181,7 @@ impl Api {
         if let Some(id) = call.earlier(&mut tx).await? {
             return shown(&mut tx, call.node_id, id).await;
         }
-        care::act(&mut tx, call.node_id, id, call.word(&request.action)).await?;
+        node_health::act(&mut tx, call.node_id, id, call.attribution(&request.action)).await?;
         let detail = json!({ "break_fix_id": id, "action": request.action });
         call.record(&mut tx, id, "break_fix.act", detail).await?;
         let record = shown(&mut tx, call.node_id, id).await?;
@@ -197,7 +197,13 @@ impl Api {
         if let Some(id) = call.earlier(&mut tx).await? {
             return shown(&mut tx, call.node_id, id).await;
         }
-        care::close(&mut tx, call.node_id, id, call.word(&request.outcome)).await?;
+        node_health::close(
+            &mut tx,
+            call.node_id,
+            id,
+            call.attribution(&request.outcome),
+        )
+        .await?;
         let detail = json!({ "break_fix_id": id, "outcome": request.outcome });
         call.record(&mut tx, id, "break_fix.close", detail).await?;
         let record = shown(&mut tx, call.node_id, id).await?;
@@ -215,11 +221,12 @@ impl Api {
             ["break_fixes", &request.node_id],
         )?;
         let mut conn = self.pool.acquire().await?;
-        let mut rows = care::break_fixes(&mut conn, node_id, page.after, page.size + 1).await?;
+        let mut rows =
+            node_health::break_fixes(&mut conn, node_id, page.after, page.size + 1).await?;
         let next_page_token = page.cut(&mut rows, |row| (row.opened_at, row.id));
         let mut break_fixes = Vec::new();
         for record in rows {
-            let actions = care::actions(&mut conn, record.id).await?;
+            let actions = node_health::actions(&mut conn, record.id).await?;
             break_fixes.push(break_fix(record, actions));
         }
         Ok(ListBreakFixesResponse {
@@ -241,7 +248,8 @@ impl Api {
             [kind, &request.node_id],
         )?;
         let mut conn = self.pool.acquire().await?;
-        let mut rows = care::findings(&mut conn, node_id, open, page.after, page.size + 1).await?;
+        let mut rows =
+            node_health::findings(&mut conn, node_id, open, page.after, page.size + 1).await?;
         let next_page_token = page.cut(&mut rows, |row| (row.last_at, row.id));
         Ok(ListNodeFindingsResponse {
             findings: rows.into_iter().map(finding).collect(),
@@ -263,10 +271,10 @@ impl Api {
         let slot_id = slot(&request.slot_id)?;
         let mut tx = self.pool.begin().await?;
         if let Some(id) = call.earlier(&mut tx).await? {
-            let known = care::finding(&mut tx, call.node_id, id).await?;
+            let known = node_health::finding(&mut tx, call.node_id, id).await?;
             return Ok(finding(known));
         }
-        let report = care::Report {
+        let report = node_health::Report {
             node_id: call.node_id,
             slot_id,
             source: &request.source,
@@ -276,7 +284,7 @@ impl Api {
             message: &request.message,
             principal: &call.caller.principal,
         };
-        let found = care::report(&mut tx, self.ids.next(), &report).await?;
+        let found = node_health::report(&mut tx, self.ids.next(), &report).await?;
         let detail = json!({
             "finding_id": found.id, "source": found.source, "code": found.code, "device": found.device,
             "severity": found.severity, "slot_id": slot_id,
@@ -301,11 +309,11 @@ impl Api {
         let id = id::parse("finding_id", &request.finding_id)?;
         let mut tx = self.pool.begin().await?;
         if call.earlier(&mut tx).await?.is_some() {
-            let known = care::finding(&mut tx, call.node_id, id).await?;
+            let known = node_health::finding(&mut tx, call.node_id, id).await?;
             return Ok(finding(known));
         }
-        let word = call.word(&request.resolution);
-        let found = care::resolve(&mut tx, call.node_id, id, word).await?;
+        let by = call.attribution(&request.resolution);
+        let found = node_health::resolve(&mut tx, call.node_id, id, by).await?;
         let detail = json!({ "finding_id": id, "resolution": request.resolution });
         call.record(&mut tx, id, "finding.resolve", detail).await?;
         tx.commit().await?;
@@ -348,11 +356,11 @@ impl<'a> Page<'a> {
 }
 
 async fn shown(conn: &mut PgConnection, node_id: Uuid, id: Uuid) -> Result<BreakFix> {
-    let record = care::break_fix(conn, node_id, id).await?;
-    Ok(break_fix(record, care::actions(conn, id).await?))
+    let record = node_health::break_fix(conn, node_id, id).await?;
+    Ok(break_fix(record, node_health::actions(conn, id).await?))
 }
 
-fn break_fix(record: care::BreakFix, actions: Vec<care::Action>) -> BreakFix {
+fn break_fix(record: node_health::BreakFix, actions: Vec<node_health::Action>) -> BreakFix {
     BreakFix {
         id: record.id.to_string(),
         node_id: record.node_id.to_string(),
@@ -374,7 +382,7 @@ fn break_fix(record: care::BreakFix, actions: Vec<care::Action>) -> BreakFix {
     }
 }
 
-fn finding(found: care::Finding) -> NodeFinding {
+fn finding(found: node_health::Finding) -> NodeFinding {
     let severity = match found.severity.as_str() {
         "critical" => FindingSeverity::Critical,
         "warning" => FindingSeverity::Warning,
