@@ -127,36 +127,36 @@ pub const BY_HAND: [ByHand; 18] = [
         "From a guest: reach an address of the internet, and read its source there.",
         "It is an address of the host; no private address leaves (J-27).",
     ),
-    ByHand {
-        id: "guest_topology",
-        why: "Slices of a virtual host have one GPU and one vCPU, and its GPU a small BAR: sockets, NUMA distances, pinning and the 64-bit window of a real slice are checked as XML against libvirt's schema alone.",
-        what: "Launch slices of 4 and 8 GPUs; in the guest compare lscpu, numactl --hardware and nvidia-smi topo -m with the host's, and read dmesg for BARs without an address.",
-        good: "Each GPU is on the NUMA node that it has on the host, and no BAR lacks an address.",
-    },
-    ByHand {
-        id: "bandwidth",
-        why: "The switch of a lab host cannot limit a port, and a virtual host has one guest.",
-        what: "Set agent.network.vm_bandwidth_mbits, launch two slices, and run iperf3 from both at once.",
-        good: "Each has the rate that is set, whatever the other does.",
-    },
-    ByHand {
-        id: "agent_update",
-        why: "systemd and the program that replaces the agent were played, and no update ran beside a real slice.",
-        what: "Roll out another version of the agent to the host while a slice runs a load, then roll it back.",
-        good: "The slice runs on, its serial log has no gap, and the node reports the version of each.",
-    },
-    ByHand {
-        id: "gpu_memory",
-        why: "No machine of development has a GPU whose memory could keep anything.",
-        what: "Fill the memory of every GPU of a slice with a pattern, release it, launch on the same slot and search for the pattern.",
-        good: "It is nowhere: the reset of the GPU has cleared its memory.",
-    },
-    ByHand {
-        id: "distribution",
-        why: "The virtual host is a Debian 12 that has all packages and whose kernel is started without a boot loader; apt installed nothing there, and Ubuntu was never the host.",
-        what: "Run gpuaas_slice_host_deploy_bootstrap.sh on a fresh host with --dry-run, then without, restart, and run it again.",
-        good: "The kernel has the arguments that the plan named, the second run changes nothing, and parity-check has no failure.",
-    },
+    ByHand::new(
+        "guest_topology",
+        "Slices of a virtual host have one GPU and one vCPU, and its GPU a small BAR: sockets, NUMA distances, pinning and the 64-bit window of a real slice are checked as XML against libvirt's schema alone.",
+        "Launch slices of 4 and 8 GPUs; in the guest compare lscpu, numactl --hardware and nvidia-smi topo -m with the host's, and read dmesg for BARs without an address.",
+        "Each GPU is on the NUMA node that it has on the host, and no BAR lacks an address.",
+    ),
+    ByHand::new(
+        "bandwidth",
+        "The switch of a lab host cannot limit a port, and a virtual host has one guest.",
+        "Set agent.network.vm_bandwidth_mbits, launch two slices, and run iperf3 from both at once.",
+        "Each has the rate that is set, whatever the other does.",
+    ),
+    ByHand::new(
+        "agent_update",
+        "systemd and the program that replaces the agent were played, and no update ran beside a real slice.",
+        "Roll out another version of the agent to the host while a slice runs a load, then roll it back.",
+        "The slice runs on, its serial log has no gap, and the node reports the version of each.",
+    ),
+    ByHand::new(
+        "gpu_memory",
+        "No machine of development has a GPU whose memory could keep anything.",
+        "Fill the memory of every GPU of a slice with a pattern, release it, launch on the same slot and search for the pattern.",
+        "It is nowhere: the reset of the GPU has cleared its memory.",
+    ),
+    ByHand::new(
+        "distribution",
+        "The virtual host is a Debian 12 that has all packages and whose kernel is started without a boot loader; apt installed nothing there, and Ubuntu was never the host.",
+        "Run gpuaas_slice_host_deploy_bootstrap.sh on a fresh host with --dry-run, then without, restart, and run it again.",
+        "The kernel has the arguments that the plan named, the second run changes nothing, and parity-check has no failure.",
+    ),
 ];
 
 /// Something that a person does on the hardware.
