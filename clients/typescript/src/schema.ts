@@ -713,7 +713,7 @@ export interface paths {
          *
          *     All platform roles; action `break_fix.list` on `node`.
          */
-        get: operations["NodeCareService_ListBreakFixes"];
+        get: operations["NodeHealthService_ListBreakFixes"];
         put?: never;
         /**
          * OpenBreakFix opens a record: the node is broken from now on and takes no new allocations; existing ones continue
@@ -721,7 +721,7 @@ export interface paths {
          *
          *     Platform administrators and operators; action `break_fix.open` on `node`.
          */
-        post: operations["NodeCareService_OpenBreakFix"];
+        post: operations["NodeHealthService_OpenBreakFix"];
         delete?: never;
         options?: never;
         head?: never;
@@ -743,7 +743,7 @@ export interface paths {
          *
          *     Platform administrators and operators; action `break_fix.act` on `node`.
          */
-        post: operations["NodeCareService_AddBreakFixAction"];
+        post: operations["NodeHealthService_AddBreakFixAction"];
         delete?: never;
         options?: never;
         head?: never;
@@ -765,7 +765,7 @@ export interface paths {
          *
          *     Platform administrators and operators; action `break_fix.close` on `node`.
          */
-        post: operations["NodeCareService_CloseBreakFix"];
+        post: operations["NodeHealthService_CloseBreakFix"];
         delete?: never;
         options?: never;
         head?: never;
@@ -851,7 +851,7 @@ export interface paths {
          *
          *     All platform roles; action `finding.list` on `node`.
          */
-        get: operations["NodeCareService_ListNodeFindings"];
+        get: operations["NodeHealthService_ListNodeFindings"];
         put?: never;
         /**
          * ReportNodeFinding attaches what an outside health agent has found
@@ -859,7 +859,7 @@ export interface paths {
          *
          *     Platform administrators and operators; action `finding.report` on `node`.
          */
-        post: operations["NodeCareService_ReportNodeFinding"];
+        post: operations["NodeHealthService_ReportNodeFinding"];
         delete?: never;
         options?: never;
         head?: never;
@@ -881,7 +881,7 @@ export interface paths {
          *
          *     Platform administrators and operators; action `finding.resolve` on `node`.
          */
-        post: operations["NodeCareService_ResolveNodeFinding"];
+        post: operations["NodeHealthService_ResolveNodeFinding"];
         delete?: never;
         options?: never;
         head?: never;
@@ -7642,7 +7642,7 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
-    NodeCareService_ListBreakFixes: {
+    NodeHealthService_ListBreakFixes: {
         parameters: {
             query?: {
                 /** @description Default 50, at most 500. */
@@ -7673,7 +7673,7 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
-    NodeCareService_OpenBreakFix: {
+    NodeHealthService_OpenBreakFix: {
         parameters: {
             query?: never;
             header?: {
@@ -7709,7 +7709,7 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
-    NodeCareService_AddBreakFixAction: {
+    NodeHealthService_AddBreakFixAction: {
         parameters: {
             query?: never;
             header?: {
@@ -7744,7 +7744,7 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
-    NodeCareService_CloseBreakFix: {
+    NodeHealthService_CloseBreakFix: {
         parameters: {
             query?: never;
             header?: {
@@ -7876,7 +7876,7 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
-    NodeCareService_ListNodeFindings: {
+    NodeHealthService_ListNodeFindings: {
         parameters: {
             query?: {
                 /** @description Resolved ones too. */
@@ -7909,7 +7909,7 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
-    NodeCareService_ReportNodeFinding: {
+    NodeHealthService_ReportNodeFinding: {
         parameters: {
             query?: never;
             header?: {
@@ -7952,7 +7952,7 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
-    NodeCareService_ResolveNodeFinding: {
+    NodeHealthService_ResolveNodeFinding: {
         parameters: {
             query?: never;
             header?: {
