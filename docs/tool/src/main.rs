@@ -21,7 +21,7 @@ struct Cli {
 enum Command {
     /// Writes docs/traceability.md: which test and which code stands behind each requirement.
     Traceability(Check),
-    /// Writes docs/reference/: APIs, error reasons, settings, data model and workflows, from the contract and the
+    /// Writes docs/reference/: APIs, settings, data model and workflows, from the contract and the
     /// sources.
     Reference(Check),
     /// Checks relative links and anchors of all pages, the files, tests and make targets they name, and that every

@@ -9,10 +9,8 @@ mod checks;
 mod constants;
 mod contract;
 mod data;
-mod errors;
 mod hardware;
 mod messages;
-mod reasons;
 mod settings;
 mod workflows;
 
@@ -30,7 +28,6 @@ pub fn pages(root: &Path) -> Result<Vec<Page>> {
         page("http-api", api::http(pool)),
         page("internal-api", api::internal(pool)),
         page("messages", messages::page(pool)),
-        page("errors", errors::page(pool)),
         page("settings", settings::page(root)?),
         page("data-model", data::page(root)?),
         page(
@@ -46,4 +43,29 @@ pub fn pages(root: &Path) -> Result<Vec<Page>> {
             text: hardware::page(&gpuaas_agent::validate::BY_HAND, &gpuaas_agent::checks::ALL),
         },
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+
+    #[test]
+    fn errors_md_describes_every_reason_and_no_other() {
+        let page = include_str!("../../reference/errors.md");
+        let described: BTreeSet<&str> = page
+            .lines()
+            .filter_map(|line| line.strip_prefix("| `")?.split_once("` | "))
+            .map(|(name, _)| name)
+            .collect();
+        let reasons: BTreeSet<&str> = (1..1000)
+            .filter_map(|number| ErrorReason::try_from(number).ok())
+            .map(|reason| &reason.as_str_name()["ERROR_REASON_".len()..])
+            .collect();
+        assert_eq!(
+            described, reasons,
+            "describe them in docs/reference/errors.md"
+        );
+    }
 }
