@@ -1,16 +1,13 @@
-//! The generated reference pages, the runbook of host checks and the page of what only hardware shows: one generator per page, each a function of the contract or of sources.
+//! The generated reference pages, the runbook of host checks and the page of what only hardware shows: one generator per page, each a function of sources.
 use std::path::Path;
 
 use crate::Result;
 use crate::page::Page;
 
-mod api;
 mod checks;
 mod constants;
-mod contract;
 mod data;
 mod hardware;
-mod messages;
 mod settings;
 mod workflows;
 
@@ -23,11 +20,7 @@ pub fn pages(root: &Path) -> Result<Vec<Page>> {
         path: format!("docs/reference/{name}.md"),
         text,
     };
-    let pool = gpuaas_proto::pool();
     Ok(vec![
-        page("http-api", api::http(pool)),
-        page("internal-api", api::internal(pool)),
-        page("messages", messages::page(pool)),
         page("settings", settings::page(root)?),
         page("data-model", data::page(root)?),
         page(
