@@ -6,7 +6,6 @@ use crate::page::Page;
 
 mod checks;
 mod constants;
-mod data;
 mod hardware;
 mod settings;
 mod workflows;
@@ -22,7 +21,6 @@ pub fn pages(root: &Path) -> Result<Vec<Page>> {
     };
     Ok(vec![
         page("settings", settings::page(root)?),
-        page("data-model", data::page(root)?),
         page(
             "workflows",
             workflows::page(&gpuaas_allocation::step_tables()),
