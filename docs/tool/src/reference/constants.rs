@@ -53,29 +53,3 @@ fn is_constant(name: &str) -> bool {
     let of_constant = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     name.starts_with(|c: char| c.is_ascii_uppercase()) && name.chars().all(of_constant)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_default_that_is_a_constant_is_shown_by_its_value() {
-        let mut found = BTreeMap::new();
-        let image = "pub const FOLDER: &str = \"/var/lib/x\";";
-        collect("image", image, &mut found);
-        collect("other", "const FOLDER: &str = \"y\";", &mut found);
-        let work = "pub const SECONDS: i64 = 6 * 60 * 60;";
-        collect("work", work, &mut found);
-        let config = "pub const WIPE: u64 = some::work::SECONDS.unsigned_abs();";
-        collect("config", config, &mut found);
-        for (value, expected) in [
-            ("gpuaas_common::image::FOLDER.into()", "\"/var/lib/x\""),
-            ("WIPE", "21600"),
-            ("2_000", "2000"),
-            ("Policy::Off", "Policy::Off"),
-            ("UNKNOWN", "UNKNOWN"),
-        ] {
-            assert_eq!(resolved(value, &found), expected, "{value}");
-        }
-    }
-}
