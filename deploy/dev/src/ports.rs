@@ -190,19 +190,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_main_stack_has_the_documented_ports() {
-        assert_eq!(
-            Instance::MAIN.port(Service::Grpc {
-                number: 2,
-                replica: 1
-            }),
-            7102
-        );
-        assert_eq!(Instance::MAIN.port(Service::Gateway), 7080);
-        assert_eq!(Instance::MAIN.ssh_port(1), 22_001);
-    }
-
-    #[test]
     fn no_port_is_used_twice_by_any_two_instances() {
         let mut seen = std::collections::HashSet::new();
         for number in 0..INSTANCES {

@@ -141,25 +141,3 @@ pub fn table(rows: &[Row]) -> String {
     }
     text
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_part_without_a_process_is_down_whoever_answers_at_its_address() {
-        let rows = [
-            row("a", None, "127.0.0.1:1".to_owned(), Ok(())),
-            row("b", Process::of(1), "127.0.0.1:2".to_owned(), Ok(())),
-            row(
-                "c",
-                Process::of(1),
-                String::new(),
-                Err("HTTP 503".to_owned()),
-            ),
-        ];
-        let health: Vec<&str> = rows.iter().map(|row| row.health.as_str()).collect();
-        assert_eq!(health, ["down", "ok", "HTTP 503"]);
-        assert_eq!(table(&rows).lines().count(), 4);
-    }
-}
