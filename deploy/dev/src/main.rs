@@ -84,9 +84,6 @@ struct Which {
     /// Number of the stack; decides ports and addresses.
     #[arg(long, default_value_t = 0)]
     instance: u16,
-    /// Folder with the programs, looked at before `target/debug`. May be repeated.
-    #[arg(long)]
-    programs: Vec<PathBuf>,
     /// Collector of traces (OTLP over gRPC).
     #[arg(long, default_value = "", env = "GPUAAS_OTLP_ENDPOINT")]
     otlp_endpoint: String,
@@ -111,7 +108,6 @@ impl Which {
                 ..Options::main()
             },
         };
-        options.programs.splice(0..0, self.programs);
         options.otlp_endpoint = self.otlp_endpoint;
         Ok(options)
     }

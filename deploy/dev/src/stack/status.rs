@@ -28,38 +28,31 @@ impl Stack {
         let mut rows = Vec::new();
         let (postgres, redis) = (self.postgres()?, self.redis()?);
         let (registry, pushes) = (self.registry()?, self.push_registry()?);
-        let ok = |ok: bool| {
-            if ok {
-                Ok(())
-            } else {
-                Err("no answer".to_owned())
-            }
-        };
-        let answers = ok(postgres.superuser("postgres").await.is_ok());
-        rows.push(row(
-            "postgres",
-            postgres.running(),
-            format!("127.0.0.1:{}", postgres.port()),
-            answers,
-        ));
-        rows.push(row(
-            "redis",
-            redis.running(),
-            redis.address(),
-            ok(redis.answers()),
-        ));
-        rows.push(row(
-            "registry",
-            registry.running(),
-            registry.host(),
-            ok(registry.answers()),
-        ));
-        rows.push(row(
-            "registry-push",
-            pushes.running(),
-            pushes.host(),
-            ok(pushes.answers()),
-        ));
+        let database = postgres.superuser("postgres").await.is_ok();
+        for (part, process, address, answers) in [
+            (
+                "postgres",
+                postgres.running(),
+                format!("127.0.0.1:{}", postgres.port()),
+                database,
+            ),
+            ("redis", redis.running(), redis.address(), redis.answers()),
+            (
+                "registry",
+                registry.running(),
+                registry.host(),
+                registry.answers(),
+            ),
+            (
+                "registry-push",
+                pushes.running(),
+                pushes.host(),
+                pushes.answers(),
+            ),
+        ] {
+            let health = answers.then_some(()).ok_or_else(|| "no answer".to_owned());
+            rows.push(row(part, process, address, health));
+        }
         for kind in SERVICES.into_iter().chain([GATEWAY]) {
             let part = self.service(kind, 1)?;
             let health = part.health(self.health()).await;
