@@ -7,7 +7,6 @@ use anyhow::Context as _;
 use gpuaas_common::client::{GrpcChannel, Peers};
 use gpuaas_common::config::Settings as CommonSettings;
 use gpuaas_common::identity::TokenMinter;
-use gpuaas_dev::lab::Lab;
 use gpuaas_dev::ports::Instance;
 use gpuaas_dev::process::Process;
 use gpuaas_dev::seed::{self, Api, Tokens};
@@ -60,6 +59,9 @@ pub fn options(hosts: Hosts, settings: Settings<'_>) -> anyhow::Result<Options> 
     let root = gpuaas_dev::paths::run_dir().join(folder);
     let mut options = Options::beside(root, Instance::new(INSTANCE)?);
     options.lab = hosts != Hosts::None;
+    if let Hosts::LabOf(slots) = hosts {
+        options.slots = Some(slots);
+    }
     let own = std::env::current_exe()?;
     let beside = own.parent().context("a program lies in a folder")?;
     // these alone: a program of another build would be measured unnoticed
@@ -81,9 +83,6 @@ pub async fn with(
     measure: impl AsyncFnOnce(&System<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let options = options(hosts, settings)?;
-    if let Hosts::LabOf(slots) = hosts {
-        Lab::make_with(&options.root, slots)?;
-    }
     let stack = Stack::new(options)?;
     let running = async {
         let system = System::start(&stack).await?;

@@ -1,6 +1,5 @@
 //! The command behind `make up`, `make down` and `make status`.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -59,13 +58,6 @@ enum Action {
         /// Which image.
         image: ExtraImage,
     },
-    /// Joins a loopback port to an address of the lab host.
-    Forward {
-        /// Where to listen.
-        listen: SocketAddr,
-        /// Where to connect.
-        target: SocketAddr,
-    },
 }
 
 /// Guest images that are no part of a first start.
@@ -84,9 +76,6 @@ struct Which {
     /// Number of the stack; decides ports and addresses.
     #[arg(long, default_value_t = 0)]
     instance: u16,
-    /// Folder with the programs, looked at before `target/debug`. May be repeated.
-    #[arg(long)]
-    programs: Vec<PathBuf>,
     /// Collector of traces (OTLP over gRPC).
     #[arg(long, default_value = "", env = "GPUAAS_OTLP_ENDPOINT")]
     otlp_endpoint: String,
@@ -111,7 +100,6 @@ impl Which {
                 ..Options::main()
             },
         };
-        options.programs.splice(0..0, self.programs);
         options.otlp_endpoint = self.otlp_endpoint;
         Ok(options)
     }
@@ -178,12 +166,6 @@ async fn run(action: Action) -> gpuaas_dev::Result<()> {
             seed::add_debian(&stack, &|line: &str| println!("{line}")).await?;
             println!("{} can be launched", seed::DEBIAN_IMAGE);
             Ok(())
-        }
-        Action::Forward { listen, target } => {
-            let served = gpuaas_dev::forward::serve(listen, target).await;
-            served.map_err(|error| {
-                gpuaas_dev::Error::other(format!("cannot listen on {listen}: {error}"))
-            })
         }
     }
 }

@@ -324,15 +324,6 @@ impl Drop for TestRegistry {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_test_registry_answers_over_tls_and_ends() {
-        let registry = TestRegistry::start();
-        assert!(registry.server().answers());
-        let process = registry.server().running().unwrap();
-        drop(registry);
-        assert!(!process.alive());
-    }
-
     /// The HTTP status of the beginning of a push, with more arguments of curl.
     fn push(registry: &Registry, more: &[&str]) -> String {
         let url = format!("https://{}/v2/lab/image/blobs/uploads/", registry.host());

@@ -3,7 +3,7 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`traceability`] | `docs/traceability.md`: requirement to tests, code and pages, from [`requirements`], [`scan`] and [`pages`] |
-//! | [`reference`] | `docs/reference/`: APIs and error reasons from the contract, settings and data model from the sources |
+//! | [`reference`] | settings, workflows, checks of hosts, from the sources |
 //! | [`links`] | relative links, anchors and the summary |
 //! | [`claims`] | files, tests and `make` targets that a page names |
 //! | [`examples`] | the runnable blocks of a page, for tests that try what the page says |

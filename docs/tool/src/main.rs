@@ -21,8 +21,7 @@ struct Cli {
 enum Command {
     /// Writes docs/traceability.md: which test and which code stands behind each requirement.
     Traceability(Check),
-    /// Writes docs/reference/: APIs, error reasons, settings, data model and workflows, from the contract and the
-    /// sources.
+    /// Writes the pages that are generated from the sources: settings, workflows, checks of hosts.
     Reference(Check),
     /// Checks relative links and anchors of all pages, the files, tests and make targets they name, and that every
     /// page is in the summary. Writes nothing.

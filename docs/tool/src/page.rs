@@ -55,28 +55,3 @@ pub fn stale(root: &Path, pages: &[Page]) -> Result<Vec<String>> {
     }
     Ok(stale)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_page_is_stale_until_written() {
-        let dir = tempfile::tempdir().expect("temp dir");
-        let page = Page {
-            path: "docs/a/b.md".to_owned(),
-            text: "one\n".to_owned(),
-        };
-        let pages = [page.clone()];
-        assert_eq!(
-            stale(dir.path(), &pages).expect("compares"),
-            [page.path.as_str()]
-        );
-        assert_eq!(
-            write(dir.path(), &pages).expect("writes"),
-            [page.path.as_str()]
-        );
-        assert!(stale(dir.path(), &pages).expect("compares").is_empty());
-        assert!(write(dir.path(), &pages).expect("writes").is_empty());
-    }
-}

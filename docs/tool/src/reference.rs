@@ -1,18 +1,12 @@
-//! The generated reference pages, the runbook of host checks and the page of what only hardware shows: one generator per page, each a function of the contract or of sources.
+//! The generated reference pages, the runbook of host checks and the page of what only hardware shows: one generator per page, each a function of sources.
 use std::path::Path;
 
 use crate::Result;
 use crate::page::Page;
 
-mod api;
 mod checks;
 mod constants;
-mod contract;
-mod data;
-mod errors;
 mod hardware;
-mod messages;
-mod reasons;
 mod settings;
 mod workflows;
 
@@ -25,14 +19,8 @@ pub fn pages(root: &Path) -> Result<Vec<Page>> {
         path: format!("docs/reference/{name}.md"),
         text,
     };
-    let pool = gpuaas_proto::pool();
     Ok(vec![
-        page("http-api", api::http(pool)),
-        page("internal-api", api::internal(pool)),
-        page("messages", messages::page(pool)),
-        page("errors", errors::page(pool)),
         page("settings", settings::page(root)?),
-        page("data-model", data::page(root)?),
         page(
             "workflows",
             workflows::page(&gpuaas_allocation::step_tables()),
@@ -46,4 +34,29 @@ pub fn pages(root: &Path) -> Result<Vec<Page>> {
             text: hardware::page(&gpuaas_agent::validate::BY_HAND, &gpuaas_agent::checks::ALL),
         },
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+
+    #[test]
+    fn errors_md_describes_every_reason_and_no_other() {
+        let page = include_str!("../../reference/errors.md");
+        let described: BTreeSet<&str> = page
+            .lines()
+            .filter_map(|line| line.strip_prefix("| `")?.split_once("` | "))
+            .map(|(name, _)| name)
+            .collect();
+        let reasons: BTreeSet<&str> = (1..1000)
+            .filter_map(|number| ErrorReason::try_from(number).ok())
+            .map(|reason| &reason.as_str_name()["ERROR_REASON_".len()..])
+            .collect();
+        assert_eq!(
+            described, reasons,
+            "describe them in docs/reference/errors.md"
+        );
+    }
 }

@@ -441,7 +441,7 @@ pub fn dev_settings(folder: &Path) -> DevIssuerSettings {
 
 pub fn database(db: &TestDb) -> DatabaseSettings {
     DatabaseSettings {
-        host: db.server().socket_folder().display().to_string(),
+        host: db.server().folder().display().to_string(),
         port: db.port(),
         name: db.name().to_owned(),
         user: "gpuaas_edge".to_owned(),

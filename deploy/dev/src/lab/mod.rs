@@ -82,14 +82,7 @@ impl Lab {
             let recorded = std::fs::read_to_string(folder.join(SLOTS_FILE)).ok()?;
             recorded.trim().parse().ok()
         };
-        let slots = made_with().unwrap_or_else(|| {
-            // one that was made before the number was recorded
-            if folder.join("disks").exists() {
-                SLOTS
-            } else {
-                slots()
-            }
-        });
+        let slots = made_with().unwrap_or_else(slots);
         Self {
             folder,
             root: root.to_path_buf(),
@@ -98,24 +91,6 @@ impl Lab {
             number,
             slots,
         }
-    }
-
-    /// Says how many slots the first lab host of the stack in `root` is made with. One that is made already keeps its own.
-    ///
-    /// # Errors
-    /// The folder cannot be written.
-    pub fn make_with(root: &Path, slots: u16) -> Result<()> {
-        let folder = root.join(Self::folder_name(0));
-        if folder.join("disks").exists() {
-            return Ok(());
-        }
-        paths::ensure_dir(root)?;
-        paths::ensure_dir(&folder)?;
-        paths::write_with_mode(
-            &folder.join(SLOTS_FILE),
-            slots.to_string().as_bytes(),
-            0o644,
-        )
     }
 
     /// Name of a lab host's folder below that of its stack.
@@ -146,7 +121,7 @@ impl Lab {
         self.number * SLOTS + slot
     }
 
-    /// The port on loopback and on the host through which the guest of its first slot answers SSH.
+    /// The port of the host through which the guest of its first slot answers SSH.
     pub fn ssh_base(&self) -> u16 {
         self.instance.ssh_port(self.place(0))
     }

@@ -4,4 +4,4 @@ mod server;
 mod test_db;
 
 pub use server::{Access, Server};
-pub use test_db::{TestDb, stop_test_server, test_server};
+pub use test_db::{TestDb, stop_test_server};

@@ -64,12 +64,7 @@ impl Server {
         self.port
     }
 
-    /// Folder of the Unix socket, usable as a host name in connection settings.
-    pub fn socket_folder(&self) -> &Path {
-        &self.folder
-    }
-
-    /// Where the data lies.
+    /// Where the data lies, and the Unix socket: usable as a host name in connection settings.
     pub fn folder(&self) -> &Path {
         &self.folder
     }

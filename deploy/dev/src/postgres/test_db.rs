@@ -42,27 +42,22 @@ impl TestDb {
     /// # Panics
     /// When the server cannot be started or refuses: a test can do nothing about it.
     pub async fn create() -> Self {
-        match Self::try_create().await {
+        let made = async {
+            let server = test_server().await?;
+            let template = template(&server).await?;
+            let name = format!("t_{}_{}", seconds(), uuid::Uuid::new_v4().simple());
+            let mut conn = server.superuser("postgres").await?;
+            copy(&mut conn, &template, &name).await?;
+            Ok::<_, Error>(Self {
+                server,
+                name,
+                password_file: folder().join("password"),
+            })
+        };
+        match made.await {
             Ok(database) => database,
             Err(error) => panic!("no test database: {}", chain(&error)),
         }
-    }
-
-    /// As [`Self::create`], without the panic.
-    ///
-    /// # Errors
-    /// Whatever kept the server from starting or the database from being made.
-    pub async fn try_create() -> Result<Self> {
-        let server = test_server().await?;
-        let template = template(&server).await?;
-        let name = format!("t_{}_{}", seconds(), uuid::Uuid::new_v4().simple());
-        let mut conn = server.superuser("postgres").await?;
-        copy(&mut conn, &template, &name).await?;
-        Ok(Self {
-            server,
-            name,
-            password_file: folder().join("password"),
-        })
     }
 
     /// A pool that connects as the given role, as the service would: with its grants and its `search_path`.
@@ -143,10 +138,7 @@ impl Drop for TestDb {
 }
 
 /// The server of this checkout's tests, started if it does not run.
-///
-/// # Errors
-/// When PostgreSQL is not installed or does not start.
-pub async fn test_server() -> Result<Server> {
+async fn test_server() -> Result<Server> {
     let folder = folder();
     paths::ensure_dir(&folder)?;
     if let Some(server) = known_server()?

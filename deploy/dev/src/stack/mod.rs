@@ -47,6 +47,8 @@ pub struct Options {
     pub lab: bool,
     /// How many lab hosts are started; see [`Stack::lab_hosts`] for those of earlier starts.
     pub hosts: u16,
+    /// Slots of each lab host that is made; absent, they are shared out by the machine's memory.
+    pub slots: Option<u16>,
     /// Whether the slots of the lab host are approved; else they wait for an operator.
     pub approve: bool,
     /// Collector of traces; empty exports none.
@@ -72,6 +74,7 @@ impl Options {
             programs: vec![paths::checkout().join("target/debug")],
             lab: true,
             hosts: 1,
+            slots: None,
             approve: true,
             otlp_endpoint: String::new(),
             settings: BTreeMap::new(),
@@ -175,7 +178,7 @@ impl Stack {
     /// A pid file or folder cannot be read.
     pub fn down(&self) -> Result<()> {
         for number in 0..self.lab_hosts() {
-            self.lab_down(&self.lab_numbered(number));
+            self.lab_numbered(number).down();
         }
         for replica in (1..=crate::ports::REPLICAS).rev() {
             for kind in [GATEWAY].into_iter().chain(SERVICES) {
@@ -248,7 +251,8 @@ impl Stack {
     /// A lab host, from 0.
     pub fn lab_numbered(&self, number: u16) -> Lab {
         let wanted = self.options.hosts.max(number + 1);
-        let share = || lab::shares(wanted, available_memory_mib())[usize::from(number)];
+        let shares = || lab::shares(wanted, available_memory_mib())[usize::from(number)];
+        let share = || self.options.slots.unwrap_or_else(shares);
         Lab::new(
             &self.options.root,
             self.options.instance,
@@ -256,14 +260,6 @@ impl Stack {
             number,
             share,
         )
-    }
-
-    /// Ends a lab host like a power switch, and the ways in to its guests. Its disks stay.
-    pub fn lab_down(&self, lab: &Lab) {
-        for slot in 0..lab.slots() {
-            self.forward(lab, slot).stop();
-        }
-        lab.down();
     }
 
     /// The database server.

@@ -67,6 +67,8 @@ struct Sources {
     structs: BTreeMap<String, Struct>,
     /// Values of enums as configuration writes them.
     enums: BTreeMap<String, Vec<String>>,
+    /// The value of each enum that is marked as its default.
+    enum_defaults: BTreeMap<String, String>,
     /// Field values of `impl Default`, by struct and field.
     defaults: BTreeMap<(String, String), String>,
     /// Bodies of functions that take and compute nothing.
@@ -147,7 +149,8 @@ fn table(sources: &Sources, name: &str, prefix: &str, rows: &mut String) {
             format!("{prefix}.{}", field.name)
         };
         let (inner, list) = innermost(&field.kind);
-        if sources.structs.contains_key(inner) && inner != name {
+        let is_section = |found: &Struct| !found.fields.is_empty() && inner != name;
+        if sources.structs.get(inner).is_some_and(is_section) {
             let key = if list { format!("{key}[]") } else { key };
             let _ = writeln!(rows, "| `{key}` | section | | {} |", cell(&field.what));
             table(sources, inner, &key, rows);
@@ -159,8 +162,8 @@ fn table(sources: &Sources, name: &str, prefix: &str, rows: &mut String) {
                 .defaults
                 .get(&(name.to_owned(), field.name.clone()))
                 .cloned()
-                .or_else(|| Some(empty(&field.kind))),
-            (Some(None), _) => Some(empty(&field.kind)),
+                .or_else(|| Some(empty(sources, &field.kind))),
+            (Some(None), _) => Some(empty(sources, &field.kind)),
             (None, false) if field.kind.starts_with("Option<") => Some("none".to_owned()),
             (None, false) => None,
         };
@@ -168,11 +171,17 @@ fn table(sources: &Sources, name: &str, prefix: &str, rows: &mut String) {
         let values = sources.enums.get(inner);
         let default = match default.as_deref() {
             Some("none" | "None") => "none".to_owned(),
-            Some(value) if values.is_some() => format!("`\"{}\"`", plain(value).to_lowercase()),
+            Some(value) if values.is_some() && !list => {
+                format!("`\"{}\"`", plain(value).trim_matches('"').to_lowercase())
+            }
             Some(value) => format!("`{}`", plain(value)),
             None => "*required*".to_owned(),
         };
-        let kind = values.map_or_else(|| kind_name(&field.kind), |values| values.join(" or "));
+        let kind = match values {
+            Some(values) if list => format!("list of {}", values.join(" or ")),
+            Some(values) => values.join(" or "),
+            None => kind_name(&field.kind),
+        };
         let _ = writeln!(
             rows,
             "| `{key}` | {kind} | {default} | {} |",
@@ -203,9 +212,11 @@ fn kind_name(kind: &str) -> String {
         "u16" | "u32" | "u64" | "usize" | "f64" => "number",
         "Uuid" => "UUID",
         "Url" => "URL",
-        "Network" => "network",
+        "Network" | "Ipv4Net" => "network",
         "PageOrigin" => "origin",
+        "Ipv4Addr" => "IPv4 address",
         "BTreeMap<String, String>" => "table of text",
+        "BTreeMap<String, u32>" => "table of numbers",
         other => other,
     };
     if list {
@@ -215,10 +226,11 @@ fn kind_name(kind: &str) -> String {
     }
 }
 
-fn empty(kind: &str) -> String {
+fn empty(sources: &Sources, kind: &str) -> String {
     match innermost(kind).0 {
         _ if kind.starts_with("Option<") => "none",
         _ if kind.starts_with("Vec<") => "[]",
+        name if sources.enum_defaults.contains_key(name) => &sources.enum_defaults[name],
         "bool" => "false",
         "u16" | "u32" | "u64" | "usize" => "0",
         "String" | "PathBuf" => "\"\"",
@@ -242,7 +254,25 @@ fn plain(value: &str) -> String {
         .strip_prefix("PathBuf::from(")
         .and_then(|v| v.strip_suffix(')'))
         .unwrap_or(value);
-    let conversions = [".to_owned()", ".into()", ".to_string()"];
+    if let Some(list) = value
+        .strip_prefix("vec![")
+        .and_then(|v| v.strip_suffix(']'))
+    {
+        let items: Vec<String> = list.split(", ").map(plain).collect();
+        return format!("[{}]", items.join(", "));
+    }
+    if let Some(address) = value
+        .strip_prefix("Ipv4Addr::new(")
+        .and_then(|v| v.strip_suffix(')'))
+    {
+        return format!("\"{}\"", address.replace(", ", "."));
+    }
+    let conversions = [
+        ".to_owned()",
+        ".into()",
+        ".to_string()",
+        ".map(str::to_owned).to_vec()",
+    ];
     let value = conversions
         .iter()
         .find_map(|end| value.strip_suffix(end))
@@ -289,12 +319,21 @@ fn collect(text: &str, sources: &mut Sources) {
             };
             sources.structs.insert(name, found);
         } else if let Some(name) = declared(trimmed, "pub enum ")
-            && above.has("rename_all = \"lowercase\"")
+            && (above.has("rename_all = \"lowercase\"") || above.has("rename_all = \"snake_case\""))
         {
-            let body = lines.by_ref().take_while(|line| *line != "}");
-            let names = body.filter_map(|line| line.trim().strip_suffix(','));
-            let values = names.map(|name| format!("`\"{}\"`", name.to_lowercase()));
-            sources.enums.insert(name, values.collect());
+            let mut values = Vec::new();
+            let mut marked = false;
+            for line in lines.by_ref().take_while(|line| *line != "}") {
+                if let Some(variant) = line.trim().strip_suffix(',') {
+                    let value = format!("\"{}\"", snake_case(variant));
+                    if marked {
+                        sources.enum_defaults.insert(name.clone(), value.clone());
+                    }
+                    values.push(format!("`{value}`"));
+                }
+                marked = line.trim() == "#[default]";
+            }
+            sources.enums.insert(name, values);
         } else if let Some(name) = declared(trimmed, "impl Default for ") {
             let body: String = lines
                 .by_ref()
@@ -351,9 +390,7 @@ impl Above {
 
     fn reads_configuration(&self) -> bool {
         let derives = |a: &String| a.starts_with("#[derive(") && a.contains("Deserialize");
-        // what is also written or kept is data, not configuration
-        let written = |a: &String| a.contains("Serialize");
-        self.attributes.iter().any(derives) && !self.attributes.iter().any(written)
+        self.attributes.iter().any(derives)
     }
 
     fn has(&self, part: &str) -> bool {
@@ -428,98 +465,4 @@ fn values(body: &str) -> Vec<(String, String)> {
         }
     }
     values
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const TEXT: &str = r#"
-/// Section `[x]`.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// How often,
-    /// in ms.
-    pub poll_ms: u64,
-    /// Others.
-    pub inner: Vec<other::Inner>,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { poll_ms: 2_000, inner: Vec::new() }
-    }
-}
-
-#[derive(Clone, Deserialize)]
-pub struct Inner {
-    /// A file.
-    pub key_file: PathBuf,
-    /// A name.
-    #[serde(default = "defaults::name")]
-    pub name: String,
-    /// Maybe.
-    pub maybe: Option<String>,
-    #[serde(default)]
-    pub flag: bool,
-    /// One of two.
-    pub kind: Kind,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// A.
-    Ovs,
-    Linux,
-}
-
-mod defaults {
-    pub fn name() -> String {
-        "a".to_owned()
-    }
-}
-
-#[derive(Default, Deserialize)]
-pub struct Nothing {}
-
-#[derive(Serialize, Deserialize)]
-pub struct Row {
-    pub a: u64,
-}
-"#;
-
-    #[test]
-    fn a_default_is_written_as_the_file_takes_it() {
-        for (value, expected) in [
-            ("60_000", "60000"),
-            ("PackingStrategy::MostAllocated", "\"most_allocated\""),
-            ("Policy::Off", "\"off\""),
-            ("BTreeMap::new()", "{}"),
-            ("\"a\".to_owned()", "\"a\""),
-        ] {
-            assert_eq!(plain(value), expected, "{value}");
-        }
-    }
-
-    #[test]
-    fn settings_are_read_from_their_structs() {
-        let mut sources = Sources::default();
-        collect(TEXT, &mut sources);
-        let mut rows = String::new();
-        table(&sources, "Config", "x", &mut rows);
-        assert_eq!(
-            rows.lines().collect::<Vec<_>>(),
-            [
-                "| `x.poll_ms` | number | `2000` | How often, in ms. |",
-                "| `x.inner[]` | section | | Others. |",
-                "| `x.inner[].key_file` | path | *required* | A file. |",
-                "| `x.inner[].name` | text | `\"a\"` | A name. |",
-                "| `x.inner[].maybe` | text | none | Maybe. |",
-                "| `x.inner[].flag` | true or false | `false` |  |",
-                "| `x.inner[].kind` | `\"ovs\"` or `\"linux\"` | *required* | One of two. |",
-            ]
-        );
-    }
 }

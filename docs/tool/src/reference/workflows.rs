@@ -51,24 +51,3 @@ fn rows(page: &mut String, steps: &[&StepInfo]) {
         );
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_step_is_a_row() {
-        let tables = gpuaas_allocation::step_tables();
-        let page = page(&tables);
-        for table in &tables {
-            assert!(page.contains(&format!("\n## {}\n", table.kind)));
-            for step in &table.steps {
-                assert!(
-                    page.contains(&format!("| `{}` | ", step.name)),
-                    "{}",
-                    step.name
-                );
-            }
-        }
-    }
-}

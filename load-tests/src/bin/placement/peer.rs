@@ -130,7 +130,7 @@ pub fn run(
             &server.port().to_string(),
             "--host",
         ])
-        .arg(server.socket_folder())
+        .arg(server.folder())
         .arg(database)
         .output()
         .context("pgbench is part of Debian's postgresql")?;

@@ -65,7 +65,7 @@ impl Wire {
         let shared = Arc::new(Shared {
             order: Mutex::default(),
             settled: Semaphore::new(0),
-            server: db.server().socket_folder().join(&socket),
+            server: db.server().folder().join(&socket),
             superuser: db.pool("postgres").await,
         });
         let serving = shared.clone();

@@ -32,7 +32,7 @@ impl Killer {
         let folder = tempfile::tempdir().expect("temp dir");
         let socket = format!(".s.PGSQL.{}", db.port());
         let listener = UnixListener::bind(folder.path().join(&socket)).expect("bind");
-        let server = db.server().socket_folder().join(&socket);
+        let server = db.server().folder().join(&socket);
         let (hit, seen) = (
             Arc::new(AtomicBool::new(false)),
             Arc::new(AtomicUsize::new(0)),
