@@ -503,35 +503,48 @@ async fn a_reservation_of_a_sku_that_is_disabled_can_be_launched_on_and_canceled
 /// Of a disabled SKU a project gets what is reserved of it, and not what is reserved of another SKU of the class.
 #[tokio::test]
 async fn a_launch_of_a_disabled_sku_draws_on_no_reservation_of_another_sku() {
-    let (world, _) = World::with_lab_slots(3).await;
+    const OTHER: &str = "h200-other";
+    let (world, _) = world_of(1).await;
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    let lab = catalog::sku(&mut conn, LAB).await.expect("lab");
     let other = Sku {
-        code: "lab-other".into(),
-        ..lab.clone()
+        code: OTHER.into(),
+        ..h200_sku()
     };
     catalog::put_sku(&mut conn, &other).await.expect("put");
-    let now = Timestamp::now().to_sqlx();
-    catalog::put_price(&mut conn, "lab-other", &price(), now)
-        .await
-        .expect("price");
-    let of_other = reservations::ReservationSpec {
-        sku: "lab-other".into(),
-        ..requested(&world, 2)
+    for sku in [H200, OTHER] {
+        let now = Timestamp::now().to_sqlx();
+        catalog::put_price(&mut conn, sku, &price(), now)
+            .await
+            .expect("price");
+    }
+    drop(conn);
+    let of = async |sku: &str, gpu_count| {
+        let requested = reservations::ReservationSpec {
+            sku: sku.into(),
+            ..requested(&world, gpu_count)
+        };
+        create(&world, &requested).await.expect("made")
     };
-    let of_other = create(&world, &of_other).await.expect("made");
-    let of_lab = reserved(&world, 1).await;
+    let (of_other, own) = (of(OTHER, 2).await, of(H200, 1).await);
+    let mut conn = world.scheduler.acquire().await.expect("connection");
     let disabled = Sku {
         disabled: true,
-        ..lab
+        ..h200_sku()
     };
     catalog::put_sku(&mut conn, &disabled).await.expect("put");
     drop(conn);
-    assert_eq!(fits(&world, Some(world.project), 1).await.0, 1);
-    world.reserved(1).await;
-    assert_eq!(counts(&world, of_lab.id).await, (1, 1, 0));
-    let error = world.reserve(&world.request(1)).await;
-    assert!(matches!(error, Err(Error::Invalid { field: "sku", .. })));
+    let request = |name: &str| Request {
+        name: name.into(),
+        sku: H200.into(),
+        ..world.request(1)
+    };
+    world.reserve(&request("own")).await.expect("launched");
+    assert_eq!(counts(&world, own.id).await, (1, 1, 0));
+    let error = world.reserve(&request("more")).await;
+    assert!(
+        matches!(error, Err(Error::Invalid { field: "sku", .. })),
+        "{error:?}"
+    );
     assert_eq!(counts(&world, of_other.id).await, (2, 0, 2));
     sound(&world).await;
 }
