@@ -6,6 +6,7 @@ import { audit, auditAnswers } from "./audit.mjs";
 import { fleetAnswers } from "./fleet.mjs";
 import { narrow } from "./narrow.mjs";
 import { reference } from "./reference.mjs";
+import { roles } from "./roles.mjs";
 import { play } from "./server.mjs";
 import { sweep } from "./sweep.mjs";
 import { answers, projects } from "./world.mjs";
@@ -19,13 +20,15 @@ export const SIZES = [
 const take = camera(process.argv[2] ?? "e2e/screenshots/scripted");
 const only = process.argv[3] ?? "";
 const browser = await start();
-const server = await play({ ...fleetAnswers, ...answers, ...auditAnswers });
+const server = await play({ ...fleetAnswers, ...answers, ...auditAnswers, "GET /api/v1/whoami": () => server.caller });
 const page = await open(browser, { viewport: SIZES[0] });
 const failed = [];
 
-/** With a role on the platform, or as a member of projects. */
-async function signIn(platformRole) {
-  const session = { token: "a.b.c", principal: platformRole ? "user:olga" : "user:alice", platformRole, projects: projects.map(({ id, slug }) => ({ id, slug })), project: projects[0].id, expires: Date.now() + 3_600_000_000, renewable: false, renewAt: Date.now() + 3_600_000_000 };
+/** With a role on the platform, or as a member of projects, with a role there; the server says the same. */
+async function signIn(platformRole, role) {
+  const own = projects.map(({ id, slug }) => ({ id, slug, ...(role && { role }) }));
+  server.caller = { principal: platformRole ? "user:olga" : "user:alice", platform_role: platformRole ?? "unspecified", projects: projects.map(({ id, slug }) => ({ id, slug, role: role ?? "owner" })), organisations: [] };
+  const session = { token: "a.b.c", principal: platformRole ? "user:olga" : "user:alice", platformRole, projects: own, project: projects[0].id, expires: Date.now() + 3_600_000_000, renewable: false, renewAt: Date.now() + 3_600_000_000 };
   await page.goto(`${server.base}/icon.svg`);
   await page.evaluate((value) => sessionStorage.setItem("gpuaas.session", JSON.stringify(value)), session);
 }
@@ -81,6 +84,7 @@ try {
   await members(tools);
   await operators(tools);
   await audit(tools);
+  await roles(tools);
   await narrow(tools);
   await reference(tools);
   await sweep(tools);

@@ -1,7 +1,10 @@
 /** Queries and mutations of who is let into single allocations of a project. */
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useProjectMay } from "../session/roles";
+import { useSession } from "../session/session";
 import { client, unwrap } from "./client";
 import type { components } from "./schema";
+import { useProjectId } from "./tenancy";
 
 export type Grant = components["schemas"]["identity.AllocationGrant"];
 export type Permission = Exclude<components["schemas"]["identity.AllocationPermission"], "unspecified">;
@@ -15,11 +18,24 @@ export const PERMISSIONS: [Permission, string][] = [
   ["serial_log", "Serial log"],
 ];
 
+const grantsOf = (project_id: string) => ({
+  queryKey: [LIST, project_id],
+  queryFn: () => unwrap(client.GET("/api/v1/projects/{project_id}/allocation-grants", { params: { path: { project_id }, query: { page_size: PAGE } } })).then(({ grants = [] }) => grants),
+});
+
 export function useGrants(project_id: string) {
-  return useQuery({
-    queryKey: [LIST, project_id],
-    queryFn: () => unwrap(client.GET("/api/v1/projects/{project_id}/allocation-grants", { params: { path: { project_id }, query: { page_size: PAGE } } })).then(({ grants = [] }) => grants),
-  });
+  return useQuery(grantsOf(project_id));
+}
+
+/** What of an allocation's guest the caller may see: by the role, or because an owner lets the caller into this one. */
+export function useLetIn(allocation_id: string): { terminal: boolean; serial: boolean; sessions: boolean } {
+  const byRole = useProjectMay("terminal");
+  const mayRead = useProjectMay("read");
+  const project_id = useProjectId();
+  const principal = useSession()?.principal;
+  const found = useQuery({ ...grantsOf(project_id), enabled: !byRole && mayRead && project_id !== "" });
+  const own = (found.data ?? []).filter((grant) => grant.allocation_id === allocation_id && grant.principal === principal).map(({ permission }) => permission);
+  return { terminal: byRole || own.includes("terminal"), serial: byRole || own.includes("serial_log"), sessions: byRole };
 }
 
 /** The allocations of a project that have not ended. */

@@ -1,6 +1,7 @@
 /** Queries of the views, where no watch delivers the data. */
 import { queryOptions, useInfiniteQuery, useQueries, useQuery } from "@tanstack/react-query";
 import { may } from "../session/rights";
+import { useProjectMay } from "../session/roles";
 import { type Project, useSession } from "../session/session";
 import { client, unwrap } from "./client";
 import { type ExplanationQuery, queryOf } from "./explanation";
@@ -34,9 +35,10 @@ export function useProjects(): Project[] {
 /** Those that have ended too, page by page; what is going on comes from the watch. */
 export function useAllAllocations(wanted: boolean) {
   const project_id = useProject();
+  const mayRead = useProjectMay("read");
   return useInfiniteQuery({
     queryKey: ["allocations", project_id],
-    enabled: wanted,
+    enabled: wanted && mayRead,
     queryFn: ({ pageParam }) =>
       unwrap(
         client.GET("/api/v1/allocations", {

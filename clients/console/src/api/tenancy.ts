@@ -1,5 +1,6 @@
 /** Queries and mutations of who belongs where: SSH keys, members, invitations, projects, organisations. */
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useProjectMay } from "../session/roles";
 import { useSession } from "../session/session";
 import { client, unwrap } from "./client";
 import type { components } from "./schema";
@@ -48,9 +49,10 @@ export function useOwnKeys() {
 /** Those that all members of the project share. */
 export function useProjectKeys() {
   const project_id = useProjectId();
+  const mayRead = useProjectMay("read", "read");
   return useQuery({
     queryKey: ["project-ssh-keys", project_id],
-    enabled: project_id !== "",
+    enabled: project_id !== "" && mayRead,
     queryFn: () => unwrap(client.GET("/api/v1/projects/{project_id}/ssh-keys", { params: { path: { project_id }, query: { page_size: PAGE } } })).then(({ ssh_keys = [] }) => ssh_keys),
   });
 }

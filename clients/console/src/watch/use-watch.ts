@@ -56,13 +56,15 @@ function meansFor(url: string): Means {
   };
 }
 
-export function useWatch<M extends Message, S>(source: Source<M, S>): Watched<S> {
+/** Nothing is opened while it is not `wanted`. */
+export function useWatch<M extends Message, S>(source: Source<M, S>, wanted = true): Watched<S> {
   const queries = useQueryClient();
   const { url, empty, fold } = source;
   const kept = useQuery<Kept<S>>({ queryKey: watchKey(url), queryFn: skipToken });
   const [state, setState] = useState<{ status: WatchStatus; problem: Problem | undefined }>({ status: "connecting", problem: undefined });
   const [attempt, setAttempt] = useState(0);
   useEffect(() => {
+    if (!wanted) return undefined;
     const before = () => queries.getQueryData<Kept<S>>(watchKey(url));
     // a first state that is not complete yet; what is shown meanwhile stays
     let draft: S | undefined;
@@ -105,6 +107,6 @@ export function useWatch<M extends Message, S>(source: Source<M, S>): Watched<S>
       window.removeEventListener("online", wake);
       watch.close();
     };
-  }, [queries, url, empty, fold, attempt]);
+  }, [queries, url, empty, fold, attempt, wanted]);
   return { view: kept.data?.view, ...state, retry: () => setAttempt((count) => count + 1) };
 }

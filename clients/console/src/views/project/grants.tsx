@@ -64,7 +64,7 @@ function LetIn({ project, allocations, members }: { project: string; allocations
   );
 }
 
-function Row({ grant, name, project }: { grant: Grant; name: string; project: string }) {
+function Row({ grant, name, project, manages }: { grant: Grant; name: string; project: string; manages: boolean }) {
   const takeBack = useTakeBack(project);
   return (
     <tr>
@@ -78,7 +78,8 @@ function Row({ grant, name, project }: { grant: Grant; name: string; project: st
         <Planned value={grant.expire_time} short />
       </td>
       <td className="number">
-        <Confirm
+        {!manages && <span className="muted">–</span>}
+        {manages && <Confirm
           danger
           trigger={
             <Button small aria-label={`Revoke the access of ${grant.principal} to ${name}`}>
@@ -90,13 +91,13 @@ function Row({ grant, name, project }: { grant: Grant; name: string; project: st
           run={() => takeBack.mutateAsync(grant)}
         >
           Terminals that were opened by it end within seconds.
-        </Confirm>
+        </Confirm>}
       </td>
     </tr>
   );
 }
 
-export function Grants({ project }: { project: string }) {
+export function Grants({ project, manages }: { project: string; manages: boolean }) {
   const grants = useGrants(project);
   const allocations = useLiveAllocations(project);
   const members = useMembers({ kind: "project", id: project });
@@ -107,17 +108,19 @@ export function Grants({ project }: { project: string }) {
         const nameOf = (id = "") => named.find(([of]) => of === id)?.[1] ?? id;
         return (
           <>
-            <div className="tab-actions">
-              <LetIn project={project} allocations={named} members={members.map(({ principal = "" }) => principal)} />
-            </div>
+            {manages && (
+              <div className="tab-actions">
+                <LetIn project={project} allocations={named} members={members.map(({ principal = "" }) => principal)} />
+              </div>
+            )}
             {grants.length === 0 ? (
               <Empty icon={<KeyRound size={28} />} title="No grants">
-                Grant a viewer access to the terminal or the serial log of one allocation, and of no other.
+                {manages ? "Grant a viewer access to the terminal or the serial log of one allocation, and of no other." : "Owners let a member into the terminal or the serial log of one allocation."}
               </Empty>
             ) : (
               <TableCard label="Access to allocations" columns={["Allocation", "Member", "Permission", ["Until", "number optional"], ["Actions", "number"]]}>
                 {grants.map((grant) => (
-                  <Row key={grant.id} grant={grant} name={nameOf(grant.allocation_id)} project={project} />
+                  <Row key={grant.id} grant={grant} name={nameOf(grant.allocation_id)} project={project} manages={manages} />
                 ))}
               </TableCard>
             )}

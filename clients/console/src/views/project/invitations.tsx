@@ -45,7 +45,7 @@ function Invite({ tenant, done }: { tenant: Tenant; done: (invitation: Invitatio
   );
 }
 
-export function Invitations({ tenant }: { tenant: Tenant }) {
+export function Invitations({ tenant, manages }: { tenant: Tenant; manages: boolean }) {
   const found = useInvitations(tenant);
   const revoke = useRevoke();
   const [made, setMade] = useState<Invitation>();
@@ -61,12 +61,14 @@ export function Invitations({ tenant }: { tenant: Tenant }) {
       <Loaded of={[found]} lines={4} label="Loading invitations">
         {(invitations) => (
           <>
-            <div className="tab-actions">
-              <Invite tenant={tenant} done={setMade} />
-            </div>
+            {manages && (
+              <div className="tab-actions">
+                <Invite tenant={tenant} done={setMade} />
+              </div>
+            )}
             {invitations.length === 0 ? (
               <Empty icon={<KeyRound size={28} />} title="No invitations">
-                Invite a colleague by email. The link that you get lets them in.
+                {manages ? "Invite a colleague by email. The link that you get lets them in." : "Owners invite colleagues by email."}
               </Empty>
             ) : (
               <TableCard label="Invitations" columns={["Email", "Role", "State", ["Expires", "number optional"], ["Actions", "number"]]}>
@@ -84,7 +86,7 @@ export function Invitations({ tenant }: { tenant: Tenant }) {
                       <Planned value={invitation.expire_time} short />
                     </td>
                     <td className="number">
-                      {invitation.state === "pending" ? (
+                      {manages && invitation.state === "pending" ? (
                         <Confirm
                           danger
                           trigger={

@@ -60,7 +60,7 @@ function State({ webhook }: { webhook: Webhook }) {
   return webhook.failing_time ? <Badge tone="bad">Failing</Badge> : <Badge tone="good">Enabled</Badge>;
 }
 
-function One({ webhook, made }: { webhook: Webhook; made: (webhook: Webhook) => void }) {
+function One({ webhook, made, manages }: { webhook: Webhook; made: (webhook: Webhook) => void; manages: boolean }) {
   const change = useWebhookState(webhook);
   const rotate = useRotateSecret(webhook);
   const ping = usePing(webhook);
@@ -74,7 +74,7 @@ function One({ webhook, made }: { webhook: Webhook; made: (webhook: Webhook) => 
         </>
       }
       aside={
-        <span className="page-actions">
+        manages && <span className="page-actions">
           {!disabled && (
             <Confirm trigger={<Button small aria-label={`Test ${url}`}>Test</Button>} title="Send a test?" action="Send" run={() => ping.mutateAsync()}>
               A delivery of the type <code>webhook.ping</code> is queued.
@@ -102,12 +102,12 @@ function One({ webhook, made }: { webhook: Webhook; made: (webhook: Webhook) => 
           </>
         )}
       </p>
-      <Deliveries webhook={webhook} />
+      <Deliveries webhook={webhook} manages={manages} />
     </Card>
   );
 }
 
-export function Webhooks({ project }: { project: string }) {
+export function Webhooks({ project, manages }: { project: string; manages: boolean }) {
   const [made, setMade] = useState<Webhook>();
   return (
     <>
@@ -121,16 +121,18 @@ export function Webhooks({ project }: { project: string }) {
       <Loaded of={[useWebhooks(project)]} lines={4} label="Loading webhooks">
         {(webhooks) =>
           webhooks.length === 0 ? (
-            <Empty icon={<Mark size={28} />} title="No webhooks" action={<NewWebhook project={project} made={setMade} />}>
-              An endpoint of yours receives signed events of allocations as they happen. Add its URL.
+            <Empty icon={<Mark size={28} />} title="No webhooks" action={manages && <NewWebhook project={project} made={setMade} />}>
+              An endpoint of yours receives signed events of allocations as they happen. {manages ? "Add its URL." : "Owners add it."}
             </Empty>
           ) : (
             <>
-              <div className="tab-actions">
-                <NewWebhook project={project} made={setMade} />
-              </div>
+              {manages && (
+                <div className="tab-actions">
+                  <NewWebhook project={project} made={setMade} />
+                </div>
+              )}
               {webhooks.map((webhook) => (
-                <One key={webhook.id} webhook={webhook} made={setMade} />
+                <One key={webhook.id} webhook={webhook} made={setMade} manages={manages} />
               ))}
             </>
           )
