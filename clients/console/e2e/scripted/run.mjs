@@ -7,6 +7,7 @@ import { fleetAnswers } from "./fleet.mjs";
 import { narrow } from "./narrow.mjs";
 import { reference } from "./reference.mjs";
 import { roles } from "./roles.mjs";
+import { pages } from "./pages.mjs";
 import { play } from "./server.mjs";
 import { sweep } from "./sweep.mjs";
 import { answers, projects } from "./world.mjs";
@@ -85,6 +86,7 @@ try {
   await operators(tools);
   await audit(tools);
   await roles(tools);
+  await pages(tools);
   await narrow(tools);
   await reference(tools);
   await sweep(tools);

@@ -240,6 +240,12 @@ function metrics(_, { searchParams }) {
   return { allocation_id: allocationId(1), step_seconds: step, series, guest_state: "complete" };
 }
 
+/** Groups of the organisation's identity provider: one that is mapped, one that is not. */
+export const groups = [
+  { id: uuid(6, 1), display_name: "ml-engineers", member_count: 17, mappings: [{ id: uuid(6, 4), group_id: uuid(6, 1), project_id: VISION, project: "vision", role: "member" }] },
+  { id: uuid(6, 2), display_name: "finance-and-controlling", member_count: 3, mappings: [] },
+];
+
 /** The answers that all chapters share. */
 export const answers = {
   "GET /api/v1/allocations:watch": allocations.map((one) => ({ change: { kind: "added", allocation: one } })),
@@ -299,6 +305,11 @@ export const answers = {
   "GET /api/v1/organisations/*/members": { members },
   "POST /api/v1/organisations/*/members": members[1],
   "GET /api/v1/organisations/*/invitations": { invitations: [] },
+  "GET /api/v1/organisations/*/scim": { issuer: "https://login.acme.example", user_count: 42 },
+  "GET /api/v1/organisations/*/scim/groups": { groups },
+  "POST /api/v1/organisations/*/scim/groups/*/mappings": { id: uuid(6, 3), group_id: uuid(6, 2), project_id: SPEECH, project: "speech", role: "viewer" },
+  "DELETE /api/v1/organisations/*/scim/groups/*/mappings/*": {},
+  "GET /api/v1/projects": { projects },
   "GET /api/v1/admin/allocations/*": (_, address) => {
     const one = [...allocations, lost].find(({ id }) => address.pathname.endsWith(id));
     return one ? { allocation: one, node_id: nodeId(1), ...DETAIL } : { error: { code: 404, status: "NOT_FOUND", message: "There is no such allocation.", details: [] } };

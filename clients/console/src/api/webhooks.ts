@@ -2,6 +2,7 @@
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { client, unwrap } from "./client";
 import { problemFrom } from "./problem";
+import { SHOWN, usePages } from "./pages";
 import type { components } from "./schema";
 
 type Schemas = components["schemas"];
@@ -9,7 +10,6 @@ export type Webhook = Schemas["events.Webhook"];
 export type WebhookDelivery = Schemas["events.WebhookDelivery"];
 export type DeliveryState = Exclude<Schemas["events.WebhookDeliveryState"], "unspecified">;
 
-const PAGE = 500;
 const DELIVERIES = 25;
 /** How often deliveries are looked at while they are shown. */
 const LOOK_MS = 5000;
@@ -43,10 +43,9 @@ export function eventTypes({ components: { messages } }: AsyncApi): EventType[] 
 }
 
 export function useWebhooks(project_id: string) {
-  return useQuery({
-    queryKey: ["webhooks", project_id],
-    queryFn: () => unwrap(client.GET("/api/v1/projects/{project_id}/webhooks", { params: { path: { project_id }, query: { page_size: PAGE } } })).then(({ webhooks = [] }) => webhooks),
-  });
+  return usePages(["webhooks", project_id], (page_token) =>
+    unwrap(client.GET("/api/v1/projects/{project_id}/webhooks", { params: { path: { project_id }, query: { page_size: SHOWN, page_token } } })).then(({ webhooks: items = [], next_page_token: next }) => ({ items, next })),
+  );
 }
 
 /** Deliveries of one webhook, newest first, page by page. */

@@ -8,6 +8,7 @@ import { Badge, Button, Card, Empty, Planned, Time } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { Bot, Plus } from "../../ui/icons";
 import { Loaded } from "../../ui/loaded";
+import { ShowMore } from "../../ui/show-more";
 import { Table } from "../../ui/table";
 import { SelectField, TextField, isSlug, slugProblem } from "../catalog/parts";
 import { RoleField, Secret, roleWord } from "../project/parts";
@@ -76,13 +77,15 @@ function KeyState({ api_key }: { api_key: ApiKey }) {
 
 function Keys({ account, made }: { account: ServiceAccount; made: (key: ApiKey) => void }) {
   const verb = useKeyVerb(account);
+  const found = useApiKeys(account.project_id ?? "", account.id ?? "");
   const manages = useProjectMay("manage", "manage");
   return (
-    <Loaded of={[useApiKeys(account.project_id ?? "", account.id ?? "")]} lines={2} label="Loading API keys">
+    <Loaded of={[found]} lines={2} label="Loading API keys">
       {(keys) =>
         keys.length === 0 ? (
           <p className="muted">No key yet.{manages && " Add one, and give it to the program as its bearer token."}</p>
         ) : (
+          <>
           <Table label={`API keys of ${account.slug}`} columns={["Key", "State", ["Scopes", "optional"], ["Last used", "optional"], ["Expires", "optional"], ["Actions", "number"]]}>
             {keys.map((key) => (
               <tr key={key.id}>
@@ -111,6 +114,8 @@ function Keys({ account, made }: { account: ServiceAccount; made: (key: ApiKey) 
               </tr>
             ))}
           </Table>
+          <ShowMore of={found} noun="key" />
+          </>
         )
       }
     </Loaded>
@@ -150,6 +155,7 @@ function Account({ account, made }: { account: ServiceAccount; made: (key: ApiKe
 
 export function ServiceAccounts({ project }: { project: string }) {
   const [made, setMade] = useState<ApiKey>();
+  const found = useServiceAccounts(project);
   const manages = useProjectMay("manage", "manage");
   return (
     <>
@@ -160,7 +166,7 @@ export function ServiceAccounts({ project }: { project: string }) {
           </p>
         </Secret>
       )}
-      <Loaded of={[useServiceAccounts(project)]} lines={4} label="Loading service accounts">
+      <Loaded of={[found]} lines={4} label="Loading service accounts">
         {(accounts) =>
           accounts.length === 0 ? (
             <Empty icon={<Bot size={28} />} title="No service accounts" action={manages && <NewAccount project={project} />}>
@@ -176,6 +182,7 @@ export function ServiceAccounts({ project }: { project: string }) {
               {accounts.map((account) => (
                 <Account key={account.id} account={account} made={setMade} />
               ))}
+              <ShowMore of={found} noun="service account" />
             </>
           )
         }

@@ -6,6 +6,7 @@ import { Button, Empty, Planned } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { KeyRound, Plus } from "../../ui/icons";
 import { Loaded } from "../../ui/loaded";
+import { ShowMore } from "../../ui/show-more";
 import { TableCard } from "../../ui/table";
 import { Field } from "../../ui/form";
 import { SelectField } from "../catalog/parts";
@@ -98,11 +99,11 @@ function Row({ grant, name, project, manages }: { grant: Grant; name: string; pr
 }
 
 export function Grants({ project, manages }: { project: string; manages: boolean }) {
-  const grants = useGrants(project);
+  const found = useGrants(project);
   const allocations = useLiveAllocations(project);
   const members = useMembers({ kind: "project", id: project });
   return (
-    <Loaded of={[grants, allocations, members]} lines={4} label="Loading access to allocations">
+    <Loaded of={[found, allocations, members]} lines={4} label="Loading access to allocations">
       {(grants, allocations, members) => {
         const named = allocations.map(({ id = "", config }): [string, string] => [id, config?.name || id]);
         const nameOf = (id = "") => named.find(([of]) => of === id)?.[1] ?? id;
@@ -118,7 +119,7 @@ export function Grants({ project, manages }: { project: string; manages: boolean
                 {manages ? "Grant a viewer access to the terminal or the serial log of one allocation, and of no other." : "Owners let a member into the terminal or the serial log of one allocation."}
               </Empty>
             ) : (
-              <TableCard label="Access to allocations" columns={["Allocation", "Member", "Permission", ["Until", "number optional"], ["Actions", "number"]]}>
+              <TableCard label="Access to allocations" columns={["Allocation", "Member", "Permission", ["Until", "number optional"], ["Actions", "number"]]} foot={found.more && <ShowMore of={found} noun="grant" />}>
                 {grants.map((grant) => (
                   <Row key={grant.id} grant={grant} name={nameOf(grant.allocation_id)} project={project} manages={manages} />
                 ))}

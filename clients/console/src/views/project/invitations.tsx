@@ -6,6 +6,7 @@ import { Badge, Button, Empty, Planned, type Tone } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { KeyRound, Plus } from "../../ui/icons";
 import { Loaded } from "../../ui/loaded";
+import { ShowMore } from "../../ui/show-more";
 import { TableCard } from "../../ui/table";
 import { TextField } from "../catalog/parts";
 import { RoleField, Secret, roleWord } from "./parts";
@@ -71,7 +72,7 @@ export function Invitations({ tenant, manages }: { tenant: Tenant; manages: bool
                 {manages ? "Invite a colleague by email. The link that you get lets them in." : "Owners invite colleagues by email."}
               </Empty>
             ) : (
-              <TableCard label="Invitations" columns={["Email", "Role", "State", ["Expires", "number optional"], ["Actions", "number"]]}>
+              <TableCard label="Invitations" columns={["Email", "Role", "State", ["Expires", "number optional"], ["Actions", "number"]]} foot={found.more && <ShowMore of={found} noun="invitation" />}>
                 {invitations.map((invitation) => (
                   <tr key={invitation.id}>
                     <td>

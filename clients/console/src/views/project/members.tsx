@@ -1,12 +1,14 @@
 /** Members of a project or an organisation, with their roles. */
-import { useState } from "react";
+import { useDeferredValue, useState } from "react";
 import { type Member, type MemberRole, ROLES, type Tenant, useAddMember, useChangeMember, useMembers, useRemoveMember } from "../../api/tenancy";
 import { useSession } from "../../session/session";
 import { Badge, Button, Empty, Time } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
-import { KeyRound, Plus } from "../../ui/icons";
+import { SearchBox } from "../../ui/form";
+import { KeyRound, Plus, Search } from "../../ui/icons";
 import { Loaded } from "../../ui/loaded";
 import { ProblemNote } from "../../ui/problem";
+import { ShowMore } from "../../ui/show-more";
 import { TableCard } from "../../ui/table";
 import { TextField } from "../catalog/parts";
 import { RoleField } from "./parts";
@@ -87,30 +89,38 @@ function Row({ member, tenant, own, manages }: { member: Member; tenant: Tenant;
 }
 
 export function Members({ tenant, manages }: { tenant: Tenant; manages: boolean }) {
-  const found = useMembers(tenant);
+  const [search, setSearch] = useState("");
+  const found = useMembers(tenant, useDeferredValue(search));
   const principal = useSession()?.principal;
   return (
-    <Loaded of={[found]} lines={4} label="Loading members">
-      {(members) => (
-        <>
-          {manages && (
-            <div className="tab-actions">
-              <AddMember tenant={tenant} />
-            </div>
-          )}
-          {members.length === 0 ? (
-            <Empty icon={<KeyRound size={28} />} title="No members yet">
-              Add a registered principal, or invite somebody by email.
-            </Empty>
-          ) : (
-            <TableCard label="Members" columns={["Name", "Role", ["Since", "number optional"], ["Actions", "number"]]}>
+    <>
+      {manages && (
+        <div className="tab-actions">
+          <AddMember tenant={tenant} />
+        </div>
+      )}
+      <div className="filters" role="search" aria-label="Members">
+        <SearchBox label="Search by name, principal or email" placeholder="Name, principal or email" value={search} onChange={setSearch} />
+      </div>
+      <Loaded of={[found]} lines={4} label="Loading members">
+        {(members) =>
+          members.length > 0 ? (
+            <TableCard label="Members" columns={["Name", "Role", ["Since", "number optional"], ["Actions", "number"]]} foot={found.more && <ShowMore of={found} noun="member" />}>
               {members.map((member) => (
                 <Row key={member.member_id} member={member} tenant={tenant} own={member.principal === principal} manages={manages} />
               ))}
             </TableCard>
-          )}
-        </>
-      )}
-    </Loaded>
+          ) : search.trim() ? (
+            <Empty icon={<Search size={28} />} title="No member matches" action={<Button onClick={() => setSearch("")}>Clear the search</Button>}>
+              Search for a part of a name, principal or email address.
+            </Empty>
+          ) : (
+            <Empty icon={<KeyRound size={28} />} title="No members yet">
+              {manages ? "Add a registered principal, or invite somebody by email." : "Owners add and invite members."}
+            </Empty>
+          )
+        }
+      </Loaded>
+    </>
   );
 }

@@ -5,6 +5,7 @@ import { Badge, Button, Card, Empty, Time } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { Plus, Webhook as Mark } from "../../ui/icons";
 import { Loaded } from "../../ui/loaded";
+import { ShowMore } from "../../ui/show-more";
 import { TextField } from "../catalog/parts";
 import { Deliveries } from "./deliveries";
 import { urlProblem } from "./hooks";
@@ -109,6 +110,7 @@ function One({ webhook, made, manages }: { webhook: Webhook; made: (webhook: Web
 
 export function Webhooks({ project, manages }: { project: string; manages: boolean }) {
   const [made, setMade] = useState<Webhook>();
+  const found = useWebhooks(project);
   return (
     <>
       {made?.secret && (
@@ -118,7 +120,7 @@ export function Webhooks({ project, manages }: { project: string; manages: boole
           </p>
         </Secret>
       )}
-      <Loaded of={[useWebhooks(project)]} lines={4} label="Loading webhooks">
+      <Loaded of={[found]} lines={4} label="Loading webhooks">
         {(webhooks) =>
           webhooks.length === 0 ? (
             <Empty icon={<Mark size={28} />} title="No webhooks" action={manages && <NewWebhook project={project} made={setMade} />}>
@@ -134,6 +136,7 @@ export function Webhooks({ project, manages }: { project: string; manages: boole
               {webhooks.map((webhook) => (
                 <One key={webhook.id} webhook={webhook} made={setMade} manages={manages} />
               ))}
+              <ShowMore of={found} noun="webhook" />
             </>
           )
         }
