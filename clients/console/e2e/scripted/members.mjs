@@ -230,6 +230,24 @@ export async function members({ assert, page, server, test, look, go, signIn, ta
     await look("launch");
   });
 
+  await test("the launch form says which disks and network come with the SKU, and changes whether VMs reach each other", async () => {
+    await go("/launch?gpus=4", "Launch");
+    const card = page.locator(".card").filter({ has: page.getByRole("heading", { name: "Storage and network" }) });
+    await card.getByText("4 dedicated disks, one per GPU", { exact: false }).waitFor();
+    await card.getByText("No VM reaches another one").waitFor();
+    const before = server.changes.filter(({ key, body }) => key === "POST /api/v1/allocations" && !body.validate_only).length;
+    await card.getByRole("button", { name: "Let the VMs reach each other" }).click();
+    await look("launch-network");
+    await dialog.getByRole("button", { name: "Allow" }).click();
+    await dialog.waitFor({ state: "detached" });
+    await card.getByText("They reach each other by IPv4").waitFor();
+    assert.equal(server.changes.findLast(({ key }) => key === "PUT /api/v1/project-network").body.vms_reach_each_other, true);
+    assert.equal(server.changes.filter(({ key, body }) => key === "POST /api/v1/allocations" && !body.validate_only).length, before, "the form of the dialog launches nothing");
+    await card.getByRole("button", { name: "Isolate the VMs" }).click();
+    await dialog.getByRole("button", { name: "Isolate" }).click();
+    await dialog.waitFor({ state: "detached" });
+  });
+
   await test("usage has dates, groups, a chart and an export", async () => {
     await go("/usage?range=7+days", "Usage");
     await page.locator(".chart canvas").waitFor();

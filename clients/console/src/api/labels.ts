@@ -150,6 +150,7 @@ const LABELS: Record<string, string> = {
   validate_only: "Dry run",
   vcpus_per_gpu: "vCPUs per GPU",
   version: "Version",
+  vms_reach_each_other: "VMs that reach each other",
   wait: "Maximum wait",
   "wait.deadline": "Maximum wait",
   webhook_id: "Webhook",
