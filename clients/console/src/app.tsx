@@ -23,6 +23,7 @@ const ApiKeys = lazy(() => import("./views/accounts/page"));
 const OrganisationPage = lazy(() => import("./views/organisation/organisation"));
 const ProjectPage = lazy(() => import("./views/project/project"));
 const Join = lazy(() => import("./views/project/join"));
+const Principals = lazy(() => import("./views/principals/principals"));
 const Tenants = lazy(() => import("./views/tenants/tenants"));
 const AuditTrail = lazy(() => import("./views/audit/audit"));
 const Catalog = lazy(() => import("./views/catalog/catalog"));
@@ -113,6 +114,7 @@ function Views() {
             <Route path="/admin/quotas" component={ProjectQuotas} />
             <Route path="/admin/audit" component={AuditTrail} />
             <Route path="/admin/organisations" component={Tenants} />
+            <Route path="/admin/principals" component={Principals} />
             <Route path="/admin/nodes" component={NodeList} />
             <Route path="/admin/nodes/:id">{({ id }) => <NodeView key={id} id={id} />}</Route>
             <Route path="/admin/agent-rollouts" component={RolloutList} />

@@ -8,6 +8,7 @@ import { narrow } from "./narrow.mjs";
 import { outside } from "./outside.mjs";
 import { reference } from "./reference.mjs";
 import { roles } from "./roles.mjs";
+import { tenants } from "./tenants.mjs";
 import { pages } from "./pages.mjs";
 import { play } from "./server.mjs";
 import { sweep } from "./sweep.mjs";
@@ -88,6 +89,7 @@ try {
   await audit(tools);
   await roles(tools);
   await pages(tools);
+  await tenants(tools);
   await narrow(tools);
   await outside(tools);
   await reference(tools);

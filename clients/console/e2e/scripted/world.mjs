@@ -322,7 +322,7 @@ export const answers = {
   "GET /api/v1/organisations/*/scim/groups": { groups },
   "POST /api/v1/organisations/*/scim/groups/*/mappings": { id: uuid(6, 3), group_id: uuid(6, 2), project_id: SPEECH, project: "speech", role: "viewer" },
   "DELETE /api/v1/organisations/*/scim/groups/*/mappings/*": {},
-  "GET /api/v1/projects": { projects },
+  "GET /api/v1/projects": { projects: projects.map((one) => ({ ...one, state: "active", role: "owner" })) },
   "GET /api/v1/admin/allocations/*": (_, address) => {
     const one = [...allocations, lost].find(({ id }) => address.pathname.endsWith(id));
     return one ? { allocation: one, node_id: nodeId(1), ...DETAIL } : { error: { code: 404, status: "NOT_FOUND", message: "There is no such allocation.", details: [] } };

@@ -4,6 +4,7 @@ import { client, unwrap } from "./client";
 import { problemFrom } from "./problem";
 import { SHOWN, usePages } from "./pages";
 import type { components } from "./schema";
+import type { Tenant } from "./tenancy";
 
 type Schemas = components["schemas"];
 export type Webhook = Schemas["events.Webhook"];
@@ -42,10 +43,16 @@ export function eventTypes({ components: { messages } }: AsyncApi): EventType[] 
   return Object.values(messages).filter(({ name }) => name.startsWith("allocation.")).map(({ name, summary }) => ({ name, summary }));
 }
 
-export function useWebhooks(project_id: string) {
-  return usePages(["webhooks", project_id], (page_token) =>
-    unwrap(client.GET("/api/v1/projects/{project_id}/webhooks", { params: { path: { project_id }, query: { page_size: SHOWN, page_token } } })).then(({ webhooks: items = [], next_page_token: next }) => ({ items, next })),
-  );
+/** Those of a project, or those of an organisation, which get the events of all of its projects. */
+export function useWebhooks({ kind, id }: Tenant) {
+  return usePages(["webhooks", kind, id], (page_token) => {
+    const query = { page_size: SHOWN, page_token };
+    return (
+      kind === "project"
+        ? unwrap(client.GET("/api/v1/projects/{project_id}/webhooks", { params: { path: { project_id: id }, query } }))
+        : unwrap(client.GET("/api/v1/organisations/{organisation_id}/webhooks", { params: { path: { organisation_id: id }, query } }))
+    ).then(({ webhooks: items = [], next_page_token: next }) => ({ items, next }));
+  });
 }
 
 /** Deliveries of one webhook, newest first, page by page. */
@@ -67,8 +74,12 @@ function useChange<T, R>(change: (value: T) => Promise<R>) {
   });
 }
 
-export function useCreateWebhook(project_id: string) {
-  return useChange((body: { url: string; event_types: string[]; description: string }) => unwrap(client.POST("/api/v1/projects/{project_id}/webhooks", { params: { path: { project_id } }, body })));
+export function useCreateWebhook({ kind, id }: Tenant) {
+  return useChange((body: { url: string; event_types: string[]; description: string }) =>
+    kind === "project"
+      ? unwrap(client.POST("/api/v1/projects/{project_id}/webhooks", { params: { path: { project_id: id } }, body }))
+      : unwrap(client.POST("/api/v1/organisations/{organisation_id}/webhooks", { params: { path: { organisation_id: id } }, body })),
+  );
 }
 
 /** Disables, enables or deletes a webhook. */

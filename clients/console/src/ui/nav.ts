@@ -39,6 +39,7 @@ export const PLATFORM: Place[] = [
   { to: "/admin/catalog", title: "Catalog", icon: Tags },
   { to: "/admin/quotas", title: "Quotas", icon: Gauge },
   { to: "/admin/organisations", title: "Organisations", icon: Building2 },
+  { to: "/admin/principals", title: "Principals", icon: Users },
   { to: "/admin/audit", title: "Audit", icon: ScrollText },
 ];
 

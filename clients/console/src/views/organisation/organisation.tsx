@@ -15,7 +15,9 @@ import { TextField } from "../catalog/parts";
 import { Invitations } from "../project/invitations";
 import { Members } from "../project/members";
 import { TenantBadge, roleWord } from "../project/parts";
+import { Webhooks } from "../project/webhooks";
 import { Groups } from "./groups";
+import { Projects } from "./projects";
 import { chosenOf } from "./rules";
 
 function Rename({ organisation }: { organisation: Organisation }) {
@@ -57,7 +59,9 @@ function Views({ organisation }: { organisation: Organisation }) {
       <TabList label="Organisation views" chosen={tab}>
         <Tabs.Trigger value="members">Members</Tabs.Trigger>
         {owner && <Tabs.Trigger value="invitations">Invitations</Tabs.Trigger>}
+        <Tabs.Trigger value="projects">Projects</Tabs.Trigger>
         {organisation.role && organisation.role !== "unspecified" && <Tabs.Trigger value="groups">Groups</Tabs.Trigger>}
+        {owner && <Tabs.Trigger value="webhooks">Webhooks</Tabs.Trigger>}
         <Tabs.Trigger value="settings">Settings</Tabs.Trigger>
       </TabList>
       <Tabs.Content value="members">
@@ -67,6 +71,15 @@ function Views({ organisation }: { organisation: Organisation }) {
       {owner && (
         <Tabs.Content value="invitations">
           <Invitations tenant={tenant} manages={owner} />
+        </Tabs.Content>
+      )}
+      <Tabs.Content value="projects">
+        <Projects organisation={organisation} owner={owner} />
+      </Tabs.Content>
+      {owner && (
+        <Tabs.Content value="webhooks">
+          <p className="muted">A webhook of the organisation gets the events of all of its projects.</p>
+          <Webhooks tenant={tenant} manages={owner} />
         </Tabs.Content>
       )}
       <Tabs.Content value="groups">

@@ -52,7 +52,7 @@ export default function ProjectPage() {
           <Grants project={id} manages={manages} />
         </Tabs.Content>
         <Tabs.Content value="webhooks">
-          <Webhooks project={id} manages={manages} />
+          <Webhooks tenant={tenant} manages={manages} />
         </Tabs.Content>
         <Tabs.Content value="settings">
           <Settings manages={manages} />

@@ -1,5 +1,6 @@
-/** Webhooks of a project: where its events are delivered to. */
+/** Webhooks of a project or an organisation: where its events are delivered to. */
 import { useState } from "react";
+import type { Tenant } from "../../api/tenancy";
 import { type Webhook, useCreateWebhook, useEventTypes, usePing, useRotateSecret, useWebhookState, useWebhooks } from "../../api/webhooks";
 import { Badge, Button, Card, Empty, Time } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
@@ -11,8 +12,8 @@ import { Deliveries } from "./deliveries";
 import { urlProblem } from "./hooks";
 import { Secret } from "./parts";
 
-function NewWebhook({ project, made }: { project: string; made: (webhook: Webhook) => void }) {
-  const create = useCreateWebhook(project);
+function NewWebhook({ tenant, made }: { tenant: Tenant; made: (webhook: Webhook) => void }) {
+  const create = useCreateWebhook(tenant);
   const [url, setUrl] = useState("");
   const [description, setDescription] = useState("");
   const [chosen, setChosen] = useState<string[]>([]);
@@ -108,9 +109,9 @@ function One({ webhook, made, manages }: { webhook: Webhook; made: (webhook: Web
   );
 }
 
-export function Webhooks({ project, manages }: { project: string; manages: boolean }) {
+export function Webhooks({ tenant, manages }: { tenant: Tenant; manages: boolean }) {
   const [made, setMade] = useState<Webhook>();
-  const found = useWebhooks(project);
+  const found = useWebhooks(tenant);
   return (
     <>
       {made?.secret && (
@@ -123,14 +124,14 @@ export function Webhooks({ project, manages }: { project: string; manages: boole
       <Loaded of={[found]} lines={4} label="Loading webhooks">
         {(webhooks) =>
           webhooks.length === 0 ? (
-            <Empty icon={<Mark size={28} />} title="No webhooks" action={manages && <NewWebhook project={project} made={setMade} />}>
-              An endpoint of yours receives signed events of allocations as they happen. {manages ? "Add its URL." : "Owners add it."}
+            <Empty icon={<Mark size={28} />} title="No webhooks" action={manages && <NewWebhook tenant={tenant} made={setMade} />}>
+              An endpoint of yours receives signed events of allocations{tenant.kind === "organisation" && " of all projects"} as they happen. {manages ? "Add its URL." : "Owners add it."}
             </Empty>
           ) : (
             <>
               {manages && (
                 <div className="tab-actions">
-                  <NewWebhook project={project} made={setMade} />
+                  <NewWebhook tenant={tenant} made={setMade} />
                 </div>
               )}
               {webhooks.map((webhook) => (
