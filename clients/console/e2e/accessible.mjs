@@ -3,9 +3,11 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const GRAVE = ["serious", "critical"];
+const GRAVE = ["moderate", "serious", "critical"];
+// of WCAG 2.2 AA, and off unless it is asked for
+const RULES = { "target-size": { enabled: true } };
 
-/** Each serious violation that was found, with its rule and its first elements. */
+/** Each violation that is more than minor that was found, with its rule and its first elements. */
 export const findings = [];
 
 /** Looks at a page as it is now. */
@@ -14,7 +16,7 @@ export async function accessible(page, where) {
   if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(AXE);
   // colours are judged as they are when nothing moves any more
   await page.evaluate(() => Promise.allSettled(document.getAnimations().filter((a) => a.effect?.getComputedTiming().iterations !== Infinity).map((a) => a.finished)));
-  const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+  const { violations } = await page.evaluate((rules) => window.axe.run(document, { resultTypes: ["violations"], rules }), RULES);
   const grave = violations.filter(({ impact }) => GRAVE.includes(impact));
   for (const { id, help, nodes } of grave) {
     findings.push(`${where}: ${id} (${help}): ${nodes.slice(0, 3).map(({ target, failureSummary }) => `${target.join(" ")} ${failureSummary?.split("\n")[1]?.trim() ?? ""}`).join("; ")}`);

@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { accessible } from "./accessible.mjs";
-import { BASE, openLink, page, shot, signIn, signOut, test } from "./world.mjs";
+import { BASE, onPhone, openLink, page, shot, signIn, signOut, test } from "./world.mjs";
 
 const PROGRAM = `${process.env.GPUAAS_PROGRAMS ?? "target/debug"}/gpuaas`;
 const usage = (tab) => tab.getByRole("heading", { level: 1, name: "Usage" });
@@ -98,8 +98,10 @@ export async function signIns() {
       // the console leads on to the issuer's page
       await page.getByRole("heading", { name: "Sign in a program" }).waitFor();
       await accessible(page, "the page for programs");
+      await onPhone("the page for programs");
       await page.getByRole("button", { name: "user:demo" }).click();
       await page.getByRole("heading", { name: "The program is signed in" }).waitFor();
+      await onPhone("the page of a program that is signed in");
       const [status] = await login.ended;
       assert.equal(status, 0, login.said.err);
       assert.match(login.said.out, /^Signed in as user:demo/);

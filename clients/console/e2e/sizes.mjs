@@ -54,6 +54,8 @@ export async function sizes() {
       ["usage", "/usage", table("Billed intervals")],
       ["reservations", "/reservations?ended=1", table("Reservations")],
       ["reserve", "/reservations/new", () => page.getByLabel("Name")],
+      ["organisation-groups", "/organisation?tab=groups", () => page.getByRole("heading", { name: "Organisation" })],
+      ["not-found", "/no-such-page", () => page.getByText("This page does not exist")],
     ]);
     await signOut();
     await signIn("user:admin");

@@ -1,6 +1,8 @@
 // What every chapter of the test shares: the browser's page, named tests, screenshots, signing in.
+import assert from "node:assert/strict";
 import { generateKeyPairSync } from "node:crypto";
 import { readFileSync } from "node:fs";
+import { accessible } from "./accessible.mjs";
 import { camera, open, start } from "./browser.mjs";
 
 export const BASE = process.argv[2] ?? "http://127.0.0.1:7080";
@@ -41,6 +43,16 @@ export async function test(title, run) {
     await shot("failed").catch(() => {});
     throw error;
   }
+}
+
+/** A page as a phone shows it: nothing scrolls sideways, and axe finds nothing but what is minor. */
+export async function onPhone(title) {
+  await page.setViewportSize({ width: 390, height: 844 });
+  await shot(`${title.replace(/\W+/g, "-")}-390`);
+  await accessible(page, `${title} at 390`);
+  const [wide, window] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
+  assert.ok(wide <= window, `${title}: ${wide} in ${window}`);
+  await page.setViewportSize(WIDE);
 }
 
 /** Presses Tab until an element is reached; fails when it never is. */

@@ -3,11 +3,12 @@ import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { Component, type ReactNode, Suspense, lazy, useEffect, useMemo } from "react";
 import { Link, Redirect, Route, Switch, useLocation } from "wouter";
 import { keepInvitation } from "./session/invitation";
-import { keepGood } from "./session/lifecycle";
+import { keepGood, learnRoles } from "./session/lifecycle";
 import { may } from "./session/rights";
 import { useSession } from "./session/session";
 import { SignIn } from "./session/sign-in";
 import { Empty, Skeleton } from "./ui/basics";
+import { ForRole } from "./ui/for-role";
 import { ProblemNote } from "./ui/problem";
 import { Page, Shell } from "./ui/shell";
 
@@ -21,6 +22,7 @@ const ApiKeys = lazy(() => import("./views/accounts/page"));
 const OrganisationPage = lazy(() => import("./views/organisation/organisation"));
 const ProjectPage = lazy(() => import("./views/project/project"));
 const Join = lazy(() => import("./views/project/join"));
+const Principals = lazy(() => import("./views/principals/principals"));
 const Tenants = lazy(() => import("./views/tenants/tenants"));
 const AuditTrail = lazy(() => import("./views/audit/audit"));
 const Catalog = lazy(() => import("./views/catalog/catalog"));
@@ -90,15 +92,15 @@ function Views() {
           <Switch>
             <Route path="/"><Home /></Route>
             <Route path="/overview" component={Overview} />
-            <Route path="/allocations" component={AllocationList} />
-            <Route path="/allocations/:id">{({ id }) => <AllocationView key={id} id={id} />}</Route>
-            <Route path="/launch" component={Launch} />
-            <Route path="/reservations"><ReservationList side="project" /></Route>
-            <Route path="/reservations/new"><Reserve side="project" /></Route>
-            <Route path="/reservations/:id">{({ id }) => <ReservationView key={id} side="project" id={id} />}</Route>
+            <Route path="/allocations"><ForRole title="Allocations" right="read"><AllocationList /></ForRole></Route>
+            <Route path="/allocations/:id">{({ id }) => <ForRole title="Allocation" right="read"><AllocationView key={id} id={id} /></ForRole>}</Route>
+            <Route path="/launch"><ForRole title="Launch" right="write"><Launch /></ForRole></Route>
+            <Route path="/reservations"><ForRole title="Reservations" right="read"><ReservationList side="project" /></ForRole></Route>
+            <Route path="/reservations/new"><ForRole title="Reserve GPUs" right="write"><Reserve side="project" /></ForRole></Route>
+            <Route path="/reservations/:id">{({ id }) => <ForRole title="Reservation" right="read"><ReservationView key={id} side="project" id={id} /></ForRole>}</Route>
             <Route path="/usage" component={Usage} />
             <Route path="/keys" component={SshKeys} />
-            <Route path="/api-keys" component={ApiKeys} />
+            <Route path="/api-keys"><ForRole title="API keys" right="read" platform="read"><ApiKeys /></ForRole></Route>
             <Route path="/project" component={ProjectPage} />
             <Route path="/organisation" component={OrganisationPage} />
             <Route path="/join" component={Join} />
@@ -109,6 +111,7 @@ function Views() {
             <Route path="/admin/quotas" component={ProjectQuotas} />
             <Route path="/admin/audit" component={AuditTrail} />
             <Route path="/admin/organisations" component={Tenants} />
+            <Route path="/admin/principals" component={Principals} />
             <Route path="/admin/nodes" component={NodeList} />
             <Route path="/admin/nodes/:id">{({ id }) => <NodeView key={id} id={id} />}</Route>
             <Route path="/admin/agent-rollouts" component={RolloutList} />
@@ -131,5 +134,10 @@ export function App() {
   // nothing that one identity has seen is shown to the next
   const queries = useMemo(newQueries, [who]);
   useEffect(() => (session ? keepGood(session) : undefined), [session]);
+  // roles change while somebody is signed in: asked when the page is loaded, and with each new token
+  const token = session?.token;
+  useEffect(() => {
+    if (token) void learnRoles();
+  }, [token]);
   return <QueryClientProvider client={queries}>{session ? <Views key={who} /> : <SignIn />}</QueryClientProvider>;
 }

@@ -235,13 +235,20 @@ export async function members({ assert, page, server, test, look, go, signIn, ta
     await page.getByText("Quota left: 10 GPUs of this SKU, 28 allocations").waitFor();
     await page.getByLabel("Name").fill("web");
     await page.getByRole("checkbox", { name: /workstation/ }).uncheck();
-    await page.getByText("The same with CLI or API").click();
+    await page.getByText("The same with CLI, API or SDK").click();
     const command = page.getByRole("region", { name: "Command" });
     assert.match(await command.textContent(), /gpuaas launch[^]*--sku h200-sxm-slice[^]*--name web[^]*--ssh-key laptop/);
     await page.getByRole("radio", { name: "curl" }).check({ force: true });
     const call = await page.getByRole("region", { name: "Call" }).textContent();
     assert.match(call, /Bearer \$GPUAAS_TOKEN/);
     assert.ok(!call.includes("a.b.c"), "the token is not in it");
+    for (const [way, what] of [["Python", /client\.create_allocation\([^]*ssh_key_names=\["laptop"\]/], ["TypeScript", /client\.POST\("\/api\/v1\/allocations", \{ body \}\)/]]) {
+      await page.getByRole("radio", { name: way }).check({ force: true });
+      const program = await page.getByRole("region", { name: "Call" }).textContent();
+      assert.match(program, what);
+      assert.ok(!program.includes("a.b.c"), "the token is not in it");
+      await look(`launch-${way.toLowerCase()}`);
+    }
     assert.match(page.url(), /[?&]keys=laptop(&|$)/);
     await page.reload();
     await page.getByRole("checkbox", { name: /laptop/ }).waitFor();
@@ -252,11 +259,29 @@ export async function members({ assert, page, server, test, look, go, signIn, ta
     assert.ok(await page.getByRole("radio", { name: "Bare metal" }).isChecked(), "a reload keeps the shape");
     await look("launch-bare-metal");
     await page.getByRole("radio", { name: "Virtual machine" }).check({ force: true });
-    await page.getByText("The same with CLI or API").click();
+    await page.getByText("The same with CLI, API or SDK").click();
     await page.getByRole("radio", { name: "curl" }).check({ force: true });
     await page.getByRole("checkbox", { name: "Protect from release" }).check();
     assert.match(await page.getByRole("region", { name: "Call" }).textContent(), /"termination_protection": true/);
     await look("launch");
+  });
+
+  await test("the launch form says which disks and network come with the SKU, and changes whether VMs reach each other", async () => {
+    await go("/launch?gpus=4", "Launch");
+    const card = page.locator(".card").filter({ has: page.getByRole("heading", { name: "Storage and network" }) });
+    await card.getByText("4 dedicated disks, one per GPU", { exact: false }).waitFor();
+    await card.getByText("No VM reaches another one").waitFor();
+    const before = server.changes.filter(({ key, body }) => key === "POST /api/v1/allocations" && !body.validate_only).length;
+    await card.getByRole("button", { name: "Let the VMs reach each other" }).click();
+    await look("launch-network");
+    await dialog.getByRole("button", { name: "Allow" }).click();
+    await dialog.waitFor({ state: "detached" });
+    await card.getByText("They reach each other by IPv4").waitFor();
+    assert.equal(server.changes.findLast(({ key }) => key === "PUT /api/v1/project-network").body.vms_reach_each_other, true);
+    assert.equal(server.changes.filter(({ key, body }) => key === "POST /api/v1/allocations" && !body.validate_only).length, before, "the form of the dialog launches nothing");
+    await card.getByRole("button", { name: "Isolate the VMs" }).click();
+    await dialog.getByRole("button", { name: "Isolate" }).click();
+    await dialog.waitFor({ state: "detached" });
   });
 
   await test("usage has dates, groups, a chart and an export", async () => {

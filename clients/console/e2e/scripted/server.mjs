@@ -32,7 +32,7 @@ export async function play(answers) {
       response.writeHead(200, { "content-type": type, "content-security-policy": REFERENCE_POLICY });
       return createReadStream(new URL(path, import.meta.url)).pipe(response);
     }
-    if (!address.pathname.startsWith("/api/") && !address.pathname.startsWith("/dev/")) return file(address.pathname, request.headers["accept-encoding"] ?? "", response);
+    if (!["/api/", "/dev/", "/.well-known/"].some((start) => address.pathname.startsWith(start))) return file(address.pathname, request.headers["accept-encoding"] ?? "", response);
     const chunks = [];
     for await (const chunk of request) chunks.push(chunk);
     const text = Buffer.concat(chunks).toString();

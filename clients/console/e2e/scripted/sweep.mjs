@@ -12,17 +12,17 @@ const node = `/admin/nodes/${nodeId(1)}`;
 const PAGES = [
   ["/overview", "/allocations", `/allocations/${allocationId(1)}`, `/allocations/${failed.id}`, "/launch", "/reservations", "/reservations/new", `/reservations/${reservationId}`, "/usage", "/keys", "/api-keys"],
   ["", "invitations", "access", "webhooks", "settings"].map((tab) => `/project?tab=${tab}`),
-  ["", "invitations", "settings"].map((tab) => `/organisation?tab=${tab}`),
+  ["", "invitations", "projects", "groups", "webhooks", "settings"].map((tab) => `/organisation?tab=${tab}`),
   ["/admin", "/admin/allocations", `/admin/allocations/${allocationId(1)}`, "/admin/nodes", "/admin/nodes?view=table", "/admin/agent-rollouts", `/admin/agent-rollouts/${rolloutId}`],
   ["", "topology", "evidence", "history", "images", "evacuation", "comparison"].map((tab) => `${node}?tab=${tab}`),
   ["history", "queue", "defragmentation", "baremetal"].map((tab) => `/admin/capacity?tab=${tab}`),
   ["/admin/reservations", "/admin/reservations/new", `/admin/reservations/${reservationId}`],
   ["", "skus", "prices", "images"].map((tab) => `/admin/catalog?tab=${tab}`),
-  ["/admin/quotas", "/admin/organisations", "/admin/audit"],
+  ["/admin/quotas", "/admin/organisations", "/admin/principals", "/admin/audit", "/join", "/no-such-page"],
 ].flat();
 
 export async function sweep({ assert, page, server, test, signIn, take, wide, accessible }) {
-  await test("every page at every size, light and dark: nothing scrolls that should not, and axe finds nothing serious", async () => {
+  await test("every page at every size, light and dark: nothing scrolls that should not, and axe finds nothing but what is minor", async () => {
     await signIn("admin");
     const found = [];
     for (const [number, path] of PAGES.entries()) {

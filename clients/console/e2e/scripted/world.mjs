@@ -240,6 +240,23 @@ function metrics(_, { searchParams }) {
   return { allocation_id: allocationId(1), step_seconds: step, series, guest_state: "complete" };
 }
 
+/** Who is registered: an administrator, a member, somebody who is disabled, a program. */
+export const principals = [
+  { id: uuid(7, 1), name: "user:olga", display_name: "Olga", email: "olga@example.com", kind: "user", platform_role: "admin", issuer: "https://login.acme.example", subject: "u-1", etag: "p1", create_time: ago(9000) },
+  { id: uuid(7, 2), name: "user:alice", display_name: "Alice", email: "alice@example.com", kind: "user", platform_role: "unspecified", issuer: "https://login.acme.example", subject: "u-2", etag: "p2", create_time: ago(800) },
+  { id: uuid(7, 3), name: "user:carol", display_name: "Carol", kind: "user", platform_role: "auditor", issuer: "https://login.partners.example/a/long/path/of/an/issuer", subject: "auth0|5f7c8ec7c33c6c004bbafe82", disable_time: ago(3), etag: "p3", create_time: ago(700) },
+  { id: uuid(7, 4), name: "sa:vision/ci", display_name: "ci", kind: "service_account", platform_role: "unspecified", etag: "p4", create_time: ago(20) },
+];
+
+/** Groups of the organisation's identity provider: one that is mapped, one that is not. */
+export const groups = [
+  { id: uuid(6, 1), display_name: "ml-engineers", member_count: 17, mappings: [{ id: uuid(6, 4), group_id: uuid(6, 1), project_id: VISION, project: "vision", role: "member" }] },
+  { id: uuid(6, 2), display_name: "finance-and-controlling", member_count: 3, mappings: [] },
+];
+
+/** The network setting of the project, as it was put last. */
+const network = { project_id: VISION, vms_reach_each_other: false };
+
 /** The answers that all chapters share. */
 export const answers = {
   "GET /api/v1/allocations:watch": allocations.map((one) => ({ change: { kind: "added", allocation: one } })),
@@ -256,6 +273,8 @@ export const answers = {
     return { intervals: own, totals: own.length ? [{ gpu_microseconds: String(169 * HOUR * 1000), amount: euro(total) }] : [], next_page_token: "" };
   },
   "GET /api/v1/quotas": quotas,
+  "GET /api/v1/project-network": network,
+  "PUT /api/v1/project-network": (body) => Object.assign(network, body),
   "GET /api/v1/health-events": { events: healthEvents },
   "GET /api/v1/skus": { skus },
   "GET /api/v1/regions": { regions },
@@ -299,6 +318,11 @@ export const answers = {
   "GET /api/v1/organisations/*/members": { members },
   "POST /api/v1/organisations/*/members": members[1],
   "GET /api/v1/organisations/*/invitations": { invitations: [] },
+  "GET /api/v1/organisations/*/scim": { issuer: "https://login.acme.example", user_count: 42 },
+  "GET /api/v1/organisations/*/scim/groups": { groups },
+  "POST /api/v1/organisations/*/scim/groups/*/mappings": { id: uuid(6, 3), group_id: uuid(6, 2), project_id: SPEECH, project: "speech", role: "viewer" },
+  "DELETE /api/v1/organisations/*/scim/groups/*/mappings/*": {},
+  "GET /api/v1/projects": { projects: projects.map((one) => ({ ...one, state: "active", role: "owner" })) },
   "GET /api/v1/admin/allocations/*": (_, address) => {
     const one = [...allocations, lost].find(({ id }) => address.pathname.endsWith(id));
     return one ? { allocation: one, node_id: nodeId(1), ...DETAIL } : { error: { code: 404, status: "NOT_FOUND", message: "There is no such allocation.", details: [] } };
@@ -334,6 +358,18 @@ export const answers = {
   "POST /api/v1/invitations/*:revoke": { ...invitations[0], state: "revoked" },
   "POST /api/v1/invitations:accept": (body) =>
     body.token === "good" ? { ...invitations[0], state: "accepted" } : { error: { code: 403, status: "PERMISSION_DENIED", message: "This invitation has expired.", details: [{ "@type": "type.googleapis.com/google.rpc.ErrorInfo", reason: "INVITATION_INVALID", domain: "gpuaas" }] } },
+  "GET /api/v1/admin/principals": (_, { searchParams }) => {
+    const [name, role, disabled] = ["name", "platform_role", "disabled"].map((field) => searchParams.get(field));
+    return { principals: principals.filter((one) => (!name || one.name === name) && (!role || one.platform_role === role) && (disabled === null || String(!!one.disable_time) === disabled)) };
+  },
+  "POST /api/v1/admin/principals": principals[0],
+  "POST /api/v1/admin/principals/*:setPlatformRole": principals[1],
+  "POST /api/v1/admin/principals/*:disable": principals[1],
+  "POST /api/v1/admin/principals/*:enable": principals[2],
+  "GET /api/v1/organisations/*/webhooks": { webhooks: webhooks.slice(0, 1) },
+  "POST /api/v1/organisations/*/webhooks": { ...webhooks[0], secret: "whsec_shown_once" },
+  "POST /api/v1/admin/nodes/*:retire": (_, { pathname }) => nodes.find(({ id }) => pathname.includes(id)),
+  "DELETE /api/v1/admin/nodes/*": {},
   "GET /api/v1/admin/organisations": { organisations },
   "POST /api/v1/admin/organisations": organisations[0],
   "POST /api/v1/admin/organisations/*:suspend": organisations[1],

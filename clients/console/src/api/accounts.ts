@@ -1,15 +1,14 @@
 /** Queries and mutations of service accounts and their API keys. */
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { client, unwrap } from "./client";
 import type { components } from "@gpuaas/sdk";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { client, unwrap } from "./client";
+import { SHOWN, usePages } from "./pages";
 import type { MemberRole } from "./tenancy";
 
 type Schemas = components["schemas"];
 export type ServiceAccount = Schemas["identity.ServiceAccount"];
 export type ApiKey = Schemas["identity.ApiKey"];
 export type Scope = Exclude<Schemas["identity.ApiKeyScope"], "unspecified">;
-
-const PAGE = 500;
 
 /** Scopes with what they allow. */
 export const SCOPES: [Scope, string][] = [
@@ -22,17 +21,15 @@ export const SCOPES: [Scope, string][] = [
 ];
 
 export function useServiceAccounts(project_id: string) {
-  return useQuery({
-    queryKey: ["service-accounts", project_id],
-    queryFn: () => unwrap(client.GET("/api/v1/projects/{project_id}/service-accounts", { params: { path: { project_id }, query: { page_size: PAGE } } })).then(({ service_accounts = [] }) => service_accounts),
-  });
+  return usePages(["service-accounts", project_id], (page_token) =>
+    unwrap(client.GET("/api/v1/projects/{project_id}/service-accounts", { params: { path: { project_id }, query: { page_size: SHOWN, page_token } } })).then(({ service_accounts: items = [], next_page_token: next }) => ({ items, next })),
+  );
 }
 
 export function useApiKeys(project_id: string, service_account_id: string) {
-  return useQuery({
-    queryKey: ["api-keys", service_account_id],
-    queryFn: () => unwrap(client.GET("/api/v1/projects/{project_id}/service-accounts/{service_account_id}/api-keys", { params: { path: { project_id, service_account_id }, query: { page_size: PAGE } } })).then(({ api_keys = [] }) => api_keys),
-  });
+  return usePages(["api-keys", service_account_id], (page_token) =>
+    unwrap(client.GET("/api/v1/projects/{project_id}/service-accounts/{service_account_id}/api-keys", { params: { path: { project_id, service_account_id }, query: { page_size: SHOWN, page_token } } })).then(({ api_keys: items = [], next_page_token: next }) => ({ items, next })),
+  );
 }
 
 function useChange<T, R>(change: (value: T) => Promise<R>) {

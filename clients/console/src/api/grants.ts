@@ -1,12 +1,15 @@
 /** Queries and mutations of grants for single allocations of a project. */
 import type { components } from "@gpuaas/sdk";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useProjectMay } from "../session/roles";
+import { useSession } from "../session/session";
 import { client, unwrap } from "./client";
+import { SHOWN, WHOLE, everyPage, usePages } from "./pages";
+import { useProjectId } from "./tenancy";
 
 export type Grant = components["schemas"]["identity.AllocationGrant"];
 export type Permission = Exclude<components["schemas"]["identity.AllocationPermission"], "unspecified">;
 
-const PAGE = 500;
 const LIST = "allocation-grants";
 
 /** What a grant can be for. */
@@ -15,18 +18,33 @@ export const PERMISSIONS: [Permission, string][] = [
   ["serial_log", "Serial log"],
 ];
 
+const pageOf = (project_id: string, query: { page_size: number; page_token: string; allocation_id?: string }) =>
+  unwrap(client.GET("/api/v1/projects/{project_id}/allocation-grants", { params: { path: { project_id }, query } })).then(({ grants: items = [], next_page_token: next }) => ({ items, next }));
+
 export function useGrants(project_id: string) {
-  return useQuery({
-    queryKey: [LIST, project_id],
-    queryFn: () => unwrap(client.GET("/api/v1/projects/{project_id}/allocation-grants", { params: { path: { project_id }, query: { page_size: PAGE } } })).then(({ grants = [] }) => grants),
+  return usePages([LIST, project_id], (page_token) => pageOf(project_id, { page_size: SHOWN, page_token }));
+}
+
+/** What of an allocation's guest the caller may see: by the role, or because an owner lets the caller into this one. */
+export function useGranted(allocation_id: string): { terminal: boolean; serial: boolean; sessions: boolean } {
+  const byRole = useProjectMay("terminal");
+  const mayRead = useProjectMay("read");
+  const project_id = useProjectId();
+  const principal = useSession()?.principal;
+  const found = useQuery({
+    queryKey: [LIST, "of", allocation_id],
+    enabled: !byRole && mayRead && project_id !== "",
+    queryFn: () => everyPage((page_token) => pageOf(project_id, { allocation_id, page_size: WHOLE, page_token })),
   });
+  const own = (found.data ?? []).filter((grant) => grant.allocation_id === allocation_id && grant.principal === principal).map(({ permission }) => permission);
+  return { terminal: byRole || own.includes("terminal"), serial: byRole || own.includes("serial_log"), sessions: byRole };
 }
 
 /** The allocations of a project that have not ended. */
 export function useLiveAllocations(project_id: string) {
   return useQuery({
     queryKey: [LIST, "allocations", project_id],
-    queryFn: () => unwrap(client.GET("/api/v1/allocations", { params: { query: { project_id, page_size: PAGE } } })).then(({ allocations = [] }) => allocations),
+    queryFn: () => everyPage((page_token) => unwrap(client.GET("/api/v1/allocations", { params: { query: { project_id, page_size: WHOLE, page_token } } })).then(({ allocations: items = [], next_page_token: next }) => ({ items, next }))),
   });
 }
 

@@ -1,9 +1,11 @@
 /** Queries of the views, where no watch delivers the data. */
 import { queryOptions, useInfiniteQuery, useQueries, useQuery } from "@tanstack/react-query";
 import { may } from "../session/rights";
+import { useProjectMay } from "../session/roles";
 import { type Project, useSession } from "../session/session";
 import { allPages, client, unwrap } from "./client";
 import { type ExplanationQuery, queryOf } from "./explanation";
+import { WHOLE, everyPage } from "./pages";
 import { Problem } from "./problem";
 
 /** Polling intervals in milliseconds. */
@@ -11,7 +13,6 @@ const LIVE_MS = 1000;
 const CALM_MS = 2000;
 const SLOW_MS = 5000;
 const PAGE = 200;
-const MOST_NODES = 500;
 
 function useProject(): string {
   return useSession()?.project ?? "";
@@ -23,7 +24,7 @@ export function useProjects(): Project[] {
   const all = useQuery({
     queryKey: ["projects"],
     enabled: may(session?.platformRole, "read"),
-    queryFn: () => unwrap(client.GET("/api/v1/admin/projects", { params: { query: { page_size: MOST_NODES } } })).then((page) => page.projects ?? []),
+    queryFn: () => everyPage((page_token) => unwrap(client.GET("/api/v1/admin/projects", { params: { query: { page_size: WHOLE, page_token } } })).then(({ projects: items = [], next_page_token: next }) => ({ items, next }))),
     staleTime: 60_000,
     retry: false,
   });
@@ -34,9 +35,10 @@ export function useProjects(): Project[] {
 /** Those that have ended too, page by page; what is going on comes from the watch. */
 export function useAllAllocations(wanted: boolean) {
   const project_id = useProject();
+  const mayRead = useProjectMay("read");
   return useInfiniteQuery({
     queryKey: ["allocations", project_id],
-    enabled: wanted,
+    enabled: wanted && mayRead,
     queryFn: ({ pageParam }) =>
       unwrap(
         client.GET("/api/v1/allocations", {
@@ -140,8 +142,8 @@ export function usePlacements() {
   return useQuery({
     queryKey: ["placements"],
     queryFn: () =>
-      unwrap(client.GET("/api/v1/admin/node-placements", { params: { query: { page_size: MOST_NODES } } })).then(
-        (page) => new Map(page.nodes?.map((node) => [node.node_id ?? "", node])),
+      everyPage((page_token) => unwrap(client.GET("/api/v1/admin/node-placements", { params: { query: { page_size: WHOLE, page_token } } })).then(({ nodes: items = [], next_page_token: next }) => ({ items, next }))).then(
+        (nodes) => new Map(nodes.map((node) => [node.node_id ?? "", node])),
       ),
     refetchInterval: SLOW_MS,
   });

@@ -1,14 +1,13 @@
 /** Queries and mutations of the groups that an organisation's identity provider keeps here. */
+import type { components } from "@gpuaas/sdk";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { client, unwrap } from "./client";
-import type { components } from "@gpuaas/sdk";
+import { SHOWN, WHOLE, everyPage, usePages } from "./pages";
 import type { MemberRole } from "./tenancy";
 
 type Schemas = components["schemas"];
 export type ScimGroup = Schemas["identity.ScimGroup"];
 export type ScimGroupMapping = Schemas["identity.ScimGroupMapping"];
-
-const PAGE = 500;
 
 /** For which issuer SCIM is set up; no issuer: it is not. */
 export function useScimSettings(organisation_id: string) {
@@ -20,17 +19,16 @@ export function useScimSettings(organisation_id: string) {
 
 /** The groups, each with what it is mapped on. */
 export function useScimGroups(organisation_id: string) {
-  return useQuery({
-    queryKey: ["scim-groups", organisation_id],
-    queryFn: () => unwrap(client.GET("/api/v1/organisations/{organisation_id}/scim/groups", { params: { path: { organisation_id }, query: { page_size: PAGE } } })).then(({ groups = [] }) => groups),
-  });
+  return usePages(["scim-groups", organisation_id], (page_token) =>
+    unwrap(client.GET("/api/v1/organisations/{organisation_id}/scim/groups", { params: { path: { organisation_id }, query: { page_size: SHOWN, page_token } } })).then(({ groups: items = [], next_page_token: next }) => ({ items, next })),
+  );
 }
 
 /** The organisation's projects that the caller sees. */
 export function useProjectsOf(organisation_id: string) {
   return useQuery({
     queryKey: ["projects", organisation_id],
-    queryFn: () => unwrap(client.GET("/api/v1/projects", { params: { query: { organisation_id, page_size: PAGE } } })).then(({ projects = [] }) => projects),
+    queryFn: () => everyPage((page_token) => unwrap(client.GET("/api/v1/projects", { params: { query: { organisation_id, page_size: WHOLE, page_token } } })).then(({ projects: items = [], next_page_token: next }) => ({ items, next }))),
   });
 }
 

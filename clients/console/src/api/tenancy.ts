@@ -1,8 +1,10 @@
 /** Queries and mutations of who belongs where: SSH keys, members, invitations, projects, organisations. */
+import type { components } from "@gpuaas/sdk";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useProjectMay } from "../session/roles";
 import { useSession } from "../session/session";
 import { client, unwrap } from "./client";
-import type { components } from "@gpuaas/sdk";
+import { SHOWN, WHOLE, everyPage, usePages } from "./pages";
 
 type Schemas = components["schemas"];
 export type SshKey = Schemas["identity.SshKey"];
@@ -11,8 +13,6 @@ export type Invitation = Schemas["identity.Invitation"];
 export type MemberRole = Exclude<Schemas["identity.MemberRole"], "unspecified">;
 export type Organisation = Schemas["identity.Organisation"];
 export type TenantProject = Schemas["identity.Project"];
-
-const PAGE = 500;
 
 /** Roles with what they may do, the strongest first. */
 export const ROLES: [MemberRole, string, string][] = [
@@ -41,17 +41,18 @@ function useChange<T, R>(lists: string[], change: (value: T) => Promise<R>) {
 export function useOwnKeys() {
   return useQuery({
     queryKey: ["ssh-keys"],
-    queryFn: () => unwrap(client.GET("/api/v1/ssh-keys", { params: { query: { page_size: PAGE } } })).then(({ ssh_keys = [] }) => ssh_keys),
+    queryFn: () => everyPage((page_token) => unwrap(client.GET("/api/v1/ssh-keys", { params: { query: { page_size: WHOLE, page_token } } })).then(({ ssh_keys: items = [], next_page_token: next }) => ({ items, next }))),
   });
 }
 
 /** Those that all members of the project share. */
 export function useProjectKeys() {
   const project_id = useProjectId();
+  const mayRead = useProjectMay("read", "read");
   return useQuery({
     queryKey: ["project-ssh-keys", project_id],
-    enabled: project_id !== "",
-    queryFn: () => unwrap(client.GET("/api/v1/projects/{project_id}/ssh-keys", { params: { path: { project_id }, query: { page_size: PAGE } } })).then(({ ssh_keys = [] }) => ssh_keys),
+    enabled: project_id !== "" && mayRead,
+    queryFn: () => everyPage((page_token) => unwrap(client.GET("/api/v1/projects/{project_id}/ssh-keys", { params: { path: { project_id }, query: { page_size: WHOLE, page_token } } })).then(({ ssh_keys: items = [], next_page_token: next }) => ({ items, next }))),
   });
 }
 
@@ -75,16 +76,27 @@ export interface Tenant {
   id: string;
 }
 
-export function useMembers({ kind, id }: Tenant) {
-  return useQuery({
-    queryKey: ["members", kind, id],
-    enabled: id !== "",
-    queryFn: () =>
-      (kind === "project"
-        ? unwrap(client.GET("/api/v1/projects/{project_id}/members", { params: { path: { project_id: id }, query: { page_size: PAGE } } }))
-        : unwrap(client.GET("/api/v1/organisations/{organisation_id}/members", { params: { path: { organisation_id: id }, query: { page_size: PAGE } } }))
-      ).then(({ members = [] }) => members),
-  });
+/** Those whose name or address has this part; empty: all. A backslash is in no name, and cannot be quoted. */
+export function memberFilter(search: string): string {
+  const text = search.trim().replaceAll("\\", "").replaceAll('"', '\\"');
+  return text && `(${["principal", "display_name", "email"].map((field) => `${field}:"${text}"`).join(" OR ")})`;
+}
+
+/** Members page by page; the server searches, so that those of later pages are found too. */
+export function useMembers({ kind, id }: Tenant, search = "") {
+  const filter = memberFilter(search);
+  return usePages(
+    ["members", kind, id, filter],
+    (page_token) => {
+      const query = { page_size: SHOWN, page_token, ...(filter && { filter }) };
+      return (
+        kind === "project"
+          ? unwrap(client.GET("/api/v1/projects/{project_id}/members", { params: { path: { project_id: id }, query } }))
+          : unwrap(client.GET("/api/v1/organisations/{organisation_id}/members", { params: { path: { organisation_id: id }, query } }))
+      ).then(({ members: items = [], next_page_token: next }) => ({ items, next }));
+    },
+    id !== "",
+  );
 }
 
 export function useAddMember({ kind, id }: Tenant) {
@@ -112,15 +124,18 @@ export function useRemoveMember({ kind, id }: Tenant) {
 }
 
 export function useInvitations({ kind, id }: Tenant) {
-  return useQuery({
-    queryKey: ["invitations", kind, id],
-    enabled: id !== "",
-    queryFn: () =>
-      (kind === "project"
-        ? unwrap(client.GET("/api/v1/projects/{project_id}/invitations", { params: { path: { project_id: id }, query: { page_size: PAGE } } }))
-        : unwrap(client.GET("/api/v1/organisations/{organisation_id}/invitations", { params: { path: { organisation_id: id }, query: { page_size: PAGE } } }))
-      ).then(({ invitations = [] }) => invitations),
-  });
+  return usePages(
+    ["invitations", kind, id],
+    (page_token) => {
+      const query = { page_size: SHOWN, page_token };
+      return (
+        kind === "project"
+          ? unwrap(client.GET("/api/v1/projects/{project_id}/invitations", { params: { path: { project_id: id }, query } }))
+          : unwrap(client.GET("/api/v1/organisations/{organisation_id}/invitations", { params: { path: { organisation_id: id }, query } }))
+      ).then(({ invitations: items = [], next_page_token: next }) => ({ items, next }));
+    },
+    id !== "",
+  );
 }
 
 export function useInvite({ kind, id }: Tenant) {
@@ -167,7 +182,7 @@ export function useRenameProject() {
 export function useOwnOrganisations() {
   return useQuery({
     queryKey: ["own-organisations"],
-    queryFn: () => unwrap(client.GET("/api/v1/organisations", { params: { query: { page_size: PAGE } } })).then(({ organisations = [] }) => organisations),
+    queryFn: () => everyPage((page_token) => unwrap(client.GET("/api/v1/organisations", { params: { query: { page_size: WHOLE, page_token } } })).then(({ organisations: items = [], next_page_token: next }) => ({ items, next }))),
   });
 }
 
@@ -181,7 +196,7 @@ export function useRenameOrganisation() {
 export function useOrganisations() {
   return useQuery({
     queryKey: ["organisations"],
-    queryFn: () => unwrap(client.GET("/api/v1/admin/organisations", { params: { query: { page_size: PAGE } } })).then(({ organisations = [] }) => organisations),
+    queryFn: () => everyPage((page_token) => unwrap(client.GET("/api/v1/admin/organisations", { params: { query: { page_size: WHOLE, page_token } } })).then(({ organisations: items = [], next_page_token: next }) => ({ items, next }))),
   });
 }
 
@@ -189,7 +204,7 @@ export function useOrganisations() {
 export function useTenantProjects() {
   return useQuery({
     queryKey: ["all-projects"],
-    queryFn: () => unwrap(client.GET("/api/v1/admin/projects", { params: { query: { page_size: PAGE } } })).then(({ projects = [] }) => projects),
+    queryFn: () => everyPage((page_token) => unwrap(client.GET("/api/v1/admin/projects", { params: { query: { page_size: WHOLE, page_token } } })).then(({ projects: items = [], next_page_token: next }) => ({ items, next }))),
   });
 }
 

@@ -1,6 +1,7 @@
 /** What can be watched, and how its messages become a state. */
 import type { components } from "@gpuaas/sdk";
 import type { QueryClient } from "@tanstack/react-query";
+import { useProjectMay } from "../session/roles";
 import { useSession } from "../session/session";
 import { type Kept, type Source, type Watched, useWatch, watchKey } from "../watch/use-watch";
 import type { Allocation, InventoryNode, Slot, TimelineEntry } from "./types";
@@ -83,10 +84,10 @@ const NO_ALLOCATION: OneAllocation = { allocation: undefined, entries: [] };
 const NO_FLEET: Fleet = { nodes: {}, slots: {} };
 const FLEET: Source<"/api/v1/admin/nodes:watch", Fleet> = { path: "/api/v1/admin/nodes:watch", params: {}, empty: NO_FLEET, fold: foldFleet };
 
-/** The project's allocations that have not ended, and those that end meanwhile. */
+/** The project's allocations that have not ended, and those that end meanwhile; nothing for who may not read them. */
 export function useAllocationsWatch(): Watched<ById<Allocation>> {
   const project = useSession()?.project ?? "";
-  return useWatch({ ...allocationsOf(project), empty: NO_ALLOCATIONS, fold: foldAllocations });
+  return useWatch({ ...allocationsOf(project), empty: NO_ALLOCATIONS, fold: foldAllocations }, useProjectMay("read"));
 }
 
 /** One allocation and everything that happened to it. */

@@ -2,13 +2,14 @@
 import type { components } from "@gpuaas/sdk";
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { client, request, unwrap } from "./client";
+import { SHOWN, usePages } from "./pages";
+import type { Tenant } from "./tenancy";
 
 type Schemas = components["schemas"];
 export type Webhook = Schemas["events.Webhook"];
 export type WebhookDelivery = Schemas["events.WebhookDelivery"];
 export type DeliveryState = Exclude<Schemas["events.WebhookDeliveryState"], "unspecified">;
 
-const PAGE = 500;
 const DELIVERIES = 25;
 /** How often deliveries are looked at while they are shown. */
 const LOOK_MS = 5000;
@@ -37,10 +38,15 @@ export function eventTypes({ components: { messages } }: AsyncApi): EventType[] 
   return Object.values(messages).filter(({ name }) => name.startsWith("allocation.")).map(({ name, summary }) => ({ name, summary }));
 }
 
-export function useWebhooks(project_id: string) {
-  return useQuery({
-    queryKey: ["webhooks", project_id],
-    queryFn: () => unwrap(client.GET("/api/v1/projects/{project_id}/webhooks", { params: { path: { project_id }, query: { page_size: PAGE } } })).then(({ webhooks = [] }) => webhooks),
+/** Those of a project, or those of an organisation, which get the events of all of its projects. */
+export function useWebhooks({ kind, id }: Tenant) {
+  return usePages(["webhooks", kind, id], (page_token) => {
+    const query = { page_size: SHOWN, page_token };
+    return (
+      kind === "project"
+        ? unwrap(client.GET("/api/v1/projects/{project_id}/webhooks", { params: { path: { project_id: id }, query } }))
+        : unwrap(client.GET("/api/v1/organisations/{organisation_id}/webhooks", { params: { path: { organisation_id: id }, query } }))
+    ).then(({ webhooks: items = [], next_page_token: next }) => ({ items, next }));
   });
 }
 
@@ -63,8 +69,12 @@ function useChange<T, R>(change: (value: T) => Promise<R>) {
   });
 }
 
-export function useCreateWebhook(project_id: string) {
-  return useChange((body: { url: string; event_types: string[]; description: string }) => unwrap(client.POST("/api/v1/projects/{project_id}/webhooks", { params: { path: { project_id } }, body })));
+export function useCreateWebhook({ kind, id }: Tenant) {
+  return useChange((body: { url: string; event_types: string[]; description: string }) =>
+    kind === "project"
+      ? unwrap(client.POST("/api/v1/projects/{project_id}/webhooks", { params: { path: { project_id: id } }, body }))
+      : unwrap(client.POST("/api/v1/organisations/{organisation_id}/webhooks", { params: { path: { organisation_id: id } }, body })),
+  );
 }
 
 /** Disables, enables or deletes a webhook. */

@@ -1,23 +1,27 @@
 /** Who a token belongs to, as the server knows it. */
 import { request } from "../api/client";
 import type { PlatformRole } from "./rights";
-import type { Project } from "./session";
+import type { MemberRole } from "./roles";
+import type { OwnOrganisation, Project } from "./session";
 
 /** The part of the answer that the console uses. */
 interface Answer {
   principal?: string;
   platform_role?: PlatformRole;
-  projects?: { id?: string; slug?: string }[];
+  projects?: { id?: string; slug?: string; role?: MemberRole }[];
+  organisations?: { id?: string; slug?: string; role?: MemberRole }[];
 }
 
 export interface Caller {
   principal: string;
   platformRole: PlatformRole;
   projects: Project[];
+  organisations: OwnOrganisation[];
 }
 
-export function callerOf({ principal = "", platform_role = "unspecified", projects = [] }: Answer): Caller {
-  return { principal, platformRole: platform_role, projects: projects.map(({ id = "", slug = "" }) => ({ id, slug })) };
+export function callerOf({ principal = "", platform_role = "unspecified", projects = [], organisations = [] }: Answer): Caller {
+  const named = ({ id = "", slug = "", role = "unspecified" }: { id?: string; slug?: string; role?: MemberRole }) => ({ id, slug, role });
+  return { principal, platformRole: platform_role, projects: projects.map(named), organisations: organisations.map(named) };
 }
 
 /** Throws a `Problem` when the server refuses the token. */

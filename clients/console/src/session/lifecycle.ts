@@ -3,7 +3,7 @@ import type { UsableIssuer } from "./issuers";
 import { whoIs } from "./caller";
 import type { Tokens } from "./oidc";
 import { ownPath } from "./pending";
-import { type Session, beginSession, currentSession, endSession, newestSession, readToken, shareSession } from "./session";
+import { type Session, beginSession, currentSession, endSession, learnCaller, newestSession, readToken, shareSession } from "./session";
 
 /** A provider that does not say how long a token lives. */
 const UNKNOWN_LIFE_MS = 5 * 60_000;
@@ -29,9 +29,9 @@ function timesOf({ token, expires }: Tokens): { expires: number; renewAt: number
 /** Completes the sign-in that the provider has sent the browser back from. */
 export async function completeSignIn(): Promise<void> {
   const given = await (await oidc()).complete();
-  const { principal, platformRole, projects } = await whoIs(given.token);
+  const { principal, platformRole, projects, organisations } = await whoIs(given.token);
   const project = projects.length > 1 ? (projects[0]?.id ?? "") : "";
-  beginSession({ token: given.token, principal, platformRole, projects, project, ...timesOf(given), source: given.source });
+  beginSession({ token: given.token, principal, platformRole, projects, organisations, project, ...timesOf(given), source: given.source });
   history.replaceState(null, "", given.returnTo);
 }
 
@@ -41,6 +41,19 @@ export async function ensureGood(): Promise<void> {
   if (!session?.source?.refreshToken || session.expires > Date.now()) return;
   // when the provider does not answer, the API says that the token has expired
   await renew(session).catch(() => undefined);
+}
+
+/** Asks which roles the caller has now. A server that does not answer changes nothing. */
+export async function learnRoles(): Promise<void> {
+  await ensureGood();
+  const token = currentSession()?.token;
+  if (!token) return;
+  try {
+    const { platformRole, projects, organisations } = await whoIs(token);
+    learnCaller({ platformRole, projects, organisations }, token);
+  } catch {
+    // what is known stays
+  }
 }
 
 /** Renews a session in time, for as long as it is the current one; returns what stops that. */

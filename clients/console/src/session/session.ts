@@ -5,10 +5,20 @@
 import { useSyncExternalStore } from "react";
 import { forgetLeft } from "../terminal/left";
 import type { PlatformRole } from "./rights";
+import type { MemberRole } from "./roles";
 
 export interface Project {
   id: string;
   slug: string;
+  /** Of who is signed in, by itself or by the organisation; missing in a session that does not know it. */
+  role?: MemberRole;
+}
+
+/** An organisation that who is signed in is a member of. */
+export interface OwnOrganisation {
+  id: string;
+  slug: string;
+  role: MemberRole;
 }
 
 /** The sign-in that a token comes from. */
@@ -29,6 +39,8 @@ export interface Session {
   /** On the whole platform; missing for who is only a member of projects. */
   platformRole?: PlatformRole;
   projects: Project[];
+  /** Missing in a session that does not know them. */
+  organisations?: OwnOrganisation[];
   /** The project that is looked at; empty: the only one. */
   project: string;
   /** Milliseconds since the epoch. */
@@ -160,6 +172,16 @@ export function beginSession(next: Session): void {
 
 export function chooseProject(project: string): void {
   if (session) change({ ...session, project });
+}
+
+/** What the server says now of who is signed in: roles change while a session lasts. */
+export function learnCaller(caller: Pick<Session, "platformRole" | "projects" | "organisations">, token: string): void {
+  if (session?.token !== token) return;
+  const next = { ...session, ...caller };
+  // a project that was left is looked at no more
+  if (next.project && !next.projects.some(({ id }) => id === next.project)) next.project = next.projects[0]?.id ?? "";
+  if (!next.project && next.projects.length > 1) next.project = next.projects[0]?.id ?? "";
+  if (JSON.stringify(next) !== JSON.stringify(session)) change(next);
 }
 
 export function endSession(reason: EndReason): void {

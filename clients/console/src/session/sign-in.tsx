@@ -81,9 +81,9 @@ function TokenForm() {
     if (read.expires <= Date.now()) return setProblem("This token has expired.");
     setBusy(true);
     try {
-      const { principal, platformRole, projects } = await whoIs(text);
+      const { principal, platformRole, projects, organisations } = await whoIs(text);
       const project = projects.length > 1 ? (projects[0]?.id ?? "") : "";
-      beginSession({ token: text, principal: principal || read.subject, platformRole, projects, project, expires: read.expires, renewAt: read.expires });
+      beginSession({ token: text, principal: principal || read.subject, platformRole, projects, organisations, project, expires: read.expires, renewAt: read.expires });
     } catch (failure) {
       if (failure instanceof Problem && failure.status === 401) setProblem("The server refused this token. Get a new one and paste it in full.");
       else setError(failure);

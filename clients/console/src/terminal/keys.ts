@@ -11,7 +11,7 @@ export function controlOf(text: string): string {
 
 /** Labels, names for those who do not see them, and what is sent. */
 export const KEYS: [label: string, name: string, sent: string][] = [
-  ["Esc", "Escape", "\x1b"],
+  ["Esc", "Esc, Escape", "\x1b"],
   ["Tab", "Tab", "\t"],
   ["←", "Left", "\x1b[D"],
   ["↑", "Up", "\x1b[A"],

@@ -33,6 +33,8 @@ export function Confirm({
   if (needs && !may(role, needs)) return null;
   const confirm = async (event: FormEvent) => {
     event.preventDefault();
+    // a form that the dialog was opened in is not sent with it
+    event.stopPropagation();
     if (!ready || busy) return;
     setBusy(true);
     setError(undefined);

@@ -1,5 +1,7 @@
 /** The pages of the console, for the menu and the command palette. */
 import type { ComponentType } from "react";
+import { type PlatformRole, type Right, may } from "../session/rights";
+import { type MemberRole, type ProjectRight, roleMay } from "../session/roles";
 import { Activity, Bot, Building2, CalendarClock, ChartColumn, Gauge, House, KeyRound, LayoutList, Plus, ReceiptText, ScrollText, Server, Tags, Users } from "./icons";
 
 export interface Place {
@@ -8,16 +10,20 @@ export interface Place {
   icon: ComponentType<{ size?: number; "aria-hidden"?: "true" }>;
   /** The page of this address alone, not of those below it. */
   exact?: boolean;
+  /** What who goes there needs in the project, */
+  needs?: ProjectRight;
+  /** or on the platform. */
+  orOnPlatform?: Right;
 }
 
 export const PLACES: Place[] = [
   { to: "/overview", title: "Overview", icon: House },
-  { to: "/allocations", title: "Allocations", icon: Activity },
-  { to: "/launch", title: "Launch", icon: Plus },
-  { to: "/reservations", title: "Reservations", icon: CalendarClock },
+  { to: "/allocations", title: "Allocations", icon: Activity, needs: "read" },
+  { to: "/launch", title: "Launch", icon: Plus, needs: "write" },
+  { to: "/reservations", title: "Reservations", icon: CalendarClock, needs: "read" },
   { to: "/usage", title: "Usage", icon: ReceiptText },
   { to: "/keys", title: "SSH keys", icon: KeyRound },
-  { to: "/api-keys", title: "API keys", icon: Bot },
+  { to: "/api-keys", title: "API keys", icon: Bot, needs: "read", orOnPlatform: "read" },
   { to: "/project", title: "Project", icon: Users },
   { to: "/organisation", title: "Organisation", icon: Building2 },
 ];
@@ -33,5 +39,11 @@ export const PLATFORM: Place[] = [
   { to: "/admin/catalog", title: "Catalog", icon: Tags },
   { to: "/admin/quotas", title: "Quotas", icon: Gauge },
   { to: "/admin/organisations", title: "Organisations", icon: Building2 },
+  { to: "/admin/principals", title: "Principals", icon: Users },
   { to: "/admin/audit", title: "Audit", icon: ScrollText },
 ];
+
+/** The pages that a role in the project has something on. */
+export function placesFor(role: MemberRole | undefined, platformRole: PlatformRole | undefined): Place[] {
+  return PLACES.filter(({ needs, orOnPlatform }) => !needs || roleMay(role, needs) || (orOnPlatform !== undefined && may(platformRole, orOnPlatform)));
+}

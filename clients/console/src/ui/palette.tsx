@@ -5,8 +5,9 @@ import { useLocation } from "wouter";
 import { usePlacements } from "../api/queries";
 import { useAllocationsWatch } from "../api/watches";
 import { may, useMay } from "../session/rights";
+import { projectOf } from "../session/roles";
 import { chooseProject, useSession } from "../session/session";
-import { PLACES, PLATFORM } from "./nav";
+import { PLATFORM, placesFor } from "./nav";
 import { type Command, matching } from "./palette-match";
 import { chooseTheme } from "./theme";
 
@@ -30,7 +31,7 @@ function Found({ nodes, close }: { nodes: { id: string; hostname: string }[]; cl
   const allocations = useAllocationsWatch().view;
   const commands = useMemo((): Action[] => {
     const go = (to: string) => () => navigate(to);
-    const places = [...PLACES, ...(may(session?.platformRole, "read") ? PLATFORM : [])];
+    const places = [...placesFor(session && projectOf(session)?.role, session?.platformRole), ...(may(session?.platformRole, "read") ? PLATFORM : [])];
     const projects = (session?.projects.length ?? 0) > 1 ? (session?.projects ?? []) : [];
     return [
       ...places.map(({ to, title }) => ({ key: to, title, kind: "Page", run: go(to) })),

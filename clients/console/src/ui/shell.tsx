@@ -3,9 +3,10 @@ import { type ReactNode, useEffect, useRef } from "react";
 import { Link, useLocation } from "wouter";
 import { signOut as endSignIn } from "../session/lifecycle";
 import { ROLE_WORDS, may } from "../session/rights";
+import { projectOf } from "../session/roles";
 import { chooseProject, useSession } from "../session/session";
 import { ArrowLeft, BookOpen, LogOut, Monitor, Moon, Sun } from "./icons";
-import { PLACES, PLATFORM, type Place } from "./nav";
+import { PLATFORM, type Place, placesFor } from "./nav";
 import { PaletteButton } from "./palette-button";
 import { type Theme, chooseTheme, useTheme } from "./theme";
 
@@ -71,7 +72,7 @@ export function Shell({ children }: { children: ReactNode }) {
     navigate("/");
     void endSignIn();
   };
-  const project = session.projects.find(({ id }) => id === session.project) ?? session.projects[0];
+  const project = projectOf(session);
   return (
     <div className="shell">
       <a className="skip" href="#main">
@@ -83,7 +84,7 @@ export function Shell({ children }: { children: ReactNode }) {
         </Link>
         <PaletteButton />
         <nav aria-label="Main">
-          {PLACES.map((place) => (
+          {placesFor(project?.role, session.platformRole).map((place) => (
             <NavLink key={place.to} {...place} />
           ))}
           {may(session.platformRole, "read") && (

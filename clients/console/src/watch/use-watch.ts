@@ -43,7 +43,8 @@ interface Parts {
   end?: object;
 }
 
-export function useWatch<P extends WatchPath, S>(source: Source<P, S>): Watched<S> {
+/** Nothing is opened while it is not `wanted`. */
+export function useWatch<P extends WatchPath, S>(source: Source<P, S>, wanted = true): Watched<S> {
   const queries = useQueryClient();
   const { path, params, empty, fold } = source;
   const key = watchKey(source);
@@ -51,6 +52,7 @@ export function useWatch<P extends WatchPath, S>(source: Source<P, S>): Watched<
   const [state, setState] = useState<{ status: WatchStatus; problem: Problem | undefined }>({ status: "connecting", problem: undefined });
   const [attempt, setAttempt] = useState(0);
   useEffect(() => {
+    if (!wanted) return undefined;
     const before = () => queries.getQueryData<Kept<S>>(key);
     // a first state that is not complete yet; what is shown meanwhile stays
     let draft: S | undefined;
@@ -93,6 +95,6 @@ export function useWatch<P extends WatchPath, S>(source: Source<P, S>): Watched<
       window.removeEventListener("online", wake);
       watch.close();
     };
-  }, [queries, ...key, empty, fold, attempt]);
+  }, [queries, ...key, empty, fold, attempt, wanted]);
   return { view: kept.data?.view, ...state, retry: () => setAttempt((count) => count + 1) };
 }

@@ -3,10 +3,12 @@ import { useState } from "react";
 import { type ApiKey, SCOPES, type Scope, type ServiceAccount, useAccountState, useApiKeys, useCreateAccount, useCreateKey, useKeyVerb, useServiceAccounts } from "../../api/accounts";
 import type { MemberRole } from "../../api/tenancy";
 import { sentence } from "../../lib/text";
+import { useProjectMay } from "../../session/roles";
 import { Badge, Button, Card, Empty, Planned, Time } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { Bot, Plus } from "../../ui/icons";
 import { Loaded } from "../../ui/loaded";
+import { ShowMore } from "../../ui/show-more";
 import { Table } from "../../ui/table";
 import { SelectField, TextField, isSlug, slugProblem } from "../catalog/parts";
 import { RoleField, Secret, roleWord } from "../project/parts";
@@ -75,12 +77,15 @@ function KeyState({ api_key }: { api_key: ApiKey }) {
 
 function Keys({ account, made }: { account: ServiceAccount; made: (key: ApiKey) => void }) {
   const verb = useKeyVerb(account);
+  const found = useApiKeys(account.project_id ?? "", account.id ?? "");
+  const manages = useProjectMay("manage", "manage");
   return (
-    <Loaded of={[useApiKeys(account.project_id ?? "", account.id ?? "")]} lines={2} label="Loading API keys">
+    <Loaded of={[found]} lines={2} label="Loading API keys">
       {(keys) =>
         keys.length === 0 ? (
-          <p className="muted">No key yet. Add one, and give it to the program as its bearer token.</p>
+          <p className="muted">No key yet.{manages && " Add one, and give it to the program as its bearer token."}</p>
         ) : (
+          <>
           <Table label={`API keys of ${account.slug}`} columns={["Key", "State", ["Scopes", "optional"], ["Last used", "optional"], ["Expires", "optional"], ["Actions", "number"]]}>
             {keys.map((key) => (
               <tr key={key.id}>
@@ -95,7 +100,7 @@ function Keys({ account, made }: { account: ServiceAccount; made: (key: ApiKey) 
                 <td className="optional">{key.last_used_time ? <Time value={key.last_used_time} /> : "Never"}</td>
                 <td className="optional">{key.expire_time ? <Planned value={key.expire_time} short /> : "Never"}</td>
                 <td className="number">
-                  {keyWord(key, Date.now()) === "active" && (
+                  {manages && keyWord(key, Date.now()) === "active" && (
                     <span className="page-actions">
                       <Confirm trigger={<Button small aria-label={`Rotate ${key.display_name}`}>Rotate</Button>} title={`Rotate ${key.display_name || "the key"}?`} action="Rotate" run={async () => made(await verb.mutateAsync({ verb: "rotate", key }))}>
                         You get a new key with the same scopes. The old one stays valid for a day.
@@ -109,6 +114,8 @@ function Keys({ account, made }: { account: ServiceAccount; made: (key: ApiKey) 
               </tr>
             ))}
           </Table>
+          <ShowMore of={found} noun="key" />
+          </>
         )
       }
     </Loaded>
@@ -117,6 +124,7 @@ function Keys({ account, made }: { account: ServiceAccount; made: (key: ApiKey) 
 
 function Account({ account, made }: { account: ServiceAccount; made: (key: ApiKey) => void }) {
   const change = useAccountState(account);
+  const manages = useProjectMay("manage", "manage");
   const disabled = !!account.disable_time;
   return (
     <Card
@@ -126,7 +134,7 @@ function Account({ account, made }: { account: ServiceAccount; made: (key: ApiKe
         </>
       }
       aside={
-        <span className="page-actions">
+        manages && <span className="page-actions">
           {!disabled && <NewKey account={account} made={made} />}
           <Confirm trigger={<Button small aria-label={`${disabled ? "Enable" : "Disable"} ${account.slug}`}>{disabled ? "Enable" : "Disable"}</Button>} title={`${disabled ? "Enable" : "Disable"} ${account.slug}?`} action={disabled ? "Enable" : "Disable"} run={() => change.mutateAsync(disabled ? "enable" : "disable")}>
             {disabled ? "Its keys are valid again, except those that are disabled themselves." : "All of its keys and tokens are refused within seconds, and its terminals end."}
@@ -147,6 +155,8 @@ function Account({ account, made }: { account: ServiceAccount; made: (key: ApiKe
 
 export function ServiceAccounts({ project }: { project: string }) {
   const [made, setMade] = useState<ApiKey>();
+  const found = useServiceAccounts(project);
+  const manages = useProjectMay("manage", "manage");
   return (
     <>
       {made?.key && (
@@ -156,20 +166,23 @@ export function ServiceAccounts({ project }: { project: string }) {
           </p>
         </Secret>
       )}
-      <Loaded of={[useServiceAccounts(project)]} lines={4} label="Loading service accounts">
+      <Loaded of={[found]} lines={4} label="Loading service accounts">
         {(accounts) =>
           accounts.length === 0 ? (
-            <Empty icon={<Bot size={28} />} title="No service accounts" action={<NewAccount project={project} />}>
-              A program, such as a pipeline, calls the API with the keys of a service account. Add one, then add a key to it.
+            <Empty icon={<Bot size={28} />} title="No service accounts" action={manages && <NewAccount project={project} />}>
+              A program, such as a pipeline, calls the API with the keys of a service account. {manages ? "Add one, then add a key to it." : "Owners add them."}
             </Empty>
           ) : (
             <>
-              <div className="tab-actions">
-                <NewAccount project={project} />
-              </div>
+              {manages && (
+                <div className="tab-actions">
+                  <NewAccount project={project} />
+                </div>
+              )}
               {accounts.map((account) => (
                 <Account key={account.id} account={account} made={setMade} />
               ))}
+              <ShowMore of={found} noun="service account" />
             </>
           )
         }

@@ -2,6 +2,7 @@
 import { Tabs } from "radix-ui";
 import { Suspense, lazy, useRef } from "react";
 import { Link } from "wouter";
+import { useGranted } from "../../api/grants";
 import { useSkus, useUsage } from "../../api/queries";
 import type { Allocation, PlacementConstraints, Sku, TimelineEntry, VmResources } from "../../api/types";
 import { useAllocationWatch } from "../../api/watches";
@@ -9,6 +10,7 @@ import { amountOf, exact, sum } from "../../lib/money";
 import { knownHosts, sshCommand } from "../../lib/ssh";
 import { duration } from "../../lib/time";
 import { bytes, sentence } from "../../lib/text";
+import { useProjectMay } from "../../session/roles";
 import { Button, Card, Code, CopyButton, Facts, LabMark, MoneyText, Planned, Progress, Skeleton, Time } from "../../ui/basics";
 import { SquareTerminal, TriangleAlert } from "../../ui/icons";
 import { ProblemNote } from "../../ui/problem";
@@ -82,6 +84,7 @@ function Queued({ allocation }: { allocation: Allocation }) {
 
 function Failure({ allocation, entries }: { allocation: Allocation; entries: TimelineEntry[] }) {
   const failure = allocation.status?.failure;
+  const mayLaunch = useProjectMay("write");
   if (!failure) return null;
   const observed = observedIn(entries);
   return (
@@ -100,9 +103,11 @@ function Failure({ allocation, entries }: { allocation: Allocation; entries: Tim
           {failure.step && <span>in step {failure.step}</span>}
         </p>
       </div>
-      <Link href={`/launch?again=${allocation.id}`} className="button small">
-        Launch again
-      </Link>
+      {mayLaunch && (
+        <Link href={`/launch?again=${allocation.id}`} className="button small">
+          Launch again
+        </Link>
+      )}
     </div>
   );
 }
@@ -212,8 +217,9 @@ export function sizeRows(resources: VmResources | undefined, sku: Sku | undefine
 
 function Details({ allocation }: { allocation: Allocation }) {
   const { config, status, metadata, creator, id = "" } = allocation;
+  const mayChange = useProjectMay("write");
   return (
-    <Card title="Details" aside={<span className="page-actions"><Rename key={allocation.display_name} allocation={allocation} />{!isEnded(allocation) && <Ending key={`${allocation.termination_protection} ${allocation.auto_release_time}`} allocation={allocation} />}</span>}>
+    <Card title="Details" aside={mayChange && <span className="page-actions"><Rename key={allocation.display_name} allocation={allocation} />{!isEnded(allocation) && <Ending key={`${allocation.termination_protection} ${allocation.auto_release_time}`} allocation={allocation} />}</span>}>
       <Facts
         rows={[
           ["Host name", <code>{config?.name}</code>],
@@ -242,7 +248,9 @@ function Details({ allocation }: { allocation: Allocation }) {
 export default function AllocationView({ id }: { id: string }) {
   const watched = useAllocationWatch(id);
   const [terminal, setTerminal] = useQuerySwitch("terminal");
-  const [tab, setTab] = useQueryState("tab", "overview");
+  const [wantedTab, setTab] = useQueryState("tab", "overview");
+  const mayChange = useProjectMay("write");
+  const granted = useGranted(id);
   const wasShown = useRef(false);
   const crumb = <Back to="/allocations">Allocations</Back>;
   const allocation = watched.view?.allocation;
@@ -255,8 +263,9 @@ export default function AllocationView({ id }: { id: string }) {
     );
   }
   const open = !isEnded(allocation);
+  const tab = wantedTab === "serial" && !granted.serial ? "overview" : wantedTab;
   const stopper = actorOf(watched.view.entries, "stopping");
-  const isRunning = allocation.status?.state === "active" && isReachable(allocation) && !isBaremetal(allocation);
+  const isRunning = granted.terminal && allocation.status?.state === "active" && isReachable(allocation) && !isBaremetal(allocation);
   // an open terminal stays with what it shows when the VM stops
   const showsTerminal = terminal && (wasShown.current || isRunning);
   wasShown.current = showsTerminal;
@@ -276,7 +285,7 @@ export default function AllocationView({ id }: { id: string }) {
       actions={
         <>
           <LiveMark watched={watched} />
-          <Actions allocation={allocation} />
+          {mayChange && <Actions allocation={allocation} />}
         </>
       }
     >
@@ -298,13 +307,13 @@ export default function AllocationView({ id }: { id: string }) {
           <TabList label="Views of the allocation" chosen={tab}>
             <Tabs.Trigger value="overview">Overview</Tabs.Trigger>
             <Tabs.Trigger value="metrics">Metrics</Tabs.Trigger>
-            <Tabs.Trigger value="serial">Serial log</Tabs.Trigger>
+            {granted.serial && <Tabs.Trigger value="serial">Serial log</Tabs.Trigger>}
           </TabList>
         )}
         <Tabs.Content value="overview">
           <div className="columns">
             <div>
-              <Connect allocation={allocation} openTerminal={!showsTerminal ? () => setTerminal(true) : undefined} />
+              <Connect allocation={allocation} openTerminal={granted.terminal && !showsTerminal ? () => setTerminal(true) : undefined} />
               <Timeline entries={watched.view.entries} />
             </div>
             <div>
@@ -312,9 +321,11 @@ export default function AllocationView({ id }: { id: string }) {
               <Details allocation={allocation} />
               <ReadinessChecks results={allocation.status?.readiness_checks} />
               <WipeCertificates allocation={allocation} />
-              <Suspense fallback={null}>
-                <Sessions id={id} />
-              </Suspense>
+              {granted.sessions && (
+                <Suspense fallback={null}>
+                  <Sessions id={id} />
+                </Suspense>
+              )}
             </div>
           </div>
         </Tabs.Content>

@@ -7,6 +7,7 @@ import { useAllocationsWatch } from "../../api/watches";
 import { type Amount, placesFor } from "../../lib/money";
 import { costByAllocation } from "../../lib/usage";
 import { plural, sentence } from "../../lib/text";
+import { useProjectMay } from "../../session/roles";
 import { Button, Empty, LabMark, MoneyText, Progress, Skeleton, Time } from "../../ui/basics";
 import { SearchBox, Select } from "../../ui/form";
 import { Cpu, Plus, Search } from "../../ui/icons";
@@ -25,11 +26,11 @@ import { StateBadge, overallPercent } from "./state";
 const STATES = ["requested", "reserved", "provisioning", "active", "releasing", "released", "failed"];
 const COLUMNS: Column[] = ["Name", "State", "SKU", ["Image", "optional"], ["Region", "optional"], ["Cost so far", "number"], ["Created", "number"]];
 
-function Row({ allocation, cost, places, chosen, choose }: { allocation: Allocation; cost: Amount | undefined; /** Decimals of the costs. */ places: number; chosen: boolean; choose: (chosen: boolean) => void }) {
+function Row({ allocation, cost, places, chosen, choose }: { allocation: Allocation; cost: Amount | undefined; /** Decimals of the costs. */ places: number; chosen: boolean; /** Missing for who may change nothing. */ choose: ((chosen: boolean) => void) | undefined }) {
   const { config, status, metadata } = allocation;
   const percent = overallPercent(allocation);
   return (
-    <LinkRow to={`/allocations/${allocation.id}`} name={nameOf(allocation)} mark={status?.lab && <LabMark />} before={<input type="checkbox" aria-label={`Select ${config?.name}`} checked={chosen} onChange={(event) => choose(event.target.checked)} />}>
+    <LinkRow to={`/allocations/${allocation.id}`} name={nameOf(allocation)} mark={status?.lab && <LabMark />} before={choose && <input type="checkbox" aria-label={`Select ${config?.name}`} checked={chosen} onChange={(event) => choose(event.target.checked)} />}>
       <td className="state-cell">
         <StateBadge allocation={allocation} />
         {percent !== undefined && (
@@ -66,6 +67,7 @@ function Row({ allocation, cost, places, chosen, choose }: { allocation: Allocat
 export default function AllocationList() {
   const [ended, setEnded] = useQuerySwitch("ended");
   const watched = useAllocationsWatch();
+  const mayChange = useProjectMay("write");
   const history = useAllAllocations(ended);
   const usage = useUsage();
   const costs = costByAllocation(usage.data?.intervals ?? []);
@@ -93,9 +95,11 @@ export default function AllocationList() {
             <input type="checkbox" role="switch" checked={ended} onChange={(event) => setEnded(event.target.checked)} />
             <span>Show ended</span>
           </label>
-          <Link href="/launch" className="button primary">
-            <Plus size={16} aria-hidden="true" /> Launch
-          </Link>
+          {mayChange && (
+            <Link href="/launch" className="button primary">
+              <Plus size={16} aria-hidden="true" /> Launch
+            </Link>
+          )}
         </>
       }
     >
@@ -107,9 +111,11 @@ export default function AllocationList() {
           icon={<Cpu size={28} />}
           title={ended ? "No allocations yet" : "No active allocations"}
           action={
-            <Link href="/launch" className="button primary">
-              Launch an allocation
-            </Link>
+            mayChange && (
+              <Link href="/launch" className="button primary">
+                Launch an allocation
+              </Link>
+            )
           }
         >
           An allocation is a virtual machine with dedicated GPUs. It is billed from the moment you can log in until you
@@ -151,7 +157,7 @@ export default function AllocationList() {
           }
         >
           {rows.map((allocation) => (
-            <Row key={allocation.id} chosen={chosen.has(allocation.id ?? "")} choose={(on) => choose(allocation.id ?? "", on)} places={places} allocation={allocation} cost={costs.get(allocation.id ?? "")} />
+            <Row key={allocation.id} chosen={chosen.has(allocation.id ?? "")} choose={mayChange ? (on) => choose(allocation.id ?? "", on) : undefined} places={places} allocation={allocation} cost={costs.get(allocation.id ?? "")} />
           ))}
         </TableCard>
       )}

@@ -2,6 +2,7 @@
 import { useState } from "react";
 import { type SshKey, useAddKey, useDeleteKey, useOwnKeys, useProjectId, useProjectKeys } from "../../api/tenancy";
 import { keyProblem } from "../../lib/ssh";
+import { useProjectMay } from "../../session/roles";
 import { Button, Card, Empty, Time } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { Field } from "../../ui/form";
@@ -49,12 +50,12 @@ function AddKey({ project, first = false }: { /** Empty: one's own. */ project: 
   );
 }
 
-function Keys({ title, keys, project, empty }: { title: string; keys: SshKey[]; project: string; empty: string }) {
+function Keys({ title, keys, project, empty, changes }: { title: string; keys: SshKey[]; project: string; empty: string; /** May add and delete. */ changes: boolean }) {
   const remove = useDeleteKey();
   return (
-    <Card title={title} aside={keys.length > 0 && <AddKey project={project} />}>
+    <Card title={title} aside={changes && keys.length > 0 && <AddKey project={project} />}>
       {keys.length === 0 ? (
-        <Empty icon={<KeyRound size={28} />} title="No key yet" action={<AddKey project={project} first />}>
+        <Empty icon={<KeyRound size={28} />} title="No key yet" action={changes && <AddKey project={project} first />}>
           {empty}
         </Empty>
       ) : (
@@ -72,7 +73,8 @@ function Keys({ title, keys, project, empty }: { title: string; keys: SshKey[]; 
                 <Time value={key.create_time} />
               </td>
               <td className="number">
-                <Confirm
+                {!changes && <span className="muted">–</span>}
+                {changes && <Confirm
                   danger
                   trigger={
                     <Button small aria-label={`Delete ${key.name}`}>
@@ -84,7 +86,7 @@ function Keys({ title, keys, project, empty }: { title: string; keys: SshKey[]; 
                   run={() => remove.mutateAsync(key)}
                 >
                   Nobody can launch with it any more. Allocations that have it keep it.
-                </Confirm>
+                </Confirm>}
               </td>
             </tr>
           ))}
@@ -98,14 +100,16 @@ export default function SshKeys() {
   const project = useProjectId();
   const own = useOwnKeys();
   const shared = useProjectKeys();
+  const mayRead = useProjectMay("read", "read");
+  const mayChange = useProjectMay("write", "manage");
   return (
     <Page title="SSH keys">
       <Loaded of={[own]} lines={4} label="Loading your keys">
-        {(keys) => <Keys title="Your keys" keys={keys} project="" empty="Add the public key that you log in with, and pick it by its name at each launch." />}
+        {(keys) => <Keys title="Your keys" keys={keys} project="" changes empty="Add the public key that you log in with, and pick it by its name at each launch." />}
       </Loaded>
-      {project && (
+      {project && mayRead && (
         <Loaded of={[shared]} lines={4} label="Loading the keys of the project">
-          {(keys) => <Keys title="Keys of the project" keys={keys} project={project} empty="A key that all members of the project can launch with, such as that of a deployment." />}
+          {(keys) => <Keys title="Keys of the project" keys={keys} project={project} changes={mayChange} empty="A key that all members of the project can launch with, such as that of a deployment." />}
         </Loaded>
       )}
     </Page>

@@ -29,6 +29,7 @@ import { FitNote, FitWord, LeftOut, RegionChoice, WaitChoice, Why, priceOf } fro
 import { Placement } from "./placement";
 import { QuotaLeft } from "./quota";
 import { ANYWHERE, MAX_COUNT, labelsOf, namesOf, neighbours, paramsOf, placementOf, sensible, takenAmong, whereOf, whereProblem } from "./request";
+import { StorageAndNetwork } from "./storage-network";
 import { Summary } from "./summary";
 import { useLaunch } from "./use-launch";
 
@@ -226,12 +227,7 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
           labelsProblem={labels ? rule("labels") : "Enter each label as key=value."}
         />
         <EndChoice end={end} setEnd={setEnd} problem={ending ? rule("auto_release_time") : "Choose a time in the future."} />
-        <Card title="Storage and network">
-          <p className="muted">
-            Each GPU comes with a dedicated disk, wiped and verified empty before and after use. The VM gets a private IP address and an SSH port. Disk and address are kept while it is
-            stopped.
-          </p>
-        </Card>
+        <StorageAndNetwork sku={sku} gpus={gpus} />
       </div>
       <Summary
         ordered={{ sku, gpus, names, image, region: regions.find(({ code }) => code === region)?.display_name ?? region }}

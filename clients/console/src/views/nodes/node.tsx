@@ -18,6 +18,7 @@ import { Hardware } from "./hardware";
 import { History, Onboarding } from "./history";
 import { blockerText, evidenceCounts } from "./parts";
 import { NodeState, PlacementActions, PlacementNote } from "./placement";
+import { EndNode } from "./removal";
 import { Slots } from "./slots";
 import { ThreeWay } from "./three-way-view";
 
@@ -88,6 +89,7 @@ export default function NodeView({ id }: { id: string }) {
         <>
           <LiveMark watched={watched} />
           {placement.data && <PlacementActions placement={placement.data} hostname={config?.hostname ?? id} />}
+          <EndNode node={node} placement={placement.data} slots={slots.length} />
         </>
       }
     >

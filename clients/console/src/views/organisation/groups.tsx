@@ -6,6 +6,7 @@ import { Button, Card, Empty, Facts } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { KeyRound } from "../../ui/icons";
 import { Loaded } from "../../ui/loaded";
+import { ShowMore } from "../../ui/show-more";
 import { TableCard } from "../../ui/table";
 import { SelectField } from "../catalog/parts";
 import { RoleField, roleWord } from "../project/parts";
@@ -102,7 +103,7 @@ export function Groups({ organisation, owner }: { organisation: string; owner: b
               The organisation's identity provider has sent none.
             </Empty>
           ) : (
-            <TableCard label="Groups" columns={["Group", ["Members", "number"], "Roles", ["Actions", "number"]]}>
+            <TableCard label="Groups" columns={["Group", ["Members", "number"], "Roles", ["Actions", "number"]]} foot={groups.more && <ShowMore of={groups} noun="group" />}>
               {all.map((group) => (
                 <Row key={group.id} organisation={organisation} group={group} owner={owner} />
               ))}

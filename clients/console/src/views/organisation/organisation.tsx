@@ -2,6 +2,7 @@
 import { Tabs } from "radix-ui";
 import { useState } from "react";
 import { type Organisation, type Tenant, useOwnOrganisations, useRenameOrganisation } from "../../api/tenancy";
+import { useMay } from "../../session/rights";
 import { Button, Card, CopyButton, Empty, Facts, Time } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { Select } from "../../ui/form";
@@ -14,7 +15,9 @@ import { TextField } from "../catalog/parts";
 import { Invitations } from "../project/invitations";
 import { Members } from "../project/members";
 import { TenantBadge, roleWord } from "../project/parts";
+import { Webhooks } from "../project/webhooks";
 import { Groups } from "./groups";
+import { Projects } from "./projects";
 import { chosenOf } from "./rules";
 
 function Rename({ organisation }: { organisation: Organisation }) {
@@ -28,10 +31,10 @@ function Rename({ organisation }: { organisation: Organisation }) {
   );
 }
 
-function Settings({ organisation }: { organisation: Organisation }) {
+function Settings({ organisation, owner }: { organisation: Organisation; owner: boolean }) {
   const { id = "", slug, display_name, state, state_reason, role, create_time, etag } = organisation;
   return (
-    <Card title={display_name || slug} aside={role === "owner" && <Rename key={etag} organisation={organisation} />}>
+    <Card title={display_name || slug} aside={owner && <Rename key={etag} organisation={organisation} />}>
       <Facts
         rows={[
           ["State", <TenantBadge state={state} />],
@@ -49,29 +52,41 @@ function Settings({ organisation }: { organisation: Organisation }) {
 function Views({ organisation }: { organisation: Organisation }) {
   const [tab, setTab] = useQueryState("tab", "members");
   const tenant: Tenant = { kind: "organisation", id: organisation.id ?? "" };
-  const owner = organisation.role === "owner";
+  const manages = useMay("manage");
+  const owner = organisation.role === "owner" || manages;
   return (
     <Tabs.Root value={tab} onValueChange={setTab} className="tabs">
       <TabList label="Organisation views" chosen={tab}>
         <Tabs.Trigger value="members">Members</Tabs.Trigger>
         {owner && <Tabs.Trigger value="invitations">Invitations</Tabs.Trigger>}
+        <Tabs.Trigger value="projects">Projects</Tabs.Trigger>
         {organisation.role && organisation.role !== "unspecified" && <Tabs.Trigger value="groups">Groups</Tabs.Trigger>}
+        {owner && <Tabs.Trigger value="webhooks">Webhooks</Tabs.Trigger>}
         <Tabs.Trigger value="settings">Settings</Tabs.Trigger>
       </TabList>
       <Tabs.Content value="members">
         <p className="muted">Members have their role in all projects of the organisation.</p>
-        <Members tenant={tenant} />
+        <Members tenant={tenant} manages={owner} />
       </Tabs.Content>
       {owner && (
         <Tabs.Content value="invitations">
-          <Invitations tenant={tenant} />
+          <Invitations tenant={tenant} manages={owner} />
+        </Tabs.Content>
+      )}
+      <Tabs.Content value="projects">
+        <Projects organisation={organisation} owner={owner} />
+      </Tabs.Content>
+      {owner && (
+        <Tabs.Content value="webhooks">
+          <p className="muted">A webhook of the organisation gets the events of all of its projects.</p>
+          <Webhooks tenant={tenant} manages={owner} />
         </Tabs.Content>
       )}
       <Tabs.Content value="groups">
         <Groups organisation={organisation.id ?? ""} owner={owner} />
       </Tabs.Content>
       <Tabs.Content value="settings">
-        <Settings organisation={organisation} />
+        <Settings organisation={organisation} owner={owner} />
       </Tabs.Content>
     </Tabs.Root>
   );

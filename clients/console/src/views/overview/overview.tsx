@@ -6,6 +6,7 @@ import type { Allocation } from "../../api/types";
 import { type ById, useAllocationsWatch } from "../../api/watches";
 import { type Amount, amountOf, sum, times } from "../../lib/money";
 import { plural, sentence } from "../../lib/text";
+import { useProjectMay } from "../../session/roles";
 import { useSession } from "../../session/session";
 import { Badge, Card, Empty, LabMark, MoneyText, Skeleton, Time } from "../../ui/basics";
 import { Cpu, Plus } from "../../ui/icons";
@@ -22,6 +23,7 @@ import { spentSince, startOf } from "./spent";
 const FEW = 6;
 
 function Running({ view }: { view: ById<Allocation> }) {
+  const mayLaunch = useProjectMay("write");
   const rows = Object.values(view)
     .filter((allocation) => !isEnded(allocation))
     .sort((a, b) => (b.metadata?.create_time ?? "").localeCompare(a.metadata?.create_time ?? ""));
@@ -32,9 +34,11 @@ function Running({ view }: { view: ById<Allocation> }) {
           icon={<Cpu size={28} />}
           title="No active allocations"
           action={
-            <Link href="/launch" className="button primary">
-              Launch an allocation
-            </Link>
+            mayLaunch && (
+              <Link href="/launch" className="button primary">
+                Launch an allocation
+              </Link>
+            )
           }
         >
           An allocation is a virtual machine with dedicated GPUs. It is billed from the moment you can log in until you release it.
@@ -157,25 +161,31 @@ function Events({ view }: { view: ById<Allocation> | undefined }) {
 }
 
 export default function Overview() {
+  const mayRead = useProjectMay("read");
+  const mayLaunch = useProjectMay("write");
   const watched = useAllocationsWatch();
   return (
     <Page
       title="Overview"
       actions={
         <>
-          <LiveMark watched={watched} />
-          <Link href="/launch" className="button primary">
-            <Plus size={16} aria-hidden="true" /> Launch
-          </Link>
+          {mayRead && <LiveMark watched={watched} />}
+          {mayLaunch && (
+            <Link href="/launch" className="button primary">
+              <Plus size={16} aria-hidden="true" /> Launch
+            </Link>
+          )}
         </>
       }
     >
       <WatchProblem watched={watched} />
       <div className="columns">
-        <div>
-          {watched.view ? <Running view={watched.view} /> : !watched.problem && <Skeleton lines={6} label="Loading allocations" />}
-          <Events view={watched.view} />
-        </div>
+        {mayRead && (
+          <div>
+            {watched.view ? <Running view={watched.view} /> : !watched.problem && <Skeleton lines={6} label="Loading allocations" />}
+            <Events view={watched.view} />
+          </div>
+        )}
         <div>
           <Cost />
           <Limits />

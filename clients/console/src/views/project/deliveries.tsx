@@ -11,7 +11,7 @@ import { deliveryTone, outcome } from "./hooks";
 
 const STATES: [DeliveryState | "", string][] = [["", "All"], ["pending", "Pending"], ["delivered", "Delivered"], ["failed", "Failed"]];
 
-function Row({ webhook, delivery }: { webhook: Webhook; delivery: WebhookDelivery }) {
+function Row({ webhook, delivery, manages }: { webhook: Webhook; delivery: WebhookDelivery; manages: boolean }) {
   const redeliver = useRedeliver(webhook);
   const { id = "", state = "", event_type = "" } = delivery;
   return (
@@ -29,7 +29,7 @@ function Row({ webhook, delivery }: { webhook: Webhook; delivery: WebhookDeliver
       <td className="number optional">{delivery.attempts ?? 0}</td>
       <td className="optional">{delivery.next_attempt_time && delivery.attempts ? <Planned value={delivery.next_attempt_time} short /> : <Time value={delivery.last_attempt_time ?? delivery.create_time} />}</td>
       <td className="number">
-        {state !== "pending" && webhook.state !== "disabled" && (
+        {manages && state !== "pending" && webhook.state !== "disabled" && (
           <Confirm trigger={<Button small aria-label={`Deliver again: ${event_type} ${shortId(id)}`}>Deliver again</Button>} title="Deliver it again?" action="Deliver" run={() => redeliver.mutateAsync(id)}>
             The same body with the same id is queued. A receiver that has taken it already can tell by the id.
           </Confirm>
@@ -39,7 +39,7 @@ function Row({ webhook, delivery }: { webhook: Webhook; delivery: WebhookDeliver
   );
 }
 
-export function Deliveries({ webhook }: { webhook: Webhook }) {
+export function Deliveries({ webhook, manages }: { webhook: Webhook; manages: boolean }) {
   // each webhook of the page has its own filter
   const [wanted, setState] = useQueryState(`deliveries-${shortId(webhook.id ?? "")}`);
   const state = STATES.find(([value]) => value === wanted)?.[0] ?? "";
@@ -56,7 +56,7 @@ export function Deliveries({ webhook }: { webhook: Webhook }) {
             <>
               <Table label={`Deliveries to ${webhook.url}`} columns={["Event", "State", "Outcome", ["Attempts", "number optional"], ["When", "optional"], ["Actions", "number"]]}>
                 {all.map((delivery) => (
-                  <Row key={delivery.id} webhook={webhook} delivery={delivery} />
+                  <Row key={delivery.id} webhook={webhook} delivery={delivery} manages={manages} />
                 ))}
               </Table>
               {query.hasNextPage && (

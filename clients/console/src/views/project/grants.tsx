@@ -6,6 +6,7 @@ import { Button, Empty, Planned } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { KeyRound, Plus } from "../../ui/icons";
 import { Loaded } from "../../ui/loaded";
+import { ShowMore } from "../../ui/show-more";
 import { TableCard } from "../../ui/table";
 import { Field } from "../../ui/form";
 import { SelectField } from "../catalog/parts";
@@ -64,7 +65,7 @@ function GrantAccess({ project, allocations, members }: { project: string; alloc
   );
 }
 
-function Row({ grant, name, project }: { grant: Grant; name: string; project: string }) {
+function Row({ grant, name, project, manages }: { grant: Grant; name: string; project: string; manages: boolean }) {
   const takeBack = useTakeBack(project);
   return (
     <tr>
@@ -78,7 +79,8 @@ function Row({ grant, name, project }: { grant: Grant; name: string; project: st
         <Planned value={grant.expire_time} short />
       </td>
       <td className="number">
-        <Confirm
+        {!manages && <span className="muted">–</span>}
+        {manages && <Confirm
           danger
           trigger={
             <Button small aria-label={`Revoke the access of ${grant.principal} to ${name}`}>
@@ -90,34 +92,36 @@ function Row({ grant, name, project }: { grant: Grant; name: string; project: st
           run={() => takeBack.mutateAsync(grant)}
         >
           Terminals that were opened by it end within seconds.
-        </Confirm>
+        </Confirm>}
       </td>
     </tr>
   );
 }
 
-export function Grants({ project }: { project: string }) {
-  const grants = useGrants(project);
+export function Grants({ project, manages }: { project: string; manages: boolean }) {
+  const found = useGrants(project);
   const allocations = useLiveAllocations(project);
   const members = useMembers({ kind: "project", id: project });
   return (
-    <Loaded of={[grants, allocations, members]} lines={4} label="Loading access to allocations">
+    <Loaded of={[found, allocations, members]} lines={4} label="Loading access to allocations">
       {(grants, allocations, members) => {
         const named = allocations.map(({ id = "", config }): [string, string] => [id, config?.name || id]);
         const nameOf = (id = "") => named.find(([of]) => of === id)?.[1] ?? id;
         return (
           <>
-            <div className="tab-actions">
-              <GrantAccess project={project} allocations={named} members={members.map(({ principal = "" }) => principal)} />
-            </div>
+            {manages && (
+              <div className="tab-actions">
+                <GrantAccess project={project} allocations={named} members={members.map(({ principal = "" }) => principal)} />
+              </div>
+            )}
             {grants.length === 0 ? (
               <Empty icon={<KeyRound size={28} />} title="No grants">
-                Grant a viewer access to the terminal or the serial log of one allocation, and of no other.
+                {manages ? "Grant a viewer access to the terminal or the serial log of one allocation, and of no other." : "Owners grant a member access to the terminal or the serial log of one allocation."}
               </Empty>
             ) : (
-              <TableCard label="Access to allocations" columns={["Allocation", "Member", "Permission", ["Until", "number optional"], ["Actions", "number"]]}>
+              <TableCard label="Access to allocations" columns={["Allocation", "Member", "Permission", ["Until", "number optional"], ["Actions", "number"]]} foot={found.more && <ShowMore of={found} noun="grant" />}>
                 {grants.map((grant) => (
-                  <Row key={grant.id} grant={grant} name={nameOf(grant.allocation_id)} project={project} />
+                  <Row key={grant.id} grant={grant} name={nameOf(grant.allocation_id)} project={project} manages={manages} />
                 ))}
               </TableCard>
             )}

@@ -6,6 +6,7 @@ import { Badge, Button, Empty, Planned, type Tone } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { KeyRound, Plus } from "../../ui/icons";
 import { Loaded } from "../../ui/loaded";
+import { ShowMore } from "../../ui/show-more";
 import { TableCard } from "../../ui/table";
 import { TextField } from "../catalog/parts";
 import { RoleField, Secret, roleWord } from "./parts";
@@ -45,7 +46,7 @@ function Invite({ tenant, done }: { tenant: Tenant; done: (invitation: Invitatio
   );
 }
 
-export function Invitations({ tenant }: { tenant: Tenant }) {
+export function Invitations({ tenant, manages }: { tenant: Tenant; manages: boolean }) {
   const found = useInvitations(tenant);
   const revoke = useRevoke();
   const [made, setMade] = useState<Invitation>();
@@ -61,15 +62,17 @@ export function Invitations({ tenant }: { tenant: Tenant }) {
       <Loaded of={[found]} lines={4} label="Loading invitations">
         {(invitations) => (
           <>
-            <div className="tab-actions">
-              <Invite tenant={tenant} done={setMade} />
-            </div>
+            {manages && (
+              <div className="tab-actions">
+                <Invite tenant={tenant} done={setMade} />
+              </div>
+            )}
             {invitations.length === 0 ? (
               <Empty icon={<KeyRound size={28} />} title="No invitations">
-                Invite a colleague by email. They become a member with the link that you get.
+                {manages ? "Invite a colleague by email. They become a member with the link that you get." : "Owners invite colleagues by email."}
               </Empty>
             ) : (
-              <TableCard label="Invitations" columns={["Email", "Role", "State", ["Expires", "number optional"], ["Actions", "number"]]}>
+              <TableCard label="Invitations" columns={["Email", "Role", "State", ["Expires", "number optional"], ["Actions", "number"]]} foot={found.more && <ShowMore of={found} noun="invitation" />}>
                 {invitations.map((invitation) => (
                   <tr key={invitation.id}>
                     <td>
@@ -84,7 +87,7 @@ export function Invitations({ tenant }: { tenant: Tenant }) {
                       <Planned value={invitation.expire_time} short />
                     </td>
                     <td className="number">
-                      {invitation.state === "pending" ? (
+                      {manages && invitation.state === "pending" ? (
                         <Confirm
                           danger
                           trigger={

@@ -3,6 +3,7 @@ import { useState } from "react";
 import { Link } from "wouter";
 import { useAccept } from "../../api/tenancy";
 import { forgetInvitation, invitation } from "../../session/invitation";
+import { learnRoles } from "../../session/lifecycle";
 import { Button, Card, Empty } from "../../ui/basics";
 import { KeyRound } from "../../ui/icons";
 import { ProblemNote } from "../../ui/problem";
@@ -26,7 +27,7 @@ export default function Join() {
       <Card title={accept.data ? `You are in ${accept.data.target}` : "You are invited"}>
         {accept.data ? (
           <p>
-            Your role: {roleWord(accept.data.role)}. Sign out and in again to see it in the menu, or <Link href="/">go on</Link>.
+            Your role: {roleWord(accept.data.role)}. <Link href="/" onClick={() => void learnRoles()}>Go on</Link>
           </p>
         ) : (
           <p>Accept the invitation to become a member.</p>

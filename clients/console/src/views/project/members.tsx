@@ -1,17 +1,20 @@
 /** Members of a project or an organisation, with their roles. */
-import { useState } from "react";
+import { useDeferredValue, useState } from "react";
 import { type Member, type MemberRole, ROLES, type Tenant, useAddMember, useChangeMember, useMembers, useRemoveMember } from "../../api/tenancy";
 import { useSession } from "../../session/session";
 import { Badge, Button, Empty, Time } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
-import { KeyRound, Plus } from "../../ui/icons";
+import { SearchBox } from "../../ui/form";
+import { KeyRound, Plus, Search } from "../../ui/icons";
 import { Loaded } from "../../ui/loaded";
 import { ProblemNote } from "../../ui/problem";
+import { ShowMore } from "../../ui/show-more";
 import { TableCard } from "../../ui/table";
 import { TextField } from "../catalog/parts";
 import { RoleField } from "./parts";
 
 /** Why no hand changes a membership. */
+const MANAGED = "Only owners change roles and members.";
 const GIVEN = "A group of the organisation's identity provider gives this role. Change the group there, or what it is mapped on.";
 
 function AddMember({ tenant }: { tenant: Tenant }) {
@@ -41,10 +44,11 @@ function AddMember({ tenant }: { tenant: Tenant }) {
   );
 }
 
-function Row({ member, tenant, own }: { member: Member; tenant: Tenant; /** It is the reader. */ own: boolean }) {
+function Row({ member, tenant, own, manages }: { member: Member; tenant: Tenant; /** It is the reader. */ own: boolean; manages: boolean }) {
   const change = useChangeMember(tenant);
   const remove = useRemoveMember(tenant);
   const name = member.display_name || member.principal || "";
+  const why = manages ? (member.scim ? GIVEN : undefined) : MANAGED;
   return (
     <tr>
       <td>
@@ -53,7 +57,7 @@ function Row({ member, tenant, own }: { member: Member; tenant: Tenant; /** It i
         {change.error && <ProblemNote error={change.error} />}
       </td>
       <td>
-        <select className="plain-select" aria-label={`Role of ${name}`} value={member.role} disabled={change.isPending || member.scim} title={member.scim ? GIVEN : undefined} onChange={(event) => change.mutate({ ...member, role: event.target.value as MemberRole })}>
+        <select className="plain-select" aria-label={`Role of ${name}`} value={member.role} disabled={change.isPending || member.scim || !manages} title={why} onChange={(event) => change.mutate({ ...member, role: event.target.value as MemberRole })}>
           {ROLES.map(([role, word]) => (
             <option key={role} value={role}>
               {word}
@@ -65,10 +69,11 @@ function Row({ member, tenant, own }: { member: Member; tenant: Tenant; /** It i
         <Time value={member.create_time} />
       </td>
       <td className="number">
-        <Confirm
+        {!manages && <span className="muted">–</span>}
+        {manages && <Confirm
           danger
           trigger={
-            <Button small disabled={member.scim} title={member.scim ? GIVEN : undefined} aria-label={`${own ? "Leave" : "Remove"} ${name}`}>
+            <Button small disabled={member.scim} title={why} aria-label={`${own ? "Leave" : "Remove"} ${name}`}>
               {own ? "Leave" : "Remove"}
             </Button>
           }
@@ -77,35 +82,45 @@ function Row({ member, tenant, own }: { member: Member; tenant: Tenant; /** It i
           run={() => remove.mutateAsync(member)}
         >
           Open terminals and streams end within seconds. What was launched stays and is billed.
-        </Confirm>
+        </Confirm>}
       </td>
     </tr>
   );
 }
 
-export function Members({ tenant }: { tenant: Tenant }) {
-  const found = useMembers(tenant);
+export function Members({ tenant, manages }: { tenant: Tenant; manages: boolean }) {
+  const [search, setSearch] = useState("");
+  const found = useMembers(tenant, useDeferredValue(search));
   const principal = useSession()?.principal;
   return (
-    <Loaded of={[found]} lines={4} label="Loading members">
-      {(members) => (
-        <>
-          <div className="tab-actions">
-            <AddMember tenant={tenant} />
-          </div>
-          {members.length === 0 ? (
-            <Empty icon={<KeyRound size={28} />} title="No members yet">
-              Add a registered principal, or invite somebody by email.
-            </Empty>
-          ) : (
-            <TableCard label="Members" columns={["Name", "Role", ["Since", "number optional"], ["Actions", "number"]]}>
+    <>
+      {manages && (
+        <div className="tab-actions">
+          <AddMember tenant={tenant} />
+        </div>
+      )}
+      <div className="filters" role="search" aria-label="Members">
+        <SearchBox label="Search by name, principal or email" placeholder="Name, principal or email" value={search} onChange={setSearch} />
+      </div>
+      <Loaded of={[found]} lines={4} label="Loading members">
+        {(members) =>
+          members.length > 0 ? (
+            <TableCard label="Members" columns={["Name", "Role", ["Since", "number optional"], ["Actions", "number"]]} foot={found.more && <ShowMore of={found} noun="member" />}>
               {members.map((member) => (
-                <Row key={member.member_id} member={member} tenant={tenant} own={member.principal === principal} />
+                <Row key={member.member_id} member={member} tenant={tenant} own={member.principal === principal} manages={manages} />
               ))}
             </TableCard>
-          )}
-        </>
-      )}
-    </Loaded>
+          ) : search.trim() ? (
+            <Empty icon={<Search size={28} />} title="No member matches" action={<Button onClick={() => setSearch("")}>Clear the search</Button>}>
+              Search for a part of a name, principal or email address.
+            </Empty>
+          ) : (
+            <Empty icon={<KeyRound size={28} />} title="No members yet">
+              {manages ? "Add a registered principal, or invite somebody by email." : "Owners add and invite members."}
+            </Empty>
+          )
+        }
+      </Loaded>
+    </>
   );
 }

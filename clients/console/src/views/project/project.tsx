@@ -1,6 +1,7 @@
 /** The current project: who is in it, who is invited, who has a grant for a single allocation, where its events go, and its state. */
 import { Tabs } from "radix-ui";
 import { useProjectId } from "../../api/tenancy";
+import { useProjectMay } from "../../session/roles";
 import { useSession } from "../../session/session";
 import { Empty } from "../../ui/basics";
 import { KeyRound } from "../../ui/icons";
@@ -14,7 +15,11 @@ import { Settings } from "./settings";
 import { Webhooks } from "./webhooks";
 
 export default function ProjectPage() {
-  const [tab, setTab] = useQueryState("tab", "members");
+  const [wanted, setTab] = useQueryState("tab", "members");
+  const mayRead = useProjectMay("read", "read");
+  // billing sees who is in the project and what it is
+  const tab = mayRead || wanted === "settings" ? wanted : "members";
+  const manages = useProjectMay("manage", "manage");
   const id = useProjectId();
   const slug = useSession()?.projects.find((project) => project.id === id)?.slug;
   if (!id) {
@@ -32,25 +37,25 @@ export default function ProjectPage() {
       <Tabs.Root value={tab} onValueChange={setTab} className="tabs">
         <TabList label="Project views" chosen={tab}>
           <Tabs.Trigger value="members">Members</Tabs.Trigger>
-          <Tabs.Trigger value="invitations">Invitations</Tabs.Trigger>
-          <Tabs.Trigger value="access">Access</Tabs.Trigger>
-          <Tabs.Trigger value="webhooks">Webhooks</Tabs.Trigger>
+          {mayRead && <Tabs.Trigger value="invitations">Invitations</Tabs.Trigger>}
+          {mayRead && <Tabs.Trigger value="access">Access</Tabs.Trigger>}
+          {mayRead && <Tabs.Trigger value="webhooks">Webhooks</Tabs.Trigger>}
           <Tabs.Trigger value="settings">Settings</Tabs.Trigger>
         </TabList>
         <Tabs.Content value="members">
-          <Members tenant={tenant} />
+          <Members tenant={tenant} manages={manages} />
         </Tabs.Content>
         <Tabs.Content value="invitations">
-          <Invitations tenant={tenant} />
+          <Invitations tenant={tenant} manages={manages} />
         </Tabs.Content>
         <Tabs.Content value="access">
-          <Grants project={id} />
+          <Grants project={id} manages={manages} />
         </Tabs.Content>
         <Tabs.Content value="webhooks">
-          <Webhooks project={id} />
+          <Webhooks tenant={tenant} manages={manages} />
         </Tabs.Content>
         <Tabs.Content value="settings">
-          <Settings />
+          <Settings manages={manages} />
         </Tabs.Content>
       </Tabs.Root>
     </Page>

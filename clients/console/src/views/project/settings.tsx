@@ -30,11 +30,11 @@ function Change({ project, verb, word, children }: { project: TenantProject; ver
   );
 }
 
-export function Settings() {
+export function Settings({ manages }: { manages: boolean }) {
   return (
     <Loaded of={[useTenantProject()]} lines={6} label="Loading the project">
       {(project) => (
-        <Card title={project.display_name || project.slug} aside={<Rename key={project.etag} project={project} />}>
+        <Card title={project.display_name || project.slug} aside={manages && <Rename key={project.etag} project={project} />}>
           <Facts
             rows={[
               ["State", <TenantBadge state={project.state} />],
@@ -45,7 +45,7 @@ export function Settings() {
               ["ID", <span className="id-line"><code>{project.id}</code><CopyButton text={project.id ?? ""} label="Copy id" /></span>],
             ]}
           />
-          {project.state !== "closed" && (
+          {manages && project.state !== "closed" && (
             <div className="danger-zone">
               {project.state === "suspended" ? (
                 <Change project={project} verb="resume" word="Resume">

@@ -1,17 +1,19 @@
-/** Webhooks of a project: where its events are delivered to. */
+/** Webhooks of a project or an organisation: where its events are delivered to. */
 import { useState } from "react";
+import type { Tenant } from "../../api/tenancy";
 import { type Webhook, useCreateWebhook, useEventTypes, usePing, useRotateSecret, useWebhookState, useWebhooks } from "../../api/webhooks";
 import { Badge, Button, Card, Empty, Time } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { Plus, Webhook as Mark } from "../../ui/icons";
 import { Loaded } from "../../ui/loaded";
+import { ShowMore } from "../../ui/show-more";
 import { TextField } from "../catalog/parts";
 import { Deliveries } from "./deliveries";
 import { urlProblem } from "./hooks";
 import { Secret } from "./parts";
 
-function NewWebhook({ project, made }: { project: string; made: (webhook: Webhook) => void }) {
-  const create = useCreateWebhook(project);
+function NewWebhook({ tenant, made }: { tenant: Tenant; made: (webhook: Webhook) => void }) {
+  const create = useCreateWebhook(tenant);
   const [url, setUrl] = useState("");
   const [description, setDescription] = useState("");
   const [chosen, setChosen] = useState<string[]>([]);
@@ -60,7 +62,7 @@ function State({ webhook }: { webhook: Webhook }) {
   return webhook.failing_time ? <Badge tone="bad">Failing</Badge> : <Badge tone="good">Enabled</Badge>;
 }
 
-function One({ webhook, made }: { webhook: Webhook; made: (webhook: Webhook) => void }) {
+function One({ webhook, made, manages }: { webhook: Webhook; made: (webhook: Webhook) => void; manages: boolean }) {
   const change = useWebhookState(webhook);
   const rotate = useRotateSecret(webhook);
   const ping = usePing(webhook);
@@ -74,7 +76,7 @@ function One({ webhook, made }: { webhook: Webhook; made: (webhook: Webhook) => 
         </>
       }
       aside={
-        <span className="page-actions">
+        manages && <span className="page-actions">
           {!disabled && (
             <Confirm trigger={<Button small aria-label={`Test ${url}`}>Test</Button>} title="Send a test?" action="Send" run={() => ping.mutateAsync()}>
               A delivery of the type <code>webhook.ping</code> is queued.
@@ -102,13 +104,14 @@ function One({ webhook, made }: { webhook: Webhook; made: (webhook: Webhook) => 
           </>
         )}
       </p>
-      <Deliveries webhook={webhook} />
+      <Deliveries webhook={webhook} manages={manages} />
     </Card>
   );
 }
 
-export function Webhooks({ project }: { project: string }) {
+export function Webhooks({ tenant, manages }: { tenant: Tenant; manages: boolean }) {
   const [made, setMade] = useState<Webhook>();
+  const found = useWebhooks(tenant);
   return (
     <>
       {made?.secret && (
@@ -118,20 +121,23 @@ export function Webhooks({ project }: { project: string }) {
           </p>
         </Secret>
       )}
-      <Loaded of={[useWebhooks(project)]} lines={4} label="Loading webhooks">
+      <Loaded of={[found]} lines={4} label="Loading webhooks">
         {(webhooks) =>
           webhooks.length === 0 ? (
-            <Empty icon={<Mark size={28} />} title="No webhooks" action={<NewWebhook project={project} made={setMade} />}>
-              An endpoint of yours receives signed events of allocations as they happen. Add its URL.
+            <Empty icon={<Mark size={28} />} title="No webhooks" action={manages && <NewWebhook tenant={tenant} made={setMade} />}>
+              An endpoint of yours receives signed events of allocations{tenant.kind === "organisation" && " of all projects"} as they happen. {manages ? "Add its URL." : "Owners add it."}
             </Empty>
           ) : (
             <>
-              <div className="tab-actions">
-                <NewWebhook project={project} made={setMade} />
-              </div>
+              {manages && (
+                <div className="tab-actions">
+                  <NewWebhook tenant={tenant} made={setMade} />
+                </div>
+              )}
               {webhooks.map((webhook) => (
-                <One key={webhook.id} webhook={webhook} made={setMade} />
+                <One key={webhook.id} webhook={webhook} made={setMade} manages={manages} />
               ))}
+              <ShowMore of={found} noun="webhook" />
             </>
           )
         }

@@ -5,6 +5,7 @@ import { type Side, useCancelReservation, useReservation } from "../../api/capac
 import type { Reservation } from "../../api/types";
 import { duration } from "../../lib/time";
 import { plural } from "../../lib/text";
+import { useProjectMay } from "../../session/roles";
 import { Button, Card, CopyButton, Facts, Planned, Progress, Skeleton, Time } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { Field } from "../../ui/form";
@@ -73,6 +74,7 @@ function Gathering({ reservation }: { reservation: Reservation }) {
 
 function Fits({ side, reservation }: { side: Side; reservation: Reservation }) {
   const launches = reservation.status?.launches ?? [];
+  const mayLaunch = useProjectMay("write");
   const { region_code = "", sku = "" } = reservation.config ?? {};
   const fits = launches.some(({ fits: count = 0 }) => count > 0);
   return (
@@ -80,6 +82,7 @@ function Fits({ side, reservation }: { side: Side; reservation: Reservation }) {
       title="Launches that fit now"
       aside={
         side === "project" &&
+        mayLaunch &&
         fits && (
           <Link href={`/launch?${new URLSearchParams({ region: region_code, sku })}`} className="button small">
             <Plus size={15} aria-hidden="true" /> Launch on it
@@ -127,6 +130,7 @@ function WindowCard({ reservation }: { reservation: Reservation }) {
 
 export default function ReservationView({ side, id }: { side: Side; id: string }) {
   const found = useReservation(side, id);
+  const mayWrite = useProjectMay("write");
   const crumb = <Back to={HOME[side]}>{TITLE[side]}</Back>;
   const reservation = found.data;
   if (!reservation) {
@@ -147,7 +151,7 @@ export default function ReservationView({ side, id }: { side: Side; id: string }
           {config?.name} <StateBadge reservation={reservation} />
         </>
       }
-      actions={mayEnd(side, reservation) && <End side={side} reservation={reservation} />}
+      actions={(side === "operator" || mayWrite) && mayEnd(side, reservation) && <End side={side} reservation={reservation} />}
     >
       {found.error && <ProblemNote error={found.error} retry={() => found.refetch()} />}
       <Gathering reservation={reservation} />

@@ -7,6 +7,7 @@ import { useQuotas } from "../../api/queries";
 import { zone } from "../../lib/time";
 import { plural, raise } from "../../lib/text";
 import { useMay } from "../../session/rights";
+import { useProjectMay } from "../../session/roles";
 import { Button, Card, Empty, Skeleton } from "../../ui/basics";
 import { CalendarClock, Plus } from "../../ui/icons";
 import { Meter } from "../../ui/meter";
@@ -73,7 +74,8 @@ export default function ReservationList({ side }: { side: Side }) {
   const limit = useQuotas(side === "project").data?.max_reserved_gpus;
   const mayOperate = useMay("operate");
   const manages = useMay("manage");
-  const mayReserve = side === "operator" ? mayOperate : (limit ?? 0) > 0;
+  const mayWrite = useProjectMay("write");
+  const mayReserve = side === "operator" ? mayOperate : mayWrite && (limit ?? 0) > 0;
   const all = found.data?.pages.flatMap((page) => page.reservations ?? []) ?? [];
   const rows = idle ? all.filter(({ status }) => (status?.unused_gpus ?? 0) > 0) : all;
   const more = found.hasNextPage;

@@ -8,6 +8,7 @@ import { amountOf, exact, placesFor } from "../../lib/money";
 import { duration, fullTime, shortTime, zone } from "../../lib/time";
 import { buckets } from "../../lib/usage";
 import { csvOf, download } from "../../lib/csv";
+import { useProjectMay } from "../../session/roles";
 import { useSession } from "../../session/session";
 import { plural, shortId } from "../../lib/text";
 import { Badge, Button, Card, Empty, MoneyText, Skeleton } from "../../ui/basics";
@@ -75,6 +76,7 @@ export default function Usage() {
   const everywhere = scope === "all" && projects.length > 1;
   const usage = useUsageOf(everywhere ? projects.map(({ id }) => id) : [session?.project ?? ""]);
   const allocations = useAllAllocations(true);
+  const mayLaunch = useProjectMay("write");
   const [choice, setChoice] = useQueryState("range", RANGES[0]!.value);
   const [by, setBy] = useQueryState("by", "sku");
   const now = useNow(60_000);
@@ -110,7 +112,7 @@ export default function Usage() {
       {usage.isPending && <Skeleton lines={8} label="Loading usage" />}
       {!usage.isPending && !usage.error && intervals.length === 0 && (
         <Empty icon={<ReceiptText size={28} />} title="No usage yet">
-          Billing starts when you can log in to an allocation and ends when you release it. <Link href="/launch">Launch one</Link> to begin.
+          Billing starts when you can log in to an allocation and ends when you release it. {mayLaunch && <><Link href="/launch">Launch one</Link> to begin.</>}
         </Empty>
       )}
       {intervals.length > 0 && (

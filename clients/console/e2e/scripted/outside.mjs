@@ -1,0 +1,104 @@
+// What the usual browser does not show: pages without a session, an address that leads nowhere, and a phone with fingers.
+import { allocationId } from "./world.mjs";
+
+const PHONE = { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true };
+const issuers = [
+  { issuer: "https://login.acme.example", display_name: "Acme", console_client_id: "console", scopes: ["openid"], parameters: {} },
+  { issuer: "https://login.partners.example", display_name: "Partners of Acme", console_client_id: "console", scopes: ["openid"], parameters: {} },
+];
+
+export async function outside({ assert, open, page, server, test, look, go, signIn, take }) {
+  await test("the sign-in is read on a phone, with issuers, with a token alone, and after one that failed", async () => {
+    const other = await open({ viewport: PHONE.viewport });
+    await other.route("**/.well-known/gpuaas-configuration", (route) => route.fulfill({ json: { issuers } }));
+    await other.goto(server.base);
+    await other.getByRole("button", { name: "Continue with Acme" }).waitFor();
+    await look("sign-in", other);
+    await other.getByText("Use a token").click();
+    await other.getByLabel("Token", { exact: true }).fill("nonsense");
+    await other.getByRole("button", { name: "Sign in with a token" }).click();
+    await other.getByText("This is not a valid token").waitFor();
+    await look("sign-in-token", other);
+    await other.goto(`${server.base}/sign-in/callback?code=stolen&state=guessed`);
+    await other.getByText("was not begun in this tab").waitFor();
+    await look("sign-in-refused", other);
+    await other.route("**/.well-known/gpuaas-configuration", (route) => route.fulfill({ json: { issuers: [] } }));
+    await other.goto(server.base);
+    await other.getByLabel("Token", { exact: true }).waitFor();
+    await look("sign-in-without-issuers", other);
+    assert.deepEqual(other.faults, []);
+    await other.context().close();
+  });
+
+  await test("an address that leads nowhere says so", async () => {
+    await signIn(undefined, "owner");
+    await go("/no-such-page", "Not found");
+    await page.getByRole("link", { name: "Go to the home page" }).waitFor();
+    await look("not-found");
+  });
+
+  await test("groups of the organisation have roles in projects, and a new role is given and taken", async () => {
+    const groups = page.getByRole("table", { name: "Groups" });
+    const dialog = page.getByRole("alertdialog");
+    await go("/organisation?tab=groups", "Organisation");
+    await groups.getByText("Member of vision").waitFor();
+    await page.getByText("https://login.acme.example").waitFor();
+    await look("organisation-groups");
+    await groups.getByRole("button", { name: "Map finance-and-controlling" }).click();
+    await dialog.getByLabel("Role").selectOption("billing");
+    await look("organisation-group-map");
+    await dialog.getByRole("button", { name: "Map" }).click();
+    await dialog.waitFor({ state: "detached" });
+    assert.equal(server.changes.at(-1).body.role, "billing");
+    await groups.getByRole("button", { name: "Remove ml-engineers from vision" }).click();
+    await dialog.getByRole("button", { name: "Remove" }).click();
+    await dialog.waitFor({ state: "detached" });
+    assert.match(server.changes.at(-1).key, /^DELETE .*\/mappings\/[^/]+$/);
+    await page.route("**/scim/groups?*", (route) => route.fulfill({ json: { groups: [] } }));
+    await page.route("**/organisations/*/scim", (route) => route.fulfill({ json: {} }));
+    await go("/organisation?tab=groups", "Organisation");
+    await page.getByText("No groups").waitFor();
+    await page.getByText("SCIM is not set up.").waitFor();
+    await look("organisation-groups-none");
+    await page.unroute("**/scim/groups?*");
+    await page.unroute("**/organisations/*/scim");
+  });
+
+  await test("where the pointer is a finger a terminal has the keys that a phone lacks", async () => {
+    const phone = await open(PHONE);
+    const typed = [];
+    await phone.routeWebSocket("**/terminal-played", (socket) => {
+      socket.onMessage((message) => {
+        if (typeof message !== "string") return typed.push(Buffer.from(message));
+        if (JSON.parse(message).type !== "attach") return undefined;
+        socket.send(JSON.stringify({ type: "session_ready", session_id: "s", resumed: false, resume_token: "r", resume_seconds: 60, output_offset: 0, input_offset: 0, output_window: 65536, input_window: 65536, recorded: false }));
+        return socket.send(Buffer.concat([Buffer.alloc(8), Buffer.from("u@train-large:~$ ")]));
+      });
+    });
+    await signIn(undefined, "owner", phone);
+    await phone.goto(`${server.base}/allocations/${allocationId(1)}?terminal=1`);
+    await phone.getByText("Connected", { exact: true }).waitFor();
+    const keys = phone.getByRole("group", { name: "Keys" });
+    await keys.getByRole("button", { name: "Escape" }).waitFor();
+    const sent = async (text) => {
+      for (let wait = 0; wait < 50 && !typed.some((frame) => frame.toString("latin1").endsWith(text)); wait++) await phone.waitForTimeout(100);
+      assert.ok(typed.some((frame) => frame.toString("latin1").endsWith(text)), `${JSON.stringify(text)} of ${typed.map((frame) => JSON.stringify(frame.toString("latin1")))}`);
+      typed.length = 0;
+    };
+    await keys.getByRole("button", { name: "Escape" }).tap();
+    await sent("\x1b");
+    await keys.getByRole("button", { name: "Ctrl" }).tap();
+    await phone.locator(".screen .xterm-helper-textarea").press("c");
+    await sent("\x03");
+    assert.equal(await keys.getByRole("button", { name: "Ctrl" }).getAttribute("aria-pressed"), "false", "it is held for one letter");
+    for (const button of await keys.getByRole("button").all()) {
+      const { width, height } = await button.boundingBox();
+      assert.ok(width >= 40 && height >= 40, `${await button.textContent()} has ${width} x ${height}`);
+    }
+    await keys.scrollIntoViewIfNeeded();
+    await take(phone, "terminal-keys-390");
+    await look("terminal-touch", phone);
+    assert.deepEqual(phone.faults, []);
+    await phone.context().close();
+  });
+}

@@ -1,0 +1,111 @@
+// What each role in a project is offered: nothing that the API would refuse it.
+import { allocationId } from "./world.mjs";
+
+export async function roles({ assert, page, server, test, look, go, signIn }) {
+  const menu = page.getByRole("navigation", { name: "Main" });
+  const main = page.locator("main");
+  const table = (name) => page.getByRole("table", { name });
+  const words = async () => (await main.getByRole("button").or(main.getByRole("link", { name: /Launch/ })).allInnerTexts()).map((text) => text.trim()).filter(Boolean);
+  /** The paths that the page asks for while `run` runs. */
+  const asked = async (run) => {
+    const paths = [];
+    const note = (request) => paths.push(new URL(request.url()).pathname);
+    page.on("request", note);
+    await run();
+    page.off("request", note);
+    return paths;
+  };
+  const OFFERED = ["Launch", "Stop", "Release", "Rename", "Terminal", "Protection and end", "Add a member", "Invite", "Grant access", "Add a webhook", "Add a key", "Add a service account", "Suspend", "Rotate", "Test"];
+
+  /** What a role is offered on all pages of a project. */
+  async function offered(role) {
+    await signIn(undefined, role);
+    const seen = [];
+    await go("/overview", "Overview");
+    await table("Running allocations").getByRole("link", { name: "train-large" }).waitFor();
+    seen.push(...(await words()));
+    await go("/allocations", "Allocations");
+    await table("Allocations").getByRole("link", { name: "notebook" }).waitFor();
+    seen.push(...(await words()));
+    const boxes = await page.getByRole("checkbox", { name: /^Select/ }).count();
+    await go(`/allocations/${allocationId(1)}`, "train-large");
+    await page.getByText("256 GiB").waitFor();
+    seen.push(...(await words()));
+    await look(`role-${role}-allocation`);
+    const tabs = await page.getByRole("tab").allInnerTexts();
+    await go("/project", "Project vision");
+    await table("Members").getByText("bob@example.com").waitFor();
+    const fixed = await page.getByLabel("Role of Bob").isDisabled();
+    seen.push(...(await words()));
+    await look(`role-${role}-members`);
+    for (const [tab, shown] of [["invitations", table("Invitations")], ["access", table("Access to allocations")], ["webhooks", page.getByText("https://hooks.example.com/gpuaas").first()], ["settings", page.getByText("Your role")]]) {
+      await go(`/project?tab=${tab}`, "Project vision");
+      await shown.waitFor();
+      seen.push(...(await words()));
+    }
+    await go("/keys", "SSH keys");
+    await table("Keys of the project").getByText("deploy").waitFor();
+    seen.push(...(await page.locator(".card").filter({ has: page.getByRole("heading", { name: "Keys of the project" }) }).getByRole("button").allInnerTexts()).map((text) => text.trim()));
+    await go("/api-keys", "API keys");
+    await table("API keys of ci").getByText("pipeline").waitFor();
+    seen.push(...(await words()));
+    return { words: OFFERED.filter((word) => seen.includes(word)), tabs, boxes: boxes > 0, fixed };
+  }
+
+  await test("owners manage, members work and viewers read a project: nobody is offered what would be refused", async () => {
+    const WORK = ["Launch", "Stop", "Release", "Rename", "Terminal", "Protection and end", "Add a key"];
+    assert.deepEqual(await offered("owner"), { words: OFFERED, tabs: ["Overview", "Metrics", "Serial log"], boxes: true, fixed: false });
+    assert.deepEqual(await offered("member"), { words: WORK, tabs: ["Overview", "Metrics", "Serial log"], boxes: true, fixed: true });
+    assert.deepEqual(await offered("viewer"), { words: [], tabs: ["Overview", "Metrics"], boxes: false, fixed: true });
+    assert.equal(await menu.getByRole("link", { name: "Launch" }).count(), 0);
+    await go("/launch", "Launch");
+    await page.getByText("Your role in this project is Viewer.").waitFor();
+    await look("role-viewer-launch");
+  });
+
+  await test("an owner lets a viewer into a terminal and a serial log, and these alone are offered", async () => {
+    await signIn(undefined, "viewer");
+    const one = (permission) => ({ id: permission, project_id: "p", allocation_id: allocationId(1), principal: "user:alice", permission, creator: "user:olga", expire_time: new Date(Date.now() + 3_600_000).toISOString() });
+    await page.route("**/allocation-grants?*", (route) => route.fulfill({ json: { grants: ["terminal", "serial_log"].map(one) } }));
+    await go(`/allocations/${allocationId(1)}`, "train-large");
+    await page.getByRole("button", { name: "Terminal" }).waitFor();
+    await page.getByRole("tab", { name: "Serial log" }).waitFor();
+    assert.equal(await main.getByRole("button", { name: "Release" }).count(), 0);
+    await page.unroute("**/allocation-grants?*");
+  });
+
+  await test("the role billing sees cost, limits and members, and asks for nothing else", async () => {
+    await signIn(undefined, "billing");
+    const paths = await asked(async () => {
+      await go("/overview", "Overview");
+      await page.getByText("10 of 16 left").waitFor();
+      await look("role-billing-overview");
+      assert.deepEqual(await menu.getByRole("link").allInnerTexts(), ["Overview", "Usage", "SSH keys", "Project", "Organisation"]);
+      await go("/allocations", "Allocations");
+      await page.getByText("Your role in this project is Billing.").waitFor();
+      await look("role-billing-allocations");
+      await go("/usage", "Usage");
+      await table("Billed intervals").first().waitFor();
+      await look("role-billing-usage");
+      await go("/project?tab=webhooks", "Project vision");
+      await table("Members").getByText("bob@example.com").waitFor();
+      assert.deepEqual(await page.getByRole("tab").allInnerTexts(), ["Members", "Settings"]);
+      await look("role-billing-project");
+      await go("/keys", "SSH keys");
+      await table("Your keys").getByText("laptop").waitFor();
+      await page.keyboard.press("Control+k");
+      await page.getByRole("combobox", { name: /^Go to/ }).waitFor();
+      await page.keyboard.press("Escape");
+    });
+    const refused = paths.filter((path) => path.startsWith("/api/") && /allocations|health-events|reservations|invitations|webhooks|ssh-keys|service-accounts|grants/.test(path) && path !== "/api/v1/ssh-keys");
+    assert.deepEqual(refused, [], "nothing is asked for that the role may not read");
+  });
+
+  await test("a role that changes while somebody is signed in is learned when the page is loaded", async () => {
+    await signIn(undefined, "viewer");
+    server.caller.projects[0].role = "owner";
+    await go("/project", "Project vision");
+    await page.getByRole("button", { name: "Add a member" }).waitFor();
+    await menu.getByRole("link", { name: "Launch" }).waitFor();
+  });
+}

@@ -1,0 +1,54 @@
+/** Lists of the API that come in pages: one page after the other on demand, or all of them for a choice. */
+import { useInfiniteQuery } from "@tanstack/react-query";
+
+/** Rows of a page of a list that is shown. */
+export const SHOWN = 100;
+/** Rows of a page of a list that is wanted whole: the most that the API gives. */
+export const WHOLE = 500;
+
+export interface Page<T> {
+  items: T[];
+  next: string | undefined;
+}
+
+/** What was loaded so far, for `Loaded` and `ShowMore`. */
+export interface Paged<T> {
+  data: T[] | undefined;
+  error: unknown;
+  refetch: () => unknown;
+  /** There are more than these. */
+  more: boolean;
+  loadingMore: boolean;
+  loadMore: () => void;
+}
+
+/** A list page by page. */
+export function usePages<T>(queryKey: string[], load: (page_token: string) => Promise<Page<T>>, enabled = true): Paged<T> {
+  const found = useInfiniteQuery({
+    queryKey,
+    enabled,
+    queryFn: ({ pageParam }) => load(pageParam),
+    initialPageParam: "",
+    getNextPageParam: ({ next }) => next || undefined,
+  });
+  return {
+    data: found.data?.pages.flatMap(({ items }) => items),
+    error: found.error,
+    refetch: () => found.refetch(),
+    more: found.hasNextPage,
+    loadingMore: found.isFetchingNextPage,
+    loadMore: () => void found.fetchNextPage(),
+  };
+}
+
+/** All pages of a list, in order. */
+export async function everyPage<T>(load: (page_token: string) => Promise<Page<T>>): Promise<T[]> {
+  const all: T[] = [];
+  let token = "";
+  for (;;) {
+    const { items, next } = await load(token);
+    all.push(...items);
+    if (!next) return all;
+    token = next;
+  }
+}

@@ -1,0 +1,65 @@
+/** The disks and the network that a launch gets: those come with its SKU, and one setting of the project is a choice. */
+import { useProjectNetwork, useSetProjectNetwork } from "../../api/network";
+import { useProjectId } from "../../api/tenancy";
+import type { Sku } from "../../api/types";
+import { plural } from "../../lib/text";
+import { refusal, useProjectMay, useProjectRole } from "../../session/roles";
+import { Button, Card, Facts } from "../../ui/basics";
+import { Confirm } from "../../ui/dialog";
+import { Loaded } from "../../ui/loaded";
+
+/** What of disks and network comes with so many GPUs of a SKU. */
+export function givenBy(sku: Sku, gpus: number): [string, string][] {
+  if (sku.capacity_shape === "baremetal") {
+    return [
+      ["Disks", "All disks of the node, erased before and after use"],
+      ["Network", "The node's own interfaces; login is not available yet"],
+    ];
+  }
+  return [
+    ["Disks", `${plural(gpus, "dedicated disk")}, one per GPU, wiped and verified empty before and after use. The page of the allocation has the size once it is placed`],
+    ["Network", "One private IPv4 address and one SSH port"],
+    ["When stopped", "Disks and address are kept"],
+  ];
+}
+
+function Reach({ reach, project }: { reach: boolean; project: string }) {
+  const set = useSetProjectNetwork(project);
+  const mayChange = useProjectMay("write");
+  const role = useProjectRole();
+  return (
+    <>
+      <span>{reach ? "They reach each other by IPv4 where they are on one host" : "No VM reaches another one"} </span>
+      {mayChange ? (
+        <Confirm
+          trigger={<Button small>{reach ? "Isolate the VMs" : "Let the VMs reach each other"}</Button>}
+          title={reach ? "Isolate the VMs of the project?" : "Let the VMs of the project reach each other?"}
+          action={reach ? "Isolate" : "Allow"}
+          run={() => set.mutateAsync(!reach)}
+        >
+          <p>
+            {reach ? "No VM of the project reaches another one any more." : "VMs of the project that are on one host reach each other at their private addresses, by IPv4. To get the same host, choose Affinity above."} It applies to all VMs of the project; those that run follow within
+            about a minute. VMs of other projects never reach them.
+          </p>
+        </Confirm>
+      ) : (
+        <small className="muted">{refusal(role, "write")}</small>
+      )}
+    </>
+  );
+}
+
+export function StorageAndNetwork({ sku, gpus }: { sku: Sku | undefined; gpus: number }) {
+  const project = useProjectId();
+  const network = useProjectNetwork(project);
+  return (
+    <Card title="Storage and network">
+      {sku ? <Facts rows={givenBy(sku, gpus)} /> : <p className="muted">Choose a SKU first.</p>}
+      {sku && sku.capacity_shape !== "baremetal" && (
+        <Loaded of={[network]} lines={1} label="Loading the network of the project">
+          {({ vms_reach_each_other = false }) => <Facts rows={[["Between VMs", <Reach reach={vms_reach_each_other} project={project} />]]} />}
+        </Loaded>
+      )}
+    </Card>
+  );
+}
