@@ -485,7 +485,7 @@ impl System {
         let path = host.path(":cordon");
         let cordoned = self.admin.post(&path, json!({"reason": "it rests"})).await;
         cordoned.unwrap_or_else(|refusal| panic!("{}", refusal.body));
-        self.stack.lab_down(&host.lab);
+        host.lab.down();
     }
 }
 

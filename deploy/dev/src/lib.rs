@@ -6,7 +6,6 @@
 
 pub mod ca;
 pub mod error;
-pub mod forward;
 pub mod health;
 pub mod lab;
 pub mod part;

@@ -1,6 +1,5 @@
 //! The command behind `make up`, `make down` and `make status`.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -58,13 +57,6 @@ enum Action {
         which: Which,
         /// Which image.
         image: ExtraImage,
-    },
-    /// Joins a loopback port to an address of the lab host.
-    Forward {
-        /// Where to listen.
-        listen: SocketAddr,
-        /// Where to connect.
-        target: SocketAddr,
     },
 }
 
@@ -174,12 +166,6 @@ async fn run(action: Action) -> gpuaas_dev::Result<()> {
             seed::add_debian(&stack, &|line: &str| println!("{line}")).await?;
             println!("{} can be launched", seed::DEBIAN_IMAGE);
             Ok(())
-        }
-        Action::Forward { listen, target } => {
-            let served = gpuaas_dev::forward::serve(listen, target).await;
-            served.map_err(|error| {
-                gpuaas_dev::Error::other(format!("cannot listen on {listen}: {error}"))
-            })
         }
     }
 }

@@ -87,7 +87,7 @@ impl Instance {
         }
     }
 
-    /// The loopback and host port through which guest `index` of the lab host answers SSH.
+    /// The port of the lab host through which guest `index` of the lab host answers SSH.
     pub fn ssh_port(self, index: u16) -> u16 {
         22_000 + index + self.0 * 10
     }

@@ -121,7 +121,7 @@ impl Lab {
         self.number * SLOTS + slot
     }
 
-    /// The port on loopback and on the host through which the guest of its first slot answers SSH.
+    /// The port of the host through which the guest of its first slot answers SSH.
     pub fn ssh_base(&self) -> u16 {
         self.instance.ssh_port(self.place(0))
     }

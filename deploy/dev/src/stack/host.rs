@@ -1,6 +1,5 @@
-//! The lab host as part of a stack: its agent's settings, its start, the ways in to its guests.
+//! The lab host as part of a stack: its agent's settings and its start.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -8,12 +7,11 @@ use nix::sys::signal::Signal;
 use toml::Value;
 
 use crate::error::{Error, Result};
-use crate::health::Probe;
 use crate::lab::Lab;
-use crate::part::{Change, Part, file_identity};
+use crate::part::{Change, file_identity};
 use crate::paths;
 use crate::stack::services::{path, section, table, text};
-use crate::stack::{Progress, Stack, ensure};
+use crate::stack::{Progress, Stack};
 
 impl Stack {
     /// Starts a lab host and its agent as wanted, and returns once the host is ready. The agent enrols by itself
@@ -38,31 +36,7 @@ impl Stack {
             )),
         }
         self.remember_agent(lab)?;
-        part.wait_ready(&self.health).await?;
-        for slot in 0..lab.slots() {
-            let forward = self.forward(lab, slot);
-            ensure(&forward, progress)?;
-            forward.wait_ready(&self.health).await?;
-        }
-        Ok(())
-    }
-
-    pub(super) fn forward(&self, lab: &Lab, slot: u16) -> Part {
-        let index = lab.place(slot);
-        let port = self.options.instance.ssh_port(index);
-        let listen = SocketAddr::from(([127, 0, 0, 1], port));
-        let target = SocketAddr::new(lab.host_address(), port);
-        let mut part = Part::new(
-            &self.options.root,
-            &format!("forward-{index}"),
-            self.program("gpuaas-dev"),
-            Probe::Process,
-        )
-        .arg("forward")
-        .arg(listen.to_string())
-        .arg(target.to_string());
-        part.address = listen.to_string();
-        part
+        part.wait_ready(&self.health).await
     }
 
     fn write_agent_config(&self, lab: &Lab) -> Result<()> {
@@ -117,7 +91,7 @@ impl Stack {
             (
                 "access",
                 section([
-                    ("host", text("127.0.0.1")),
+                    ("host", text(lab.host_address().to_string())),
                     ("port_base", Value::from(i64::from(lab.ssh_base()))),
                 ]),
             ),

@@ -178,7 +178,7 @@ impl Stack {
     /// A pid file or folder cannot be read.
     pub fn down(&self) -> Result<()> {
         for number in 0..self.lab_hosts() {
-            self.lab_down(&self.lab_numbered(number));
+            self.lab_numbered(number).down();
         }
         for replica in (1..=crate::ports::REPLICAS).rev() {
             for kind in [GATEWAY].into_iter().chain(SERVICES) {
@@ -260,14 +260,6 @@ impl Stack {
             number,
             share,
         )
-    }
-
-    /// Ends a lab host like a power switch, and the ways in to its guests. Its disks stay.
-    pub fn lab_down(&self, lab: &Lab) {
-        for slot in 0..lab.slots() {
-            self.forward(lab, slot).stop();
-        }
-        lab.down();
     }
 
     /// The database server.

@@ -83,16 +83,6 @@ impl Stack {
                 lab.agent_address().to_string(),
                 health,
             ));
-            for slot in 0..lab.slots() {
-                let part = self.forward(&lab, slot);
-                let health = part.health(self.health()).await;
-                rows.push(row(
-                    &part.name,
-                    part.running(),
-                    part.address.clone(),
-                    health,
-                ));
-            }
         }
         Ok(rows)
     }
