@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use toml::Value;
+use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
 use crate::lab::Lab;
 use crate::part::{Change, file_identity};
 use crate::paths;
-use crate::stack::services::{path, section, table, text};
+use crate::stack::services::in_toml;
 use crate::stack::{Progress, Stack};
 
 impl Stack {
@@ -45,64 +45,32 @@ impl Stack {
         let folder = lab.folder();
         let mut file = setting.agent(lab.agent_address(), &lab.agent_folder());
         self.forget_foreign_certificate(lab)?;
-        let disks = lab.disks()?.into_iter().map(|disk| {
-            section([
-                ("id", text(disk.id.to_string())),
-                ("backing_file", path(&disk.file)),
-            ])
+        let disks = lab.disks()?.into_iter();
+        let disks: Vec<Value> = disks
+            .map(|disk| json!({"id": disk.id.to_string(), "backing_file": disk.file}))
+            .collect();
+        file["agent"] = json!({
+            "state_dir": lab.agent_folder(),
+            "advertised_address": lab.agent_address(),
+            "profile": {"name": "lab", "lab": true, "hypervisor": "qemu", "cpu_model": "qemu64"},
+            "network": {
+                "bridge": "ovsbr0",
+                "bridge_kind": "ovs",
+                "datapath": "netdev",
+                "gateway": "10.100.0.1/24",
+                "host_services": ["dhcp", "metadata"],
+            },
+            "dhcp": {
+                "hosts_dir": folder.join("run/dnsmasq.d"),
+                "leases_file": folder.join("run/dnsmasq.leases"),
+                "pid_file": folder.join("run/dnsmasq.pid"),
+            },
+            "relay": {"key_file": folder.join("terminal/id_ed25519")},
+            "access": {"host": lab.host_address(), "port_base": lab.ssh_base()},
+            "enrolment": {"token_file": lab.token_file()},
+            "lab_disks": disks,
         });
-        let own = table([
-            ("state_dir", path(&lab.agent_folder())),
-            ("advertised_address", text(lab.agent_address().to_string())),
-            (
-                "profile",
-                section([
-                    ("name", text("lab")),
-                    ("lab", Value::from(true)),
-                    ("hypervisor", text("qemu")),
-                    ("cpu_model", text("qemu64")),
-                ]),
-            ),
-            (
-                "network",
-                section([
-                    ("bridge", text("ovsbr0")),
-                    ("bridge_kind", text("ovs")),
-                    ("datapath", text("netdev")),
-                    ("gateway", text("10.100.0.1/24")),
-                    (
-                        "host_services",
-                        Value::Array(vec![text("dhcp"), text("metadata")]),
-                    ),
-                ]),
-            ),
-            (
-                "dhcp",
-                section([
-                    ("hosts_dir", path(&folder.join("run/dnsmasq.d"))),
-                    ("leases_file", path(&folder.join("run/dnsmasq.leases"))),
-                    ("pid_file", path(&folder.join("run/dnsmasq.pid"))),
-                ]),
-            ),
-            (
-                "relay",
-                section([("key_file", path(&folder.join("terminal/id_ed25519")))]),
-            ),
-            (
-                "access",
-                section([
-                    ("host", text(lab.host_address().to_string())),
-                    ("port_base", Value::from(i64::from(lab.ssh_base()))),
-                ]),
-            ),
-            (
-                "enrolment",
-                section([("token_file", path(&lab.token_file()))]),
-            ),
-            ("lab_disks", Value::Array(disks.collect())),
-        ]);
-        file.insert("agent".to_owned(), Value::Table(own));
-        let text = toml::to_string(&file).map_err(|error| Error::other(error.to_string()))?;
+        let text = in_toml(&file)?;
         paths::write_with_mode(&lab.agent_config(), text.as_bytes(), 0o644)
     }
 

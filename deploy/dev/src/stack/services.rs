@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use toml::{Table, Value};
+use serde_json::{Value, json};
 
 use crate::ca::{Authority, Identity};
 use crate::error::{Error, Result};
@@ -125,169 +125,105 @@ impl Setting<'_> {
     /// # Errors
     /// A certificate cannot be made.
     pub fn file(&self, kind: Kind, replica: u16) -> Result<String> {
-        let listen = vec![kind.address(self.instance, replica).to_string()];
         let identity = self.authority.service(kind.name, &[])?;
         let token = self.authority.signing_key("internal-token")?;
-        let mut file = table([
-            ("cell", Value::from(i64::from(self.cell))),
-            (
-                "server",
-                section([
-                    ("listen", Value::from(listen)),
-                    (
-                        "metrics_listen",
-                        text(kind.metrics(self.instance, replica).to_string()),
-                    ),
-                ]),
-            ),
-            ("tls", self.tls(kind.name, &identity)),
-            ("token", section([("public_key_file", path(&token.public))])),
-            (
-                "database",
-                section([
-                    ("host", text("127.0.0.1")),
-                    ("port", Value::from(i64::from(self.database_port))),
-                    ("name", text(super::DATABASE)),
-                    ("user", text(kind.role)),
-                    (
-                        "password_file",
-                        path(&self.secrets.join(format!("{}.password", kind.role))),
-                    ),
-                ]),
-            ),
-            ("redis", section([("url_file", path(&self.redis_url_file))])),
-            ("telemetry", self.telemetry()),
-            ("peers", self.peers()),
-        ]);
+        let mut file = json!({
+            "cell": self.cell,
+            "server": {
+                "listen": [kind.address(self.instance, replica)],
+                "metrics_listen": kind.metrics(self.instance, replica),
+            },
+            "tls": self.tls(kind.name, &identity),
+            "token": {"public_key_file": token.public},
+            "database": {
+                "host": "127.0.0.1",
+                "port": self.database_port,
+                "name": super::DATABASE,
+                "user": kind.role,
+                "password_file": self.secrets.join(format!("{}.password", kind.role)),
+            },
+            "redis": {"url_file": self.redis_url_file},
+            "telemetry": self.telemetry(),
+            "peers": self.peers(),
+        });
         if let Some((name, own)) = self.own(kind, replica)? {
-            file.insert(name.to_owned(), own);
+            file[name] = own;
         }
-        toml::to_string(&file).map_err(|error| Error::other(error.to_string()))
+        in_toml(&file)
     }
 
     /// The agent's settings that are not its own: cell, TLS, inventory's address.
-    pub fn agent(&self, listen: SocketAddr, state: &Path) -> Table {
-        let url = |number| text(format!("https://{}", self.host_facing(number, 1)));
+    pub fn agent(&self, listen: SocketAddr, state: &Path) -> Value {
+        let url = |number| format!("https://{}", self.host_facing(number, 1));
         let identity = Identity {
             certificate: state.join("tls/cert.pem"),
             key: state.join("tls/key.pem"),
         };
-        table([
-            ("cell", Value::from(i64::from(self.cell))),
-            (
-                "server",
-                section([
-                    ("listen", Value::from(vec![listen.to_string()])),
-                    // the host has a loopback of its own
-                    ("metrics_listen", text("127.0.0.1:7210")),
-                ]),
-            ),
-            ("tls", self.tls("agent", &identity)),
-            (
-                "peers",
-                section([
-                    ("inventory", url(HOSTS)),
-                    ("inventory-enrolment", url(ENROLMENT)),
-                ]),
-            ),
-            ("telemetry", self.telemetry()),
-        ])
+        json!({
+            "cell": self.cell,
+            // the host has a loopback of its own
+            "server": {"listen": [listen], "metrics_listen": "127.0.0.1:7210"},
+            "tls": self.tls("agent", &identity),
+            "peers": {"inventory": url(HOSTS), "inventory-enrolment": url(ENROLMENT)},
+            "telemetry": self.telemetry(),
+        })
     }
 
     /// The section of the service's own settings.
     fn own(&self, kind: Kind, replica: u16) -> Result<Option<(&'static str, Value)>> {
-        let ca = self.authority.authority();
         let hosts = self.authority.host_authority();
-        let listen = |number| Value::from(vec![self.host_facing(number, replica).to_string()]);
+        let listen = |number| self.host_facing(number, replica);
+        let private = |name| Ok::<_, Error>(self.authority.signing_key(name)?.private);
+        // the same for every replica: each takes the others' tokens
+        let gateway = format!("http://{}", GATEWAY.address(self.instance, 1));
         Ok(match kind.name {
             "inventory" => Some((
                 "inventory",
-                section([
-                    ("host_listen", listen(HOSTS)),
-                    ("enrolment_listen", listen(ENROLMENT)),
-                    ("host_ca_cert_file", path(&hosts.certificate)),
-                    ("host_ca_key_file", path(&hosts.key)),
-                    ("instance_identity", self.instance_identity()?),
-                ]),
+                json!({
+                    "host_listen": [listen(HOSTS)],
+                    "enrolment_listen": [listen(ENROLMENT)],
+                    "host_ca_cert_file": hosts.certificate,
+                    "host_ca_key_file": hosts.key,
+                    "instance_identity": {
+                        "issuer": format!("{gateway}/instance-identity"),
+                        "key_files": [self.authority.instance_identity_key("instance-identity")?],
+                    },
+                }),
             )),
             // who starts the stack again does not wait a minute for what ran in it
-            "allocation" => Some((
-                "allocation",
-                section([("reconcile_seconds", Value::from(5.0))]),
-            )),
+            "allocation" => Some(("allocation", json!({"reconcile_seconds": 5.0}))),
             "image-catalog" => Some((
                 "image_catalog",
-                section([
-                    ("registry_ca_file", path(&ca.certificate)),
-                    (
-                        "allowed_registries",
-                        Value::from(vec![self.registry.clone()]),
-                    ),
-                ]),
+                json!({
+                    "registry_ca_file": self.authority.authority().certificate,
+                    "allowed_registries": [self.registry],
+                }),
             )),
             "gateway" => Some((
                 "gateway",
-                section([
-                    (
-                        "internal_key_file",
-                        path(&self.authority.signing_key("internal-token")?.private),
-                    ),
-                    (
-                        "dev_issuer",
-                        section([
-                            (
-                                "key_file",
-                                path(&self.authority.signing_key("dev-issuer")?.private),
-                            ),
-                            // the same for every replica: each takes the others' tokens
-                            (
-                                "url",
-                                text(format!("http://{}", GATEWAY.address(self.instance, 1))),
-                            ),
-                        ]),
-                    ),
-                    (
-                        "serial_ssh",
-                        section([
-                            (
-                                "listen",
-                                Value::from(vec![serial_ssh(self.instance).to_string()]),
-                            ),
-                            (
-                                "host_key_file",
-                                path(&self.authority.signing_key("serial-ssh")?.private),
-                            ),
-                        ]),
-                    ),
-                ]),
+                json!({
+                    "internal_key_file": private("internal-token")?,
+                    "dev_issuer": {"key_file": private("dev-issuer")?, "url": gateway},
+                    "serial_ssh": {
+                        "listen": [serial_ssh(self.instance)],
+                        "host_key_file": private("serial-ssh")?,
+                    },
+                }),
             )),
             _ => None,
         })
     }
 
-    /// Identity tokens of VMs, as the first gateway's address names their issuer for every replica.
-    fn instance_identity(&self) -> Result<Value> {
-        let gateway = GATEWAY.address(self.instance, 1);
-        let key = self.authority.instance_identity_key("instance-identity")?;
-        Ok(section([
-            (
-                "issuer",
-                text(format!("http://{gateway}/instance-identity")),
-            ),
-            ("key_files", Value::Array(vec![path(&key)])),
-        ]))
-    }
-
     fn tls(&self, name: &str, identity: &Identity) -> Value {
-        let mut files = table([
-            ("ca_file", path(&self.authority.authority().certificate)),
-            ("cert_file", path(&identity.certificate)),
-            ("key_file", path(&identity.key)),
-        ]);
+        let mut files = json!({
+            "ca_file": self.authority.authority().certificate,
+            "cert_file": identity.certificate,
+            "key_file": identity.key,
+        });
         if MEET_HOSTS.contains(&name) {
-            files.insert("host_ca_file".to_owned(), path(&self.authority.host_root()));
+            files["host_ca_file"] = json!(self.authority.host_root());
         }
-        Value::Table(files)
+        files
     }
 
     /// Where inventory hears hosts.
@@ -298,20 +234,15 @@ impl Setting<'_> {
     }
 
     fn telemetry(&self) -> Value {
-        section([
-            ("log", text("info")),
-            ("otlp_endpoint", text(self.otlp_endpoint)),
-        ])
+        json!({"log": "info", "otlp_endpoint": self.otlp_endpoint})
     }
 
     fn peers(&self) -> Value {
-        let url = |kind: Kind| text(format!("https://{}", kind.address(self.instance, 1)));
-        Value::Table(
-            SERVICES
-                .iter()
-                .map(|kind| (kind.name.to_owned(), url(*kind)))
-                .collect(),
-        )
+        let url = |kind: Kind| format!("https://{}", kind.address(self.instance, 1));
+        SERVICES
+            .into_iter()
+            .map(|kind| (kind.name, url(kind)))
+            .collect()
     }
 }
 
@@ -320,31 +251,20 @@ pub fn serial_ssh(instance: Instance) -> SocketAddr {
     loopback(instance.port(Service::GatewaySsh))
 }
 
+/// A settings file; its order is that of the names.
+pub(super) fn in_toml(file: &Value) -> Result<String> {
+    let text = toml::Table::try_from(file).and_then(|table| toml::to_string(&table));
+    text.map_err(|error| Error::other(error.to_string()))
+}
+
 fn loopback(port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)
 }
 
-pub(super) fn table<const N: usize>(entries: [(&str, Value); N]) -> Table {
-    entries
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect()
-}
-
-pub(super) fn section<const N: usize>(entries: [(&str, Value); N]) -> Value {
-    Value::Table(table(entries))
-}
-
-pub(super) fn text(value: impl Into<String>) -> Value {
-    Value::String(value.into())
-}
-
-pub(super) fn path(value: &Path) -> Value {
-    text(value.display().to_string())
-}
-
 #[cfg(test)]
 mod tests {
+    use toml::Table;
+
     use super::*;
 
     #[test]
