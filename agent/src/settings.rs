@@ -16,7 +16,7 @@
 //! | NAT and forwarding | `agent.network.mode = "private-nat"` | an nft or iptables masquerade rule of `10.100.0.0/24`, `net.ipv4.ip_forward=1` |
 //! | a way out | `agent.network.outside` | a route to that address; no packet leaves, it is where checks send one |
 //! | slot disks | `agent.lab_disks` | a loop device per backing file, attached before the agent starts; the agent never attaches or detaches |
-//! | a way in from outside | `agent.access` | loopback port `22000 + slot index` forwarded to port 22 of `10.100.0.(10 + slot index)` |
+//! | a way in from outside | `agent.access` | port `22000 + slot index` of the host forwarded to port 22 of `10.100.0.(10 + slot index)` |
 //!
 //! The hosts directory must be a real directory that only the agent writes. The cache directory holds whole
 //! images; in the lab it may be on any file system that takes `O_DIRECT`.
@@ -78,7 +78,7 @@
 //! key_file = "/srv/lab/terminal/id_ed25519"    # made if missing, never overwritten
 //!
 //! [agent.access]
-//! host = "127.0.0.1"                           # what a user's ssh command names
+//! host = "100.64.0.2"                          # what a user's ssh command names
 //! port_base = 22000                            # plus the slot's index
 //!
 //! [agent.enrolment]

@@ -213,13 +213,12 @@ impl Lab {
         )?;
         if self.number > 0 {
             // services and registry answer at the machine's end of the first host's link
-            let first = self.first_link().to_string();
-            let machine = self.machine_address().to_string();
-            let namespace = self.link_names().namespace;
-            let route = [
-                "-n", &namespace, "route", "replace", &first, "via", &machine,
-            ];
-            process::run("ip", &route)?;
+            network::ip(&format!(
+                "-n {} route replace {} via {}",
+                self.link_names().namespace,
+                self.first_link(),
+                self.machine_address()
+            ))?;
         }
         Ok(())
     }

@@ -20,23 +20,25 @@ pub struct Names {
     pub machine: String,
 }
 
+/// Runs `ip` with arguments that have no blanks.
+pub fn ip(arguments: &str) -> Result<String> {
+    run("ip", &arguments.split(' ').collect::<Vec<_>>())
+}
+
 /// Makes namespace and link unless they are there. `marker` says afterwards that they belong to this stack.
 pub fn up(names: &Names, machine: IpAddr, host: IpAddr, marker: &Path) -> Result<()> {
     if marker.exists() && exists(names, machine) {
         return set_link(names, true);
     }
     if !marker.exists()
-        && run("ip", &["netns", "pids", &names.namespace]).is_ok_and(|pids| !pids.is_empty())
+        && ip(&format!("netns pids {}", names.namespace)).is_ok_and(|pids| !pids.is_empty())
     {
         return Err(Error::other(format!(
             "another checkout's stack of the same number runs on this machine (network namespace {}); end it first",
             names.namespace
         )));
     }
-    let taken = run(
-        "ip",
-        &["-o", "addr", "show", "to", &format!("{machine}/24")],
-    )?;
+    let taken = ip(&format!("-o addr show to {machine}/24"))?;
     if let Some(line) = taken
         .lines()
         .find(|line| !line.contains(&format!(" {} ", names.machine)))
@@ -53,30 +55,16 @@ pub fn up(names: &Names, machine: IpAddr, host: IpAddr, marker: &Path) -> Result
         namespace,
         machine: end,
     } = names;
-    run("ip", &["netns", "add", namespace])?;
-    run(
-        "ip",
-        &[
-            "link", "add", end, "type", "veth", "peer", "name", HOST_END, "netns", namespace,
-        ],
-    )?;
-    run(
-        "ip",
-        &[
-            "-n",
-            namespace,
-            "addr",
-            "add",
-            &format!("{host}/24"),
-            "dev",
-            HOST_END,
-        ],
-    )?;
+    ip(&format!("netns add {namespace}"))?;
+    ip(&format!(
+        "link add {end} type veth peer name {HOST_END} netns {namespace}"
+    ))?;
+    ip(&format!("-n {namespace} addr add {host}/24 dev {HOST_END}"))?;
     set_link(names, true)?;
-    run("ip", &["-n", namespace, "link", "set", "lo", "up"])?;
-    run("ip", &["link", "set", end, "up"])?;
+    ip(&format!("-n {namespace} link set lo up"))?;
+    ip(&format!("link set {end} up"))?;
     // last: its presence says that all of the above was done
-    run("ip", &["addr", "add", &format!("{machine}/24"), "dev", end])?;
+    ip(&format!("addr add {machine}/24 dev {end}"))?;
     Ok(())
 }
 
@@ -85,12 +73,11 @@ pub fn up(names: &Names, machine: IpAddr, host: IpAddr, marker: &Path) -> Result
 pub fn set_link(names: &Names, up: bool) -> Result<()> {
     let state = if up { "up" } else { "down" };
     let namespace = &names.namespace;
-    run("ip", &["-n", namespace, "link", "set", HOST_END, state])?;
+    ip(&format!("-n {namespace} link set {HOST_END} {state}"))?;
     if up {
-        let route = [
-            "-n", namespace, "route", "replace", OUTSIDE, "dev", HOST_END,
-        ];
-        run("ip", &route)?;
+        ip(&format!(
+            "-n {namespace} route replace {OUTSIDE} dev {HOST_END}"
+        ))?;
     }
     Ok(())
 }
@@ -106,14 +93,14 @@ pub fn down(marker: &Path) {
 }
 
 fn remove(names: &Names) {
-    let _absent_is_fine = run("ip", &["link", "del", &names.machine]);
+    let _absent_is_fine = ip(&format!("link del {}", names.machine));
     if Path::new("/run/netns").join(&names.namespace).exists() {
-        let _reported_by_the_next_start = run("ip", &["netns", "del", &names.namespace]);
+        let _reported_by_the_next_start = ip(&format!("netns del {}", names.namespace));
     }
 }
 
 fn exists(names: &Names, machine: IpAddr) -> bool {
     Path::new("/run/netns").join(&names.namespace).exists()
-        && run("ip", &["-o", "addr", "show", "dev", &names.machine])
+        && ip(&format!("-o addr show dev {}", names.machine))
             .is_ok_and(|addresses| addresses.contains(&format!(" {machine}/24 ")))
 }

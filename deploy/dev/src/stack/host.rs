@@ -1,6 +1,6 @@
 //! The lab host as part of a stack: its agent's settings and its start.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
@@ -44,7 +44,6 @@ impl Stack {
         let setting = self.setting(&secrets, PathBuf::new())?;
         let folder = lab.folder();
         let mut file = setting.agent(lab.agent_address(), &lab.agent_folder());
-        self.forget_foreign_certificate(lab)?;
         let disks = lab.disks()?.into_iter();
         let disks: Vec<Value> = disks
             .map(|disk| json!({"id": disk.id.to_string(), "backing_file": disk.file}))
@@ -72,22 +71,6 @@ impl Stack {
         });
         let text = in_toml(&file)?;
         paths::write_with_mode(&lab.agent_config(), text.as_bytes(), 0o644)
-    }
-
-    /// Removes a certificate that is older than the authority of hosts: by its key the agent gets another and stays the
-    /// instance that it is.
-    fn forget_foreign_certificate(&self, lab: &Lab) -> Result<()> {
-        let made = |path: &Path| {
-            std::fs::metadata(path)
-                .and_then(|file| file.modified())
-                .ok()
-        };
-        let certificate = lab.agent_folder().join("tls/cert.pem");
-        let older = made(&certificate) < made(&self.authority.host_authority().certificate);
-        if certificate.exists() && older {
-            std::fs::remove_file(&certificate).map_err(Error::file("remove", &certificate))?;
-        }
-        Ok(())
     }
 
     /// Restarts the agent alone when only its program or settings changed: guests keep running.
