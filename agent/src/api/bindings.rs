@@ -85,13 +85,18 @@ mod tests {
                 "lab-disk:0F5D4F6E-5F9C-4F0B-8A54-0D8D7B1F0A00",
                 "0000:1B:00.0",
             ),
-            ("lab-disk:0f5d4f6e5f9c4f0b8a540d8d7b1f0a00", "0000:1b:00.0"),
             (
-                "lab-disk:{0f5d4f6e-5f9c-4f0b-8a54-0d8d7b1f0a00}",
+                "lab-disk:0f5d4f6e-5f9c-4f0b-8a54-0d8d7b1f0a00",
                 "0000:1B:00.0",
             ),
         ] {
             assert_eq!(devices(&slot(disk, gpu)), devices(&known), "{disk} {gpu}");
+        }
+        for other in [
+            "lab-disk:0f5d4f6e5f9c4f0b8a540d8d7b1f0a00",
+            "lab-disk:{0f5d4f6e-5f9c-4f0b-8a54-0d8d7b1f0a00}",
+        ] {
+            assert!(devices(&slot(other, "0000:1b:00.0")).is_err(), "{other}");
         }
         assert_eq!(devices(&pb::SlotGrant::default()), Ok(Vec::new()));
     }

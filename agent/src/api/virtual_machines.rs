@@ -140,7 +140,10 @@ fn check_provision(request: &pb::ProvisionRequest, max_image_bytes: u64) -> Host
 /// Refuses an image that is none, or larger than this host takes. One without a slug has no name in the cache.
 fn check_image(image: &pb::ImageRef, max_bytes: u64) -> HostResult<()> {
     if !image.slug.is_empty() {
-        let _slug: ImageSlug = image.slug.parse()?;
+        image
+            .slug
+            .parse::<ImageSlug>()
+            .map_err(|error| error.of("image.slug"))?;
     }
     let _digest: Digest = image.digest.parse()?;
     parse_source(&image.source_uri)?;

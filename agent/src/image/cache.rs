@@ -87,7 +87,9 @@ impl ImageCache {
         if slug.is_empty() {
             return Ok(());
         }
-        let slug: ImageSlug = slug.parse()?;
+        let slug = slug
+            .parse::<ImageSlug>()
+            .map_err(|error| error.of("image.slug"))?;
         let file = self.file(digest);
         let target = Path::new(file.file_name().unwrap_or_default());
         let link = self
