@@ -9,17 +9,21 @@ faults() {
     case $(basename "$1") in
     gpuaas-node-agent) echo kill-at killed-at hold-at held-at GPUAAS_FAULT_WIPE ;;
     gpuaas-allocation) echo GPUAAS_KILL_FILE ;;
-    *) echo "without-faults: $1 is no program with faults" >&2 && exit 2 ;;
+    *) return 1 ;;
     esac
 }
 
 failed=0
 for program in "$@"; do
-    for fault in $(faults "$program"); do
-        if grep --quiet --text --fixed-strings -e "$fault" "$program"; then
-            echo "without-faults: $program can be made to fail by $fault" >&2
-            failed=1
-        fi
+    list=$(faults "$program") || { echo "without-faults: $program is no program with faults" >&2; exit 2; }
+    for fault in $list; do
+        status=0
+        grep --quiet --text --fixed-strings -e "$fault" "$program" || status=$?
+        case $status in
+        0) echo "without-faults: $program can be made to fail by $fault" >&2; failed=1 ;;
+        1) ;;
+        *) echo "without-faults: $program cannot be read" >&2; exit 2 ;;
+        esac
     done
 done
 exit $failed

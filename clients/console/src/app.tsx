@@ -10,6 +10,7 @@ import { SignIn } from "./session/sign-in";
 import { Empty, Skeleton } from "./ui/basics";
 import { ForRole } from "./ui/for-role";
 import { ProblemNote } from "./ui/problem";
+import { Problem } from "./api/problem";
 import { Page, Shell } from "./ui/shell";
 
 const Overview = lazy(() => import("./views/overview/overview"));
@@ -45,8 +46,8 @@ function newQueries(): QueryClient {
   return new QueryClient({
     defaultOptions: {
       queries: {
-        // the SDK has tried it again where that helps
-        retry: false,
+        // the SDK has tried it again where the server asked for it; a proxy in between does not say so
+        retry: (failures, problem) => failures < 2 && problem instanceof Problem && problem.transient && ![0, 429, 503].includes(problem.status),
         staleTime: 500,
       },
     },

@@ -15,7 +15,7 @@ use crate::auth::sessions::Session;
 use crate::auth::verify::{Identity, NEVER};
 use crate::contract::access::Access;
 use crate::contract::route::Route;
-use crate::contract::template::PathVariables;
+use crate::contract::template::{PathVariables, Segment};
 use crate::error::ApiError;
 use crate::policy::{Grant, Refusal};
 use crate::store;
@@ -33,11 +33,13 @@ pub struct Attempt<'a> {
 }
 
 impl<'a> Attempt<'a> {
-    /// A call of a route by a path with these variables, of which the last one names the resource.
+    /// A call of a route by a path with these variables: one at the end names the resource, others what it belongs to.
     pub fn of(route: &'a Route, path: &'a PathVariables, request_id: &'a str) -> Self {
+        let ends_with_id = matches!(route.template.segments.last(), Some(Segment::Variable(_)));
+        let id = path.last().filter(|_| ends_with_id);
         Self {
             access: &route.access,
-            resource_id: path.last().map_or("", |(_, value)| value),
+            resource_id: id.map_or("", |(_, value)| value),
             request_id,
         }
     }

@@ -74,7 +74,7 @@ pub async fn list(
             if sku.disabled
                 && let Some(project) = project
             {
-                let reserved = Unused::of(conn, project, region_code, &sku.code).await?;
+                let reserved = Unused::of(conn, project, Some(region_code), &sku.code).await?;
                 unused = reserved.gpus();
                 reserved.limit(&mut rules);
             }

@@ -24,9 +24,14 @@ pub(crate) async fn rules(
     let neighbours = Neighbours::of(conn, &[requested]).await?;
     let mut rules = neighbours.rules(packing_strategy, requested)?;
     if sku.disabled {
-        reserved_slots::Unused::of(conn, request.project_id, &request.region_code, &sku.code)
-            .await?
-            .limit(&mut rules);
+        reserved_slots::Unused::of(
+            conn,
+            request.project_id,
+            Some(&request.region_code),
+            &sku.code,
+        )
+        .await?
+        .limit(&mut rules);
     }
     Ok(rules)
 }

@@ -31,8 +31,8 @@ use crate::decision_input::launch_request;
 use crate::model::Shape;
 use crate::{Error, Result, quota};
 
+use admit::check_quota;
 pub(crate) use admit::{check, over_quota, refusal};
-use admit::{check_quota, no_capacity};
 use call::Taking;
 pub(crate) use call::{Mode, in_transaction, retry};
 pub(crate) use place::Search;
@@ -145,14 +145,14 @@ async fn validate(
         return run(ledger, ids, policy, call).await.map(|_| None);
     };
     let conn = &mut *ledger.acquire().await?;
-    let sku = check(conn, policy, request).await?;
+    check(conn, policy, request).await?;
     check_name(conn, request.project_id, &request.name).await?;
     let quota = quota::read(conn, request.project_id, &request.sku, policy).await?;
     check_quota(request, quota)?;
     let explanation = explain::explain(conn, &ledger.capacity, policy, request).await?;
     if explanation.nodes_fit == 0 {
         let causes = refusal_reasons(explanation.removed, request.gpu_count);
-        return Err(no_capacity(&sku, causes));
+        return Err(refusal(causes));
     }
     Ok(Some(explanation))
 }

@@ -15,19 +15,19 @@ pub(crate) struct Unused {
 }
 
 impl Unused {
-    /// Those of now.
+    /// Those of now, in one region or in all.
     ///
     /// # Errors
     /// Those of the database.
     pub(crate) async fn of(
         conn: &mut PgConnection,
         project_id: Uuid,
-        region_code: &str,
+        region_code: Option<&str>,
         sku: &str,
     ) -> Result<Self> {
         let rows: Vec<(Uuid, Uuid)> = sqlx::query_as(
             "SELECT h.slot_id, h.node_id FROM reserved_slots h JOIN capacity_reservations r ON r.id = h.reservation_id
-              WHERE r.project_id = $1 AND r.region_code = $2 AND r.sku = $3 AND h.idle_since IS NOT NULL
+              WHERE r.project_id = $1 AND ($2::text IS NULL OR r.region_code = $2) AND r.sku = $3 AND h.idle_since IS NOT NULL
                 AND r.ends_at > clock_timestamp()",
         )
         .bind(project_id)

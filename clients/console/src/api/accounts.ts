@@ -2,6 +2,7 @@
 import type { components } from "@gpuaas/sdk";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { client, unwrap } from "./client";
+import { onlyOnce } from "./problem";
 import { SHOWN, usePages } from "./pages";
 import type { MemberRole } from "./tenancy";
 
@@ -56,12 +57,12 @@ export function useAccountState({ project_id = "", id: service_account_id = "" }
 
 export function useCreateKey({ project_id = "", id: service_account_id = "" }: ServiceAccount) {
   return useChange((body: { display_name: string; scopes: Scope[]; expire_time?: string }) =>
-    unwrap(client.POST("/api/v1/projects/{project_id}/service-accounts/{service_account_id}/api-keys", { params: { path: { project_id, service_account_id } }, body })),
+    unwrap(client.POST("/api/v1/projects/{project_id}/service-accounts/{service_account_id}/api-keys", { params: { path: { project_id, service_account_id } }, body })).then((made) => onlyOnce(made, "key", "Reload the page and rotate the key.")),
   );
 }
 
 export function useKeyVerb({ project_id = "", id: service_account_id = "" }: ServiceAccount) {
   return useChange(({ verb, key }: { verb: "rotate" | "disable"; key: ApiKey }) =>
-    unwrap(client.POST(`/api/v1/projects/{project_id}/service-accounts/{service_account_id}/api-keys/{api_key_id}:${verb}`, { params: { path: { project_id, service_account_id, api_key_id: key.id ?? "" } }, body: {} })),
+    unwrap(client.POST(`/api/v1/projects/{project_id}/service-accounts/{service_account_id}/api-keys/{api_key_id}:${verb}`, { params: { path: { project_id, service_account_id, api_key_id: key.id ?? "" } }, body: {} })).then((made) => (verb === "rotate" ? onlyOnce(made, "key", "Reload the page and rotate the key again.") : made)),
   );
 }

@@ -69,6 +69,12 @@ export class Problem extends Error {
   }
 }
 
+/** What a call answers with once: a call that was tried again after its answer was lost has it no more. */
+export function onlyOnce<T extends object>(answer: T, field: keyof T, instead: string): T {
+  if (answer[field]) return answer;
+  throw new Problem({ status: 409, message: `It was made, but the answer was lost on the way, and the secret is answered only once. ${instead}` });
+}
+
 /** What the SDK threw, as the console shows it; what is no error of a call stays what it is. */
 export function problemOf(error: unknown): unknown {
   if (error instanceof ApiError) {

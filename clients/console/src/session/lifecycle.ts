@@ -79,10 +79,13 @@ export function keepGood(session: Session): () => void {
 async function renew(session: Session): Promise<void> {
   await alone(async () => {
     await newestSession();
-    if (currentSession() !== session || !session.source) return;
-    const given = await (await oidc()).refresh(session.source);
-    if (currentSession() !== session) return;
-    if (given) shareSession({ ...session, token: given.token, ...timesOf(given), source: given.source });
+    // roles and the chosen project change meanwhile; it is the same session as long as its token is
+    const before = currentSession();
+    if (before?.token !== session.token || !before.source) return;
+    const given = await (await oidc()).refresh(before.source);
+    const now = currentSession();
+    if (now?.token !== session.token) return;
+    if (given) shareSession({ ...now, token: given.token, ...timesOf(given), source: given.source });
     else endSession("expired");
   });
 }

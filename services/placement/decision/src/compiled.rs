@@ -299,6 +299,10 @@ impl CompiledNode {
         let Some(view) = self.view(request) else {
             return Cow::Owned(NodeReasons::default());
         };
+        if rules.only_slots.is_some() && !rules.allow(self.id) {
+            // nothing of it was asked for
+            return Cow::Owned(NodeReasons::default());
+        }
         let class = request.slot_class;
         let own = self.own(rules, class);
         let open = view.open(rules);

@@ -54,8 +54,8 @@ pub fn evacuate(
                 packing_strategy: input.packing_strategy,
                 // a plan counts on nothing that is reserved
                 project: None,
-                // no node at all: nothing that its affinity allows is placed
                 only_slots: None,
+                // no node at all: nothing that its affinity allows is placed
                 only: affinity.into_iter().reduce(|all, of| &all & &of),
                 avoid: nodes(&one.anti_affinity),
                 kept: (*one.kept).clone(),

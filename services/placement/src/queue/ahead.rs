@@ -14,6 +14,7 @@ use crate::decision::{
 };
 use crate::decision_input::decision_request;
 use crate::model::{Policy, Request, Shape, SlotClass};
+use crate::reserved_slots::Unused;
 use crate::{Error, Result, quota};
 
 /// What is before a request in its queue.
@@ -246,6 +247,12 @@ pub(crate) async fn specs(
             Err(Error::Invalid { .. }) => continue,
             other => other?,
         };
+        if sku.disabled {
+            let project_id = constrained.project_id;
+            Unused::of(conn, project_id, None, &sku.code)
+                .await?
+                .limit(&mut rules);
+        }
         // projects without reserved slots have the same specs
         rules.project = rules.project.filter(|_| entry.reserves);
         let prewarmed = member.constraints.require_prewarmed;

@@ -4,7 +4,6 @@ use sqlx::PgConnection;
 
 use super::{Policy, Request};
 use crate::catalog::{self, Sku};
-use crate::decision::UnschedulableReason;
 use crate::error::{Exceeded, sentence};
 use crate::model::Shape;
 use crate::reserved_slots::Unused;
@@ -47,7 +46,7 @@ pub(crate) async fn check(
         ));
     }
     if sku.disabled {
-        let region = &request.region_code;
+        let region = Some(request.region_code.as_str());
         let unused = Unused::of(conn, request.project_id, region, &sku.code).await?;
         if unused.gpus() < request.gpu_count.max(1) as usize {
             return Err(disabled("is not offered any more; choose another SKU"));
@@ -66,16 +65,6 @@ pub(crate) async fn check(
         return Err(refused(ErrorReason::RegionDisabled, closed, None));
     }
     Ok(sku)
-}
-
-/// The refusal of a launch that fits nowhere: of a disabled SKU no capacity is of use but what the project has reserved.
-pub(super) fn no_capacity(sku: &Sku, causes: Vec<UnschedulableReason>) -> Error {
-    if sku.disabled {
-        return disabled(
-            "is not offered any more, and the unused GPUs that the project has reserved of it do not fit the launch",
-        );
-    }
-    refusal(causes)
 }
 
 /// The refusal of what is not offered any more.

@@ -6,7 +6,7 @@ use gpuaas_common::id::IdGen;
 use sqlx::{Acquire as _, PgConnection};
 use uuid::Uuid;
 
-use super::admit::no_capacity;
+use super::admit::refusal;
 use super::place::{Host, bound, lock_first, unbound};
 use super::record::NewClaim;
 use super::{Explanation, Policy, Request, Search, count};
@@ -46,7 +46,7 @@ pub(crate) async fn take(
         let (rules, nodes) = look(conn, capacity, policy, request, sku).await?;
         let (fit, reasons) = judge_baremetal(&rules, &requested, &nodes);
         if fit.is_empty() {
-            return Err(no_capacity(sku, reasons));
+            return Err(refusal(reasons));
         }
         for (place, node_id) in fit.iter().enumerate() {
             if let Some(host) = try_node(conn, policy, sku, request, *node_id, None).await? {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use sqlx::{Acquire as _, PgConnection};
 use uuid::Uuid;
 
-use super::admit::no_capacity;
+use super::admit::refusal;
 use super::{Policy, Request};
 use crate::capacity::Capacity;
 use crate::catalog::Sku;
@@ -106,7 +106,7 @@ pub(crate) async fn take(
             let ranking = nodes.rank(&ahead.keep_in(&rules, &nodes), &requested);
             if ranking.fits() == 0 {
                 let causes = refusal_reasons(ranking.removed(), requested.gpu_count);
-                return Err(no_capacity(sku, causes));
+                return Err(refusal(causes));
             }
             left = nodes.nodes(&ranking).take(MOST_TRIED).collect();
             own = ranking.own();

@@ -435,7 +435,9 @@ async fn a_reservation_of_a_sku_that_is_disabled_can_be_launched_on_and_canceled
     let not_offered = (ErrorReason::StateConflict, "sku");
     assert_eq!(invalid(&of_others(&world, 1)).await, not_offered);
     // it would fit beside what is reserved, of which no node has two
-    assert_eq!(invalid(&world.request(2)).await, not_offered);
+    let error = world.reserve(&world.request(2)).await;
+    let causes = causes(error.expect_err("fits nowhere"));
+    assert_eq!(causes, [(ErrorReason::Fragmented, 2)]);
     let error = create(&world, &requested(&world, 1)).await;
     assert!(matches!(
         error.expect_err("no more of it is reserved"),
