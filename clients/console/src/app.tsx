@@ -94,11 +94,11 @@ function Views() {
             <Route path="/"><Home /></Route>
             <Route path="/overview" component={Overview} />
             <Route path="/allocations"><ForRole title="Allocations" right="read"><AllocationList /></ForRole></Route>
-            <Route path="/allocations/:id">{({ id }) => <ForRole title="Allocation" right="read"><AllocationView key={id} id={id} /></ForRole>}</Route>
+            <Route path="/allocations/:id">{({ id }) => <AllocationView key={id} id={id} />}</Route>
             <Route path="/launch"><ForRole title="Launch" right="write"><Launch /></ForRole></Route>
             <Route path="/reservations"><ForRole title="Reservations" right="read"><ReservationList side="project" /></ForRole></Route>
             <Route path="/reservations/new"><ForRole title="Reserve GPUs" right="write"><Reserve side="project" /></ForRole></Route>
-            <Route path="/reservations/:id">{({ id }) => <ForRole title="Reservation" right="read"><ReservationView key={id} side="project" id={id} /></ForRole>}</Route>
+            <Route path="/reservations/:id">{({ id }) => <ReservationView key={id} side="project" id={id} />}</Route>
             <Route path="/usage" component={Usage} />
             <Route path="/keys" component={SshKeys} />
             <Route path="/api-keys"><ForRole title="API keys" right="read" platform="read"><ApiKeys /></ForRole></Route>

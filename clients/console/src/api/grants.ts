@@ -5,12 +5,13 @@ import { useProjectMay } from "../session/roles";
 import { useSession } from "../session/session";
 import { client, unwrap } from "./client";
 import { SHOWN, WHOLE, everyPage, usePages } from "./pages";
-import { useProjectId } from "./tenancy";
 
 export type Grant = components["schemas"]["identity.AllocationGrant"];
 export type Permission = Exclude<components["schemas"]["identity.AllocationPermission"], "unspecified">;
 
 const LIST = "allocation-grants";
+/** Grants end and begin while a page is open. */
+const GRANTS_MS = 30_000;
 
 /** What a grant can be for. */
 export const PERMISSIONS: [Permission, string][] = [
@@ -26,17 +27,19 @@ export function useGrants(project_id: string) {
 }
 
 /** What of an allocation's guest the caller may see: by the role, or because an owner lets the caller into this one. */
-export function useGranted(allocation_id: string): { terminal: boolean; serial: boolean; sessions: boolean } {
-  const byRole = useProjectMay("terminal");
-  const mayRead = useProjectMay("read");
-  const project_id = useProjectId();
+export function useGranted(allocation_id: string, project_id: string): { terminal: boolean; serial: boolean; sessions: boolean } {
+  const byRole = useProjectMay("terminal", undefined, project_id);
+  const mayRead = useProjectMay("read", undefined, project_id);
   const principal = useSession()?.principal;
   const found = useQuery({
     queryKey: [LIST, "of", allocation_id],
+    refetchInterval: GRANTS_MS,
     enabled: !byRole && mayRead && project_id !== "",
     queryFn: () => everyPage((page_token) => pageOf(project_id, { allocation_id, page_size: WHOLE, page_token })),
   });
-  const own = (found.data ?? []).filter((grant) => grant.allocation_id === allocation_id && grant.principal === principal).map(({ permission }) => permission);
+  const now = Date.now();
+  const lasts = ({ expire_time }: Grant) => !expire_time || Date.parse(expire_time) > now;
+  const own = (found.data ?? []).filter((grant) => grant.allocation_id === allocation_id && grant.principal === principal && lasts(grant)).map(({ permission }) => permission);
   return { terminal: byRole || own.includes("terminal"), serial: byRole || own.includes("serial_log"), sessions: byRole };
 }
 

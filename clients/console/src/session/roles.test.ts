@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 import { PLACES, placesFor } from "../ui/nav";
-import { type MemberRole, type ProjectRight, projectOf, refusal, roleMay } from "./roles";
+import { type MemberRole, type ProjectRight, projectOf, refusal, roleIn, roleMay } from "./roles";
 
 const COLUMNS = ["nobody", "stranger", "viewer", "member", "billing", "owner"];
 const ROLES = ["viewer", "member", "billing", "owner"] as const;
@@ -45,6 +45,11 @@ it("the project that is looked at is the chosen one, otherwise the first", () =>
   expect(projectOf({ projects, project: "b" })?.role).toBe("owner");
   expect(projectOf({ projects, project: "" })?.role).toBe("viewer");
   expect(projectOf({ projects: [], project: "" })).toBeUndefined();
+});
+
+it("what belongs to another project of the caller's is offered by the role there", () => {
+  const projects = [{ id: "a", slug: "a", role: "billing" as const }, { id: "b", slug: "b", role: "owner" as const }];
+  expect(["a", "b", "", "of nobody here"].map((id) => roleIn({ projects, project: "a" }, id))).toEqual(["billing", "owner", "billing", "billing"]);
 });
 
 it("what is not offered has a reason", () => {

@@ -31,17 +31,23 @@ export function projectOf({ projects, project }: Pick<Session, "projects" | "pro
   return projects.find(({ id }) => id === project) ?? projects[0];
 }
 
-export function useProjectRole(): MemberRole | undefined {
+/** The role in a project of the caller's, otherwise in the one that is looked at. */
+export function roleIn(session: Pick<Session, "projects" | "project">, project_id?: string): MemberRole | undefined {
+  return (session.projects.find(({ id }) => id === project_id) ?? projectOf(session))?.role;
+}
+
+/** The same of who is signed in. */
+export function useProjectRole(project_id?: string): MemberRole | undefined {
   const session = useSession();
-  return session && projectOf(session)?.role;
+  return session && roleIn(session, project_id);
 }
 
 /**
- * Whether who is signed in may do it in the project that is looked at: by the role there, or by `platform`, the right on the
- * whole platform that suffices. Allocations, reservations and networks have none: only members see those.
+ * Whether who is signed in may do it in the project that is looked at, or in `project_id`: by the role there, or by `platform`,
+ * the right on the whole platform that suffices. Allocations, reservations and networks have none: only members see those.
  */
-export function useProjectMay(right: ProjectRight, platform?: Right): boolean {
-  const role = useProjectRole();
+export function useProjectMay(right: ProjectRight, platform?: Right, project_id?: string): boolean {
+  const role = useProjectRole(project_id);
   const platformRole = useSession()?.platformRole;
   return roleMay(role, right) || (platform !== undefined && may(platformRole, platform));
 }

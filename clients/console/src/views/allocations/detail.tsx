@@ -84,7 +84,7 @@ function Queued({ allocation }: { allocation: Allocation }) {
 
 function Failure({ allocation, entries }: { allocation: Allocation; entries: TimelineEntry[] }) {
   const failure = allocation.status?.failure;
-  const mayLaunch = useProjectMay("write");
+  const mayLaunch = useProjectMay("write", undefined, allocation.config?.project_id);
   if (!failure) return null;
   const observed = observedIn(entries);
   return (
@@ -217,7 +217,7 @@ export function sizeRows(resources: VmResources | undefined, sku: Sku | undefine
 
 function Details({ allocation }: { allocation: Allocation }) {
   const { config, status, metadata, creator, id = "" } = allocation;
-  const mayChange = useProjectMay("write");
+  const mayChange = useProjectMay("write", undefined, config?.project_id);
   return (
     <Card title="Details" aside={mayChange && <span className="page-actions"><Rename key={allocation.display_name} allocation={allocation} />{!isEnded(allocation) && <Ending key={`${allocation.termination_protection} ${allocation.auto_release_time}`} allocation={allocation} />}</span>}>
       <Facts
@@ -249,8 +249,9 @@ export default function AllocationView({ id }: { id: string }) {
   const watched = useAllocationWatch(id);
   const [terminal, setTerminal] = useQuerySwitch("terminal");
   const [wantedTab, setTab] = useQueryState("tab", "overview");
-  const mayChange = useProjectMay("write");
-  const granted = useGranted(id);
+  const project = watched.view?.allocation?.config?.project_id ?? "";
+  const mayChange = useProjectMay("write", undefined, project);
+  const granted = useGranted(id, project);
   const wasShown = useRef(false);
   const crumb = <Back to="/allocations">Allocations</Back>;
   const allocation = watched.view?.allocation;

@@ -74,7 +74,7 @@ function Gathering({ reservation }: { reservation: Reservation }) {
 
 function Fits({ side, reservation }: { side: Side; reservation: Reservation }) {
   const launches = reservation.status?.launches ?? [];
-  const mayLaunch = useProjectMay("write");
+  const mayLaunch = useProjectMay("write", undefined, reservation.config?.project_id);
   const { region_code = "", sku = "" } = reservation.config ?? {};
   const fits = launches.some(({ fits: count = 0 }) => count > 0);
   return (
@@ -130,7 +130,7 @@ function WindowCard({ reservation }: { reservation: Reservation }) {
 
 export default function ReservationView({ side, id }: { side: Side; id: string }) {
   const found = useReservation(side, id);
-  const mayWrite = useProjectMay("write");
+  const mayWrite = useProjectMay("write", undefined, found.data?.config?.project_id);
   const crumb = <Back to={HOME[side]}>{TITLE[side]}</Back>;
   const reservation = found.data;
   if (!reservation) {
