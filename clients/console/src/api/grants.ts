@@ -43,11 +43,20 @@ export function useGranted(allocation_id: string, project_id: string): { termina
   return { terminal: byRole || own.includes("terminal"), serial: byRole || own.includes("serial_log"), sessions: byRole };
 }
 
-/** The allocations of a project that have not ended. */
+/** The allocations of a project that have not ended; none for who may not read them, as an administrator who is no member. */
 export function useLiveAllocations(project_id: string) {
+  const mayRead = useProjectMay("read", undefined, project_id);
   return useQuery({
-    queryKey: [LIST, "allocations", project_id],
-    queryFn: () => everyPage((page_token) => unwrap(client.GET("/api/v1/allocations", { params: { query: { project_id, page_size: WHOLE, page_token } } })).then(({ allocations: items = [], next_page_token: next }) => ({ items, next }))),
+    queryKey: [LIST, "allocations", project_id, mayRead],
+    queryFn: () => !mayRead ? [] : everyPage((page_token) => unwrap(client.GET("/api/v1/allocations", { params: { query: { project_id, page_size: WHOLE, page_token } } })).then(({ allocations: items = [], next_page_token: next }) => ({ items, next }))),
+  });
+}
+
+/** Every member of a project, to choose from. */
+export function useEveryMember(project_id: string) {
+  return useQuery({
+    queryKey: ["members", "project", project_id, "all"],
+    queryFn: () => everyPage((page_token) => unwrap(client.GET("/api/v1/projects/{project_id}/members", { params: { path: { project_id }, query: { page_size: WHOLE, page_token } } })).then(({ members: items = [], next_page_token: next }) => ({ items, next }))),
   });
 }
 

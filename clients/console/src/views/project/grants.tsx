@@ -1,7 +1,6 @@
 /** Members who have a grant for single allocations, whatever their role. */
 import { useId, useState } from "react";
-import { type Grant, PERMISSIONS, type Permission, useGrant, useGrants, useLiveAllocations, useTakeBack } from "../../api/grants";
-import { useMembers } from "../../api/tenancy";
+import { type Grant, type Permission, PERMISSIONS, useEveryMember, useGrant, useGrants, useLiveAllocations, useTakeBack } from "../../api/grants";
 import { Button, Empty, Planned } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { KeyRound, Plus } from "../../ui/icons";
@@ -101,7 +100,7 @@ function Row({ grant, name, project, manages }: { grant: Grant; name: string; pr
 export function Grants({ project, manages }: { project: string; manages: boolean }) {
   const found = useGrants(project);
   const allocations = useLiveAllocations(project);
-  const members = useMembers({ kind: "project", id: project });
+  const members = useEveryMember(project);
   return (
     <Loaded of={[found, allocations, members]} lines={4} label="Loading access to allocations">
       {(grants, allocations, members) => {
