@@ -99,7 +99,7 @@ export async function launch() {
     await page.getByLabel("SSH command", { exact: true }).waitFor();
     await page.getByRole("button", { name: "Copy SSH command" }).click();
     const copied = await page.evaluate(() => navigator.clipboard.readText());
-    assert.match(copied, /^ssh -p \d+ u_[0-9a-f]{16}@127\.0\.0\.1$/);
+    assert.match(copied, /^ssh -p \d+ u_[0-9a-f]{16}@100\.64\.\d+\.2$/);
     await page.locator(".money").first().waitFor();
     await page.getByText("The VM is ready and billed from now on.").waitFor();
     const done = page.getByRole("list", { name: "Timeline of Launch" });
