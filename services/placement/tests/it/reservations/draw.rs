@@ -550,3 +550,39 @@ async fn a_launch_of_a_disabled_sku_draws_on_no_reservation_of_another_sku() {
     assert_eq!(counts(&world, of_other.id).await, (2, 0, 2));
     sound(&world).await;
 }
+
+/// A shortage that passes, as a host that is not ready, queues a launch of a disabled SKU on what is reserved of it.
+#[tokio::test]
+async fn a_launch_of_a_disabled_sku_waits_in_the_queue_for_what_is_reserved_of_it() {
+    let (world, held) = World::with_lab_slots(1).await;
+    reserved(&world, 1).await;
+    world.lab_node(1).await;
+    let mut conn = world.scheduler.acquire().await.expect("connection");
+    let lab = catalog::sku(&mut conn, LAB).await.expect("lab");
+    let disabled = Sku {
+        disabled: true,
+        ..lab
+    };
+    catalog::put_sku(&mut conn, &disabled).await.expect("put");
+    drop(conn);
+    let ready = async |ready: bool| {
+        let set = format!("UPDATE nodes SET schedulable = {ready} WHERE id = '{held}'");
+        world.run(&set).await;
+    };
+    ready(false).await;
+    let deadline = Timestamp::now() + SignedDuration::from_hours(1);
+    let request = world.request(1);
+    let queued = reserving::one_or_queue(&world.scheduler, world.ids, POLICY, &request, deadline);
+    let queued = queued.await.expect("queued").allocation_id;
+    let serve = || async {
+        let pass = serve_queue(&world.scheduler, world.ids, POLICY).await;
+        pass.expect("pass")
+    };
+    // the other node is open, and nothing of it is reserved
+    let pass = serve().await;
+    assert_eq!((pass.served, pass.ended), (vec![], vec![]));
+    ready(true).await;
+    assert_eq!(serve().await.served, [queued]);
+    assert_eq!(world.get(queued).await.node_id, Some(held));
+    sound(&world).await;
+}
