@@ -69,7 +69,10 @@ impl Trusting {
             .await
             .expect("registered");
         let mut provider = provider(&world, port).await;
+        let begun = Instant::now();
         let metadata = loop {
+            let waited = begun.elapsed();
+            assert!(waited < Duration::from_secs(60), "the provider is silent");
             let ended = provider.try_wait().expect("a child");
             assert!(ended.is_none(), "the provider has ended");
             let found = format!("{issuer}/.well-known/openid-configuration");

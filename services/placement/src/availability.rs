@@ -31,7 +31,8 @@ pub struct Availability {
 const SKUS: i64 = 500;
 
 /// Counts per region, SKU and allowed GPU count what a project could launch: what is free for everybody, and what is
-/// reserved for it; of a SKU that is not offered any more the latter alone. Narrowed by region and SKU when given. Bare-metal nodes are read from the tables, since the copy has no
+/// reserved for it; of a SKU that is not offered any more the latter alone. Narrowed by region and SKU when given. Bare-metal
+/// nodes are read from the tables, since the copy has no
 /// nodes in mode baremetal.
 ///
 /// # Errors

@@ -8,7 +8,7 @@ use crate::Result;
 use crate::decision::Rules;
 
 /// The slots that live reservations of a SKU have for a project in a region, and that it does not use.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Unused {
     slots: BTreeSet<Uuid>,
     nodes: BTreeSet<Uuid>,

@@ -1,4 +1,5 @@
 //! The capacity that a request must leave to those before it in the queue.
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use sqlx::PgConnection;
@@ -238,6 +239,8 @@ pub(crate) async fn specs(
     }
     let skus = catalog::skus_of(conn, &Vec::from_iter(codes)).await?;
     let neighbours = Neighbours::of(conn, &constrained).await?;
+    // one statement for each project that is queued for a disabled SKU
+    let mut unused: HashMap<(Uuid, &str), Unused> = HashMap::new();
     let mut specs = HashMap::with_capacity(members.len());
     for ((entry, member), constrained) in members.into_iter().zip(constrained) {
         let Some(sku) = skus.iter().find(|sku| sku.code == member.sku) else {
@@ -248,10 +251,11 @@ pub(crate) async fn specs(
             other => other?,
         };
         if sku.disabled {
-            let project_id = constrained.project_id;
-            Unused::of(conn, project_id, None, &sku.code)
-                .await?
-                .limit(&mut rules);
+            let of = (constrained.project_id, sku.code.as_str());
+            if let Entry::Vacant(unread) = unused.entry(of) {
+                unread.insert(Unused::of(conn, of.0, None, of.1).await?);
+            }
+            unused[&of].clone().limit(&mut rules);
         }
         // projects without reserved slots have the same specs
         rules.project = rules.project.filter(|_| entry.reserves);
