@@ -1,16 +1,16 @@
 //! The command line.
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
 use crate::commands::select::Selected;
 use crate::commands::{
-    admin, api_keys, catalog, certificate, context, copy, explain, grants, hosts, launch, list,
-    login, logs, members, metrics, network, organisations, port_forward, power, projects, quotas,
-    raw, release, rename, reservations, service_accounts, show, ssh, ssh_keys, terminal, update,
-    usage, watch, webhooks,
+    admin, api, api_keys, catalog, certificate, context, cp, explain, grants, launch, list, login,
+    logs, members, metrics, network, nodes, organisations, port_forward, power, projects, quotas,
+    release, rename, reservations, service_accounts, show, ssh, ssh_keys, terminal, update, usage,
+    wait, watch, webhooks,
 };
-use crate::formats::Format;
+use crate::global::Global;
 
 /// Launch, use and release GPU capacity.
 #[derive(Debug, Parser)]
@@ -24,33 +24,6 @@ pub struct Cli {
 
 const EXIT_CODES: &str = "Exit codes: 0 success, 1 anything else, 2 wrong usage or a malformed value, 3 not found, \
 4 refused, 5 the API is unreachable or busy.";
-
-/// Flags of every command.
-#[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Global options")]
-pub struct Global {
-    /// Address of the API, for example https://api.example.com.
-    #[arg(long, env = "GPUAAS_API", value_name = "URL", global = true)]
-    pub api: Option<String>,
-    /// File with the token.
-    #[arg(long, env = "GPUAAS_TOKEN_FILE", value_name = "FILE", global = true)]
-    pub token_file: Option<PathBuf>,
-    /// Profile with the API address and token files [default: ~/.config/gpuaas/profile.toml].
-    #[arg(long, env = "GPUAAS_PROFILE_FILE", value_name = "FILE", global = true)]
-    pub profile_file: Option<PathBuf>,
-    /// Context of a sign-in [default: the one in use]; see gpuaas context.
-    #[arg(long, env = "GPUAAS_CONTEXT", value_name = "NAME", global = true)]
-    pub context: Option<String>,
-    /// Output format [default: table].
-    #[arg(long, value_enum, value_name = "FORMAT", global = true)]
-    pub output: Option<Format>,
-    /// Print no progress and no hints, and of the answer only ids or names unless --output says otherwise.
-    #[arg(long, short, global = true)]
-    pub quiet: bool,
-    /// Idempotency key of this change, to repeat it safely from a script [default: a new key per command].
-    #[arg(long, value_name = "KEY", global = true)]
-    pub idempotency_key: Option<String>,
-}
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -71,6 +44,8 @@ pub enum Command {
     Show(show::Flags),
     /// Watch changes of your allocations, or of one with its timeline.
     Watch(watch::Flags),
+    /// Wait until an allocation is active, stopped, released or in another state, with its progress.
+    Wait(wait::Flags),
     /// Log in to an allocation, or run a command on it.
     Ssh(ssh::Flags),
     /// Open a terminal to an allocation, without an SSH key.
@@ -80,7 +55,7 @@ pub enum Command {
     /// Show what the VM of an allocation uses: CPU, memory, network, disk and GPUs.
     Metrics(metrics::Flags),
     /// Copy files to or from an allocation with scp.
-    Cp(copy::Flags),
+    Cp(cp::Flags),
     /// Forward a local port to a port of an allocation over SSH, until it is interrupted.
     #[command(name = "port-forward")]
     PortForward(port_forward::Flags),
@@ -146,14 +121,14 @@ pub enum Command {
     #[command(subcommand)]
     Reservations(reservations::Command),
     /// List the nodes with their health, and find them (administrators).
-    Nodes(hosts::NodeFlags),
+    Nodes(nodes::NodeFlags),
     /// List the slots of a node (administrators).
-    Slots(hosts::SlotFlags),
+    Slots(nodes::SlotFlags),
     /// Set up and operate the platform (administrators).
     #[command(subcommand)]
     Admin(admin::Command),
     /// Call a method of the HTTP API with your token, and print its answer.
-    Api(raw::Flags),
+    Api(api::Flags),
     /// Print the completion script of a shell.
     Completion {
         /// The shell.
@@ -165,18 +140,6 @@ pub enum Command {
         #[arg(long, value_name = "FOLDER")]
         folder: Option<PathBuf>,
     },
-}
-
-impl Global {
-    /// The output format.
-    pub fn format(&self) -> Format {
-        let fallback = if self.quiet {
-            Format::Name
-        } else {
-            Format::Table
-        };
-        self.output.unwrap_or(fallback)
-    }
 }
 
 impl Command {

@@ -20,6 +20,7 @@ mod commands;
 mod failure;
 mod fit;
 mod formats;
+mod global;
 mod keys;
 mod node;
 mod owners;
@@ -29,6 +30,7 @@ mod progress;
 mod project;
 mod reason;
 mod resolve;
+mod run;
 mod sign_in;
 mod ssh;
 mod state;
@@ -39,7 +41,7 @@ mod watch;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
 
 use crate::args::Cli;
 
@@ -47,7 +49,7 @@ use crate::args::Cli;
 pub fn run() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => suggest::better(error, std::env::args().skip(1)).exit(),
+        Err(error) => suggest::better(error, Cli::command(), std::env::args().skip(1)).exit(),
     };
     let format = cli.global.format();
     formats::choose(format, cli.global.quiet);
@@ -56,7 +58,7 @@ pub fn run() -> ExitCode {
         .enable_all()
         .build()
         .map_err(|error| failure::Failure::Local(format!("cannot start: {error}")))
-        .and_then(|runtime| runtime.block_on(commands::run(cli)));
+        .and_then(|runtime| runtime.block_on(run::run(cli)));
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use url::Url;
 
-use crate::args::Global;
 use crate::failure::Failure;
+use crate::global::Global;
 use crate::sign_in::contexts::{Context, ContextFile, Contexts};
 use crate::sign_in::credential::{Credential, SignedIn};
 

@@ -1,12 +1,7 @@
 //! Suggestions for commands that there are not: what people mean, and not what happens to look alike.
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory as _, Error};
+use clap::{Command, Error};
 use strsim::levenshtein;
-
-use crate::api::Api;
-use crate::args::Cli;
-use crate::commands::catalog;
-use crate::failure::{ApiFailure, Failure};
 
 /// What people mean by the names that other tools give to commands: the first of the left that there is where it was typed.
 const MEANT: [(&[&str], &[&str]); 16] = [
@@ -55,8 +50,12 @@ const MEANT: [(&[&str], &[&str]); 16] = [
 /// More differences than this are another word.
 const MOST_DIFFERENCES: usize = 2;
 
-/// The error of these arguments with the suggestions that help.
-pub fn better(mut error: Error, arguments: impl Iterator<Item = String>) -> Error {
+/// The error of these arguments to the program with the suggestions that help.
+pub fn better(
+    mut error: Error,
+    program: Command,
+    arguments: impl Iterator<Item = String>,
+) -> Error {
     if error.kind() != ErrorKind::InvalidSubcommand {
         return error;
     }
@@ -64,7 +63,7 @@ pub fn better(mut error: Error, arguments: impl Iterator<Item = String>) -> Erro
         return error;
     };
     let given = given.clone();
-    let meant = meant(&given, &siblings(&given, arguments)).map(str::to_owned);
+    let meant = meant(&given, &siblings(program, &given, arguments)).map(str::to_owned);
     let alike = match error.remove(ContextKind::SuggestedSubcommand) {
         Some(ContextValue::Strings(names)) => names,
         Some(ContextValue::String(name)) => vec![name],
@@ -85,14 +84,17 @@ pub fn better(mut error: Error, arguments: impl Iterator<Item = String>) -> Erro
 }
 
 /// The commands that there are where an unknown one was typed.
-fn siblings(unknown: &str, arguments: impl Iterator<Item = String>) -> Vec<String> {
-    let mut command = Cli::command();
+fn siblings(
+    mut command: Command,
+    unknown: &str,
+    arguments: impl Iterator<Item = String>,
+) -> Vec<String> {
     for argument in arguments.take_while(|argument| argument != unknown) {
         if let Some(below) = command.find_subcommand(&argument) {
             command = below.clone();
         }
     }
-    let names = command.get_subcommands().map(clap::Command::get_name);
+    let names = command.get_subcommands().map(Command::get_name);
     names.map(str::to_owned).collect()
 }
 
@@ -114,43 +116,6 @@ pub fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Option<
         .map(|(_, name)| name)
 }
 
-/// A refused launch with the nearest name where SKU, image or region are unknown, and with what there is to know of a closed
-/// region: `given` has them in this order.
-pub async fn names(api: &Api, failure: Failure, given: [&str; 3]) -> Failure {
-    let Failure::Api(mut error) = failure else {
-        return failure;
-    };
-    let (list, key, given) = match error.reason.as_str() {
-        "SKU_UNKNOWN" => ("skus", "code", given[0]),
-        "IMAGE_UNKNOWN" => ("images", "slug", given[1]),
-        "REGION_UNKNOWN" => ("regions", "code", given[2]),
-        "REGION_DISABLED" => return closed(api, error, given[2]).await,
-        _ => return Failure::Api(error),
-    };
-    if let Ok(found) = api.list(&[list], &[], list).await {
-        let names = found.iter().filter_map(|one| one[key].as_str());
-        error.nearest = nearest(given, names).map(str::to_owned);
-    }
-    Failure::Api(error)
-}
-
-/// A refusal for a closed region, with the operator's reason and the regions that are open.
-async fn closed(api: &Api, mut error: Box<ApiFailure>, code: &str) -> Failure {
-    let all = catalog::all_regions(api).await.unwrap_or_default();
-    let region = all
-        .iter()
-        .find(|one| one.code.eq_ignore_ascii_case(code.trim()));
-    // one that was opened since is no longer closed
-    if let Some(region) = region.filter(|one| !one.enabled) {
-        error.message = format!("Region {}.", region.closed());
-        error
-            .fields
-            .retain(|(field, _)| !field.ends_with("region_code"));
-        error.advice = Some(catalog::open_regions(&all));
-    }
-    Failure::Api(error)
-}
-
 /// A message about a name that there is not, with the nearest one.
 pub fn with_nearest<'a>(
     message: String,
@@ -165,7 +130,10 @@ pub fn with_nearest<'a>(
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory as _;
+
     use super::*;
+    use crate::args::Cli;
 
     #[test]
     fn other_tools_names_lead_to_the_command_that_is_meant() {
@@ -182,7 +150,7 @@ mod tests {
         ] {
             let words: Vec<String> = typed.split(' ').map(str::to_owned).collect();
             let given = words.last().expect("a word");
-            let siblings = siblings(given, words.iter().cloned());
+            let siblings = siblings(Cli::command(), given, words.iter().cloned());
             assert_eq!(meant(given, &siblings), command, "{typed}");
         }
     }

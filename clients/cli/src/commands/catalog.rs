@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 use super::select::Selected;
 use super::{Session, given};
 use crate::api::{Api, number, parse, parse_all};
-use crate::failure::Failure;
+use crate::failure::{ApiFailure, Failure};
 use crate::output::{Money, aligned, bytes, print_json, print_table};
-use crate::project;
 use crate::reason::UnavailableReason;
+use crate::{project, suggest};
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
@@ -375,4 +375,40 @@ pub async fn availability(session: &Session, flags: AvailabilityFlags) -> Result
     });
     print_table(["REGION", "SKU", "GPUS", "FITS", "REASON"], rows.collect());
     Ok(())
+}
+/// A refused launch with the nearest name where SKU, image or region are unknown, and with what there is to know of a closed
+/// region: `given` has them in this order.
+pub async fn nearest_names(api: &Api, failure: Failure, given: [&str; 3]) -> Failure {
+    let Failure::Api(mut error) = failure else {
+        return failure;
+    };
+    let (list, key, given) = match error.reason.as_str() {
+        "SKU_UNKNOWN" => ("skus", "code", given[0]),
+        "IMAGE_UNKNOWN" => ("images", "slug", given[1]),
+        "REGION_UNKNOWN" => ("regions", "code", given[2]),
+        "REGION_DISABLED" => return closed(api, error, given[2]).await,
+        _ => return Failure::Api(error),
+    };
+    if let Ok(found) = api.list(&[list], &[], list).await {
+        let names = found.iter().filter_map(|one| one[key].as_str());
+        error.nearest = suggest::nearest(given, names).map(str::to_owned);
+    }
+    Failure::Api(error)
+}
+
+/// A refusal for a closed region, with the operator's reason and the regions that are open.
+async fn closed(api: &Api, mut error: Box<ApiFailure>, code: &str) -> Failure {
+    let all = all_regions(api).await.unwrap_or_default();
+    let region = all
+        .iter()
+        .find(|one| one.code.eq_ignore_ascii_case(code.trim()));
+    // one that was opened since is no longer closed
+    if let Some(region) = region.filter(|one| !one.enabled) {
+        error.message = format!("Region {}.", region.closed());
+        error
+            .fields
+            .retain(|(field, _)| !field.ends_with("region_code"));
+        error.advice = Some(open_regions(&all));
+    }
+    Failure::Api(error)
 }

@@ -2,19 +2,17 @@
 use std::io::{Write as _, stdout};
 use std::path::Path;
 
-use clap::CommandFactory as _;
 use clap_complete::Shell;
 
-use crate::args::Cli;
 use crate::failure::Failure;
 
 /// Prints the completion script of a shell.
 ///
 /// # Errors
 /// It cannot be written.
-pub fn print(shell: Shell) -> Result<(), Failure> {
+pub fn print(shell: Shell, program: &mut clap::Command) -> Result<(), Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "gpuaas", &mut script);
+    clap_complete::generate(shell, program, "gpuaas", &mut script);
     write(&script)
 }
 
@@ -22,9 +20,9 @@ pub fn print(shell: Shell) -> Result<(), Failure> {
 ///
 /// # Errors
 /// They cannot be written.
-pub fn pages(folder: Option<&Path>) -> Result<(), Failure> {
+pub fn pages(folder: Option<&Path>, program: clap::Command) -> Result<(), Failure> {
     if let Some(folder) = folder {
-        return clap_mangen::generate_to(Cli::command(), folder).map_err(|error| {
+        return clap_mangen::generate_to(program, folder).map_err(|error| {
             Failure::Usage(format!(
                 "cannot write the manual pages into {}: {error}",
                 folder.display()
@@ -32,7 +30,7 @@ pub fn pages(folder: Option<&Path>) -> Result<(), Failure> {
         });
     }
     let mut page = Vec::new();
-    let rendered = clap_mangen::Man::new(Cli::command()).render(&mut page);
+    let rendered = clap_mangen::Man::new(program).render(&mut page);
     rendered.map_err(|error| Failure::Local(error.to_string()))?;
     write(&page)
 }

@@ -2,9 +2,9 @@
 use clap::Subcommand;
 use serde_json::json;
 
-use crate::args::Global;
 use crate::failure::Failure;
 use crate::formats::Format;
+use crate::global::Global;
 use crate::output::{print_json, print_table};
 use crate::sign_in::contexts::{Context, ContextFile, Contexts};
 

@@ -7,7 +7,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::catalog::default_region;
+use super::catalog::{self, default_region};
 use super::explain::print_explanation;
 use super::show::{print_allocation, print_login};
 use super::{Session, place, ssh_keys};
@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use crate::keys::{self, PublicKey};
 use crate::output::print_json;
 use crate::progress::{self, Goal, Wait};
-use crate::{project, state, suggest};
+use crate::{project, state};
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {
@@ -104,7 +104,9 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
     let (sku, image) = (flags.sku.clone(), flags.image.clone());
     let region = flags.region.clone().unwrap_or_default();
     match launch(session, flags).await {
-        Err(failure) => Err(suggest::names(&session.api, failure, [&sku, &image, &region]).await),
+        Err(failure) => {
+            Err(catalog::nearest_names(&session.api, failure, [&sku, &image, &region]).await)
+        }
         done => done,
     }
 }

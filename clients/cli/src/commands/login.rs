@@ -9,9 +9,9 @@ use url::Url;
 
 use super::Session;
 use crate::api::{Api, http_client, parse};
-use crate::args::Global;
 use crate::failure::Failure;
 use crate::formats::Format;
+use crate::global::Global;
 use crate::output::{print_json, print_line, time};
 use crate::profile::{self, Target};
 use crate::sign_in::contexts::{Context, ContextFile};

@@ -7,14 +7,14 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::catalog::default_region;
+use super::catalog::{self, default_region};
 use super::launch::{parse_deadline, parse_length};
 use super::{Session, Side, given};
 use crate::api::{Api, parse, parse_all};
 use crate::failure::Failure;
 use crate::output::{duration, print_json, print_line, print_table, time};
+use crate::project;
 use crate::resolve::{list_query, unique};
-use crate::{project, suggest};
 
 /// GPUs that only one project can launch on.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -282,7 +282,9 @@ async fn create(session: &Session, side: Side, flags: Create) -> Result<(), Fail
     let answer = match answer {
         Ok(answer) => answer,
         Err(failure) => {
-            return Err(suggest::names(&session.api, failure, [&given.0, "", &given.1]).await);
+            return Err(
+                catalog::nearest_names(&session.api, failure, [&given.0, "", &given.1]).await,
+            );
         }
     };
     print_reservation(session, &answer, "").await

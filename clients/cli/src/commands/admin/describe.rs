@@ -7,7 +7,7 @@ use super::Session;
 use super::devices::{Host, owners, print_devices};
 use super::life::by;
 use crate::api::{parse, parse_all};
-use crate::commands::hosts::{admin_state, print_slots};
+use crate::commands::nodes::{admin_state, print_slots};
 use crate::failure::Failure;
 use crate::node::{self, Evidence, Node, OnboardingStep};
 use crate::output::{age, print_json, print_line, print_table, time};

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::placement::{self, Verb};
 use super::{Session, comparison, describe, done, life, node_health, plans};
 use crate::api::parse;
-use crate::commands::hosts;
+use crate::commands::nodes;
 use crate::failure::Failure;
 use crate::node::{self, Node};
 use crate::output::{print_json, print_table};
@@ -22,7 +22,7 @@ const POLL: Duration = Duration::from_millis(500);
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
     /// List the nodes with their health, and find them; the same as `gpuaas nodes`.
-    List(hosts::NodeFlags),
+    List(nodes::NodeFlags),
     /// Register a node. Its agent then enrols with a token.
     Create {
         /// Unique hostname.
@@ -204,7 +204,7 @@ pub struct Bindings {
 
 pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
-        Command::List(flags) => hosts::nodes(session, &flags).await,
+        Command::List(flags) => nodes::nodes(session, &flags).await,
         Command::Create {
             hostname,
             region,

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{Session, done, life};
 use crate::api::parse;
 use crate::commands::admin::node::Discovery;
-use crate::commands::hosts::print_slots;
+use crate::commands::nodes::print_slots;
 use crate::failure::Failure;
 use crate::node;
 

@@ -372,6 +372,71 @@ fn release_waits_for_the_wipe_and_shows_only_what_is_new() {
 }
 
 #[test]
+fn a_wait_ends_when_the_state_is_reached_or_cannot_be_any_more() {
+    let world = World::new();
+    world.get(&format!("{}/timeline", one()), timeline());
+    let with_power = |power: &str| {
+        let mut active = allocation("active");
+        active["status"]["power"] = json!(power);
+        active
+    };
+    for (wanted, states, code, said) in [
+        (
+            "active",
+            [allocation("provisioning"), with_power("running")],
+            0,
+            format!("{ID} is active, its VM is running.\n"),
+        ),
+        (
+            "stopped",
+            [with_power("stopping"), with_power("stopped")],
+            0,
+            format!("{ID} is active, its VM is stopped.\n"),
+        ),
+        (
+            "released",
+            [allocation("releasing"), allocation("released")],
+            0,
+            format!("{ID} is released.\n"),
+        ),
+        (
+            "running",
+            [with_power("starting"), with_power("stopped")],
+            1,
+            String::new(),
+        ),
+        (
+            "active",
+            [allocation("provisioning"), allocation("releasing")],
+            1,
+            String::new(),
+        ),
+    ] {
+        let [before, after] = states;
+        world.get(
+            &watched(),
+            stream([vec![
+                changed(before, "t1"),
+                synced("t1"),
+                changed(after, "t2"),
+            ]]),
+        );
+        let ran = world.run(&["wait", ID, "--for", wanted]);
+        assert_eq!((ran.code, ran.out), (code, said), "{wanted}: {}", ran.err);
+    }
+    assert_eq!(world.changes().len(), 0, "it only reads");
+    let ran = world.run(&["wait", ID, "--for", "gone"]);
+    assert!(
+        ran.code == 2
+            && ran
+                .err
+                .contains("[possible values: active, running, stopped, rescued, released]"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
 fn usage_shows_seconds_and_exact_money() {
     let world = World::new();
     world.get(

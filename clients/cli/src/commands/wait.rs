@@ -1,0 +1,79 @@
+//! `wait`: until an allocation is as wanted.
+use std::time::Duration;
+
+use super::Session;
+use crate::allocation::{Allocation, AllocationRef};
+use crate::api::parse;
+use crate::failure::Failure;
+use crate::output::print_json;
+use crate::progress::{self, Goal, Wait};
+
+#[derive(Debug, clap::Args)]
+pub struct Flags {
+    #[command(flatten)]
+    of: AllocationRef,
+    /// What to wait for. The command fails as soon as it cannot be reached any more.
+    #[arg(long = "for", value_enum, default_value_t, value_name = "STATE")]
+    state: Target,
+    /// Maximum wait in seconds.
+    #[arg(long, default_value_t = 2100, value_name = "SECONDS")]
+    timeout: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
+enum Target {
+    /// A login works.
+    #[default]
+    Active,
+    /// It is active and its VM runs from its own disk.
+    Running,
+    /// It is active and its VM is stopped.
+    Stopped,
+    /// Its VM runs from a rescue image.
+    Rescued,
+    /// It has ended, and its capacity is free.
+    Released,
+}
+
+impl Target {
+    fn goal(self) -> Goal {
+        match self {
+            Self::Active => Goal::Active,
+            Self::Running => Goal::Power("running"),
+            Self::Stopped => Goal::Power("stopped"),
+            Self::Rescued => Goal::Power("rescued"),
+            Self::Released => Goal::Released,
+        }
+    }
+}
+
+/// Runs it.
+///
+/// # Errors
+/// The state cannot be reached any more, the time is up, or see [`Failure`].
+pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
+    let id = flags.of.id(&session.api).await?;
+    let quiet = session.json();
+    let wait = Wait {
+        goal: flags.state.goal(),
+        limit: Duration::from_secs(flags.timeout),
+        quiet,
+        // what happened before is not news
+        after: match quiet {
+            true => 0,
+            false => progress::latest_entry(&session.api, &id).await?,
+        },
+    };
+    let answer = progress::wait(&session.api, &id, wait).await?;
+    if quiet {
+        print_json(&answer);
+        return Ok(());
+    }
+    let status = parse::<Allocation>(&answer)?.status;
+    let is = match status.state.as_str() {
+        "active" => format!("active, its VM is {}", status.power),
+        state => state.to_owned(),
+    };
+    say!("{id} is {is}.");
+    Ok(())
+}
