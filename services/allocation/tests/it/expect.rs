@@ -114,7 +114,7 @@ impl World {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        if tokio::time::timeout(Duration::from_secs(40), check)
+        if tokio::time::timeout(Duration::from_secs(100), check)
             .await
             .is_err()
         {
@@ -130,7 +130,7 @@ impl World {
                 "SELECT concat_ws(' ', type, state, output) FROM node_tasks WHERE allocation_id = $1 OR slot_id = $1 ORDER BY id",
             )
             .bind(id)
-            .fetch_all(&self.owner)
+            .fetch_all(&self.pool)
             .await
             .expect("tasks");
             // only a superuser sees what sessions of other roles wait for
