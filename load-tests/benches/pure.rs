@@ -9,7 +9,7 @@ use gpuaas_gateway::store::Role;
 use gpuaas_gateway::transcode::request::bind;
 use gpuaas_gateway::transcode::write::{Defaults, write_message};
 use gpuaas_load_tests::{create_body, fleet, image, page_of_allocations};
-use gpuaas_placement::decision::{Fleet, Request, Rules};
+use gpuaas_placement::decision::{Fleet, GpuCount, Request, Rules};
 use gpuaas_placement::model::SlotClass;
 use http::Method;
 use prost::Message as _;
@@ -23,7 +23,7 @@ fn placement(c: &mut Criterion) {
         group.throughput(Throughput::Elements(nodes.into()));
         for gpu_count in [1, 4] {
             let request = Request {
-                gpu_count,
+                gpu_count: GpuCount::new(gpu_count).expect("at least one"),
                 slot_class: SlotClass::H200Sxm,
                 hugepages_1g: 180,
                 image: image(),

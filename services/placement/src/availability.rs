@@ -7,7 +7,9 @@ use uuid::Uuid;
 
 use crate::capacity::Capacity;
 use crate::catalog::{self, Sku};
-use crate::decision::{self, BaremetalCandidate, Fleet, Rules, judge_baremetal, refusal_reasons};
+use crate::decision::{
+    self, BaremetalCandidate, Fleet, GpuCount, Rules, judge_baremetal, refusal_reasons,
+};
 use crate::decision_input::decision_request;
 use crate::error::{cause, reasons};
 use crate::model::{Policy, Shape};
@@ -20,7 +22,7 @@ pub struct Availability {
     pub region_code: String,
     pub sku: String,
     /// GPUs of one allocation.
-    pub gpu_count: u32,
+    pub gpu_count: GpuCount,
     /// Such allocations that fit.
     pub fits: u32,
     /// The unschedulable reasons; empty when something fits.

@@ -5,6 +5,7 @@ use jiff_sqlx::Timestamp;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::decision::GpuCount;
 use crate::model::{Price, Profile, Shape, SlotClass};
 use crate::{Error, Result};
 
@@ -19,7 +20,7 @@ pub struct Sku {
     /// The only slots it offers.
     pub slot_class: SlotClass,
     /// GPU counts it is offered in, ascending.
-    pub allowed_gpu_counts: Vec<u32>,
+    pub allowed_gpu_counts: Vec<GpuCount>,
     /// VM per GPU.
     pub profile: Profile,
     /// Current price; absent until billing has published one.
@@ -33,7 +34,7 @@ impl Sku {
     ///
     /// # Errors
     /// `GPU_COUNT_NOT_ALLOWED`, with the counts that it is offered in.
-    pub fn check_gpu_count(&self, gpu_count: u32) -> Result<()> {
+    pub fn check_gpu_count(&self, gpu_count: GpuCount) -> Result<()> {
         if self.allowed_gpu_counts.contains(&gpu_count) {
             return Ok(());
         }
@@ -100,8 +101,8 @@ impl From<Row> for Sku {
             // the table has none below 1
             allowed_gpu_counts: row
                 .allowed_gpu_counts
-                .iter()
-                .map(|count| count.unsigned_abs())
+                .into_iter()
+                .filter_map(|count| GpuCount::try_from(count).ok())
                 .collect(),
             profile: Profile {
                 name: row.profile_name,
@@ -359,7 +360,7 @@ pub async fn put_sku(conn: &mut PgConnection, sku: &Sku) -> Result<Sku> {
     let mut counts: Vec<i32> = sku
         .allowed_gpu_counts
         .iter()
-        .map(|count| count.cast_signed())
+        .map(|count| count.column())
         .collect();
     counts.sort_unstable();
     let done = sqlx::query(

@@ -1,12 +1,12 @@
 //! What is requested of a SKU, as the decision needs it.
 use crate::catalog::Sku;
-use crate::decision::{self, ImageKey};
+use crate::decision::{self, GpuCount, ImageKey};
 use crate::model::Request;
 
 /// A SKU's request for so many GPUs, as the decision needs it.
-pub(crate) fn decision_request(sku: &Sku, gpu_count: u32) -> decision::Request {
+pub(crate) fn decision_request(sku: &Sku, gpu_count: GpuCount) -> decision::Request {
     let memory_mib =
-        u64::from(gpu_count) * u64::from(sku.profile.memory_mib_per_gpu.unsigned_abs());
+        u64::from(gpu_count.get()) * u64::from(sku.profile.memory_mib_per_gpu.unsigned_abs());
     decision::Request {
         gpu_count,
         slot_class: sku.slot_class,

@@ -10,6 +10,8 @@ use sqlx::postgres::{PgTypeInfo, PgValueRef, Postgres};
 use sqlx::types::Json;
 use uuid::Uuid;
 
+use crate::decision::GpuCount;
+
 pub use gpuaas_placement_decision::model::{Health, SlotClass, SlotStatus};
 
 mod bindings;
@@ -363,7 +365,7 @@ pub struct Allocation {
     pub region_code: String,
     pub sku: String,
     #[sqlx(try_from = "i32")]
-    pub gpu_count: u32,
+    pub gpu_count: GpuCount,
     pub capacity_shape: Shape,
     /// Node it was placed on (B-24).
     pub node_id: Option<Uuid>,

@@ -108,7 +108,7 @@ pub async fn activate(
     .bind(id)
     .bind(active.project_id)
     .bind(&active.sku)
-    .bind(active.gpu_count.cast_signed())
+    .bind(active.gpu_count.column())
     .bind(active.price.as_ref().map(|price| Json(&price.0)))
     .bind(active.active_at)
     .execute(conn)

@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 pub(crate) use crate::error::{ALLOCATIONS, GPUS};
 
+use crate::decision::GpuCount;
 use crate::error::Exceeded;
 use crate::model::{Policy, SlotClass};
 use crate::{Error, Result};
@@ -29,8 +30,8 @@ pub struct Quota {
 
 impl Quota {
     /// The first limit that one more allocation of so many GPUs would exceed.
-    pub(crate) fn exceeded_by(self, gpus: u32) -> Option<Exceeded> {
-        self.exceeded_by_all(1, i64::from(gpus))
+    pub(crate) fn exceeded_by(self, gpus: GpuCount) -> Option<Exceeded> {
+        self.exceeded_by_all(1, i64::from(gpus.get()))
     }
 
     /// The first limit that so many more allocations with so many GPUs of the SKU would exceed.

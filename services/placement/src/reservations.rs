@@ -37,7 +37,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::catalog::{self, Sku};
-use crate::decision::Fleet;
+use crate::decision::{Fleet, GpuCount};
 use crate::decision_input::decision_request;
 use crate::model::{ReservationState, Scope, Shape, SlotStatus};
 use crate::{Error, Result, candidates};
@@ -189,13 +189,13 @@ pub async fn list(
 pub async fn launches(
     conn: &mut PgConnection,
     of: &CapacityReservation,
-) -> Result<Vec<(u32, u32)>> {
+) -> Result<Vec<(GpuCount, u32)>> {
     let sku = catalog::sku(conn, &of.sku).await?;
     let counts = sku.allowed_gpu_counts.iter().copied();
     if sku.capacity_shape == Shape::Baremetal {
         // reserved as bare-metal nodes, and used so
         let unused = u32::try_from(of.unused_gpus).unwrap_or(0);
-        return Ok(counts.map(|count| (count, unused / count)).collect());
+        return Ok(counts.map(|count| (count, unused / count.get())).collect());
     }
     let fleet = unused(conn, of).await?;
     let fits = |count| fleet.count_fits(&decision_request(&sku, count));
@@ -256,8 +256,12 @@ async fn offered(
 }
 
 /// The smallest GPU count that a SKU offers.
-fn least(sku: &Sku) -> u32 {
-    sku.allowed_gpu_counts.iter().copied().min().unwrap_or(1)
+fn least(sku: &Sku) -> GpuCount {
+    sku.allowed_gpu_counts
+        .iter()
+        .copied()
+        .min()
+        .unwrap_or_default()
 }
 
 /// Who did what to a reservation (P10).

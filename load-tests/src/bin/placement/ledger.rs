@@ -8,6 +8,7 @@ use gpuaas_dev::process::Process;
 use gpuaas_load_tests::measure::{median, memory_kib};
 use gpuaas_placement::availability;
 use gpuaas_placement::capacity::{CONNECTION, Capacity, Ledger as Books};
+use gpuaas_placement::decision::GpuCount;
 use gpuaas_placement::model::{Image, Scope};
 use gpuaas_placement::release;
 use gpuaas_placement::reports::{self, DefragmentationSpec as Defragment};
@@ -148,7 +149,7 @@ impl Ledger {
         let requested = Defragment {
             region_code: "r".into(),
             sku: SKU.into(),
-            gpu_count: 8,
+            gpu_count: GpuCount::new(8).expect("eight"),
             max_moves: 8,
         };
         let mut times = [const { Vec::new() }; 4];
@@ -217,7 +218,7 @@ fn request() -> Request {
         name: format!("a-{unique}"),
         region_code: "r".into(),
         sku: SKU.into(),
-        gpu_count: 1,
+        gpu_count: GpuCount::ONE,
         image: Image {
             slug: "ubuntu".into(),
             ..Image::default()

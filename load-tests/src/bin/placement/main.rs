@@ -16,7 +16,7 @@ use gpuaas_dev::stack::{DATABASE, Stack};
 use gpuaas_load_tests::measure::{circumstances, median, memory_kib, percentile};
 use gpuaas_load_tests::system::{self, Hosts};
 use gpuaas_load_tests::{fleet, image};
-use gpuaas_placement::decision::{Fleet, Request as Requested, Rules};
+use gpuaas_placement::decision::{Fleet, GpuCount, Request as Requested, Rules};
 use gpuaas_placement::model::SlotClass;
 
 use ledger::Ledger;
@@ -153,7 +153,7 @@ async fn measured(
 fn decision() -> f64 {
     let (fleet, rules) = (Fleet::of(&fleet(10_000)), Rules::default());
     let requested = Requested {
-        gpu_count: 4,
+        gpu_count: GpuCount::new(4).expect("four"),
         slot_class: SlotClass::H200Sxm,
         hugepages_1g: 180,
         image: image(),

@@ -87,7 +87,7 @@ pub fn allocation(row: Row, now: Now) -> pb::Allocation {
             name: row.name,
             region_code: row.region_code,
             sku: row.sku,
-            gpu_count: row.gpu_count,
+            gpu_count: row.gpu_count.get(),
             image: row.image.0.slug,
             ssh_keys: ssh_keys(&row.ssh_public_keys, &row.ssh_key_names),
             ssh_public_keys: row.ssh_public_keys,

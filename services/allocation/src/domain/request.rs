@@ -5,6 +5,7 @@
 
 use gpuaas_common::time::from_proto_time;
 use gpuaas_common::value::{DnsLabel, ImageSlug};
+use gpuaas_placement::decision::GpuCount;
 use gpuaas_proto::gpuaas::allocation::v1::{CreateAllocationRequest, Wait};
 use gpuaas_proto::gpuaas::common::v1::CapacityShape;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -27,8 +28,7 @@ pub struct CreateRequest {
     pub name: DnsLabel,
     pub region: DnsLabel,
     pub sku: DnsLabel,
-    /// GPUs, at least one.
-    pub gpu_count: u32,
+    pub gpu_count: GpuCount,
     pub image: ImageSlug,
     /// Keys of the guest user.
     pub ssh_keys: SshKeys,
@@ -71,9 +71,8 @@ impl CreateRequest {
         let name = fields::parse("name", &request.name)?;
         let region = fields::parse("region_code", &request.region_code)?;
         let sku = fields::parse("sku", &request.sku)?;
-        if request.gpu_count == 0 {
-            return Err(FieldError::required("gpu_count"));
-        }
+        let gpu_count =
+            GpuCount::new(request.gpu_count).ok_or_else(|| FieldError::required("gpu_count"))?;
         let image = fields::parse("image", &request.image)?;
         let ssh_keys = SshKeys::parse(&request.ssh_public_keys, &request.ssh_key_names)?;
         let labels = Labels::parse(&request.labels)?;
@@ -86,7 +85,7 @@ impl CreateRequest {
             name,
             region,
             sku,
-            gpu_count: request.gpu_count,
+            gpu_count,
             image,
             ssh_keys,
             labels,

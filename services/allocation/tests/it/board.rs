@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use gpuaas_common::id::IdGen;
 use gpuaas_placement::capacity::Ledger;
+use gpuaas_placement::decision::GpuCount;
 use gpuaas_placement::model::{
     Bindings, ClaimState, Health, Image, Price, Profile, Shape, SlotClass, SlotStatus,
 };
@@ -61,7 +62,7 @@ impl Board {
                 display_name: code.into(),
                 capacity_shape: shape,
                 slot_class: SlotClass::H200Sxm,
-                allowed_gpu_counts: counts,
+                allowed_gpu_counts: counts.into_iter().filter_map(GpuCount::new).collect(),
                 profile: Profile {
                     name: "h200".into(),
                     vcpus_per_gpu: 24,
@@ -140,7 +141,7 @@ impl Board {
             name: name.into(),
             region_code: "lab-1".into(),
             sku: NODE.into(),
-            gpu_count: 8,
+            gpu_count: GpuCount::new(8).expect("eight"),
             image: Image {
                 slug: "node-base".into(),
                 digest: digest(),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use gpuaas_common::id::IdGen;
 use gpuaas_common::readiness;
 use gpuaas_placement::capacity::Ledger;
+use gpuaas_placement::decision::GpuCount;
 use gpuaas_placement::model::{Bindings, Health, Image, Price, Profile, Shape, Slot, SlotClass};
 use gpuaas_placement::repair::Origin;
 use gpuaas_placement::{approval, catalog, drift, nodes, reserve, slots};
@@ -58,7 +59,7 @@ impl World {
             display_name: "Lab slice".into(),
             capacity_shape: Shape::GpuSlice,
             slot_class: SlotClass::Lab,
-            allowed_gpu_counts: vec![1],
+            allowed_gpu_counts: vec![GpuCount::ONE],
             profile: Profile {
                 name: "lab".into(),
                 vcpus_per_gpu: 1,
@@ -220,7 +221,7 @@ impl World {
             name: name.into(),
             region_code: "lab-1".into(),
             sku: "lab-slice".into(),
-            gpu_count: 1,
+            gpu_count: GpuCount::ONE,
             capacity_shape: None,
             image,
             ssh_public_keys: vec![KEY.into()],

@@ -103,7 +103,9 @@ fn verdict(rules: &Rules, request: &Request, node: &BaremetalCandidate) -> Resul
     let all = u32::try_from(node.slots.len()).unwrap_or(u32::MAX);
     let of_class = |slot: &CandidateSlot| slot.class == request.slot_class;
     let asked = rules.only_slots.is_none() || rules.allow(node.id);
-    if node.slots.len() != request.gpu_count as usize || !node.slots.iter().all(of_class) || !asked
+    if node.slots.len() != request.gpu_count.get() as usize
+        || !node.slots.iter().all(of_class)
+        || !asked
     {
         // a node of another size or class was not requested: nothing to explain
         return Err(NodeReasons::default());

@@ -268,7 +268,7 @@ impl CompiledNode {
     /// The best slots of the node; none: [`CompiledNode::reasons`] explains why.
     pub(super) fn best(&self, rules: &Rules, request: &Request) -> Option<Pick> {
         let view = self.view(request)?;
-        let count = request.gpu_count;
+        let count = request.gpu_count.get();
         let own = self.own(rules, request.slot_class);
         if own != 0
             && self.blocker_of_own(rules, request).is_none()
@@ -315,7 +315,10 @@ impl CompiledNode {
         let blocker = self.blocker(rules, request);
         // what is open is chosen from together with what is its own, unless that alone is for it
         let from = blocker.map_or(open | own, |_| own);
-        let otherwise = || match view.layout.needs_one_device_twice(from, request.gpu_count) {
+        let otherwise = || match view
+            .layout
+            .needs_one_device_twice(from, request.gpu_count.get())
+        {
             true => Cause::FabricHeld,
             false => Cause::Fragmented,
         };
@@ -348,8 +351,8 @@ impl CompiledNode {
         while fits < most
             && let Some(pick) = view
                 .layout
-                .best(usable & own, request.gpu_count)
-                .or_else(|| view.layout.best(usable, request.gpu_count))
+                .best(usable & own, request.gpu_count.get())
+                .or_else(|| view.layout.best(usable, request.gpu_count.get()))
         {
             fits += 1;
             usable &= !(pick.slots | view.layout.kept_away_by(pick.slots));

@@ -134,7 +134,7 @@ impl Fleet {
     /// its own, whose size does not grow with this one. Where none of them fits, others may.
     #[must_use]
     pub fn shortlist(&self, rules: &Rules, request: &Request, at: u32) -> Self {
-        let of = (request.slot_class, request.gpu_count);
+        let of = (request.slot_class, request.gpu_count.get());
         let shortlist = self
             .index
             .shortlist(of, rules.packing_strategy, rules.project, at);

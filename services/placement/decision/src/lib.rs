@@ -26,6 +26,7 @@ mod drained;
 mod equivalence;
 mod evacuation;
 mod fleet;
+mod gpu_count;
 mod image;
 pub mod model;
 mod preservation;
@@ -38,6 +39,7 @@ pub use baremetal::{BaremetalCandidate, Judged, judge_baremetal, judge_each_bare
 pub use defragmentation::{Defragmentation, Step, defragment};
 pub use evacuation::{DisplacedAllocation, evacuate};
 pub use fleet::{Fleet, Ranking, Verdict};
+pub use gpu_count::{GpuCount, NoGpuCount};
 pub use image::ImageKey;
 pub use model::{
     CandidateNode, CandidateSlot, Choice, Decision, PackingStrategy, Request, ReservedFor, Rules,
@@ -72,10 +74,11 @@ pub fn decide_by(rules: &Rules, request: &Request, nodes: &[CandidateNode]) -> D
 #[must_use]
 pub fn refusal_reasons(
     mut reasons: Vec<UnschedulableReason>,
-    gpu_count: u32,
+    gpu_count: GpuCount,
 ) -> Vec<UnschedulableReason> {
-    let too_few =
-        |found: &UnschedulableReason| found.cause == Cause::Fragmented && found.gpus < gpu_count;
+    let too_few = |found: &UnschedulableReason| {
+        found.cause == Cause::Fragmented && found.gpus < gpu_count.get()
+    };
     match &mut reasons[..] {
         [only] if too_few(only) => *only = unschedulable::too_few_offered(only.gpus, only.nodes),
         _ => reasons.retain(|found| !too_few(found)),

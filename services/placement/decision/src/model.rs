@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::{ImageKey, UnschedulableReason};
+use crate::{GpuCount, ImageKey, UnschedulableReason};
 
 /// A value outside the closed set.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,7 +109,7 @@ pub enum Health {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Request {
     /// GPUs, all on one node (B-17).
-    pub gpu_count: u32,
+    pub gpu_count: GpuCount,
     /// Class that the SKU offers.
     pub slot_class: SlotClass,
     /// Free hugepages of 1 GiB the VM needs; 0: the profile needs none (B-11).

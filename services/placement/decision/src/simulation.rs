@@ -9,7 +9,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::compiled::CompiledNode;
-use super::{Choice, Fleet, PackingStrategy, Ranking, Request, Rules};
+use super::{Choice, Fleet, GpuCount, PackingStrategy, Ranking, Request, Rules};
 use crate::UnschedulableReason;
 
 /// An allocation on a node, as far as a plan needs it.
@@ -45,7 +45,7 @@ pub struct AntiAffinity {
 pub struct Move {
     /// Allocation.
     pub id: Uuid,
-    pub gpu_count: u32,
+    pub gpu_count: GpuCount,
     /// Node it is on.
     pub from: Uuid,
     /// Where placement would put it.
@@ -273,7 +273,7 @@ impl Simulation {
             }
             moves.push(Move {
                 id: allocation.id,
-                gpu_count: u32::try_from(allocation.slot_ids.len()).unwrap_or(u32::MAX),
+                gpu_count: allocation.request.gpu_count,
                 from: allocation.node_id,
                 to,
             });

@@ -1,4 +1,5 @@
 //! Unschedulable reasons: summed over nodes, with their numbers.
+use crate::GpuCount;
 
 /// Why GPUs are unavailable, in the order in which reasons are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -109,7 +110,7 @@ impl ReasonCounts {
         }
     }
 
-    pub(super) fn reasons(&self, gpu_count: u32) -> Vec<UnschedulableReason> {
+    pub(super) fn reasons(&self, gpu_count: GpuCount) -> Vec<UnschedulableReason> {
         CAUSES
             .into_iter()
             .zip(self.gpus.iter().zip(self.nodes))
@@ -148,7 +149,7 @@ pub(super) fn too_few_offered(gpus: u32, nodes: u32) -> UnschedulableReason {
 }
 
 /// A reason with its numbers, for a request of so many GPUs (B-57).
-fn message(cause: Cause, gpus: u32, nodes: u32, gpu_count: u32) -> String {
+fn message(cause: Cause, gpus: u32, nodes: u32, gpu_count: GpuCount) -> String {
     let held = format!("{gpus} {}", plural(gpus, "GPU"));
     let on = format!("{nodes} {}", plural(nodes, "node"));
     let be = if gpus == 1 { "is" } else { "are" };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::{Image, Shape};
-use crate::decision::PackingStrategy;
+use crate::decision::{GpuCount, PackingStrategy};
 
 /// The requested resources; validated except for what only the ledger knows.
 #[derive(Debug, Clone, Default)]
@@ -22,7 +22,7 @@ pub struct Request {
     pub name: String,
     pub region_code: String,
     pub sku: String,
-    pub gpu_count: u32,
+    pub gpu_count: GpuCount,
     /// None: the SKU's.
     pub capacity_shape: Option<Shape>,
     /// Resolved image.

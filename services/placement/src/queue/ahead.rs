@@ -202,7 +202,7 @@ pub(super) async fn able(
             let allocations = i64::try_from(entry.members.len()).unwrap_or(i64::MAX);
             let mut requested: HashMap<&str, i64> = HashMap::new();
             for member in &entry.members {
-                *requested.entry(&member.sku).or_default() += i64::from(member.gpu_count);
+                *requested.entry(&member.sku).or_default() += i64::from(member.gpu_count.get());
             }
             requested.into_iter().all(|(sku, gpus)| {
                 quotas

@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::fair_share::{Batch, order};
 use crate::Result;
+use crate::decision::GpuCount;
 use crate::model::{Allocation, AllocationState, Constraints, Priority, SlotClass, Stored};
 
 /// A request in the queue.
@@ -30,7 +31,10 @@ impl QueuedRequest {
     /// GPUs of all its allocations.
     #[must_use]
     pub fn gpus(&self) -> u32 {
-        self.members.iter().map(|member| member.gpu_count).sum()
+        self.members
+            .iter()
+            .map(|member| member.gpu_count.get())
+            .sum()
     }
 }
 
@@ -39,7 +43,7 @@ impl QueuedRequest {
 pub struct Member {
     pub allocation_id: Uuid,
     pub sku: String,
-    pub gpu_count: u32,
+    pub gpu_count: GpuCount,
     /// Placement constraints.
     pub constraints: Constraints,
     pub image_digest: String,
@@ -52,7 +56,7 @@ struct Row {
     project_id: Uuid,
     sku: String,
     #[sqlx(try_from = "i32")]
-    gpu_count: u32,
+    gpu_count: GpuCount,
     created_at: Timestamp,
     deadline_at: Timestamp,
     constraints: Json<Constraints>,

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::held::{Names, PlannedMove, Skus, allocations, in_regions, kept};
 use crate::capacity::Capacity;
 use crate::catalog::{self, Sku};
-use crate::decision::{PackingStrategy, PlanInput, Step, defragment};
+use crate::decision::{GpuCount, PackingStrategy, PlanInput, Step, defragment};
 use crate::decision_input::decision_request;
 use crate::model::Shape;
 use crate::{Error, Result};
@@ -21,7 +21,7 @@ pub struct DefragmentationSpec {
     /// SKU, offered in slices.
     pub sku: String,
     /// GPUs of one launch.
-    pub gpu_count: u32,
+    pub gpu_count: GpuCount,
     /// Most allocations to move, at most [`MAX_MOVES`].
     pub max_moves: u32,
 }

@@ -10,8 +10,8 @@ use uuid::Uuid;
 use super::held::{Held, Names, Place, Row, Skus, on_nodes};
 use crate::capacity::Capacity;
 use crate::decision::{
-    BaremetalCandidate, DisplacedAllocation, Fleet, PlanInput, Rules, evacuate, judge_baremetal,
-    refusal_reasons,
+    BaremetalCandidate, DisplacedAllocation, Fleet, GpuCount, PlanInput, Rules, evacuate,
+    judge_baremetal, refusal_reasons,
 };
 use crate::error::cause;
 use crate::error::reasons;
@@ -96,7 +96,7 @@ pub async fn evacuation(
         packing_strategy: policy.packing_strategy,
         kept: &BTreeSet::new(),
     };
-    let gpus: HashMap<Uuid, u32> = displaced
+    let gpus: HashMap<Uuid, GpuCount> = displaced
         .iter()
         .map(|one| (one.id, one.request.gpu_count))
         .collect();

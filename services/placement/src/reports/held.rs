@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::ties::Ties;
 use crate::catalog::{self, Sku};
-use crate::decision::{self, Choice, ImageKey, Move, PlacedAllocation};
+use crate::decision::{self, Choice, GpuCount, ImageKey, Move, PlacedAllocation};
 use crate::decision_input::decision_request;
 use crate::model::{AllocationState, Constraints, Shape};
 use crate::{Error, Result};
@@ -21,7 +21,7 @@ pub struct Held {
     pub name: String,
     pub sku: String,
     #[sqlx(try_from = "i32")]
-    pub gpu_count: u32,
+    pub gpu_count: GpuCount,
     pub capacity_shape: Shape,
     pub state: AllocationState,
     /// When it was made.
@@ -58,7 +58,7 @@ pub(super) struct Row {
     pub(super) project_id: Uuid,
     pub(super) sku: String,
     #[sqlx(try_from = "i32")]
-    pub(super) gpu_count: u32,
+    pub(super) gpu_count: GpuCount,
     pub(super) capacity_shape: Shape,
     pub(super) state: AllocationState,
     power: Option<String>,

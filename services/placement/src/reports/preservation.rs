@@ -93,7 +93,10 @@ async fn shown(
 ) -> Result<RegionReport> {
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     let moves = report.drained.iter().flat_map(|one| &one.moves);
-    let (all, gpus) = (moves.clone().count(), moves.map(|one| one.gpu_count).sum());
+    let (all, gpus) = (
+        moves.clone().count(),
+        moves.map(|one| one.gpu_count.get()).sum(),
+    );
     let recoverable = count(report.drained.len());
     report.drained.truncate(SHOWN);
     let names = Names::of_moves(conn, report.drained.iter().flat_map(|one| &one.moves)).await?;

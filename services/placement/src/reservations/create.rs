@@ -166,7 +166,7 @@ fn invalid(reason: ErrorReason, field: &'static str, rule: impl Into<String>) ->
 }
 
 fn check_size(spec: &ReservationSpec, sku: &Sku) -> Result<()> {
-    let least = least(sku);
+    let least = least(sku).get();
     if spec.gpu_count == 0 || spec.gpu_count > MAX_GPUS || !spec.gpu_count.is_multiple_of(least) {
         let rule = format!("must be a multiple of {least}, at most {MAX_GPUS}");
         return Err(invalid(ErrorReason::GpuCountNotAllowed, "gpu_count", rule));
@@ -336,7 +336,7 @@ async fn hold_now(
     let (mut missing, mut seen) = (spec.gpu_count, hold::Seen::nothing());
     while missing > 0 {
         match hold::some(conn, search, made, sku, missing, &mut seen).await {
-            Ok(held) => missing -= held,
+            Ok(held) => missing -= held.get(),
             Err(Error::Refused { causes, .. }) => {
                 return Err(not_all(spec, spec.gpu_count - missing, causes));
             }

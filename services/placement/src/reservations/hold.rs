@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::{CapacityReservation, least};
 use crate::catalog::Sku;
-use crate::decision::{Fleet, Rules};
+use crate::decision::{Fleet, GpuCount, Rules};
 use crate::decision_input::decision_request;
 use crate::model::Shape;
 use crate::reserve::{Request, Search, baremetal, place};
@@ -43,7 +43,7 @@ pub(super) async fn some(
     sku: &Sku,
     missing: u32,
     seen: &mut Seen,
-) -> Result<u32> {
+) -> Result<GpuCount> {
     let sizes = sizes(sku, missing);
     if sku.capacity_shape == Shape::GpuSlice {
         let free = |fleet: &Fleet| fleet.largest(sku.slot_class);
@@ -53,7 +53,7 @@ pub(super) async fn some(
     let mut refusal = Error::Busy { nodes: 0 };
     for (place, size) in sizes.iter().enumerate() {
         // no node has so many; the last one is tried nevertheless, for the reasons
-        if *size > seen.most && place + 1 < sizes.len() {
+        if size.get() > seen.most && place + 1 < sizes.len() {
             continue;
         }
         let request = Request {
@@ -70,7 +70,7 @@ pub(super) async fn some(
                 return Ok(*size);
             }
             Err(refused @ Error::Refused { .. }) => {
-                seen.most = size - 1;
+                seen.most = size.get() - 1;
                 refusal = refused;
             }
             Err(error) => return Err(error),
@@ -80,12 +80,14 @@ pub(super) async fn some(
 }
 
 /// Counts to try, the largest first, so that the rest can be had in counts that are offered.
-fn sizes(sku: &Sku, missing: u32) -> Vec<u32> {
-    let least = least(sku);
+fn sizes(sku: &Sku, missing: u32) -> Vec<GpuCount> {
+    let least = least(sku).get();
     let odd = !missing.is_multiple_of(least);
     let counts = sku.allowed_gpu_counts.iter().copied();
-    let mut sizes: Vec<u32> = counts
-        .filter(|count| *count <= missing && (odd || (missing - count).is_multiple_of(least)))
+    let mut sizes: Vec<GpuCount> = counts
+        .filter(|count| {
+            count.get() <= missing && (odd || (missing - count.get()).is_multiple_of(least))
+        })
         .collect();
     sizes.sort_unstable_by(|a, b| b.cmp(a));
     sizes
@@ -142,7 +144,7 @@ async fn insert(
     .bind(node_id)
     .bind(of.id)
     .bind(of.project_id)
-    .bind(i32::try_from(decision_request(sku, 1).hugepages_1g).unwrap_or(i32::MAX))
+    .bind(i32::try_from(decision_request(sku, GpuCount::ONE).hugepages_1g).unwrap_or(i32::MAX))
     .execute(conn)
     .await?;
     Ok(())

@@ -176,7 +176,7 @@ async fn one(
         Err(Error::Refused { .. } | Error::Invalid { .. }) => return Ok(false),
         other => other?,
     };
-    let parts = hold::drop(conn, id, Which::Parts(least(&sku))).await?;
+    let parts = hold::drop(conn, id, Which::Parts(least(&sku).get())).await?;
     if parts > 0 {
         step.dropped += parts;
         row = get(conn, Scope::Platform, id).await?;
@@ -198,8 +198,8 @@ async fn one(
     seen.most = u32::MAX;
     match hold::some(conn, search, &row, &sku, missing, seen).await {
         Ok(held) => {
-            step.held = held;
-            Ok(held < missing)
+            step.held = held.get();
+            Ok(held.get() < missing)
         }
         Err(Error::Refused { .. }) => Ok(false),
         Err(Error::Busy { nodes }) => {

@@ -48,7 +48,7 @@ pub(crate) async fn check(
     if sku.disabled {
         let region = Some(request.region_code.as_str());
         let unused = Unused::of(conn, request.project_id, region, &sku.code).await?;
-        if unused.gpus() < request.gpu_count.max(1) as usize {
+        if unused.gpus() < request.gpu_count.get() as usize {
             return Err(disabled("is not offered any more; choose another SKU"));
         }
     }

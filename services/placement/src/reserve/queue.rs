@@ -237,7 +237,7 @@ async fn possible_at_all(
     for request in requests {
         *requested
             .entry((request.project_id, &request.sku))
-            .or_default() += i64::from(request.gpu_count);
+            .or_default() += i64::from(request.gpu_count.get());
     }
     for ((project_id, sku), gpus) in requested {
         let quota = quota::read(conn, project_id, sku, policy).await?;

@@ -54,7 +54,7 @@ pub(super) async fn insert_allocation(
     .bind(&request.name)
     .bind(&request.region_code)
     .bind(&request.sku)
-    .bind(request.gpu_count.cast_signed())
+    .bind(request.gpu_count.column())
     .bind(sku.capacity_shape.as_str())
     .bind(node_id)
     .bind(state.as_str())

@@ -8,7 +8,7 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
 use crate::reserving;
 use crate::world::{
-    H200, LAB, POLICY, REGION, World, closed_region, h200_slot, lab_slot, lab_spec,
+    H200, LAB, POLICY, REGION, World, closed_region, gpu_count, h200_slot, lab_slot, lab_spec,
 };
 
 /// A capability node of eight GPUs.
@@ -74,7 +74,7 @@ async fn b_07_bad_requests_name_the_rule_and_write_nothing() {
         ),
         (
             Request {
-                gpu_count: 3,
+                gpu_count: gpu_count(3),
                 ..base.clone()
             },
             ErrorReason::GpuCountNotAllowed,
@@ -102,7 +102,7 @@ async fn b_07_bad_requests_name_the_rule_and_write_nothing() {
         ),
         (
             Request {
-                gpu_count: 2,
+                gpu_count: gpu_count(2),
                 ..base.clone()
             },
             ErrorReason::NoCapacity,
@@ -118,7 +118,7 @@ async fn b_07_bad_requests_name_the_rule_and_write_nothing() {
         }
     }
     let three = Request {
-        gpu_count: 3,
+        gpu_count: gpu_count(3),
         ..base.clone()
     };
     let said = world.reserve(&three).await.expect_err("refused");
@@ -466,7 +466,7 @@ async fn b_57_availability_counts_and_explains() {
     let row = async |count: u32| {
         let rows = list(Some(REGION), Some(LAB)).await.expect("list");
         rows.into_iter()
-            .find(|row| row.gpu_count == count)
+            .find(|row| row.gpu_count.get() == count)
             .expect("row")
     };
     assert_eq!(row(1).await.reasons[0].reason, ErrorReason::NoCapacity);

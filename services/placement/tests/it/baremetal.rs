@@ -17,7 +17,9 @@ use serde_json::json;
 use uuid::Uuid;
 
 use crate::reserving;
-use crate::world::{H200, POLICY, World, h200_sku, h200_slot, lab_spec, look_at, price};
+use crate::world::{
+    H200, POLICY, World, gpu_counts, h200_sku, h200_slot, lab_spec, look_at, price,
+};
 
 const NODE_SKU: &str = "h200-sxm-node";
 pub const WITH_EXECUTOR: Policy = Policy {
@@ -38,7 +40,7 @@ pub async fn world_of_boards(nodes: usize, groups: Vec<Vec<u32>>) -> (World, Vec
     let sku = Sku {
         code: NODE_SKU.into(),
         capacity_shape: Shape::Baremetal,
-        allowed_gpu_counts: vec![8],
+        allowed_gpu_counts: gpu_counts(&[8]),
         ..h200_sku()
     };
     catalog::put_sku(&mut conn, &sku).await.expect("sku");

@@ -13,7 +13,7 @@ use crate::baremetal::{
     WITH_EXECUTOR, bare_metal, reserve, slice, tenancy, world_of, world_of_boards,
 };
 use crate::reserving;
-use crate::world::{POLICY, REGION, World, h200_groups, h200_slot};
+use crate::world::{POLICY, REGION, World, gpu_count, h200_groups, h200_slot};
 
 fn deadline() -> Timestamp {
     Timestamp::now() + SignedDuration::from_hours(1)
@@ -294,7 +294,7 @@ proptest! {
 /// A request for so many GPUs as a slice, of a project of its own.
 fn slices(world: &World, gpu_count: u32) -> Request {
     of_another(Request {
-        gpu_count,
+        gpu_count: self::gpu_count(gpu_count),
         ..slice(world)
     })
 }

@@ -40,7 +40,7 @@ async fn lab_fits(world: &World, region: &str) -> u32 {
     .await
     .expect("availability");
     rows.iter()
-        .find(|row| row.gpu_count == 1)
+        .find(|row| row.gpu_count.get() == 1)
         .expect("ones")
         .fits
 }

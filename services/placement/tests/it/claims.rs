@@ -24,7 +24,10 @@ async fn b_02_a_request_for_a_bare_metal_node_needs_to_name_no_shape() {
     for request in [silent, named(Shape::Baremetal)] {
         let id = reserve(&world, &request).await.expect("a bare-metal node");
         let row = world.get(id).await;
-        assert_eq!((row.capacity_shape, row.gpu_count), (Shape::Baremetal, 8));
+        assert_eq!(
+            (row.capacity_shape, row.gpu_count.get()),
+            (Shape::Baremetal, 8)
+        );
         let mut conn = world.scheduler.acquire().await.expect("connection");
         let held = claims::of_allocation(&mut conn, id).await.expect("claims");
         let kinds: Vec<&str> = held.iter().map(|claim| claim.kind.as_str()).collect();

@@ -67,7 +67,7 @@ pub fn hold(node: &mut CandidateNode, indexes: &[i32]) {
 
 pub fn request(gpu_count: usize) -> Request {
     Request {
-        gpu_count: u32::try_from(gpu_count).expect("few"),
+        gpu_count: crate::world::gpu_count(u32::try_from(gpu_count).expect("few")),
         slot_class: SlotClass::H200Sxm,
         hugepages_1g: 0,
         image: Some(image("aa")),

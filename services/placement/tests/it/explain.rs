@@ -8,7 +8,7 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
 
 use crate::reserving;
-use crate::world::{H200, POLICY, REGION, World, h200_sku, h200_slot, lab_spec};
+use crate::world::{H200, POLICY, REGION, World, gpu_count, h200_sku, h200_slot, lab_spec};
 
 /// A GPU node whose board offers pairs, halves and the whole, with so many slots.
 pub async fn gpu_node(world: &World, slots: i32) -> Uuid {
@@ -132,7 +132,10 @@ async fn b_57_fragments_are_told_with_their_numbers() {
     )
     .await
     .expect("availability");
-    let row = rows.iter().find(|row| row.gpu_count == 4).expect("four");
+    let row = rows
+        .iter()
+        .find(|row| row.gpu_count.get() == 4)
+        .expect("four");
     assert_eq!(row.fits, 0);
     assert_eq!(row.reasons[0].message, expected);
 
@@ -221,7 +224,7 @@ async fn what_fits_nowhere_is_explained_and_not_refused() {
         "3 GPUs are free on 1 node, which does not have 4 that can be used together."
     );
     let bad = Request {
-        gpu_count: 3,
+        gpu_count: gpu_count(3),
         ..four(&world)
     };
     assert!(matches!(

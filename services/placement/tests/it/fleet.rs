@@ -11,7 +11,7 @@ use sqlx::{AssertSqlSafe, PgPool};
 use uuid::Uuid;
 
 use crate::reserving;
-use crate::world::{H200, POLICY, REGION, World, h200_sku, price};
+use crate::world::{H200, POLICY, REGION, World, gpu_counts, h200_sku, price};
 
 /// Tables that grow with the fleet.
 const TABLES: [&str; 5] = [
@@ -96,7 +96,7 @@ async fn without_free_boards(world: &World) {
 async fn offered(world: &World, code: &str, gpus: u32) -> Sku {
     let sku = Sku {
         code: code.into(),
-        allowed_gpu_counts: vec![gpus],
+        allowed_gpu_counts: gpu_counts(&[gpus]),
         ..h200_sku()
     };
     put(world, &sku).await;
@@ -222,7 +222,7 @@ async fn b_35_a_bare_metal_node_that_is_locked_is_not_read_again_with_its_region
     let node = Sku {
         code: "h200-node".into(),
         capacity_shape: Shape::Baremetal,
-        allowed_gpu_counts: vec![8],
+        allowed_gpu_counts: gpu_counts(&[8]),
         ..h200_sku()
     };
     put(&world, &node).await;
@@ -295,7 +295,10 @@ async fn what_the_likely_nodes_cannot_take_is_looked_for_everywhere() {
     let rows = availability::list(&mut conn, &world.capacity, POLICY, None, None, Some(H200))
         .await
         .expect("availability");
-    let fours = rows.iter().find(|row| row.gpu_count == 4).expect("fours");
+    let fours = rows
+        .iter()
+        .find(|row| row.gpu_count.get() == 4)
+        .expect("fours");
     assert_eq!(fours.fits, 1);
 }
 

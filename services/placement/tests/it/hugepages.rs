@@ -54,7 +54,7 @@ async fn fits(world: &World) -> u32 {
         let rows = rows.expect("availability");
         reported.push(
             rows.iter()
-                .find(|row| row.gpu_count == 1)
+                .find(|row| row.gpu_count.get() == 1)
                 .expect("ones")
                 .fits,
         );

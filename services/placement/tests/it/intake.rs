@@ -13,7 +13,8 @@ use jiff_sqlx::ToSqlx as _;
 use uuid::Uuid;
 
 use crate::world::{
-    LAB, World, access, h200_sku, h200_slot, lab_sku, lab_slot, lab_spec, look_at, price,
+    LAB, World, access, gpu_counts, h200_sku, h200_slot, lab_sku, lab_slot, lab_spec, look_at,
+    price,
 };
 
 /// Takes something away that a slot needs.
@@ -380,8 +381,8 @@ async fn a_newer_price_wins_and_an_older_one_changes_nothing() {
     assert!(matches!(error, Error::NotFound { what: "sku", .. }));
     let first = catalog::skus(&mut conn, None, 1).await.expect("first");
     assert_eq!(
-        (first.len(), &first[0].allowed_gpu_counts[..]),
-        (1, &[1, 2, 4, 8][..])
+        (first.len(), &first[0].allowed_gpu_counts),
+        (1, &gpu_counts(&[1, 2, 4, 8]))
     );
     let unpriced = catalog::Sku {
         code: "h200-new".into(),
@@ -424,7 +425,7 @@ async fn only_lab_slice_offers_the_lab_class() {
             ..lab_sku()
         },
         catalog::Sku {
-            allowed_gpu_counts: vec![0],
+            allowed_gpu_counts: Vec::new(),
             ..h200_sku()
         },
     ] {

@@ -62,7 +62,7 @@ fn b_49_two_moves_make_room_for_a_whole_board() {
     let moves: Vec<(u32, &[i32])> = step
         .moves
         .iter()
-        .map(|one| (one.gpu_count, &one.to.score.indexes[..]))
+        .map(|one| (one.gpu_count.get(), &one.to.score.indexes[..]))
         .collect();
     assert_eq!((step.node_id.as_u128(), step.gained), (1, 1));
     assert_eq!(moves, [(2, &[4, 5][..]), (1, &[6])], "the larger one first");

@@ -1,5 +1,6 @@
 //! Operators' plans as pure functions. Each is carried out on a model, node by node and with the decision that places
 //! launches, and must keep what it says.
+use crate::world::gpu_count;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -124,7 +125,7 @@ impl Model {
             .position(|allocation| allocation.id == one.id);
         let allocation = self.allocations[place.expect("a allocation")].clone();
         assert!(allocation.movable && allocation.node_id == one.from && closed.contains(&one.from));
-        assert_eq!(allocation.slot_ids.len(), one.gpu_count as usize);
+        assert_eq!(allocation.slot_ids.len(), one.gpu_count.get() as usize);
         let mut avoid = self.nodes_of(&allocation.anti_affinity.from, allocation.id);
         avoid.extend(closed);
         let rules = Rules {
@@ -335,7 +336,7 @@ proptest! {
             .collect();
         let placed = evacuate(&input, &displaced, &HashMap::new());
         prop_assert_eq!(placed.len(), displaced.len());
-        let mut largest = u32::MAX;
+        let mut largest = gpu_count(u32::MAX);
         for (id, outcome) in placed {
             let requested = &displaced.iter().find(|one| one.id == id).expect("one of them").request;
             prop_assert!(requested.gpu_count <= largest);

@@ -16,7 +16,7 @@ use crate::baremetal::{WITH_EXECUTOR, bare_metal, reserve as launch, slice, worl
 use crate::explain::gpu_node;
 use crate::reports::{evacuation, launch as launch_slice};
 use crate::reserving;
-use crate::world::World;
+use crate::world::{World, gpu_count};
 
 /// A bare-metal node is not moved to where somebody who is queued for a part of it would be before it.
 #[tokio::test]
@@ -107,7 +107,7 @@ fn b_49_a_node_that_no_plan_is_made_on_is_told_as_the_reason() {
         slots: vec![slot(id, 0, SlotClass::H200Sxm), slot(id, 1, SlotClass::Lab)],
     };
     let request = Request {
-        gpu_count: 1,
+        gpu_count: gpu_count(1),
         slot_class: SlotClass::H200Sxm,
         hugepages_1g: 0,
         image: None,

@@ -87,7 +87,7 @@ fn counts() -> impl Strategy<Value = usize> {
 
 fn requested(gpu_count: usize) -> Request {
     Request {
-        gpu_count: u32::try_from(gpu_count).expect("few"),
+        gpu_count: crate::world::gpu_count(u32::try_from(gpu_count).expect("few")),
         slot_class: SlotClass::H200Sxm,
         hugepages_1g: 0,
         image: None,

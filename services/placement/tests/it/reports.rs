@@ -140,7 +140,7 @@ async fn b_49_an_evacuation_plan_places_the_largest_first_and_says_why_not() {
     assert_eq!(reported, [(ErrorReason::SlotsInUse, 6)]);
     let shown = &plan.allocations[0];
     assert_eq!(
-        (shown.allocation.node_id, shown.allocation.gpu_count),
+        (shown.allocation.node_id, shown.allocation.gpu_count.get()),
         (a, 4)
     );
     assert!(shown.constraints_known && shown.allocation.project_id == world.project);
@@ -283,7 +283,7 @@ pub fn requested(gpu_count: u32) -> DefragmentationSpec {
     DefragmentationSpec {
         region_code: REGION.into(),
         sku: H200.into(),
-        gpu_count,
+        gpu_count: crate::world::gpu_count(gpu_count),
         max_moves: 8,
     }
 }

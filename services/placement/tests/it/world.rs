@@ -9,6 +9,7 @@ use gpuaas_dev::postgres::TestDb;
 use gpuaas_placement::approval::{self, Definition, Look};
 use gpuaas_placement::capacity::{Capacity, Ledger};
 use gpuaas_placement::catalog::{self, Sku};
+use gpuaas_placement::decision::GpuCount;
 use gpuaas_placement::model::{
     Allocation, Bindings, GuestAccess, Health, Image, Price, Profile, Scope, Shape, Slot,
     SlotClass, SlotEvidence, SlotStatus,
@@ -184,7 +185,7 @@ impl World {
             name: format!("a-{unique}"),
             region_code: REGION.into(),
             sku: LAB.into(),
-            gpu_count,
+            gpu_count: self::gpu_count(gpu_count),
             capacity_shape: None,
             image: Image {
                 slug: "lab-mini".into(),
@@ -385,7 +386,7 @@ pub fn lab_sku() -> Sku {
         display_name: "Lab slice".into(),
         capacity_shape: Shape::GpuSlice,
         slot_class: SlotClass::Lab,
-        allowed_gpu_counts: vec![1, 2],
+        allowed_gpu_counts: gpu_counts(&[1, 2]),
         profile: Profile {
             name: "lab_1c_384m".into(),
             vcpus_per_gpu: 1,
@@ -403,7 +404,7 @@ pub fn h200_sku() -> Sku {
         display_name: "H200 SXM slice".into(),
         capacity_shape: Shape::GpuSlice,
         slot_class: SlotClass::H200Sxm,
-        allowed_gpu_counts: vec![8, 1, 4, 2],
+        allowed_gpu_counts: gpu_counts(&[8, 1, 4, 2]),
         profile: Profile {
             name: "h200_1g_24c_64g".into(),
             vcpus_per_gpu: 24,
@@ -490,4 +491,14 @@ pub fn h200_slot(index: i32) -> Definition {
             destructive_wipe_policy: "blkdiscard".into(),
         },
     }
+}
+
+/// So many GPUs of one allocation.
+pub fn gpu_count(count: u32) -> GpuCount {
+    GpuCount::new(count).expect("at least one")
+}
+
+/// Counts that a SKU is offered in.
+pub fn gpu_counts(counts: &[u32]) -> Vec<GpuCount> {
+    counts.iter().copied().map(gpu_count).collect()
 }

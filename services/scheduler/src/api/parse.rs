@@ -6,6 +6,7 @@ use gpuaas_common::time::from_proto_time;
 use gpuaas_common::value::DnsLabel;
 use gpuaas_common::{Error, Result, digest, id};
 use gpuaas_placement::catalog::Sku;
+use gpuaas_placement::decision::GpuCount;
 use gpuaas_placement::model::{Image, Price, Profile, Shape, SlotClass};
 use gpuaas_placement::nodes::NodeSpec;
 use gpuaas_placement::reserve::{Constraints, MAX_BATCH, Request, WhenFull};
@@ -202,7 +203,7 @@ fn one(request: internal::ReserveRequest) -> Result<Request> {
         name: request.name,
         region_code: request.region_code,
         sku: request.sku,
-        gpu_count: request.gpu_count,
+        gpu_count: gpu_count(request.gpu_count)?,
         capacity_shape,
         ssh_public_keys: request.ssh_public_keys,
         ssh_key_names: request.ssh_key_names,
@@ -212,6 +213,11 @@ fn one(request: internal::ReserveRequest) -> Result<Request> {
         batch_id: None,
         bypasses_queue: false,
     })
+}
+
+/// The GPUs of one allocation.
+pub(super) fn gpu_count(count: u32) -> Result<GpuCount> {
+    GpuCount::new(count).ok_or_else(|| Error::required("gpu_count"))
 }
 
 /// The rules for a query about capacity, of a project or of none.
@@ -231,7 +237,6 @@ pub(super) fn placement(
     for (field, missing) in [
         ("region_code", region_code.is_empty()),
         ("sku", sku.is_empty()),
-        ("gpu_count", gpu_count == 0),
         // whose allocations they are, and which image is to be there
         (
             "project_id",
@@ -246,6 +251,7 @@ pub(super) fn placement(
             return Err(Error::required(field));
         }
     }
+    let gpu_count = self::gpu_count(gpu_count)?;
     if !image_digest.is_empty() {
         digest::check_image("image_digest", &image_digest)?;
     }
@@ -369,13 +375,10 @@ pub(super) fn sku(sku: public::Sku) -> Result<Sku> {
     }
     let mut allowed_gpu_counts = Vec::with_capacity(distinct.len());
     for count in sku.allowed_gpu_counts {
-        if !(1..=64).contains(&count) {
-            return Err(Error::invalid(
-                "sku.allowed_gpu_counts",
-                "must be counts from 1 to 64",
-            ));
-        }
-        allowed_gpu_counts.push(count);
+        let rule = "must be counts from 1 to 64";
+        let count = GpuCount::new(count).filter(|count| count.get() <= 64);
+        allowed_gpu_counts
+            .push(count.ok_or_else(|| Error::invalid("sku.allowed_gpu_counts", rule))?);
     }
     let profile = sku.profile.ok_or_else(|| Error::required("sku.profile"))?;
     if profile.name.is_empty() {
@@ -456,7 +459,7 @@ mod tests {
         };
         assert_eq!(
             super::sku(sku(&[1, 8])).expect("valid").allowed_gpu_counts,
-            [1, 8]
+            [1, 8].map(|count| GpuCount::new(count).expect("at least one"))
         );
         for bad in [&[][..], &[0], &[1, 1], &[65]] {
             let error = super::sku(sku(bad)).expect_err("refused");

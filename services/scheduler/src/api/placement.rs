@@ -145,7 +145,7 @@ impl Api {
         if !reserved.replayed {
             tracing::info!(
                 %allocation_id, project_id = %request.project_id, sku = request.sku,
-                gpu_count = request.gpu_count, "reserve"
+                gpu_count = %request.gpu_count, "reserve"
             );
             self.wake.notify(workflows::TOPIC).await;
             self.wake.notify(outbox::TOPIC).await;

@@ -12,7 +12,7 @@ use gpuaas_proto::gpuaas::scheduler::v1 as pb;
 use sqlx::{Postgres, Transaction};
 
 use super::public::given;
-use super::{Api, wire};
+use super::{Api, parse, wire};
 
 /// Most moves of a suggestion when the request names no bound.
 const DEFAULT_MOVES: u32 = 8;
@@ -47,7 +47,7 @@ impl Api {
             ..pb::EvacuationPlan::default()
         };
         for planned in plan.allocations {
-            let gpus = planned.allocation.gpu_count;
+            let gpus = planned.allocation.gpu_count.get();
             match planned.outcome {
                 Outcome::Fits(_) => {
                     answer.allocations_fit += 1;
@@ -73,13 +73,10 @@ impl Api {
                 return Err(Error::required(field));
             }
         }
-        if request.gpu_count == 0 {
-            return Err(Error::required("gpu_count"));
-        }
         let requested = DefragmentationSpec {
             region_code: request.region_code.clone(),
             sku: request.sku.clone(),
-            gpu_count: request.gpu_count,
+            gpu_count: parse::gpu_count(request.gpu_count)?,
             max_moves: match request.max_moves {
                 0 => DEFAULT_MOVES.min(MAX_MOVES),
                 most => most,
@@ -95,10 +92,10 @@ impl Api {
         Ok(pb::DefragmentationSuggestion {
             region_code: requested.region_code,
             sku: requested.sku,
-            gpu_count: requested.gpu_count,
+            gpu_count: requested.gpu_count.get(),
             fits_before: found.before,
             fits_after: found.after,
-            gpus_moved: moves.map(|one| one.allocation.gpu_count).sum(),
+            gpus_moved: moves.map(|one| one.allocation.gpu_count.get()).sum(),
             steps: found.steps.into_iter().map(step).collect(),
             cut: found.cut,
             notice: NOTICE.to_owned(),
@@ -191,7 +188,7 @@ fn allocation(held: Held) -> pb::PlannedAllocation {
         project_id: held.project_id.to_string(),
         name: held.name,
         sku: held.sku,
-        gpu_count: held.gpu_count,
+        gpu_count: held.gpu_count.get(),
         capacity_shape: CapacityShape::from(held.capacity_shape).into(),
         state: held.state.to_string(),
         create_time: Some(proto_time(held.created_at.to_jiff())),

@@ -4,6 +4,7 @@ use gpuaas_common::idempotency::{self, Lookup, Scope as Key};
 use gpuaas_common::identity::Caller;
 use gpuaas_common::time::{from_proto_time, proto_time};
 use gpuaas_common::{Error, Result, audit, id, page};
+use gpuaas_placement::decision::GpuCount;
 use gpuaas_placement::model::{ReservationState, Scope};
 use gpuaas_placement::reservations::{
     self, Cancellation, CapacityReservation, Query, ReservationSpec,
@@ -258,7 +259,10 @@ impl Api {
         let launches = reservations::launches(&mut conn, &row).await?;
         let mut shown = wire(row);
         if let Some(status) = &mut shown.status {
-            let room = |(gpu_count, fits)| pb::LaunchCapacity { gpu_count, fits };
+            let room = |(gpu_count, fits): (GpuCount, u32)| pb::LaunchCapacity {
+                gpu_count: gpu_count.get(),
+                fits,
+            };
             status.launches = launches.into_iter().map(room).collect();
         }
         Ok(shown)

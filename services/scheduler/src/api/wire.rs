@@ -4,6 +4,7 @@ use gpuaas_common::time::proto_time;
 use gpuaas_placement::Reason;
 use gpuaas_placement::availability::Availability;
 use gpuaas_placement::catalog::Sku;
+use gpuaas_placement::decision::GpuCount;
 use gpuaas_placement::drift::Standing;
 use gpuaas_placement::model::{Price, Slot, SlotClass};
 use gpuaas_placement::nodes::Node;
@@ -23,7 +24,11 @@ pub(super) fn sku(sku: Sku) -> public::Sku {
         display_name: sku.display_name,
         capacity_shape: common::CapacityShape::from(sku.capacity_shape).into(),
         slot_class: sku.slot_class.to_string(),
-        allowed_gpu_counts: sku.allowed_gpu_counts,
+        allowed_gpu_counts: sku
+            .allowed_gpu_counts
+            .iter()
+            .map(|count| count.get())
+            .collect(),
         profile: Some(public::RuntimeProfile {
             name: sku.profile.name,
             vcpus_per_gpu: sku.profile.vcpus_per_gpu.unsigned_abs(),
@@ -62,7 +67,7 @@ pub(super) fn availability(row: Availability) -> public::Availability {
     public::Availability {
         region_code: row.region_code,
         sku: row.sku,
-        gpu_count: row.gpu_count,
+        gpu_count: row.gpu_count.get(),
         fits: row.fits,
         reasons: reasons(row.reasons),
     }
@@ -86,13 +91,13 @@ pub(super) fn reasons(
 pub(super) fn explanation(
     region_code: &str,
     sku: &str,
-    gpu_count: u32,
+    gpu_count: GpuCount,
     explanation: Explanation,
 ) -> public::PlacementExplanation {
     public::PlacementExplanation {
         region_code: region_code.to_owned(),
         sku: sku.to_owned(),
-        gpu_count,
+        gpu_count: gpu_count.get(),
         nodes: explanation.nodes,
         nodes_fit: explanation.nodes_fit,
         removed: reasons(explanation.removed),

@@ -45,7 +45,7 @@ impl CompiledNode {
             let all = view.layout.all;
             view.taken == 0
                 && view.open(rules) | own == all
-                && all.count_ones() == request.gpu_count
+                && all.count_ones() == request.gpu_count.get()
         };
         open && of_one_class && self.view(request).is_some_and(all_free)
     }

@@ -140,7 +140,7 @@ impl CompiledNode {
             && (!request.prewarmed || request.finds_its_image(&self.images))
             && view
                 .layout
-                .best(view.sound | view.taken | own, request.gpu_count)
+                .best(view.sound | view.taken | own, request.gpu_count.get())
                 .is_some()
     }
 
@@ -150,7 +150,7 @@ impl CompiledNode {
         let Some(view) = self.view(request) else {
             return Vec::new();
         };
-        let sets = view.layout.slot_sets(request.gpu_count).into_iter();
+        let sets = view.layout.slot_sets(request.gpu_count.get()).into_iter();
         sets.filter(|set| set & !view.sound == 0)
             .map(|set| (set | view.layout.kept_away_by(set)) & view.taken)
             .filter(|others| *others != 0)

@@ -23,7 +23,7 @@ use super::view::View;
 use super::{AUDIT_EVERY, COPY_EVERY};
 use crate::capacity::reported;
 use crate::wire::{Cut, Wire};
-use crate::world::{World, h200_sku, price};
+use crate::world::{World, gpu_counts, h200_sku, price};
 
 /// One ledger with its model.
 pub struct Run {
@@ -77,7 +77,7 @@ impl Run {
         let sku = Sku {
             code: NODE_SKU.into(),
             capacity_shape: Shape::Baremetal,
-            allowed_gpu_counts: vec![GPUS],
+            allowed_gpu_counts: gpu_counts(&[GPUS]),
             ..h200_sku()
         };
         catalog::put_sku(&mut conn, &sku).await.expect("sku");

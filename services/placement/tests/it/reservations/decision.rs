@@ -47,7 +47,7 @@ fn node(id: u128, reserved: u8, project_id: Uuid) -> CandidateNode {
 
 fn ask(gpu_count: usize) -> Request {
     Request {
-        gpu_count: u32::try_from(gpu_count).expect("few"),
+        gpu_count: crate::world::gpu_count(u32::try_from(gpu_count).expect("few")),
         slot_class: SlotClass::H200Sxm,
         hugepages_1g: 10 * u32::try_from(gpu_count).expect("small"),
         image: None,

@@ -17,7 +17,7 @@ use crate::baremetal::{
     WITH_EXECUTOR, bare_metal, reserve as reserve_bare_metal, tenancy, world_of,
 };
 use crate::reserving;
-use crate::world::{H200, LAB, POLICY, REGION, World, h200_sku, price};
+use crate::world::{H200, LAB, POLICY, REGION, World, gpu_count, gpu_counts, h200_sku, price};
 
 /// What fits of one count of the lab SKU, for a project or for everybody.
 async fn fits(world: &World, project: Option<Uuid>, gpu_count: u32) -> (u32, Vec<ErrorReason>) {
@@ -32,7 +32,9 @@ async fn fits(world: &World, project: Option<Uuid>, gpu_count: u32) -> (u32, Vec
     )
     .await
     .expect("availability");
-    let row = rows.into_iter().find(|row| row.gpu_count == gpu_count);
+    let row = rows
+        .into_iter()
+        .find(|row| row.gpu_count.get() == gpu_count);
     let row = row.expect("a count of the SKU");
     (
         row.fits,
@@ -52,7 +54,10 @@ async fn p1_members_draw_on_what_is_reserved_and_others_are_told_why_not() {
     assert!(held == first || held == second);
     let mut conn = world.scheduler.acquire().await.expect("connection");
     let launches = reservations::launches(&mut conn, &row).await;
-    assert_eq!(launches.expect("launches"), [(1, 2), (2, 1)]);
+    assert_eq!(
+        launches.expect("launches"),
+        [(gpu_count(1), 2), (gpu_count(2), 1)]
+    );
     drop(conn);
 
     let open = world.reserve(&of_others(&world, 2)).await.expect("open");
@@ -366,7 +371,7 @@ async fn what_is_held_can_be_launched_as_it_is_offered() {
     let mut conn = world.scheduler.acquire().await.expect("connection");
     // offered by two and by eight only
     let pairs = Sku {
-        allowed_gpu_counts: vec![2, 8],
+        allowed_gpu_counts: gpu_counts(&[2, 8]),
         ..h200_sku()
     };
     catalog::put_sku(&mut conn, &pairs).await.expect("sku");
@@ -401,7 +406,10 @@ async fn what_is_held_can_be_launched_as_it_is_offered() {
     let row = create(&world, &eight).await.expect("made");
     let mut conn = world.scheduler.acquire().await.expect("connection");
     let launches = reservations::launches(&mut conn, &row).await;
-    assert_eq!(launches.expect("launches"), [(2, 0), (8, 1)]);
+    assert_eq!(
+        launches.expect("launches"),
+        [(gpu_count(2), 0), (gpu_count(8), 1)]
+    );
     let seen = reservations::get(&mut conn, Scope::Project(Uuid::from_u128(77)), row.id).await;
     assert!(matches!(
         seen,
@@ -461,7 +469,7 @@ async fn a_reservation_of_a_sku_that_is_disabled_can_be_launched_on_and_canceled
         let rows = availability::list(conn, &world.capacity, POLICY, Some(project), None, None);
         let rows = rows.await.expect("availability").into_iter();
         let lab = rows.filter(|row| row.sku == LAB);
-        let fits: Vec<_> = lab.map(|row| (row.gpu_count, row.fits)).collect();
+        let fits: Vec<_> = lab.map(|row| (row.gpu_count.get(), row.fits)).collect();
         (skus.collect::<Vec<_>>(), fits)
     };
     let own = (vec![H200.to_owned(), LAB.to_owned()], vec![(1, 2), (2, 0)]);

@@ -13,7 +13,7 @@ use super::{
     counts, create, free, get, of_others, reconcile, reconcile_by, requested, reserved, sound,
 };
 use crate::baremetal::{WITH_EXECUTOR, world_of};
-use crate::world::{POLICY, World, h200_sku, lab_slot, lab_spec, price};
+use crate::world::{POLICY, World, gpu_counts, h200_sku, lab_slot, lab_spec, price};
 
 /// Moves the window of a reservation, as time does.
 async fn pass(world: &World, id: Uuid, hours: u32) {
@@ -271,7 +271,7 @@ async fn what_is_allocated_together_is_replaced_together() {
     let mut conn = world.scheduler.acquire().await.expect("connection");
     let fours = Sku {
         code: "h200-four".into(),
-        allowed_gpu_counts: vec![4, 8],
+        allowed_gpu_counts: gpu_counts(&[4, 8]),
         ..h200_sku()
     };
     catalog::put_sku(&mut conn, &fours).await.expect("sku");
