@@ -15,6 +15,7 @@ use crate::build;
 use crate::enrol::{self, Signer};
 use crate::gpu_fabric;
 use crate::host::recording::Recording;
+use crate::ingress;
 use crate::journal::Journal;
 use crate::leftovers;
 use crate::metadata;
@@ -257,6 +258,7 @@ async fn serve(common: CommonSettings, own: Settings) -> anyhow::Result<()> {
     let shutdown = CancellationToken::new();
     stop_on_signal(shutdown.clone())?;
     let node = Arc::new(open(&common, own)?);
+    ingress::check(&node.settings, &common.server.listen)?;
     node.images.tidy()?;
     tracing::info!(
         build = build::LINE.as_str(),

@@ -1,5 +1,6 @@
 //! Holds of which nothing ever came: a lease was granted, and before anything was done under it its owner was gone. The
-//! host itself proves that nothing of the allocation is here, and ends them; nobody else would.
+//! host itself proves that nothing of the allocation is here, and ends them; nobody else would. Ingress mappings of allocations
+//! without a hold go the same way.
 use std::time::Duration;
 
 use gpuaas_common::CancellationToken;
@@ -20,6 +21,11 @@ pub async fn run(node: &Node, interval: Duration, shutdown: CancellationToken) {
         }
         if let Err(error) = end_empty_holds(node).await {
             tracing::warn!(%error, "cannot tell which holds are empty");
+        }
+        match node.journal.drop_ingress_of_nobody() {
+            Ok(0) => {}
+            Ok(allocations) => tracing::warn!(allocations, "remove ingress mappings of nobody"),
+            Err(error) => tracing::warn!(%error, "cannot remove ingress mappings of nobody"),
         }
     }
 }

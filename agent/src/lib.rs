@@ -21,6 +21,7 @@ pub mod guest;
 pub mod host;
 pub mod ids;
 pub mod image;
+pub mod ingress;
 pub mod journal;
 pub mod lease;
 pub mod leftovers;

@@ -116,7 +116,7 @@ impl Node {
             Registry::new(&registry_ca),
         );
         let relay = RelayKey::load_or_create(&settings.relay.key_file)?;
-        let wire = Wire::new(&settings, root.is_live());
+        let wire = Wire::new(&settings, root.is_live(), Arc::clone(&journal));
         let serial = SerialLogs::new(
             settings.state_dir.join("serial"),
             settings.serial_log.clone(),

@@ -63,6 +63,10 @@
 //! reachable = []                               # private networks that guests may reach, as "10.20.0.0/16"
 //! unreachable = []                             # public networks that they may not reach
 //!
+//! [agent.ingress]                              # left out: no VM is reachable from outside
+//! address = "203.0.113.7"                      # to which packets from outside come
+//! ports = "30000-30999"                        # which are the platform's alone
+//!
 //! [agent.dhcp]
 //! hosts_dir = "/run/gpuaas-lab/dnsmasq.d"
 //! leases_file = "/run/gpuaas-lab/dnsmasq.leases"
@@ -110,6 +114,7 @@ use uuid::Uuid;
 
 use crate::checks::NodeMode;
 use crate::disk::wipe::WipePolicy;
+use crate::ingress::PortRange;
 use crate::journal::Kind;
 use crate::wire::Ipv4Net;
 
@@ -133,6 +138,9 @@ pub struct Settings {
     /// Bridge of the management vNICs.
     #[serde(default)]
     pub network: Network,
+    /// What of its public addresses this host gives to the platform.
+    #[serde(default)]
+    pub ingress: Ingress,
     /// The InfiniBand fabric of the site.
     #[serde(default)]
     pub fabric: Fabric,
@@ -344,6 +352,18 @@ impl Default for Network {
             outside: Ipv4Addr::new(192, 175, 48, 1),
         }
     }
+}
+
+/// What of its public addresses this host gives to the platform, for ingress mappings of tenants (J-13, L-16). Off unless both
+/// are named: by naming them the operator says that address and ports are the platform's alone, and that the firewalls before the
+/// host let them through.
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Ingress {
+    /// Address to which packets from outside come at this host.
+    pub address: Option<Ipv4Addr>,
+    /// Ports of it, from 1024 on, like "30000-30999". No service of the host listens on one of them.
+    pub ports: Option<PortRange>,
 }
 
 /// How this host is reached by the fabric.

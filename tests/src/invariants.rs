@@ -110,6 +110,11 @@ async fn leftovers_of(system: &System, host: &Host) -> Vec<String> {
             .map(|d| format!("domain {} ({})", d.name, d.state)),
     );
     left.extend(seen.reservations.iter().map(|r| format!("reservation {r}")));
+    left.extend(
+        seen.ingress
+            .iter()
+            .map(|set| format!("ingress mappings of {}", set.allocation_id)),
+    );
     let listing = host
         .lab
         .exec("sh", &["-c", "ls /var/lib/libvirt/qemu/nvram"])

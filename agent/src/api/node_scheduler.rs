@@ -14,6 +14,7 @@ use crate::dhcp::Reservation;
 use crate::error::{HostError, HostResult};
 use crate::host::blocking;
 use crate::ids::{AllocationId, LeaseId, SlotId, Token, VM_PREFIX};
+use crate::ingress::{Ingress, Owned};
 use crate::journal::{LeaseRow, PowerRow};
 use crate::lease::{LeaseSpec, MAX_SLOTS, Purpose};
 use crate::operation::{network_group, rescue_host_key};
@@ -98,6 +99,31 @@ impl NodeSchedulerApi {
         node.wire.put().await.map(drop)
     }
 
+    /// Leads external ports to the VM of an allocation, or leads them there no more.
+    async fn set_ingress(&self, request: pb::SetIngressRequest) -> HostResult<()> {
+        let node = &self.0.node;
+        let wanted = request.ingress.unwrap_or_default();
+        let parsed = Ingress::parse(&wanted)?;
+        let owned = Owned::of(&node.settings.ingress);
+        if owned.is_none() && !parsed.rules.is_empty() {
+            let why = "the settings of this host name no address and ports for ingress mappings";
+            return Err(HostError::host(ErrorReason::IngressOff, why));
+        }
+        if parsed
+            .rules
+            .iter()
+            .any(|rule| !owned.is_some_and(|owned| owned.has(rule)))
+        {
+            let rule = "must be a port that the settings of this host name";
+            return Err(HostError::invalid("external_port", rule));
+        }
+        let tokens = parse_tokens(&request.tokens)?;
+        node.journal.set_ingress(&wanted, &tokens)?;
+        tracing::info!(allocation_id = %parsed.allocation, version = parsed.version, rules = parsed.rules.len(),
+            "set ingress");
+        node.wire.put().await.map(drop)
+    }
+
     async fn remove_leftovers(&self, allocation_id: &str) -> HostResult<Vec<&'static str>> {
         let of: AllocationId = allocation_id.parse()?;
         let removed = vm_files::remove_leftovers(&self.0.node, of).await?;
@@ -167,6 +193,8 @@ impl NodeSchedulerApi {
             nvram: names(files.nvram),
             partitions: names(partitions),
             ports,
+            ingress_ownership: Owned::of(&node.settings.ingress).map(Owned::to_wire),
+            ingress: node.journal.ingress()?,
             network_groups: reservations.iter().filter_map(network_group_of).collect(),
             reservations: reservations
                 .into_iter()
@@ -319,6 +347,15 @@ impl NodeScheduler for NodeSchedulerApi {
         let set = Self::set_network_group(self, request.into_inner()).await;
         set.map_err(status)?;
         Ok(Response::new(pb::SetNetworkGroupResponse {}))
+    }
+
+    async fn set_ingress(
+        &self,
+        request: Request<pb::SetIngressRequest>,
+    ) -> Result<Response<pb::SetIngressResponse>, Status> {
+        let set = Self::set_ingress(self, request.into_inner()).await;
+        set.map_err(status)?;
+        Ok(Response::new(pb::SetIngressResponse {}))
     }
 
     async fn remove_leftovers(

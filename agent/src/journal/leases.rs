@@ -489,7 +489,7 @@ fn raise_fence(connection: &Connection, slot: SlotId, token: Token) -> HostResul
     Ok(())
 }
 
-fn token(row: &Row<'_>, first: usize) -> rusqlite::Result<Token> {
+pub(super) fn token(row: &Row<'_>, first: usize) -> rusqlite::Result<Token> {
     Ok(Token {
         cell_epoch: from_sql(row.get(first)?),
         slot_generation: from_sql(row.get(first + 1)?),

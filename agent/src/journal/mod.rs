@@ -4,6 +4,7 @@
 //! VM lifecycles. None of that happens on a thread that serves calls ([`crate::host::blocking`]). Every change wakes the
 //! watchers of [`Journal::changes`].
 mod devices;
+mod ingress;
 mod leases;
 mod operations;
 mod partitions;

@@ -106,3 +106,10 @@ CREATE TABLE IF NOT EXISTS gpu_partitions (
     -- JSON of the module ids of its GPUs; none by an older agent.
     modules       TEXT NOT NULL DEFAULT '[]'
 ) STRICT;
+
+-- What leads from outside to an allocation's VM: a row before the rules, deleted before the VM's address can be another's.
+CREATE TABLE IF NOT EXISTS ingress (
+    allocation_id TEXT PRIMARY KEY,
+    -- gpuaas.agent.v1.AllocationIngress.
+    wanted        BLOB NOT NULL
+) STRICT;

@@ -51,8 +51,9 @@ pub async fn undefine(node: &Node, allocation: AllocationId) -> HostResult<()> {
     }
 }
 
-/// Removes the reservation (INC-20) and the port on the bridge.
+/// Removes the ingress mappings (J-13), the reservation (INC-20) and the port on the bridge.
 pub async fn reservation(node: &Node, allocation: AllocationId) -> HostResult<()> {
+    node.journal.drop_ingress(allocation)?;
     node.dhcp.remove(&allocation.vm_name())?;
     if node.settings.network.bridge_kind == BridgeKind::Ovs {
         let port = allocation.port_name();

@@ -1,16 +1,18 @@
 //! Brings switch and packet filter to what the reservations say, and tells how they differ from it.
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
 use super::filter::TABLE;
-use super::{Guest, document_of_linux_bridge, filter, flows, ports, probe};
+use super::{Guest, document_of_linux_bridge, filter, flows, ingress, ports, probe};
 use crate::dhcp::Dhcp;
 use crate::error::{HostError, HostResult, io_error};
 use crate::host::{blocking, exec};
+use crate::ingress::Owned;
+use crate::journal::Journal;
 use crate::settings::{BridgeKind, Network, PRIVATE_NAT, Settings};
 
 const LIMIT: Duration = Duration::from_secs(15);
@@ -21,6 +23,10 @@ const DIFFERS: i32 = 2;
 pub struct Wire {
     network: Network,
     dhcp: Dhcp,
+    /// It has the ingress mappings.
+    journal: Arc<Journal>,
+    /// What of ingress the platform may open here; none: nothing.
+    owned: Option<Owned>,
     /// What was put last, as it was written and as nft lists it.
     folder: PathBuf,
     /// A recorded host, or one whose network the site makes, has no rules of ours.
@@ -81,10 +87,12 @@ impl Difference {
 
 impl Wire {
     /// Over the host that these settings describe.
-    pub fn new(settings: &Settings, is_live: bool) -> Self {
+    pub fn new(settings: &Settings, is_live: bool, journal: Arc<Journal>) -> Self {
         Self {
             network: settings.network.clone(),
             dhcp: Dhcp::new(settings.dhcp.clone()),
+            journal,
+            owned: Owned::of(&settings.ingress),
             folder: settings.state_dir.join("wire"),
             active: is_live && settings.network.mode == PRIVATE_NAT,
             one_at_a_time: tokio::sync::Mutex::new(()),
@@ -249,6 +257,11 @@ impl Wire {
         if let Some(probe) = &probe {
             document.push_str(&probe::document(&self.network, probe));
         }
+        if let Some(owned) = self.owned {
+            let now = jiff::Timestamp::now();
+            let openings = ingress::openings(owned, &self.journal.ingress()?, &reservations, now);
+            document.push_str(&ingress::document(&self.network, owned, &openings));
+        }
         Ok(Wanted {
             flows,
             document,
@@ -380,6 +393,10 @@ const NEW_FLOWS: &str = "flows.new";
 mod tests {
     use super::*;
 
+    fn journal() -> Arc<Journal> {
+        Arc::new(Journal::in_memory().unwrap())
+    }
+
     #[test]
     fn a_change_of_guests_is_no_other_hand() {
         assert!(!Difference::Flows.is_altered() && !Difference::Filter.is_altered());
@@ -436,7 +453,7 @@ esac
             hosts = folder.join("hosts"),
         );
         std::fs::create_dir(folder.join("hosts")).unwrap();
-        let wire = Wire::new(&toml::from_str(&text).unwrap(), true);
+        let wire = Wire::new(&toml::from_str(&text).unwrap(), true, journal());
         let requested = || std::fs::read_to_string(folder.join("asked")).unwrap();
         let changes = ["set-fail-mode", "replace-flows", "nft -f"];
 
@@ -538,6 +555,8 @@ esac
             dhcp: Dhcp::new(
                 toml::from_str("hosts_dir = 'a'\nleases_file = 'b'\npid_file = 'c'").unwrap(),
             ),
+            journal: journal(),
+            owned: None,
             folder: folder.to_owned(),
             active: true,
             one_at_a_time: tokio::sync::Mutex::new(()),

@@ -9,16 +9,18 @@
 //!   the other's one address by IPv4 and ARP, still as itself.
 //! - The **host's packet filter** ([`filter`]) names what of the host a guest may reach, drops the rest, and drops what is
 //!   sent on to other guests or to private networks that the profile does not name. Answers to connections of the host,
-//!   or to those that came in through it, pass.
+//!   or to those that came in through it, pass. What comes in by an ingress mapping is led to its guest ([`ingress`]); without
+//!   ingress in the settings there is no rule of it.
 //!
-//! The rules follow from the reservations of addresses and the ports of the switch, and from nothing else, so there is
-//! nothing to remember: [`Wire::put`] brings the host to what they say, at the start of the agent, around every start and
+//! The rules follow from the reservations of addresses, the ports of the switch and the journal's ingress mappings, and from
+//! nothing else, so there is nothing more to remember: [`Wire::put`] brings the host to what they say, at the start of the agent, around every start and
 //! removal of a VM, and every few seconds ([`watch`]), which repairs and reports what another hand changed. They stay in
 //! force while no agent runs. After a restart of the switch its ports carry nothing until the rules are there again.
 mod bridge;
 mod filter;
 mod flows;
 mod host;
+mod ingress;
 mod net;
 pub(crate) mod ports;
 pub(crate) mod probe;
@@ -27,6 +29,7 @@ mod watch;
 use std::net::Ipv4Addr;
 
 pub use host::Wire;
+pub use ingress::Opening;
 pub use net::Ipv4Net;
 pub use ports::REMEDIATION as FOREIGN_PORT_REMEDIATION;
 pub use probe::{Counted, PORT as PROBE_PORT, PORT_NUMBER as PROBE_PORT_NUMBER};
@@ -34,6 +37,7 @@ pub use watch::watch;
 
 use crate::dhcp::Reservation;
 use crate::ids::{AllocationId, Mac, NetworkGroup, PORT_PREFIX};
+use crate::ingress::Owned;
 use crate::settings::Network;
 
 /// A guest as the rules know it.
@@ -69,6 +73,12 @@ pub fn document_of_linux_bridge(network: &Network, guests: &[Guest]) -> String {
     let mut document = filter::document(network, guests);
     document.push_str(&bridge::document(guests));
     document
+}
+
+/// The rules of ingress mappings, to be added to those of the packet filter.
+#[must_use]
+pub fn document_of_ingress(network: &Network, owned: Owned, openings: &[Opening]) -> String {
+    ingress::document(network, owned, openings)
 }
 
 /// The rules of an Open vSwitch bridge: the guests with the numbers of their ports.

@@ -5,10 +5,10 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::select::Selected;
 use crate::commands::{
-    admin, api, api_keys, catalog, certificate, context, cp, explain, grants, launch, list, login,
-    logs, members, metrics, network, nodes, organisations, port_forward, power, projects, quotas,
-    release, rename, reservations, service_accounts, show, ssh, ssh_keys, terminal, update, usage,
-    wait, watch, webhooks,
+    admin, api, api_keys, catalog, certificate, context, cp, explain, grants, ingress, launch,
+    list, login, logs, members, metrics, network, nodes, organisations, port_forward, power,
+    projects, quotas, release, rename, reservations, service_accounts, show, ssh, ssh_keys,
+    terminal, update, usage, wait, watch, webhooks,
 };
 use crate::global::Global;
 
@@ -105,6 +105,9 @@ pub enum Command {
     Usage(usage::Flags),
     /// Show the quotas of your project and their use.
     Quota(quotas::Flags),
+    /// Ports of a VM that are reached from outside.
+    #[command(subcommand)]
+    Ingress(ingress::Command),
     /// Show or change whether the VMs of your project reach each other.
     Network(network::Flags),
     /// List the SKUs.

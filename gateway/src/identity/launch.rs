@@ -23,10 +23,11 @@ use crate::store::{self, Begun};
 use crate::transcode::request::validate_only;
 
 /// Changes that are allowed in a suspended project: they end something, or lift the protection from that.
-const ENDING: [&str; 4] = [
+const ENDING: [&str; 5] = [
     "allocation.stop",
     "allocation.release",
     "allocation.update",
+    "ingress_mapping.delete",
     "reservation.cancel",
 ];
 

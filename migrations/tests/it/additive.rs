@@ -71,7 +71,7 @@ INSERT INTO reserved_slots VALUES (ID(11), ID(2), ID(70), ID(1), 64);
 ";
 
 /// Rows of the tables that later scripts add, by version of the script.
-const LATER: [(u32, &str); 4] = [(
+const LATER: [(u32, &str); 5] = [(
     10,
     "INSERT INTO force_releases (allocation_id, node_id, instance_id, principal, host_fate, reason)
      VALUES (ID(20), ID(2), ID(3), 'user:a', 'powered_off', 'r');
@@ -90,6 +90,12 @@ const LATER: [(u32, &str); 4] = [(
 ), (
     15,
     "INSERT INTO project_networks (project_id, vms_reach_each_other) VALUES (ID(1), true)",
+), (
+    27,
+    "INSERT INTO ingress_owners VALUES (ID(2), '203.0.113.7', 30000, 30999);
+     INSERT INTO ingress_mappings (id, project_id, allocation_id, node_id, protocol, vm_port, requested_port,
+                                   external_address, external_port, sources, creator)
+     VALUES (ID(90), ID(1), ID(20), ID(2), 'tcp', 22, 0, '203.0.113.7', 30000, '{10.0.0.0/8}', 'user:a')",
 )];
 
 /// Columns of all tables of the ledger with their types.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use gpuaas_placement::ingress::Limits;
 use serde::Deserialize;
 
 use crate::domain::wipe::Thoroughness;
@@ -31,6 +32,9 @@ impl BaremetalExecutor {
 /// Time for a wipe, unless a site sets another.
 pub const WIPE_SECONDS: u64 = gpuaas_placement::workflows::WIPE_SECONDS.unsigned_abs();
 
+/// Most ingress mappings of an allocation that a host takes.
+const MOST_INGRESS: u32 = 64;
+
 /// Settings with their defaults.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -59,6 +63,10 @@ pub struct Config {
     pub reconcile_seconds: f64,
     /// Nodes that this process compares at once.
     pub reconcile_concurrency: usize,
+    /// Ingress mappings that one allocation may have, at most 64; 0 makes none anywhere.
+    pub ingress_per_allocation: u32,
+    /// Ingress mappings that all allocations of a project may have together.
+    pub ingress_per_project: u32,
     /// Days that ended workflows, their calls to hosts and the timelines of ended allocations are retained; at least 30.
     pub retention_days: u32,
     /// Days that the histories of nodes and slots, and their times of bad health, are retained; at least 30. The latest entry
@@ -84,6 +92,8 @@ impl Default for Config {
             baremetal: BaremetalExecutor::None,
             reconcile_seconds: 30.0,
             reconcile_concurrency: 32,
+            ingress_per_allocation: 16,
+            ingress_per_project: 100,
             retention_days: 90,
             history_retention_days: 400,
             watch_poll_seconds: 0.5,
@@ -97,6 +107,15 @@ impl Config {
     #[must_use]
     pub fn wipe_deadline(&self) -> Duration {
         Duration::from_secs(self.wipe_seconds)
+    }
+
+    /// How many ingress mappings there may be. A host takes 64 of an allocation.
+    #[must_use]
+    pub fn ingress_limits(&self) -> Limits {
+        Limits {
+            per_allocation: self.ingress_per_allocation.min(MOST_INGRESS),
+            per_project: self.ingress_per_project,
+        }
     }
 
     /// How much of a wiped disk must have been read back.

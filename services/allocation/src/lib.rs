@@ -15,6 +15,7 @@ pub mod api;
 mod auto_release;
 pub mod config;
 pub mod domain;
+pub mod ingress;
 pub mod metrics;
 pub mod reconcile;
 pub mod stamping;
@@ -29,6 +30,7 @@ use gpuaas_common::server::Server;
 use gpuaas_common::{CancellationToken, Context};
 use gpuaas_proto::gpuaas::allocation::v1::allocation_admin_service_server::AllocationAdminServiceServer;
 use gpuaas_proto::gpuaas::allocation::v1::allocation_service_server::AllocationServiceServer;
+use gpuaas_proto::gpuaas::allocation::v1::ingress_service_server::IngressServiceServer;
 use gpuaas_proto::gpuaas::allocation::v1::project_network_service_server::ProjectNetworkServiceServer;
 use gpuaas_proto::gpuaas::internal::allocation::v1::access_service_server::AccessServiceServer;
 use gpuaas_proto::gpuaas::internal::events::v1::event_service_server::EventServiceServer;
@@ -88,6 +90,10 @@ pub async fn run(
         let (deps, stop) = (deps.clone(), stop.clone());
         tasks.spawn(async move { auto_release::run(&deps, stop).await });
     }
+    {
+        let (deps, stop) = (deps.clone(), stop.clone());
+        tasks.spawn(async move { ingress::run(&deps, stop).await });
+    }
     let watching = watch::Watching::new(
         deps.clone(),
         gpuaas_common::watch::Streams::new(&context.meter, shutdown.clone()),
@@ -105,6 +111,9 @@ pub async fn run(
             deps.clone(),
         )))
         .add(ProjectNetworkServiceServer::new(api::NetworkApi::new(
+            deps.clone(),
+        )))
+        .add(IngressServiceServer::new(api::IngressApi::new(
             deps.clone(),
         )))
         .add(EventServiceServer::new(api::EventApi::new(deps.clone())))

@@ -1,5 +1,6 @@
 //! The reconciler: compares ledger, host and hypervisor of every slice node, reports what differs, has removed what
-//! is provably ours and over (P5, D-82), and records `stopped` after an unexpected shutdown of a VM.
+//! is provably ours and over (P5, D-82), brings the hosts' ingress mappings to what the ledger says (D-80), and records `stopped`
+//! after an unexpected shutdown of a VM.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::domain::residue::{Finding, KINDS, Standing, Vm, compare};
+use crate::ingress;
 use crate::store::{residue, visits};
 use crate::workflow::Deps;
 use crate::workflow::failure::StepError;
@@ -139,7 +141,10 @@ pub async fn node(deps: &Deps, node_id: Uuid) -> Result<Vec<Finding>, StepError>
             unexpected_shutdown(deps, id, boot_id, with_host).await?;
         }
     }
-    set_network_groups(deps, node_id, &host, &held, &after).await?;
+    let grouped = set_network_groups(deps, node_id, &host, &held, &after).await;
+    // what fails of the one keeps nothing of the other back
+    ingress::compare(deps, node_id, &held, &after).await?;
+    grouped?;
     Ok(findings)
 }
 

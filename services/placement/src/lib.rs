@@ -19,6 +19,7 @@
 //! | [`provision`], [`release`], [`repair`], [`power`] | the transitions of the workflows |
 //! | [`force_release`], [`lost`] | the way out for what is on a lost host, and the condition that tells of one |
 //! | [`auto_release`] | the end at a time, and the protection from release |
+//! | [`ingress`] | ports of VMs that are reached from outside |
 //! | [`tenants`] | what an operator does to an allocation of somebody else |
 //! | [`drift`] | what was approved for slots against what their host has now |
 //! | [`nodes`], [`slots`], [`catalog`], [`quota`] | intake of nodes, slots, regions, SKUs, prices, quotas |
@@ -92,6 +93,7 @@ pub mod events;
 pub mod fleet;
 pub mod force_release;
 pub mod history;
+pub mod ingress;
 pub mod life;
 mod lock;
 pub mod lost;

@@ -12,6 +12,7 @@ mod dev_stack;
 mod docs;
 mod drift;
 mod hosts;
+mod ingress;
 #[path = "../kills/mod.rs"]
 mod kills;
 mod parity;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
         debian::cases(),
         slice::cases(),
         drift::cases(),
+        ingress::cases(),
         broken::cases(),
         parity::cases(),
         power::cases(),

@@ -6,7 +6,7 @@ use std::fmt::Debug;
 
 use gpuaas_common::Error;
 use gpuaas_proto::gpuaas::agent::v1 as pb;
-use gpuaas_proto::gpuaas::common::v1::{ReadinessCheck, SlotBindings};
+use gpuaas_proto::gpuaas::common::v1::{IngressProtocol, ReadinessCheck, SlotBindings};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use tonic::{Code, Response, Status};
 
@@ -534,6 +534,37 @@ fn shell_texts() -> Vec<(&'static str, Change<pb::TerminalStart>)> {
     ]
 }
 
+/// Ingress mappings with a bad text in each place that has one.
+fn ingress_with(bad: &str) -> [(&'static str, pb::AllocationIngress); 3] {
+    let good = pb::IngressRule {
+        protocol: IngressProtocol::Tcp.into(),
+        vm_port: 22,
+        external_address: "203.0.113.7".into(),
+        external_port: 30_000,
+        source_cidrs: Vec::new(),
+        expire_time: None,
+    };
+    let of = |allocation_id: &str, rule: pb::IngressRule| pb::AllocationIngress {
+        allocation_id: allocation_id.into(),
+        version: 1,
+        rules: vec![rule],
+    };
+    let own = OWN.allocation.to_string();
+    let address = pb::IngressRule {
+        external_address: bad.into(),
+        ..good.clone()
+    };
+    let sources = pb::IngressRule {
+        source_cidrs: vec![bad.into()],
+        ..good.clone()
+    };
+    [
+        ("allocation_id", of(bad, good)),
+        ("external_address", of(&own, address)),
+        ("source_cidrs", of(&own, sources)),
+    ]
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_id_of_a_query_or_a_repair_is_a_path() {
     let world = World::new().await;
@@ -558,6 +589,14 @@ async fn no_id_of_a_query_or_a_repair_is_a_path() {
                 version: 1,
             };
             let answer = world.leases().set_network_group(request).await;
+            refused(&bad, answer, invalid(field));
+        }
+        for (field, ingress) in ingress_with(&bad) {
+            let request = pb::SetIngressRequest {
+                ingress: Some(ingress),
+                tokens: Vec::new(),
+            };
+            let answer = world.leases().set_ingress(request).await;
             refused(&bad, answer, invalid(field));
         }
         let request = pb::ReadSerialLogRequest {

@@ -9,6 +9,7 @@ pub mod context;
 pub mod cp;
 pub mod explain;
 pub mod grants;
+pub mod ingress;
 pub mod launch;
 pub mod list;
 pub mod login;

@@ -7,6 +7,7 @@ mod certificate;
 mod cp;
 mod explain;
 mod formats;
+mod ingress;
 mod life;
 mod logs;
 mod metrics;

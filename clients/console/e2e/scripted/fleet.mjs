@@ -40,6 +40,12 @@ const discovered = {
 /** What the API answers. */
 export const fleetAnswers = {
   "GET /api/v1/allocations/*/wipe-certificates": { certificates: [] },
+  "GET /api/v1/allocations/*/ingress-mappings": {
+    ingress_mappings: [
+      { id: "m1", config: { protocol: "tcp", vm_port: 443, source_cidrs: ["198.51.100.0/24"] }, status: { state: "active", external_address: "203.0.113.7", external_port: 30017 } },
+      { id: "m2", config: { protocol: "udp", vm_port: 53 }, status: { state: "failed", external_address: "203.0.113.7", external_port: 30018, failure: "The host does not answer. The platform tries again." } },
+    ],
+  },
   "GET /api/v1/capacity-reservations": { reservations },
   "GET /api/v1/capacity-reservations/*": one,
   "GET /api/v1/admin/capacity-reservations": { reservations },

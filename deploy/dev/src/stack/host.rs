@@ -59,6 +59,8 @@ impl Stack {
                 "gateway": "10.100.0.1/24",
                 "host_services": ["dhcp", "metadata"],
             },
+            // the link between this machine and the host is nobody else's
+            "ingress": {"address": lab.host_address(), "ports": "30000-30099"},
             "dhcp": {
                 "hosts_dir": folder.join("run/dnsmasq.d"),
                 "leases_file": folder.join("run/dnsmasq.leases"),

@@ -215,6 +215,7 @@ fn kind_name(kind: &str) -> String {
         "Network" | "Ipv4Net" => "network",
         "PageOrigin" => "origin",
         "Ipv4Addr" => "IPv4 address",
+        "PortRange" => "range of ports",
         "BTreeMap<String, String>" => "table of text",
         "BTreeMap<String, u32>" => "table of numbers",
         other => other,

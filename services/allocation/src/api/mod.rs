@@ -10,6 +10,7 @@ pub(crate) mod convert;
 mod create;
 mod events;
 mod force_release;
+mod ingress;
 mod metrics;
 mod network;
 pub(crate) mod owned;
@@ -22,6 +23,7 @@ pub use access::AccessApi;
 pub use admin::AdminApi;
 pub use allocations::AllocationApi;
 pub use events::EventApi;
+pub use ingress::IngressApi;
 pub use network::NetworkApi;
 
 use gpuaas_common::Error;

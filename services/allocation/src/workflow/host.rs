@@ -10,7 +10,7 @@ use gpuaas_proto::gpuaas::agent::v1::virtual_machines_client::VirtualMachinesCli
 use gpuaas_proto::gpuaas::agent::v1::{
     AcquireLeaseRequest, AcquireLeaseResponse, LeasePurpose, ListHoldsRequest, ListHoldsResponse,
     NetworkGroup, ReleaseLeaseRequest, RemoveLeftoversRequest, RenewLeaseRequest,
-    SetNetworkGroupRequest,
+    SetIngressRequest, SetNetworkGroupRequest,
 };
 use tonic::Code;
 use uuid::Uuid;
@@ -146,6 +146,17 @@ impl Host {
             .await
             .map(drop)
             .map_err(refused)
+    }
+
+    /// Says which external ports lead to the VM of an allocation, and that no others do.
+    ///
+    /// # Errors
+    /// The host's refusal; it does not answer.
+    pub async fn set_ingress(&self, request: SetIngressRequest) -> Result<(), StepError> {
+        let mut request = tonic::Request::new(request);
+        request.set_timeout(CALL);
+        let mut leases = self.leases.clone();
+        leases.set_ingress(request).await.map(drop).map_err(refused)
     }
 
     /// Has the files removed of an allocation that has nothing else on the host; the host refuses what is claimed. Returns the

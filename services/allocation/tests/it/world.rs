@@ -231,6 +231,23 @@ impl World {
         Ok(removed?.into_inner().removed)
     }
 
+    /// What the host says that it holds.
+    pub async fn holds(&self) -> host::ListHoldsResponse {
+        let held = self
+            .host_leases()
+            .list_holds(host::ListHoldsRequest {})
+            .await;
+        held.expect("holds").into_inner()
+    }
+
+    /// Has the host replace the ingress mappings of an allocation.
+    pub async fn set_ingress(
+        &self,
+        request: host::SetIngressRequest,
+    ) -> Result<(), gpuaas_common::Error> {
+        Ok(self.host_leases().set_ingress(request).await.map(drop)?)
+    }
+
     /// Ends a lease of the host.
     pub async fn end_on_host(&self, allocation: Uuid, lease_id: String, token: (u64, u64, u64)) {
         let request = host::ReleaseLeaseRequest {

@@ -19,6 +19,7 @@ mod fleet;
 mod fleet_record;
 mod history;
 mod hugepages;
+mod ingress;
 mod intake;
 mod life;
 mod lifecycle;

@@ -26,6 +26,7 @@ import { constraintsText } from "./constraints";
 import { FailureMessage } from "./failure-message";
 import { actorOf, observedIn } from "./operations";
 import { Ending } from "./ending";
+import { Ingress } from "./ingress";
 import { ReadinessChecks } from "./readiness";
 import { Rename, nameOf } from "./rename";
 import { StateBadge, isEnded, isReachable, isBaremetal, overallPercent } from "./state";
@@ -320,6 +321,7 @@ export default function AllocationView({ id }: { id: string }) {
             <div>
               <Cost id={id} open={open} />
               <Details allocation={allocation} />
+              <Ingress allocation={allocation} />
               <ReadinessChecks results={allocation.status?.readiness_checks} />
               <WipeCertificates allocation={allocation} />
               {granted.sessions && (

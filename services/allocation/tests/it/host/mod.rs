@@ -64,6 +64,8 @@ pub struct Host {
     verify_whole: Mutex<u64>,
     /// It measures its VMs.
     measures: Mutex<bool>,
+    /// What its operator gave to the platform for ingress mappings: address and ports.
+    ingress: Mutex<Option<(&'static str, &'static str)>>,
     /// Each slot has a GPU of a board that Fabric Manager connects.
     board: bool,
 }
@@ -140,6 +142,7 @@ impl Host {
             dnsmasq,
             verify_whole: Mutex::new(DISK_BYTES),
             measures: Mutex::new(false),
+            ingress: Mutex::default(),
             board: false,
             folder,
         };
@@ -312,6 +315,11 @@ impl Host {
         *lock(&self.measures) = true;
     }
 
+    /// Gives ports of an address to the platform, or takes them back, from the agent's next start on.
+    pub fn give_ingress(&self, owned: Option<(&'static str, &'static str)>) {
+        *lock(&self.ingress) = owned;
+    }
+
     /// Ends dnsmasq, without which a host is not ready.
     pub fn end_dnsmasq(&self) {
         let mut process = lock(&self.dnsmasq);
@@ -404,7 +412,12 @@ impl Host {
             .iter()
             .map(|disk| json!({"id": disk.id, "backing_file": disk.file}))
             .collect();
+        let ingress = match *lock(&self.ingress) {
+            Some((address, ports)) => json!({ "address": address, "ports": ports }),
+            None => json!({}),
+        };
         let settings = json!({
+            "ingress": ingress,
             "state_dir": self.path("state"),
             "root": self.path("root"),
             "libvirt_uri": LIBVIRT,

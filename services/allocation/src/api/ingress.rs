@@ -1,0 +1,242 @@
+//! `IngressService`: ports of VMs that are reached from outside (J-13). What is requested here is carried to hosts by
+//! [`crate::ingress`].
+use std::sync::Arc;
+
+use gpuaas_common::idempotency::{self, Lookup};
+use gpuaas_common::identity::Caller;
+use gpuaas_common::time::from_proto_time;
+use gpuaas_common::{Error, audit, id};
+use gpuaas_placement::Scope;
+use gpuaas_placement::ingress::{self, Mapping, New};
+use gpuaas_proto::gpuaas::allocation::v1 as pb;
+use gpuaas_proto::gpuaas::allocation::v1::ingress_service_server::IngressService;
+use gpuaas_proto::gpuaas::common::v1 as common;
+use jiff_sqlx::{Timestamp, ToSqlx as _};
+use serde_json::json;
+use sqlx::PgConnection;
+use tonic::{Request, Response, Status};
+use uuid::Uuid;
+
+use super::convert;
+use super::owned::owned;
+use crate::domain::ingress as requested;
+use crate::ingress::protocol;
+use crate::workflow::Deps;
+
+const EXPIRY: &str = "config.expire_time";
+
+/// The service.
+pub struct IngressApi {
+    deps: Arc<Deps>,
+}
+
+impl IngressApi {
+    /// Over these.
+    #[must_use]
+    pub fn new(deps: Arc<Deps>) -> Self {
+        Self { deps }
+    }
+
+    async fn create(
+        &self,
+        caller: &Caller,
+        request: &pb::CreateIngressMappingRequest,
+    ) -> Result<pb::IngressMapping, Error> {
+        let allocation_id = id::parse("allocation_id", &request.allocation_id)?;
+        let config = request
+            .config
+            .as_ref()
+            .ok_or_else(|| Error::required("config"))?;
+        let wanted = requested::parse(config)?;
+        let expires_at = expiry(config)?;
+        let scope = idempotency::Scope {
+            principal: &caller.principal,
+            method: "CreateIngressMapping",
+            key: caller.idempotency_key()?,
+        };
+        let hash = idempotency::hash(request);
+        let new_id = Uuid::now_v7();
+        let resource_id = new_id.to_string();
+        let mut tx = self.deps.pool.begin().await?;
+        let (_, project) = owned(&mut tx, caller, allocation_id).await?;
+        if let Lookup::Replay { resource_id } =
+            idempotency::take(&mut tx, scope, &hash, &resource_id).await?
+        {
+            let known = id::parse("ingress_mapping_id", &resource_id)?;
+            return Ok(message(ingress::get(&mut tx, allocation_id, known).await?));
+        }
+        // a repeat, which may come after that time, was answered above
+        if expires_at.is_some_and(|at| at.to_jiff() <= jiff::Timestamp::now()) {
+            return Err(Error::invalid(EXPIRY, "must be in the future"));
+        }
+        let new = New {
+            id: new_id,
+            allocation_id,
+            protocol: wanted.protocol,
+            vm_port: wanted.vm_port,
+            external_port: wanted.external_port,
+            sources: &wanted.sources,
+            expires_at,
+            creator: &caller.principal,
+        };
+        let limits = self.deps.config.ingress_limits();
+        let mapping = ingress::create(&mut tx, Scope::Project(project.id()), &new, limits).await?;
+        record(&mut tx, caller, "ingress_mapping.create", &mapping).await?;
+        tx.commit().await?;
+        tracing::info!(%allocation_id, ingress_mapping_id = %mapping.id, external_port = mapping.external_port,
+            "create ingress mapping");
+        Ok(message(mapping))
+    }
+
+    async fn list(
+        &self,
+        caller: &Caller,
+        request: &pb::ListIngressMappingsRequest,
+    ) -> Result<pb::ListIngressMappingsResponse, Error> {
+        let allocation_id = id::parse("allocation_id", &request.allocation_id)?;
+        let mut conn = self.deps.pool.acquire().await?;
+        owned(&mut conn, caller, allocation_id).await?;
+        let mappings = ingress::of_allocation(&mut conn, allocation_id).await?;
+        Ok(pb::ListIngressMappingsResponse {
+            ingress_mappings: mappings.into_iter().map(message).collect(),
+        })
+    }
+
+    async fn get(
+        &self,
+        caller: &Caller,
+        request: &pb::GetIngressMappingRequest,
+    ) -> Result<pb::IngressMapping, Error> {
+        let allocation_id = id::parse("allocation_id", &request.allocation_id)?;
+        let mapping_id = id::parse("ingress_mapping_id", &request.ingress_mapping_id)?;
+        let mut conn = self.deps.pool.acquire().await?;
+        owned(&mut conn, caller, allocation_id).await?;
+        Ok(message(
+            ingress::get(&mut conn, allocation_id, mapping_id).await?,
+        ))
+    }
+
+    async fn delete(
+        &self,
+        caller: &Caller,
+        request: &pb::DeleteIngressMappingRequest,
+    ) -> Result<pb::IngressMapping, Error> {
+        let allocation_id = id::parse("allocation_id", &request.allocation_id)?;
+        let mapping_id = id::parse("ingress_mapping_id", &request.ingress_mapping_id)?;
+        let mut tx = self.deps.pool.begin().await?;
+        owned(&mut tx, caller, allocation_id).await?;
+        let before = ingress::get(&mut tx, allocation_id, mapping_id).await?;
+        let mapping = ingress::end(&mut tx, allocation_id, mapping_id).await?;
+        if before.revision != mapping.revision {
+            record(&mut tx, caller, "ingress_mapping.delete", &mapping).await?;
+        }
+        tx.commit().await?;
+        tracing::info!(%allocation_id, ingress_mapping_id = %mapping_id, "delete ingress mapping");
+        Ok(message(mapping))
+    }
+}
+
+async fn record(
+    conn: &mut PgConnection,
+    caller: &Caller,
+    action: &str,
+    mapping: &Mapping,
+) -> Result<(), Error> {
+    let entry = audit::Entry {
+        principal: &caller.principal,
+        action,
+        resource: "ingress_mapping",
+        resource_id: &mapping.id.to_string(),
+        request_id: &caller.request_id,
+        detail: json!({
+            "allocation_id": mapping.allocation_id,
+            "protocol": mapping.protocol,
+            "vm_port": mapping.vm_port,
+            "external_address": mapping.external_address,
+            "external_port": mapping.external_port,
+            "source_cidrs": mapping.sources,
+            "expire_time": mapping.expires_at.map(|at| at.to_jiff().to_string()),
+        }),
+    };
+    audit::record(conn, entry).await
+}
+
+fn expiry(config: &pb::IngressMappingConfig) -> Result<Option<Timestamp>, Error> {
+    let Some(time) = &config.expire_time else {
+        return Ok(None);
+    };
+    let time = from_proto_time(time).ok_or_else(|| Error::invalid(EXPIRY, "must be a time"))?;
+    Ok(Some(time.to_sqlx()))
+}
+
+fn message(row: Mapping) -> pb::IngressMapping {
+    let state = match row.state.as_str() {
+        "active" => pb::IngressMappingState::Active,
+        "failed" => pb::IngressMappingState::Failed,
+        "deleting" => pb::IngressMappingState::Deleting,
+        _ => pb::IngressMappingState::Pending,
+    };
+    pb::IngressMapping {
+        id: row.id.to_string(),
+        allocation_id: row.allocation_id.to_string(),
+        config: Some(pb::IngressMappingConfig {
+            protocol: protocol(&row.protocol).into(),
+            vm_port: row.vm_port.cast_unsigned(),
+            external_port: row.requested_port.cast_unsigned(),
+            source_cidrs: row.sources,
+            expire_time: row.expires_at.map(convert::time),
+        }),
+        status: Some(pb::IngressMappingStatus {
+            state: state.into(),
+            external_address: row.external_address,
+            external_port: row.external_port.cast_unsigned(),
+            failure: row.failure,
+        }),
+        metadata: Some(common::ResourceMetadata {
+            create_time: Some(convert::time(row.created_at)),
+            update_time: Some(convert::time(row.updated_at)),
+            revision: row.revision,
+            labels: Default::default(),
+        }),
+        creator: row.creator,
+    }
+}
+
+#[tonic::async_trait]
+impl IngressService for IngressApi {
+    async fn create_ingress_mapping(
+        &self,
+        request: Request<pb::CreateIngressMappingRequest>,
+    ) -> Result<Response<pb::IngressMapping>, Status> {
+        let caller = Caller::of(&request)?.clone();
+        Ok(Response::new(
+            self.create(&caller, request.get_ref()).await?,
+        ))
+    }
+
+    async fn list_ingress_mappings(
+        &self,
+        request: Request<pb::ListIngressMappingsRequest>,
+    ) -> Result<Response<pb::ListIngressMappingsResponse>, Status> {
+        let caller = Caller::of(&request)?.clone();
+        Ok(Response::new(self.list(&caller, request.get_ref()).await?))
+    }
+
+    async fn get_ingress_mapping(
+        &self,
+        request: Request<pb::GetIngressMappingRequest>,
+    ) -> Result<Response<pb::IngressMapping>, Status> {
+        let caller = Caller::of(&request)?.clone();
+        Ok(Response::new(self.get(&caller, request.get_ref()).await?))
+    }
+
+    async fn delete_ingress_mapping(
+        &self,
+        request: Request<pb::DeleteIngressMappingRequest>,
+    ) -> Result<Response<pb::IngressMapping>, Status> {
+        let caller = Caller::of(&request)?.clone();
+        Ok(Response::new(
+            self.delete(&caller, request.get_ref()).await?,
+        ))
+    }
+}

@@ -1,0 +1,532 @@
+//! Ingress mappings (J-13, L-16): which ports of VMs are reached from outside, by which ports of their hosts.
+//!
+//! A host reports what its operator gave to the platform ([`put_owner`]). A mapping has one port of that alone, which a constraint
+//! keeps. What hosts are told is read with a version ([`wanted`]): under the allocation's lock versions have the order of what was
+//! read, so a host that keeps to the highest one has what was read last.
+use gpuaas_common::Error as Refusal;
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use jiff_sqlx::Timestamp;
+use sqlx::PgConnection;
+use tonic::Code;
+use uuid::Uuid;
+
+use crate::claims::{self, Epochs};
+use crate::model::{AllocationState, Claim, ClaimState, Scope, Shape};
+use crate::{Error, Result, allocations};
+
+/// How often a free port is looked for beside others that take theirs.
+const TRIES: usize = 5;
+/// Until a host is called again that refused or did not answer.
+const RETRY_SECONDS: f64 = 15.0;
+/// Versions of one cell epoch; a cell that was restored from a backup goes on above all that it ever gave out.
+const VERSIONS_PER_EPOCH: i64 = 1 << 40;
+
+/// What the platform may open on a host.
+#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
+pub struct Owner {
+    /// An IPv4 address.
+    pub address: String,
+    pub first_port: i32,
+    /// Inclusive.
+    pub last_port: i32,
+}
+
+impl Owner {
+    fn has(&self, mapping: &Mapping) -> bool {
+        self.address == mapping.external_address
+            && (self.first_port..=self.last_port).contains(&mapping.external_port)
+    }
+}
+
+/// A mapping.
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub struct Mapping {
+    pub id: Uuid,
+    pub project_id: Uuid,
+    pub allocation_id: Uuid,
+    pub node_id: Uuid,
+    /// "tcp" or "udp".
+    pub protocol: String,
+    pub vm_port: i32,
+    /// 0: any.
+    pub requested_port: i32,
+    pub external_address: String,
+    pub external_port: i32,
+    /// Networks that may connect; none: everybody.
+    pub sources: Vec<String>,
+    pub expires_at: Option<Timestamp>,
+    /// "pending", "active", "failed" or "deleting".
+    pub state: String,
+    /// Why it failed.
+    pub failure: String,
+    pub creator: String,
+    pub revision: i64,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+macro_rules! columns {
+    () => {
+        "id, project_id, allocation_id, node_id, protocol, vm_port, requested_port, host(external_address) AS external_address,
+         external_port, sources, expires_at, state, failure, creator, revision, created_at, updated_at"
+    };
+}
+
+/// A mapping that is requested.
+#[derive(Debug, Clone)]
+pub struct New<'a> {
+    pub id: Uuid,
+    pub allocation_id: Uuid,
+    pub protocol: &'a str,
+    pub vm_port: u16,
+    /// None: any that is free.
+    pub external_port: Option<u16>,
+    pub sources: &'a [String],
+    pub expires_at: Option<Timestamp>,
+    pub creator: &'a str,
+}
+
+/// How many mappings there may be.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    pub per_allocation: u32,
+    pub per_project: u32,
+}
+
+/// Records what a host says that the platform may open on it; none: nothing. What was opened is told to it again after a change.
+///
+/// # Errors
+/// Those of the database.
+pub async fn put_owner(
+    conn: &mut PgConnection,
+    node_id: Uuid,
+    owner: Option<&Owner>,
+) -> Result<()> {
+    if self::owner(&mut *conn, node_id).await?.as_ref() == owner {
+        return Ok(());
+    }
+    match owner {
+        None => {
+            sqlx::query("DELETE FROM ingress_owners WHERE node_id = $1")
+                .bind(node_id)
+                .execute(&mut *conn)
+                .await?;
+        }
+        Some(owner) => {
+            sqlx::query(
+                "INSERT INTO ingress_owners (node_id, address, first_port, last_port) VALUES ($1, $2::inet, $3, $4)
+                 ON CONFLICT (node_id) DO UPDATE SET address = excluded.address, first_port = excluded.first_port,
+                        last_port = excluded.last_port, updated_at = clock_timestamp()",
+            )
+            .bind(node_id)
+            .bind(&owner.address)
+            .bind(owner.first_port)
+            .bind(owner.last_port)
+            .execute(&mut *conn)
+            .await?;
+        }
+    }
+    // in the order in which everybody locks several of them
+    sqlx::query("SELECT FROM ingress_mappings WHERE node_id = $1 ORDER BY id FOR UPDATE")
+        .bind(node_id)
+        .execute(&mut *conn)
+        .await?;
+    sqlx::query(
+        "UPDATE ingress_mappings
+            SET state = 'pending', failure = '', retry_at = clock_timestamp(), revision = revision + 1,
+                updated_at = greatest(clock_timestamp(), updated_at)
+          WHERE node_id = $1 AND state IN ('active', 'failed')",
+    )
+    .bind(node_id)
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// What the platform may open on a host; none: nothing.
+///
+/// # Errors
+/// Those of the database.
+pub async fn owner(conn: &mut PgConnection, node_id: Uuid) -> Result<Option<Owner>> {
+    Ok(sqlx::query_as(
+        "SELECT host(address) AS address, first_port, last_port FROM ingress_owners WHERE node_id = $1",
+    )
+    .bind(node_id)
+    .fetch_optional(conn)
+    .await?)
+}
+
+/// Makes a mapping for an allocation of this scope.
+///
+/// # Errors
+/// [`Error::NotFound`] when there is no such allocation in the scope; it is bare metal, or not active; `INGRESS_OFF`; a port that
+/// the platform does not own, or that is taken; `QUOTA`; `NO_CAPACITY` when all ports are taken.
+pub async fn create(
+    conn: &mut PgConnection,
+    scope: Scope,
+    new: &New<'_>,
+    limits: Limits,
+) -> Result<Mapping> {
+    let project_id = allocations::get(&mut *conn, scope, new.allocation_id)
+        .await?
+        .project_id;
+    // counts of a project are exact: its mappings are made one after the other
+    sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended('ingress/' || $1, 0))")
+        .bind(project_id.to_string())
+        .execute(&mut *conn)
+        .await?;
+    let allocation = allocations::lock(&mut *conn, new.allocation_id).await?;
+    if allocation.capacity_shape != Shape::GpuSlice {
+        return Err(invalid(
+            "allocation_id",
+            "must be a slice: the platform does not make the network of bare metal".to_owned(),
+        ));
+    }
+    let node_id = allocation
+        .node_id
+        .filter(|_| allocation.state == AllocationState::Active);
+    let Some(node_id) = node_id else {
+        return Err(Error::Conflict {
+            what: "allocation",
+            id: allocation.id,
+            state: allocation.state.as_str().to_owned(),
+        });
+    };
+    let owner = owner(&mut *conn, node_id).await?.ok_or_else(off)?;
+    if let Some(port) = new.external_port
+        && !(owner.first_port..=owner.last_port).contains(&i32::from(port))
+    {
+        let rule = format!(
+            "must be from {} to {}, or left out",
+            owner.first_port, owner.last_port
+        );
+        return Err(invalid("config.external_port", rule));
+    }
+    check_limits(&mut *conn, project_id, new.allocation_id, limits).await?;
+    for _ in 0..TRIES {
+        if let Some(mapping) = insert(&mut *conn, project_id, node_id, &owner, new).await? {
+            return Ok(mapping);
+        }
+        if let Some(port) = new.external_port {
+            let rule = format!("must be free; {port}/{} is another mapping's", new.protocol);
+            let text = format!("config.external_port: {rule}");
+            let taken = Refusal::new(Code::AlreadyExists, ErrorReason::AlreadyExists, text);
+            return Err(taken.field("config.external_port", rule).into());
+        }
+    }
+    let text = "All external ports of the allocation's host are taken; ask an operator for more, or delete a mapping.";
+    Err(Refusal::new(Code::ResourceExhausted, ErrorReason::NoCapacity, text).into())
+}
+
+async fn insert(
+    conn: &mut PgConnection,
+    project_id: Uuid,
+    node_id: Uuid,
+    owner: &Owner,
+    new: &New<'_>,
+) -> Result<Option<Mapping>> {
+    // any one: a port that was free a moment ago may still be in somebody's configuration
+    Ok(sqlx::query_as(concat!(
+        "INSERT INTO ingress_mappings (id, project_id, allocation_id, node_id, protocol, vm_port, requested_port,
+                                       external_address, external_port, sources, expires_at, creator)
+         SELECT $1, $2, $3, $4, $5, $6, $7, $8::inet, port, $9, $10, $11
+           FROM generate_series($12, $13) AS port
+          WHERE $7 IN (0, port)
+            AND NOT EXISTS (SELECT FROM ingress_mappings m
+                             WHERE m.node_id = $4 AND m.protocol = $5 AND m.external_port = port)
+          ORDER BY random() LIMIT 1
+         ON CONFLICT ON CONSTRAINT ingress_mappings_one_per_port DO NOTHING
+         RETURNING ",
+        columns!()
+    ))
+    .bind(new.id)
+    .bind(project_id)
+    .bind(new.allocation_id)
+    .bind(node_id)
+    .bind(new.protocol)
+    .bind(i32::from(new.vm_port))
+    .bind(i32::from(new.external_port.unwrap_or_default()))
+    .bind(&owner.address)
+    .bind(new.sources)
+    .bind(new.expires_at)
+    .bind(new.creator)
+    .bind(owner.first_port)
+    .bind(owner.last_port)
+    .fetch_optional(conn)
+    .await?)
+}
+
+async fn check_limits(
+    conn: &mut PgConnection,
+    project_id: Uuid,
+    allocation_id: Uuid,
+    limits: Limits,
+) -> Result<()> {
+    let (of_project, of_allocation): (i64, i64) = sqlx::query_as(
+        "SELECT count(*), count(*) FILTER (WHERE allocation_id = $2) FROM ingress_mappings WHERE project_id = $1",
+    )
+    .bind(project_id)
+    .bind(allocation_id)
+    .fetch_one(conn)
+    .await?;
+    for (what, used, limit) in [
+        ("allocation", of_allocation, limits.per_allocation),
+        ("project", of_project, limits.per_project),
+    ] {
+        if used >= i64::from(limit) {
+            let text = format!(
+                "The {what} has {used} ingress mappings, and may have {limit}. Delete one first."
+            );
+            let refused = Refusal::new(Code::ResourceExhausted, ErrorReason::Quota, text)
+                .field(
+                    "allocation_id",
+                    format!("must be of {what}s with less than {limit} ingress mappings"),
+                )
+                .meta("quota", format!("ingress_mappings_per_{what}"))
+                .meta("limit", limit.to_string())
+                .meta("used", used.to_string());
+            return Err(refused.into());
+        }
+    }
+    Ok(())
+}
+
+fn off() -> Error {
+    let text = "Ingress is off on the allocation's host. An operator turns it on: the settings agent.ingress.address and \
+                agent.ingress.ports of the host name what the platform may open.";
+    Refusal::new(Code::FailedPrecondition, ErrorReason::IngressOff, text).into()
+}
+
+fn invalid(field: &'static str, rule: String) -> Error {
+    Error::Invalid {
+        reason: ErrorReason::FieldInvalid,
+        field,
+        rule,
+    }
+}
+
+/// One mapping of an allocation.
+///
+/// # Errors
+/// [`Error::NotFound`] when the allocation has none of this id.
+pub async fn get(conn: &mut PgConnection, allocation_id: Uuid, id: Uuid) -> Result<Mapping> {
+    sqlx::query_as(concat!(
+        "SELECT ",
+        columns!(),
+        " FROM ingress_mappings WHERE id = $1 AND allocation_id = $2"
+    ))
+    .bind(id)
+    .bind(allocation_id)
+    .fetch_optional(conn)
+    .await?
+    .ok_or_else(|| Error::not_found("ingress mapping", id))
+}
+
+/// The mappings of an allocation, oldest first.
+///
+/// # Errors
+/// Those of the database.
+pub async fn of_allocation(conn: &mut PgConnection, allocation_id: Uuid) -> Result<Vec<Mapping>> {
+    Ok(sqlx::query_as(concat!(
+        "SELECT ",
+        columns!(),
+        " FROM ingress_mappings WHERE allocation_id = $1 ORDER BY created_at, id"
+    ))
+    .bind(allocation_id)
+    .fetch_all(conn)
+    .await?)
+}
+
+/// The mappings of a node that its host has opened, by all that is known.
+///
+/// # Errors
+/// Those of the database.
+pub async fn active_on(conn: &mut PgConnection, node_id: Uuid) -> Result<Vec<Mapping>> {
+    Ok(sqlx::query_as(concat!(
+        "SELECT ",
+        columns!(),
+        " FROM ingress_mappings WHERE node_id = $1 AND state = 'active' ORDER BY id"
+    ))
+    .bind(node_id)
+    .fetch_all(conn)
+    .await?)
+}
+
+/// Ends a mapping. It is gone once its host has closed the port; until then nobody else gets it.
+///
+/// # Errors
+/// [`Error::NotFound`] when the allocation has none of this id.
+pub async fn end(conn: &mut PgConnection, allocation_id: Uuid, id: Uuid) -> Result<Mapping> {
+    sqlx::query(
+        "UPDATE ingress_mappings
+            SET state = 'deleting', failure = '', retry_at = clock_timestamp(), revision = revision + 1,
+                updated_at = greatest(clock_timestamp(), updated_at)
+          WHERE id = $1 AND allocation_id = $2 AND state <> 'deleting'",
+    )
+    .bind(id)
+    .bind(allocation_id)
+    .execute(&mut *conn)
+    .await?;
+    get(conn, allocation_id, id).await
+}
+
+/// Active allocations whose hosts are to be called for mappings that begin, end or failed, at most `limit`.
+///
+/// # Errors
+/// Those of the database.
+pub async fn due(conn: &mut PgConnection, limit: i64) -> Result<Vec<Uuid>> {
+    Ok(sqlx::query_scalar(
+        "SELECT m.allocation_id FROM ingress_mappings m JOIN allocations a ON a.id = m.allocation_id
+          WHERE a.state = 'active' AND m.retry_at <= clock_timestamp()
+            AND (m.state <> 'active' OR m.expires_at <= clock_timestamp())
+          GROUP BY m.allocation_id ORDER BY min(m.retry_at) LIMIT $1",
+    )
+    .bind(limit)
+    .fetch_all(conn)
+    .await?)
+}
+
+/// What the host of an allocation is to be told.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    pub allocation_id: Uuid,
+    pub node_id: Uuid,
+    /// Above that of everything that was read before.
+    pub version: i64,
+    pub claims: Vec<Claim>,
+    /// Of the tokens that the host is shown.
+    pub epochs: Epochs,
+    /// What is to be open.
+    pub open: Vec<Mapping>,
+    /// What has ended, deleted or expired.
+    pub ended: Vec<Mapping>,
+    /// What the platform does not own any more.
+    pub lost: Vec<Mapping>,
+}
+
+/// Reads what the host of an allocation is to be told; none: the allocation is not active, and its release closes what is open.
+///
+/// # Errors
+/// Those of the database.
+pub async fn wanted(conn: &mut PgConnection, allocation_id: Uuid) -> Result<Option<Wanted>> {
+    // before the state: the epoch of a release that begins after it is above
+    let epochs = claims::epochs(&mut *conn).await?;
+    let allocation = allocations::lock(&mut *conn, allocation_id).await?;
+    let node_id = allocation
+        .node_id
+        .filter(|_| allocation.state == AllocationState::Active);
+    let Some(node_id) = node_id else {
+        return Ok(None);
+    };
+    let version: i64 = sqlx::query_scalar("SELECT nextval('ingress_versions')")
+        .fetch_one(&mut *conn)
+        .await?;
+    let owner = owner(&mut *conn, node_id).await?;
+    let mut claims = claims::of_allocation(&mut *conn, allocation_id).await?;
+    claims.retain(|claim| claim.state != ClaimState::Released);
+    let now: Timestamp = sqlx::query_scalar("SELECT clock_timestamp()")
+        .fetch_one(&mut *conn)
+        .await?;
+    let mut wanted = Wanted {
+        allocation_id,
+        node_id,
+        version: epochs
+            .cell
+            .saturating_mul(VERSIONS_PER_EPOCH)
+            .saturating_add(version),
+        claims,
+        epochs,
+        open: Vec::new(),
+        ended: Vec::new(),
+        lost: Vec::new(),
+    };
+    for mapping in of_allocation(conn, allocation_id).await? {
+        let is_over = |at: Timestamp| at.to_jiff() <= now.to_jiff();
+        if mapping.state == "deleting" || mapping.expires_at.is_some_and(is_over) {
+            wanted.ended.push(mapping);
+        } else if owner.as_ref().is_some_and(|owner| owner.has(&mapping)) {
+            wanted.open.push(mapping);
+        } else {
+            wanted.lost.push(mapping);
+        }
+    }
+    Ok(Some(wanted))
+}
+
+/// Records that the host has what it was told. Returns what has ended by it: who deletes twice at once gets each once.
+///
+/// # Errors
+/// Those of the database.
+pub async fn done(conn: &mut PgConnection, wanted: &Wanted) -> Result<Vec<Mapping>> {
+    allocations::lock(&mut *conn, wanted.allocation_id).await?;
+    let ids = |mappings: &[Mapping]| mappings.iter().map(|one| one.id).collect::<Vec<_>>();
+    set(
+        &mut *conn,
+        &ids(&wanted.open),
+        &["pending", "failed"],
+        "active",
+        "",
+    )
+    .await?;
+    let taken_back = "The operator of the host has taken this address or port back.";
+    set(
+        &mut *conn,
+        &ids(&wanted.lost),
+        &["pending", "active", "failed"],
+        "failed",
+        taken_back,
+    )
+    .await?;
+    Ok(sqlx::query_as(concat!(
+        "DELETE FROM ingress_mappings WHERE id = ANY ($1) RETURNING ",
+        columns!()
+    ))
+    .bind(ids(&wanted.ended))
+    .fetch_all(conn)
+    .await?)
+}
+
+/// Records that the host was told in vain; it is tried again.
+///
+/// # Errors
+/// Those of the database.
+pub async fn failed(conn: &mut PgConnection, allocation_id: Uuid, why: &str) -> Result<()> {
+    allocations::lock(&mut *conn, allocation_id).await?;
+    let mappings = of_allocation(&mut *conn, allocation_id).await?;
+    let ids: Vec<Uuid> = mappings.iter().map(|one| one.id).collect();
+    set(&mut *conn, &ids, &["pending", "failed"], "failed", why).await?;
+    sqlx::query(
+        "UPDATE ingress_mappings SET retry_at = clock_timestamp() + make_interval(secs => $2) WHERE allocation_id = $1",
+    )
+    .bind(allocation_id)
+    .bind(RETRY_SECONDS)
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Moves mappings that are in one of `from`; one that is so already stays as it is, and is due again later.
+async fn set(
+    conn: &mut PgConnection,
+    ids: &[Uuid],
+    from: &[&str],
+    to: &str,
+    failure: &str,
+) -> Result<()> {
+    sqlx::query(
+        "UPDATE ingress_mappings
+            SET revision = revision + ((state, failure) IS DISTINCT FROM ($3, $4))::int,
+                updated_at = CASE WHEN (state, failure) IS DISTINCT FROM ($3, $4)
+                                  THEN greatest(clock_timestamp(), updated_at) ELSE updated_at END,
+                state = $3, failure = $4, retry_at = clock_timestamp() + make_interval(secs => $5)
+          WHERE id = ANY ($1) AND state = ANY ($2)",
+    )
+    .bind(ids)
+    .bind(from)
+    .bind(to)
+    .bind(failure)
+    .bind(RETRY_SECONDS)
+    .execute(conn)
+    .await?;
+    Ok(())
+}
