@@ -258,7 +258,9 @@ async fn serve(common: CommonSettings, own: Settings) -> anyhow::Result<()> {
     let shutdown = CancellationToken::new();
     stop_on_signal(shutdown.clone())?;
     let node = Arc::new(open(&common, own)?);
-    ingress::check(&node.settings, &common.server.listen)?;
+    let mut listens = common.server.listen.clone();
+    listens.push(common.server.metrics_listen);
+    ingress::check(&node.settings, &listens)?;
     node.images.tidy()?;
     tracing::info!(
         build = build::LINE.as_str(),

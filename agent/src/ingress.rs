@@ -20,6 +20,8 @@ use crate::wire::Ipv4Net;
 pub const MAX_RULES: usize = 64;
 /// Most networks that one rule names.
 pub const MAX_SOURCES: usize = 16;
+/// Most slots of a host: each has a port of its own for SSH.
+const MOST_SLOTS: u16 = 64;
 /// Below are the ports of a host's own services.
 const FIRST_PORT: u16 = 1024;
 
@@ -112,7 +114,8 @@ impl Owned {
 /// Refuses settings under which a mapping could never work, or would take a port of the agent itself.
 ///
 /// # Errors
-/// One of the two settings alone; a network that the agent makes no rules of; a port that the agent listens on.
+/// One of the two settings alone; a network that the agent makes no rules of; a port that the agent listens on, or by which the
+/// host leads users to SSH of its guests.
 pub fn check(settings: &settings::Settings, listens: &[SocketAddr]) -> HostResult<()> {
     let ingress = &settings.ingress;
     let wrong = |why: String| Err(HostError::host(ErrorReason::HostNotReady, why));
@@ -131,13 +134,28 @@ pub fn check(settings: &settings::Settings, listens: &[SocketAddr]) -> HostResul
     }
     let own = |listen: &&SocketAddr| owned.ports.contains(listen.port());
     match listens.iter().find(own) {
-        Some(listen) => wrong(format!(
-            "agent.ingress.ports {} must not include port {}, on which the agent listens",
-            owned.ports,
-            listen.port()
-        )),
-        None => Ok(()),
+        Some(listen) => {
+            return wrong(format!(
+                "agent.ingress.ports {} must not include port {}, on which the agent listens",
+                owned.ports,
+                listen.port()
+            ));
+        }
+        None => {}
     }
+    let access = &settings.access;
+    let ssh = PortRange {
+        first: access.port_base,
+        last: access.port_base.saturating_add(MOST_SLOTS - 1),
+    };
+    if !access.host.is_empty() && owned.ports.first <= ssh.last && ssh.first <= owned.ports.last {
+        return wrong(format!(
+            "agent.ingress.ports {} must not include ports {ssh}, which lead to SSH of the guests \
+             (agent.access.port_base and {MOST_SLOTS} slots)",
+            owned.ports
+        ));
+    }
+    Ok(())
 }
 
 /// Transport protocol of a rule.

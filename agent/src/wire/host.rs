@@ -257,11 +257,14 @@ impl Wire {
         if let Some(probe) = &probe {
             document.push_str(&probe::document(&self.network, probe));
         }
-        if let Some(owned) = self.owned {
-            let now = jiff::Timestamp::now();
-            let openings = ingress::openings(owned, &self.journal.ingress()?, &reservations, now);
-            document.push_str(&ingress::document(&self.network, owned, &openings));
-        }
+        let openings = match self.owned {
+            Some(owned) => {
+                let now = jiff::Timestamp::now();
+                ingress::openings(owned, &self.journal.ingress()?, &reservations, now)
+            }
+            None => Vec::new(),
+        };
+        document.push_str(&ingress::document(&self.network, self.owned, &openings));
         Ok(Wanted {
             flows,
             document,

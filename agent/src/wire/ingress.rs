@@ -2,8 +2,8 @@
 //! the platform lead to ports of guests, and to no guest by anything else.
 //!
 //! Translation happens once for each connection, when it begins. So what is on its way to and from a guest through an external port
-//! is held against the mappings too: a connection ends with its mapping, and reaches no other guest and no other port than the mapping
-//! says, also when address and port have another owner by then.
+//! is held against the mappings too, by a mark that each such connection bears: it ends with its mapping, and reaches no other guest
+//! and no other port than the mapping says, also when address and port have another owner by then, or the settings name others.
 //!
 //! A rule needs the guest's reservation: without it, or with the address reserved for another guest, there is none.
 use std::fmt::Write as _;
@@ -17,6 +17,9 @@ use crate::dhcp::Reservation;
 use crate::ids::AllocationId;
 use crate::ingress::{Ingress, Owned, Protocol};
 use crate::settings::Network;
+
+/// Marks the connections that came in by a mapping. Those of guests have marks of their own, and are never translated so.
+const MARK: &str = "0x67707561";
 
 /// An external port that leads to a guest's port.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,11 +66,17 @@ pub fn openings(
     found
 }
 
-/// The chains of these mappings, to be added to our table.
-pub fn document(network: &Network, owned: Owned, openings: &[Opening]) -> String {
+/// The chains of these mappings, to be added to our table. Where the platform owns nothing, or nothing any more, they let nothing
+/// through of what was opened before.
+pub fn document(network: &Network, owned: Option<Owned>, openings: &[Opening]) -> String {
     let bridge = network.bridge.as_str();
-    let Owned { address, ports } = owned;
     let (mut translated, mut open) = (String::new(), String::new());
+    let way_in = owned.map_or_else(String::new, |Owned { address, .. }| {
+        format!("    iifname != \"{bridge}\" ip daddr {address} jump ingress_ports\n")
+    });
+    let to_owned = owned.map_or_else(String::new, |Owned { address, .. }| {
+        format!("ct original ip daddr {address} ")
+    });
     for one in openings {
         let Opening {
             protocol,
@@ -86,11 +95,11 @@ pub fn document(network: &Network, owned: Owned, openings: &[Opening]) -> String
         };
         let _infallible = writeln!(
             translated,
-            "    {from}{protocol} dport {external_port} dnat ip to {ip}:{vm_port}"
+            "    {from}{protocol} dport {external_port} ct mark set {MARK} dnat ip to {ip}:{vm_port}"
         );
         let _infallible = writeln!(
             open,
-            "    meta l4proto {protocol} ct original proto-dst {external_port} ct reply ip saddr {ip} \
+            "    meta l4proto {protocol} {to_owned}ct original proto-dst {external_port} ct reply ip saddr {ip} \
              ct reply proto-src {vm_port} {of}return"
         );
     }
@@ -98,13 +107,12 @@ pub fn document(network: &Network, owned: Owned, openings: &[Opening]) -> String
         r#"table inet {TABLE} {{
   chain ingress {{
     type nat hook prerouting priority dstnat - 1; policy accept;
-    iifname != "{bridge}" ip daddr {address} jump ingress_ports
-  }}
+{way_in}  }}
   chain ingress_ports {{
 {translated}  }}
   chain ingress_forward {{
     type filter hook forward priority filter - 11; policy accept;
-    meta l4proto {{ tcp, udp }} ct status dnat ct original ip daddr {address} ct original proto-dst {ports} jump ingress_open
+    ct mark {MARK} ct status dnat jump ingress_open
   }}
   chain ingress_open {{
 {open}    drop
@@ -167,21 +175,28 @@ mod tests {
             vm_port: 53,
             ..opening(&["198.51.100.0/24", "192.0.2.1/32"])
         };
-        let text = document(&Network::default(), owned(), &[opening(&[]), udp]);
+        let text = document(&Network::default(), Some(owned()), &[opening(&[]), udp]);
         for line in [
             r#"iifname != "ovsbr0" ip daddr 203.0.113.7 jump ingress_ports"#,
-            "tcp dport 30000 dnat ip to 10.100.0.10:22",
-            "ip saddr { 198.51.100.0/24, 192.0.2.1/32 } udp dport 30001 dnat ip to 10.100.0.10:53",
-            "meta l4proto tcp ct original proto-dst 30000 ct reply ip saddr 10.100.0.10 ct reply proto-src 22 return",
-            "meta l4proto udp ct original proto-dst 30001 ct reply ip saddr 10.100.0.10 ct reply proto-src 53 \
+            "tcp dport 30000 ct mark set 0x67707561 dnat ip to 10.100.0.10:22",
+            "ip saddr { 198.51.100.0/24, 192.0.2.1/32 } udp dport 30001 ct mark set 0x67707561 dnat ip to 10.100.0.10:53",
+            "meta l4proto tcp ct original ip daddr 203.0.113.7 ct original proto-dst 30000 ct reply ip saddr 10.100.0.10 ct reply proto-src 22 return",
+            "meta l4proto udp ct original ip daddr 203.0.113.7 ct original proto-dst 30001 ct reply ip saddr 10.100.0.10 ct reply proto-src 53 \
              ct original ip saddr { 198.51.100.0/24, 192.0.2.1/32 } return",
         ] {
             assert_eq!(text.matches(line).count(), 1, "{line} in {text}");
         }
         // what no mapping lets through any more is dropped, of connections too
-        let none = document(&Network::default(), owned(), &[]);
-        assert!(none.contains("chain ingress_open {\n    drop\n"), "{none}");
-        assert!(!none.contains("dnat ip to"), "{none}");
+        for owned in [Some(owned()), None] {
+            let none = document(&Network::default(), owned, &[]);
+            assert!(
+                none.contains("ct mark 0x67707561 ct status dnat jump ingress_open")
+                    && none.contains("chain ingress_open {\n    drop\n"),
+                "{none}"
+            );
+            assert!(!none.contains("dnat ip to"), "{none}");
+            assert_eq!(none.contains("jump ingress_ports"), owned.is_some());
+        }
     }
 
     #[test]
@@ -266,7 +281,7 @@ mod tests {
             ..opening(&["198.51.100.0/24", "192.0.2.1/32"])
         };
         let mut text = super::super::filter::document(&network, &super::super::guests());
-        text.push_str(&document(&network, owned(), &[opening(&[]), udp]));
+        text.push_str(&document(&network, Some(owned()), &[opening(&[]), udp]));
         std::fs::write(&file, &text).unwrap();
         let run = std::process::Command::new("unshare")
             .args(["--map-root-user", "--net", "nft", "--check", "--file"])

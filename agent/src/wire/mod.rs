@@ -78,7 +78,7 @@ pub fn document_of_linux_bridge(network: &Network, guests: &[Guest]) -> String {
 /// The rules of ingress mappings, to be added to those of the packet filter.
 #[must_use]
 pub fn document_of_ingress(network: &Network, owned: Owned, openings: &[Opening]) -> String {
-    ingress::document(network, owned, openings)
+    ingress::document(network, Some(owned), openings)
 }
 
 /// The rules of an Open vSwitch bridge: the guests with the numbers of their ports.

@@ -91,7 +91,7 @@ const LATER: [(u32, &str); 5] = [(
     15,
     "INSERT INTO project_networks (project_id, vms_reach_each_other) VALUES (ID(1), true)",
 ), (
-    27,
+    26,
     "INSERT INTO ingress_owners VALUES (ID(2), '203.0.113.7', 30000, 30999);
      INSERT INTO ingress_mappings (id, project_id, allocation_id, node_id, protocol, vm_port, requested_port,
                                    external_address, external_port, sources, creator)
@@ -241,7 +241,12 @@ impl Filled {
 #[tokio::test]
 async fn b_34_every_script_adds_and_keeps_what_the_release_before_has_written() {
     let mut ledger = Filled::new().await;
-    let later = scripts("placement").into_iter();
+    let scripts = scripts("placement");
+    for (of, rows) in &LATER {
+        let is_there = scripts.iter().any(|(version, _)| version == of);
+        assert!(is_there, "no script {of} for the rows {rows}");
+    }
+    let later = scripts.into_iter();
     for (version, path) in later.filter(|(version, _)| *version > BASELINE) {
         let name = path.display().to_string();
         let sql = fs::read_to_string(&path).expect("a script");

@@ -7,6 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
 use gpuaas_common::{Error, audit};
 use gpuaas_placement::ingress::{self, Mapping, Owner, Wanted};
 use gpuaas_placement::nodes;
@@ -16,6 +18,7 @@ use gpuaas_proto::gpuaas::agent::v1::{
 };
 use gpuaas_proto::gpuaas::common::v1::IngressProtocol;
 use serde_json::json;
+use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -26,49 +29,59 @@ use crate::workflow::failure::StepError;
 use crate::workflow::host::Host;
 use crate::workflow::subject;
 
-/// Most allocations of one round.
-const MOST: i64 = 100;
 /// Who did it, in the audit trail.
 const SYSTEM: &str = "service:allocation";
-/// Shortest time between two rounds.
+/// Shortest time between two looks.
 const SHORTEST: Duration = Duration::from_millis(50);
 
-/// Looks at the interval of the settings until `shutdown`.
+/// Looks at the interval of the settings until `shutdown`, and calls the hosts of all allocations with something to do: a host that
+/// hangs holds up no other.
 pub async fn run(deps: &Deps, shutdown: CancellationToken) {
-    let interval = Duration::from_secs_f64(deps.config.poll_seconds).max(SHORTEST);
-    while shutdown
-        .run_until_cancelled(tokio::time::sleep(interval))
-        .await
-        .is_some()
-    {
-        let went = shutdown.run_until_cancelled(Box::pin(round(deps))).await;
-        if let Some(Err(error)) = went {
-            tracing::warn!(
-                "wait for the database to carry ingress mappings to hosts: {}",
-                error.chain()
-            );
+    let mut tick =
+        tokio::time::interval(Duration::from_secs_f64(deps.config.poll_seconds).max(SHORTEST));
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let (mut calls, mut called) = (FuturesUnordered::new(), BTreeSet::new());
+    loop {
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            Some(id) = calls.next(), if !calls.is_empty() => {
+                called.remove(&id);
+            }
+            _ = tick.tick() => match due(deps, &called).await {
+                Ok(found) => for id in found {
+                    called.insert(id);
+                    calls.push(carry_one(deps, id));
+                },
+                Err(error) => tracing::warn!(
+                    "wait for the database to carry ingress mappings to hosts: {}",
+                    error.chain()
+                ),
+            },
         }
     }
 }
 
-/// Calls the hosts of all allocations with something to do, several at once: a host that hangs holds up no other.
-///
-/// # Errors
-/// Those of the database while it looks for them.
-pub async fn round(deps: &Deps) -> Result<(), Error> {
-    use futures::StreamExt as _;
-
+/// What is due and not being carried, as far as there is room beside that.
+async fn due(deps: &Deps, called: &BTreeSet<Uuid>) -> Result<Vec<Uuid>, Error> {
+    let room = deps
+        .config
+        .reconcile_concurrency
+        .max(1)
+        .saturating_sub(called.len());
+    if room == 0 {
+        return Ok(Vec::new());
+    }
+    let called: Vec<Uuid> = called.iter().copied().collect();
     let mut conn = deps.pool.acquire().await?;
-    let due = ingress::due(&mut conn, MOST).await?;
-    drop(conn);
-    futures::stream::iter(due)
-        .for_each_concurrent(deps.config.reconcile_concurrency.max(1), |id| async move {
-            if let Err(error) = carry(deps, id).await {
-                tracing::warn!(allocation_id = %id, "cannot carry ingress mappings to the host: {error:?}");
-            }
-        })
-        .await;
-    Ok(())
+    let room = i64::try_from(room).unwrap_or(i64::MAX);
+    Ok(ingress::due(&mut conn, &called, room).await?)
+}
+
+async fn carry_one(deps: &Deps, id: Uuid) -> Uuid {
+    if let Err(error) = carry(deps, id).await {
+        tracing::warn!(allocation_id = %id, "cannot carry ingress mappings to the host: {error:?}");
+    }
+    id
 }
 
 /// Tells the host of an allocation what is to be open, and records how that went.

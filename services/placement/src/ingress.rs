@@ -274,9 +274,12 @@ async fn check_limits(
         ("project", of_project, limits.per_project),
     ] {
         if used >= i64::from(limit) {
-            let text = format!(
-                "The {what} has {used} ingress mappings, and may have {limit}. Delete one first."
-            );
+            let text = match limit {
+                0 => "The operator of the platform lets nobody open ports of VMs.".to_owned(),
+                _ => format!(
+                    "The {what} has {used} ingress mappings, and may have {limit}. Delete one first."
+                ),
+            };
             let refused = Refusal::new(Code::ResourceExhausted, ErrorReason::Quota, text)
                 .field(
                     "allocation_id",
@@ -352,12 +355,17 @@ pub async fn active_on(conn: &mut PgConnection, node_id: Uuid) -> Result<Vec<Map
     .await?)
 }
 
-/// Ends a mapping. It is gone once its host has closed the port; until then nobody else gets it.
+/// Ends a mapping. It is gone once its host has closed the port; until then nobody else gets it. Returns whether it had not been
+/// ended before.
 ///
 /// # Errors
 /// [`Error::NotFound`] when the allocation has none of this id.
-pub async fn end(conn: &mut PgConnection, allocation_id: Uuid, id: Uuid) -> Result<Mapping> {
-    sqlx::query(
+pub async fn end(
+    conn: &mut PgConnection,
+    allocation_id: Uuid,
+    id: Uuid,
+) -> Result<(Mapping, bool)> {
+    let ended = sqlx::query(
         "UPDATE ingress_mappings
             SET state = 'deleting', failure = '', retry_at = clock_timestamp(), revision = revision + 1,
                 updated_at = greatest(clock_timestamp(), updated_at)
@@ -367,21 +375,26 @@ pub async fn end(conn: &mut PgConnection, allocation_id: Uuid, id: Uuid) -> Resu
     .bind(allocation_id)
     .execute(&mut *conn)
     .await?;
-    get(conn, allocation_id, id).await
+    Ok((
+        get(conn, allocation_id, id).await?,
+        ended.rows_affected() > 0,
+    ))
 }
 
-/// Active allocations whose hosts are to be called for mappings that begin, end or failed, at most `limit`.
+/// Active allocations but these whose hosts are to be called for mappings that begin, end or failed, at most `limit`.
 ///
 /// # Errors
 /// Those of the database.
-pub async fn due(conn: &mut PgConnection, limit: i64) -> Result<Vec<Uuid>> {
+pub async fn due(conn: &mut PgConnection, but: &[Uuid], limit: i64) -> Result<Vec<Uuid>> {
     Ok(sqlx::query_scalar(
         "SELECT m.allocation_id FROM ingress_mappings m JOIN allocations a ON a.id = m.allocation_id
           WHERE a.state = 'active' AND m.retry_at <= clock_timestamp()
             AND (m.state <> 'active' OR m.expires_at <= clock_timestamp())
+            AND m.allocation_id <> ALL ($2)
           GROUP BY m.allocation_id ORDER BY min(m.retry_at) LIMIT $1",
     )
     .bind(limit)
+    .bind(but)
     .fetch_all(conn)
     .await?)
 }
@@ -459,6 +472,7 @@ pub async fn wanted(conn: &mut PgConnection, allocation_id: Uuid) -> Result<Opti
 /// Those of the database.
 pub async fn done(conn: &mut PgConnection, wanted: &Wanted) -> Result<Vec<Mapping>> {
     allocations::lock(&mut *conn, wanted.allocation_id).await?;
+    lock(&mut *conn, wanted.allocation_id).await?;
     let ids = |mappings: &[Mapping]| mappings.iter().map(|one| one.id).collect::<Vec<_>>();
     set(
         &mut *conn,
@@ -492,6 +506,7 @@ pub async fn done(conn: &mut PgConnection, wanted: &Wanted) -> Result<Vec<Mappin
 /// Those of the database.
 pub async fn failed(conn: &mut PgConnection, allocation_id: Uuid, why: &str) -> Result<()> {
     allocations::lock(&mut *conn, allocation_id).await?;
+    lock(&mut *conn, allocation_id).await?;
     let mappings = of_allocation(&mut *conn, allocation_id).await?;
     let ids: Vec<Uuid> = mappings.iter().map(|one| one.id).collect();
     set(&mut *conn, &ids, &["pending", "failed"], "failed", why).await?;
@@ -502,6 +517,15 @@ pub async fn failed(conn: &mut PgConnection, allocation_id: Uuid, why: &str) -> 
     .bind(RETRY_SECONDS)
     .execute(conn)
     .await?;
+    Ok(())
+}
+
+/// Locks the mappings of an allocation, in the order in which everybody locks several of them.
+async fn lock(conn: &mut PgConnection, allocation_id: Uuid) -> Result<()> {
+    sqlx::query("SELECT FROM ingress_mappings WHERE allocation_id = $1 ORDER BY id FOR UPDATE")
+        .bind(allocation_id)
+        .execute(conn)
+        .await?;
     Ok(())
 }
 

@@ -42,10 +42,11 @@ impl Ingress<'_> {
         let made = until("ingress to be on", TIMEOUT, async || {
             let body = json!({ "config": config });
             let key = uuid::Uuid::now_v7().to_string();
+            let path = self.path("");
             let call = self
                 .system
                 .user
-                .call(Method::POST, &self.path(""), Some(&key), Some(body));
+                .call(Method::POST, &path, Some(&key), Some(body));
             match call.await {
                 Ok(made) => Some(made),
                 Err(refusal) if refusal.reason() == "INGRESS_OFF" => None,

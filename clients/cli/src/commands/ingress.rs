@@ -107,12 +107,18 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The mapping once it is open, or has failed.
+/// The mapping once it is open. What failed is tried again by the platform, so it is waited for, too.
 async fn opened(session: &Session, id: &str, mut mapping: Value) -> Result<Value, Failure> {
     let own = text(&mapping, "/id").to_owned();
     let path = ["allocations", id, "ingress-mappings", &own];
     let started = std::time::Instant::now();
-    while text(&mapping, "/status/state") == "pending" && started.elapsed() < LONGEST {
+    while matches!(text(&mapping, "/status/state"), "pending" | "failed") {
+        if started.elapsed() >= LONGEST {
+            return Err(Failure::Local(format!(
+                "{} It is tried again; see: gpuaas ingress list {id}",
+                sentence(&mapping)
+            )));
+        }
         tokio::time::sleep(PAUSE).await;
         mapping = session.api.get(&path, &[]).await?;
     }

@@ -123,16 +123,41 @@ impl IngressApi {
     ) -> Result<pb::IngressMapping, Error> {
         let allocation_id = id::parse("allocation_id", &request.allocation_id)?;
         let mapping_id = id::parse("ingress_mapping_id", &request.ingress_mapping_id)?;
+        let scope = idempotency::Scope {
+            principal: &caller.principal,
+            method: "DeleteIngressMapping",
+            key: caller.idempotency_key()?,
+        };
+        let (hash, id) = (idempotency::hash(request), mapping_id.to_string());
         let mut tx = self.deps.pool.begin().await?;
         owned(&mut tx, caller, allocation_id).await?;
-        let before = ingress::get(&mut tx, allocation_id, mapping_id).await?;
-        let mapping = ingress::end(&mut tx, allocation_id, mapping_id).await?;
-        if before.revision != mapping.revision {
+        if let Lookup::Replay { .. } = idempotency::take(&mut tx, scope, &hash, &id).await? {
+            return match ingress::get(&mut tx, allocation_id, mapping_id).await {
+                // its host has closed the port since
+                Err(gpuaas_placement::Error::NotFound { .. }) => Ok(gone(allocation_id, id)),
+                found => Ok(message(found?)),
+            };
+        }
+        let (mapping, is_ended) = ingress::end(&mut tx, allocation_id, mapping_id).await?;
+        if is_ended {
             record(&mut tx, caller, "ingress_mapping.delete", &mapping).await?;
         }
         tx.commit().await?;
         tracing::info!(%allocation_id, ingress_mapping_id = %mapping_id, "delete ingress mapping");
         Ok(message(mapping))
+    }
+}
+
+/// A mapping that was deleted with this key before, and is not there any more.
+fn gone(allocation_id: Uuid, id: String) -> pb::IngressMapping {
+    pb::IngressMapping {
+        id,
+        allocation_id: allocation_id.to_string(),
+        status: Some(pb::IngressMappingStatus {
+            state: pb::IngressMappingState::Deleting.into(),
+            ..Default::default()
+        }),
+        ..Default::default()
     }
 }
 

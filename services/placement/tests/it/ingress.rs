@@ -143,7 +143,7 @@ async fn j_13_a_mapping_ends_with_its_allocation_whoever_ends_it_and_none_begins
             .is_none()
     );
     assert_eq!(
-        ingress::due(&mut conn, 10).await.expect("read"),
+        ingress::due(&mut conn, &[], 10).await.expect("read"),
         [Uuid::nil(); 0]
     );
     drop(conn);
