@@ -84,6 +84,30 @@ def test_a_watch_that_is_refused_raises(server: Server, run: Runner) -> None:
     assert len(server.seen) == 2
 
 
+@pytest.mark.parametrize("bad", [b"<html>\n", b'{"change": 1}\n'])
+def test_a_watch_under_way_ends_with_a_line_of_another_form(server: Server, run: Runner, bad: bytes) -> None:
+    good = lines(change("reserved", "t1"))
+    server.plays(Reply(good.status, good.body + bad), lines(END))
+    with pytest.raises(ProtocolError):
+        run(lambda c: c.watch_allocation("a-1"))
+    assert len(server.seen) == 1
+
+
+def test_a_watch_under_way_ends_when_its_token_cannot_be_read(server: Server, run: Runner) -> None:
+    asked: list[str] = []
+
+    def token() -> str:
+        asked.append("")
+        if len(asked) > 1:
+            raise errors.UsageError("the token file cannot be read")
+        return TOKEN
+
+    server.plays(lines(change("reserved", "t1")), lines(END))
+    with pytest.raises(errors.UsageError):
+        run(lambda c: c.watch_allocation("a-1"), token=token)
+    assert (len(server.seen), len(asked)) == (1, 2)
+
+
 def test_a_watch_that_never_comes_ends(server: Server, run: Runner) -> None:
     server.plays(lines())
     with pytest.raises(TransportError, match="stream ended"):

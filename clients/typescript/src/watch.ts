@@ -2,7 +2,7 @@
  * A watch that goes on until it is closed, over as many streams as it takes: it resumes after the last message, begins anew when
  * that is too long ago, and waits longer after each failure. It knows nothing of what is watched.
  */
-import { ApiError, type GpuaasError, isTransient, TransportError } from "./errors.js";
+import { ApiError, type GpuaasError, isTransient, ProtocolError, TransportError, UsageError } from "./errors.js";
 import { backoff } from "./policy.js";
 import type { AnyMessage } from "./stream.js";
 
@@ -28,6 +28,11 @@ export interface WatchMeans<M> {
   isRenewed(): Promise<boolean>;
   /** From 0 to 1. */
   random(): number;
+}
+
+/** What no other attempt changes: a setting that cannot be used, or a server that does not speak the API. */
+function isHopeless(error: unknown): error is GpuaasError {
+  return error instanceof UsageError || error instanceof ProtocolError;
 }
 
 export class Watch<M extends AnyMessage> {
@@ -87,9 +92,9 @@ export class Watch<M extends AnyMessage> {
         if (this.#take(batch)) return;
       }
     } catch (error) {
-      if (error instanceof ApiError || (isAnswer && error instanceof TransportError)) lost = error;
+      if (isHopeless(error) || error instanceof ApiError || (isAnswer && error instanceof TransportError)) lost = error;
     }
-    const final = isAnswer && lost !== undefined && !isTransient(lost) && !(await this.#isRenewed(lost));
+    const final = lost !== undefined && (isHopeless(lost) || (isAnswer && !isTransient(lost) && !(await this.#isRenewed(lost))));
     // whoever took this stream away has said what comes next
     if (this.#running !== stop) return;
     this.#running = undefined;

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { ApiError, type GpuaasError, TransportError, Watch, type WatchStatus } from "../src/index.js";
+import { ApiError, type GpuaasError, ProtocolError, TransportError, UsageError, Watch, type WatchStatus } from "../src/index.js";
 import { type AnyMessage, openStream } from "../src/stream.js";
 
 type Said = AnyMessage & { n?: number };
@@ -166,11 +166,36 @@ describe("the watch", () => {
     watch.close();
   });
 
-  it("text that is no message breaks the stream instead of being passed over", async () => {
-    const { watch, seen, last, asked } = begin();
+  it("text that is no message ends the watch instead of being passed over", async () => {
+    const { seen, last, asked } = begin();
     await settle();
     await last().writes('{"n":1,"resume_token":"t1"}\nnonsense\n{"n":2,"resume_token":"t2"}\n');
     expect(seen.numbers).toEqual([1]);
+    expect(seen.statuses.at(-1)).toBe("refused");
+    expect(seen.error).toBeInstanceOf(ProtocolError);
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(asked).toEqual([""]);
+  });
+
+  it("a setting that cannot be used ends the watch, also when it was good before", async () => {
+    const answers: (Response | Error)[] = [];
+    const { asked, seen, last } = begin("", answers);
+    await settle();
+    await last().says({ n: 1, resume_token: "t1" });
+    answers.push(new UsageError("the token file cannot be read"));
+    await last().breaks();
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(asked).toEqual(["", "t1"]);
+    expect(seen.statuses).toEqual(["connecting", "live", "reconnecting", "refused"]);
+    expect(seen.error).toBeInstanceOf(UsageError);
+  });
+
+  it("a line that was cut off by a lost connection is no message of another form", async () => {
+    const { watch, asked, seen, last } = begin();
+    await settle();
+    await last().writes('{"n":1,"resume_token":"t1"}\n{"n":');
+    await last().ends();
+    expect(seen.statuses.at(-1)).toBe("reconnecting");
     await vi.advanceTimersByTimeAsync(500);
     expect(asked).toEqual(["", "t1"]);
     watch.close();
