@@ -37,6 +37,8 @@ pub struct App {
     pub cell: u16,
     /// Of the addresses by which clients reach it.
     pub scheme: &'static str,
+    /// What browsers are told about https; none where it is not spoken.
+    pub hsts: Option<HeaderValue>,
     /// Makes internal tokens.
     pub minter: TokenMinter,
     /// Schema `edge`.

@@ -39,6 +39,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::http::HeaderValue;
 use anyhow::{Context as _, bail, ensure};
 use gpuaas_common::audit::seal;
 use gpuaas_common::config::Settings;
@@ -88,6 +89,9 @@ pub struct Config {
     /// Addresses or networks of TLS proxies in front, for example `["10.0.0.0/8"]`. Their `X-Forwarded-For` says whom
     /// limits per peer address count for. Plaintext on an address that is not loopback is served to them alone.
     pub proxies: Vec<Network>,
+    /// Seconds for which browsers that have spoken to the gateway by https speak to its host by nothing else (header
+    /// `Strict-Transport-Security`). Sent only where the gateway has a certificate or stands behind `proxies`. 0 sends it never.
+    pub hsts_seconds: u64,
     /// Origins of pages other than the console's own that may call the API from a browser, exactly as browsers send them, for
     /// example `["https://app.example.com"]`; `http` on loopback only, no wildcards.
     pub cors_origins: Vec<PageOrigin>,
@@ -150,6 +154,7 @@ impl Default for Config {
             dev_issuer: None,
             tls: None,
             proxies: Vec::new(),
+            hsts_seconds: 31_536_000,
             cors_origins: Vec::new(),
             region: String::new(),
             max_in_flight: 1024,
@@ -176,6 +181,18 @@ impl Default for Config {
 }
 
 impl Config {
+    /// Whether clients reach the gateway by https, from itself or from a proxy in front.
+    fn is_reached_by_https(&self) -> bool {
+        self.tls.is_some() || !self.proxies.is_empty()
+    }
+
+    /// `Strict-Transport-Security`, for this host alone: what other hosts below its name speak is not for the gateway to say.
+    fn hsts(&self) -> Option<HeaderValue> {
+        let sent = self.is_reached_by_https() && self.hsts_seconds > 0;
+        let value = format!("max-age={}", self.hsts_seconds);
+        sent.then(|| HeaderValue::from_str(&value).ok()).flatten()
+    }
+
     /// The embedded issuer, when it is on; its key and code are made when they do not exist.
     ///
     /// # Errors
@@ -244,11 +261,12 @@ pub fn app(context: &Context, config: &Config, shutdown: CancellationToken) -> a
         policies: Arc::new(Policies::open(config.policies.as_deref(), &routes)?),
         short_tokens,
         cell,
-        scheme: if config.tls.is_some() || !config.proxies.is_empty() {
+        scheme: if config.is_reached_by_https() {
             "https"
         } else {
             "http"
         },
+        hsts: config.hsts(),
         minter: TokenMinter::from_pem(&key).context("setting gateway.internal_key_file")?,
         pool: context.database()?,
         peers: context.peers.clone(),

@@ -55,7 +55,7 @@ async fn identify(State(app): State<Arc<App>>, mut request: Request, next: Next)
     let address = request.extensions().get::<ClientAddress>();
     let origin = Origin::new(address.map(|one| one.0), request.headers(), &app.region);
     let mut response = origin::scope(origin, next.run(request)).await;
-    headers::finish(&mut response, &id);
+    headers::finish(&mut response, &id, app.hsts.as_ref());
     response
 }
 

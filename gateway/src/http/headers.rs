@@ -101,9 +101,12 @@ pub fn bearer(headers: &HeaderMap) -> Result<&str, ApiError> {
         })
 }
 
-/// Puts the request id and the protective headers on an answer.
-pub fn finish(response: &mut Response, request_id: &str) {
+/// Puts the request id and the protective headers on an answer; `hsts` where the gateway is reached by https.
+pub fn finish(response: &mut Response, request_id: &str, hsts: Option<&HeaderValue>) {
     let headers = response.headers_mut();
+    if let Some(hsts) = hsts {
+        headers.insert(header::STRICT_TRANSPORT_SECURITY, hsts.clone());
+    }
     if let Ok(value) = HeaderValue::from_str(request_id) {
         headers.insert(REQUEST_ID, value);
     }

@@ -72,3 +72,48 @@ async fn the_api_is_served_over_tls_and_its_certificate_is_exchanged_while_it_se
     // a connection that is open stays open
     assert_eq!(answer(call(&first).await.expect("an answer")).await.0, 200);
 }
+
+/// What a browser is told, once by the API and once by a page of the console.
+async fn told(world: &World, http: &Client) -> Vec<Option<String>> {
+    let mut all = Vec::new();
+    for target in ["/api/v1/allocations", "/healthz", "/no-such-page"] {
+        let response = http.get(world.url(target)).send().await.expect("answer");
+        let header = response.headers().get("strict-transport-security");
+        all.push(header.map(|value| value.to_str().expect("text").to_owned()));
+    }
+    all
+}
+
+#[tokio::test]
+async fn browsers_are_told_to_stay_with_https_where_it_is_spoken_and_nowhere_else() {
+    let plain = World::start().await;
+    assert_eq!(told(&plain, &plain.http).await, [None, None, None]);
+
+    let behind = World::start_with(|config, _| {
+        config.proxies = vec!["10.0.0.0/8".parse().expect("a network")];
+    })
+    .await;
+    let year = Some("max-age=31536000".to_owned());
+    assert_eq!(
+        told(&behind, &behind.http).await,
+        [(); 3].map(|()| year.clone())
+    );
+
+    for (seconds, expected) in [(300, Some("max-age=300".to_owned())), (0, None)] {
+        let world = World::start_with(|config, folder| {
+            renew(folder, "first");
+            config.hsts_seconds = seconds;
+            config.tls = Some(TlsFiles {
+                cert_file: folder.join("edge.pem"),
+                key_file: folder.join("edge.key"),
+                reload_seconds: 60.0,
+            });
+        })
+        .await;
+        let http = client(&world.folder.path().join("first/ca.pem"));
+        assert_eq!(
+            told(&world, &http).await,
+            [(); 3].map(|()| expected.clone())
+        );
+    }
+}
