@@ -18,6 +18,7 @@ mod pipes;
 mod placement;
 mod plans;
 mod platform;
+mod platform_roles;
 mod quotas;
 mod reservations;
 mod sign_in;

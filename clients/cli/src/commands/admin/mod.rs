@@ -11,8 +11,10 @@ mod devices;
 pub mod life;
 pub mod node;
 pub mod node_health;
+mod organisations;
 pub mod placement;
 mod plans;
+mod principals;
 mod queue;
 mod quota;
 mod reservations;
@@ -74,6 +76,12 @@ pub enum Command {
     /// Wipe certificates of slots' disks.
     #[command(subcommand)]
     Certificate(certificate::Command),
+    /// Principals: who may call, and the roles on the platform.
+    #[command(subcommand)]
+    Principal(principals::Command),
+    /// Organisations of the platform.
+    #[command(subcommand, alias = "organization")]
+    Organisation(organisations::Command),
     /// SCIM users and groups of organisations.
     #[command(subcommand)]
     Scim(scim::Command),
@@ -104,6 +112,8 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Queue(command) => queue::run(session, command).await,
         Command::Reservations(command) => reservations::run(session, command).await,
         Command::Certificate(command) => certificate::run(session, command).await,
+        Command::Principal(command) => principals::run(session, command).await,
+        Command::Organisation(command) => organisations::run(session, command).await,
         Command::Scim(command) => scim::run(session, command).await,
         Command::Audit(command) => audit::run(session, command).await,
     }
