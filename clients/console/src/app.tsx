@@ -28,6 +28,7 @@ const Tenants = lazy(() => import("./views/tenants/tenants"));
 const AuditTrail = lazy(() => import("./views/audit/audit"));
 const Catalog = lazy(() => import("./views/catalog/catalog"));
 const AllocationList = lazy(() => import("./views/allocations/list"));
+const Granted = lazy(() => import("./views/allocations/granted"));
 const AllocationView = lazy(() => import("./views/allocations/detail"));
 const Launch = lazy(() => import("./views/launch/launch"));
 const Usage = lazy(() => import("./views/usage/usage"));
@@ -93,7 +94,7 @@ function Views() {
           <Switch>
             <Route path="/"><Home /></Route>
             <Route path="/overview" component={Overview} />
-            <Route path="/allocations"><ForRole title="Allocations" right="read"><AllocationList /></ForRole></Route>
+            <Route path="/allocations"><ForRole title="Allocations" right="read" otherwise={<Granted />}><AllocationList /></ForRole></Route>
             <Route path="/allocations/:id">{({ id }) => <AllocationView key={id} id={id} />}</Route>
             <Route path="/launch"><ForRole title="Launch" right="write"><Launch /></ForRole></Route>
             <Route path="/reservations"><ForRole title="Reservations" right="read"><ReservationList side="project" /></ForRole></Route>

@@ -112,15 +112,16 @@ pub(super) async fn list(
         given => Some(id::parse("allocation_id", given)?),
     };
     let mut conn = call.conn().await?;
-    let group = call
-        .seen(&mut conn, Of::Project(&request.project_id))
-        .await?;
-    let project = group.id().to_string();
+    let row = call.project(&mut conn, &request.project_id).await?;
+    let project = row.id.to_string();
+    // who reads no allocations of the project reads which ones it has a grant for
+    let own_alone = row.role == Some(Role::Billing) && !call.sees_all();
+    let grantee = own_alone.then(|| call.me());
     let query = ["allocation grants", &project, &request.allocation_id];
     let before = page::decode(&request.page_token, &query)?.unwrap_or_else(Uuid::max);
+    let which = (allocation, grantee);
     let rows =
-        store::list_allocation_grants(&mut conn, group.id(), allocation, before, page.limit())
-            .await?;
+        store::list_allocation_grants(&mut conn, row.id, which, before, page.limit()).await?;
     let (rows, next_page_token) = page.cut(rows, &query, |row| row.id);
     Ok(pb::ListAllocationGrantsResponse {
         grants: rows.into_iter().map(wire::allocation_grant).collect(),

@@ -133,20 +133,21 @@ pub async fn insert_allocation_grant(
 pub async fn list_allocation_grants(
     conn: &mut PgConnection,
     project: Uuid,
-    allocation: Option<Uuid>,
+    (allocation, grantee): (Option<Uuid>, Option<Uuid>),
     before: Uuid,
     limit: i64,
 ) -> sqlx::Result<Vec<AllocationGrantRow>> {
     let rows = sqlx::query(
         "SELECT g.*, p.name AS principal FROM allocation_grants g JOIN principals p ON p.id = g.principal_id
           WHERE g.project_id = $1 AND ($2::uuid IS NULL OR g.allocation_id = $2) AND g.id < $3
-            AND g.expire_time > clock_timestamp()
+            AND g.expire_time > clock_timestamp() AND ($5::uuid IS NULL OR g.principal_id = $5)
           ORDER BY g.id DESC LIMIT $4",
     )
     .bind(project)
     .bind(allocation)
     .bind(before)
     .bind(limit)
+    .bind(grantee)
     .fetch_all(conn)
     .await?;
     rows.iter().map(read).collect()

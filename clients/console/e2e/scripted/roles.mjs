@@ -97,8 +97,18 @@ export async function roles({ assert, page, server, test, look, go, signIn }) {
       await page.getByRole("combobox", { name: /^Go to/ }).waitFor();
       await page.keyboard.press("Escape");
     });
-    const refused = paths.filter((path) => path.startsWith("/api/") && /allocations|health-events|reservations|invitations|webhooks|ssh-keys|service-accounts|grants/.test(path) && path !== "/api/v1/ssh-keys");
+    const refused = paths.filter((path) => path.startsWith("/api/") && /allocations|health-events|reservations|invitations|webhooks|ssh-keys|service-accounts|grants/.test(path) && path !== "/api/v1/ssh-keys" && !path.includes("allocation-grants"));
     assert.deepEqual(refused, [], "nothing is asked for that the role may not read");
+  });
+
+  await test("who has the role billing and a grant opens that allocation", async () => {
+    await signIn(undefined, "billing");
+    const grant = { id: "g", project_id: "p", allocation_id: allocationId(1), principal: "user:alice", permission: "terminal", creator: "user:olga", expire_time: new Date(Date.now() + 3_600_000).toISOString() };
+    await page.route("**/allocation-grants?*", (route) => route.fulfill({ json: { grants: [grant] } }));
+    await go("/allocations", "Allocations");
+    await main.getByRole("link", { name: "train-large" }).click();
+    await page.getByRole("button", { name: "Terminal" }).waitFor();
+    await page.unroute("**/allocation-grants?*");
   });
 
   await test("a role that changes while somebody is signed in is learned when the page is loaded", async () => {

@@ -29,18 +29,34 @@ export function useGrants(project_id: string) {
 /** What of an allocation's guest the caller may see: by the role, or because an owner lets the caller into this one. */
 export function useGranted(allocation_id: string, project_id: string): { terminal: boolean; serial: boolean; sessions: boolean } {
   const byRole = useProjectMay("terminal", undefined, project_id);
-  const mayRead = useProjectMay("read", undefined, project_id);
   const principal = useSession()?.principal;
   const found = useQuery({
     queryKey: [LIST, "of", allocation_id],
     refetchInterval: GRANTS_MS,
-    enabled: !byRole && mayRead && project_id !== "",
+    enabled: !byRole && project_id !== "",
     queryFn: () => everyPage((page_token) => pageOf(project_id, { allocation_id, page_size: WHOLE, page_token })),
   });
   const now = Date.now();
   const lasts = ({ expire_time }: Grant) => !expire_time || Date.parse(expire_time) > now;
   const own = (found.data ?? []).filter((grant) => grant.allocation_id === allocation_id && grant.principal === principal && lasts(grant)).map(({ permission }) => permission);
   return { terminal: byRole || own.includes("terminal"), serial: byRole || own.includes("serial_log"), sessions: byRole };
+}
+
+/** The allocations that the caller has a grant for, whatever the role. */
+export function useOwnGrants(project_id: string) {
+  const principal = useSession()?.principal;
+  return useQuery({
+    queryKey: [LIST, "own", project_id],
+    refetchInterval: GRANTS_MS,
+    enabled: project_id !== "",
+    queryFn: () => everyPage((page_token) => pageOf(project_id, { page_size: WHOLE, page_token })).then((grants) => ownOf(grants, principal)),
+  });
+}
+
+/** Of grants the ids of the allocations that are for this principal, each once. */
+export function ownOf(grants: Grant[], principal: string | undefined): string[] {
+  const own = grants.filter((grant) => grant.principal === principal).map(({ allocation_id = "" }) => allocation_id);
+  return [...new Set(own)];
 }
 
 /** The allocations of a project that have not ended; none for who may not read them, as an administrator who is no member. */

@@ -6,7 +6,7 @@ import { Empty } from "./basics";
 import { KeyRound } from "./icons";
 import { Page } from "./shell";
 
-export function ForRole({ title, right, platform, children }: { title: string; right: ProjectRight; /** Suffices on the platform. */ platform?: Right; children: ReactNode }) {
+export function ForRole({ title, right, platform, otherwise, children }: { title: string; right: ProjectRight; /** Suffices on the platform. */ platform?: Right; /** What is there all the same. */ otherwise?: ReactNode; children: ReactNode }) {
   const allowed = useProjectMay(right, platform);
   const role = useProjectRole();
   if (allowed) return children;
@@ -15,6 +15,7 @@ export function ForRole({ title, right, platform, children }: { title: string; r
       <Empty icon={<KeyRound size={28} />} title="Your role does not allow this">
         {refusal(role, right)}
       </Empty>
+      {otherwise}
     </Page>
   );
 }

@@ -280,6 +280,20 @@ async fn who_has_a_grant_for_an_allocation_reads_it() {
     assert_eq!(read(OTHER).await, 403);
     assert_eq!(serial_log(&world, "bill", VM).await, 200);
     assert_eq!(terminal(&world, "bill", VM).await, 403);
+
+    // so that it can be found: who reads no allocations reads its own grants, and nobody else's
+    world
+        .made("olga", &grants, grant(OTHER, "vera", "terminal"))
+        .await;
+    let (status, own) = world.get("bill", &grants).await;
+    assert_eq!(status, 200, "{own}");
+    let listed = own["grants"].as_array().expect("grants");
+    assert_eq!(listed.len(), 1, "{own}");
+    assert_eq!(listed[0]["allocation_id"], VM.to_string(), "{own}");
+    let (_, all) = world.get("vera", &grants).await;
+    assert_eq!(all["grants"].as_array().expect("grants").len(), 2, "{all}");
+    let of_other = format!("{grants}?allocation_id={OTHER}");
+    assert_eq!(world.get("bill", &of_other).await.1["grants"], json!([]));
 }
 
 /// A stream that was opened by a grant ends when the grant is revoked, long before the next check of its reader, and says why.

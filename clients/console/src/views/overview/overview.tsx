@@ -15,6 +15,7 @@ import { Meter } from "../../ui/meter";
 import { Page } from "../../ui/shell";
 import { Table } from "../../ui/table";
 import { LiveMark, WatchProblem } from "../../watch/live";
+import Granted from "../allocations/granted";
 import { StateBadge, isEnded } from "../allocations/state";
 import { partsOf, quotasOf } from "../usage/quotas";
 import { Named } from "./named";
@@ -187,6 +188,7 @@ export default function Overview() {
           </div>
         )}
         <div>
+          {!mayRead && <Granted />}
           <Cost />
           <Limits />
         </div>
