@@ -20,7 +20,7 @@ use crate::error::ApiError;
 /// The service of the contract that is answered here.
 pub const SERVICE: &str = "gpuaas.audit.v1.AuditAdminService";
 /// The schema of the gateway itself.
-const OWN: &str = "edge";
+pub(crate) const OWN: &str = "edge";
 /// Schemas with the service that reads each. Two share `placement`; either would do.
 const SOURCES: [(&str, &str); 6] = [
     ("placement", "scheduler"),
@@ -91,11 +91,16 @@ async fn list(
     let requested = SOURCES
         .iter()
         .filter(|(schema, _)| request.source.is_empty() || request.source == *schema);
-    let answers = join_all(requested.map(async |(schema, service)| {
-        let records = records(app, service, request, &filter, after, size + 1).await;
-        (*schema, records)
-    }))
-    .await;
+    let wanted = Wanted {
+        request,
+        filter: &filter,
+        project: None,
+    };
+    let answers =
+        join_all(requested.map(async |(schema, _)| {
+            (*schema, records(app, schema, wanted, after, size + 1).await)
+        }))
+        .await;
     let mut found = ListAuditRecordsResponse::default();
     for (schema, records) in answers {
         match records {
@@ -123,20 +128,39 @@ async fn list(
     Ok(found)
 }
 
-async fn records(
+/// Which records.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    /// What a service is asked for.
+    pub request: &'a ListAuditRecordsRequest,
+    /// The same, for the gateway's own.
+    pub filter: &'a Filter,
+    /// Only those of a project, and of a kind of thing there; an empty kind is any.
+    pub project: Option<(Uuid, &'a str)>,
+}
+
+/// The records of a source that come after the one of an id, at most `limit`.
+pub(crate) async fn records(
     app: &App,
-    service: &str,
-    request: &ListAuditRecordsRequest,
-    filter: &Filter,
+    source: &str,
+    wanted: Wanted<'_>,
     after: Option<Uuid>,
     limit: i64,
 ) -> Result<Vec<AuditRecord>, Status> {
+    let known = SOURCES.iter().find(|(schema, _)| *schema == source);
+    let (_, service) = known.ok_or_else(|| Status::internal("no such source"))?;
     if service.is_empty() {
         let mut conn = app.pool.acquire().await.map_err(Error::from)?;
-        return Ok(read::list(&mut conn, filter, after, limit).await?);
+        return Ok(read::list(&mut conn, wanted.filter, after, limit).await?);
     }
+    let (project_id, kind) = wanted
+        .project
+        .map(|(project, kind)| (project.to_string(), kind.to_owned()))
+        .unzip();
     let request = ListRecordsRequest {
-        filter: Some(request.clone()),
+        project_id: project_id.unwrap_or_default(),
+        kind: kind.unwrap_or_default(),
+        filter: Some(wanted.request.clone()),
         before_id: after.map_or_else(String::new, |id| id.to_string()),
         limit: i32::try_from(limit).unwrap_or(i32::MAX),
     };

@@ -59,6 +59,7 @@ pub async fn answer(call: &Call<'_>, message: &DynamicMessage) -> Result<Dynamic
         };
     }
     serve! {
+        "ActivityService.ListActivities" => crate::activity::list,
         "IdentityService.GetCaller" => caller,
         "IdentityAdminService.ListProjects" => projects::list_all,
         "OrganisationService.GetOrganisation" => organisations::get,

@@ -12,6 +12,7 @@
 //! Serial logs it shows by SSH, too ([`serial_ssh`]), when a setting names an address for that.
 //!
 //! It speaks TLS when it has a certificate. Plaintext it speaks on loopback, or to TLS proxies that a setting names.
+pub mod activity;
 pub mod app;
 pub mod audit;
 pub mod auth;

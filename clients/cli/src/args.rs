@@ -5,9 +5,9 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::select::Selected;
 use crate::commands::{
-    admin, api, api_keys, catalog, certificate, context, cp, explain, grants, ingress, launch,
-    list, login, logs, members, metrics, network, nodes, organisations, port_forward, power,
-    projects, quotas, release, rename, reservations, service_accounts, show, ssh, ssh_keys,
+    activity, admin, api, api_keys, catalog, certificate, context, cp, explain, grants, ingress,
+    launch, list, login, logs, members, metrics, network, nodes, organisations, port_forward,
+    power, projects, quotas, release, rename, reservations, service_accounts, show, ssh, ssh_keys,
     terminal, update, usage, wait, watch, webhooks,
 };
 use crate::global::Global;
@@ -101,6 +101,8 @@ pub enum Command {
     /// Webhooks: endpoints that events are delivered to.
     #[command(subcommand)]
     Webhook(webhooks::Command),
+    /// Show who did what in a project, newest first.
+    Activity(activity::Flags),
     /// Show usage and cost.
     Usage(usage::Flags),
     /// Show the quotas of your project and their use.

@@ -4,10 +4,10 @@ use clap::CommandFactory as _;
 use crate::api::{Api, IdempotencyKey};
 use crate::args::{Cli, Command};
 use crate::commands::{
-    Session, admin, api, api_keys, catalog, certificate, completion, context, cp, explain, grants,
-    ingress, launch, list, login, logs, members, metrics, network, nodes, organisations,
-    port_forward, power, projects, quotas, release, rename, reservations, service_accounts, show,
-    ssh, ssh_keys, terminal, update, usage, wait, watch, webhooks,
+    Session, activity, admin, api, api_keys, catalog, certificate, completion, context, cp,
+    explain, grants, ingress, launch, list, login, logs, members, metrics, network, nodes,
+    organisations, port_forward, power, projects, quotas, release, rename, reservations,
+    service_accounts, show, ssh, ssh_keys, terminal, update, usage, wait, watch, webhooks,
 };
 use crate::failure::Failure;
 use crate::{formats, profile};
@@ -55,6 +55,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Usage(flags) => usage::run(&session, flags).await,
         Command::Quota(flags) => quotas::run(&session, flags).await,
         Command::Ingress(command) => ingress::run(&session, command).await,
+        Command::Activity(flags) => activity::run(&session, flags).await,
         Command::Network(flags) => network::run(&session, flags).await,
         Command::Skus(selected) => catalog::skus(&session, &selected).await,
         Command::Images(flags) => catalog::images(&session, flags).await,

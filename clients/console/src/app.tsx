@@ -31,6 +31,7 @@ const AllocationList = lazy(() => import("./views/allocations/list"));
 const Granted = lazy(() => import("./views/allocations/granted"));
 const AllocationView = lazy(() => import("./views/allocations/detail"));
 const Launch = lazy(() => import("./views/launch/launch"));
+const ActivityPage = lazy(() => import("./views/activity/activity"));
 const Usage = lazy(() => import("./views/usage/usage"));
 const ReservationList = lazy(() => import("./views/reservations/list"));
 const Reserve = lazy(() => import("./views/reservations/create"));
@@ -100,6 +101,7 @@ function Views() {
             <Route path="/reservations"><ForRole title="Reservations" right="read"><ReservationList side="project" /></ForRole></Route>
             <Route path="/reservations/new"><ForRole title="Reserve GPUs" right="write"><Reserve side="project" /></ForRole></Route>
             <Route path="/reservations/:id">{({ id }) => <ReservationView key={id} side="project" id={id} />}</Route>
+            <Route path="/activity"><ForRole title="Activity" right="read"><ActivityPage /></ForRole></Route>
             <Route path="/usage" component={Usage} />
             <Route path="/keys" component={SshKeys} />
             <Route path="/api-keys"><ForRole title="API keys" right="read" platform="read"><ApiKeys /></ForRole></Route>

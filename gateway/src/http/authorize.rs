@@ -4,8 +4,10 @@ use std::sync::Arc;
 use gpuaas_common::audit;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use http::{HeaderMap, HeaderValue, header};
+use prost_reflect::DynamicMessage;
 use sqlx::PgPool;
 use tonic::Code;
+use uuid::Uuid;
 
 use super::headers;
 use crate::app::App;
@@ -17,8 +19,8 @@ use crate::contract::access::Access;
 use crate::contract::route::Route;
 use crate::contract::template::{PathVariables, Segment};
 use crate::error::ApiError;
-use crate::policy::{Grant, Refusal};
-use crate::store;
+use crate::policy::{Grant, Refusal, named_project};
+use crate::store::{self, Principal};
 
 /// Most characters of the id of a resource on record.
 const MAX_ID: usize = 200;
@@ -30,9 +32,33 @@ pub struct Attempt<'a> {
     /// Id of the resource; empty where the path names none.
     pub resource_id: &'a str,
     pub request_id: &'a str,
+    /// The project that it names.
+    pub project: Option<Uuid>,
+    /// It is on something of a project, named or not.
+    pub in_a_project: bool,
 }
 
 impl<'a> Attempt<'a> {
+    /// The same, with the project that the request names.
+    pub fn about(self, message: &DynamicMessage) -> Self {
+        let named = named_project(message).and_then(Result::ok);
+        Self {
+            project: named.or(self.project),
+            ..self
+        }
+    }
+
+    /// The project in whose activity a denial of this principal belongs: the one that it names or, when it is on something of
+    /// a project and names none, the only one that the principal is in. What a stranger tried, nobody else hears of.
+    fn project_of(&self, principal: &Principal) -> Option<Uuid> {
+        let only = match principal.roles.as_slice() {
+            [(project, _)] if self.in_a_project => Some(*project),
+            _ => None,
+        };
+        let project = self.project.or(only)?;
+        principal.role_in(project).map(|_| project)
+    }
+
     /// A call of a route by a path with these variables: one at the end names the resource, others what it belongs to.
     pub fn of(route: &'a Route, path: &'a PathVariables, request_id: &'a str) -> Self {
         let ends_with_id = matches!(route.template.segments.last(), Some(Segment::Variable(_)));
@@ -41,6 +67,11 @@ impl<'a> Attempt<'a> {
             access: &route.access,
             resource_id: id.map_or("", |(_, value)| value),
             request_id,
+            project: path
+                .iter()
+                .find(|(name, _)| name == "project_id")
+                .and_then(|(_, value)| value.parse().ok()),
+            in_a_project: route.group.is_of_a_project(),
         }
     }
 }
@@ -82,8 +113,8 @@ pub async fn permit(
         Err(refusal) => return Err(refuse(app, session, attempt, refusal).await),
     };
     if let Err(error) = second_factor::check(&session.identity, attempt.access.audience) {
-        let name = Some(&*session.principal.name);
-        record_denial(&app.pool, name, &session.identity, attempt).await;
+        let known = Some(&session.principal);
+        record_denial(&app.pool, known, &session.identity, attempt).await;
         return Err(error);
     }
     Ok(grant)
@@ -111,15 +142,15 @@ pub async fn refuse(
     attempt: Attempt<'_>,
     refusal: Refusal,
 ) -> ApiError {
-    let name = Some(&*session.principal.name);
-    record_denial(&app.pool, name, &session.identity, attempt).await;
+    let known = Some(&session.principal);
+    record_denial(&app.pool, known, &session.identity, attempt).await;
     refusal.into_error()
 }
 
 /// Puts a refusal on record that the answer itself led to.
 pub async fn record_refusal(app: &App, session: &Session, attempt: Attempt<'_>) {
-    let name = session.is_registered().then_some(&*session.principal.name);
-    record_denial(&app.pool, name, &session.identity, attempt).await;
+    let known = session.is_registered().then_some(&session.principal);
+    record_denial(&app.pool, known, &session.identity, attempt).await;
 }
 
 /// Who the bearer of the credential is; no session for somebody who is not registered.
@@ -249,7 +280,7 @@ fn challenge(error: ApiError) -> ApiError {
 
 async fn record_denial(
     pool: &PgPool,
-    name: Option<&str>,
+    known: Option<&Principal>,
     identity: &Identity,
     attempt: Attempt<'_>,
 ) {
@@ -257,11 +288,16 @@ async fn record_denial(
         access,
         resource_id,
         request_id,
+        ..
     } = attempt;
-    let principal = name.map_or_else(
+    let principal = known.map_or_else(
         || format!("{} {}", identity.issuer, identity.subject),
-        str::to_owned,
+        |principal| principal.name.clone(),
     );
+    let mut detail = serde_json::json!({ "outcome": "denied" });
+    if let Some(project) = known.and_then(|principal| attempt.project_of(principal)) {
+        detail = audit::in_project(detail, project);
+    }
     // a path says what its caller likes
     let resource_id: String = resource_id
         .chars()
@@ -274,7 +310,7 @@ async fn record_denial(
         resource: &access.resource,
         resource_id: &resource_id,
         request_id,
-        detail: serde_json::json!({ "outcome": "denied" }),
+        detail,
     };
     let written = async {
         let mut conn = pool.acquire().await.map_err(gpuaas_common::Error::from)?;

@@ -135,6 +135,7 @@ async fn try_serve(
         false => (parts.uri.query().map(str::to_owned), None),
     };
     let mut message = bind(route, &path, query.as_deref(), &body)?;
+    let attempt = attempt.about(&message);
     if let Err(refusal) = grant.check(&message) {
         return Err(refuse(app, &session, attempt, refusal).await);
     }

@@ -15,7 +15,7 @@ use super::call::{Begun, Call, Of, Owned, known_id, project_unknown, taken, unkn
 use super::running::signed;
 use super::{parse, wire};
 use crate::policy::Scope;
-use crate::store::{self, NewAllocationGrant, Role};
+use crate::store::{self, Group, NewAllocationGrant, Role};
 
 /// Most grants of one project.
 const MAX_GRANTS: i64 = 500;
@@ -69,7 +69,8 @@ pub(super) async fn create(
                 "grant_id": id, "allocation_id": allocation, "principal": request.principal,
                 "permission": permission.as_str(), "expire_time": expire_time.to_string(), "of": name,
             });
-            call.commit(tx, project, detail).await?;
+            call.commit_in(tx, Group::Project(project), project, detail)
+                .await?;
             id
         }
     };
@@ -146,7 +147,8 @@ pub(super) async fn delete(
             "grant_id": id, "allocation_id": row.allocation, "principal": row.principal,
             "permission": row.permission.as_str(), "of": name,
         });
-        call.commit(tx, project, detail).await?;
+        call.commit_in(tx, Group::Project(project), project, detail)
+            .await?;
     }
     Ok(pb::DeleteAllocationGrantResponse {})
 }

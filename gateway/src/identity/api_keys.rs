@@ -61,7 +61,7 @@ pub(super) async fn create(
             let detail = json!({
                 "api_key": id, "scopes": names(&scopes), "service_account": of_account.name, "of": owner,
             });
-            call.commit(tx, group.id(), detail).await?;
+            call.commit_in(tx, group, group.id(), detail).await?;
             (id, Some(key))
         }
     };
@@ -146,7 +146,7 @@ pub(super) async fn rotate(
             let detail = json!({
                 "api_key": id, "replaces": old, "service_account": of_account.name, "of": owner,
             });
-            call.commit(tx, group.id(), detail).await?;
+            call.commit_in(tx, group, group.id(), detail).await?;
             (id, Some(key))
         }
     };
@@ -168,7 +168,7 @@ pub(super) async fn disable(
         found(&mut tx, account, id).await?;
         store::disable_api_key(&mut tx, id).await?;
         let detail = json!({ "api_key": id, "service_account": of_account.name, "of": owner });
-        call.commit(tx, group.id(), detail).await?;
+        call.commit_in(tx, group, group.id(), detail).await?;
     }
     shown(call, account, id, None).await
 }

@@ -24,6 +24,9 @@ pub(super) const INVITE_TO_ORGANISATION: &str = "organisation_invitation.create"
 /// The action of who invites into a project.
 pub(super) const INVITE_TO_PROJECT: &str = "invitation.create";
 
+/// Set in the detail of a row that somebody with a role on the platform caused in a project without belonging to it.
+pub(crate) const BY_OPERATOR: &str = "by_operator";
+
 /// One call.
 pub struct Call<'a> {
     /// What every request needs.
@@ -70,7 +73,7 @@ impl<'a> Call<'a> {
         IdGen::new(self.app.cell).next()
     }
 
-    pub(super) async fn conn(&self) -> Result<sqlx::pool::PoolConnection<Postgres>> {
+    pub(crate) async fn conn(&self) -> Result<sqlx::pool::PoolConnection<Postgres>> {
         Ok(self.app.pool.acquire().await?)
     }
 
@@ -113,13 +116,38 @@ impl<'a> Call<'a> {
         Ok(tx.commit().await?)
     }
 
+    /// The same for a change in an organisation or a project: the members of the project read it as an activity.
+    pub(super) async fn commit_in(
+        &self,
+        tx: Transaction<'static, Postgres>,
+        group: Group,
+        resource: Uuid,
+        detail: Value,
+    ) -> Result<()> {
+        let detail = match group {
+            Group::Project(id) => audit::in_project(detail, id),
+            Group::Organisation(_) => detail,
+        };
+        self.commit(tx, resource, detail).await
+    }
+
     /// The audit row of a change.
     pub(super) async fn record(
         &self,
         conn: &mut PgConnection,
         resource: Uuid,
-        detail: Value,
+        mut detail: Value,
     ) -> Result<()> {
+        let project = detail[audit::PROJECT].as_str();
+        let project = project.and_then(|id| id.parse::<Uuid>().ok());
+        if let Some(project) = project {
+            // in the form that the activity of the project is found by, however the caller wrote it
+            detail = audit::in_project(detail, project);
+            let principal = self.principal();
+            if principal.platform_role.is_some() && principal.role_in(project).is_none() {
+                detail[BY_OPERATOR] = true.into();
+            }
+        }
         let entry = audit::Entry {
             principal: &self.principal().name,
             action: &self.route.access.action,
@@ -147,7 +175,7 @@ impl<'a> Call<'a> {
     }
 
     /// A project that the caller may see; to others there is none.
-    pub(super) async fn project(&self, conn: &mut PgConnection, given: &str) -> Result<ProjectRow> {
+    pub(crate) async fn project(&self, conn: &mut PgConnection, given: &str) -> Result<ProjectRow> {
         let id = known_id(given, project_unknown)?;
         let found = find_project(conn, id, self.me()).await?;
         let row = found

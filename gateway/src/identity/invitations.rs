@@ -83,7 +83,7 @@ async fn create(
             store::insert_invitation(&mut tx, &new).await?;
             let detail =
                 json!({ "invitation_id": id, "email": email, "role": role.as_str(), "of": name });
-            call.commit(tx, group.id(), detail).await?;
+            call.commit_in(tx, group, group.id(), detail).await?;
             (id, token)
         }
     };
@@ -189,7 +189,7 @@ pub(super) async fn revoke(
         }
         store::revoke_invitation(&mut tx, id).await?;
         let detail = json!({ "email": row.email, "of": row.target });
-        call.commit(tx, id, detail).await?;
+        call.commit_in(tx, row.group, id, detail).await?;
     }
     shown(call, id).await
 }
@@ -304,7 +304,7 @@ pub(super) async fn accept(
     join(&mut tx, &row, principal).await?;
     store::accept_invitation(&mut tx, row.id, principal).await?;
     let detail = json!({ "role": row.role.as_str(), "of": row.target, "inviter": row.inviter });
-    call.commit(tx, row.id, detail).await?;
+    call.commit_in(tx, row.group, row.id, detail).await?;
     shown(call, row.id).await
 }
 

@@ -139,7 +139,7 @@ async fn add(
             ));
         }
         let detail = json!({ "member": principal, "role": role.as_str(), "of": name });
-        call.commit(tx, group.id(), detail).await?;
+        call.commit_in(tx, group, group.id(), detail).await?;
     }
     shown(call, group, member).await
 }
@@ -217,7 +217,7 @@ async fn update(
         }
         store::set_member_role(&mut tx, group, member, role).await?;
         let detail = json!({ "member": row.name, "role": role.as_str(), "before": row.role.as_str(), "of": name });
-        call.commit(tx, group.id(), detail).await?;
+        call.commit_in(tx, group, group.id(), detail).await?;
     }
     shown(call, group, member).await
 }
@@ -269,7 +269,7 @@ async fn remove(
         let detail = json!({
             "member": row.name, "before": row.role.as_str(), "of": name, "scim": store::changes_of(&given),
         });
-        call.commit(tx, group.id(), detail).await?;
+        call.commit_in(tx, group, group.id(), detail).await?;
     }
     Ok(())
 }

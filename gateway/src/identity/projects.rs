@@ -148,7 +148,7 @@ pub(super) async fn update(
         etag::check(&request.etag, &row.version.to_string())?;
         store::rename_project(&mut tx, id, &display_name).await?;
         let detail = json!({ "display_name": display_name, "before": row.display_name });
-        call.commit(tx, id, detail).await?;
+        call.commit_in(tx, Group::Project(id), id, detail).await?;
     }
     shown(call, id).await
 }
@@ -195,7 +195,7 @@ async fn change_state(
         store::set_project_state(&mut tx, id, state, reason, by_platform).await?;
         let detail =
             json!({ "state": state.as_str(), "before": row.own_state.as_str(), "reason": reason });
-        call.commit(tx, id, detail).await?;
+        call.commit_in(tx, Group::Project(id), id, detail).await?;
     }
     shown(call, id).await
 }
@@ -315,7 +315,7 @@ async fn end_if_empty(
         store::disable_webhooks_of(&mut tx, whose, "The project was closed.").await?;
         let detail =
             json!({ "state": "closed", "before": row.own_state.as_str(), "reason": reason });
-        call.commit(tx, id, detail).await?;
+        call.commit_in(tx, Group::Project(id), id, detail).await?;
     }
     Ok(())
 }

@@ -53,7 +53,7 @@ pub(super) async fn create(
                 ));
             }
             let detail = json!({ "service_account": name, "role": role.as_str(), "of": owner });
-            call.commit(tx, group.id(), detail).await?;
+            call.commit_in(tx, group, group.id(), detail).await?;
             id
         }
     };
@@ -134,7 +134,7 @@ async fn set_disabled(
         store::set_disabled(&mut tx, id, to).await?;
         let detail =
             json!({ "service_account": row.name, "of": owner, "by_platform": by_platform });
-        call.commit(tx, group.id(), detail).await?;
+        call.commit_in(tx, group, group.id(), detail).await?;
     }
     let project = known_id(project, super::call::project_unknown)?;
     shown(call, project, id).await
@@ -153,7 +153,7 @@ pub(super) async fn delete(
         let row = found(&mut tx, group.id(), id).await?;
         store::delete_service_account(&mut tx, id).await?;
         let detail = json!({ "service_account": row.name, "of": owner });
-        call.commit(tx, group.id(), detail).await?;
+        call.commit_in(tx, group, group.id(), detail).await?;
     }
     Ok(pb::DeleteServiceAccountResponse {})
 }

@@ -93,7 +93,7 @@ async fn create(
             let detail = json!({
                 "of": owned.name, "host": url.host_str(), "event_types": event_types,
             });
-            call.commit(tx, id, detail).await?;
+            call.commit_in(tx, owned.group, id, detail).await?;
             (id, Some(secret))
         }
     };
@@ -204,7 +204,7 @@ pub(super) async fn update(
         let detail = json!({
             "url_changed": url != row.url, "event_types": event_types, "disabled": request.disabled,
         });
-        call.commit(tx, id, detail).await?;
+        call.commit_in(tx, row.group, id, detail).await?;
     }
     shown(call, id).await
 }
@@ -218,7 +218,8 @@ pub(super) async fn delete(
         let row = writable(call, &mut tx, id).await?;
         etag::check(&request.etag, &row.version.to_string())?;
         store::delete_webhook(&mut tx, id).await?;
-        call.commit(tx, id, json!({ "of": row.group.id() })).await?;
+        let detail = json!({ "of": row.group.id() });
+        call.commit_in(tx, row.group, id, detail).await?;
     }
     Ok(pb::DeleteWebhookResponse {})
 }
@@ -241,11 +242,11 @@ pub(super) async fn rotate_secret(
     }
     let mut secret = None;
     if let Begun::Fresh(mut tx) = call.begin(&request, id).await? {
-        writable(call, &mut tx, id).await?;
+        let row = writable(call, &mut tx, id).await?;
         let (new, sealed) = new_secret(call, id)?;
         store::rotate_webhook_secret(&mut tx, id, &sealed, overlap.as_secs_f64()).await?;
         let detail = json!({ "overlap_seconds": overlap.as_secs() });
-        call.commit(tx, id, detail).await?;
+        call.commit_in(tx, row.group, id, detail).await?;
         secret = Some(new);
     }
     let mut shown = shown(call, id).await?;
@@ -266,7 +267,8 @@ pub(super) async fn ping(
             enabled(&row)?;
             let body = events::ping(&webhook.to_string(), proto_time(Timestamp::now()));
             store::insert_ping(&mut tx, id, webhook, events::PING, &body).await?;
-            call.commit(tx, webhook, json!({ "delivery": id })).await?;
+            call.commit_in(tx, row.group, webhook, json!({ "delivery": id }))
+                .await?;
             call.app.webhooks.due.notify_one();
             id
         }
@@ -316,7 +318,8 @@ pub(super) async fn redeliver(
         if !store::requeue_delivery(&mut tx, id).await? {
             return Err(conflict("The delivery is pending still."));
         }
-        call.commit(tx, webhook, json!({ "delivery": id })).await?;
+        call.commit_in(tx, row.group, webhook, json!({ "delivery": id }))
+            .await?;
         call.app.webhooks.due.notify_one();
     }
     delivery_shown(call, webhook, id).await

@@ -400,6 +400,8 @@ async fn permit(app: &App, session: &Session, action: &str, request_id: &str) ->
         access: &access,
         resource_id: "",
         request_id,
+        project: None,
+        in_a_project: false,
     };
     record_refusal(app, session, attempt).await;
     Err(ScimError::forbidden(

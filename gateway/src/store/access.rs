@@ -1,8 +1,9 @@
 //! Who calls: a principal with all that decides what it may do.
-use sqlx::{PgExecutor, PgPool};
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, PgExecutor, PgPool, Row as _};
 use uuid::Uuid;
 
-use super::principal::{self, Principal};
+use super::principal::{self, Principal, PrincipalKind};
 use crate::auth::verify::Identity;
 
 /// A principal that is not disabled, with its projects, its organisations, the allocations that it has a grant for and the scopes of its keys: of the one key it calls
@@ -81,4 +82,35 @@ pub async fn principal_of_name(
         .fetch_optional(conn)
         .await?;
     row.map(|row| principal::read(&row)).transpose()
+}
+
+/// What an activity shows of a principal.
+pub struct Actor {
+    /// Its stable name.
+    pub name: String,
+    /// User or service account.
+    pub kind: PrincipalKind,
+    /// It has a role on the platform.
+    pub on_platform: bool,
+}
+
+/// Those of these names that principals have.
+///
+/// # Errors
+/// Database errors.
+pub async fn actors(conn: &mut PgConnection, names: &[&str]) -> sqlx::Result<Vec<Actor>> {
+    let rows = sqlx::query(
+        "SELECT name, kind, platform_role IS NOT NULL AS on_platform FROM principals WHERE name = ANY ($1)",
+    )
+    .bind(names)
+    .fetch_all(conn)
+    .await?;
+    let read = |row: &PgRow| -> sqlx::Result<Actor> {
+        Ok(Actor {
+            name: row.try_get("name")?,
+            kind: principal::decode(row, "kind", PrincipalKind::parse)?,
+            on_platform: row.try_get("on_platform")?,
+        })
+    };
+    rows.iter().map(read).collect()
 }

@@ -26,7 +26,7 @@ use uuid::Uuid;
 
 use crate::auth::verify::Identity;
 
-pub use access::{find_principal, principal_of_name};
+pub use access::{Actor, actors, find_principal, principal_of_name};
 pub use allocation_grants::{
     AllocationGrantRow, AllocationPermission, NewAllocationGrant, count_allocation_grants,
     delete_allocation_grant, find_allocation_grant, insert_allocation_grant,

@@ -1,6 +1,7 @@
 //! The gateway: as a process would run it, with real PostgreSQL, mutual TLS and a service behind it that speaks gRPC;
 //! and what its contract and its OpenAPI document must keep.
 mod access;
+mod activity;
 mod api_keys;
 mod audit;
 mod bad_requests;

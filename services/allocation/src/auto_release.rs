@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gpuaas_common::{Error, audit};
-use gpuaas_placement::auto_release;
+use gpuaas_placement::{Scope, allocations, auto_release};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -61,13 +61,16 @@ async fn one(deps: &Deps, id: Uuid) -> Result<bool, Error> {
     if !auto_release::begin(&mut tx, id).await? {
         return Ok(false);
     }
+    let project_id = allocations::get(&mut tx, Scope::Platform, id)
+        .await?
+        .project_id;
     let entry = audit::Entry {
         principal: SYSTEM,
         action: "allocation.auto_release",
         resource: "allocation",
         resource_id: &id.to_string(),
         request_id: "",
-        detail: json!({}),
+        detail: audit::in_project(json!({}), project_id),
     };
     audit::record(&mut tx, entry).await?;
     tx.commit().await?;

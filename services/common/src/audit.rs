@@ -16,6 +16,8 @@ use crate::{Error, Result};
 
 /// Most characters of the reason that a person gives for an action.
 const MAX_REASON: usize = 500;
+/// Where the detail of a row has the project that it is of, in the form that [`Uuid`] prints.
+pub const PROJECT: &str = "project_id";
 
 /// One privileged action.
 #[derive(Clone, Debug)]
@@ -45,6 +47,13 @@ pub fn with_digests<M: prost::Message>(
     let digest = |one: &M| hex::encode(Sha256::digest(one.encode_to_vec()));
     detail["before_digest"] = before.map(digest).into();
     detail["after_digest"] = digest(after).into();
+    detail
+}
+
+/// Adds the project that a row is of to its detail: its members read such rows as the activity of the project.
+#[must_use]
+pub fn in_project(mut detail: serde_json::Value, project_id: Uuid) -> serde_json::Value {
+    detail[PROJECT] = project_id.to_string().into();
     detail
 }
 

@@ -269,7 +269,7 @@ async fn record(
     conn: &mut PgConnection,
     (principal, request_id): (&str, &str),
     action: &str,
-    id: Uuid,
+    (id, project_id): (Uuid, Uuid),
     detail: Value,
 ) -> Result<()> {
     let entry = audit::Entry {
@@ -278,7 +278,7 @@ async fn record(
         resource: "capacity_reservation",
         resource_id: &id.to_string(),
         request_id,
-        detail,
+        detail: audit::in_project(detail, project_id),
     };
     Ok(audit::record(conn, entry).await?)
 }

@@ -1,4 +1,5 @@
 //! One module per command, or per family of small ones.
+pub mod activity;
 pub mod admin;
 pub mod api;
 pub mod api_keys;

@@ -1,5 +1,6 @@
 //! The CLI as its users run it: the built program against a gateway that the test plays.
 mod accounts;
+mod activity;
 mod agent_rollout;
 mod allocations;
 mod audit;

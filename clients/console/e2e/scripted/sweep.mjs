@@ -10,7 +10,7 @@ const SIZES = [
 ];
 const node = `/admin/nodes/${nodeId(1)}`;
 const PAGES = [
-  ["/overview", "/allocations", `/allocations/${allocationId(1)}`, `/allocations/${failed.id}`, "/launch", "/reservations", "/reservations/new", `/reservations/${reservationId}`, "/usage", "/keys", "/api-keys"],
+  ["/overview", "/allocations", `/allocations/${allocationId(1)}`, `/allocations/${failed.id}`, "/launch", "/reservations", "/reservations/new", `/reservations/${reservationId}`, "/activity", "/usage", "/keys", "/api-keys"],
   ["", "invitations", "access", "webhooks", "settings"].map((tab) => `/project?tab=${tab}`),
   ["", "invitations", "projects", "groups", "webhooks", "settings"].map((tab) => `/organisation?tab=${tab}`),
   ["/admin", "/admin/allocations", `/admin/allocations/${allocationId(1)}`, "/admin/nodes", "/admin/nodes?view=table", "/admin/agent-rollouts", `/admin/agent-rollouts/${rolloutId}`],

@@ -298,6 +298,13 @@ export const answers = {
   "POST /api/v1/admin/allocations/*:stop": allocations[0],
   "POST /api/v1/admin/allocations/*:release": allocations[0],
   "PATCH /api/v1/allocations/*": (body) => ({ ...allocations[0], display_name: body.display_name }),
+  "GET /api/v1/projects/*/activities": {
+    activities: [
+      { id: uuid(9, 3), create_time: ago(2), actor: "user:olga", actor_kind: "user", action: "allocation.stop", summary: "Stopped the allocation", kind: "allocation", resource: "allocation", resource_id: allocationId(1), allocation_id: allocationId(1), outcome: "allowed" },
+      { id: uuid(9, 2), create_time: ago(20), actor: "user:vera", actor_kind: "user", action: "service_account.create", summary: "Denied: create the service account", kind: "service_account", resource: "project", outcome: "denied" },
+      { id: uuid(9, 1), create_time: ago(200), actor: "operator", actor_kind: "operator", action: "allocation.operator_stop", summary: "Stopped the allocation", kind: "allocation", resource: "allocation", resource_id: allocationId(2), allocation_id: allocationId(2), reason: "Maintenance of the node", outcome: "allowed" },
+    ],
+  },
   "GET /api/v1/projects/*/service-accounts": { service_accounts: serviceAccounts },
   "POST /api/v1/projects/*/service-accounts": serviceAccounts[0],
   "POST /api/v1/projects/*/service-accounts/*:disable": serviceAccounts[1],

@@ -1,6 +1,7 @@
 /** Fields of the API as the forms call them. */
 const LABELS: Record<string, string> = {
   action: "Action",
+  actor: "Who",
   allocation_id: "Allocation",
   allocations: "Allocations",
   allowed_gpu_counts: "GPU counts",

@@ -7,7 +7,7 @@ const COLUMNS = ["nobody", "stranger", "viewer", "member", "billing", "owner"];
 const ROLES = ["viewer", "member", "billing", "owner"] as const;
 /** Methods that the console offers by each right. */
 const METHODS: Record<ProjectRight, string[]> = {
-  read: ["AllocationService.WatchAllocations", "AllocationService.WatchAllocation", "HealthEventService.ListHealthEvents", "CapacityReservationService.ListCapacityReservations", "ApiKeyService.ListApiKeys", "InvitationService.ListProjectInvitations", "WebhookService.ListProjectWebhooks", "SshKeyService.ListProjectSshKeys", "ProjectNetworkService.GetProjectNetwork"],
+  read: ["AllocationService.WatchAllocations", "AllocationService.WatchAllocation", "HealthEventService.ListHealthEvents", "CapacityReservationService.ListCapacityReservations", "ActivityService.ListActivities", "ApiKeyService.ListApiKeys", "InvitationService.ListProjectInvitations", "WebhookService.ListProjectWebhooks", "SshKeyService.ListProjectSshKeys", "ProjectNetworkService.GetProjectNetwork"],
   billing: ["UsageService.ListUsage", "QuotaService.GetQuotas", "ProjectService.GetProject", "MemberService.ListProjectMembers", "AllocationGrantService.ListAllocationGrants"],
   write: ["AllocationService.CreateAllocation", "AllocationService.StopAllocation", "AllocationService.ReleaseAllocation", "AllocationService.UpdateAllocation", "CapacityReservationService.CreateCapacityReservation", "CapacityReservationService.CancelCapacityReservation", "SshKeyService.CreateProjectSshKey", "ProjectNetworkService.PutProjectNetwork"],
   terminal: ["TerminalSessionService.CreateTerminalSession", "TerminalSessionService.ListAllocationTerminalSessions", "AllocationService.ReadSerialLog"],

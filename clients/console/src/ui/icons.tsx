@@ -16,6 +16,7 @@ export {
   Download,
   Gauge,
   HardDrive,
+  History,
   Hourglass,
   House,
   KeyRound,

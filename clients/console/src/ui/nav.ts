@@ -2,7 +2,7 @@
 import type { ComponentType } from "react";
 import { type PlatformRole, type Right, may } from "../session/rights";
 import { type MemberRole, type ProjectRight, roleMay } from "../session/roles";
-import { Activity, Bot, Building2, CalendarClock, ChartColumn, Gauge, House, KeyRound, LayoutList, Plus, ReceiptText, ScrollText, Server, Tags, Users } from "./icons";
+import { Activity, Bot, Building2, CalendarClock, ChartColumn, Gauge, History, House, KeyRound, LayoutList, Plus, ReceiptText, ScrollText, Server, Tags, Users } from "./icons";
 
 export interface Place {
   to: string;
@@ -21,6 +21,7 @@ export const PLACES: Place[] = [
   { to: "/allocations", title: "Allocations", icon: Activity, needs: "read" },
   { to: "/launch", title: "Launch", icon: Plus, needs: "write" },
   { to: "/reservations", title: "Reservations", icon: CalendarClock, needs: "read" },
+  { to: "/activity", title: "Activity", icon: History, needs: "read" },
   { to: "/usage", title: "Usage", icon: ReceiptText },
   { to: "/keys", title: "SSH keys", icon: KeyRound },
   { to: "/api-keys", title: "API keys", icon: Bot, needs: "read", orOnPlatform: "read" },

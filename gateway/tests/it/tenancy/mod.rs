@@ -69,7 +69,7 @@ impl World {
         answer(request.send().await.expect("answer")).await
     }
 
-    async fn get(&self, subject: &str, target: &str) -> (u16, Value) {
+    pub async fn get(&self, subject: &str, target: &str) -> (u16, Value) {
         self.send(subject, Method::GET, target, Value::Null).await
     }
 

@@ -130,7 +130,10 @@ impl AllocationApi {
             resource: "allocation",
             resource_id: &allocation_id.to_string(),
             request_id: &caller.request_id,
-            detail: json!({"started": begun.workflow_id.is_some()}),
+            detail: audit::in_project(
+                json!({"started": begun.workflow_id.is_some()}),
+                project.id(),
+            ),
         };
         audit::record(&mut tx, entry).await?;
         tx.commit().await?;

@@ -39,7 +39,7 @@ impl AdminApi {
         };
         let hash = idempotency::hash(request);
         if idempotency::lookup(&mut tx, scope, &hash).await? == idempotency::Lookup::Fresh {
-            force_release::force(&mut tx, allocation_id, &word).await?;
+            let forced = force_release::force(&mut tx, allocation_id, &word).await?;
             let resource_id = allocation_id.to_string();
             idempotency::record(&mut tx, scope, &hash, &resource_id).await?;
             let done = answer(&mut tx, allocation_id).await?;
@@ -49,11 +49,14 @@ impl AdminApi {
                 resource: "allocation",
                 resource_id: &resource_id,
                 request_id: &caller.request_id,
-                detail: json!({
-                    "reason": word.reason, "host_fate": word.fate.as_str(), "node_id": done.node_id,
-                    "slot_ids": done.slot_ids,
-                    "billing_end_time": done.billing_end_time.map(|at| at.seconds),
-                }),
+                detail: audit::in_project(
+                    json!({
+                        "reason": word.reason, "host_fate": word.fate.as_str(), "node_id": done.node_id,
+                        "slot_ids": done.slot_ids,
+                        "billing_end_time": done.billing_end_time.map(|at| at.seconds),
+                    }),
+                    forced.project_id,
+                ),
             };
             audit::record(&mut tx, entry).await?;
             tx.commit().await?;

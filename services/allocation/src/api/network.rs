@@ -61,7 +61,7 @@ impl NetworkApi {
                 resource: "project",
                 resource_id: &resource_id,
                 request_id: &caller.request_id,
-                detail: json!({ "vms_reach_each_other": allowed }),
+                detail: audit::in_project(json!({ "vms_reach_each_other": allowed }), project_id),
             };
             audit::record(&mut tx, entry).await?;
             idempotency::record(&mut tx, scope, &hash, &resource_id).await?;

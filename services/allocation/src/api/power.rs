@@ -74,10 +74,13 @@ pub async fn change(
         resource: "allocation",
         resource_id: &allocation_id.to_string(),
         request_id: &caller.request_id,
-        detail: match slug {
-            "" => json!({"workflow_id": workflow_id, "force": forced}),
-            image => json!({"workflow_id": workflow_id, "force": forced, "image": image}),
-        },
+        detail: audit::in_project(
+            match slug {
+                "" => json!({"workflow_id": workflow_id, "force": forced}),
+                image => json!({"workflow_id": workflow_id, "force": forced, "image": image}),
+            },
+            project.id(),
+        ),
     };
     audit::record(&mut tx, entry).await?;
     tx.commit().await?;

@@ -98,13 +98,18 @@ impl AdminApi {
             };
             let resource_id = allocation_id.to_string();
             idempotency::record(&mut tx, scope, &hash, &resource_id).await?;
+            let row = allocations::get(&mut tx, Scope::Platform, allocation_id).await?;
+            let project_id = row.project_id;
             let entry = audit::Entry {
                 principal: &caller.principal,
                 action,
                 resource: "allocation",
                 resource_id: &resource_id,
                 request_id,
-                detail: json!({"reason": reason, "workflow_id": workflow_id}),
+                detail: audit::in_project(
+                    json!({"reason": reason, "workflow_id": workflow_id}),
+                    project_id,
+                ),
             };
             audit::record(&mut tx, entry).await?;
             tx.commit().await?;

@@ -60,7 +60,10 @@ pub async fn update(
         resource: "allocation",
         resource_id: &resource_id,
         request_id: &caller.request_id,
-        detail: json!({"before": shown(&before), "after": shown(&after)}),
+        detail: audit::in_project(
+            json!({"before": shown(&before), "after": shown(&after)}),
+            project.id(),
+        ),
     };
     audit::record(&mut tx, entry).await?;
     tx.commit().await?;

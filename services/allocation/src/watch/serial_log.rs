@@ -118,13 +118,17 @@ impl Watching {
         request: &pb::ReadSerialLogRequest,
     ) -> Result<(), Error> {
         let mut tx = self.deps.pool.begin().await?;
+        let (_, project) = owned(&mut tx, caller, id).await?;
         let entry = audit::Entry {
             principal: &caller.principal,
             action: "serial_log.read",
             resource: "allocation",
             resource_id: &id.to_string(),
             request_id: &caller.request_id,
-            detail: json!({"follow": request.follow, "resumed": !request.resume_token.is_empty()}),
+            detail: audit::in_project(
+                json!({"follow": request.follow, "resumed": !request.resume_token.is_empty()}),
+                project.id(),
+            ),
         };
         audit::record(&mut tx, entry).await?;
         tx.commit().await?;

@@ -173,6 +173,7 @@ async fn an_allocation_is_released_when_its_time_has_come_and_says_so() {
     .await
     .expect("rows");
     assert_eq!(audited, ["service:allocation"]);
+    crate::world::assert_of_projects(&platform.world.owner).await;
 }
 
 #[tokio::test]

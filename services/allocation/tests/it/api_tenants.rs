@@ -385,6 +385,7 @@ async fn an_operators_stop_tells_the_members_why_and_they_start_it_again() {
         (principal.as_str(), &detail["reason"]),
         ("user:root", &REASON.into())
     );
+    crate::world::assert_of_projects(&platform.world.owner).await;
     platform.assert_sound().await;
 
     let start = pb::StartAllocationRequest {

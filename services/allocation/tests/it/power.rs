@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::expect::{step_names, timeline};
 use crate::platform::{Platform, good};
-use crate::world::World;
+use crate::world::{World, assert_of_projects};
 
 async fn active(platform: &Platform) -> Uuid {
     let created = platform.create(good("web"), "create").await;
@@ -180,6 +180,7 @@ async fn a_forced_stop_and_a_reset_do_not_ask_the_guest() {
     .await
     .expect("audit records");
     assert_eq!(audited, [true, false, true]);
+    assert_of_projects(&platform.world.owner).await;
 }
 
 #[tokio::test]

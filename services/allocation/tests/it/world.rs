@@ -333,3 +333,15 @@ pub async fn answers(address: SocketAddr) {
         .await
         .expect("a server that answers");
 }
+
+/// The audit row of everything that was done to an allocation names its project, by which its members find it.
+pub async fn assert_of_projects(owner: &PgPool) {
+    let lost: Vec<String> = sqlx::query_scalar(
+        "SELECT action FROM placement.audit a JOIN placement.allocations o ON o.id::text = a.resource_id
+          WHERE a.resource = 'allocation' AND a.detail->>'project_id' IS DISTINCT FROM o.project_id::text",
+    )
+    .fetch_all(owner)
+    .await
+    .expect("audit rows");
+    assert_eq!(lost, Vec::<String>::new());
+}

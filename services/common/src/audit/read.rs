@@ -59,6 +59,8 @@ pub struct Filter {
     start: Option<i64>,
     end: Option<i64>,
     selection: Option<Selection>,
+    project: Option<Uuid>,
+    kind: Option<String>,
 }
 
 /// What the records can be selected by.
@@ -130,6 +132,14 @@ impl Filter {
         Ok(filter)
     }
 
+    /// Only what is of a project, and of one kind of thing there: the part of the action before its dot.
+    #[must_use]
+    pub fn in_project(mut self, project: Uuid, kind: &str) -> Self {
+        self.project = Some(project);
+        self.kind = (!kind.is_empty()).then(|| kind.to_owned());
+        self
+    }
+
     /// Whether the oldest records come first.
     #[must_use]
     pub fn is_ascending(&self) -> bool {
@@ -160,6 +170,15 @@ pub async fn list(
     for (column, text) in &filter.texts {
         query.push(" AND ").push(*column).push(" = ");
         query.push_bind(text.clone());
+    }
+    if let Some(project) = filter.project {
+        // there is an index of it
+        query.push(" AND detail->>'project_id' = ");
+        query.push_bind(project.to_string());
+    }
+    if let Some(kind) = &filter.kind {
+        query.push(" AND split_part(action, '.', 1) = ");
+        query.push_bind(kind.clone());
     }
     if let Some(denied) = filter.denied {
         query.push(" AND (detail->>'outcome' IS NOT DISTINCT FROM 'denied') = ");

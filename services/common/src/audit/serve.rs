@@ -32,7 +32,11 @@ impl AuditService for Api {
         request: Request<ListRecordsRequest>,
     ) -> Result<Response<ListRecordsResponse>, Status> {
         let request = request.into_inner();
-        let filter = Filter::parse(&request.filter.unwrap_or_default())?;
+        let mut filter = Filter::parse(&request.filter.unwrap_or_default())?;
+        if !request.project_id.is_empty() {
+            let project = id::parse("project_id", &request.project_id)?;
+            filter = filter.in_project(project, &request.kind);
+        }
         let before = match request.before_id.as_str() {
             "" => None,
             before => Some(id::parse("before_id", before)?),

@@ -344,6 +344,40 @@ async fn p10_a_row_says_from_where_it_was_caused() {
 }
 
 #[tokio::test]
+async fn p10_records_of_a_project_are_found_by_it_and_by_kind() {
+    let db = TestDb::create().await;
+    let pool = db.pool(ROLE).await;
+    let mut conn = pool.acquire().await.expect("a connection");
+    let (own, other) = (uuid::Uuid::from_u128(1), uuid::Uuid::from_u128(2));
+    for (action, project) in [
+        ("api_key.create", Some(own)),
+        ("api_keys.create", Some(own)),
+        ("api_key.rotate", Some(other)),
+        ("api_key.disable", None),
+    ] {
+        let mut one = entry("user:a", "x");
+        one.action = action;
+        if let Some(project) = project {
+            one.detail = audit::in_project(one.detail, project);
+        }
+        audit::record(&mut conn, one).await.expect("recorded");
+    }
+    for (project, kind, expected) in [
+        (own, "", vec!["api_keys.create", "api_key.create"]),
+        (own, "api_key", vec!["api_key.create"]),
+        (other, "", vec!["api_key.rotate"]),
+        (uuid::Uuid::from_u128(3), "", vec![]),
+    ] {
+        let filter = read::Filter::parse(&ListAuditRecordsRequest::default()).expect("a filter");
+        let filter = filter.in_project(project, kind);
+        let found = read::list(&mut conn, &filter, None, 10).await;
+        let found = found.expect("records");
+        let actions: Vec<&str> = found.iter().map(|one| one.action.as_str()).collect();
+        assert_eq!(actions, expected, "{project} {kind}");
+    }
+}
+
+#[tokio::test]
 async fn p10_records_are_found_by_what_they_say() {
     let db = TestDb::create().await;
     let pool = db.pool(ROLE).await;

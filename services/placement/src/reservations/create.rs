@@ -149,11 +149,18 @@ async fn create_in(
         hold_now(conn, search, spec, &made, &sku).await?;
     }
     let detail = json!({
-        "project_id": spec.project_id, "name": spec.name, "region_code": spec.region_code, "sku": spec.sku,
+        "name": spec.name, "region_code": spec.region_code, "sku": spec.sku,
         "gpu_count": spec.gpu_count, "start": starts_at.to_string(), "end": spec.ends_at.to_string(),
     });
     let who = (spec.principal.as_str(), spec.request_id.as_str());
-    record(conn, who, "reservation.create", id, detail).await?;
+    record(
+        conn,
+        who,
+        "reservation.create",
+        (id, spec.project_id),
+        detail,
+    )
+    .await?;
     Ok((get(conn, Scope::Platform, id).await?, false))
 }
 

@@ -93,8 +93,9 @@ async fn cancel_in(
     };
     close(conn, row.id, ReservationState::Canceled, reason).await?;
     let who = (spec.principal, spec.request_id);
-    let detail = json!({ "reason": spec.reason });
-    record(conn, who, "reservation.cancel", row.id, detail).await?;
+    let detail = json!({ "name": row.name, "reason": spec.reason });
+    let what = (row.id, row.project_id);
+    record(conn, who, "reservation.cancel", what, detail).await?;
     get(conn, spec.scope, row.id).await
 }
 

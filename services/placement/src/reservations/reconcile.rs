@@ -150,7 +150,8 @@ async fn one(
         return Ok(false);
     };
     if over {
-        end(conn, id, "The reservation reached its end time.", step).await?;
+        let row = get(conn, Scope::Platform, id).await?;
+        end(conn, &row, "The reservation reached its end time.", step).await?;
         return Ok(false);
     }
     let row = get(conn, Scope::Platform, id).await?;
@@ -221,11 +222,17 @@ async fn begin(conn: &mut PgConnection, id: Uuid) -> Result<()> {
     Ok(())
 }
 
-async fn end(conn: &mut PgConnection, id: Uuid, reason: &str, step: &mut Reconciled) -> Result<()> {
-    close(conn, id, ReservationState::Ended, reason).await?;
-    let detail = json!({ "reason": reason });
-    record(conn, (SYSTEM, ""), "reservation.end", id, detail).await?;
-    step.ended.push(id);
+async fn end(
+    conn: &mut PgConnection,
+    row: &CapacityReservation,
+    reason: &str,
+    step: &mut Reconciled,
+) -> Result<()> {
+    close(conn, row.id, ReservationState::Ended, reason).await?;
+    let detail = json!({ "name": row.name, "reason": reason });
+    let what = (row.id, row.project_id);
+    record(conn, (SYSTEM, ""), "reservation.end", what, detail).await?;
+    step.ended.push(row.id);
     Ok(())
 }
 
@@ -251,11 +258,12 @@ async fn release(
     .bind(&reason)
     .execute(&mut *conn)
     .await?;
-    let detail = json!({ "gpus": gone, "unused_seconds": seconds });
-    record(conn, (SYSTEM, ""), "reservation.release", row.id, detail).await?;
+    let detail = json!({ "name": row.name, "gpus": gone, "unused_seconds": seconds });
+    let what = (row.id, row.project_id);
+    record(conn, (SYSTEM, ""), "reservation.release", what, detail).await?;
     let left = row.gpu_count - row.released_gpus - gone;
     if left == 0 {
-        end(conn, row.id, &reason, step).await?;
+        end(conn, row, &reason, step).await?;
     }
     Ok(left == 0)
 }

@@ -139,7 +139,7 @@ impl Api {
                 resource: "project",
                 resource_id: &resource_id,
                 request_id: &caller.request_id,
-                detail: json!({ "priority": priority }),
+                detail: audit::in_project(json!({ "priority": priority }), project_id),
             };
             audit::record(&mut tx, entry).await?;
             idempotency::record(&mut tx, scope, &hash, &resource_id).await?;

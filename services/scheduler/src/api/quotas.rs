@@ -141,7 +141,7 @@ impl Api {
             resource: "quota",
             resource_id: change.resource_id,
             request_id: &caller.request_id,
-            detail: change.detail,
+            detail: audit::in_project(change.detail, change.project_id),
         };
         audit::record(&mut tx, entry).await?;
         idempotency::record(&mut tx, scope, &hash, change.resource_id).await?;

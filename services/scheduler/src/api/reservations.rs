@@ -363,7 +363,7 @@ impl Api {
                 resource: "project",
                 resource_id: &resource_id,
                 request_id: &caller.request_id,
-                detail: json!({ "max_gpus": max_gpus }),
+                detail: audit::in_project(json!({ "max_gpus": max_gpus }), project_id),
             };
             audit::record(&mut tx, entry).await?;
             idempotency::record(&mut tx, key, &hash, &resource_id).await?;

@@ -79,7 +79,7 @@ async fn a_limit_on_allocations_is_put_once_per_key_and_refuses_with_its_numbers
         assert_eq!(refused(outcome).reason(), reason);
     }
     let audited = "SELECT count(*) FROM placement.audit WHERE action = 'quota.put'
-        AND detail = '{\"max_allocations\": 1}' AND principal = 'user:root'";
+        AND detail->>'max_allocations' = '1' AND detail->>'project_id' IS NOT NULL AND principal = 'user:root'";
     assert_eq!(world.number(audited).await, 1);
     ok(put(&world, 2, Some("q3")).await);
     ok(world.api.reserve(Request::new(reservation("b"))).await);

@@ -97,7 +97,10 @@ impl SessionApi {
             resource: "session",
             resource_id: &session_id.to_string(),
             request_id: &caller.request_id,
-            detail: json!({"allocation_id": allocation_id, "origin": origin}),
+            detail: audit::in_project(
+                json!({"allocation_id": allocation_id, "origin": origin}),
+                place.project_id,
+            ),
         };
         audit::record(&mut tx, entry).await?;
         tx.commit().await?;

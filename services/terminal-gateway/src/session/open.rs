@@ -171,12 +171,15 @@ async fn admit(deps: &Deps, ticket: &Ticket, spec: &OpenSpec) -> Result<(Admitte
             resource: "session",
             resource_id: &ticket.session_id.to_string(),
             request_id: &spec.request_id,
-            detail: json!({
-                "allocation_id": ticket.allocation_id,
-                "node_id": target.node_id,
-                "origin": ticket.origin,
-                "recorded": session.recorded,
-            }),
+            detail: audit::in_project(
+                json!({
+                    "allocation_id": ticket.allocation_id,
+                    "node_id": target.node_id,
+                    "origin": ticket.origin,
+                    "recorded": session.recorded,
+                }),
+                ticket.project_id,
+            ),
         };
         audit::record(&mut tx, entry).await?;
         tx.commit().await?;
@@ -284,16 +287,19 @@ pub(crate) async fn record_close(
     request_id: &str,
     reason: &str,
 ) -> Result<(), Error> {
-    if !sessions::close(conn, session_id, reason).await? {
+    let Some(project_id) = sessions::close(conn, session_id, reason).await? else {
         return Ok(());
-    }
+    };
     let entry = audit::Entry {
         principal,
         action: "terminal.close",
         resource: "session",
         resource_id: &session_id.to_string(),
         request_id,
-        detail: json!({"allocation_id": allocation_id, "reason": reason}),
+        detail: audit::in_project(
+            json!({"allocation_id": allocation_id, "reason": reason}),
+            project_id,
+        ),
     };
     audit::record(conn, entry).await
 }

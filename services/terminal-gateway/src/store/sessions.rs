@@ -111,17 +111,20 @@ pub(crate) async fn insert(
     .await
 }
 
-/// Closes a session; false when it is closed already.
-pub(crate) async fn close(conn: &mut PgConnection, id: Uuid, reason: &str) -> sqlx::Result<bool> {
-    let done = sqlx::query(
+/// Closes a session and returns its project; none when it is closed already.
+pub(crate) async fn close(
+    conn: &mut PgConnection,
+    id: Uuid,
+    reason: &str,
+) -> sqlx::Result<Option<Uuid>> {
+    sqlx::query_scalar(
         "UPDATE sessions SET close_time = greatest(clock_timestamp(), open_time), close_reason = $2
-          WHERE id = $1 AND close_time IS NULL",
+          WHERE id = $1 AND close_time IS NULL RETURNING project_id",
     )
     .bind(id)
     .bind(reason)
-    .execute(conn)
-    .await?;
-    Ok(done.rows_affected() == 1)
+    .fetch_optional(conn)
+    .await
 }
 
 /// Says that these sessions still run.

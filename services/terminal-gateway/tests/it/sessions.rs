@@ -82,6 +82,17 @@ async fn f_09_opening_and_closing_are_on_record() {
             record("terminal.close", "closed_by_client")
         ]
     );
+    let of_projects: i64 = sqlx::query_scalar(
+        "SELECT count(*) FROM terminal.audit a JOIN terminal.sessions s ON s.id::text = a.resource_id
+          WHERE a.detail->>'project_id' = s.project_id::text",
+    )
+    .fetch_one(&world.db.owner_pool().await)
+    .await
+    .expect("audit rows");
+    assert_eq!(
+        of_projects, 3,
+        "the members of the project find all of them"
+    );
     world.no_shells().await;
 
     let path = format!("allocations/{}/terminal-sessions", world.allocation_id());

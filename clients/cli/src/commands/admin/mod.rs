@@ -25,6 +25,7 @@ mod trail;
 
 use super::{Session, done};
 use crate::failure::Failure;
+pub(crate) use trail::moment;
 
 /// Help of an argument that is a project.
 const PROJECT_HELP: &str = "Project: its name, or its id, a UUID; see the column PROJECT of `gpuaas admin queue list`, `gpuaas admin reservations list` and \

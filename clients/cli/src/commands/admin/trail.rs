@@ -91,7 +91,10 @@ pub struct VerifyFlags {
 }
 
 /// A time of day, a date or a moment; without a zone, in the user's.
-fn moment(text: &str) -> Result<Timestamp, String> {
+///
+/// # Errors
+/// It is none.
+pub fn moment(text: &str) -> Result<Timestamp, String> {
     if let Ok(moment) = text.parse::<Timestamp>() {
         return Ok(moment);
     }

@@ -1,15 +1,15 @@
 /** Who did what, from where, and what was denied: the audit trail of the whole cell. */
-import { useState } from "react";
 import { type AuditFilter, useAudit } from "../../api/audit";
 import { usePlacements, useProjects } from "../../api/queries";
-import { fromField, zone } from "../../lib/time";
+import { zone } from "../../lib/time";
 import { plural } from "../../lib/text";
 import { Button, Empty, Skeleton } from "../../ui/basics";
-import { Field, Select } from "../../ui/form";
+import { Select } from "../../ui/form";
 import { Search } from "../../ui/icons";
 import { ProblemNote } from "../../ui/problem";
 import { Page } from "../../ui/shell";
 import { TableCard } from "../../ui/table";
+import { TextFilter, TimeFilter, moment } from "../../ui/text-filter";
 import { useQueryReset, useQueryState } from "../../ui/use-query-state";
 import { COLUMNS, Row, type Names } from "./record";
 import "../../styles/audit.css";
@@ -21,43 +21,6 @@ const OUTCOMES = [
 ];
 const SOURCES = ["placement", "inventory", "images", "terminal", "billing", "edge"];
 const KEYS = ["who", "action", "resource", "request", "outcome", "source", "from", "to"];
-
-/** A text that is asked for when it is complete: on Enter, or when the field is left. */
-function TextFilter({ label, placeholder, value, onChange }: { label: string; placeholder: string; value: string; onChange: (value: string) => void }) {
-  const [typed, setTyped] = useState(value);
-  const [known, setKnown] = useState(value);
-  // the address changed by itself: the filters were cleared, or the browser went back
-  if (known !== value) {
-    setKnown(value);
-    setTyped(value);
-  }
-  const commit = () => typed.trim() !== value && onChange(typed.trim());
-  return (
-    <Field label={label}>
-      {({ id }) => (
-        <input
-          id={id}
-          type="search"
-          placeholder={placeholder}
-          value={typed}
-          onChange={(event) => setTyped(event.target.value)}
-          onBlur={commit}
-          onKeyDown={(event) => event.key === "Enter" && commit()}
-        />
-      )}
-    </Field>
-  );
-}
-
-function TimeFilter({ label, value, onChange }: { label: string; value: string; onChange: (value: string) => void }) {
-  return <Field label={label}>{({ id }) => <input id={id} type="datetime-local" value={value} onChange={(event) => onChange(event.target.value)} />}</Field>;
-}
-
-/** The time of a field as the API takes it; empty where there is none. */
-function moment(field: string): string {
-  const time = fromField(field);
-  return time === undefined ? "" : new Date(time).toISOString();
-}
 
 export default function Audit() {
   const [principal, setPrincipal] = useQueryState("who");

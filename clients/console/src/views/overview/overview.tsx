@@ -1,12 +1,13 @@
 /** What a member sees first: what runs, what it has cost, what is left, and what happened. */
 import { Link } from "wouter";
+import { useLatestActivities } from "../../api/activity";
 import { useHealthEvents } from "../../api/catalog";
 import { useQuotas, useUsage } from "../../api/queries";
 import type { Allocation } from "../../api/types";
 import { type ById, useAllocationsWatch } from "../../api/watches";
 import { type Amount, amountOf, sum, times } from "../../lib/money";
 import { plural, sentence } from "../../lib/text";
-import { useProjectMay } from "../../session/roles";
+import { projectOf, useProjectMay } from "../../session/roles";
 import { useSession } from "../../session/session";
 import { Badge, Card, Empty, LabMark, MoneyText, Skeleton, Time } from "../../ui/basics";
 import { Cpu, Plus } from "../../ui/icons";
@@ -18,6 +19,7 @@ import { LiveMark, WatchProblem } from "../../watch/live";
 import Granted from "../allocations/granted";
 import { StateBadge, isEnded } from "../allocations/state";
 import { partsOf, quotasOf } from "../usage/quotas";
+import { What, whoOf } from "../activity/row";
 import { Named } from "./named";
 import { spentSince, startOf } from "./spent";
 
@@ -133,6 +135,35 @@ function Limits() {
   );
 }
 
+function Latest({ view }: { view: ById<Allocation> | undefined }) {
+  const session = useSession();
+  const latest = useLatestActivities((session && projectOf(session)?.id) ?? "", FEW);
+  return (
+    <Card title="Activity" aside={<Link href="/activity">Show all</Link>}>
+      <Loaded of={[latest]} lines={3} label="Loading the activity">
+        {({ activities = [] }) =>
+          activities.length === 0 ? (
+            <p className="muted">No activity yet.</p>
+          ) : (
+            <ul className="events">
+              {activities.map((activity) => (
+                <li key={activity.id}>
+                  <p>
+                    <What activity={activity} view={view} />
+                  </p>
+                  <small className="muted">
+                    {whoOf(activity)}, <Time value={activity.create_time} />
+                  </small>
+                </li>
+              ))}
+            </ul>
+          )
+        }
+      </Loaded>
+    </Card>
+  );
+}
+
 function Events({ view }: { view: ById<Allocation> | undefined }) {
   const events = useHealthEvents(useSession()?.project ?? "");
   return (
@@ -184,6 +215,7 @@ export default function Overview() {
         {mayRead && (
           <div>
             {watched.view ? <Running view={watched.view} /> : !watched.problem && <Skeleton lines={6} label="Loading allocations" />}
+            <Latest view={watched.view} />
             <Events view={watched.view} />
           </div>
         )}
