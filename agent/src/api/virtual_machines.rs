@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures::Stream;
 use gpuaas_common::readiness::{self, Outcome};
 use gpuaas_common::trace;
+use gpuaas_common::user_data::UserData;
 use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_proto::gpuaas::agent::v1::virtual_machines_server::VirtualMachines;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -124,6 +125,7 @@ fn check_provision(request: &pb::ProvisionRequest, max_image_bytes: u64) -> Host
     readiness::parse(&image.readiness_checks)
         .map_err(|wrong| HostError::invalid("image", wrong.to_string()))?;
     network_group(&request.network_group)?;
+    UserData::optional(&request.user_data)?;
     if !request.region_code.is_empty() {
         let _region: DnsLabel = request
             .region_code

@@ -3,5 +3,6 @@ pub mod cache;
 pub mod clone;
 pub mod registry;
 pub mod seed;
+mod user_data;
 
 pub use cache::{ImageCache, ImageSource};

@@ -1,16 +1,19 @@
 //! The cloud-init seed of an allocation (D-38, D-39): NoCloud `user-data` and `meta-data` on an ISO image.
 //!
-//! Every value that goes in is of a narrow type, so nothing a caller sends can add a line to the YAML.
+//! Every value that goes into the platform's YAML is of a narrow type, so nothing a caller sends can add a line to it. A
+//! tenant's user data is a part of its own ([`super::user_data`]).
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
+use gpuaas_common::user_data::UserData;
 use gpuaas_common::value::is_lower_hex;
 use gpuaas_proto::gpuaas::common::v1::DriverStrategy;
 use ssh_key::PublicKey;
 
+use super::user_data::{self, Own};
 use crate::error::{HostError, HostResult, io_error};
 use crate::guest::HostKey;
 use crate::host::{blocking, exec};
@@ -74,6 +77,8 @@ pub struct Seed {
     pub keys: Vec<AuthorizedKey>,
     /// How the guest gets its drivers: by the image, which may have them, or at its first boot (D-41, D-44, D-46).
     pub drivers: DriverStrategy,
+    /// The tenant's own part.
+    pub user_data: Option<UserData>,
     /// What the guest proves itself with (P11).
     pub host_key: HostKey,
 }
@@ -98,12 +103,21 @@ impl Seed {
         )
     }
 
-    /// `user-data`, flat two-space YAML.
+    /// `user-data`: the platform's part, flat two-space YAML, and the tenant's beside it.
     ///
     /// # Errors
     /// A host key that cannot be written as text.
     pub fn user_data(&self) -> HostResult<String> {
-        let mut text = String::from("#cloud-config\nusers:\n");
+        let private = self.host_key.private_text()?;
+        let own = Own {
+            lists: self.lists(),
+            settings: self.settings(&private),
+        };
+        Ok(user_data::text(&own, self.user_data.as_ref(), &private))
+    }
+
+    fn lists(&self) -> String {
+        let mut text = String::from("users:\n");
         text.push_str(&format!("  - name: {}\n", self.user.0));
         text.push_str(
             "    gecos: GPUaaS guest user\n    shell: /bin/bash\n    lock_passwd: true\n",
@@ -112,22 +126,30 @@ impl Seed {
         for key in &self.keys {
             text.push_str(&format!("      - \"{}\"\n", key.0));
         }
-        text.push_str("ssh_pwauth: false\ndisable_root: true\n");
-        // keys that the image brought or made by itself would be others'
-        text.push_str("ssh_deletekeys: true\nssh_keys:\n  ed25519_private: |\n");
-        for line in self.host_key.private_text()?.lines() {
-            text.push_str(&format!("    {line}\n"));
-        }
-        text.push_str(&format!("  ed25519_public: {}\n", self.host_key.public()));
         if self.drivers == DriverStrategy::CloudInit {
-            text.push_str("package_update: true\npackages:\n");
+            text.push_str("packages:\n");
             for package in DRIVER_PACKAGES {
                 text.push_str(&format!("  - {package}\n"));
             }
             text.push_str("runcmd:\n  - [sh, -c, 'apt-get install -y linux-headers-$(uname -r) linux-modules-extra-$(uname -r)']\n");
-            text.push_str("power_state:\n  mode: reboot\n  condition: true\n");
         }
-        Ok(text)
+        text
+    }
+
+    fn settings(&self, private_key: &str) -> String {
+        let mut text = String::from("ssh_pwauth: false\ndisable_root: true\n");
+        // keys that the image brought or made by itself would be others'
+        text.push_str("ssh_deletekeys: true\nssh_keys:\n  ed25519_private: |\n");
+        for line in private_key.lines() {
+            text.push_str(&format!("    {line}\n"));
+        }
+        text.push_str(&format!("  ed25519_public: {}\n", self.host_key.public()));
+        if self.drivers == DriverStrategy::CloudInit {
+            text.push_str(
+                "package_update: true\npower_state:\n  mode: reboot\n  condition: true\n",
+            );
+        }
+        text
     }
 }
 
@@ -217,6 +239,7 @@ mod tests {
                 KEY.parse().unwrap(),
             ],
             drivers,
+            user_data: None,
             host_key: HostKey::load_or_create(&dir.path().join("host_key")).unwrap(),
         }
     }
@@ -291,6 +314,35 @@ mod tests {
         assert_eq!(public.join(" "), seed.host_key.public());
         assert!(text.ends_with(&format!("  ed25519_public: {}\n", seed.host_key.public())));
         assert!(!format!("{seed:?}").contains("PRIVATE"), "never logged");
+    }
+
+    #[test]
+    fn the_tenants_user_data_takes_nothing_from_the_platforms_part() {
+        let seed = Seed {
+            user_data: Some(
+                "#cloud-config\nusers: []\nssh_pwauth: true # secret\n"
+                    .parse()
+                    .unwrap(),
+            ),
+            ..seed(DriverStrategy::CloudInit)
+        };
+        let text = seed.user_data().unwrap();
+        assert!(text.starts_with("Content-Type: multipart/mixed;"), "{text}");
+        for own in [
+            "users:\n  - name: u_adda9308def04a2f\n",
+            "\npackages:\n",
+            "\nruncmd:\n",
+            "\nssh_pwauth: false\ndisable_root: true\n",
+            "\nssh_keys:\n  ed25519_private: |\n",
+            "\npower_state:\n",
+        ] {
+            assert_eq!(text.matches(own).count(), 1, "{own}");
+        }
+        assert!(
+            !text.contains("secret"),
+            "it is encoded: no line of it is one of ours"
+        );
+        assert!(!format!("{seed:?}").contains("secret"), "never logged");
     }
 
     #[tokio::test]

@@ -246,7 +246,9 @@ impl Journal {
                 now.boot_id,
                 to_sql(now.nanos)
             ];
-            Ok(connection.execute(sql, values)? == 1)
+            let ended = connection.execute(sql, values)? == 1;
+            forget_launch(connection, &allocation.to_string())?;
+            Ok(ended)
         })
     }
 
@@ -300,6 +302,18 @@ pub(super) fn close_holds(
             params![slot, epoch, generation],
         )?;
     }
+    forget_launch(connection, &allocation.to_string())
+}
+
+/// Empties the request of a launch whose VM is gone: it may hold secrets of its tenant, as user data, and nothing reads it any
+/// more. Its hash stays, so that the same id with another request is still refused.
+fn forget_launch(connection: &Connection, allocation: &str) -> HostResult<()> {
+    connection.execute(
+        "UPDATE operations SET request = x''
+         WHERE kind = 'provision' AND allocation_id = ?1 AND state <> 'running'
+             AND NOT EXISTS (SELECT 1 FROM holds WHERE holds.allocation_id = ?1)",
+        params![allocation],
+    )?;
     Ok(())
 }
 

@@ -101,6 +101,8 @@ impl Journal {
 
     fn from_connection(connection: Connection) -> HostResult<Self> {
         connection.pragma_update(None, "foreign_keys", "ON")?;
+        // what is emptied may have been a tenant's secret
+        connection.pragma_update(None, "secure_delete", "ON")?;
         check_version(&connection)?;
         connection.execute_batch(include_str!("schema.sql"))?;
         // a journal of an agent before it lacks the column

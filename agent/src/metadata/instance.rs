@@ -10,7 +10,7 @@ use crate::error::{HostError, HostResult};
 use crate::ids::{AllocationId, Mac};
 
 /// A VM as it may know itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Instance {
     /// The allocation; the id of the instance, as cloud-init knows it.
     pub id: AllocationId,
@@ -22,6 +22,8 @@ pub struct Instance {
     pub region: String,
     /// Of the launch, in its order: type and base64, without the comment.
     pub keys: Vec<String>,
+    /// Of the launch, as its tenant sent it; empty: none.
+    pub user_data: String,
 }
 
 /// Who asks, and who else is there.
@@ -65,6 +67,7 @@ impl Metadata {
             hostname: launch.hostname,
             region: launch.region_code,
             keys: keys.collect(),
+            user_data: launch.user_data,
         })
     }
 }

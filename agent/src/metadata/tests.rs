@@ -175,6 +175,11 @@ fn launch(journal: &Journal, number: u128) {
         hostname: format!("vm-{number}"),
         region_code: "eu-north".into(),
         ssh_public_keys: vec![format!("{KEY} me at home")],
+        user_data: if number == 1 {
+            String::new()
+        } else {
+            format!("#!/bin/sh\n: {number}\n")
+        },
         ..pb::ProvisionRequest::default()
     };
     operate(
@@ -240,6 +245,12 @@ async fn p11_a_vm_reads_itself_with_a_token_and_nothing_without() {
     // a token is of its VM, and of nobody who has no reservation
     let other = host.token(OTHER, 60).await;
     assert_eq!(host.get(OTHER, ID, &other).await.body, vm(2).to_string());
+    let data = host.get(OTHER, "/latest/user-data", &other).await;
+    assert_eq!((data.status, data.body.as_str()), (200, "#!/bin/sh\n: 2\n"));
+    assert_eq!(
+        host.get(OTHER, "/latest/user-data", &token).await.status,
+        401
+    );
     assert_eq!(host.get(OTHER, ID, &token).await.status, 401);
     assert_eq!(host.get(ONE, ID, &other).await.status, 401);
     for heard in [

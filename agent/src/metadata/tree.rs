@@ -49,6 +49,9 @@ fn leaves(instance: &Instance) -> Vec<(String, String)> {
         .filter(|(_, text)| !text.is_empty())
         .map(|(path, text)| (format!("latest/{path}"), text))
         .collect();
+    if !instance.user_data.is_empty() {
+        leaves.push(("latest/user-data".to_owned(), instance.user_data.clone()));
+    }
     let keys = instance.keys.iter().enumerate();
     leaves.extend(keys.map(|(at, key)| (format!("{KEYS}{at}/openssh-key"), key.clone())));
     let document = json!({
@@ -75,6 +78,7 @@ mod tests {
             hostname: "train".to_owned(),
             region: "eu-north".to_owned(),
             keys: vec!["ssh-ed25519 AAAA".to_owned(), "ssh-rsa BBBB".to_owned()],
+            user_data: String::new(),
         }
     }
 
@@ -110,6 +114,22 @@ mod tests {
             serde_json::from_str(&read(&instance(), "/latest/instance").unwrap()).unwrap();
         assert_eq!(document["region"], "eu-north");
         assert_eq!(document["ssh_public_keys"][0], "ssh-ed25519 AAAA");
+    }
+
+    /// As its tenant sent it: the platform's part of the seed, with the host key in it, is not among what is read.
+    #[test]
+    fn a_vm_reads_its_own_user_data() {
+        let instance = Instance {
+            user_data: "#!/bin/sh\n".to_owned(),
+            ..instance()
+        };
+        let read = |path| read(&instance, path);
+        assert_eq!(read("/latest/user-data").as_deref(), Some("#!/bin/sh\n"));
+        assert_eq!(
+            read("/latest/").as_deref(),
+            Some("meta-data/\nuser-data\ninstance")
+        );
+        assert!(!read("/latest/instance").unwrap().contains("bin/sh"));
     }
 
     #[test]

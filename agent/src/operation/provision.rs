@@ -194,6 +194,7 @@ async fn write_seed(work: &Work) -> HostResult<Done> {
         hostname: &request.hostname,
         user: &request.guest_user,
         ssh_public_keys: &request.ssh_public_keys,
+        user_data: &request.user_data,
         drivers: match work.node.settings.profile.lab {
             true => DriverStrategy::None,
             false => drivers,

@@ -140,6 +140,7 @@ async fn write_seed(work: &Work) -> HostResult<Done> {
         user: &request.guest_user,
         ssh_public_keys: &request.ssh_public_keys,
         drivers: DriverStrategy::None,
+        user_data: "",
     };
     seed::write(work, guest).await
 }

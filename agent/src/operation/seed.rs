@@ -1,5 +1,6 @@
 //! The seed of a VM's first boot from an image, of a launch as of a rescue: user, keys and the host key that the VM proves
 //! itself with.
+use gpuaas_common::user_data::UserData;
 use gpuaas_proto::gpuaas::common::v1::DriverStrategy;
 use serde_json::json;
 
@@ -15,6 +16,8 @@ pub struct Guest<'a> {
     pub user: &'a str,
     pub ssh_public_keys: &'a [String],
     pub drivers: DriverStrategy,
+    /// The tenant's own; empty: none.
+    pub user_data: &'a str,
 }
 
 /// Writes it, and records the host key.
@@ -39,6 +42,7 @@ pub async fn write(work: &Work, guest: Guest<'_>) -> HostResult<Done> {
         user,
         keys,
         drivers: guest.drivers,
+        user_data: UserData::optional(guest.user_data)?,
         host_key,
     };
     write_iso(&seed, &folder, &work.node.seed_iso(&work.vm())).await?;

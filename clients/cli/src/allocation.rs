@@ -33,6 +33,15 @@ pub struct AllocationConfig {
     pub gpu_count: u32,
     pub image: String,
     pub placement: Option<Placement>,
+    pub user_data: Option<UserData>,
+}
+
+/// What is shown of user data.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct UserData {
+    pub digest: String,
+    pub size_bytes: u32,
 }
 
 /// The placement constraints of an allocation.

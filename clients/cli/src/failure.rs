@@ -203,6 +203,7 @@ fn given_as(field: &str) -> Option<&'static str> {
         "labels" => "--label",
         "name" => "--name",
         "wait.deadline" => "--wait-for-capacity",
+        "user_data" => "--user-data",
         "project_id" => "--project",
         "start_time" => "--start",
         "end_time" => "--end",

@@ -71,7 +71,7 @@ INSERT INTO reserved_slots VALUES (ID(11), ID(2), ID(70), ID(1), 64);
 ";
 
 /// Rows of the tables that later scripts add, by version of the script.
-const LATER: [(u32, &str); 5] = [(
+const LATER: [(u32, &str); 6] = [(
     10,
     "INSERT INTO force_releases (allocation_id, node_id, instance_id, principal, host_fate, reason)
      VALUES (ID(20), ID(2), ID(3), 'user:a', 'powered_off', 'r');
@@ -96,6 +96,9 @@ const LATER: [(u32, &str); 5] = [(
      INSERT INTO ingress_mappings (id, project_id, allocation_id, node_id, protocol, vm_port, requested_port,
                                    external_address, external_port, sources, creator)
      VALUES (ID(90), ID(1), ID(20), ID(2), 'tcp', 22, 0, '203.0.113.7', 30000, '{10.0.0.0/8}', 'user:a')",
+), (
+    27,
+    "INSERT INTO allocation_user_data (allocation_id, user_data) VALUES (ID(22), '#cloud-config')",
 )];
 
 /// Columns of all tables of the ledger with their types.

@@ -29,6 +29,7 @@ pub mod ssh;
 pub mod telemetry;
 pub mod time;
 pub mod trace;
+pub mod user_data;
 pub mod value;
 pub mod wake;
 pub mod watch;

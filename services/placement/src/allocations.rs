@@ -16,7 +16,7 @@ macro_rules! columns {
          revision, created_at, updated_at, active_at, releasing_at, ended_at, deadline_at, boot_id, constraints,
          host_lost_since, billed_until, device_drift_since, device_drift, ssh_key_names,
          display_name, operator_action, operator_reason, operator_at, termination_protection, auto_release_at,
-         rescue"
+         rescue, user_data_digest, user_data_bytes"
     };
 }
 pub(crate) use columns;

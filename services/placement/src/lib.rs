@@ -20,6 +20,7 @@
 //! | [`force_release`], [`lost`] | the way out for what is on a lost host, and the condition that tells of one |
 //! | [`auto_release`] | the end at a time, and the protection from release |
 //! | [`ingress`] | ports of VMs that are reached from outside |
+//! | [`user_data`] | user data of launches that are not over |
 //! | [`tenants`] | what an operator does to an allocation of somebody else |
 //! | [`drift`] | what was approved for slots against what their host has now |
 //! | [`nodes`], [`slots`], [`catalog`], [`quota`] | intake of nodes, slots, regions, SKUs, prices, quotas |
@@ -120,6 +121,7 @@ pub mod sweep;
 pub mod tenants;
 pub mod timeline;
 pub mod update;
+pub mod user_data;
 pub mod wipes;
 pub mod wire;
 pub mod workflows;

@@ -380,6 +380,11 @@ pub struct Allocation {
     pub ssh_public_keys: Vec<String>,
     /// Their names, empty for a key without one; none at all: none has one.
     pub ssh_key_names: Vec<String>,
+    /// Of its user data, "sha256:…"; empty: it was launched without.
+    pub user_data_digest: String,
+    /// Size of its user data.
+    #[sqlx(try_from = "i32")]
+    pub user_data_bytes: u32,
     /// The caller's labels.
     pub labels: Json<BTreeMap<String, String>>,
     /// "u_" and 16 hex digits (C-19).

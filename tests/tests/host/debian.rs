@@ -41,6 +41,20 @@ async fn size(system: &System, allocation: &Value, device: &str) -> u64 {
     size.parse().expect("bytes")
 }
 
+/// User data of a tenant who would have the SSH server otherwise.
+const USER_DATA: &str = "#cloud-config
+users:
+  - name: ada
+ssh_pwauth: true
+disable_root: false
+ssh_keys: {rsa_private: nonsense}
+write_files:
+  - path: /etc/by-the-tenant
+    content: written at the first boot
+runcmd:
+  - [sh, -c, 'echo ran > /var/tmp/by-the-tenant']
+";
+
 async fn d_38_d_39_d_40_cloud_init_of_a_real_distribution_takes_the_seed() {
     let system = System::get().await;
     seed::add_debian(&system.stack, &|_: &str| {})
@@ -49,6 +63,7 @@ async fn d_38_d_39_d_40_cloud_init_of_a_real_distribution_takes_the_seed() {
     let mut request = launch_body("debian-guest", seed::DEBIAN_IMAGE, &system.public_key);
     // two vCPUs and 512 MiB: one GPU of the lab comes with half of that
     request["gpu_count"] = json!(2);
+    request["user_data"] = json!(USER_DATA);
     let created = system
         .user
         .post("/api/v1/allocations", request)
@@ -80,6 +95,15 @@ async fn d_38_d_39_d_40_cloud_init_of_a_real_distribution_takes_the_seed() {
         2,
         "the relay's key and no other: {keys}"
     );
+    // the tenant's part ran beside the platform's, which stayed in force
+    let own = "cat /etc/by-the-tenant /var/tmp/by-the-tenant; id -un ada";
+    assert_eq!(
+        said(&system, &active, own).await,
+        "written at the first bootran\nada"
+    );
+    let shown = active["config"]["user_data"]["size_bytes"].as_u64();
+    assert_eq!(shown, Some(USER_DATA.len() as u64));
+    assert!(!active.to_string().contains("by-the-tenant"));
     let passwords = said(
         &system,
         &active,

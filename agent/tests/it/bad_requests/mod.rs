@@ -418,6 +418,12 @@ async fn no_text_of_a_launch_reaches_a_path_a_seed_or_a_domain() {
                 ..ReadinessCheck::default()
             }];
         }),
+        ("a megabyte of user data", "user_data", |request| {
+            request.user_data = "#".repeat(MEGABYTE);
+        }),
+        ("user data with a NUL", "user_data", |request| {
+            request.user_data = "#!/bin/sh\n\0".into();
+        }),
         ("ten thousand checks", "image", |request| {
             image(request).readiness_checks = vec![ReadinessCheck::default(); 10_000];
         }),

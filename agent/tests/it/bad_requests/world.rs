@@ -246,6 +246,7 @@ impl World {
             hostname: "guest".into(),
             region_code: "eu-north".into(),
             network_group: Uuid::from_u128(0x91).to_string(),
+            user_data: "#cloud-config\n".into(),
             budget: None,
         }
     }

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::catalog::{self, default_region};
 use super::explain::print_explanation;
 use super::show::{print_allocation, print_login};
-use super::{Session, place, ssh_keys};
+use super::{Session, place, ssh_keys, user_data};
 use crate::allocation::{Allocation, Among};
 use crate::api::parse;
 use crate::failure::Failure;
@@ -61,6 +61,9 @@ pub struct Flags {
     /// Release it after so long or at a time: 90m, 8h, 3d, 2027-01-31T12:00:00Z.
     #[arg(long, value_name = "TIME", value_parser = parse_deadline)]
     release_at: Option<Timestamp>,
+    /// User data for the VM's cloud-init, for example a file that begins with #cloud-config or #!/bin/sh; - is standard input.
+    #[arg(long, value_name = "FILE")]
+    user_data: Option<PathBuf>,
     /// Wait until the login works, showing progress.
     #[arg(long)]
     wait: bool,
@@ -112,6 +115,11 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
 }
 
 async fn launch(session: &Session, flags: Flags) -> Result<(), Failure> {
+    let user_data = flags
+        .user_data
+        .as_deref()
+        .map(user_data::read)
+        .transpose()?;
     let (key_names, keys) = chosen_keys(session, &flags.ssh_keys).await?;
     let project = project::given(&session.api, flags.project).await?;
     let region = match flags.region {
@@ -136,6 +144,9 @@ async fn launch(session: &Session, flags: Flags) -> Result<(), Failure> {
     }
     if let Some(at) = flags.release_at {
         body["auto_release_time"] = json!(at);
+    }
+    if let Some(text) = user_data {
+        body["user_data"] = json!(text);
     }
     if !key_names.is_empty() {
         body["ssh_key_names"] = json!(key_names);

@@ -37,6 +37,7 @@ pub mod ssh_keys;
 pub mod terminal;
 pub mod update;
 pub mod usage;
+mod user_data;
 pub mod wait;
 pub mod watch;
 pub mod webhooks;

@@ -93,6 +93,12 @@ pub fn print_allocation(allocation: &Allocation) {
             .map(place::text)
             .unwrap_or_default(),
     );
+    if let Some(data) = &config.user_data {
+        print_line(
+            "User data",
+            &format!("{} bytes, {}", data.size_bytes, data.digest),
+        );
+    }
     print_line("State", &status.text());
     if let Some(queue) = &status.queue {
         print_line(

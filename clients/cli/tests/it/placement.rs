@@ -1,5 +1,5 @@
 //! What a person sees of placement: several at once, a queue position, nodes in and out of it.
-use crate::support::{World, error, explanation};
+use crate::support::{Ran, World, error, explanation};
 use serde_json::{Value, json};
 
 const NODE: &str = "01930000-0009-7000-8000-000000000009";
@@ -346,6 +346,95 @@ fn a_launch_is_protected_or_ends_at_a_time() {
     assert_eq!(
         sent["allocations"][1]["termination_protection"],
         json!(true)
+    );
+}
+
+/// From a file and from standard input; what the API would not take is not sent.
+#[test]
+fn a_launch_carries_user_data() {
+    let world = World::new();
+    let file = |name: &str, bytes: &[u8]| {
+        let path = world.home.path().join(name);
+        std::fs::write(&path, bytes).expect("write");
+        path.to_str().expect("path").to_owned()
+    };
+    let key = file("k.pub", b"ssh-ed25519 AAAA me\n");
+    let digest = format!("sha256:{}", "0".repeat(64));
+    let config = json!({ "name": "web", "sku": "lab-slice", "gpu_count": 1,
+        "user_data": { "digest": digest, "size_bytes": 21 } });
+    let made = json!({ "id": FIRST, "config": config, "status": { "state": "reserved" } });
+    post(&world, "/api/v1/allocations", made);
+    let command = |data: &str| {
+        let mut command = world.command(&[
+            "launch",
+            "--sku",
+            "lab-slice",
+            "--image",
+            "lab-mini",
+            "--ssh-key",
+            &key,
+            "--region",
+            "lab",
+            "--name",
+            "web",
+        ]);
+        command.args(["--user-data", data]);
+        command
+    };
+    let text = "#cloud-config\n# \u{e4}\n";
+    let good = file("user-data", text.as_bytes());
+    let ran = Ran::from(command(&good).output().expect("the program runs")).ok();
+    assert!(
+        ran.out
+            .contains(&format!("User data    21 bytes, {digest}")),
+        "{}",
+        ran.out
+    );
+    let sent = world.changes().pop().expect("a change").body;
+    assert_eq!(sent["user_data"], json!(text));
+    let mut piped = command("-")
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("the program runs");
+    let mut input = piped.stdin.take().expect("standard input");
+    std::io::Write::write_all(&mut input, b"#!/bin/sh\n").expect("written");
+    drop(input);
+    assert!(piped.wait().expect("it ends").success());
+    let sent = world.changes().pop().expect("a change").body;
+    assert_eq!(sent["user_data"], json!("#!/bin/sh\n"));
+
+    let before = world.changes().len();
+    let long = file("long", "#".repeat(16385).as_bytes());
+    let binary = file("binary", b"#!/bin/sh\n\xff");
+    for (data, rule) in [
+        (long.as_str(), "is longer than 16384 bytes"),
+        (binary.as_str(), "is not UTF-8 text"),
+        ("none", "cannot read none"),
+    ] {
+        let ran = Ran::from(command(data).output().expect("the program runs"));
+        assert_eq!(ran.code, 2, "{}", ran.err);
+        assert!(
+            ran.err.contains("--user-data: ") && ran.err.contains(rule),
+            "{}",
+            ran.err
+        );
+    }
+    assert_eq!(world.changes().len(), before, "nothing was sent");
+    let rule = "must be plain text";
+    let refusal = error(
+        400,
+        "FIELD_INVALID",
+        &format!("user_data: {rule}"),
+        &[("user_data", rule)],
+    );
+    world.on("POST", "/api/v1/allocations", [(400, refusal)]);
+    let ran = Ran::from(command(&good).output().expect("the program runs"));
+    assert!(
+        ran.err
+            .starts_with(&format!("error: --user-data: {rule}\n")),
+        "{}",
+        ran.err
     );
 }
 

@@ -157,6 +157,7 @@ const LABELS: Record<string, string> = {
   unavailable_reason: "Reason, shown to users",
   units: "Price per GPU-hour",
   url: "Address",
+  user_data: "User data",
   validate_only: "Dry run",
   vcpus_per_gpu: "vCPUs per GPU",
   version: "Version",

@@ -93,6 +93,7 @@ pub fn allocation(row: Row, now: Now) -> pb::Allocation {
             ssh_public_keys: row.ssh_public_keys,
             capacity_shape: shape.into(),
             placement: row.constraints.map(|requested| requested.0.into()),
+            user_data: user_data(row.user_data_digest, row.user_data_bytes as usize),
         }),
         status: Some(status),
         metadata: Some(common::ResourceMetadata {
@@ -117,6 +118,12 @@ fn rescue_image(row: &Row) -> String {
     );
     let rescue = row.rescue.as_ref().filter(|_| is_of_rescue);
     rescue.map_or_else(String::new, |rescue| rescue.image.slug.clone())
+}
+
+/// What is shown of user data; none: there is none.
+pub fn user_data(digest: String, bytes: usize) -> Option<pb::AllocationUserData> {
+    let size_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+    (!digest.is_empty()).then_some(pb::AllocationUserData { digest, size_bytes })
 }
 
 /// The keys as people know them.

@@ -19,7 +19,7 @@ use sha2::{Digest as _, Sha256};
 use tonic::Code;
 use uuid::Uuid;
 
-use super::convert::ssh_keys;
+use super::convert::{ssh_keys, user_data};
 use crate::domain::request::{CreateRequest, RELEASE_TIME, Refusal, wait_until};
 use crate::workflow::Deps;
 
@@ -255,6 +255,10 @@ async fn check(deps: &Deps, parsed: &CreateRequest, project_id: Uuid) -> Result<
         wait_until: parsed.wait_until,
         termination_protection: parsed.termination_protection,
         auto_release_time: parsed.auto_release.map(proto_time),
+        user_data: parsed
+            .user_data
+            .as_ref()
+            .map_or_else(String::new, |data| data.as_str().to_owned()),
         ..scheduler::ReserveRequest::default()
     };
     Ok(Checked { reservation, shape })
@@ -309,6 +313,10 @@ fn config(parsed: &CreateRequest, project_id: Uuid, shape: CapacityShape) -> pb:
         capacity_shape: shape.into(),
         placement: Some(parsed.placement.clone().unwrap_or_default()),
         ssh_keys: ssh_keys(parsed.ssh_keys.lines(), parsed.ssh_keys.names()),
+        user_data: parsed
+            .user_data
+            .as_ref()
+            .and_then(|data| user_data(data.digest(), data.bytes())),
     }
 }
 

@@ -4,7 +4,8 @@
 //! must be answered although the SKU or image has changed since (P4).
 
 use gpuaas_common::time::from_proto_time;
-use gpuaas_common::value::{DnsLabel, ImageSlug};
+use gpuaas_common::user_data::{self, UserData};
+use gpuaas_common::value::{DnsLabel, ImageSlug, ParseError};
 use gpuaas_placement::decision::GpuCount;
 use gpuaas_proto::gpuaas::allocation::v1::{CreateAllocationRequest, Wait};
 use gpuaas_proto::gpuaas::common::v1::CapacityShape;
@@ -43,6 +44,8 @@ pub struct CreateRequest {
     pub termination_protection: bool,
     /// When the platform releases it.
     pub auto_release: Option<Timestamp>,
+    /// For the VM's cloud-init.
+    pub user_data: Option<UserData>,
 }
 
 /// A shape with the field it came by.
@@ -63,7 +66,8 @@ pub struct Refusal {
 }
 
 impl CreateRequest {
-    /// Parses in the order name, region, SKU, GPU count, image, keys, labels, shape, wait, release time; the first broken rule counts.
+    /// Parses in the order name, region, SKU, GPU count, image, keys, labels, shape, wait, release time, user data; the first broken
+    /// rule counts.
     ///
     /// # Errors
     /// The field and its rule.
@@ -79,7 +83,11 @@ impl CreateRequest {
         let shape = parse_shape(request.capacity_shape, &request.scheduler_type)?;
         let wait_until = wait_until(request.wait.as_ref())?;
         let auto_release = auto_release(request)?;
+        let user_data = UserData::optional(&request.user_data).map_err(|error: ParseError| {
+            FieldError::invalid(user_data::FIELD, format!("must be {}", error.rule))
+        })?;
         Ok(Self {
+            user_data,
             termination_protection: request.termination_protection,
             auto_release,
             name,
@@ -153,6 +161,10 @@ impl CreateRequest {
             part(RELEASE_TIME);
             part(&time.as_nanosecond().to_string());
         }
+        if let Some(data) = &self.user_data {
+            part(user_data::FIELD);
+            part(data.as_str());
+        }
         hasher.finalize().into()
     }
 
@@ -160,7 +172,7 @@ impl CreateRequest {
     /// check.
     ///
     /// # Errors
-    /// The SKU has another shape than requested.
+    /// The SKU has another shape than requested, or no cloud-init for the user data.
     pub fn check_sku(&self, sku: &Sku) -> Result<CapacityShape, Refusal> {
         let offered = sku.capacity_shape();
         match self.shape {
@@ -172,6 +184,11 @@ impl CreateRequest {
                     shape_name(offered),
                     sku.code
                 ),
+            }),
+            _ if self.user_data.is_some() && offered == CapacityShape::Baremetal => Err(Refusal {
+                reason: ErrorReason::FieldInvalid,
+                field: user_data::FIELD,
+                rule: "must be left out: bare metal takes none".to_owned(),
             }),
             _ => Ok(offered),
         }

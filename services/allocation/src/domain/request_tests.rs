@@ -115,6 +115,10 @@ fn the_hash_covers_every_part_and_ignores_how_a_key_is_spaced() {
             ..good()
         },
         CreateAllocationRequest {
+            user_data: "#cloud-config\n".into(),
+            ..good()
+        },
+        CreateAllocationRequest {
             image: "lab-mini2".into(),
             ..good()
         },
@@ -176,4 +180,39 @@ fn sku_and_image_are_held_against_the_request() {
         reason(&image(ImageStatus::Active, "other")),
         ErrorReason::ImageNotCompatible
     );
+}
+
+#[test]
+fn user_data_is_refused_by_its_field_and_never_written_out() {
+    let with = |user_data: &str| {
+        CreateRequest::parse(&CreateAllocationRequest {
+            user_data: user_data.into(),
+            ..good()
+        })
+    };
+    for (data, rule) in [
+        ("#".repeat(1 << 20), "must be at most 16384 bytes"),
+        ("#!/bin/sh\n\0".to_owned(), "must be text without NUL"),
+        ("aGVsbG8=".to_owned(), "must be plain text, not base64"),
+    ] {
+        let error = with(&data).expect_err(rule);
+        assert_eq!(error.field, "user_data");
+        assert!(error.rule.starts_with(rule), "{}", error.rule);
+    }
+    let parsed = with("#!/bin/sh\nsecret").expect("legal");
+    assert!(!format!("{parsed:?}").contains("secret"));
+    let hash = |data: &str| with(data).expect("legal").hash("p");
+    assert_ne!(hash("#!/bin/sh\n1"), hash("#!/bin/sh\n2"));
+    assert_eq!(
+        hash(""),
+        CreateRequest::parse(&good()).expect("legal").hash("p"),
+        "launches without keep their hashes"
+    );
+    let bare = Sku {
+        capacity_shape: CapacityShape::Baremetal.into(),
+        ..Sku::default()
+    };
+    let refusal = parsed.check_sku(&bare).expect_err("bare metal");
+    assert_eq!(refusal.field, "user_data");
+    assert!(with("").expect("legal").check_sku(&bare).is_ok());
 }

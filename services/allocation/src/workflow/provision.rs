@@ -14,7 +14,7 @@ use gpuaas_placement::model::{Failure as LedgerFailure, GuestAccess, Image};
 use gpuaas_placement::node_tasks::{self, TaskType};
 use gpuaas_placement::provision::{self, HostState};
 use gpuaas_placement::timeline::{self, State};
-use gpuaas_placement::{Scope, allocations, claims, networks};
+use gpuaas_placement::{Scope, allocations, claims, networks, user_data};
 use gpuaas_proto::gpuaas::agent::v1::{
     FailureClass, HostOperation, ImageRef, LeasePurpose, OperationState, ProvisionRequest,
 };
@@ -161,7 +161,14 @@ fn provision_vm(work: &Work) -> BoxFuture<'_, StepResult> {
         } else {
             String::new()
         };
+        let user_data = if allocation.user_data_bytes > 0 {
+            let stored = user_data::get(&mut *work.conn().await?, allocation.id).await;
+            stored.map_err(ledger)?
+        } else {
+            String::new()
+        };
         let request = ProvisionRequest {
+            user_data,
             operation_id: String::new(),
             lease_id: String::new(),
             allocation_id: allocation.id.to_string(),

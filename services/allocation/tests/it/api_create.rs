@@ -40,6 +40,16 @@ async fn bad_input_names_field_and_rule_and_changes_nothing() {
         ),
         (with(|r| r.gpu_count = 0), required, "gpu_count"),
         (
+            with(|r| r.user_data = "#".repeat(1 << 20)),
+            invalid,
+            "user_data",
+        ),
+        (
+            with(|r| r.user_data = "#!/bin/sh\n\0".into()),
+            invalid,
+            "user_data",
+        ),
+        (
             with(|r| r.gpu_count = 3),
             (Code::InvalidArgument, ErrorReason::GpuCountNotAllowed),
             "gpu_count",

@@ -36,6 +36,7 @@ mod runners;
 mod serial_log;
 mod sweep;
 mod terminal;
+mod user_data;
 mod watch;
 mod watch_order;
 mod wipe_time;

@@ -2,6 +2,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use gpuaas_common::user_data::UserData;
 use uuid::Uuid;
 
 use super::{Image, Shape};
@@ -35,6 +36,8 @@ pub struct Request {
     pub termination_protection: bool,
     /// When the platform releases it.
     pub auto_release_at: Option<jiff::Timestamp>,
+    /// For the VM's cloud-init.
+    pub user_data: Option<UserData>,
     /// The caller's labels.
     pub labels: BTreeMap<String, String>,
     pub request_id: String,

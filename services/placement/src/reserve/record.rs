@@ -1,6 +1,7 @@
 //! Writing a reservation: the allocation, and the claims on its slots.
 use gpuaas_common::audit;
 use gpuaas_common::id::{IdGen, random_hex};
+use gpuaas_common::user_data::UserData;
 use jiff::Timestamp;
 use jiff_sqlx::ToSqlx as _;
 use sqlx::PgConnection;
@@ -12,7 +13,7 @@ use super::place::Taken;
 use crate::catalog::Sku;
 use crate::model::{Allocation, AllocationState, SlotClass, Snapshot};
 use crate::outbox::Held;
-use crate::{Error, Result, allocations, outbox, slots, workflows};
+use crate::{Error, Result, allocations, outbox, slots, user_data, workflows};
 
 /// How an allocation begins.
 #[derive(Debug, Clone, Copy)]
@@ -39,13 +40,16 @@ pub(super) async fn insert_allocation(
         Beginning::On(node_id) => (AllocationState::Reserved, Some(node_id), None),
         Beginning::Queued(deadline) => (AllocationState::Requested, None, Some(deadline)),
     };
+    let user_data = request.user_data.as_ref();
     let stored = sqlx::query_as(concat!(
         "INSERT INTO allocations (id, project_id, name, region_code, sku, gpu_count, capacity_shape, node_id, state, image,
                                   ssh_public_keys, labels, guest_user, lab, price, principal, request_id, traceparent,
-                                  deadline_at, constraints, ssh_key_names, termination_protection, auto_release_at)
+                                  deadline_at, constraints, ssh_key_names, termination_protection, auto_release_at,
+                                  user_data_digest, user_data_bytes)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,
                  coalesce((SELECT n.lab FROM nodes n WHERE n.id = $8), $14), $15, $16, $17, $18,
-                 coalesce($19, clock_timestamp() + make_interval(secs => $20)), $21, $22, $23, $24)
+                 coalesce($19, clock_timestamp() + make_interval(secs => $20)), $21, $22, $23, $24,
+                 $25, $26)
          RETURNING ",
         allocations::columns!()
     ))
@@ -73,14 +77,20 @@ pub(super) async fn insert_allocation(
     .bind(&request.ssh_key_names)
     .bind(request.termination_protection)
     .bind(request.auto_release_at.map(jiff::Timestamp::to_sqlx))
-    .fetch_one(conn)
+    .bind(user_data.map_or_else(String::new, UserData::digest))
+    .bind(user_data.map_or(0, |data| data.bytes() as i32))
+    .fetch_one(&mut *conn)
     .await;
-    stored.map_err(|error: sqlx::Error| {
+    let stored = stored.map_err(|error: sqlx::Error| {
         match error.as_database_error().and_then(|e| e.constraint()) {
             Some("allocations_name") => Error::NameTaken(request.name.clone()),
             _ => error.into(),
         }
-    })
+    })?;
+    if let Some(data) = user_data {
+        user_data::store(conn, id, data).await?;
+    }
+    Ok(stored)
 }
 
 /// A claim that is to be made, `reserved`.

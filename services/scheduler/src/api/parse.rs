@@ -3,6 +3,7 @@ use std::collections::HashSet;
 
 use gpuaas_common::readiness::Wrong;
 use gpuaas_common::time::from_proto_time;
+use gpuaas_common::user_data::UserData;
 use gpuaas_common::value::DnsLabel;
 use gpuaas_common::{Error, Result, digest, id};
 use gpuaas_placement::catalog::Sku;
@@ -186,8 +187,11 @@ fn one(request: internal::ReserveRequest) -> Result<Request> {
                 .ok_or_else(|| Error::invalid("auto_release_time", "must be a time"))
         })
         .transpose()?;
+    let user_data = UserData::optional(&request.user_data)
+        .map_err(|error| Error::invalid(error.what, format!("must be {}", error.rule)))?;
     let capacity_shape = Shape::from_wire(request.capacity_shape());
     Ok(Request {
+        user_data,
         termination_protection: request.termination_protection,
         auto_release_at,
         project_id: id::parse("project_id", &request.project_id)?,

@@ -191,6 +191,7 @@ impl LabHost {
             }),
             network_group: String::new(),
             region_code: "lab-region".to_owned(),
+            user_data: String::new(),
         }
     }
 

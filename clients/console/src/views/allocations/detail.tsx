@@ -239,6 +239,7 @@ function Details({ allocation }: { allocation: Allocation }) {
           ...(allocation.auto_release_time ? ([["Released at", <Planned value={allocation.auto_release_time} />]] as [string, React.ReactNode][]) : []),
           ...labelsRow(metadata?.labels),
           ["SSH keys", keysText(config)],
+          ...(config?.user_data ? ([["User data", <>{config.user_data.size_bytes} bytes, <code>{config.user_data.digest}</code></>]] as [string, React.ReactNode][]) : []),
           ["ID", <span className="id-line"><code title={id}>{id}</code><CopyButton text={id} label="Copy id" /></span>],
         ]}
       />

@@ -54,6 +54,10 @@ describe("a launch like an earlier one", () => {
     expect(left).toEqual(["These labels cannot be entered here and are left out: note, list."]);
   });
 
+  it("asks for the user data, which nobody can read back", () => {
+    expect(again({}, earlier({ user_data: { digest: "sha256:0", size_bytes: 3 } })).left).toEqual([expect.stringContaining("Its user data.")]);
+  });
+
   it("reports what is no longer offered", () => {
     expect(again({}, earlier({ sku: "gone" })).left).toEqual(["The SKU gone is no longer offered. Another one is chosen."]);
     expect(again({}, earlier({ gpu_count: 4 })).left).toEqual(["s is no longer offered with 4 GPUs. Another count is chosen."]);

@@ -17,6 +17,7 @@ export function againOf({ config, metadata }: Allocation, all: Allocation[], off
   const left = offerChanges(config ?? {}, offer);
   const { labels, lost } = writable(metadata?.labels ?? {});
   if (lost.length > 0) left.push(`These labels cannot be entered here and are left out: ${lost.join(", ")}.`);
+  if (config?.user_data) left.push("Its user data. Enter it again, if it is needed: it is not stored where it can be read.");
   const requested = config?.placement;
   if (!requested) {
     left.push("The placement of the earlier launch was not recorded. Choose it again.");

@@ -25,6 +25,14 @@ function keyFlags({ ssh_key_names = [], ssh_public_keys = [] }: Order["each"]): 
   return ssh_public_keys.length > 0 ? [...names, ["--ssh-key", "~/.ssh/id_ed25519.pub"]] : names;
 }
 
+/** The text as the input of a command: up to a line that is not in it. */
+function asInput(text: string): string {
+  const lines = text.split("\n");
+  let end = "END";
+  while (lines.includes(end)) end += "_";
+  return ` << '${end}'\n${text}${text.endsWith("\n") ? "" : "\n"}${end}`;
+}
+
 /** `name` is the common part of the names; `project` the slug, when it must be said. */
 export function cliOf({ names, each, waitHours }: Order, name: string, project?: string): string {
   const flags = [
@@ -41,10 +49,11 @@ export function cliOf({ names, each, waitHours }: Order, name: string, project?:
     ...(each.auto_release_time ? [["--release-at", each.auto_release_time]] : []),
     ...(waitHours === undefined ? [] : [["--wait-for-capacity", `${waitHours}h`]]),
     ...(project ? [["--project", project]] : []),
+    ...(each.user_data ? [["--user-data", "-"]] : []),
   ];
   // the home folder is for the shell to fill in
   const text = ([flag = "", value]: string[]) => (value === undefined ? flag : `${flag} ${value.startsWith("~/") ? value : quoted(value)}`);
-  return ["gpuaas launch", ...flags.map(text)].join(" \\\n  ");
+  return ["gpuaas launch", ...flags.map(text)].join(" \\\n  ") + (each.user_data ? asInput(each.user_data) : "");
 }
 
 /** `base` is where the console was loaded from, which serves the API too. */

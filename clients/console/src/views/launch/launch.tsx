@@ -33,6 +33,7 @@ import { StorageAndNetwork } from "./storage-network";
 import { Summary } from "./summary";
 import { useLaunch } from "./use-launch";
 
+import { UserData, userDataProblem } from "./user-data";
 const COUNTS = Array.from({ length: MAX_COUNT }, (_, index) => ({ value: index + 1, label: String(index + 1) }));
 
 interface Offer {
@@ -83,6 +84,7 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
   const [labelText, setLabelText] = useState(given.get("labels") ?? again?.labels ?? "");
   const [end, setEnd] = useState({ isProtected: given.has("protect"), at: given.get("end") ?? "" });
   const [waits, setWaits] = useState(given.has("queue"));
+  const [userData, setUserData] = useState("");
   const [waitHours, setWaitHours] = useState(WAITS.find((hours) => String(hours) === given.get("queue")) ?? 2);
   const [touched, setTouched] = useState({ name: false, keys: false, place: false });
 
@@ -124,11 +126,13 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
   const explanation = explanations[counts.indexOf(gpus)];
   const capacity = capacityOf(fit, explanation);
   const ending = endOf(end, Date.now());
-  const complete = !!sku && !!image && !nameWrong && !keysProblem && !!labels && !whereProblem(place) && !!ending;
+  const isVm = sku?.capacity_shape !== "baremetal";
+  const dataProblem = isVm ? userDataProblem(userData) : undefined;
+  const complete = !!sku && !!image && !nameWrong && !keysProblem && !!labels && !whereProblem(place) && !!ending && !dataProblem;
   const order = {
     project_id: currentSession()?.project || undefined,
     names,
-    each: { region_code: region, sku: sku?.code ?? "", gpu_count: gpus, image: image?.slug ?? "", ssh_public_keys: keys, ssh_key_names: keyNames, labels: { ...labels, ...placement.labels }, placement: placement.placement, ...ending },
+    each: { region_code: region, sku: sku?.code ?? "", gpu_count: gpus, image: image?.slug ?? "", ssh_public_keys: keys, ssh_key_names: keyNames, labels: { ...labels, ...placement.labels }, placement: placement.placement, ...ending, ...(isVm && userData ? { user_data: userData } : {}) },
     waitHours: waits ? waitHours : undefined,
   };
   const asked = useLaunch(order, complete && (waits || worthJudging(capacity)), JSON.stringify([capacity, explanation?.nodes_fit]), (made) => {
@@ -229,6 +233,7 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
         <EndChoice end={end} setEnd={setEnd} problem={ending ? rule("auto_release_time") : "Choose a time in the future."} />
         <StorageAndNetwork sku={sku} gpus={gpus} />
       </div>
+        <UserData text={userData} setText={setUserData} isOffered={isVm} problem={dataProblem ?? rule("user_data")} />
       <Summary
         ordered={{ sku, gpus, names, image, region: regions.find(({ code }) => code === region)?.display_name ?? region }}
         quota={sku && <QuotaLeft sku={sku.code} gpus={gpus * count} count={count} />}

@@ -7,7 +7,7 @@ import { Button, Card, LabMark } from "../../ui/basics";
 import { ProblemNote } from "../../ui/problem";
 import { HOURS_PER_MONTH, monthly, priceOf } from "./parts";
 
-const FORM_FIELDS = ["name", "region_code", "sku", "gpu_count", "image", "ssh_public_keys", "labels", "placement", "auto_release_time"];
+const FORM_FIELDS = ["name", "region_code", "sku", "gpu_count", "image", "ssh_public_keys", "labels", "placement", "auto_release_time", "user_data"];
 
 interface Ordered {
   sku: Sku | undefined;

@@ -97,6 +97,16 @@ impl Host {
         state
     }
 
+    /// The request that launched a VM, as the journal has it; an empty one of a VM that is gone.
+    pub fn launch_of(&self, allocation: Uuid) -> pb::ProvisionRequest {
+        let journal = Connection::open(self.path("state/journal.sqlite")).expect("a journal");
+        let sql = "SELECT request FROM operations WHERE kind = 'provision' AND allocation_id = ?1";
+        let request: Vec<u8> = journal
+            .query_row(sql, [allocation.to_string()], |row| row.get(0))
+            .expect("a launch");
+        pb::ProvisionRequest::decode(request.as_slice()).expect("a request")
+    }
+
     pub(super) async fn own_domains(&self) -> Vec<String> {
         own_domains(&self.hypervisor).await
     }
