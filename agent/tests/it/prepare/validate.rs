@@ -55,6 +55,13 @@ fn i_218_i_219_the_report_of_a_good_host_has_everything_and_can_be_attached() {
         .iter()
         .filter(|check| check.by == gpuaas_agent::checks::Observer::Agent);
     assert_eq!(checks, registry.map(|check| check.id).collect::<Vec<_>>());
+    // the platform takes it as it is, without a field that it does not know
+    let message = gpuaas_proto::pool()
+        .get_message_by_name("gpuaas.inventory.v1.HostReport")
+        .unwrap();
+    let taken = prost_reflect::DynamicMessage::deserialize(message, report).unwrap();
+    let time = taken.get_field_by_name("time").unwrap();
+    assert!(time.as_message().is_some(), "{time}");
     // what an operator has is not overwritten
     assert!(!run().status.success());
 }

@@ -495,3 +495,87 @@ fn h_04_nodes_are_found_by_name_blocker_region_mode_and_health() {
         ran.out
     );
 }
+
+///
+#[test]
+fn i_219_a_report_of_a_host_is_attached_to_its_node_and_shown() {
+    let world = World::new();
+    let node = json!({ "nodes": [{ "id": NODE, "config": { "hostname": "h1" } }] });
+    world.get("/api/v1/admin/nodes", node);
+    let report = json!({
+        "schema": 1, "agent_version": "1.4.0", "agent_built_at": "2026-11-01T00:00:00Z", "time": "2026-01-02T03:04:05Z",
+        "kind": "slice host", "host": { "hostname": "h1" }, "hardware": { "gpus": 8 },
+        "checks": [{ "check": "kvm", "status": "PASS", "severity": "hard", "remediation": "Load kvm." },
+                   { "check": "nat", "status": "FAIL", "severity": "hard", "detail": "no rule", "remediation": "Run net-baseline." }],
+        "versions": { "qemu-img": "8.2" }, "baseline": { "libvirtd": "active" }, "blockers": ["nat"],
+        "by_hand": [{ "id": "first_slice", "what": "Launch one.", "good": "It runs.", "result": "good, 2026-01-03" },
+                    { "id": "gpu_reset", "what": "Release ten times.", "good": "Every reset succeeds.", "result": "" }],
+    });
+    let attached = json!({ "id": SLOT, "node_id": NODE, "report": report, "principal": "user:root",
+        "attach_time": "2026-01-04T00:00:00Z" });
+    let path = format!("/api/v1/admin/nodes/{NODE}/host-reports");
+    world.on("POST", &path, [(200, attached.clone())]);
+    let file = |name: &str, text: &str| {
+        let path = world.home.path().join(name);
+        std::fs::write(&path, text).expect("write");
+        path.to_str().expect("path").to_owned()
+    };
+    let good = file("host.json", &report.to_string());
+    let ran = world
+        .run(&["admin", "node", "report", "attach", "h1", &good])
+        .ok();
+    assert!(
+        ran.out
+            .contains("1 passed, 1 failed, 0 warned, 0 do not apply; by hand 1 of 2 done"),
+        "{}",
+        ran.out
+    );
+    let sent = world.changes().pop().expect("a change");
+    assert_eq!(sent.body, json!({ "report": report }));
+    assert!(sent.key.is_some());
+    let sent = world.changes().len();
+    for (name, text, rule) in [
+        ("text", "PASS kvm", "is not JSON"),
+        ("list", "[]", "is no report"),
+        ("long", "x".repeat((256 << 10) + 1).as_str(), "longer than"),
+    ] {
+        let ran = world.run(&["admin", "node", "report", "attach", "h1", &file(name, text)]);
+        assert_eq!(ran.code, 2, "{}", ran.err);
+        assert!(ran.err.contains(rule), "{}", ran.err);
+    }
+    assert_eq!(world.changes().len(), sent, "nothing of them was sent");
+
+    world.get(&path, json!({ "reports": [attached] }));
+    let ran = world.run(&["admin", "node", "report", "show", "h1"]).ok();
+    for text in [
+        "by user:root",
+        "on a slice host",
+        "1.4.0 built",
+        "Blockers",
+        "good, 2026-01-03",
+        "gpus: 8",
+        "libvirtd: active",
+    ] {
+        assert!(ran.out.contains(text), "{text}: {}", ran.out);
+    }
+    assert!(ran.out.contains("no rule Run net-baseline."), "{}", ran.out);
+    assert!(
+        ran.out
+            .contains("not done: Release ten times. Good: Every reset succeeds."),
+        "{}",
+        ran.out
+    );
+    assert!(
+        !ran.out.contains("Load kvm."),
+        "what passes needs nothing done: {}",
+        ran.out
+    );
+    world.get(&path, json!({}));
+    let ran = world.run(&["admin", "node", "report", "show", "h1"]);
+    assert_eq!(ran.code, 3, "{}", ran.err);
+    assert!(
+        ran.err.contains("gpuaas-node-agent validate-host --report"),
+        "{}",
+        ran.err
+    );
+}

@@ -47,6 +47,14 @@ export function useSlotRepair(node_id: string, slot_id: string, wanted: boolean)
   });
 }
 
+/** The latest report of validate-host that is attached to a node; `null`: none is. */
+export function useHostReport(node_id: string) {
+  return useQuery({
+    queryKey: ["host-report", node_id],
+    queryFn: () => unwrap(client.GET("/api/v1/admin/nodes/{node_id}/host-reports", { params: { path: { node_id } } })).then(({ reports = [] }) => reports[0] ?? null),
+  });
+}
+
 /** What became of a node, the newest first. */
 export function useNodeHistory(node_id: string) {
   return useQuery({

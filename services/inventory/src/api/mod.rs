@@ -1,4 +1,5 @@
 //! One thin method per RPC: parse, call, map the error.
+mod host_reports;
 mod hosts;
 mod identity;
 mod life;

@@ -125,6 +125,20 @@ impl NodeAdminService for Nodes {
         Ok(Response::new(self.latest_discovery(node_id).await?))
     }
 
+    async fn attach_host_report(
+        &self,
+        request: Request<api::AttachHostReportRequest>,
+    ) -> Result<Response<api::AttachedHostReport>, Status> {
+        Ok(Response::new(self.attach_report(&request).await?))
+    }
+
+    async fn list_host_reports(
+        &self,
+        request: Request<api::ListHostReportsRequest>,
+    ) -> Result<Response<api::ListHostReportsResponse>, Status> {
+        Ok(Response::new(self.reports(request.get_ref()).await?))
+    }
+
     async fn list_resource_slots(
         &self,
         request: Request<api::ListResourceSlotsRequest>,

@@ -2,6 +2,7 @@
 pub mod approvals;
 pub mod enrolment;
 pub mod heartbeats;
+pub mod host_reports;
 pub mod ledger_sync;
 pub mod life;
 pub mod nodes;

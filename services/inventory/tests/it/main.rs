@@ -7,6 +7,7 @@ mod discovery;
 mod drift;
 mod enrolment;
 mod host;
+mod host_reports;
 mod identity;
 mod ledger;
 mod legal_groups;

@@ -8,6 +8,7 @@ pub mod certificate;
 mod comparison;
 mod describe;
 mod devices;
+mod host_report;
 pub mod life;
 pub mod node;
 pub mod node_health;

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::placement::{self, Verb};
-use super::{Session, comparison, describe, done, life, node_health, plans};
+use super::{Session, comparison, describe, done, host_report, life, node_health, plans};
 use crate::api::parse;
 use crate::commands::nodes;
 use crate::failure::Failure;
@@ -142,6 +142,9 @@ pub enum Command {
         /// Id, unique prefix of it, or hostname.
         node: String,
     },
+    /// Reports of validate-host that are attached to a node.
+    #[command(subcommand)]
+    Report(host_report::Command),
     /// Repair a row of the comparison: adopt, finish, undo or report, as the row offers. Nothing that is claimed is removed.
     Repair(comparison::RepairFlags),
     /// Show whether a node takes allocations, and its claims.
@@ -254,6 +257,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::EvacuationPlan { nodes } => plans::evacuation(session, &nodes).await,
         Command::Describe { node } => describe::run(session, &node).await,
         Command::Compare { node } => comparison::run(session, &node).await,
+        Command::Report(command) => host_report::run(session, command).await,
         Command::Repair(flags) => comparison::repair(session, &flags).await,
         Command::Placement { node } => placement::show(session, &node).await,
         Command::EnrolToken { node, out } => enrol_token(session, &node, &out).await,

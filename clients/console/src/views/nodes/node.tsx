@@ -15,6 +15,7 @@ import { Checks } from "./checks";
 import { DiscoveryPanel } from "./discovery";
 import { Evacuation } from "./evacuation";
 import { Hardware } from "./hardware";
+import { AttachedReport } from "./host-report";
 import { History, Onboarding } from "./history";
 import { blockerText, evidenceCounts } from "./parts";
 import { NodeState, PlacementActions, PlacementNote } from "./placement";
@@ -135,6 +136,7 @@ export default function NodeView({ id }: { id: string }) {
         </Tabs.Content>
         <Tabs.Content value="evidence">
           <Checks evidence={evidence} />
+          <AttachedReport nodeId={id} hostname={config?.hostname ?? id} />
         </Tabs.Content>
         <Tabs.Content value="history">
           <NodeHealth nodeId={id} hostname={config?.hostname ?? id} slots={slots} />

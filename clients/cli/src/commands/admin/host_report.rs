@@ -1,0 +1,243 @@
+//! `admin node report`: what validate-host wrote on a host, attached to its node, and read back.
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use reqwest::Method;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Session, done};
+use crate::api::parse;
+use crate::failure::Failure;
+use crate::node;
+use crate::output::{print_json, print_line, print_table, time};
+
+/// Most bytes that the API takes.
+const MAX_BYTES: u64 = 256 << 10;
+
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    /// Attach the report that `gpuaas-node-agent validate-host --report FILE` wrote on the node's host.
+    Attach {
+        /// Id, unique prefix of it, or hostname.
+        node: String,
+        /// The report, with the results of what was done by hand filled in.
+        file: PathBuf,
+    },
+    /// Show the latest report that is attached to a node.
+    Show {
+        /// Id, unique prefix of it, or hostname.
+        node: String,
+    },
+}
+
+/// Runs it.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Attach { node, file } => attach(session, &node, &file).await,
+        Command::Show { node } => show(session, &node).await,
+    }
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Attached {
+    report: Report,
+    principal: String,
+    attach_time: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Report {
+    agent_version: String,
+    agent_built_at: String,
+    time: Option<Timestamp>,
+    kind: String,
+    host: BTreeMap<String, String>,
+    hardware: BTreeMap<String, u32>,
+    checks: Vec<Check>,
+    versions: BTreeMap<String, String>,
+    baseline: BTreeMap<String, String>,
+    blockers: Vec<String>,
+    by_hand: Vec<ByHand>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Check {
+    check: String,
+    status: String,
+    severity: String,
+    detail: String,
+    remediation: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct ByHand {
+    id: String,
+    what: String,
+    good: String,
+    result: String,
+}
+
+impl Report {
+    fn count(&self, status: &str) -> usize {
+        self.checks
+            .iter()
+            .filter(|one| one.status == status)
+            .count()
+    }
+
+    /// How many checks came out how, and how much was done by hand.
+    fn summary(&self) -> String {
+        let done = self.by_hand.iter().filter(|one| one.is_done()).count();
+        format!(
+            "{} passed, {} failed, {} warned, {} do not apply; by hand {done} of {} done",
+            self.count("PASS"),
+            self.count("FAIL"),
+            self.count("WARN"),
+            self.count("SKIP"),
+            self.by_hand.len()
+        )
+    }
+}
+
+impl ByHand {
+    fn is_done(&self) -> bool {
+        !self.result.trim().is_empty()
+    }
+}
+
+/// The report of a file. What is no JSON object is refused here; all else is for the API to judge.
+fn read(file: &Path) -> Result<Value, Failure> {
+    let shown = file.display();
+    let unreadable = |error| Failure::Usage(format!("cannot read {shown}: {error}"));
+    let mut text = String::new();
+    let mut source = File::open(file).map_err(unreadable)?.take(MAX_BYTES + 1);
+    source.read_to_string(&mut text).map_err(unreadable)?;
+    if text.len() as u64 > MAX_BYTES {
+        return Err(Failure::Usage(format!(
+            "{shown} is longer than {MAX_BYTES} bytes: it is no report of validate-host"
+        )));
+    }
+    match serde_json::from_str(&text) {
+        Ok(report @ Value::Object(_)) => Ok(report),
+        Ok(_) => Err(Failure::Usage(format!(
+            "{shown} is no report of validate-host"
+        ))),
+        Err(error) => Err(Failure::Usage(format!("{shown} is not JSON: {error}"))),
+    }
+}
+
+async fn attach(session: &Session, given: &str, file: &Path) -> Result<(), Failure> {
+    let report = read(file)?;
+    let node = node::resolve(&session.api, given).await?;
+    let path = ["admin", "nodes", &node, "host-reports"];
+    let body = json!({ "report": report });
+    let answer = session
+        .api
+        .change(Method::POST, &path, &body, &session.key)
+        .await?;
+    let attached: Attached = parse(&answer)?;
+    let text = format!(
+        "The report is attached to node {given}: {}.",
+        attached.report.summary()
+    );
+    done(session, &answer, &text);
+    Ok(())
+}
+
+async fn show(session: &Session, given: &str) -> Result<(), Failure> {
+    let node = node::resolve(&session.api, given).await?;
+    let answer = session
+        .api
+        .get(&["admin", "nodes", &node, "host-reports"], &[])
+        .await?;
+    let Some(latest) = answer["reports"].as_array().and_then(|all| all.first()) else {
+        return Err(Failure::NotFound(format!(
+            "no report is attached to node {given}; on its host: gpuaas-node-agent validate-host --report FILE"
+        )));
+    };
+    if session.json() {
+        print_json(latest);
+        return Ok(());
+    }
+    let attached: Attached = parse(latest)?;
+    let report = &attached.report;
+    print_line(
+        "Attached",
+        &format!("{} by {}", time(attached.attach_time), attached.principal),
+    );
+    print_line(
+        "Made",
+        &format!("{} on a {}", time(report.time), report.kind),
+    );
+    print_line(
+        "Agent",
+        &format!("{} built {}", report.agent_version, report.agent_built_at),
+    );
+    print_line("Result", &report.summary());
+    let blockers = match report.blockers.is_empty() {
+        true => "none".to_owned(),
+        false => report.blockers.join(", "),
+    };
+    print_line("Blockers", &blockers);
+    say!("\nChecks");
+    let mut checks: Vec<&Check> = report.checks.iter().collect();
+    checks.sort_by_key(|one| {
+        ["FAIL", "WARN", "PASS"]
+            .iter()
+            .position(|known| *known == one.status)
+            .unwrap_or(3)
+    });
+    let rows = checks.into_iter().map(|one| {
+        let to_do = if matches!(one.status.as_str(), "FAIL" | "WARN") {
+            one.remediation.as_str()
+        } else {
+            ""
+        };
+        let text = format!("{} {to_do}", one.detail);
+        [
+            one.check.clone(),
+            one.status.clone(),
+            one.severity.clone(),
+            text.trim().to_owned(),
+        ]
+    });
+    print_table(["CHECK", "RESULT", "SEVERITY", "DETAILS"], rows.collect());
+    say!("\nBy hand");
+    let rows = report.by_hand.iter().map(|one| {
+        let result = match one.is_done() {
+            true => one.result.clone(),
+            false => format!("not done: {} Good: {}", one.what, one.good),
+        };
+        [one.id.clone(), result]
+    });
+    print_table(["ITEM", "RESULT"], rows.collect());
+    let hardware: BTreeMap<String, String> = report
+        .hardware
+        .iter()
+        .map(|(key, count)| (key.clone(), count.to_string()))
+        .collect();
+    let tables = [
+        ("Host", &report.host),
+        ("Hardware", &hardware),
+        ("Baseline", &report.baseline),
+        ("Versions", &report.versions),
+    ];
+    for (title, table) in tables {
+        say!("\n{title}");
+        for (key, value) in table {
+            say!("  {key}: {value}");
+        }
+    }
+    Ok(())
+}

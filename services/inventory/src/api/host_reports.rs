@@ -1,0 +1,89 @@
+//! Reports of validate-host: attaching one to a node, and reading them.
+use gpuaas_common::error::{Error, Result};
+use gpuaas_common::id;
+use gpuaas_proto::gpuaas::inventory::v1 as api;
+use jiff::Timestamp;
+use prost::Message as _;
+use tonic::Request;
+
+use super::life::in_service;
+use super::{Mutation, Nodes, gone, no_node, wire};
+use crate::domain::host_report;
+use crate::store::host_reports::{self, KEPT, ReportRow};
+use crate::store::nodes::{self, NodeRow};
+
+impl Nodes {
+    pub(super) async fn attach_report(
+        &self,
+        request: &Request<api::AttachHostReportRequest>,
+    ) -> Result<api::AttachedHostReport> {
+        let mutation = Mutation::of(request, "AttachHostReport")?;
+        let given = request.get_ref();
+        let node_id = id::parse("node_id", &given.node_id)?;
+        let report = given
+            .report
+            .as_ref()
+            .ok_or_else(|| Error::required("report"))?;
+        let mut tx = self.0.pool.begin().await?;
+        if let Some(earlier) = mutation.earlier(&mut tx).await? {
+            let earlier = earlier.parse().map_err(Error::internal)?;
+            let row = host_reports::find(&mut tx, earlier).await?;
+            return attached(row.ok_or_else(|| gone("the report"))?);
+        }
+        nodes::lock(&mut tx, node_id).await?;
+        let node = nodes::find(&mut tx, node_id, self.0.config.freshness())
+            .await?
+            .filter(NodeRow::is_shown)
+            .ok_or_else(|| no_node(&node_id))?;
+        in_service(&node)?;
+        host_report::check(report, &node.hostname, Timestamp::now())?;
+        let report_id = self.0.ids.next();
+        let (key, node) = (report_id.to_string(), node_id.to_string());
+        let mut detail = host_report::summary(report);
+        detail["report_id"] = key.clone().into();
+        mutation
+            .record(&mut tx, &key, "node.attach_report", ("node", &node), detail)
+            .await?;
+        let principal = &mutation.caller.principal;
+        host_reports::insert(
+            &mut tx,
+            report_id,
+            node_id,
+            &report.encode_to_vec(),
+            principal,
+        )
+        .await?;
+        let row = host_reports::find(&mut tx, report_id).await?;
+        tx.commit().await?;
+        tracing::info!(%node_id, %report_id, "attach host report");
+        attached(row.ok_or_else(|| gone("the report"))?)
+    }
+
+    pub(super) async fn reports(
+        &self,
+        request: &api::ListHostReportsRequest,
+    ) -> Result<api::ListHostReportsResponse> {
+        let node_id = id::parse("node_id", &request.node_id)?;
+        let limit = match i64::from(request.page_size) {
+            0 => 1,
+            size @ 1..=KEPT => size,
+            _ => return Err(Error::invalid("page_size", format!("must be 1 to {KEPT}"))),
+        };
+        self.row(node_id).await?;
+        let mut conn = self.0.pool.acquire().await?;
+        let rows = host_reports::latest(&mut conn, node_id, limit).await?;
+        let reports = rows.into_iter().map(attached).collect::<Result<_>>()?;
+        Ok(api::ListHostReportsResponse { reports })
+    }
+}
+
+fn attached(row: ReportRow) -> Result<api::AttachedHostReport> {
+    let report = api::HostReport::decode(row.report.as_slice()).map_err(Error::internal)?;
+    Ok(api::AttachedHostReport {
+        id: row.id.to_string(),
+        node_id: row.node_id.to_string(),
+        report: Some(report),
+        principal: row.principal,
+        attach_time: Some(wire::time(row.attach_time)),
+    })
+}
