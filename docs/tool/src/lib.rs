@@ -5,10 +5,12 @@
 //! | [`traceability`] | `docs/traceability.md`: requirement to tests, code and pages, from [`requirements`], [`scan`] and [`pages`] |
 //! | [`reference`] | settings, workflows, checks of hosts, from the sources |
 //! | [`links`] | relative links, anchors and the summary |
+//! | [`causes`] | why slots are blocked, by the sources, and the rows of their runbook |
 //! | [`claims`] | files, tests and `make` targets that a page names |
 //! | [`examples`] | the runnable blocks of a page, for tests that try what the page says |
 //!
 //! Everything generated is a pure function of the files below the root, so a check is: generate and compare.
+pub mod causes;
 pub mod claims;
 pub mod examples;
 pub mod ids;
