@@ -3,6 +3,7 @@
 //! of the NUMA nodes that they are on (D-47).
 //!
 //! partly J-09: the one vNIC is a port of the host's bridge; no function of a BlueField card is below it
+pub mod allowed;
 mod devices;
 mod numa;
 mod pci;

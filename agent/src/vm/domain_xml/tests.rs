@@ -262,35 +262,111 @@ fn d_47_disks_are_passed_through_by_their_controllers_where_the_profile_says_so(
     assert_eq!(xml.matches("<hostdev").count(), 6);
 }
 
-/// What a VM may have, whatever its profile: everything else is a way out of it, or a way to look in.
-const DEVICES: &[&str] = &[
-    "emulator",
-    "disk",
-    "controller",
-    "interface",
-    "hostdev",
-    "serial",
-    "rng",
-    "memballoon",
-];
+/// Every kind of description that there is: each has a file in `golden`, the list of devices, and libvirt's schema to keep.
+fn kinds() -> Vec<(&'static str, DomainSpec, HostProfile, Network)> {
+    let linux = Network {
+        vm_bandwidth_mbits: Some(1000),
+        bridge_kind: BridgeKind::Linux,
+        ..Network::default()
+    };
+    let in_user_space = Network {
+        datapath: "netdev".into(),
+        ..Network::default()
+    };
+    let switch = Network::default;
+    let (slice, kvm) = gpu_slice();
+    let without_hugepages = DomainSpec {
+        hugepages: false,
+        ..slice.clone()
+    };
+    let (mut one_socket, _) = gpu_slice();
+    one_socket.vcpus = 4;
+    one_socket.memory_mib = 2048;
+    one_socket.disks.truncate(1);
+    one_socket.locality.cells.truncate(1);
+    one_socket.locality.cells[0].distances.truncate(1);
+    one_socket.locality.functions.truncate(2);
+    let restarted = DomainSpec {
+        seed: None,
+        ..slice.clone()
+    };
+    let rescued = DomainSpec {
+        rescue: Some("/state/rescue/vm/disk.raw".into()),
+        ..slice.clone()
+    };
+    let (controllers, passing) = with_controllers();
+    let rescued_beside = DomainSpec {
+        rescue: Some("/state/rescue/vm/disk.raw".into()),
+        boots_from: None,
+        ..controllers.clone()
+    };
+    vec![
+        ("lab", spec(), profile(), switch()),
+        ("lab-in-user-space", spec(), profile(), in_user_space),
+        ("slice", slice.clone(), kvm.clone(), switch()),
+        ("slice-on-a-linux-bridge", slice.clone(), kvm.clone(), linux),
+        ("slice-emulated", slice, profile(), switch()),
+        ("slice-one-socket", one_socket, kvm.clone(), switch()),
+        (
+            "slice-without-hugepages",
+            without_hugepages,
+            kvm.clone(),
+            switch(),
+        ),
+        ("slice-restarted", restarted, kvm.clone(), switch()),
+        ("slice-rescued", rescued, kvm, switch()),
+        (
+            "slice-nvme-passthrough",
+            controllers,
+            passing.clone(),
+            switch(),
+        ),
+        (
+            "slice-nvme-passthrough-rescued",
+            rescued_beside,
+            passing,
+            switch(),
+        ),
+    ]
+}
+
+/// Set to write the files in place of comparing them.
+const WRITE: &str = "GPUAAS_WRITE_GOLDEN";
+
+/// A change of any description is a change of a file that a reviewer reads.
+#[test]
+fn d_47_d_61_every_kind_of_description_is_as_its_golden_file_has_it() {
+    let folder = std::path::Path::new(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/src/vm/domain_xml/golden"
+    ));
+    let mut names = Vec::new();
+    for (name, spec, profile, network) in kinds() {
+        let xml = domain_xml(&spec, &profile, &network).unwrap() + "\n";
+        let file = folder.join(format!("{name}.xml"));
+        names.push(format!("{name}.xml"));
+        if std::env::var_os(WRITE).is_some() {
+            std::fs::create_dir_all(folder).unwrap();
+            std::fs::write(&file, &xml).unwrap();
+        }
+        let golden = std::fs::read_to_string(&file).unwrap_or_default();
+        assert_eq!(xml, golden, "{name} is stale: run this test with {WRITE}=1");
+    }
+    let mut files: Vec<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    files.sort();
+    names.sort();
+    assert_eq!(files, names, "no file is left of a kind that is gone");
+}
 
 #[test]
 fn d_61_a_vm_has_the_devices_that_are_listed_and_no_other() {
-    let (slice, kvm) = gpu_slice();
-    for (spec, profile) in [(spec(), profile()), (slice, kvm), with_controllers()] {
-        let xml = domain_xml(&spec, &profile, &Network::default()).unwrap();
-        let start = xml.find("<devices>").unwrap();
-        let inner = &xml[start..xml.find("</devices>").unwrap()];
-        let found: Vec<&str> = inner
-            .lines()
-            .filter_map(|line| line.strip_prefix("    <"))
-            .filter(|line| !line.starts_with('/'))
-            .map(|line| line.split([' ', '>', '/']).next().unwrap())
-            .collect();
-        assert!(found.len() > 5, "{inner}");
-        for device in found {
-            assert!(DEVICES.contains(&device), "{device}");
-        }
+    for (name, spec, profile, network) in kinds() {
+        let xml = domain_xml(&spec, &profile, &network).unwrap();
+        let unlisted = allowed::unlisted_in_description(&xml);
+        assert_eq!(unlisted, Ok(Vec::new()), "{name}");
         assert!(xml.contains(r#"<memballoon model="none"/>"#));
         assert!(xml.contains(r#"<controller type="usb" model="none"/>"#));
     }
@@ -304,30 +380,9 @@ fn d_47_every_description_is_valid_by_libvirts_schema() {
     use std::io::Write as _;
     use std::process::{Command, Stdio};
 
-    let (slice, kvm) = gpu_slice();
-    let limited = Network {
-        vm_bandwidth_mbits: Some(1000),
-        bridge_kind: BridgeKind::Linux,
-        ..Network::default()
-    };
-    let in_user_space = Network {
-        datapath: "netdev".into(),
-        ..Network::default()
-    };
-    let rescued = DomainSpec {
-        rescue: Some("/state/rescue/vm/disk.raw".into()),
-        ..slice.clone()
-    };
-    let (controllers, passing) = with_controllers();
-    for (spec, profile, network) in [
-        (&controllers, &passing, &limited),
-        (&rescued, &kvm, &limited),
-        (&spec(), &profile(), &in_user_space),
-        (&slice, &kvm, &limited),
-        (&slice, &profile(), &Network::default()),
-    ] {
+    for (name, spec, profile, network) in kinds() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
-        let xml = domain_xml(spec, profile, network).unwrap();
+        let xml = domain_xml(&spec, &profile, &network).unwrap();
         file.write_all(xml.as_bytes()).unwrap();
         let valid = Command::new("virt-xml-validate")
             .arg(file.path())
@@ -336,7 +391,7 @@ fn d_47_every_description_is_valid_by_libvirts_schema() {
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&valid.stderr);
-        assert!(valid.status.success(), "{said}{xml}");
+        assert!(valid.status.success(), "{name}: {said}{xml}");
     }
 }
 
