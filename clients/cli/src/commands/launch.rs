@@ -334,6 +334,10 @@ fn finish_validated(session: &Session, answer: &Value) -> Result<(), Failure> {
         print_json(answer);
     } else {
         say!("Dry run passed: this launch is valid. Omit --validate-only to launch it.");
+        let judged: Allocation = parse(answer)?;
+        for warning in &judged.status.conditions {
+            say!("Warning: {}", warning.message);
+        }
         if let Some(found) = answer.get("placement") {
             print_explanation(&parse(found)?);
         }

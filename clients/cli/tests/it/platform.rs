@@ -443,3 +443,66 @@ fn a_project_that_is_no_id_comes_with_where_ids_are_found() {
     let help = world.run(&["admin", "quota", "get", "--help"]).ok();
     assert!(help.out.contains("gpuaas list --output json"), "{help:?}");
 }
+
+/// Said on standard error: a program reads the answer as it is.
+#[test]
+fn inc_24_an_image_for_gpus_without_readiness_checks_is_warned_of() {
+    let world = World::new();
+    let image = json!({ "slug": "base", "status": "active" });
+    world.on("POST", "/api/v1/admin/images", [(200, image)]);
+    world.get(
+        "/api/v1/skus",
+        json!({ "skus": [{ "code": "h200", "capacity_shape": "gpu_slice" }, { "code": "lab", "capacity_shape": "gpu_slice", "lab": true }] }),
+    );
+    let create = |sku: &str, more: &[&str]| {
+        let mut arguments = vec![
+            "admin",
+            "image",
+            "create",
+            "base",
+            "--source",
+            "oci://r/i:1",
+            "--sku",
+            sku,
+        ];
+        arguments.extend(more);
+        world.run(&arguments).ok()
+    };
+    let warned = create("h200", &[]).err;
+    assert!(
+        warned.contains("base names no readiness checks, and h200 has GPUs"),
+        "{warned}"
+    );
+    assert!(!create("lab", &[]).err.contains("readiness"));
+    let checks = world.home.path().join("checks.json");
+    std::fs::write(&checks, r#"[{"name": "gpus", "command": "nvidia-smi"}]"#).expect("write");
+    let checks = checks.to_str().expect("path");
+    let given = create("h200", &["--readiness-checks", checks]);
+    assert!(!given.err.contains("no readiness"), "{}", given.err);
+
+    let message = "Its image names no readiness checks: try them yourself.";
+    let judged = json!({ "status": { "conditions": [{ "type": "no_readiness_checks", "message": message }] } });
+    world.on("POST", "/api/v1/allocations", [(200, judged)]);
+    let key = world.home.path().join("k.pub");
+    std::fs::write(&key, "ssh-ed25519 AAAA me\n").expect("write");
+    let key = key.to_str().expect("path");
+    let ran = world
+        .run(&[
+            "launch",
+            "--sku",
+            "h200",
+            "--image",
+            "base",
+            "--region",
+            "lab",
+            "--ssh-key",
+            key,
+            "--validate-only",
+        ])
+        .ok();
+    assert!(
+        ran.out.contains(&format!("Warning: {message}")),
+        "{}",
+        ran.out
+    );
+}

@@ -149,7 +149,27 @@ fn conditions(row: &Row, host_replaced: bool) -> Vec<pb::AllocationCondition> {
         message,
         since: row.operator_at.map(time),
     });
-    lost.into_iter().chain(drift).chain(by_operator).collect()
+    let is_slice = row.capacity_shape == model::Shape::GpuSlice;
+    let ended = matches!(row.state, RowState::Released | RowState::Failed);
+    let unchecked = unchecked(is_slice && !row.lab && !ended, &row.image.readiness_checks);
+    let unchecked = unchecked.map(|condition| pb::AllocationCondition {
+        since: Some(time(row.created_at)),
+        ..condition
+    });
+    let all = lost.into_iter().chain(drift).chain(by_operator);
+    all.chain(unchecked).collect()
+}
+
+/// The warning about a slice with GPUs whose image names no readiness checks: its VM is active when a login works, whether or
+/// not its GPUs do (INC-24).
+pub fn unchecked<T>(has_gpus: bool, checks: &[T]) -> Option<pb::AllocationCondition> {
+    (has_gpus && checks.is_empty()).then(|| pb::AllocationCondition {
+        r#type: "no_readiness_checks".to_owned(),
+        message: "Its image names no readiness checks: the VM counts as active although nothing has tried its GPUs. Try them \
+                  yourself, or launch with an image that has checks."
+            .to_owned(),
+        since: None,
+    })
 }
 
 fn host_lost(since: Timestamp, replaced: bool) -> pb::AllocationCondition {

@@ -19,7 +19,7 @@ use sha2::{Digest as _, Sha256};
 use tonic::Code;
 use uuid::Uuid;
 
-use super::convert::{ssh_keys, user_data};
+use super::convert::{ssh_keys, unchecked, user_data};
 use crate::domain::request::{CreateRequest, RELEASE_TIME, Refusal, wait_until};
 use crate::workflow::Deps;
 
@@ -75,6 +75,10 @@ pub async fn create(
         return Ok(Created::Validated(Box::new(pb::Allocation {
             config: Some(config(&parsed, project.id(), checked.shape)),
             placement: reserved.explanation,
+            status: checked.warning.map(|warning| pb::AllocationStatus {
+                conditions: vec![warning],
+                ..pb::AllocationStatus::default()
+            }),
             ..pb::Allocation::default()
         })));
     }
@@ -216,6 +220,8 @@ async fn free_names(deps: &Deps, parsed: &[CreateRequest], project_id: Uuid) -> 
 struct Checked {
     reservation: scheduler::ReserveRequest,
     shape: CapacityShape,
+    /// What is legal, and worth a word before it is launched.
+    warning: Option<pb::AllocationCondition>,
 }
 
 /// Checks a request against SKU and image, and makes the reservation of it; the principal is left out.
@@ -239,6 +245,8 @@ async fn check(deps: &Deps, parsed: &CreateRequest, project_id: Uuid) -> Result<
     let shape = parsed.check_sku(&sku).map_err(refused)?;
     let image = catalog_image(deps, &parsed.image).await?;
     parsed.check_image(&image).map_err(refused)?;
+    let has_gpus = shape == CapacityShape::GpuSlice && !sku.lab;
+    let warning = unchecked(has_gpus, &image.readiness_checks);
     let reservation = scheduler::ReserveRequest {
         project_id: project_id.to_string(),
         name: parsed.name.to_string(),
@@ -261,7 +269,11 @@ async fn check(deps: &Deps, parsed: &CreateRequest, project_id: Uuid) -> Result<
             .map_or_else(String::new, |data| data.as_str().to_owned()),
         ..scheduler::ReserveRequest::default()
     };
-    Ok(Checked { reservation, shape })
+    Ok(Checked {
+        reservation,
+        shape,
+        warning,
+    })
 }
 
 /// An image of the catalog.

@@ -68,6 +68,43 @@ async fn c_03_the_public_api_creates_a_slice_of_one_h200() {
     assert_eq!(claimed, [("h200_sxm".to_owned(), node_id)]);
 }
 
+/// A VM with GPUs whose image names nothing that tries them says so, from the dry run on.
+#[tokio::test]
+async fn inc_24_a_slice_with_gpus_whose_image_names_no_checks_is_marked() {
+    let Board { world, .. } = Board::start().await;
+    let platform = Platform::of(world, with_bare_metal(), simulated()).await;
+    let marked = |allocation: &pb::Allocation| -> Vec<String> {
+        let status = allocation.status.clone().unwrap_or_default();
+        let conditions = status.conditions.into_iter();
+        conditions.map(|condition| condition.r#type).collect()
+    };
+    // a node without a VM has no guest to try anything in, and user data has no cloud-init
+    let dry = pb::CreateAllocationRequest {
+        validate_only: true,
+        ..node("two")
+    };
+    assert!(marked(&platform.create(dry.clone(), "k0").await.expect("valid")).is_empty());
+    let with_data = pb::CreateAllocationRequest {
+        user_data: "#cloud-config\n".into(),
+        ..dry
+    };
+    let refused = platform
+        .create(with_data, "k0")
+        .await
+        .expect_err("no cloud-init");
+    assert_eq!(refused.fields()[0].0, "user_data");
+    let dry = pb::CreateAllocationRequest {
+        validate_only: true,
+        ..slice("one")
+    };
+    let dry = platform.create(dry, "k0").await.expect("valid");
+    assert_eq!(marked(&dry), ["no_readiness_checks"]);
+    let made = platform.create(slice("one"), "k1").await.expect("created");
+    assert_eq!(marked(&made), ["no_readiness_checks"]);
+    let conditions = made.status.expect("a status").conditions;
+    assert!(conditions[0].since.is_some() && conditions[0].message.contains("no readiness checks"));
+}
+
 #[tokio::test]
 async fn b_04_b_21_a_bare_metal_node_is_launched_billed_and_given_back_to_approval() {
     let Board { world, node_id } = Board::start().await;

@@ -4,7 +4,6 @@ use gpuaas_common::Error;
 use gpuaas_common::user_data::UserData;
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
-use prost::Message as _;
 use uuid::Uuid;
 
 use crate::platform::{Platform, good};

@@ -320,6 +320,31 @@ pub struct ImageFlags {
     disabled: bool,
 }
 
+/// Says so when an image for slices with GPUs names no readiness checks. It is there already: a catalog that does not answer
+/// is no failure of the command.
+async fn warn_unchecked(session: &Session, flags: &ImageFlags) {
+    let Ok(skus) = session.api.list(&["skus"], &[], "skus").await else {
+        return;
+    };
+    let has_gpus = |sku: &&Value| sku["lab"] != true && sku["capacity_shape"] == "gpu_slice";
+    let code = |sku: &Value| sku["code"].as_str().map(str::to_owned);
+    let skus: Vec<String> = skus.iter().filter(has_gpus).filter_map(code).collect();
+    let of_image: Vec<&str> = flags
+        .skus
+        .iter()
+        .filter(|sku| skus.contains(sku))
+        .map(String::as_str)
+        .collect();
+    if !of_image.is_empty() {
+        note!(
+            "warning: {} names no readiness checks, and {} has GPUs: a VM counts as active although nothing has tried them. \
+             Checks cannot be added later; register the image anew with --readiness-checks FILE.",
+            flags.slug,
+            of_image.join(", ")
+        );
+    }
+}
+
 /// The list in a file. What is in it is the API's to judge.
 fn checks_of(file: &Path) -> Result<Value, Failure> {
     let wrong = |error: &dyn std::fmt::Display| {
@@ -358,6 +383,9 @@ pub async fn image(session: &Session, command: Image) -> Result<(), Failure> {
                 &answer,
                 &format!("Image {} is {status}.", flags.slug),
             );
+            if flags.readiness_checks.is_none() {
+                warn_unchecked(session, &flags).await;
+            }
         }
         Image::List => {
             let found = session

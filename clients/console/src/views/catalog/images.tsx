@@ -4,6 +4,7 @@ import { type DriverStrategy, useAllImages, useCreateImage, useSetImageStatus } 
 import { useSkus } from "../../api/queries";
 import type { Image } from "../../api/types";
 import { bytes, sentence } from "../../lib/text";
+import { uncheckedFor } from "../../lib/unchecked";
 import { Badge, Button, Empty, type Tone } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { HardDrive, Plus } from "../../ui/icons";
@@ -94,6 +95,7 @@ function Toggle({ image }: { image: Image }) {
 }
 
 export function Images() {
+  const skus = useSkus().data ?? [];
   return (
     <Loaded of={[useAllImages()]} lines={4} label="Loading images">
       {(images) =>
@@ -113,6 +115,12 @@ export function Images() {
                     <strong>{image.slug}</strong>
                     <br />
                     <small className="muted">{image.display_name}</small>
+                    {uncheckedFor(image, skus).length > 0 && (
+                      <>
+                        <br />
+                        <Badge tone="warn">No readiness checks</Badge> <small className="muted">Nothing tries the GPUs of its VMs ({uncheckedFor(image, skus).join(", ")}).</small>
+                      </>
+                    )}
                     {!!image.readiness_checks?.length && (
                       <>
                         <br />

@@ -9,6 +9,7 @@ import type { Allocation, Availability, Image, Region, Sku } from "../../api/typ
 import { type ById, useAllocationsWatch } from "../../api/watches";
 import { keyProblem, keysOf } from "../../lib/ssh";
 import { bytes, nameProblem, suggestName } from "../../lib/text";
+import { uncheckedFor } from "../../lib/unchecked";
 import { currentSession } from "../../session/session";
 import { Card, LabMark, Skeleton } from "../../ui/basics";
 import { Choice, Field, Segments, Select } from "../../ui/form";
@@ -32,8 +33,8 @@ import { ANYWHERE, MAX_COUNT, labelsOf, namesOf, neighbours, paramsOf, placement
 import { StorageAndNetwork } from "./storage-network";
 import { Summary } from "./summary";
 import { useLaunch } from "./use-launch";
-
 import { UserData, userDataProblem } from "./user-data";
+
 const COUNTS = Array.from({ length: MAX_COUNT }, (_, index) => ({ value: index + 1, label: String(index + 1) }));
 
 interface Offer {
@@ -83,8 +84,8 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
   const [where, setWhere] = useState(whereOf(given) ?? again?.where ?? ANYWHERE);
   const [labelText, setLabelText] = useState(given.get("labels") ?? again?.labels ?? "");
   const [end, setEnd] = useState({ isProtected: given.has("protect"), at: given.get("end") ?? "" });
-  const [waits, setWaits] = useState(given.has("queue"));
   const [userData, setUserData] = useState("");
+  const [waits, setWaits] = useState(given.has("queue"));
   const [waitHours, setWaitHours] = useState(WAITS.find((hours) => String(hours) === given.get("queue")) ?? 2);
   const [touched, setTouched] = useState({ name: false, keys: false, place: false });
 
@@ -200,6 +201,7 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
               <Choice key={i.slug} name="image" value={i.slug ?? ""} checked={i.slug === image?.slug} onChoose={() => setImage(i.slug ?? "")}>
                 <strong>{i.slug}</strong>
                 <small className="muted">{i.display_name}</small>
+                {sku && uncheckedFor(i, [sku]).length > 0 && <small className="warn-text">No readiness checks: its VM counts as active although nothing has tried its GPUs.</small>}
               </Choice>
             ))}
           </div>
@@ -231,9 +233,9 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
           labelsProblem={labels ? rule("labels") : "Enter each label as key=value."}
         />
         <EndChoice end={end} setEnd={setEnd} problem={ending ? rule("auto_release_time") : "Choose a time in the future."} />
+        <UserData text={userData} setText={setUserData} isOffered={isVm} problem={dataProblem ?? rule("user_data")} />
         <StorageAndNetwork sku={sku} gpus={gpus} />
       </div>
-        <UserData text={userData} setText={setUserData} isOffered={isVm} problem={dataProblem ?? rule("user_data")} />
       <Summary
         ordered={{ sku, gpus, names, image, region: regions.find(({ code }) => code === region)?.display_name ?? region }}
         quota={sku && <QuotaLeft sku={sku.code} gpus={gpus * count} count={count} />}
