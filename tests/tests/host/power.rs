@@ -1,6 +1,6 @@
 //! Stop, start and reboot of a real VM through the public API: disk, address and bill survive, and each start is
 //! proven by another boot of the guest's kernel.
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gpuaas_dev::seed;
 use gpuaas_tests::api::text;
@@ -12,10 +12,86 @@ use serde_json::{Value, json};
 /// The tests of this file, with the seconds that each usually takes.
 pub fn cases() -> Vec<Case> {
     gpuaas_tests::cases![Place::System;
-        a_stopped_and_started_vm_keeps_disk_address_and_bill: 59,
+        a_stopped_and_started_vm_keeps_disk_address_and_bill: 62,
+        d_61_a_vm_that_is_stopped_hard_and_reset_asks_its_guest_nothing: 45,
         a_vm_that_shut_down_with_its_host_is_started_again_and_says_so: 52,
         p9_a_rescued_vm_has_its_own_disk_beside_the_rescue_image_and_gets_it_back: 70,
     ]
+}
+
+/// What libvirt says of the VM while it runs: the devices of the list, and what libvirt adds to every machine, and no other.
+async fn assert_devices(system: &System, allocation: &Value) {
+    let id = text(allocation, "/id");
+    let host = system.host_of(id).await;
+    let vm = text(allocation, "/status/vm");
+    let arguments = ["-q", "-c", "qemu:///system", "dumpxml", vm];
+    let xml = host.lab.exec("virsh", &arguments).expect("a domain");
+    assert!(
+        xml.contains("<alias name='virtio-disk0'/>"),
+        "it runs: {xml}"
+    );
+    let unlisted = gpuaas_agent::vm::domain_xml::allowed::unlisted_in_domain(&xml);
+    assert_eq!(unlisted, Ok(Vec::new()), "{xml}");
+}
+
+/// Changes the power of an allocation by force, and returns how long the platform took.
+async fn force(system: &System, id: &str, verb: &str, wanted: &str) -> (Value, Duration) {
+    let (path, started) = (format!("/api/v1/allocations/{id}"), Instant::now());
+    let accepted = system
+        .user
+        .post(&format!("{path}:{verb}"), json!({ "force": true }))
+        .await;
+    let accepted = accepted.unwrap_or_else(|refusal| panic!("{verb} refused: {}", refusal.body));
+    let before = text(&accepted, "/status/boot_id").to_owned();
+    let ended = until(&format!("the forced {verb}"), TIMEOUT, async || {
+        let now = system.user.get(&path).await.ok()?;
+        let is_other = wanted != "running" || text(&now, "/status/boot_id") != before;
+        (text(&now, "/status/power") == wanted && is_other).then_some(now)
+    })
+    .await;
+    (ended, started.elapsed())
+}
+
+/// The guest would need longer than a test has: only a VM that nobody asks is off at once. What it had synced is on its disk.
+async fn d_61_a_vm_that_is_stopped_hard_and_reset_asks_its_guest_nothing() {
+    let system = System::get().await;
+    let id = system
+        .user
+        .launch("forced", "lab-mini", &system.public_key)
+        .await;
+    let active = system.user.wait_state(&id, &["active"], TIMEOUT).await;
+    assert_devices(&system, &active).await;
+    // a guest that does not hear the power button: a stop that asks it waits in vain
+    let deafen = "/bin/su -c '/bin/killall -9 acpid' && echo deaf";
+    let write =
+        "echo kept | dd of=/dev/vda bs=1M seek=80 conv=notrunc,fsync 2>/dev/null; echo written";
+    assert_eq!(system.said(&active, write), "written");
+    assert_eq!(system.said(&active, deafen), "deaf");
+    let read = "dd if=/dev/vda bs=1M skip=80 count=1 2>/dev/null | head -c 4";
+
+    // a reset is another boot on the same disk and address
+    let (reset, _) = force(&system, &id, "reboot", "running").await;
+    assert_ne!(
+        text(&reset, "/status/boot_id"),
+        text(&active, "/status/boot_id")
+    );
+    assert_eq!(system.said(&reset, read), "kept");
+    assert_eq!(
+        reset.pointer("/status/access"),
+        active.pointer("/status/access")
+    );
+    assert_devices(&system, &reset).await;
+
+    assert_eq!(system.said(&reset, deafen), "deaf");
+    let (stopped, took) = force(&system, &id, "stop", "stopped").await;
+    assert!(took < Duration::from_secs(15), "{took:?}");
+    assert_eq!(text(&stopped, "/status/state"), "active");
+    let started = system.user.power(&id, "start", "running").await;
+    assert_eq!(system.said(&started, read), "kept");
+
+    system.user.release(&id).await;
+    system.user.wait_state(&id, &["released"], TIMEOUT).await;
+    system.assert_nothing_left().await;
 }
 
 async fn interval(system: &System, id: &str) -> Value {
@@ -97,6 +173,7 @@ async fn a_stopped_and_started_vm_keeps_disk_address_and_bill() {
     let active = system.user.wait_state(&id, &["active"], TIMEOUT).await;
     assert_eq!(text(&active, "/status/power"), "running");
     assert_eq!(text(&active, "/status/boot_id"), system.said(&active, BOOT));
+    assert_devices(&system, &active).await;
     // the mini guest lives in memory, so the file is a block of the disk
     let write =
         "echo kept | dd of=/dev/vda bs=1M seek=80 conv=notrunc,fsync 2>/dev/null; echo written";
