@@ -910,6 +910,34 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/admin/nodes/{node_id}/host-reports": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListHostReports lists the reports that are attached to a node, the newest first
+         * @description ListHostReports lists the reports that are attached to a node, the newest first.
+         *
+         *     All platform roles; action `node.get` on `node`.
+         */
+        get: operations["NodeAdminService_ListHostReports"];
+        put?: never;
+        /**
+         * AttachHostReport attaches to a node what `gpuaas-node-agent validate-host --report` wrote on its host, with the results that were filled in by hand
+         * @description AttachHostReport attaches to a node what `gpuaas-node-agent validate-host --report` wrote on its host, with the results that were filled in by hand. The latest ten are kept. It changes nothing of the node.
+         *
+         *     Platform administrators and operators; action `node.attach_report` on `node`.
+         */
+        post: operations["NodeAdminService_AttachHostReport"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/admin/nodes/{node_id}/image-cache": {
         parameters: {
             query?: never;
@@ -1860,6 +1888,62 @@ export interface paths {
         patch: operations["AllocationService_UpdateAllocation"];
         trace?: never;
     };
+    "/api/v1/allocations/{allocation_id}/ingress-mappings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListIngressMappings lists the ingress mappings of an allocation, oldest first
+         * @description ListIngressMappings lists the ingress mappings of an allocation, oldest first.
+         *
+         *     Owners, members and viewers of the project; action `ingress_mapping.list` on `allocation`.
+         */
+        get: operations["IngressService_ListIngressMappings"];
+        put?: never;
+        /**
+         * CreateIngressMapping opens a port of the VM of an active slice
+         * @description CreateIngressMapping opens a port of the VM of an active slice. Returns at once, in state PENDING; within seconds it is active. Refused with INGRESS_OFF where the operator of the allocation's host gave the platform no address and ports, with QUOTA when the allocation or the project has its most, and with ALREADY_EXISTS when the requested port is taken.
+         *
+         *     Owners and members of the project; action `ingress_mapping.create` on `allocation`.
+         */
+        post: operations["IngressService_CreateIngressMapping"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/allocations/{allocation_id}/ingress-mappings/{ingress_mapping_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * GetIngressMapping returns one ingress mapping of an allocation
+         * @description GetIngressMapping returns one ingress mapping of an allocation.
+         *
+         *     Owners, members and viewers of the project; action `ingress_mapping.get` on `allocation`.
+         */
+        get: operations["IngressService_GetIngressMapping"];
+        put?: never;
+        post?: never;
+        /**
+         * DeleteIngressMapping closes the port again, open connections included
+         * @description DeleteIngressMapping closes the port again, open connections included. Returns at once, in state DELETING; once the host has closed the port, the mapping is gone and the external port free.
+         *
+         *     Owners and members of the project; action `ingress_mapping.delete` on `allocation`.
+         */
+        delete: operations["IngressService_DeleteIngressMapping"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/allocations/{allocation_id}/metrics": {
         parameters: {
             query?: never;
@@ -2734,6 +2818,28 @@ export interface paths {
         patch: operations["ProjectService_UpdateProject"];
         trace?: never;
     };
+    "/api/v1/projects/{project_id}/activities": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * ListActivities lists what happened in a project, and what was denied there, newest first
+         * @description ListActivities lists what happened in a project, and what was denied there, newest first. For as long as audit records are kept.
+         *
+         *     Owners, members and viewers of the project; action `activity.list` on `project`.
+         */
+        get: operations["ActivityService_ListActivities"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/projects/{project_id}/allocation-grants": {
         parameters: {
             query?: never;
@@ -2743,7 +2849,7 @@ export interface paths {
         };
         /**
          * ListAllocationGrants lists the grants of a project that have not expired, newest first
-         * @description ListAllocationGrants lists the grants of a project that have not expired, newest first.
+         * @description ListAllocationGrants lists the grants of a project that have not expired, newest first. Who has the role billing gets its own alone.
          *
          *     Owners, members and viewers of the project; action `allocation_grant.list` on `project`.
          */
@@ -3495,7 +3601,7 @@ export interface components {
                 status: string;
                 /** @description A sentence for people. */
                 message: string;
-                /** @description Always a google.rpc.ErrorInfo and a google.rpc.RequestInfo; a google.rpc.BadRequest when fields are wrong. Reasons: `FIELD_INVALID`, `FIELD_REQUIRED`, `FIELD_UNKNOWN`, `BODY_MALFORMED`, `BODY_TOO_LARGE`, `PAGE_TOKEN_INVALID`, `ROUTE_UNKNOWN`, `RESUME_TOKEN_INVALID`, `RESUME_TOKEN_EXPIRED`, `IDEMPOTENCY_KEY_MISSING`, `IDEMPOTENCY_KEY_REUSED`, `CREDENTIAL_MISSING`, `CREDENTIAL_INVALID`, `CREDENTIAL_EXPIRED`, `PERMISSION_DENIED`, `PEER_NOT_ALLOWED`, `ENROLMENT_TOKEN_INVALID`, `INVITATION_INVALID`, `SECOND_FACTOR_REQUIRED`, `ALLOCATION_NOT_FOUND`, `NODE_NOT_FOUND`, `SLOT_NOT_FOUND`, `SKU_UNKNOWN`, `IMAGE_UNKNOWN`, `REGION_UNKNOWN`, `PROJECT_UNKNOWN`, `DISCOVERY_NOT_FOUND`, `NOT_FOUND`, `GPU_COUNT_NOT_ALLOWED`, `IMAGE_NOT_ACTIVE`, `IMAGE_NOT_COMPATIBLE`, `REGION_DISABLED`, `QUOTA`, `STATE_CONFLICT`, `CANDIDATE_INCOMPLETE`, `CANDIDATE_BLOCKED`, `DISCOVERY_STALE`, `ALREADY_EXISTS`, `ETAG_STALE`, `PROJECT_SUSPENDED`, `PROJECT_CLOSED`, `PROJECT_IN_USE`, `LAST_OWNER`, `REPORT_STALE`, `RESERVATION_LIMIT`, `PROJECT_CLOSING`, `TERMINATION_PROTECTED`, `NO_CAPACITY`, `FRAGMENTED`, `FABRIC_HELD`, `INCOMPLETE_SLOT`, `CLEANUP_BLOCKED`, `HUGEPAGES_MISSING`, `NODE_DRAINING`, `SLOT_UNHEALTHY`, `SLOTS_IN_USE`, `AFFINITY`, `QUEUED_AHEAD`, `WAIT_EXPIRED`, `CAPACITY_RESERVED`, `IMAGE_NOT_CACHED`, `NODE_VM_LIMIT`, `DISKS_BEING_WIPED`, `CLAIMED`, `HOST_NOT_READY`, `LEASE_HELD`, `LEASE_REQUIRED`, `LEASE_EXPIRED`, `FENCED`, `DISK_UNSAFE`, `DEVICE_MISSING`, `IMAGE_DIGEST_MISMATCH`, `IMAGE_PULL_FAILED`, `HYPERVISOR_FAILED`, `GUEST_NO_ADDRESS`, `GUEST_NO_LOGIN`, `WIPE_NOT_PROVEN`, `OPERATION_NOT_FOUND`, `OPERATION_CONFLICT`, `HOST_UNREACHABLE`, `HOST_REPLACED`, `HOST_KEY_MISMATCH`, `HOST_CLOCK_SKEWED`, `SERIAL_LOG_UNAVAILABLE`, `GUEST_NOT_READY`, `GPU_PARTITION_UNAVAILABLE`, `METRICS_UNAVAILABLE`, `DEVICE_RESET_FAILED`, `DEADLINE_EXCEEDED`, `OVERLOADED`, `DEPENDENCY_UNAVAILABLE`, `INTERNAL`, `RATE_LIMITED`. */
+                /** @description Always a google.rpc.ErrorInfo and a google.rpc.RequestInfo; a google.rpc.BadRequest when fields are wrong. Reasons: `FIELD_INVALID`, `FIELD_REQUIRED`, `FIELD_UNKNOWN`, `BODY_MALFORMED`, `BODY_TOO_LARGE`, `PAGE_TOKEN_INVALID`, `ROUTE_UNKNOWN`, `RESUME_TOKEN_INVALID`, `RESUME_TOKEN_EXPIRED`, `IDEMPOTENCY_KEY_MISSING`, `IDEMPOTENCY_KEY_REUSED`, `CREDENTIAL_MISSING`, `CREDENTIAL_INVALID`, `CREDENTIAL_EXPIRED`, `PERMISSION_DENIED`, `PEER_NOT_ALLOWED`, `ENROLMENT_TOKEN_INVALID`, `INVITATION_INVALID`, `SECOND_FACTOR_REQUIRED`, `ALLOCATION_NOT_FOUND`, `NODE_NOT_FOUND`, `SLOT_NOT_FOUND`, `SKU_UNKNOWN`, `IMAGE_UNKNOWN`, `REGION_UNKNOWN`, `PROJECT_UNKNOWN`, `DISCOVERY_NOT_FOUND`, `NOT_FOUND`, `GPU_COUNT_NOT_ALLOWED`, `IMAGE_NOT_ACTIVE`, `IMAGE_NOT_COMPATIBLE`, `REGION_DISABLED`, `QUOTA`, `STATE_CONFLICT`, `CANDIDATE_INCOMPLETE`, `CANDIDATE_BLOCKED`, `DISCOVERY_STALE`, `ALREADY_EXISTS`, `ETAG_STALE`, `PROJECT_SUSPENDED`, `PROJECT_CLOSED`, `PROJECT_IN_USE`, `LAST_OWNER`, `REPORT_STALE`, `RESERVATION_LIMIT`, `PROJECT_CLOSING`, `TERMINATION_PROTECTED`, `NO_CAPACITY`, `FRAGMENTED`, `FABRIC_HELD`, `INCOMPLETE_SLOT`, `CLEANUP_BLOCKED`, `HUGEPAGES_MISSING`, `NODE_DRAINING`, `SLOT_UNHEALTHY`, `SLOTS_IN_USE`, `AFFINITY`, `QUEUED_AHEAD`, `WAIT_EXPIRED`, `CAPACITY_RESERVED`, `IMAGE_NOT_CACHED`, `NODE_VM_LIMIT`, `DISKS_BEING_WIPED`, `CLAIMED`, `HOST_NOT_READY`, `LEASE_HELD`, `LEASE_REQUIRED`, `LEASE_EXPIRED`, `FENCED`, `DISK_UNSAFE`, `DEVICE_MISSING`, `IMAGE_DIGEST_MISMATCH`, `IMAGE_PULL_FAILED`, `HYPERVISOR_FAILED`, `GUEST_NO_ADDRESS`, `GUEST_NO_LOGIN`, `WIPE_NOT_PROVEN`, `OPERATION_NOT_FOUND`, `OPERATION_CONFLICT`, `HOST_UNREACHABLE`, `HOST_REPLACED`, `HOST_KEY_MISMATCH`, `HOST_CLOCK_SKEWED`, `SERIAL_LOG_UNAVAILABLE`, `GUEST_NOT_READY`, `GPU_PARTITION_UNAVAILABLE`, `METRICS_UNAVAILABLE`, `DEVICE_RESET_FAILED`, `INGRESS_OFF`, `DEADLINE_EXCEEDED`, `OVERLOADED`, `DEPENDENCY_UNAVAILABLE`, `INTERNAL`, `RATE_LIMITED`. */
                 details: {
                     "@type": string;
                     reason?: string;
@@ -3557,7 +3663,7 @@ export interface components {
         };
         /** @description AllocationCondition is something unusual that the allocation is in. */
         "allocation.AllocationCondition": {
-            /** @description "host_lost": its host does not answer, or was installed anew. "device_drift": a device or address of it is not as it was approved. "stopped_by_operator" and "released_by_operator": the message has the reason. */
+            /** @description "host_lost": its host does not answer, or was installed anew. "device_drift": a device or address of it is not as it was approved. "stopped_by_operator" and "released_by_operator": the message has the reason. "no_readiness_checks": its image names none, so nothing has tried its GPUs in the guest (INC-24); a dry run has it, too. */
             type?: string;
             /** @description A sentence for the user. */
             message?: string;
@@ -3584,6 +3690,8 @@ export interface components {
             placement?: components["schemas"]["scheduler.PlacementConstraints"];
             /** @description The keys of ssh_public_keys in their order, as people know them. */
             ssh_keys?: components["schemas"]["allocation.AllocationSshKey"][];
+            /** @description What is shown of the launch's user data; absent: it had none. */
+            user_data?: components["schemas"]["allocation.AllocationUserData"];
         };
         "allocation.AllocationDetail": {
             allocation?: components["schemas"]["allocation.Allocation"];
@@ -3669,6 +3777,12 @@ export interface components {
             /** @description Slug of the image that its VM is rescued with; empty when it is not. While it is rescued, the host keys of `access` are those of the rescue image. */
             rescue_image?: string;
         };
+        /** @description AllocationUserData identifies user data without showing it. */
+        "allocation.AllocationUserData": {
+            /** @description "sha256:" and 64 hex digits, of the text as it was sent. */
+            digest?: string;
+            size_bytes?: number;
+        };
         "allocation.BatchCreateAllocationsResponse": {
             /** @description In the order of the request; empty with validate_only. */
             allocations?: components["schemas"]["allocation.Allocation"][];
@@ -3743,6 +3857,8 @@ export interface components {
              * @description Release it then, also while it is queued; in the future.
              */
             auto_release_time?: string;
+            /** @description User data for the VM's cloud-init, as plain text: "#cloud-config", "#!" and a program, or a MIME message of several. At most 16384 bytes, without NUL. It is taken beside the platform's own, which stays in force. The API does not show it, only its digest and size; whoever is in the VM can read it. Not for bare metal. */
+            user_data?: string;
         };
         /** @description ForceRelease is the end of an allocation whose host is lost. */
         "allocation.ForceRelease": {
@@ -3777,6 +3893,54 @@ export interface components {
          * @enum {string}
          */
         "allocation.HostFate": "unspecified" | "powered_off" | "disks_destroyed" | "reinstalled" | "written_off";
+        /** @description IngressMapping is a port of a VM that is reached from outside. It ends when it is deleted, at its expiry, and with the release of its allocation. */
+        "allocation.IngressMapping": {
+            /** @description UUID. */
+            id?: string;
+            allocation_id?: string;
+            /** @description The request. Never changes. */
+            config?: components["schemas"]["allocation.IngressMappingConfig"];
+            /** @description The current state. */
+            status?: components["schemas"]["allocation.IngressMappingStatus"];
+            metadata?: components["schemas"]["common.ResourceMetadata"];
+            /** @description Principal who created it. */
+            creator?: string;
+        };
+        /** @description IngressMappingConfig is the request. */
+        "allocation.IngressMappingConfig": {
+            /** @description Required. */
+            protocol?: components["schemas"]["common.IngressProtocol"];
+            /** @description Port of the VM, 1 to 65535. Required. */
+            vm_port?: number;
+            /** @description Port of the external address. 0: the platform chooses one. */
+            external_port?: number;
+            /** @description IPv4 networks that may connect, for example "198.51.100.0/24"; at most 16. Empty: everybody. */
+            source_cidrs?: string[];
+            /**
+             * Format: date-time
+             * @description When the mapping ends; absent: with its allocation.
+             */
+            expire_time?: string;
+        };
+        /**
+         * @description IngressMappingState of an ingress mapping.
+         *     - `pending`: The host has not opened the port yet.
+         *     - `active`: The host has opened the port.
+         *     - `failed`: The host refused it or does not answer.
+         *     - `deleting`: It has ended, and the host has not closed the port yet.
+         * @enum {string}
+         */
+        "allocation.IngressMappingState": "unspecified" | "pending" | "active" | "failed" | "deleting";
+        /** @description IngressMappingStatus is the current state. */
+        "allocation.IngressMappingStatus": {
+            state?: components["schemas"]["allocation.IngressMappingState"];
+            /** @description Address at which the VM is reached. */
+            external_address?: string;
+            /** @description Port of that address at which the VM is reached. */
+            external_port?: number;
+            /** @description Why it failed, a sentence; set in state FAILED only. The platform tries again. */
+            failure?: string;
+        };
         "allocation.ListAllAllocationsResponse": {
             allocations?: components["schemas"]["allocation.TenantAllocation"][];
             next_page_token?: string;
@@ -3784,6 +3948,9 @@ export interface components {
         "allocation.ListAllocationsResponse": {
             allocations?: components["schemas"]["allocation.Allocation"][];
             next_page_token?: string;
+        };
+        "allocation.ListIngressMappingsResponse": {
+            ingress_mappings?: components["schemas"]["allocation.IngressMapping"][];
         };
         "allocation.ListSlotWipeCertificatesResponse": {
             certificates?: components["schemas"]["allocation.WipeCertificate"][];
@@ -4022,6 +4189,42 @@ export interface components {
             /** @description JSON document that the host signed: device, method, times and verification. `gpuaas admin certificate verify` verifies it without the platform. Empty when the host signed none. */
             document?: string;
         };
+        /** @description Activity is one thing that somebody did in a project, or was denied. */
+        "audit.Activity": {
+            /** @description Id of the audit record. */
+            id?: string;
+            /** Format: date-time */
+            create_time?: string;
+            /** @description Principal, for example "user:alice"; "operator": an operator of the platform; empty: the platform itself. */
+            actor?: string;
+            actor_kind?: components["schemas"]["audit.ActorKind"];
+            /** @description For example "allocation.stop". */
+            action?: string;
+            /** @description In words, for example "Stopped the allocation" or "Denied: stop the allocation". */
+            summary?: string;
+            /** @description Kind of thing: the first part of the action, for example "allocation". */
+            kind?: string;
+            /** @description Name of the thing, where the record has one. */
+            name?: string;
+            /** @description Kind of the resource whose id follows, for example "allocation" or "project". */
+            resource?: string;
+            /** @description Empty where the action names none. */
+            resource_id?: string;
+            /** @description The allocation that it is about; empty: about none. */
+            allocation_id?: string;
+            outcome?: components["schemas"]["audit.AuditOutcome"];
+            /** @description The reason that was given, for example by an operator. */
+            reason?: string;
+        };
+        /**
+         * @description ActorKind is the kind of who did something.
+         *     - `user`: A person.
+         *     - `service_account`: A service account of the project or its organisation.
+         *     - `operator`: An operator of the platform, whose name is not shown.
+         *     - `platform`: The platform itself, for example at the release time of an allocation.
+         * @enum {string}
+         */
+        "audit.ActorKind": "unspecified" | "user" | "service_account" | "operator" | "platform";
         /** @description AuditChain is the state of the hash chain of one source. */
         "audit.AuditChain": {
             source?: string;
@@ -4095,6 +4298,13 @@ export interface components {
             start?: components["schemas"]["audit.AuditPosition"];
             /** @description The newest sealed record of the source. */
             head?: components["schemas"]["audit.AuditPosition"];
+        };
+        "audit.ListActivitiesResponse": {
+            activities?: components["schemas"]["audit.Activity"][];
+            /** @description Empty on the last page. */
+            next_page_token?: string;
+            /** @description A part of the platform did not answer: its activities are missing from this page. */
+            incomplete?: boolean;
         };
         "audit.ListAuditChainsResponse": {
             chains?: components["schemas"]["audit.AuditChain"][];
@@ -4364,6 +4574,11 @@ export interface components {
             rack?: string;
             failure_domain?: string;
         };
+        /**
+         * @description IngressProtocol of an ingress mapping.
+         * @enum {string}
+         */
+        "common.IngressProtocol": "unspecified" | "tcp" | "udp";
         /** @description LinkNeighbor is the switch and the port at the other end of an interface, as reported by LLDP. */
         "common.LinkNeighbor": {
             interface?: string;
@@ -4679,11 +4894,12 @@ export interface components {
          *     - `gpu_partition_unavailable`: The GPUs of the allocation cannot be connected: Fabric Manager does not offer or does not activate their NVSwitch partition, or does not answer.
          *     - `metrics_unavailable`: The allocation has no VM now, so nothing of it is measured.
          *     - `device_reset_failed`: A GPU or function of the slot could not be reset after its last VM, or does not answer since.
+         *     - `ingress_off`: The operator of the host gave the platform no address and ports for ingress mappings.
          *     - `deadline_exceeded`: The system.
          *     - `rate_limited`: Too many requests or streams of one caller are open at once, or too many came in a minute: try again after the time in Retry-After.
          * @enum {string}
          */
-        "errors.ErrorReason": "unspecified" | "field_invalid" | "field_required" | "field_unknown" | "body_malformed" | "body_too_large" | "page_token_invalid" | "route_unknown" | "resume_token_invalid" | "resume_token_expired" | "idempotency_key_missing" | "idempotency_key_reused" | "credential_missing" | "credential_invalid" | "credential_expired" | "permission_denied" | "peer_not_allowed" | "enrolment_token_invalid" | "invitation_invalid" | "second_factor_required" | "allocation_not_found" | "node_not_found" | "slot_not_found" | "sku_unknown" | "image_unknown" | "region_unknown" | "project_unknown" | "discovery_not_found" | "not_found" | "gpu_count_not_allowed" | "image_not_active" | "image_not_compatible" | "region_disabled" | "quota" | "state_conflict" | "candidate_incomplete" | "candidate_blocked" | "discovery_stale" | "already_exists" | "etag_stale" | "project_suspended" | "project_closed" | "project_in_use" | "last_owner" | "report_stale" | "reservation_limit" | "project_closing" | "termination_protected" | "no_capacity" | "fragmented" | "fabric_held" | "incomplete_slot" | "cleanup_blocked" | "hugepages_missing" | "node_draining" | "slot_unhealthy" | "slots_in_use" | "affinity" | "queued_ahead" | "wait_expired" | "capacity_reserved" | "image_not_cached" | "node_vm_limit" | "disks_being_wiped" | "claimed" | "host_not_ready" | "lease_held" | "lease_required" | "lease_expired" | "fenced" | "disk_unsafe" | "device_missing" | "image_digest_mismatch" | "image_pull_failed" | "hypervisor_failed" | "guest_no_address" | "guest_no_login" | "wipe_not_proven" | "operation_not_found" | "operation_conflict" | "host_unreachable" | "host_replaced" | "host_key_mismatch" | "host_clock_skewed" | "serial_log_unavailable" | "guest_not_ready" | "gpu_partition_unavailable" | "metrics_unavailable" | "device_reset_failed" | "deadline_exceeded" | "overloaded" | "dependency_unavailable" | "internal" | "rate_limited";
+        "errors.ErrorReason": "unspecified" | "field_invalid" | "field_required" | "field_unknown" | "body_malformed" | "body_too_large" | "page_token_invalid" | "route_unknown" | "resume_token_invalid" | "resume_token_expired" | "idempotency_key_missing" | "idempotency_key_reused" | "credential_missing" | "credential_invalid" | "credential_expired" | "permission_denied" | "peer_not_allowed" | "enrolment_token_invalid" | "invitation_invalid" | "second_factor_required" | "allocation_not_found" | "node_not_found" | "slot_not_found" | "sku_unknown" | "image_unknown" | "region_unknown" | "project_unknown" | "discovery_not_found" | "not_found" | "gpu_count_not_allowed" | "image_not_active" | "image_not_compatible" | "region_disabled" | "quota" | "state_conflict" | "candidate_incomplete" | "candidate_blocked" | "discovery_stale" | "already_exists" | "etag_stale" | "project_suspended" | "project_closed" | "project_in_use" | "last_owner" | "report_stale" | "reservation_limit" | "project_closing" | "termination_protected" | "no_capacity" | "fragmented" | "fabric_held" | "incomplete_slot" | "cleanup_blocked" | "hugepages_missing" | "node_draining" | "slot_unhealthy" | "slots_in_use" | "affinity" | "queued_ahead" | "wait_expired" | "capacity_reserved" | "image_not_cached" | "node_vm_limit" | "disks_being_wiped" | "claimed" | "host_not_ready" | "lease_held" | "lease_required" | "lease_expired" | "fenced" | "disk_unsafe" | "device_missing" | "image_digest_mismatch" | "image_pull_failed" | "hypervisor_failed" | "guest_no_address" | "guest_no_login" | "wipe_not_proven" | "operation_not_found" | "operation_conflict" | "host_unreachable" | "host_replaced" | "host_key_mismatch" | "host_clock_skewed" | "serial_log_unavailable" | "guest_not_ready" | "gpu_partition_unavailable" | "metrics_unavailable" | "device_reset_failed" | "ingress_off" | "deadline_exceeded" | "overloaded" | "dependency_unavailable" | "internal" | "rate_limited";
         "events.DeleteWebhookResponse": Record<string, never>;
         "events.ListOrganisationWebhooksResponse": {
             webhooks?: components["schemas"]["events.Webhook"][];
@@ -5348,6 +5564,17 @@ export interface components {
             number?: number;
             nodes?: components["schemas"]["inventory.AgentRolloutNode"][];
         };
+        /** @description AttachedHostReport is a report with who attached it. */
+        "inventory.AttachedHostReport": {
+            /** @description UUID. */
+            id?: string;
+            node_id?: string;
+            report?: components["schemas"]["inventory.HostReport"];
+            /** @description Principal who attached it. */
+            principal?: string;
+            /** Format: date-time */
+            attach_time?: string;
+        };
         /** @description BindingComparison is one field of the bindings on both sides. */
         "inventory.BindingComparison": {
             /** @description Name in SlotBindings. */
@@ -5401,6 +5628,65 @@ export interface components {
             /** Format: date-time */
             enrol_time?: string;
         };
+        /** @description HostReport is what `gpuaas-node-agent validate-host --report` writes, field by field. */
+        "inventory.HostReport": {
+            /** @description Version of the report; 1. */
+            schema?: number;
+            /** @description The agent's build. */
+            agent_version?: string;
+            agent_built_at?: string;
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
+            time?: string;
+            /** @description "slice host", "lab host" or "bare-metal host". */
+            kind?: string;
+            /** @description Operating system, kernel and machine. */
+            host?: {
+                [key: string]: string;
+            };
+            /** @description Hardware by count. */
+            hardware?: {
+                [key: string]: number;
+            };
+            checks?: components["schemas"]["inventory.HostReportCheck"][];
+            /** @description First line of what each program says of itself; empty: it does not answer. */
+            versions?: {
+                [key: string]: string;
+            };
+            /** @description The documented baseline: "active", "NOT_ACTIVE", "present" or "missing" by unit or file. */
+            baseline?: {
+                [key: string]: string;
+            };
+            /** @description Checks that keep the host out of service. */
+            blockers?: string[];
+            /** @description What a person does on the hardware. */
+            by_hand?: components["schemas"]["inventory.HostReportByHand"][];
+        };
+        /** @description HostReportByHand is something that only real hardware shows. */
+        "inventory.HostReportByHand": {
+            id?: string;
+            /** @description Why no lab shows it. */
+            why?: string;
+            /** @description What to do. */
+            what?: string;
+            /** @description When it is good. */
+            good?: string;
+            /** @description What an operator found, in their words; empty: not done yet. */
+            result?: string;
+        };
+        /** @description HostReportCheck is one check of the registry. */
+        "inventory.HostReportCheck": {
+            check?: string;
+            /** @description "PASS", "FAIL", "WARN" or "SKIP". */
+            status?: string;
+            /** @description "hard", "warn" or "info"; empty where the check does not apply. */
+            severity?: string;
+            detail?: string;
+            remediation?: string;
+            devices?: string[];
+        };
         /** @description InspectedDevice is a disk or a virtual function that a slot could have. */
         "inventory.InspectedDevice": {
             /** @description Identity of the disk, or PCI address of the function, as in SlotBindings. */
@@ -5413,6 +5699,9 @@ export interface components {
         "inventory.ListAgentRolloutsResponse": {
             rollouts?: components["schemas"]["inventory.AgentRollout"][];
             next_page_token?: string;
+        };
+        "inventory.ListHostReportsResponse": {
+            reports?: components["schemas"]["inventory.AttachedHostReport"][];
         };
         "inventory.ListNodeHistoryResponse": {
             entries?: components["schemas"]["inventory.NodeHistoryEntry"][];
@@ -8016,6 +8305,69 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
+    NodeAdminService_ListHostReports: {
+        parameters: {
+            query?: {
+                /** @description Default 1, the latest; at most 10. */
+                page_size?: number;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
+            };
+            header?: never;
+            path: {
+                node_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["inventory.ListHostReportsResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    NodeAdminService_AttachHostReport: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                node_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description The file as it was written, at most 256 KiB. It names the host of this node, unless it is of a lab host. */
+                    report: components["schemas"]["inventory.HostReport"];
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["inventory.AttachedHostReport"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
     ImageAdminService_ListNodeImageCache: {
         parameters: {
             query?: {
@@ -9581,6 +9933,8 @@ export interface operations {
                      * @description Release it then, also while it is queued; in the future.
                      */
                     auto_release_time?: string;
+                    /** @description User data for the VM's cloud-init, as plain text: "#cloud-config", "#!" and a program, or a MIME message of several. At most 16384 bytes, without NUL. It is taken beside the platform's own, which stays in force. The API does not show it, only its digest and size; whoever is in the VM can read it. Not for bare metal. */
+                    user_data?: string;
                 };
             };
         };
@@ -9663,6 +10017,123 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["allocation.Allocation"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    IngressService_ListIngressMappings: {
+        parameters: {
+            query?: {
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
+            };
+            header?: never;
+            path: {
+                allocation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["allocation.ListIngressMappingsResponse"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    IngressService_CreateIngressMapping: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /** @description An active slice of the caller's project. */
+                allocation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    config: components["schemas"]["allocation.IngressMappingConfig"];
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["allocation.IngressMapping"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    IngressService_GetIngressMapping: {
+        parameters: {
+            query?: {
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
+            };
+            header?: never;
+            path: {
+                allocation_id: string;
+                ingress_mapping_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["allocation.IngressMapping"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    IngressService_DeleteIngressMapping: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                allocation_id: string;
+                ingress_mapping_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["allocation.IngressMapping"];
                 };
             };
             default: components["responses"]["Error"];
@@ -11198,6 +11669,45 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["identity.Project"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    ActivityService_ListActivities: {
+        parameters: {
+            query?: {
+                /** @description Only of this kind of thing, for example "allocation" or "api_key". Empty: of all. */
+                kind?: string;
+                /** @description Only what this principal did, for example "user:alice"; "operator" for what operators did. Empty: whoever did it. */
+                actor?: string;
+                outcome?: components["schemas"]["audit.AuditOutcome"];
+                /** @description From this time on. */
+                start_time?: string;
+                /** @description Before this time. */
+                end_time?: string;
+                /** @description Default 50, at most 500. A page may have fewer though more follow. */
+                page_size?: number;
+                page_token?: string;
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
+            };
+            header?: never;
+            path: {
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["audit.ListActivitiesResponse"];
                 };
             };
             default: components["responses"]["Error"];

@@ -180,6 +180,24 @@ class AsyncOperations(AsyncCaller):
         """
         return await self._call(t.APPROVE_RESOURCE_SLOTS, {"node_id": node_id}, {}, {"discovery_id": discovery_id, "slot_indexes": slot_indexes, "choices": choices}, idempotency_key, timeout)
 
+    async def attach_host_report(
+        self,
+        node_id: str,
+        *,
+        report: m.HostReport,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.AttachedHostReport:
+        """AttachHostReport attaches to a node what `gpuaas-node-agent validate-host --report` wrote on its host, with
+        the results that were filled in by hand. The latest ten are kept. It changes nothing of the node.
+
+        Platform administrators and operators; action `node.attach_report` on `node`.
+
+        report: The file as it was written, at most 256 KiB. It names the host of this node, unless it is of a lab
+        host.
+        """
+        return await self._call(t.ATTACH_HOST_REPORT, {"node_id": node_id}, {}, {"report": report}, idempotency_key, timeout)
+
     async def audit_ledger(
         self,
         *,
@@ -393,6 +411,7 @@ class AsyncOperations(AsyncCaller):
         ssh_key_names: list[str] | None = None,
         termination_protection: bool | None = None,
         auto_release_time: datetime | None = None,
+        user_data: str | None = None,
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> m.Allocation:
@@ -414,8 +433,12 @@ class AsyncOperations(AsyncCaller):
         ssh_key_names: Names of stored keys: the caller's own, otherwise the project's.
         termination_protection: Refuse a release by the project. Not together with a release time.
         auto_release_time: Release it then, also while it is queued; in the future.
+        user_data: User data for the VM's cloud-init, as plain text: "#cloud-config", "#!" and a program, or a MIME
+        message of several. At most 16384 bytes, without NUL. It is taken beside the platform's own, which stays in
+        force. The API does not show it, only its digest and size; whoever is in the VM can read it. Not for bare
+        metal.
         """
-        return await self._call(t.CREATE_ALLOCATION, {}, {}, {"project_id": project_id, "name": name, "region_code": region_code, "sku": sku, "gpu_count": gpu_count, "image": image, "ssh_public_keys": ssh_public_keys, "capacity_shape": capacity_shape, "scheduler_type": scheduler_type, "labels": labels, "validate_only": validate_only, "placement": placement, "wait": wait, "ssh_key_names": ssh_key_names, "termination_protection": termination_protection, "auto_release_time": auto_release_time}, idempotency_key, timeout)
+        return await self._call(t.CREATE_ALLOCATION, {}, {}, {"project_id": project_id, "name": name, "region_code": region_code, "sku": sku, "gpu_count": gpu_count, "image": image, "ssh_public_keys": ssh_public_keys, "capacity_shape": capacity_shape, "scheduler_type": scheduler_type, "labels": labels, "validate_only": validate_only, "placement": placement, "wait": wait, "ssh_key_names": ssh_key_names, "termination_protection": termination_protection, "auto_release_time": auto_release_time, "user_data": user_data}, idempotency_key, timeout)
 
     async def create_allocation_grant(
         self,
@@ -517,6 +540,25 @@ class AsyncOperations(AsyncCaller):
         readiness_checks: At most 8, run in this order. They never change: another list is another image.
         """
         return await self._call(t.CREATE_IMAGE, {}, {}, {"slug": slug, "display_name": display_name, "driver_strategy": driver_strategy, "source_uri": source_uri, "compatible_skus": compatible_skus, "boot_timeout_seconds": boot_timeout_seconds, "disabled": disabled, "readiness_checks": readiness_checks}, idempotency_key, timeout)
+
+    async def create_ingress_mapping(
+        self,
+        allocation_id: str,
+        *,
+        config: m.IngressMappingConfig,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.IngressMapping:
+        """CreateIngressMapping opens a port of the VM of an active slice. Returns at once, in state PENDING; within
+        seconds it is active. Refused with INGRESS_OFF where the operator of the allocation's host gave the platform
+        no address and ports, with QUOTA when the allocation or the project has its most, and with ALREADY_EXISTS
+        when the requested port is taken.
+
+        Owners and members of the project; action `ingress_mapping.create` on `allocation`.
+
+        allocation_id: An active slice of the caller's project.
+        """
+        return await self._call(t.CREATE_INGRESS_MAPPING, {"allocation_id": allocation_id}, {}, {"config": config}, idempotency_key, timeout)
 
     async def create_node(
         self,
@@ -821,6 +863,21 @@ class AsyncOperations(AsyncCaller):
         Owners of the project; action `allocation_grant.delete` on `project`.
         """
         return await self._call(t.DELETE_ALLOCATION_GRANT, {"project_id": project_id, "grant_id": grant_id}, {}, {}, idempotency_key, timeout)
+
+    async def delete_ingress_mapping(
+        self,
+        allocation_id: str,
+        ingress_mapping_id: str,
+        *,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.IngressMapping:
+        """DeleteIngressMapping closes the port again, open connections included. Returns at once, in state DELETING;
+        once the host has closed the port, the mapping is gone and the external port free.
+
+        Owners and members of the project; action `ingress_mapping.delete` on `allocation`.
+        """
+        return await self._call(t.DELETE_INGRESS_MAPPING, {"allocation_id": allocation_id, "ingress_mapping_id": ingress_mapping_id}, {}, {}, idempotency_key, timeout)
 
     async def delete_node(
         self,
@@ -1314,6 +1371,23 @@ class AsyncOperations(AsyncCaller):
         """
         return await self._call(t.GET_FLEET_COUNTS, {}, {"region_code": region_code, "read_mask": read_mask}, None, None, timeout)
 
+    async def get_ingress_mapping(
+        self,
+        allocation_id: str,
+        ingress_mapping_id: str,
+        *,
+        read_mask: str | None = None,
+        timeout: float | None = None,
+    ) -> m.IngressMapping:
+        """GetIngressMapping returns one ingress mapping of an allocation.
+
+        Owners, members and viewers of the project; action `ingress_mapping.get` on `allocation`.
+
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
+        """
+        return await self._call(t.GET_INGRESS_MAPPING, {"allocation_id": allocation_id, "ingress_mapping_id": ingress_mapping_id}, {"read_mask": read_mask}, None, None, timeout)
+
     async def get_node(
         self,
         node_id: str,
@@ -1592,6 +1666,62 @@ class AsyncOperations(AsyncCaller):
         """
         return await self._call(t.GET_WEBHOOK, {"webhook_id": webhook_id}, {"read_mask": read_mask}, None, None, timeout)
 
+    async def list_activities(
+        self,
+        project_id: str,
+        *,
+        kind: str | None = None,
+        actor: str | None = None,
+        outcome: m.AuditOutcome | None = None,
+        start_time: datetime | None = None,
+        end_time: datetime | None = None,
+        page_size: int | None = None,
+        page_token: str | None = None,
+        read_mask: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ListActivitiesResponse:
+        """ListActivities lists what happened in a project, and what was denied there, newest first. For as long as
+        audit records are kept.
+
+        Owners, members and viewers of the project; action `activity.list` on `project`.
+
+        kind: Only of this kind of thing, for example "allocation" or "api_key". Empty: of all.
+        actor: Only what this principal did, for example "user:alice"; "operator" for what operators did. Empty:
+        whoever did it.
+        start_time: From this time on.
+        end_time: Before this time.
+        page_size: Default 50, at most 500. A page may have fewer though more follow.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
+        """
+        return await self._call(t.LIST_ACTIVITIES, {"project_id": project_id}, {"kind": kind, "actor": actor, "outcome": outcome, "start_time": start_time, "end_time": end_time, "page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
+
+    def iter_activities(
+        self,
+        project_id: str,
+        *,
+        kind: str | None = None,
+        actor: str | None = None,
+        outcome: m.AuditOutcome | None = None,
+        start_time: datetime | None = None,
+        end_time: datetime | None = None,
+        page_size: int | None = None,
+        read_mask: str | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[m.Activity]:
+        """The items of all pages of `list_activities`.
+
+        kind: Only of this kind of thing, for example "allocation" or "api_key". Empty: of all.
+        actor: Only what this principal did, for example "user:alice"; "operator" for what operators did. Empty:
+        whoever did it.
+        start_time: From this time on.
+        end_time: Before this time.
+        page_size: Default 50, at most 500. A page may have fewer though more follow.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
+        """
+        return self._pages(t.LIST_ACTIVITIES, {"project_id": project_id}, {"kind": kind, "actor": actor, "outcome": outcome, "start_time": start_time, "end_time": end_time, "page_size": page_size, "read_mask": read_mask}, "activities", timeout)
+
     async def list_agent_rollouts(
         self,
         *,
@@ -1845,7 +1975,8 @@ class AsyncOperations(AsyncCaller):
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListAllocationGrantsResponse:
-        """ListAllocationGrants lists the grants of a project that have not expired, newest first.
+        """ListAllocationGrants lists the grants of a project that have not expired, newest first. Who has the role
+        billing gets its own alone.
 
         Owners, members and viewers of the project; action `allocation_grant.list` on `project`.
 
@@ -2310,6 +2441,24 @@ class AsyncOperations(AsyncCaller):
         """
         return self._pages(t.LIST_HEALTH_EVENTS, {}, {"project_id": project_id, "allocation_id": allocation_id, "page_size": page_size, "read_mask": read_mask}, "events", timeout)
 
+    async def list_host_reports(
+        self,
+        node_id: str,
+        *,
+        page_size: int | None = None,
+        read_mask: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ListHostReportsResponse:
+        """ListHostReports lists the reports that are attached to a node, the newest first.
+
+        All platform roles; action `node.get` on `node`.
+
+        page_size: Default 1, the latest; at most 10.
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
+        """
+        return await self._call(t.LIST_HOST_REPORTS, {"node_id": node_id}, {"page_size": page_size, "read_mask": read_mask}, None, None, timeout)
+
     async def list_images(
         self,
         *,
@@ -2358,6 +2507,22 @@ class AsyncOperations(AsyncCaller):
         its items: `allocations.id,next_page_token`. Absent: all.
         """
         return self._pages(t.LIST_IMAGES, {}, {"page_size": page_size, "sku": sku, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "images", timeout)
+
+    async def list_ingress_mappings(
+        self,
+        allocation_id: str,
+        *,
+        read_mask: str | None = None,
+        timeout: float | None = None,
+    ) -> m.ListIngressMappingsResponse:
+        """ListIngressMappings lists the ingress mappings of an allocation, oldest first.
+
+        Owners, members and viewers of the project; action `ingress_mapping.list` on `allocation`.
+
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
+        """
+        return await self._call(t.LIST_INGRESS_MAPPINGS, {"allocation_id": allocation_id}, {"read_mask": read_mask}, None, None, timeout)
 
     async def list_node_findings(
         self,

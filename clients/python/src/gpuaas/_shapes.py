@@ -15,6 +15,21 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("ssh_host_port", "ssh_host_port", "int"),
         ("ssh_host_keys", "ssh_host_keys", "[str]"),
     ),
+    "Activity": (
+        ("id", "id", "str"),
+        ("create_time", "create_time", "time"),
+        ("actor", "actor", "str"),
+        ("actor_kind", "actor_kind", "str"),
+        ("action", "action", "str"),
+        ("summary", "summary", "str"),
+        ("kind", "kind", "str"),
+        ("name", "name", "str"),
+        ("resource", "resource", "str"),
+        ("resource_id", "resource_id", "str"),
+        ("allocation_id", "allocation_id", "str"),
+        ("outcome", "outcome", "str"),
+        ("reason", "reason", "str"),
+    ),
     "AgentRollout": (
         ("id", "id", "str"),
         ("version", "version", "str"),
@@ -84,6 +99,7 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("capacity_shape", "capacity_shape", "str"),
         ("placement", "placement", "PlacementConstraints"),
         ("ssh_keys", "ssh_keys", "[AllocationSshKey]"),
+        ("user_data", "user_data", "AllocationUserData"),
     ),
     "AllocationDetail": (
         ("allocation", "allocation", "Allocation"),
@@ -138,6 +154,10 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("readiness_checks", "readiness_checks", "[ReadinessResult]"),
         ("rescue_image", "rescue_image", "str"),
     ),
+    "AllocationUserData": (
+        ("digest", "digest", "str"),
+        ("size_bytes", "size_bytes", "int"),
+    ),
     "ApiKey": (
         ("id", "id", "str"),
         ("service_account_id", "service_account_id", "str"),
@@ -151,6 +171,13 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("disable_time", "disable_time", "time"),
         ("last_used_time", "last_used_time", "time"),
         ("replaces", "replaces", "str"),
+    ),
+    "AttachedHostReport": (
+        ("id", "id", "str"),
+        ("node_id", "node_id", "str"),
+        ("report", "report", "HostReport"),
+        ("principal", "principal", "str"),
+        ("attach_time", "attach_time", "time"),
     ),
     "AuditChain": (
         ("source", "source", "str"),
@@ -322,6 +349,7 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("ssh_key_names", "ssh_key_names", "[str]"),
         ("termination_protection", "termination_protection", "bool"),
         ("auto_release_time", "auto_release_time", "time"),
+        ("user_data", "user_data", "str"),
     ),
     "CreateTerminalSessionResponse": (
         ("session_id", "session_id", "str"),
@@ -569,6 +597,35 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("rack", "rack", "str"),
         ("failure_domain", "failure_domain", "str"),
     ),
+    "HostReport": (
+        ("schema", "schema", "int"),
+        ("agent_version", "agent_version", "str"),
+        ("agent_built_at", "agent_built_at", "str"),
+        ("time", "time", "time"),
+        ("kind", "kind", "str"),
+        ("host", "host", "{str}"),
+        ("hardware", "hardware", "{int}"),
+        ("checks", "checks", "[HostReportCheck]"),
+        ("versions", "versions", "{str}"),
+        ("baseline", "baseline", "{str}"),
+        ("blockers", "blockers", "[str]"),
+        ("by_hand", "by_hand", "[HostReportByHand]"),
+    ),
+    "HostReportByHand": (
+        ("id", "id", "str"),
+        ("why", "why", "str"),
+        ("what", "what", "str"),
+        ("good", "good", "str"),
+        ("result", "result", "str"),
+    ),
+    "HostReportCheck": (
+        ("check", "check", "str"),
+        ("status", "status", "str"),
+        ("severity", "severity", "str"),
+        ("detail", "detail", "str"),
+        ("remediation", "remediation", "str"),
+        ("devices", "devices", "[str]"),
+    ),
     "Image": (
         ("slug", "slug", "str"),
         ("display_name", "display_name", "str"),
@@ -581,6 +638,27 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("boot_timeout_seconds", "boot_timeout_seconds", "int"),
         ("metadata", "metadata", "ResourceMetadata"),
         ("readiness_checks", "readiness_checks", "[ReadinessCheck]"),
+    ),
+    "IngressMapping": (
+        ("id", "id", "str"),
+        ("allocation_id", "allocation_id", "str"),
+        ("config", "config", "IngressMappingConfig"),
+        ("status", "status", "IngressMappingStatus"),
+        ("metadata", "metadata", "ResourceMetadata"),
+        ("creator", "creator", "str"),
+    ),
+    "IngressMappingConfig": (
+        ("protocol", "protocol", "str"),
+        ("vm_port", "vm_port", "int"),
+        ("external_port", "external_port", "int"),
+        ("source_cidrs", "source_cidrs", "[str]"),
+        ("expire_time", "expire_time", "time"),
+    ),
+    "IngressMappingStatus": (
+        ("state", "state", "str"),
+        ("external_address", "external_address", "str"),
+        ("external_port", "external_port", "int"),
+        ("failure", "failure", "str"),
     ),
     "InspectedDevice": (
         ("device", "device", "str"),
@@ -618,6 +696,11 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("switch_id", "switch_id", "str"),
         ("port_id", "port_id", "str"),
         ("port_description", "port_description", "str"),
+    ),
+    "ListActivitiesResponse": (
+        ("activities", "activities", "[Activity]"),
+        ("next_page_token", "next_page_token", "str"),
+        ("incomplete", "incomplete", "bool"),
     ),
     "ListAgentRolloutsResponse": (
         ("rollouts", "rollouts", "[AgentRollout]"),
@@ -683,9 +766,15 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("events", "events", "[HealthEvent]"),
         ("next_page_token", "next_page_token", "str"),
     ),
+    "ListHostReportsResponse": (
+        ("reports", "reports", "[AttachedHostReport]"),
+    ),
     "ListImagesResponse": (
         ("images", "images", "[Image]"),
         ("next_page_token", "next_page_token", "str"),
+    ),
+    "ListIngressMappingsResponse": (
+        ("ingress_mappings", "ingress_mappings", "[IngressMapping]"),
     ),
     "ListNodeFindingsResponse": (
         ("findings", "findings", "[NodeFinding]"),

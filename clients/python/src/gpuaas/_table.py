@@ -31,6 +31,9 @@ ADMIN_LIST_PROJECTS: Operation[m.ListProjectsResponse] = Operation(
 APPROVE_RESOURCE_SLOTS: Operation[m.ListResourceSlotsResponse] = Operation(
     "POST", "/api/v1/admin/nodes/{node_id}/resource-slots:approve", m.ListResourceSlotsResponse, keyed=True
 )
+ATTACH_HOST_REPORT: Operation[m.AttachedHostReport] = Operation(
+    "POST", "/api/v1/admin/nodes/{node_id}/host-reports", m.AttachedHostReport, keyed=True
+)
 AUDIT_LEDGER: Operation[m.AuditLedgerResponse] = Operation(
     "GET", "/api/v1/admin/ledger:audit", m.AuditLedgerResponse
 )
@@ -79,6 +82,9 @@ CREATE_ENROLMENT_TOKEN: Operation[m.EnrolmentToken] = Operation(
 CREATE_IMAGE: Operation[m.Image] = Operation(
     "POST", "/api/v1/admin/images", m.Image, keyed=True
 )
+CREATE_INGRESS_MAPPING: Operation[m.IngressMapping] = Operation(
+    "POST", "/api/v1/allocations/{allocation_id}/ingress-mappings", m.IngressMapping, keyed=True
+)
 CREATE_NODE: Operation[m.Node] = Operation(
     "POST", "/api/v1/admin/nodes", m.Node, keyed=True
 )
@@ -126,6 +132,9 @@ CREATE_TERMINAL_SESSION: Operation[m.CreateTerminalSessionResponse] = Operation(
 )
 DELETE_ALLOCATION_GRANT: Operation[m.DeleteAllocationGrantResponse] = Operation(
     "DELETE", "/api/v1/projects/{project_id}/allocation-grants/{grant_id}", m.DeleteAllocationGrantResponse, keyed=True
+)
+DELETE_INGRESS_MAPPING: Operation[m.IngressMapping] = Operation(
+    "DELETE", "/api/v1/allocations/{allocation_id}/ingress-mappings/{ingress_mapping_id}", m.IngressMapping, keyed=True
 )
 DELETE_NODE: Operation[m.DeleteNodeResponse] = Operation(
     "DELETE", "/api/v1/admin/nodes/{node_id}", m.DeleteNodeResponse, keyed=True
@@ -208,6 +217,9 @@ GET_CAPACITY_RESERVATION: Operation[m.CapacityReservation] = Operation(
 GET_FLEET_COUNTS: Operation[m.FleetRollup] = Operation(
     "GET", "/api/v1/admin/fleet:counts", m.FleetRollup
 )
+GET_INGRESS_MAPPING: Operation[m.IngressMapping] = Operation(
+    "GET", "/api/v1/allocations/{allocation_id}/ingress-mappings/{ingress_mapping_id}", m.IngressMapping
+)
 GET_NODE: Operation[m.Node] = Operation(
     "GET", "/api/v1/admin/nodes/{node_id}", m.Node
 )
@@ -258,6 +270,9 @@ GET_TOPOLOGY_DISCOVERY: Operation[m.TopologyDiscovery] = Operation(
 )
 GET_WEBHOOK: Operation[m.Webhook] = Operation(
     "GET", "/api/v1/webhooks/{webhook_id}", m.Webhook
+)
+LIST_ACTIVITIES: Operation[m.ListActivitiesResponse] = Operation(
+    "GET", "/api/v1/projects/{project_id}/activities", m.ListActivitiesResponse
 )
 LIST_AGENT_ROLLOUTS: Operation[m.ListAgentRolloutsResponse] = Operation(
     "GET", "/api/v1/admin/agent-rollouts", m.ListAgentRolloutsResponse
@@ -310,8 +325,14 @@ LIST_FLEET_NODES: Operation[m.ListFleetNodesResponse] = Operation(
 LIST_HEALTH_EVENTS: Operation[m.ListHealthEventsResponse] = Operation(
     "GET", "/api/v1/health-events", m.ListHealthEventsResponse
 )
+LIST_HOST_REPORTS: Operation[m.ListHostReportsResponse] = Operation(
+    "GET", "/api/v1/admin/nodes/{node_id}/host-reports", m.ListHostReportsResponse
+)
 LIST_IMAGES: Operation[m.ListImagesResponse] = Operation(
     "GET", "/api/v1/images", m.ListImagesResponse
+)
+LIST_INGRESS_MAPPINGS: Operation[m.ListIngressMappingsResponse] = Operation(
+    "GET", "/api/v1/allocations/{allocation_id}/ingress-mappings", m.ListIngressMappingsResponse
 )
 LIST_NODE_FINDINGS: Operation[m.ListNodeFindingsResponse] = Operation(
     "GET", "/api/v1/admin/nodes/{node_id}/findings", m.ListNodeFindingsResponse

@@ -12,6 +12,8 @@ from typing import Any, Literal
 
 __all__ = [
     "Access",
+    "Activity",
+    "ActorKind",
     "AgentRollout",
     "AgentRolloutNode",
     "AgentRolloutNodeState",
@@ -29,8 +31,10 @@ __all__ = [
     "AllocationSshKey",
     "AllocationState",
     "AllocationStatus",
+    "AllocationUserData",
     "ApiKey",
     "ApiKeyScope",
+    "AttachedHostReport",
     "AuditChain",
     "AuditLedgerResponse",
     "AuditOutcome",
@@ -104,14 +108,23 @@ __all__ = [
     "HostInstance",
     "HostInventory",
     "HostLocation",
+    "HostReport",
+    "HostReportByHand",
+    "HostReportCheck",
     "Image",
     "ImageStatus",
+    "IngressMapping",
+    "IngressMappingConfig",
+    "IngressMappingState",
+    "IngressMappingStatus",
+    "IngressProtocol",
     "InspectedDevice",
     "Invitation",
     "InvitationState",
     "LaunchCapacity",
     "LedgerInvariant",
     "LinkNeighbor",
+    "ListActivitiesResponse",
     "ListAgentRolloutsResponse",
     "ListAllAllocationsResponse",
     "ListAllOrganisationsResponse",
@@ -128,7 +141,9 @@ __all__ = [
     "ListCapacityReservationsResponse",
     "ListFleetNodesResponse",
     "ListHealthEventsResponse",
+    "ListHostReportsResponse",
     "ListImagesResponse",
+    "ListIngressMappingsResponse",
     "ListNodeFindingsResponse",
     "ListNodeHistoryResponse",
     "ListNodeImageCacheResponse",
@@ -268,6 +283,14 @@ __all__ = [
     "WebhookState",
     "WipeCertificate",
 ]
+
+ActorKind = Literal["unspecified", "user", "service_account", "operator", "platform"]
+"""ActorKind is the kind of who did something.
+- `user`: A person.
+- `service_account`: A service account of the project or its organisation.
+- `operator`: An operator of the platform, whose name is not shown.
+- `platform`: The platform itself, for example at the release time of an allocation.
+"""
 
 AgentRolloutNodeState = Literal["unspecified", "pending", "updating", "succeeded", "failed", "skipped"]
 """AgentRolloutNodeState of one node of a rollout.
@@ -492,6 +515,7 @@ ErrorReason = Literal[
     "gpu_partition_unavailable",
     "metrics_unavailable",
     "device_reset_failed",
+    "ingress_off",
     "deadline_exceeded",
     "overloaded",
     "dependency_unavailable",
@@ -540,6 +564,7 @@ not activate their NVSwitch partition, or does not answer.
 - `metrics_unavailable`: The allocation has no VM now, so nothing of it is measured.
 - `device_reset_failed`: A GPU or function of the slot could not be reset after its last VM, or does not answer
 since.
+- `ingress_off`: The operator of the host gave the platform no address and ports for ingress mappings.
 - `deadline_exceeded`: The system.
 - `rate_limited`: Too many requests or streams of one caller are open at once, or too many came in a minute: try
 again after the time in Retry-After.
@@ -591,6 +616,17 @@ ImageStatus = Literal["unspecified", "disabled", "active"]
 """ImageStatus of an image (E-07).
 - `active`: Published with a known digest (CON-10).
 """
+
+IngressMappingState = Literal["unspecified", "pending", "active", "failed", "deleting"]
+"""IngressMappingState of an ingress mapping.
+- `pending`: The host has not opened the port yet.
+- `active`: The host has opened the port.
+- `failed`: The host refused it or does not answer.
+- `deleting`: It has ended, and the host has not closed the port yet.
+"""
+
+IngressProtocol = Literal["unspecified", "tcp", "udp"]
+"""IngressProtocol of an ingress mapping."""
 
 InvitationState = Literal["unspecified", "pending", "accepted", "revoked", "expired"]
 """InvitationState is the state of an invitation."""
@@ -783,6 +819,35 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Activity:
+    """Activity is one thing that somebody did in a project, or was denied."""
+    id: str = ""
+    """Id of the audit record."""
+    create_time: datetime | None = None
+    actor: str = ""
+    """Principal, for example "user:alice"; "operator": an operator of the platform; empty: the platform itself."""
+    actor_kind: ActorKind = "unspecified"
+    action: str = ""
+    """For example "allocation.stop"."""
+    summary: str = ""
+    """In words, for example "Stopped the allocation" or "Denied: stop the allocation"."""
+    kind: str = ""
+    """Kind of thing: the first part of the action, for example "allocation"."""
+    name: str = ""
+    """Name of the thing, where the record has one."""
+    resource: str = ""
+    """Kind of the resource whose id follows, for example "allocation" or "project"."""
+    resource_id: str = ""
+    """Empty where the action names none."""
+    allocation_id: str = ""
+    """The allocation that it is about; empty: about none."""
+    outcome: AuditOutcome = "unspecified"
+    reason: str = ""
+    """The reason that was given, for example by an operator."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AgentRollout:
     """AgentRollout."""
     id: str = ""
@@ -887,6 +952,8 @@ class AllocationCondition:
     type: str = ""
     """"host_lost": its host does not answer, or was installed anew. "device_drift": a device or address of it is not
     as it was approved. "stopped_by_operator" and "released_by_operator": the message has the reason.
+    "no_readiness_checks": its image names none, so nothing has tried its GPUs in the guest (INC-24); a dry run has
+    it, too.
     """
     message: str = ""
     """A sentence for the user."""
@@ -914,6 +981,8 @@ class AllocationConfig:
     """
     ssh_keys: list[AllocationSshKey] = dataclasses.field(default_factory=list)
     """The keys of ssh_public_keys in their order, as people know them."""
+    user_data: AllocationUserData | None = None
+    """What is shown of the launch's user data; absent: it had none."""
 
 
 
@@ -1032,6 +1101,15 @@ class AllocationStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AllocationUserData:
+    """AllocationUserData identifies user data without showing it."""
+    digest: str = ""
+    """"sha256:" and 64 hex digits, of the text as it was sent."""
+    size_bytes: int = 0
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
     """ApiKey is a credential of a service account."""
     id: str = ""
@@ -1053,6 +1131,19 @@ class ApiKey:
     """To the minute; absent: never used."""
     replaces: str = ""
     """The key in whose place it came; empty for a new one."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttachedHostReport:
+    """AttachedHostReport is a report with who attached it."""
+    id: str = ""
+    """UUID."""
+    node_id: str = ""
+    report: HostReport | None = None
+    principal: str = ""
+    """Principal who attached it."""
+    attach_time: datetime | None = None
 
 
 
@@ -1393,6 +1484,11 @@ class CreateAllocationRequest:
     """Refuse a release by the project. Not together with a release time."""
     auto_release_time: datetime | None = None
     """Release it then, also while it is queued; in the future."""
+    user_data: str = ""
+    """User data for the VM's cloud-init, as plain text: "#cloud-config", "#!" and a program, or a MIME message of
+    several. At most 16384 bytes, without NUL. It is taken beside the platform's own, which stays in force. The API
+    does not show it, only its digest and size; whoever is in the VM can read it. Not for bare metal.
+    """
 
 
 
@@ -1877,6 +1973,63 @@ class HostLocation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HostReport:
+    """HostReport is what `gpuaas-node-agent validate-host --report` writes, field by field."""
+    schema: int = 0
+    """Version of the report; 1."""
+    agent_version: str = ""
+    """The agent's build."""
+    agent_built_at: str = ""
+    time: datetime | None = None
+    """When it was made."""
+    kind: str = ""
+    """"slice host", "lab host" or "bare-metal host"."""
+    host: dict[str, str] = dataclasses.field(default_factory=dict)
+    """Operating system, kernel and machine."""
+    hardware: dict[str, int] = dataclasses.field(default_factory=dict)
+    """Hardware by count."""
+    checks: list[HostReportCheck] = dataclasses.field(default_factory=list)
+    versions: dict[str, str] = dataclasses.field(default_factory=dict)
+    """First line of what each program says of itself; empty: it does not answer."""
+    baseline: dict[str, str] = dataclasses.field(default_factory=dict)
+    """The documented baseline: "active", "NOT_ACTIVE", "present" or "missing" by unit or file."""
+    blockers: list[str] = dataclasses.field(default_factory=list)
+    """Checks that keep the host out of service."""
+    by_hand: list[HostReportByHand] = dataclasses.field(default_factory=list)
+    """What a person does on the hardware."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostReportByHand:
+    """HostReportByHand is something that only real hardware shows."""
+    id: str = ""
+    why: str = ""
+    """Why no lab shows it."""
+    what: str = ""
+    """What to do."""
+    good: str = ""
+    """When it is good."""
+    result: str = ""
+    """What an operator found, in their words; empty: not done yet."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostReportCheck:
+    """HostReportCheck is one check of the registry."""
+    check: str = ""
+    status: str = ""
+    """"PASS", "FAIL", "WARN" or "SKIP"."""
+    severity: str = ""
+    """"hard", "warn" or "info"; empty where the check does not apply."""
+    detail: str = ""
+    remediation: str = ""
+    devices: list[str] = dataclasses.field(default_factory=list)
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
     """Image is a guest disk image (E-02)."""
     slug: str = ""
@@ -1895,6 +2048,53 @@ class Image:
     metadata: ResourceMetadata = dataclasses.field(default_factory=lambda: ResourceMetadata())
     readiness_checks: list[ReadinessCheck] = dataclasses.field(default_factory=list)
     """What must pass in a guest before its allocation is active, in this order (INC-24)."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngressMapping:
+    """IngressMapping is a port of a VM that is reached from outside. It ends when it is deleted, at its expiry, and
+    with the release of its allocation.
+    """
+    id: str = ""
+    """UUID."""
+    allocation_id: str = ""
+    config: IngressMappingConfig = dataclasses.field(default_factory=lambda: IngressMappingConfig())
+    """The request. Never changes."""
+    status: IngressMappingStatus = dataclasses.field(default_factory=lambda: IngressMappingStatus())
+    """The current state."""
+    metadata: ResourceMetadata = dataclasses.field(default_factory=lambda: ResourceMetadata())
+    creator: str = ""
+    """Principal who created it."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngressMappingConfig:
+    """IngressMappingConfig is the request."""
+    protocol: IngressProtocol = "unspecified"
+    """Required."""
+    vm_port: int = 0
+    """Port of the VM, 1 to 65535. Required."""
+    external_port: int = 0
+    """Port of the external address. 0: the platform chooses one."""
+    source_cidrs: list[str] = dataclasses.field(default_factory=list)
+    """IPv4 networks that may connect, for example "198.51.100.0/24"; at most 16. Empty: everybody."""
+    expire_time: datetime | None = None
+    """When the mapping ends; absent: with its allocation."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngressMappingStatus:
+    """IngressMappingStatus is the current state."""
+    state: IngressMappingState = "unspecified"
+    external_address: str = ""
+    """Address at which the VM is reached."""
+    external_port: int = 0
+    """Port of that address at which the VM is reached."""
+    failure: str = ""
+    """Why it failed, a sentence; set in state FAILED only. The platform tries again."""
 
 
 
@@ -1967,6 +2167,17 @@ class LinkNeighbor:
     switch_id: str = ""
     port_id: str = ""
     port_description: str = ""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListActivitiesResponse:
+    """ListActivitiesResponse."""
+    activities: list[Activity] = dataclasses.field(default_factory=list)
+    next_page_token: str = ""
+    """Empty on the last page."""
+    incomplete: bool = False
+    """A part of the platform did not answer: its activities are missing from this page."""
 
 
 
@@ -2103,10 +2314,24 @@ class ListHealthEventsResponse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ListHostReportsResponse:
+    """ListHostReportsResponse."""
+    reports: list[AttachedHostReport] = dataclasses.field(default_factory=list)
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ListImagesResponse:
     """ListImagesResponse."""
     images: list[Image] = dataclasses.field(default_factory=list)
     next_page_token: str = ""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListIngressMappingsResponse:
+    """ListIngressMappingsResponse."""
+    ingress_mappings: list[IngressMapping] = dataclasses.field(default_factory=list)
 
 
 
