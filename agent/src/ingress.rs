@@ -133,15 +133,12 @@ pub fn check(settings: &settings::Settings, listens: &[SocketAddr]) -> HostResul
         ));
     }
     let own = |listen: &&SocketAddr| owned.ports.contains(listen.port());
-    match listens.iter().find(own) {
-        Some(listen) => {
-            return wrong(format!(
-                "agent.ingress.ports {} must not include port {}, on which the agent listens",
-                owned.ports,
-                listen.port()
-            ));
-        }
-        None => {}
+    if let Some(listen) = listens.iter().find(own) {
+        return wrong(format!(
+            "agent.ingress.ports {} must not include port {}, on which the agent listens",
+            owned.ports,
+            listen.port()
+        ));
     }
     let access = &settings.access;
     let ssh = PortRange {

@@ -103,19 +103,19 @@ mod tests {
             ("config.vm_port", |one| one.vm_port = 65_536),
             ("config.external_port", |one| one.external_port = 70_000),
             ("config.source_cidrs", |one| {
-                one.source_cidrs = vec!["198.51.100.1/24".into()]
+                one.source_cidrs = vec!["198.51.100.1/24".into()];
             }),
             ("config.source_cidrs", |one| {
-                one.source_cidrs = vec!["198.51.100.0".into()]
+                one.source_cidrs = vec!["198.51.100.0".into()];
             }),
             ("config.source_cidrs", |one| {
-                one.source_cidrs = vec!["2001:db8::/32".into()]
+                one.source_cidrs = vec!["2001:db8::/32".into()];
             }),
             ("config.source_cidrs", |one| {
-                one.source_cidrs = vec!["10.0.0.0/33".into()]
+                one.source_cidrs = vec!["10.0.0.0/33".into()];
             }),
             ("config.source_cidrs", |one| {
-                one.source_cidrs = vec!["10.0.0.0/8".into(); 17]
+                one.source_cidrs = vec!["10.0.0.0/8".into(); 17];
             }),
         ];
         for (field, change) in breaks {

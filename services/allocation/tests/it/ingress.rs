@@ -211,7 +211,7 @@ async fn j_13_an_ingress_mapping_is_carried_to_the_host_and_ends_with_its_deleti
     let expires = gpuaas_common::time::proto_time(soon);
     let brief = ingress
         .create_with(&id.to_string(), "brief", |config| {
-            config.expire_time = Some(expires)
+            config.expire_time = Some(expires);
         })
         .await
         .expect("made");
@@ -372,10 +372,10 @@ async fn j_13_a_mapping_that_cannot_be_is_refused_with_the_field_and_the_rule() 
         ("config.vm_port", |config| config.vm_port = 70_000),
         ("config.external_port", |config| config.external_port = 22),
         ("config.external_port", |config| {
-            config.external_port = 30_002
+            config.external_port = 30_002;
         }),
         ("config.source_cidrs", |config| {
-            config.source_cidrs = vec!["198.51.100.1/24".into()]
+            config.source_cidrs = vec!["198.51.100.1/24".into()];
         }),
         ("config.expire_time", |config| {
             config.expire_time = Some(prost_types::Timestamp {
@@ -410,7 +410,7 @@ async fn j_13_a_mapping_that_cannot_be_is_refused_with_the_field_and_the_rule() 
     let first = ingress.create(id, "first").await;
     let taken = ingress
         .create_with(&text, "taken", |config| {
-            config.external_port = external_port(&first)
+            config.external_port = external_port(&first);
         })
         .await
         .expect_err("taken");

@@ -196,20 +196,21 @@ mod tests {
 
     #[test]
     fn what_is_no_report_of_this_host_is_refused_by_field() {
-        let changes: [(&str, fn(&mut HostReport)); 11] = [
+        type Change = fn(&mut HostReport);
+        let changes: [(&str, Change); 11] = [
             ("report", |r| {
-                r.versions = [("qemu".into(), "x".repeat(MAX_BYTES))].into()
+                r.versions = [("qemu".into(), "x".repeat(MAX_BYTES))].into();
             }),
             ("report.schema", |r| r.schema = 2),
             ("report.agent_version", |r| r.agent_version.clear()),
             ("report.time", |r| r.time = None),
             ("report.time", |r| {
-                r.time = Some(proto_time(now() + SignedDuration::from_hours(1)))
+                r.time = Some(proto_time(now() + SignedDuration::from_hours(1)));
             }),
             ("report.kind", |r| r.kind = "toaster".into()),
             ("report.checks", |r| r.checks.clear()),
             ("report.checks[0].status", |r| {
-                r.checks[0].status = "fine".into()
+                r.checks[0].status = "fine".into();
             }),
             ("report.by_hand[0].id", |r| r.by_hand[0].id.clear()),
             ("report.by_hand", |r| {
@@ -219,10 +220,10 @@ mod tests {
                         ..Default::default()
                     };
                     501
-                ]
+                ];
             }),
             ("report.host.hostname", |r| {
-                r.host = [("hostname".into(), "gpu-08".into())].into()
+                r.host = [("hostname".into(), "gpu-08".into())].into();
             }),
         ];
         for (field, change) in changes {
