@@ -1,9 +1,10 @@
 //! The `user-data` of a seed: the platform's own part, and with a tenant's user data both as a MIME message.
 //!
 //! cloud-init takes the parts in their order and merges cloud-configs. The tenant's is first. Then come the platform's lists,
-//! which are appended to the tenant's (users, packages, commands), and its settings, which replace the tenant's: whatever a
-//! cloud-config of the tenant says of users, SSH or passwords, the platform's user and host key are there. What the tenant's
-//! programs do in their own VM is theirs.
+//! which are put before the tenant's (users, packages, commands), so that an entry of the tenant that fails stops none of them,
+//! and its settings, which replace the tenant's: whatever a cloud-config of the tenant says of SSH or passwords, the platform's
+//! user and host key are there. Where one of those keys of the tenant is no list, cloud-init keeps the tenant's; what that and
+//! the tenant's programs do in their own VM is theirs.
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use gpuaas_common::user_data::UserData;
@@ -12,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 /// First line of a cloud-config.
 const CLOUD_CONFIG: &str = "#cloud-config\n";
 /// How the platform's lists join those of the tenant.
-const APPEND: &str = "merge_how: 'dict(no_replace,recurse_list)+list(append)+str()'\n";
+const PREPEND: &str = "merge_how: 'dict(no_replace,recurse_list)+list(prepend)+str()'\n";
 /// How its settings win over those of the tenant.
 const REPLACE: &str = "merge_how: 'dict(replace)+list()+str()'\n";
 /// Characters of base64 in a line.
@@ -49,7 +50,7 @@ pub fn text(own: &Own, tenant: Option<&UserData>, secret: &str) -> String {
             text.push('\n');
         }
     }
-    for (how, yaml) in [(APPEND, &own.lists), (REPLACE, &own.settings)] {
+    for (how, yaml) in [(PREPEND, &own.lists), (REPLACE, &own.settings)] {
         text.push_str(&format!(
             "\n--{boundary}\nContent-Type: text/cloud-config; charset=\"utf-8\"\n\n{CLOUD_CONFIG}{how}{yaml}"
         ));
@@ -101,7 +102,7 @@ mod tests {
         assert!(body.lines().all(|line| line.len() <= LINE));
         let decoded = STANDARD.decode(body.replace('\n', "")).unwrap();
         assert_eq!(decoded, script.as_bytes());
-        assert!(parts[1].ends_with(&format!("{CLOUD_CONFIG}{APPEND}users:\n  - name: u\n")));
+        assert!(parts[1].ends_with(&format!("{CLOUD_CONFIG}{PREPEND}users:\n  - name: u\n")));
         assert!(parts[2].ends_with(&format!("{CLOUD_CONFIG}{REPLACE}ssh_pwauth: false\n")));
     }
 

@@ -11,7 +11,8 @@ const SOURCES: [&str; 2] = ["agent/src", "services/allocation/src/workflow"];
 /// Where the ledger blocks slots, without a step.
 const LEDGER: &str = "services/placement/src";
 /// Reasons that the sources name and no step ends with for good, and why.
-pub const NO_CAUSE: [(&str, &str); 4] = [
+pub const NO_CAUSE: [(&str, &str); 5] = [
+    ("INGRESS_OFF", "of opening a port"),
     ("METRICS_UNAVAILABLE", "of reading what was measured"),
     (
         "OPERATION_NOT_FOUND",

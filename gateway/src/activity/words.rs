@@ -1,7 +1,7 @@
 //! What was done, in words: a verb in the past, the same as a command, and what it was done to.
 
 /// Actions of records that are of a project.
-const WORDS: [(&str, &str, &str, &str); 55] = [
+const WORDS: [(&str, &str, &str, &str); 58] = [
     ("allocation.create", "Launched", "launch", "the allocation"),
     ("allocation.update", "Changed", "change", "the allocation"),
     ("allocation.start", "Started", "start", "the allocation"),
@@ -65,6 +65,24 @@ const WORDS: [(&str, &str, &str, &str); 55] = [
         "Changed",
         "change",
         "the network of the project",
+    ),
+    (
+        "ingress_mapping.create",
+        "Opened",
+        "open",
+        "a port of the allocation",
+    ),
+    (
+        "ingress_mapping.delete",
+        "Closed",
+        "close",
+        "a port of the allocation",
+    ),
+    (
+        "ingress_mapping.expire",
+        "Closed",
+        "close",
+        "a port of the allocation at its time",
     ),
     ("reservation.create", "Created", "create", "the reservation"),
     (

@@ -24,9 +24,6 @@ pub(super) const INVITE_TO_ORGANISATION: &str = "organisation_invitation.create"
 /// The action of who invites into a project.
 pub(super) const INVITE_TO_PROJECT: &str = "invitation.create";
 
-/// Set in the detail of a row that somebody with a role on the platform caused in a project without belonging to it.
-pub(crate) const BY_OPERATOR: &str = "by_operator";
-
 /// One call.
 pub struct Call<'a> {
     /// What every request needs.
@@ -145,7 +142,7 @@ impl<'a> Call<'a> {
             detail = audit::in_project(detail, project);
             let principal = self.principal();
             if principal.platform_role.is_some() && principal.role_in(project).is_none() {
-                detail[BY_OPERATOR] = true.into();
+                detail[audit::BY_OPERATOR] = true.into();
             }
         }
         let entry = audit::Entry {

@@ -114,7 +114,10 @@ pub async fn carry(deps: &Deps, allocation_id: Uuid) -> Result<(), StepError> {
             resource: "ingress_mapping",
             resource_id: &mapping.id.to_string(),
             request_id: "",
-            detail: json!({ "allocation_id": allocation_id, "external_port": mapping.external_port }),
+            detail: audit::in_project(
+                json!({ "allocation_id": allocation_id, "external_port": mapping.external_port }),
+                mapping.project_id,
+            ),
         };
         audit::record(&mut tx, entry).await?;
     }

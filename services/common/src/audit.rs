@@ -57,6 +57,9 @@ pub fn in_project(mut detail: serde_json::Value, project_id: Uuid) -> serde_json
     detail
 }
 
+/// Key of a record's detail: it was done by an operator in that role, whom the members of the project do not see by name.
+pub const BY_OPERATOR: &str = "by_operator";
+
 /// Refuses a reason of more than 500 characters.
 ///
 /// # Errors

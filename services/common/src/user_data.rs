@@ -12,7 +12,16 @@ pub const FIELD: &str = "user_data";
 /// Most bytes, as on EC2.
 pub const MAX_BYTES: usize = 16 << 10;
 /// What the first line must begin with; cloud-init passes over anything else in silence.
-const BEGINNINGS: [&str; 3] = ["#", "Content-Type:", "MIME-Version:"];
+const BEGINNINGS: [&str; 8] = [
+    "#!",
+    "#cloud-config",
+    "#cloud-boothook",
+    "#include",
+    "#part-handler",
+    "## template:",
+    "Content-Type:",
+    "MIME-Version:",
+];
 
 /// Text that cloud-init knows by its first line: `#cloud-config`, `#!` and a program, or a MIME message of several. Written
 /// out ([`fmt::Debug`]) it is its size alone.
@@ -85,7 +94,7 @@ mod tests {
 
     #[test]
     fn what_cloud_init_knows_is_taken_as_it_is() {
-        let most = format!("#{}", "x".repeat(MAX_BYTES - 1));
+        let most = format!("#!{}", "x".repeat(MAX_BYTES - 2));
         for (text, mime) in [
             ("#cloud-config\npackages: [jq]\n", false),
             ("#!/bin/sh\necho \u{e4}\n", false),

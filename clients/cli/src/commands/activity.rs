@@ -12,6 +12,8 @@ use crate::output::{print_json, print_table, short, time};
 
 /// Most activities of a page.
 const PAGE: usize = 500;
+/// Most pages that are read for the activities of one actor.
+const MOST_PAGES: usize = 20;
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {
@@ -54,6 +56,7 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
         Outcome::Allowed => "allowed".to_owned(),
         Outcome::Denied => "denied".to_owned(),
     };
+    let is_of_one = flags.actor.is_some();
     let query = given([
         ("kind", flags.kind),
         ("actor", flags.actor),
@@ -62,11 +65,17 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
         ("end_time", flags.until.map(|at| at.to_string())),
     ]);
     let most = flags.limit as usize;
+    let mut pages = 0;
     let path = ["projects", &project, "activities"];
     let (mut found, mut incomplete, mut token) = (Vec::new(), false, String::new());
     while found.len() < most {
         let mut page = query.clone();
-        page.push(("page_size", (most - found.len()).min(PAGE).to_string()));
+        // of one actor there may be few in many pages
+        let size = match is_of_one {
+            true => PAGE,
+            false => (most - found.len()).min(PAGE),
+        };
+        page.push(("page_size", size.to_string()));
         if !token.is_empty() {
             page.push(("page_token", token));
         }
@@ -76,10 +85,16 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
         }
         incomplete |= answer["incomplete"] == true;
         token = text(&answer, "next_page_token");
+        pages += 1;
         if token.is_empty() {
             break;
         }
+        if is_of_one && pages == MOST_PAGES {
+            complain!("warning: there is more; narrow the time with --since and --until");
+            break;
+        }
     }
+    found.truncate(most);
     if session.json() {
         print_json(&json!({ "activities": found, "incomplete": incomplete }));
         return Ok(());

@@ -46,7 +46,7 @@ fn the_newest_are_listed_with_who_what_and_when() {
 #[test]
 fn filters_are_sent_and_nothing_found_is_said() {
     let world = World::new();
-    let query = "kind=api_key&actor=user%3Aalice&outcome=denied&start_time=2026-01-31T12%3A00%3A00Z&page_size=50";
+    let query = "kind=api_key&actor=user%3Aalice&outcome=denied&start_time=2026-01-31T12%3A00%3A00Z&page_size=500";
     world.get(&format!("{PATH}?{query}"), json!({ "activities": [] }));
     let ran = world
         .run(&[

@@ -173,15 +173,18 @@ async fn record(
         resource: "ingress_mapping",
         resource_id: &mapping.id.to_string(),
         request_id: &caller.request_id,
-        detail: json!({
-            "allocation_id": mapping.allocation_id,
-            "protocol": mapping.protocol,
-            "vm_port": mapping.vm_port,
-            "external_address": mapping.external_address,
-            "external_port": mapping.external_port,
-            "source_cidrs": mapping.sources,
-            "expire_time": mapping.expires_at.map(|at| at.to_jiff().to_string()),
-        }),
+        detail: audit::in_project(
+            json!({
+                "allocation_id": mapping.allocation_id,
+                "protocol": mapping.protocol,
+                "vm_port": mapping.vm_port,
+                "external_address": mapping.external_address,
+                "external_port": mapping.external_port,
+                "source_cidrs": mapping.sources,
+                "expire_time": mapping.expires_at.map(|at| at.to_jiff().to_string()),
+            }),
+            mapping.project_id,
+        ),
     };
     audit::record(conn, entry).await
 }

@@ -14,7 +14,7 @@ use gpuaas_placement::model::{Failure as LedgerFailure, GuestAccess, Image};
 use gpuaas_placement::node_tasks::{self, TaskType};
 use gpuaas_placement::provision::{self, HostState};
 use gpuaas_placement::timeline::{self, State};
-use gpuaas_placement::{Scope, allocations, claims, networks, user_data};
+use gpuaas_placement::{Scope, allocations, claims, networks, repair, user_data};
 use gpuaas_proto::gpuaas::agent::v1::{
     FailureClass, HostOperation, ImageRef, LeasePurpose, OperationState, ProvisionRequest,
 };
@@ -382,8 +382,15 @@ fn fail_provision<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'
             .await
             .map_err(ledger)?;
         let words = explain(&failure.reason, Some(allocation.image.boot_timeout_seconds));
+        let has_user_data = allocation.user_data_bytes > 0;
+        // what user data prints may be a secret of the tenant; the serial log has readers of its own
         let message = match &*failure.serial_log_end {
+            _ if has_user_data && is_of_guest(&failure.reason) => format!(
+                "{}\nIts user data may be the cause. Read its serial console: gpuaas logs {id}",
+                words.message
+            ),
             "" => words.message.clone(),
+            _ if has_user_data => words.message.clone(),
             end => format!("{}\nIts serial console ended with:\n{end}", words.message),
         };
         let failed = allocation.readiness.iter().find(|one| !one.passed);
@@ -413,11 +420,33 @@ fn fail_provision<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'
         let _ = provision::fail(conn, work.fence(), id, &shown, state)
             .await
             .map_err(ledger)?;
+        // a tenant's program, and not the slot, may have kept the guest from being ready: what it left is wiped like after a release
+        let is_of_tenant = has_user_data && is_of_guest(&failure.reason);
+        if is_of_tenant && !untouched {
+            for claim in claims::of_allocation(conn, id).await.map_err(ledger)? {
+                if let Some(slot_id) = claim.slot_id {
+                    let node_id = claim.node_id;
+                    repair::begin(conn, node_id, slot_id, &allocation.traceparent, "")
+                        .await
+                        .map_err(ledger)?;
+                }
+            }
+        }
         node_tasks::abandon(conn, Some(id), None).await?;
         timeline::end_running(conn, id, "Stopped.").await?;
         timeline::append(conn, id, "failed", State::Failed, &words.message).await?;
-        Ok(json!({"slots": if untouched { "available" } else { "cleanup_blocked" }}))
+        let slots = match (untouched, is_of_tenant) {
+            (true, _) => "available",
+            (false, true) => "cleanup",
+            (false, false) => "cleanup_blocked",
+        };
+        Ok(json!({ "slots": slots }))
     })
+}
+
+/// Whether a program in the guest can be the cause of a failure.
+fn is_of_guest(reason: &str) -> bool {
+    matches!(reason, "GUEST_NO_LOGIN" | "GUEST_NOT_READY")
 }
 
 /// Whether the slots may be allocated again without a wipe: no effect on the host was requested, the host itself reports

@@ -75,11 +75,19 @@ impl<'a> Ingress<'a> {
     }
 
     async fn delete(&self, mapping: &pb::IngressMapping) -> Result<pb::IngressMapping, Error> {
+        self.delete_by(mapping, &mapping.id).await
+    }
+
+    async fn delete_by(
+        &self,
+        mapping: &pb::IngressMapping,
+        key: &str,
+    ) -> Result<pb::IngressMapping, Error> {
         let request = pb::DeleteIngressMappingRequest {
             allocation_id: mapping.allocation_id.clone(),
             ingress_mapping_id: mapping.id.clone(),
         };
-        let request = self.platform.user(request, Some("delete"));
+        let request = self.platform.user(request, Some(key));
         Ok(self
             .client
             .clone()
@@ -204,8 +212,10 @@ async fn j_13_an_ingress_mapping_is_carried_to_the_host_and_ends_with_its_deleti
     assert_eq!(state(&deleted), State::Deleting);
     ingress.until(id, "one mapping", |all| all.len() == 1).await;
     assert_eq!(on_host(world, id).await, [external_port(&made)]);
-    let gone = ingress.delete(&chosen).await.expect_err("gone");
-    assert_eq!(gone.code(), Code::NotFound);
+    let again = ingress.delete(&chosen).await.expect("replayed");
+    assert_eq!(state(&again), State::Deleting);
+    let gone = ingress.delete_by(&chosen, "other").await;
+    assert_eq!(gone.expect_err("gone").code(), Code::NotFound);
 
     let soon = jiff::Timestamp::now() + Duration::from_secs(2);
     let expires = gpuaas_common::time::proto_time(soon);

@@ -166,3 +166,48 @@ async fn user_data_of_a_queued_launch_is_kept_until_it_ends() {
     assert_eq!(platform.world.host.launch_of(id).user_data, text());
     assert!(tables(&platform).await.is_empty());
 }
+
+/// A tenant's own program is no reason to take GPUs out of service: what it left is wiped, with proof, as after a release.
+#[tokio::test]
+async fn con_25_user_data_that_keeps_a_guest_from_being_ready_blocks_no_slot() {
+    let platform = Platform::start().await;
+    platform.world.host.script(|script| {
+        let class = gpuaas_proto::gpuaas::agent::v1::FailureClass::Guest;
+        script.fail = Some(("provision", "wait_login", ErrorReason::GuestNoLogin, class));
+    });
+    let text = "#cloud-config\nbootcmd: [poweroff]\n";
+    let made = platform.create(with("web", text), "key-1").await;
+    let made = made.expect("created");
+    let id: Uuid = made.id.parse().expect("a uuid");
+    platform.world.until_state(id, "failed").await;
+    let slot = platform.world.slot_of(id).await.id;
+    platform
+        .world
+        .until(
+            "the slot is available again",
+            "SELECT EXISTS (SELECT FROM slots s JOIN claims c ON c.slot_id = s.id
+                             WHERE c.allocation_id = $1 AND c.state = 'released' AND s.status = 'available')",
+            id,
+        )
+        .await;
+    let kind: String = sqlx::query_scalar(
+        "SELECT kind FROM placement.clean_evidence WHERE slot_id = $1 ORDER BY generation DESC LIMIT 1",
+    )
+    .bind(slot)
+    .fetch_one(&platform.world.owner)
+    .await
+    .expect("evidence");
+    assert_eq!(kind, "wiped");
+    let failure = platform.get(&made.id).await.status.expect("a status");
+    let failure = failure.failure.expect("a failure");
+    assert!(
+        failure.message.contains("user data may be the cause"),
+        "{}",
+        failure.message
+    );
+    assert!(
+        !failure.message.contains("serial console ended with"),
+        "{}",
+        failure.message
+    );
+}

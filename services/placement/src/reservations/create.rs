@@ -1,4 +1,5 @@
 //! Making a reservation.
+use gpuaas_common::audit;
 use std::time::Instant;
 
 use gpuaas_common::id::IdGen;
@@ -148,10 +149,13 @@ async fn create_in(
     if state == ReservationState::Active && !spec.gather {
         hold_now(conn, search, spec, &made, &sku).await?;
     }
-    let detail = json!({
+    let mut detail = json!({
         "name": spec.name, "region_code": spec.region_code, "sku": spec.sku,
         "gpu_count": spec.gpu_count, "start": starts_at.to_string(), "end": spec.ends_at.to_string(),
     });
+    if !spec.made_by_project {
+        detail[audit::BY_OPERATOR] = true.into();
+    }
     let who = (spec.principal.as_str(), spec.request_id.as_str());
     record(
         conn,

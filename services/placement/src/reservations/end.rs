@@ -1,4 +1,5 @@
 //! The end of a reservation. Allocations on its slots go on.
+use gpuaas_common::audit;
 use std::time::Instant;
 
 use gpuaas_common::idempotency::{self, Lookup, Scope as Key};
@@ -93,7 +94,10 @@ async fn cancel_in(
     };
     close(conn, row.id, ReservationState::Canceled, reason).await?;
     let who = (spec.principal, spec.request_id);
-    let detail = json!({ "name": row.name, "reason": spec.reason });
+    let mut detail = json!({ "name": row.name, "reason": spec.reason });
+    if spec.scope.project().is_none() {
+        detail[audit::BY_OPERATOR] = true.into();
+    }
     let what = (row.id, row.project_id);
     record(conn, who, "reservation.cancel", what, detail).await?;
     get(conn, spec.scope, row.id).await

@@ -136,12 +136,14 @@ async fn describe(session: &Session, given: &str) -> Result<(), Failure> {
     }
     let all = session
         .api
-        .list(&["admin", "projects"], &[], "projects")
+        .list(
+            &["admin", "projects"],
+            &[("organisation_id", id.clone())],
+            "projects",
+        )
         .await?;
-    let own = all
+    let projects: Vec<String> = all
         .iter()
-        .filter(|project| project["organisation_id"] == id);
-    let projects: Vec<String> = own
         .map(|project| match project["state"].as_str() {
             None | Some("active") => text(project, "slug"),
             Some(state) => format!("{} ({state})", text(project, "slug")),

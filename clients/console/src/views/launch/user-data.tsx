@@ -9,7 +9,7 @@ export function userDataProblem(text: string): string | undefined {
   const size = new TextEncoder().encode(text).length;
   if (size > MAX_BYTES) return `Shorten it to ${MAX_BYTES} bytes; it has ${size}.`;
   if (text.includes("\0")) return "Remove the NUL characters.";
-  if (text !== "" && !/^(#|Content-Type:|MIME-Version:)/.test(text)) return "Begin with #cloud-config, with #! and a program, or with the header of a MIME message.";
+  if (text !== "" && !/^(#!|#cloud-config|#cloud-boothook|#include|#part-handler|## template:|Content-Type:|MIME-Version:)/.test(text)) return "Begin with #cloud-config, with #! and a program, or with the header of a MIME message.";
   return undefined;
 }
 
