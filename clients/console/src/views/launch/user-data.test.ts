@@ -5,7 +5,7 @@ import type { Order } from "./use-launch";
 import { userDataProblem } from "./user-data";
 
 it("what the platform would refuse is said before it is sent", () => {
-  for (const text of ["", "#cloud-config\n", "#!/bin/sh\n", "MIME-Version: 1.0\n", `#${"x".repeat(16383)}`]) expect(userDataProblem(text)).toBeUndefined();
+  for (const text of ["", "#cloud-config\n", "#!/bin/sh\n", "MIME-Version: 1.0\n", `#!${"x".repeat(16382)}`]) expect(userDataProblem(text)).toBeUndefined();
   expect(userDataProblem(`#${"ä".repeat(8192)}`)).toContain("16385");
   expect(userDataProblem("#!/bin/sh\n\0")).toContain("NUL");
   expect(userDataProblem("I2Nsb3VkLWNvbmZpZw==")).toContain("Begin with");
