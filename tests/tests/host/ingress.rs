@@ -65,11 +65,12 @@ impl Ingress<'_> {
 
     /// Closes a port, and waits until the host has closed it.
     async fn close(&self, mapping: &Value) {
-        let path = self.path(&format!("/{}", text(mapping, "/id")));
+        let id = text(mapping, "/id");
+        let path = self.path(&format!("/{id}"));
         let closed = self
             .system
             .user
-            .call(Method::DELETE, &path, Some("close"), None)
+            .call(Method::DELETE, &path, Some(id), None)
             .await;
         closed.unwrap_or_else(|refusal| panic!("{}", refusal.body));
         until("the port to be closed", TIMEOUT, async || {
@@ -187,6 +188,10 @@ async fn j_13_l_16_a_service_of_a_vm_is_reached_through_its_open_port_and_throug
     assert!(still.is_some(), "the other one stays");
 
     system.user.release(&ingress.allocation).await;
+    system
+        .user
+        .wait_state(&ingress.allocation, &["released"], TIMEOUT)
+        .await;
     assert!(
         greeted(external(&own)).is_none(),
         "it ended with its allocation"
