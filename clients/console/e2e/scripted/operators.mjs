@@ -248,7 +248,7 @@ export async function operators({ assert, page, server, test, look, go, signIn }
     for (const role of ["auditor", "operator"]) {
       await signIn(role);
       await go("/admin", "Platform");
-      assert.equal(await menu.getByRole("link").count(), 20, "all pages of the platform are read");
+      assert.equal(await menu.getByRole("link").count(), 21, "all pages of the platform are read");
       await page.getByText(role, { exact: true }).waitFor();
       await look(`menu-${role}`);
       seen[role] = [

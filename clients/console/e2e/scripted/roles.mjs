@@ -106,7 +106,7 @@ export async function roles({ assert, page, server, test, look, go, signIn }) {
     const grant = { id: "g", project_id: "p", allocation_id: allocationId(1), principal: "user:alice", permission: "terminal", creator: "user:olga", expire_time: new Date(Date.now() + 3_600_000).toISOString() };
     await page.route("**/allocation-grants?*", (route) => route.fulfill({ json: { grants: [grant] } }));
     await go("/allocations", "Allocations");
-    await main.getByRole("link", { name: "train-large" }).click();
+    await main.locator('a[href^="/allocations/"]').first().click();
     await page.getByRole("button", { name: "Terminal" }).waitFor();
     await page.unroute("**/allocation-grants?*");
   });

@@ -41,9 +41,9 @@ export function What({ activity, view }: { activity: Activity; view: ById<Alloca
   const name = nameIn(activity, view);
   const link = name || "Show";
   return (
-    <>
+    <span className="what">
       {activity.summary} {page ? <Link href={page}>{link}</Link> : name}
-    </>
+    </span>
   );
 }
 

@@ -42,7 +42,7 @@ it("j_13: what is typed becomes a request, and nothing while a port is none", ()
 it("the ports of an active slice are shown, with what failed, and changed by who may", () => {
   expect(externalOf(one)).toBe("203.0.113.7:30017");
   const text = shown(active, [one]);
-  for (const part of ["203.0.113.7:30017", "TCP to port 443", "198.51.100.0/24", "Open a port", "Close"]) expect(text).toContain(part);
+  for (const part of ["203.0.113.7:30017", "TCP to port 443", "198.51.100.0/24", "Open a port", "Close port"]) expect(text).toContain(part);
   const failed = shown(active, [{ ...one, status: { ...one.status, state: "failed", failure: "The host does not answer." } }], ["read"]);
   expect(failed).toContain("The host does not answer.");
   for (const part of ["Open a port", ">Close<"]) expect(failed).not.toContain(part);

@@ -78,7 +78,7 @@ function Line({ mapping, mayChange, close }: { mapping: IngressMapping; mayChang
         {status?.failure && <p className="field-problem">{status.failure}</p>}
       </div>
       {mayChange && status?.state !== "deleting" && (
-        <Confirm trigger={<Button small>Close</Button>} title={`Close ${externalOf(mapping)}?`} action="Close" run={() => close(id)}>
+        <Confirm trigger={<Button small>Close port</Button>} title={`Close ${externalOf(mapping)}?`} action="Close port" run={() => close(id)}>
           <p>Open connections end, and somebody else may get the external port.</p>
         </Confirm>
       )}
