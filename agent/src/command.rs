@@ -260,7 +260,8 @@ async fn serve(common: CommonSettings, own: Settings) -> anyhow::Result<()> {
     let node = Arc::new(open(&common, own)?);
     let mut listens = common.server.listen.clone();
     listens.push(common.server.metrics_listen);
-    ingress::check(&node.settings, &listens)?;
+    let set = &node.settings;
+    ingress::check(&set.ingress, &set.network, &set.access, &listens)?;
     node.images.tidy()?;
     tracing::info!(
         build = build::LINE.as_str(),

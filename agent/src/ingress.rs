@@ -116,8 +116,12 @@ impl Owned {
 /// # Errors
 /// One of the two settings alone; a network that the agent makes no rules of; a port that the agent listens on, or by which the
 /// host leads users to SSH of its guests.
-pub fn check(settings: &settings::Settings, listens: &[SocketAddr]) -> HostResult<()> {
-    let ingress = &settings.ingress;
+pub fn check(
+    ingress: &settings::Ingress,
+    network: &settings::Network,
+    access: &settings::Access,
+    listens: &[SocketAddr],
+) -> HostResult<()> {
     let wrong = |why: String| Err(HostError::host(ErrorReason::HostNotReady, why));
     if ingress.address.is_some() != ingress.ports.is_some() {
         return wrong("agent.ingress: address and ports must be given together".to_owned());
@@ -125,8 +129,8 @@ pub fn check(settings: &settings::Settings, listens: &[SocketAddr]) -> HostResul
     let Some(owned) = Owned::of(ingress) else {
         return Ok(());
     };
-    if settings.network.mode != settings::PRIVATE_NAT {
-        let mode = &settings.network.mode;
+    if network.mode != settings::PRIVATE_NAT {
+        let mode = &network.mode;
         return wrong(format!(
             "agent.ingress needs agent.network.mode \"{}\", not {mode:?}: the agent makes no rules of another network",
             settings::PRIVATE_NAT
@@ -140,7 +144,6 @@ pub fn check(settings: &settings::Settings, listens: &[SocketAddr]) -> HostResul
             listen.port()
         ));
     }
-    let access = &settings.access;
     let ssh = PortRange {
         first: access.port_base,
         last: access.port_base.saturating_add(MOST_SLOTS - 1),
@@ -351,5 +354,43 @@ mod tests {
         ] {
             assert!(!owned.has(&other));
         }
+    }
+
+    /// What the operator gives away must be free: not the agent's own ports, and not those of SSH to its guests.
+    #[test]
+    fn l_16_ports_that_the_host_uses_itself_are_refused() {
+        let listens = ["0.0.0.0:7200", "127.0.0.1:7210"].map(|text| text.parse().unwrap());
+        let checked = |address: Option<&str>, ports: Option<&str>, host: &str| {
+            let ingress = settings::Ingress {
+                address: address.map(|text| text.parse().unwrap()),
+                ports: ports.map(|text| text.parse().unwrap()),
+            };
+            let access = settings::Access {
+                host: host.to_owned(),
+                port_base: 22_000,
+            };
+            check(&ingress, &settings::Network::default(), &access, &listens)
+        };
+        let address = Some("203.0.113.7");
+        for (ports, access, named) in [
+            ("30000-30999", "ssh.example", None),
+            ("22064-22999", "ssh.example", None),
+            // without forwarded ports they are nobody's
+            ("22000-22063", "", None),
+            ("7000-7209", "", Some("7200")),
+            ("7201-7999", "", Some("7210")),
+            ("21000-22000", "ssh.example", Some("22000-22063")),
+            ("22063-30000", "ssh.example", Some("22000-22063")),
+        ] {
+            match (checked(address, Some(ports), access), named) {
+                (Ok(()), None) => {}
+                (Err(error), Some(named)) => {
+                    assert!(error.to_string().contains(named), "{ports}: {error}");
+                }
+                (other, _) => panic!("{ports} {access}: {other:?}"),
+            }
+        }
+        assert!(checked(None, Some("30000-30999"), "").is_err());
+        assert!(checked(None, None, "ssh.example").is_ok());
     }
 }

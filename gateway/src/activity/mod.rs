@@ -289,6 +289,17 @@ mod tests {
         }
     }
 
+    /// Who was refused a method of operators is a member like any other.
+    #[test]
+    fn what_was_denied_is_nobodys_but_the_callers() {
+        let known = HashMap::from([("user:mallory".to_owned(), ActorKind::User)]);
+        let denied = AuditRecord {
+            outcome: AuditOutcome::Denied.into(),
+            ..record("user:mallory", "quota.put", &json!({}))
+        };
+        assert_eq!(show(denied, &Actors { known }).actor, "user:mallory");
+    }
+
     #[test]
     fn an_operators_reason_is_shown_where_it_is_for_the_members() {
         let actors = Actors {

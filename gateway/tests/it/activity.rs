@@ -153,6 +153,15 @@ async fn p10_an_operator_is_not_named_and_cannot_be_guessed() {
     assert_eq!(column(&page, "actor"), ["operator"], "{page}");
     let page = listed(&world, &path, "actor=user:root").await;
     assert_eq!(column(&page, "actor"), Vec::<&str>::new(), "{page}");
+    // nor by whether there is another page
+    write(&world, "user:root", "reservation.create", json!({})).await;
+    for guess in ["root", "nobody"] {
+        let query = format!("actor=user:{guess}&kind=reservation&page_size=1");
+        let page = listed(&world, &path, &query).await;
+        assert_eq!(column(&page, "actor"), Vec::<&str>::new(), "{page}");
+        let token = page["next_page_token"].as_str().unwrap_or_default();
+        assert!(!token.is_empty(), "the same for every guess: {page}");
+    }
     let page = listed(&world, &path, "actor=user:olga&kind=allocation").await;
     assert_eq!(column(&page, "action"), ["allocation.stop"], "{page}");
     let page = listed(&world, &path, "actor=operator&kind=allocation").await;

@@ -417,12 +417,12 @@ fn fail_provision<'a>(work: &'a Work, conn: &'a mut PgConnection) -> BoxFuture<'
                 health_detail: &detail,
             }
         };
-        let _ = provision::fail(conn, work.fence(), id, &shown, state)
+        let outcome = provision::fail(conn, work.fence(), id, &shown, state)
             .await
             .map_err(ledger)?;
         // a tenant's program, and not the slot, may have kept the guest from being ready: what it left is wiped like after a release
         let is_of_tenant = has_user_data && is_of_guest(&failure.reason);
-        if is_of_tenant && !untouched {
+        if is_of_tenant && !untouched && outcome == gpuaas_placement::Outcome::Changed {
             for claim in claims::of_allocation(conn, id).await.map_err(ledger)? {
                 if let Some(slot_id) = claim.slot_id {
                     let node_id = claim.node_id;

@@ -248,6 +248,18 @@ async fn a_project_reserves_within_its_limit_and_cancels_its_own() {
         .expect("listed");
     assert_eq!(older.len(), 3);
     drop(conn);
+    // who reads of it learns which of them operators did
+    cancel(&world, "k-5", Scope::Platform, operators.id)
+        .await
+        .expect("canceled by an operator");
+    for (id, by_operator) in [(operators.id, 2), (made[0].id, 0)] {
+        let marked = format!(
+            "SELECT count(*) FROM audit WHERE resource_id = '{id}' AND detail ->> 'by_operator' = 'true'"
+        );
+        assert_eq!(world.number(&marked).await, by_operator, "{id}");
+        let all = format!("SELECT count(*) FROM audit WHERE resource_id = '{id}'");
+        assert_eq!(world.number(&all).await, 2, "{id}");
+    }
     sound(&world).await;
 }
 
