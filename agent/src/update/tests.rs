@@ -171,16 +171,8 @@ async fn a_host_without_an_approved_source_and_one_that_is_told_nonsense_begin_n
 async fn a_package_that_cannot_be_fetched_fails_the_update_and_starts_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let journal = Journal::in_memory().unwrap();
-    // nobody listens there
-    let port = std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
-    let updates = updates(
-        dir.path(),
-        &format!("oci://127.0.0.1:{port}/gpuaas/node-agent"),
-    );
+    // nothing listens there, and no program of another test is ever given it
+    let updates = updates(dir.path(), "oci://127.0.0.1:1/gpuaas/node-agent");
     let shutdown = CancellationToken::new();
     let work = run(&updates, &journal, shutdown.clone());
     let reported = async {
