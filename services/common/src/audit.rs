@@ -8,6 +8,7 @@ pub mod read;
 pub mod seal;
 pub mod serve;
 
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -16,6 +17,12 @@ use crate::{Error, Result};
 
 /// Most characters of the reason that a person gives for an action.
 const MAX_REASON: usize = 500;
+/// Where the detail of a row has the digest of what was there before the change.
+pub const BEFORE_DIGEST: &str = "before_digest";
+/// Where it has the digest of what is there after it.
+pub const AFTER_DIGEST: &str = "after_digest";
+/// Where it says which other schema has the row with the digests.
+const DIGESTS_IN: &str = "digests_in";
 /// Where the detail of a row has the project that it is of, in the form that [`Uuid`] prints.
 pub const PROJECT: &str = "project_id";
 
@@ -33,26 +40,51 @@ pub struct Entry<'a> {
     /// Of the request.
     pub request_id: &'a str,
     /// What else matters; never a secret.
-    pub detail: serde_json::Value,
+    pub detail: Value,
 }
 
 /// Adds the digests of a resource before and after its change to the detail of the row: SHA-256 of its message, in hex; none
-/// before where it was made. They tell what a later state is to be compared with, without what it contains.
+/// before where it was made, none after where it was removed. They tell what a later state is to be compared with, without what
+/// it contains. Nothing that is secret and short may be in the message: who guesses it sees by the digest whether that was right.
 #[must_use]
 pub fn with_digests<M: prost::Message>(
-    mut detail: serde_json::Value,
+    detail: Value,
     before: Option<&M>,
-    after: &M,
-) -> serde_json::Value {
-    let digest = |one: &M| hex::encode(Sha256::digest(one.encode_to_vec()));
-    detail["before_digest"] = before.map(digest).into();
-    detail["after_digest"] = digest(after).into();
+    after: Option<&M>,
+) -> Value {
+    let bytes = |one: &M| one.encode_to_vec();
+    digested(detail, before.map(bytes), after.map(bytes))
+}
+
+/// The same for a resource that is no message: of its JSON without white space, the names of each object sorted.
+#[must_use]
+pub fn with_digests_of_json(detail: Value, before: Option<Value>, after: Option<Value>) -> Value {
+    let bytes = |mut one: Value| {
+        one.sort_all_objects();
+        one.to_string().into_bytes()
+    };
+    digested(detail, before.map(bytes), after.map(bytes))
+}
+
+fn digested(mut detail: Value, before: Option<Vec<u8>>, after: Option<Vec<u8>>) -> Value {
+    for (name, bytes) in [(BEFORE_DIGEST, before), (AFTER_DIGEST, after)] {
+        if let Some(bytes) = bytes {
+            detail[name] = hex::encode(Sha256::digest(bytes)).into();
+        }
+    }
+    detail
+}
+
+/// Says of a change that another service made that its own row, with the same request id, has the digests: that of this schema.
+#[must_use]
+pub fn with_digests_elsewhere(mut detail: Value, source: &str) -> Value {
+    detail[DIGESTS_IN] = source.into();
     detail
 }
 
 /// Adds the project that a row is of to its detail: its members read such rows as the activity of the project.
 #[must_use]
-pub fn in_project(mut detail: serde_json::Value, project_id: Uuid) -> serde_json::Value {
+pub fn in_project(mut detail: Value, project_id: Uuid) -> Value {
     detail[PROJECT] = project_id.to_string().into();
     detail
 }
@@ -101,6 +133,7 @@ pub async fn record(conn: &mut PgConnection, entry: Entry<'_>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use gpuaas_proto::gpuaas::inventory::v1::Region;
+    use serde_json::json;
 
     use super::*;
 
@@ -111,16 +144,34 @@ mod tests {
             enabled,
             ..Region::default()
         };
-        let detail = || serde_json::json!({ "enabled": true });
-        let made = with_digests(detail(), None, &region(true));
+        let detail = || json!({ "enabled": true });
+        let made = with_digests(detail(), None, Some(&region(true)));
         assert_eq!(
-            (&made["enabled"], &made["before_digest"]),
-            (&true.into(), &serde_json::Value::Null)
+            (&made["enabled"], made.get("before_digest")),
+            (&true.into(), None)
         );
-        let same = with_digests(detail(), Some(&region(true)), &region(true));
+        let same = with_digests(detail(), Some(&region(true)), Some(&region(true)));
         assert_eq!(same["before_digest"], same["after_digest"]);
         assert_eq!(same["after_digest"], made["after_digest"]);
-        let changed = with_digests(detail(), Some(&region(false)), &region(true));
+        let changed = with_digests(detail(), Some(&region(false)), Some(&region(true)));
         assert_ne!(changed["before_digest"], changed["after_digest"]);
+        let removed = with_digests(detail(), Some(&region(true)), None);
+        assert_eq!(removed["before_digest"], made["after_digest"]);
+        assert_eq!(removed.get("after_digest"), None);
+    }
+
+    #[test]
+    fn digests_of_json_are_those_of_its_canonical_form() {
+        let digests = |before, after| with_digests_of_json(json!({}), Some(before), Some(after));
+        let same = digests(
+            json!({ "b": [{ "d": 1, "c": 2 }], "a": "ä" }),
+            json!({ "a": "ä", "b": [{ "c": 2, "d": 1 }] }),
+        );
+        assert_eq!(same["before_digest"], same["after_digest"]);
+        // printf '{"a":1}' | sha256sum
+        const KNOWN: &str = "015abd7f5cc57a2dd94b7590f04ad8084273905ee33ec5cebeae62276a97f862";
+        let known = digests(json!({ "a": 1 }), json!({ "a": 2 }));
+        assert_eq!(known["before_digest"], KNOWN);
+        assert_ne!(known["after_digest"], KNOWN);
     }
 }

@@ -106,7 +106,7 @@ impl Api {
             .ok_or_else(|| unknown(slug.as_str()))?;
         let detail = serde_json::json!({ "status": status.as_str(), "digest": row.digest_sha256 });
         let (before, after) = (to_proto(&image), to_proto(&row));
-        let detail = audit::with_digests(detail, Some(&before), &after);
+        let detail = audit::with_digests(detail, Some(&before), Some(&after));
         audit::record(
             &mut tx,
             audit::Entry {

@@ -65,7 +65,7 @@ impl Regions {
         let before = regions::find(&mut tx, &region.code).await?.map(to_wire);
         let after = to_wire(region.clone());
         let detail = serde_json::json!({ "enabled": region.enabled });
-        let detail = audit::with_digests(detail, before.as_ref(), &after);
+        let detail = audit::with_digests(detail, before.as_ref(), Some(&after));
         mutation
             .record(
                 &mut tx,

@@ -81,7 +81,7 @@ impl Api {
             "allowed_gpu_counts": stored.allowed_gpu_counts, "profile": stored.profile,
         });
         let after = wire::sku(stored.clone());
-        let detail = audit::with_digests(detail, before.as_ref(), &after);
+        let detail = audit::with_digests(detail, before.as_ref(), Some(&after));
         let entry = audit::Entry {
             principal: &caller.principal,
             action: "sku.put",
