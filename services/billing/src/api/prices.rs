@@ -68,6 +68,10 @@ impl Api {
         let version = prices::insert(&mut tx, self.ids.next(), &request.sku, &price).await?;
         let version_id = version.id.to_string();
         idempotency::record(&mut tx, scope, &hash, &version_id).await?;
+        let detail = serde_json::json!({
+            "sku": version.sku, "currency": price.currency.as_str(), "price_nanos": price.nanos,
+        });
+        let made = to_proto(&version);
         audit::record(
             &mut tx,
             audit::Entry {
@@ -76,11 +80,7 @@ impl Api {
                 resource: "price_version",
                 resource_id: &version_id,
                 request_id: &caller.request_id,
-                detail: serde_json::json!({
-                    "sku": version.sku,
-                    "currency": price.currency.as_str(),
-                    "price_nanos": price.nanos,
-                }),
+                detail: audit::with_digests(detail, None, Some(&made)),
             },
         )
         .await?;
@@ -100,7 +100,7 @@ impl Api {
             );
             self.wake.notify(publisher::TOPIC).await;
         }
-        Ok(to_proto(&version))
+        Ok(made)
     }
 
     async fn replayed(&self, scope: Scope<'_>, hash: &[u8]) -> Result<Option<PriceVersion>, Error> {

@@ -12,6 +12,7 @@ use gpuaas_proto::gpuaas::billing::v1::{
     CreatePriceVersionRequest, ListPriceVersionsRequest, PriceVersion,
 };
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use prost::Message as _;
 use tonic::Code;
 
 fn request(sku: &str, currency: &str, units: i64, nanos: i32) -> CreatePriceVersionRequest {
@@ -80,6 +81,18 @@ async fn a_price_reaches_the_ledger_before_the_caller_hears_of_it() {
     assert_eq!(reused.reason(), ErrorReason::IdempotencyKeyReused);
     // one of the world, one of this test
     assert_eq!(counts(&world).await, (2, 1, 1));
+    let digest: String = sqlx::query_scalar(
+        "SELECT detail->>'after_digest' FROM audit WHERE detail->'before_digest' IS NULL",
+    )
+    .fetch_one(&world.pool)
+    .await
+    .expect("a digest of what was made alone");
+    let expected: String = sqlx::query_scalar("SELECT encode(sha256($1), 'hex')")
+        .bind(created.encode_to_vec())
+        .fetch_one(&world.pool)
+        .await
+        .expect("a digest");
+    assert_eq!(digest, expected, "of the price as the API shows it (P10)");
 }
 
 #[tokio::test]

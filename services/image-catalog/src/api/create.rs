@@ -52,6 +52,10 @@ impl Api {
             return self.created_meanwhile(scope, &hash, &image.slug).await;
         };
         idempotency::record(&mut tx, scope, &hash, &row.slug).await?;
+        let made = to_proto(&row);
+        let detail = serde_json::json!({
+            "status": row.status().as_str(), "source_uri": row.source_uri, "digest": row.digest_sha256,
+        });
         audit::record(
             &mut tx,
             audit::Entry {
@@ -60,11 +64,7 @@ impl Api {
                 resource: "image",
                 resource_id: &row.slug,
                 request_id: &caller.request_id,
-                detail: serde_json::json!({
-                    "status": row.status().as_str(),
-                    "source_uri": row.source_uri,
-                    "digest": row.digest_sha256,
-                }),
+                detail: audit::with_digests(detail, None, Some(&made)),
             },
         )
         .await?;
@@ -75,7 +75,7 @@ impl Api {
             source_uri = row.source_uri,
             "create image"
         );
-        Ok(to_proto(&row))
+        Ok(made)
     }
 
     /// Another call created the slug while this one asked the registry: this very call sent twice, or another.

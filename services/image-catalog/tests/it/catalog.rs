@@ -69,6 +69,16 @@ async fn e_07_con_10_a_placeholder_is_activated_only_with_a_digest() {
         .await
         .expect("unchanged");
     assert_eq!(same.metadata.expect("metadata").revision, 2);
+    let digests: Vec<(Option<String>, Option<String>)> = sqlx::query_as(
+        "SELECT detail->>'before_digest', detail->>'after_digest' FROM audit ORDER BY seq",
+    )
+    .fetch_all(&world.pool)
+    .await
+    .expect("audit rows");
+    let (made, activated) = (&digests[0], &digests[1]);
+    assert_eq!(made.0, None);
+    assert_eq!(activated.0, made.1, "the change found what was made (P10)");
+    assert_ne!(activated.0, activated.1);
 
     let error = world
         .set_status("k4", status("nope", ImageStatus::Active))
