@@ -1,6 +1,6 @@
 //! Reports of validate-host: attaching one to a node, and reading them.
 use gpuaas_common::error::{Error, Result};
-use gpuaas_common::id;
+use gpuaas_common::{audit, id};
 use gpuaas_proto::gpuaas::inventory::v1 as api;
 use jiff::Timestamp;
 use prost::Message as _;
@@ -41,9 +41,6 @@ impl Nodes {
         let (key, node) = (report_id.to_string(), node_id.to_string());
         let mut detail = host_report::summary(report);
         detail["report_id"] = key.clone().into();
-        mutation
-            .record(&mut tx, &key, "node.attach_report", ("node", &node), detail)
-            .await?;
         let principal = &mutation.caller.principal;
         host_reports::insert(
             &mut tx,
@@ -54,9 +51,14 @@ impl Nodes {
         )
         .await?;
         let row = host_reports::find(&mut tx, report_id).await?;
+        let made = attached(row.ok_or_else(|| gone("the report"))?)?;
+        let detail = audit::with_digests(detail, None, Some(&made));
+        mutation
+            .record(&mut tx, &key, "node.attach_report", ("node", &node), detail)
+            .await?;
         tx.commit().await?;
         tracing::info!(%node_id, %report_id, "attach host report");
-        attached(row.ok_or_else(|| gone("the report"))?)
+        Ok(made)
     }
 
     pub(super) async fn reports(

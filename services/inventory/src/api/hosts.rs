@@ -174,6 +174,8 @@ impl Hosts {
                 (instance_id, issued, detail)
             }
         };
+        // of the certificate that it gets
+        let detail = audit::with_digests(detail, None, Some(&issued.chain_pem));
         let node = node_id.to_string();
         let entry = audit::Entry {
             principal: &format!("node:{node}"),

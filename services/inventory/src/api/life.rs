@@ -9,7 +9,7 @@ use serde_json::json;
 use tonic::{Code, Request};
 use uuid::Uuid;
 
-use super::{Mutation, Nodes, bad, no_node, wire};
+use super::{LEDGER, Mutation, Nodes, bad, no_node, wire};
 use crate::domain::life::Removed;
 use crate::domain::names::{NodeMode, RackName};
 use crate::store::ledger_sync::{self, Held, Kind};
@@ -68,11 +68,14 @@ impl Nodes {
             "mode": config.mode, "max_vms_per_node": config.max_vms_per_node, "labels": config.labels,
             "rack": config.rack, "reason": desired.reason,
         });
+        life::set_config(&mut tx, node_id, &config).await?;
+        set_desired_node(&mut tx, node_id, self.0.config.freshness(), false).await?;
+        let before = wire::node(row.clone(), None)?;
+        let after = self.stored(&mut tx, node_id).await?;
+        let detail = audit::with_digests(detail, Some(&before), Some(&after));
         mutation
             .record(&mut tx, &key, "node.update", ("node", &key), detail)
             .await?;
-        life::set_config(&mut tx, node_id, &config).await?;
-        set_desired_node(&mut tx, node_id, self.0.config.freshness(), false).await?;
         tx.commit().await?;
         tracing::info!(%node_id, mode = config.mode, max_vms = config.max_vms_per_node, "update node");
         push_now(&self.0, Kind::Node, &key).await;
@@ -170,10 +173,16 @@ impl Nodes {
             return Ok(false);
         }
         let detail = json!({ "reason": end.reason, "hostname": row.hostname });
+        let before = wire::node(now, None)?;
+        life::remove(&mut tx, node_id, end.how).await?;
+        let after = match end.how {
+            Removed::Deleted => None,
+            _ => Some(self.stored(&mut tx, node_id).await?),
+        };
+        let detail = audit::with_digests(detail, Some(&before), after.as_ref());
         mutation
             .record(&mut tx, &key, end.action, ("node", &key), detail)
             .await?;
-        life::remove(&mut tx, node_id, end.how).await?;
         ledger_sync::give_up(&mut tx, Kind::Node, &key).await?;
         tx.commit().await?;
         tracing::info!(%node_id, how = end.how.as_str(), "remove node");
@@ -286,6 +295,7 @@ impl Nodes {
         let mut tx = self.0.pool.begin().await?;
         if mutation.earlier(&mut tx).await?.is_none() {
             let detail = json!({ "node_id": node_id, "reason": desired.reason });
+            let detail = audit::with_digests_elsewhere(detail, LEDGER);
             let about = ("slot", slot_id.as_str());
             mutation
                 .record(&mut tx, &slot_id, "slot.retire", about, detail)
@@ -323,6 +333,16 @@ impl Nodes {
                 .map(entry)
                 .collect(),
         })
+    }
+
+    /// A node as digests are of it: without what the ledger has of it.
+    pub(super) async fn stored(
+        &self,
+        conn: &mut sqlx::PgConnection,
+        node_id: Uuid,
+    ) -> Result<api::Node> {
+        let row = nodes::find(conn, node_id, self.0.config.freshness()).await?;
+        wire::node(row.ok_or_else(|| no_node(&node_id))?, None)
     }
 
     /// The row of a node, locked, if it is what the caller has read.

@@ -74,7 +74,8 @@ impl Mutation {
         }
     }
 
-    /// Records key and audit row. First of the transaction's writes, so that a second call with the key waits here.
+    /// Records key and audit row, under a lock on what is changed or as the first of the transaction's writes: a second call with
+    /// the key waits there.
     async fn record(
         &self,
         conn: &mut PgConnection,
@@ -83,7 +84,24 @@ impl Mutation {
         (resource, resource_id): (&str, &str),
         detail: serde_json::Value,
     ) -> Result<()> {
-        idempotency::record(&mut *conn, self.scope(), &self.hash, key_resource_id).await?;
+        self.take_key(conn, key_resource_id).await?;
+        self.audit(conn, action, (resource, resource_id), detail)
+            .await
+    }
+
+    /// Records the key alone: the first of the writes of what makes something, whose audit row comes when it is there.
+    async fn take_key(&self, conn: &mut PgConnection, resource_id: &str) -> Result<()> {
+        idempotency::record(conn, self.scope(), &self.hash, resource_id).await
+    }
+
+    /// Records the audit row alone.
+    async fn audit(
+        &self,
+        conn: &mut PgConnection,
+        action: &str,
+        (resource, resource_id): (&str, &str),
+        detail: serde_json::Value,
+    ) -> Result<()> {
         let entry = audit::Entry {
             principal: &self.caller.principal,
             action,
@@ -95,6 +113,9 @@ impl Mutation {
         audit::record(conn, entry).await
     }
 }
+
+/// Whose audit rows have the digests of what the ledger changed.
+const LEDGER: &str = "placement";
 
 /// A name that breaks its rule, as the field's error.
 fn bad(field: &'static str) -> impl Fn(BadName) -> Error {

@@ -2,7 +2,7 @@
 use futures::{StreamExt as _, TryStreamExt as _};
 use gpuaas_common::error::{Error, Result};
 use gpuaas_common::select::{Selection, Wanted};
-use gpuaas_common::{id, page, trace, watch};
+use gpuaas_common::{audit, id, page, trace, watch};
 use gpuaas_proto::gpuaas::common::v1::SlotStatus;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::ListSlotsResponse;
@@ -204,9 +204,7 @@ impl Nodes {
         }
         let key = node_id.to_string();
         let detail = serde_json::json!({ "hostname": hostname.as_str(), "region": region.as_str(), "mode": mode.as_str() });
-        mutation
-            .record(&mut tx, &key, "node.create", ("node", &key), detail)
-            .await?;
+        mutation.take_key(&mut tx, &key).await?;
         if regions::find(&mut tx, region.as_str()).await?.is_none() {
             return Err(Error::new(
                 Code::NotFound,
@@ -231,6 +229,11 @@ impl Nodes {
             )
             .field("hostname", "must be unique"));
         }
+        let made = self.stored(&mut tx, node_id).await?;
+        let detail = audit::with_digests(detail, None, Some(&made));
+        mutation
+            .audit(&mut tx, "node.create", ("node", &key), detail)
+            .await?;
         tx.commit().await?;
         tracing::info!(%node_id, hostname = hostname.as_str(), "create node");
         Ok(node_id)
@@ -324,20 +327,25 @@ impl Nodes {
             .ok_or_else(|| no_node(&node_id))?;
         in_service(&node)?;
         let (key, node) = (token_id.to_string(), node_id.to_string());
-        let detail = serde_json::json!({ "token_id": key });
-        mutation
-            .record(&mut tx, &key, "node.enrol", ("node", &node), detail)
-            .await?;
         let digest = token::digest(token.reveal());
         let life = self.0.config.enrolment_token_seconds;
         let expire_time =
             enrolment::insert_token(&mut tx, token_id, node_id, &digest, life).await?;
+        let made = api::EnrolmentToken {
+            node_id: node.clone(),
+            token: String::new(),
+            expire_time: Some(wire::time(expire_time)),
+        };
+        let detail = serde_json::json!({ "token_id": key });
+        let detail = audit::with_digests(detail, None, Some(&made));
+        mutation
+            .record(&mut tx, &key, "node.enrol", ("node", &node), detail)
+            .await?;
         tx.commit().await?;
         tracing::info!(%node_id, %token_id, "create enrolment token");
         Ok(api::EnrolmentToken {
-            node_id: node,
             token: token.reveal().to_owned(),
-            expire_time: Some(wire::time(expire_time)),
+            ..made
         })
     }
 
@@ -369,10 +377,11 @@ impl Nodes {
         let traceparent = trace::current_traceparent();
         let task_id =
             tasks::queue_discovery(&mut tx, self.0.ids.next(), node_id, &traceparent).await?;
-        let (key, detail) = (
-            task_id.to_string(),
-            serde_json::json!({ "task_id": task_id }),
-        );
+        let task = tasks::find(&mut tx, task_id, max_age).await?;
+        let task = wire::discovery(task.ok_or_else(|| gone("the discovery"))?)?;
+        let detail = serde_json::json!({ "task_id": task_id });
+        let detail = audit::with_digests(detail, None, Some(&task));
+        let key = task_id.to_string();
         mutation
             .record(
                 &mut tx,
@@ -382,11 +391,10 @@ impl Nodes {
                 detail,
             )
             .await?;
-        let task = tasks::find(&mut tx, task_id, max_age).await?;
         tx.commit().await?;
         tracing::info!(%node_id, %task_id, "queue topology discovery");
         self.0.task_due.notify_one();
-        wire::discovery(task.ok_or_else(|| gone("the discovery"))?)
+        Ok(task)
     }
 
     async fn latest_discovery(&self, node_id: Uuid) -> Result<api::TopologyDiscovery> {

@@ -74,13 +74,16 @@ impl Hosts {
             .recertify(&mut tx, instance.node_id, instance.id, key)
             .await?;
         let node = instance.node_id.to_string();
+        let detail = serde_json::json!({ "instance_id": instance.id, "proof": proof });
+        // of the certificate that it gets
+        let detail = audit::with_digests(detail, None, Some(&issued.chain_pem));
         let entry = audit::Entry {
             principal: &format!("node:{node}"),
             action: "host.renew",
             resource: "node",
             resource_id: &node,
             request_id: "",
-            detail: serde_json::json!({ "instance_id": instance.id, "proof": proof }),
+            detail,
         };
         audit::record(&mut tx, entry).await?;
         tx.commit().await?;

@@ -171,15 +171,7 @@ impl Rollouts {
             "version": desired.version, "digest": desired.digest, "node_ids": desired.node_ids, "first_node_id": desired.first_node_id,
             "max_failures": desired.max_failures, "reason": desired.reason,
         });
-        mutation
-            .record(
-                &mut tx,
-                &key,
-                "agent_rollout.create",
-                ("agent_rollout", &key),
-                detail,
-            )
-            .await?;
+        mutation.take_key(&mut tx, &key).await?;
         none_live(&mut tx).await?;
         let planned = rollouts::candidates(&mut tx, &node_ids).await?;
         if let Some(absent) = node_ids
@@ -221,6 +213,12 @@ impl Rollouts {
             reason: &desired.reason,
         };
         rollouts::insert(&mut tx, &new, &nodes).await?;
+        let made = stored(&mut tx, rollout_id).await?;
+        let detail = audit::with_digests(detail, None, Some(&made));
+        let about = ("agent_rollout", key.as_str());
+        mutation
+            .audit(&mut tx, "agent_rollout.create", about, detail)
+            .await?;
         tx.commit().await?;
         tracing::info!(%rollout_id, version = desired.version, nodes = nodes.len(), "begin rollout of agent");
         Ok(rollout_id)
@@ -250,13 +248,16 @@ impl Rollouts {
         let key = rollout_id.to_string();
         let retry = matches!(change, Change::Resume(true));
         let detail = json!({ "reason": reason, "retry_failed": retry });
-        mutation
-            .record(&mut tx, &key, action, ("agent_rollout", &key), detail)
-            .await?;
+        let before = stored(&mut tx, rollout_id).await?;
         if let Change::Resume(retry) = change {
             rollouts::accept_failures(&mut tx, rollout_id, retry).await?;
         }
         rollouts::set_state(&mut tx, rollout_id, to, reason).await?;
+        let after = stored(&mut tx, rollout_id).await?;
+        let detail = audit::with_digests(detail, Some(&before), Some(&after));
+        mutation
+            .record(&mut tx, &key, action, ("agent_rollout", &key), detail)
+            .await?;
         tx.commit().await?;
         tracing::info!(%rollout_id, state = to, "change rollout of agent");
         Ok(rollout_id)
@@ -296,15 +297,7 @@ impl Rollouts {
         let key = rollout_id.to_string();
         let detail =
             json!({ "rollback_of": earlier_id, "nodes": nodes.len(), "reason": desired.reason });
-        mutation
-            .record(
-                &mut tx,
-                &key,
-                "agent_rollout.rollback",
-                ("agent_rollout", &key),
-                detail,
-            )
-            .await?;
+        mutation.take_key(&mut tx, &key).await?;
         if row.end_time.is_none() {
             let reason = format!("Rolled back by {rollout_id}.");
             rollouts::set_state(&mut tx, earlier_id, "aborted", &reason).await?;
@@ -323,6 +316,12 @@ impl Rollouts {
             reason: &desired.reason,
         };
         rollouts::insert(&mut tx, &new, &nodes).await?;
+        let made = stored(&mut tx, rollout_id).await?;
+        let detail = audit::with_digests(detail, None, Some(&made));
+        let about = ("agent_rollout", key.as_str());
+        mutation
+            .audit(&mut tx, "agent_rollout.rollback", about, detail)
+            .await?;
         tx.commit().await?;
         tracing::info!(%rollout_id, rollback_of = %earlier_id, nodes = nodes.len(), "roll agent back");
         Ok(rollout_id)
@@ -330,11 +329,7 @@ impl Rollouts {
 
     async fn get(&self, id: Uuid) -> Result<api::AgentRollout> {
         let mut tx = self.0.pool.begin().await?;
-        let row = rollouts::find(&mut tx, id, false)
-            .await?
-            .ok_or_else(|| absent(id))?;
-        let nodes = rollouts::nodes(&mut tx, id, false).await?;
-        Ok(wire_rollout(row, nodes))
+        stored(&mut tx, id).await
     }
 
     async fn list(
@@ -463,6 +458,12 @@ async fn lock(conn: &mut PgConnection, id: Uuid, given: &str) -> Result<RolloutR
         .ok_or_else(|| absent(id))?;
     etag::check(given, &row.etag())?;
     Ok(row)
+}
+
+async fn stored(conn: &mut PgConnection, id: Uuid) -> Result<api::AgentRollout> {
+    let row = rollouts::find(conn, id, false).await?;
+    let row = row.ok_or_else(|| absent(id))?;
+    Ok(wire_rollout(row, rollouts::nodes(conn, id, false).await?))
 }
 
 async fn none_live(conn: &mut PgConnection) -> Result<()> {

@@ -1,7 +1,7 @@
 //! Approving, disabling and enabling slots. The slots live in the ledger; here is the operator's decision.
 use gpuaas_common::drift::Drift;
 use gpuaas_common::error::{Error, Result};
-use gpuaas_common::id;
+use gpuaas_common::{audit, id};
 use gpuaas_proto::gpuaas::common::v1::SlotStatus;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::internal::scheduler::v1 as ledger;
@@ -9,7 +9,7 @@ use gpuaas_proto::gpuaas::inventory::v1 as api;
 use tonic::{Code, Request};
 use uuid::Uuid;
 
-use super::{Mutation, Nodes, at_most, gone, no_node, wire};
+use super::{LEDGER, Mutation, Nodes, at_most, gone, no_node, wire};
 use crate::domain::approval::{self, Candidate, ExistingSlot, Refusal, Review};
 use crate::domain::choice::Choice;
 use crate::domain::names::NodeMode;
@@ -189,6 +189,7 @@ impl Nodes {
             "discovery_id": discovery.id, "slot_indexes": slot_indexes, "slot_ids": slot_ids,
             "choices": in_words(choices),
         });
+        let detail = audit::with_digests_elsewhere(detail, LEDGER);
         let (key, node) = (approval_id.to_string(), discovery.node_id.to_string());
         let mut tx = self.0.pool.begin().await?;
         mutation
@@ -302,6 +303,7 @@ impl Nodes {
             "slot.enable"
         };
         let detail = serde_json::json!({ "node_id": node_id, "reason": reason });
+        let detail = audit::with_digests_elsewhere(detail, LEDGER);
         let mut tx = self.0.pool.begin().await?;
         mutation
             .record(&mut tx, &slot_id, action, ("slot", &slot_id), detail)

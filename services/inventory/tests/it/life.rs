@@ -230,6 +230,19 @@ async fn a_49_labels_change_any_time_mode_and_limit_only_out_of_service() {
         (config.mode.as_str(), config.max_vms_per_node),
         ("baremetal", 3)
     );
+    let changes: Vec<(Option<String>, Option<String>)> = sqlx::query_as(
+        "SELECT detail->>'before_digest', detail->>'after_digest' FROM inventory.audit WHERE action = 'node.update'",
+    )
+    .fetch_all(&world.owner().await)
+    .await
+    .expect("audit rows");
+    assert!(!changes.is_empty());
+    for (before, after) in changes {
+        assert!(
+            before.is_some() && after.is_some() && before != after,
+            "P10"
+        );
+    }
     until("the ledger has it", || async {
         world.ledger.configured(node_id).await == ("baremetal".to_owned(), 3)
     })
