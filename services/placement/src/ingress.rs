@@ -355,6 +355,23 @@ pub async fn active_on(conn: &mut PgConnection, node_id: Uuid) -> Result<Vec<Map
     .await?)
 }
 
+/// The mapping, locked.
+///
+/// # Errors
+/// [`Error::NotFound`] when the allocation has none of this id.
+pub async fn locked(conn: &mut PgConnection, allocation_id: Uuid, id: Uuid) -> Result<Mapping> {
+    sqlx::query_as(concat!(
+        "SELECT ",
+        columns!(),
+        " FROM ingress_mappings WHERE id = $1 AND allocation_id = $2 FOR NO KEY UPDATE"
+    ))
+    .bind(id)
+    .bind(allocation_id)
+    .fetch_optional(conn)
+    .await?
+    .ok_or_else(|| Error::not_found("ingress mapping", id))
+}
+
 /// Ends a mapping. It is gone once its host has closed the port; until then nobody else gets it. Returns whether it had not been
 /// ended before.
 ///

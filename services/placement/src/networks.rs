@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use crate::Result;
 
-/// Changes the setting of a project.
+/// Changes the setting of a project, and returns what it was. Changes of one project come one after the other.
 ///
 /// # Errors
 /// Those of the database.
@@ -12,7 +12,12 @@ pub async fn put(
     conn: &mut PgConnection,
     project_id: Uuid,
     vms_reach_each_other: bool,
-) -> Result<()> {
+) -> Result<bool> {
+    sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended('network ' || $1, 0))")
+        .bind(project_id.to_string())
+        .execute(&mut *conn)
+        .await?;
+    let before = self::vms_reach_each_other(&mut *conn, project_id).await?;
     sqlx::query(
         "INSERT INTO project_networks (project_id, vms_reach_each_other) VALUES ($1, $2)
          ON CONFLICT (project_id) DO UPDATE SET vms_reach_each_other = excluded.vms_reach_each_other,
@@ -22,7 +27,7 @@ pub async fn put(
     .bind(vms_reach_each_other)
     .execute(conn)
     .await?;
-    Ok(())
+    Ok(before)
 }
 
 /// Whether they do; not unless somebody changed it.

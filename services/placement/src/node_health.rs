@@ -355,6 +355,27 @@ pub async fn report(conn: &mut PgConnection, id: Uuid, report: &Report<'_>) -> R
     finding(conn, node_id, stored).await
 }
 
+/// The open finding that a report is about, if there is one.
+///
+/// # Errors
+/// Database errors.
+pub async fn reported(conn: &mut PgConnection, report: &Report<'_>) -> Result<Option<Finding>> {
+    let found: Option<Uuid> = sqlx::query_scalar(
+        "SELECT id FROM node_findings
+          WHERE node_id = $1 AND source = $2 AND code = $3 AND device = $4 AND resolved_at IS NULL",
+    )
+    .bind(report.node_id)
+    .bind(report.source)
+    .bind(report.code)
+    .bind(report.device)
+    .fetch_optional(&mut *conn)
+    .await?;
+    match found {
+        Some(id) => finding(conn, report.node_id, id).await.map(Some),
+        None => Ok(None),
+    }
+}
+
 /// Notes that a finding is over. What it took out of service stays out until an operator puts it back. Resolved again, it changes
 /// nothing.
 ///

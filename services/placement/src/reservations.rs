@@ -26,6 +26,7 @@ mod create;
 mod end;
 mod hold;
 mod limit;
+mod message;
 mod reconcile;
 
 use std::collections::HashMap;
@@ -47,6 +48,7 @@ pub use create::{
 };
 pub use end::{CANCEL_METHOD, Cancellation, cancel};
 pub use limit::{Limit, limit, put_limit};
+pub use message::message;
 pub use reconcile::{Reconciled, reconcile};
 
 /// What a loop without a person behind it is called in the audit.
@@ -262,6 +264,17 @@ fn least(sku: &Sku) -> GpuCount {
         .copied()
         .min()
         .unwrap_or_default()
+}
+
+/// The detail of a change with the digests of what the reservation was and is.
+async fn digested(
+    conn: &mut PgConnection,
+    before: CapacityReservation,
+    detail: Value,
+) -> Result<Value> {
+    let after = message(get(conn, Scope::Platform, before.id).await?);
+    let before = message(before);
+    Ok(audit::with_digests(detail, Some(&before), Some(&after)))
 }
 
 /// Who did what to a reservation (P10).

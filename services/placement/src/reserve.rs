@@ -28,8 +28,8 @@ use crate::capacity::{Ledger, Regions};
 use crate::catalog::Sku;
 use crate::decision::{Fleet, Rules, UnschedulableReason, refusal_reasons};
 use crate::decision_input::launch_request;
-use crate::model::Shape;
-use crate::{Error, Result, quota};
+use crate::model::{Allocation, Shape};
+use crate::{Error, Result, allocations, quota};
 
 use admit::check_quota;
 pub(crate) use admit::{check, over_quota, refusal};
@@ -348,21 +348,27 @@ async fn reserve_one(
         }
     };
     let resource_id = allocation_id.to_string();
-    let audited = Some(entry(principal, request, &resource_id));
+    let audited = Some(entry(principal, request, &allocation, &resource_id));
     begin(conn, &allocation, claims, request, audited).await
 }
 
 /// Who got what (P10).
-fn entry<'a>(principal: &'a str, request: &'a Request, allocation_id: &'a str) -> audit::Entry<'a> {
+fn entry<'a>(
+    principal: &'a str,
+    request: &'a Request,
+    allocation: &Allocation,
+    allocation_id: &'a str,
+) -> audit::Entry<'a> {
+    let detail = json!({
+        "project_id": request.project_id, "name": request.name, "region_code": request.region_code,
+        "sku": request.sku, "gpu_count": request.gpu_count, "image": request.image.slug,
+    });
     audit::Entry {
         principal,
         action: "allocation.create",
         resource: "allocation",
         resource_id: allocation_id,
         request_id: &request.request_id,
-        detail: json!({
-            "project_id": request.project_id, "name": request.name, "region_code": request.region_code,
-            "sku": request.sku, "gpu_count": request.gpu_count, "image": request.image.slug,
-        }),
+        detail: allocations::with_digests(detail, None, allocation),
     }
 }

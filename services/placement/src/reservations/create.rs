@@ -12,7 +12,9 @@ use sqlx::PgConnection;
 use tonic::Code;
 use uuid::Uuid;
 
-use super::{CapacityReservation, Reconciled, get, hold, least, limit, offered, reconcile, record};
+use super::{
+    CapacityReservation, Reconciled, get, hold, least, limit, message, offered, reconcile, record,
+};
 use crate::capacity::Ledger;
 use crate::catalog::Sku;
 use crate::error::{Exceeded, sentence};
@@ -156,6 +158,8 @@ async fn create_in(
     if !spec.made_by_project {
         detail[audit::BY_OPERATOR] = true.into();
     }
+    let made = get(conn, Scope::Platform, id).await?;
+    let detail = audit::with_digests(detail, None, Some(&message(made.clone())));
     let who = (spec.principal.as_str(), spec.request_id.as_str());
     record(
         conn,
@@ -165,7 +169,7 @@ async fn create_in(
         detail,
     )
     .await?;
-    Ok((get(conn, Scope::Platform, id).await?, false))
+    Ok((made, false))
 }
 
 fn invalid(reason: ErrorReason, field: &'static str, rule: impl Into<String>) -> Error {

@@ -10,7 +10,7 @@ use tonic::Code;
 use uuid::Uuid;
 
 use super::hold::{self, Which};
-use super::{CapacityReservation, get, record};
+use super::{CapacityReservation, digested, get, record};
 use crate::model::{ReservationState, Scope};
 use crate::reserve::{Mode, Policy, in_transaction, retry};
 use crate::{Error, Result};
@@ -99,8 +99,9 @@ async fn cancel_in(
         detail[audit::BY_OPERATOR] = true.into();
     }
     let what = (row.id, row.project_id);
+    let detail = digested(conn, row, detail).await?;
     record(conn, who, "reservation.cancel", what, detail).await?;
-    get(conn, spec.scope, row.id).await
+    get(conn, spec.scope, what.0).await
 }
 
 /// Locks a reservation's row: before the nodes whose slots it holds.

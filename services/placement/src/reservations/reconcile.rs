@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::end::close;
 use super::hold::{self, Seen, Which};
-use super::{CapacityReservation, SYSTEM, get, least, offered, record};
+use super::{CapacityReservation, SYSTEM, digested, get, least, offered, record};
 use crate::capacity::Ledger;
 use crate::model::{ReservationState, Scope};
 use crate::reserve::{Mode, Policy, Search, in_transaction};
@@ -228,8 +228,10 @@ async fn end(
     reason: &str,
     step: &mut Reconciled,
 ) -> Result<()> {
+    let before = get(conn, Scope::Platform, row.id).await?;
     close(conn, row.id, ReservationState::Ended, reason).await?;
     let detail = json!({ "name": row.name, "reason": reason });
+    let detail = digested(conn, before, detail).await?;
     let what = (row.id, row.project_id);
     record(conn, (SYSTEM, ""), "reservation.end", what, detail).await?;
     step.ended.push(row.id);
@@ -243,6 +245,7 @@ async fn release(
     seconds: i32,
     step: &mut Reconciled,
 ) -> Result<bool> {
+    let before = get(conn, Scope::Platform, row.id).await?;
     let gone = hold::drop(conn, row.id, Which::Unused(seconds)).await?;
     if gone == 0 {
         return Ok(false);
@@ -259,6 +262,7 @@ async fn release(
     .execute(&mut *conn)
     .await?;
     let detail = json!({ "name": row.name, "gpus": gone, "unused_seconds": seconds });
+    let detail = digested(conn, before, detail).await?;
     let what = (row.id, row.project_id);
     record(conn, (SYSTEM, ""), "reservation.release", what, detail).await?;
     let left = row.gpu_count - row.released_gpus - gone;

@@ -197,7 +197,7 @@ async fn join(
         .await?;
         timeline::attribute(conn, allocation_id, call.key.principal, "").await?;
         let resource_id = allocation_id.to_string();
-        let mut entry = entry(call.key.principal, request, &resource_id);
+        let mut entry = entry(call.key.principal, request, &allocation, &resource_id);
         entry.detail["wait_until"] = deadline.to_string().into();
         audit::record(conn, entry).await?;
     }

@@ -15,6 +15,8 @@ use gpuaas_proto::gpuaas::internal::scheduler::v1::{
 };
 use jiff_sqlx::ToSqlx as _;
 use serde_json::json;
+use sqlx::PgConnection;
+use uuid::Uuid;
 
 use super::{Api, parse, wire};
 
@@ -117,13 +119,15 @@ impl Api {
         let scope = scope(&request.principal, "ApproveSlots", &request.idempotency_key)?;
         let mut tx = self.pool.begin().await?;
         if let Lookup::Replay { .. } = idempotency::lookup(&mut tx, scope, &hash).await? {
-            let rows = slots::list(&mut tx, node_id).await?;
-            return Ok(wire::slots(rows, claims::epochs(&mut tx).await?));
+            return listed(&mut tx, node_id).await;
         }
         let indexes: Vec<i32> = definitions
             .iter()
             .map(|definition| definition.slot_index)
             .collect();
+        // what was there before is read under the lock
+        operators::expect(&mut tx, node_id, "").await?;
+        let before = listed(&mut tx, node_id).await?;
         let rows = approval::approve(
             &mut tx,
             node_id,
@@ -136,22 +140,24 @@ impl Api {
             || self.ids.next(),
         )
         .await?;
+        let epochs = claims::epochs(&mut tx).await?;
+        let approved = wire::slots(rows, epochs);
+        let detail = json!({ "slot_indexes": indexes, "evidence": request.evidence });
         let entry = audit::Entry {
             principal: &request.principal,
             action: "slot.approve",
             resource: "node",
             resource_id: &request.node_id,
             request_id: &request.request_id,
-            detail: json!({ "slot_indexes": indexes, "evidence": request.evidence }),
+            detail: audit::with_digests(detail, Some(&before), Some(&approved)),
         };
         audit::record(&mut tx, entry).await?;
-        let epochs = claims::epochs(&mut tx).await?;
         idempotency::record(&mut tx, scope, &hash, &request.node_id).await?;
         tx.commit().await?;
         self.wake.notify(workflows::TOPIC).await;
         self.wake.notify(outbox::TOPIC).await;
         tracing::info!(%node_id, slots = ?indexes, "approve slots");
-        Ok(wire::slots(rows, epochs))
+        Ok(approved)
     }
 
     pub(super) async fn set_admin_state(
@@ -174,9 +180,12 @@ impl Api {
             return Ok(wire::slot(slots::get(&mut tx, node_id, slot_id).await?));
         }
         slots::expect(&mut tx, node_id, slot_id, &request.etag).await?;
+        let before = wire::slot(slots::get(&mut tx, node_id, slot_id).await?);
         let by = Attribution::of(&request.principal, &request.reason);
         let slot = operators::set_slot_admin_state(&mut tx, node_id, slot_id, request.disabled, by)
             .await?;
+        let slot = wire::slot(slot);
+        let detail = json!({ "node_id": node_id, "reason": request.reason });
         let entry = audit::Entry {
             principal: &request.principal,
             action: if request.disabled {
@@ -187,7 +196,7 @@ impl Api {
             resource: "slot",
             resource_id: &request.slot_id,
             request_id: &request.request_id,
-            detail: json!({ "node_id": node_id, "reason": request.reason }),
+            detail: audit::with_digests(detail, Some(&before), Some(&slot)),
         };
         audit::record(&mut tx, entry).await?;
         idempotency::record(&mut tx, scope, &hash, &request.slot_id).await?;
@@ -196,7 +205,7 @@ impl Api {
         self.wake.notify(workflows::TOPIC).await;
         self.wake.notify(outbox::TOPIC).await;
         tracing::info!(%node_id, %slot_id, disabled = request.disabled, "set intent of slot");
-        Ok(wire::slot(slot))
+        Ok(slot)
     }
 
     pub(super) async fn take_price(&self, request: &PutSkuPriceRequest) -> Result<()> {
@@ -215,6 +224,12 @@ impl Api {
         tracing::info!(sku = request.sku, price_version_id = %price.version_id, "take in price");
         Ok(())
     }
+}
+
+/// The slots of a node as this service shows them.
+async fn listed(conn: &mut PgConnection, node_id: Uuid) -> Result<ListSlotsResponse> {
+    let rows = slots::list(conn, node_id).await?;
+    Ok(wire::slots(rows, claims::epochs(conn).await?))
 }
 
 pub(super) fn scope<'a>(principal: &'a str, method: &'a str, key: &'a str) -> Result<Scope<'a>> {

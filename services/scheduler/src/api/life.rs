@@ -32,22 +32,25 @@ impl Api {
             return Ok(wire::slot(slots::get(&mut tx, node_id, slot_id).await?));
         }
         slots::expect(&mut tx, node_id, slot_id, &request.etag).await?;
+        let before = wire::slot(slots::get(&mut tx, node_id, slot_id).await?);
         let by = Attribution::of(&request.principal, &request.reason);
         let (slot, _) = slots::retire(&mut tx, node_id, slot_id, by).await?;
+        let slot = wire::slot(slot);
+        let detail = json!({ "node_id": node_id, "reason": request.reason });
         let entry = audit::Entry {
             principal: &request.principal,
             action: "slot.retire",
             resource: "slot",
             resource_id: &request.slot_id,
             request_id: &request.request_id,
-            detail: json!({ "node_id": node_id, "reason": request.reason }),
+            detail: audit::with_digests(detail, Some(&before), Some(&slot)),
         };
         audit::record(&mut tx, entry).await?;
         idempotency::record(&mut tx, scope, &hash, &request.slot_id).await?;
         tx.commit().await?;
         self.wake.notify(outbox::TOPIC).await;
         tracing::info!(%node_id, %slot_id, "retire slot");
-        Ok(wire::slot(slot))
+        Ok(slot)
     }
 
     pub(super) async fn retire(&self, request: RetireNodeRequest) -> Result<LedgerNode> {
@@ -65,8 +68,13 @@ impl Api {
             let node = operators::get(&mut tx, node_id).await?;
             return Ok(wire::node_with_admin_state(node, None));
         }
+        // what was there before is read under the lock
+        operators::expect(&mut tx, node_id, "").await?;
+        let before = wire::node_with_admin_state(operators::get(&mut tx, node_id).await?, None);
         let by = Attribution::of(&request.principal, &request.reason);
         let (node, _) = operators::retire(&mut tx, node_id, by, request.never_used).await?;
+        let node = wire::node_with_admin_state(node, None);
+        let detail = json!({ "reason": request.reason });
         let entry = audit::Entry {
             principal: &request.principal,
             action: if request.never_used {
@@ -77,14 +85,14 @@ impl Api {
             resource: "node",
             resource_id: &request.node_id,
             request_id: &request.request_id,
-            detail: json!({ "reason": request.reason }),
+            detail: audit::with_digests(detail, Some(&before), Some(&node)),
         };
         audit::record(&mut tx, entry).await?;
         idempotency::record(&mut tx, scope, &hash, &request.node_id).await?;
         tx.commit().await?;
         self.wake.notify(outbox::TOPIC).await;
         tracing::info!(%node_id, never_used = request.never_used, "retire node");
-        Ok(wire::node_with_admin_state(node, None))
+        Ok(node)
     }
 
     pub(super) async fn history_of_node(

@@ -4,7 +4,7 @@ use gpuaas_common::identity::Caller;
 use gpuaas_common::{Error, Result, audit, id, page};
 use gpuaas_placement::model::Attribution;
 use gpuaas_placement::node_health::{self, Severity};
-use gpuaas_placement::outbox;
+use gpuaas_placement::{operators, outbox};
 use gpuaas_proto::gpuaas::scheduler::v1::node_health_service_server::NodeHealthService;
 use gpuaas_proto::gpuaas::scheduler::v1::{
     AddBreakFixActionRequest, BreakFix, BreakFixAction, CloseBreakFixRequest, FindingSeverity,
@@ -166,8 +166,9 @@ impl Api {
         )
         .await?;
         let detail = json!({ "break_fix_id": id, "slot_id": slot_id, "fault": request.fault });
-        call.record(&mut tx, id, "break_fix.open", detail).await?;
         let record = shown(&mut tx, call.node_id, id).await?;
+        let detail = audit::with_digests(detail, None, Some(&record));
+        call.record(&mut tx, id, "break_fix.open", detail).await?;
         tx.commit().await?;
         self.wake.notify(outbox::TOPIC).await;
         tracing::warn!(node_id = %call.node_id, break_fix_id = %id, "open break-fix record");
@@ -181,10 +182,14 @@ impl Api {
         if let Some(id) = call.earlier(&mut tx).await? {
             return shown(&mut tx, call.node_id, id).await;
         }
+        // what was there before is read under the lock
+        operators::expect(&mut tx, call.node_id, "").await?;
+        let before = shown(&mut tx, call.node_id, id).await?;
         node_health::act(&mut tx, call.node_id, id, call.attribution(&request.action)).await?;
-        let detail = json!({ "break_fix_id": id, "action": request.action });
-        call.record(&mut tx, id, "break_fix.act", detail).await?;
         let record = shown(&mut tx, call.node_id, id).await?;
+        let detail = json!({ "break_fix_id": id, "action": request.action });
+        let detail = audit::with_digests(detail, Some(&before), Some(&record));
+        call.record(&mut tx, id, "break_fix.act", detail).await?;
         tx.commit().await?;
         tracing::info!(node_id = %call.node_id, break_fix_id = %id, "note break-fix action");
         Ok(record)
@@ -197,6 +202,9 @@ impl Api {
         if let Some(id) = call.earlier(&mut tx).await? {
             return shown(&mut tx, call.node_id, id).await;
         }
+        // what was there before is read under the lock
+        operators::expect(&mut tx, call.node_id, "").await?;
+        let before = shown(&mut tx, call.node_id, id).await?;
         node_health::close(
             &mut tx,
             call.node_id,
@@ -204,9 +212,10 @@ impl Api {
             call.attribution(&request.outcome),
         )
         .await?;
-        let detail = json!({ "break_fix_id": id, "outcome": request.outcome });
-        call.record(&mut tx, id, "break_fix.close", detail).await?;
         let record = shown(&mut tx, call.node_id, id).await?;
+        let detail = json!({ "break_fix_id": id, "outcome": request.outcome });
+        let detail = audit::with_digests(detail, Some(&before), Some(&record));
+        call.record(&mut tx, id, "break_fix.close", detail).await?;
         tx.commit().await?;
         self.wake.notify(outbox::TOPIC).await;
         tracing::info!(node_id = %call.node_id, break_fix_id = %id, "close break-fix record");
@@ -284,11 +293,15 @@ impl Api {
             message: &request.message,
             principal: &call.caller.principal,
         };
+        operators::expect(&mut tx, call.node_id, "").await?;
+        let before = node_health::reported(&mut tx, &report).await?;
         let found = node_health::report(&mut tx, self.ids.next(), &report).await?;
         let detail = json!({
             "finding_id": found.id, "source": found.source, "code": found.code, "device": found.device,
             "severity": found.severity, "slot_id": slot_id,
         });
+        let (before, after) = (before.map(finding), finding(found.clone()));
+        let detail = audit::with_digests(detail, before.as_ref(), Some(&after));
         call.record(&mut tx, found.id, "finding.report", detail)
             .await?;
         tx.commit().await?;
@@ -297,7 +310,7 @@ impl Api {
             node_id = %call.node_id, finding_id = %found.id, source = found.source, code = found.code,
             severity = found.severity, "take in finding"
         );
-        Ok(finding(found))
+        Ok(after)
     }
 
     async fn resolve(
@@ -312,13 +325,16 @@ impl Api {
             let known = node_health::finding(&mut tx, call.node_id, id).await?;
             return Ok(finding(known));
         }
+        operators::expect(&mut tx, call.node_id, "").await?;
+        let before = finding(node_health::finding(&mut tx, call.node_id, id).await?);
         let by = call.attribution(&request.resolution);
-        let found = node_health::resolve(&mut tx, call.node_id, id, by).await?;
+        let found = finding(node_health::resolve(&mut tx, call.node_id, id, by).await?);
         let detail = json!({ "finding_id": id, "resolution": request.resolution });
+        let detail = audit::with_digests(detail, Some(&before), Some(&found));
         call.record(&mut tx, id, "finding.resolve", detail).await?;
         tx.commit().await?;
         tracing::info!(node_id = %call.node_id, finding_id = %id, "resolve finding");
-        Ok(finding(found))
+        Ok(found)
     }
 }
 

@@ -188,8 +188,11 @@ impl Api {
             return Ok(wire::placement(operators::get(&mut tx, node_id).await?));
         }
         operators::expect(&mut tx, node_id, requested.etag).await?;
+        let before = wire::placement(operators::get(&mut tx, node_id).await?);
         let by = Attribution::of(&caller.principal, requested.reason);
         let (node, _) = operators::set_intent(&mut tx, node_id, requested.intent, by).await?;
+        let detail = json!({ "reason": requested.reason, "live_claims": node.live_claims });
+        let node = wire::placement(node);
         let resource_id = node_id.to_string();
         let entry = audit::Entry {
             principal: &caller.principal,
@@ -197,14 +200,14 @@ impl Api {
             resource: "node",
             resource_id: &resource_id,
             request_id: &caller.request_id,
-            detail: json!({ "reason": requested.reason, "live_claims": node.live_claims }),
+            detail: audit::with_digests(detail, Some(&before), Some(&node)),
         };
         audit::record(&mut tx, entry).await?;
         idempotency::record(&mut tx, scope, &requested.hash, &resource_id).await?;
         tx.commit().await?;
         self.wake.notify(outbox::TOPIC).await;
         tracing::info!(%node_id, intent = requested.intent.as_str(), "set intent of node");
-        Ok(wire::placement(node))
+        Ok(node)
     }
 
     async fn placements(

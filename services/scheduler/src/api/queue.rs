@@ -12,6 +12,7 @@ use tonic::{Request, Response, Status};
 use uuid::Uuid;
 
 use super::Api;
+use super::quotas::lock_limits;
 
 #[tonic::async_trait]
 impl QueueAdminService for Api {
@@ -131,7 +132,12 @@ impl Api {
         };
         let mut tx = self.pool.begin().await?;
         if let Lookup::Fresh = idempotency::lookup(&mut tx, scope, &hash).await? {
+            lock_limits(&mut tx, project_id).await?;
+            let before = answer(project_id, queue::priority::get(&mut tx, project_id).await?);
             queue::priority::put(&mut tx, project_id, priority).await?;
+            let after = answer(project_id, priority);
+            let detail = json!({ "priority": priority });
+            let detail = audit::with_digests(detail, Some(&before), Some(&after));
             let resource_id = project_id.to_string();
             let entry = audit::Entry {
                 principal: &caller.principal,
@@ -139,7 +145,7 @@ impl Api {
                 resource: "project",
                 resource_id: &resource_id,
                 request_id: &caller.request_id,
-                detail: audit::in_project(json!({ "priority": priority }), project_id),
+                detail: audit::in_project(detail, project_id),
             };
             audit::record(&mut tx, entry).await?;
             idempotency::record(&mut tx, scope, &hash, &resource_id).await?;
@@ -147,7 +153,7 @@ impl Api {
             tracing::info!(%project_id, %priority, "put priority");
             // the order may be another one now
             self.wake.notify(outbox::TOPIC).await;
-            return Ok(answer(project_id, priority));
+            return Ok(after);
         }
         let priority = queue::priority::get(&mut tx, project_id).await?;
         Ok(answer(project_id, priority))

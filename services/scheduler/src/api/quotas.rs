@@ -39,8 +39,12 @@ struct Change<'a> {
 impl Api {
     pub(super) async fn quotas_of(&self, project_id: Uuid) -> Result<pb::ProjectQuotas> {
         let mut conn = self.pool.acquire().await?;
-        let found = quota::of_project(&mut conn, project_id, self.policy).await?;
-        let reservable = reservations::limit(&mut conn, project_id).await?;
+        self.quotas(&mut conn, project_id).await
+    }
+
+    async fn quotas(&self, conn: &mut PgConnection, project_id: Uuid) -> Result<pb::ProjectQuotas> {
+        let found = quota::of_project(conn, project_id, self.policy).await?;
+        let reservable = reservations::limit(conn, project_id).await?;
         let of_sku = |one: quota::SkuQuota| pb::ProjectQuota {
             project_id: project_id.to_string(),
             sku: one.sku,
@@ -116,6 +120,20 @@ impl Api {
         })
     }
 
+    /// What digests of audit rows are of: the limits, without what is in use.
+    async fn limits(&self, conn: &mut PgConnection, project_id: Uuid) -> Result<pb::ProjectQuotas> {
+        let mut limits = self.quotas(conn, project_id).await?;
+        limits.used_allocations = 0;
+        limits.reserved_gpus = 0;
+        // what is in use without a limit of its own is listed as well
+        let default = limits.default_max_gpus;
+        limits.quotas.retain(|quota| quota.max_gpus != default);
+        for quota in &mut limits.quotas {
+            quota.used_gpus = 0;
+        }
+        Ok(limits)
+    }
+
     /// Makes a change once per key.
     async fn change_quota(
         &self,
@@ -133,15 +151,19 @@ impl Api {
         if let Lookup::Replay { .. } = idempotency::lookup(&mut tx, scope, &hash).await? {
             return Ok(());
         }
+        lock_limits(&mut tx, change.project_id).await?;
+        let before = self.limits(&mut tx, change.project_id).await?;
         put(&mut tx).await?;
+        let after = self.limits(&mut tx, change.project_id).await?;
         let reported = change.detail.to_string();
+        let detail = audit::with_digests(change.detail, Some(&before), Some(&after));
         let entry = audit::Entry {
             principal: &caller.principal,
             action: "quota.put",
             resource: "quota",
             resource_id: change.resource_id,
             request_id: &caller.request_id,
-            detail: audit::in_project(change.detail, change.project_id),
+            detail: audit::in_project(detail, change.project_id),
         };
         audit::record(&mut tx, entry).await?;
         idempotency::record(&mut tx, scope, &hash, change.resource_id).await?;
@@ -151,6 +173,15 @@ impl Api {
         self.wake.notify(outbox::TOPIC).await;
         Ok(())
     }
+}
+
+/// Lets changes of one project's limits come one after the other, so that each knows what was there before it.
+pub(super) async fn lock_limits(conn: &mut PgConnection, project_id: Uuid) -> Result<()> {
+    sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended('limits ' || $1, 0))")
+        .bind(project_id.to_string())
+        .execute(conn)
+        .await?;
+    Ok(())
 }
 
 fn number(count: i64) -> u32 {

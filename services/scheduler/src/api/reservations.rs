@@ -2,12 +2,12 @@
 //! has its audit row (P10).
 use gpuaas_common::idempotency::{self, Lookup, Scope as Key};
 use gpuaas_common::identity::Caller;
-use gpuaas_common::time::{from_proto_time, proto_time};
+use gpuaas_common::time::from_proto_time;
 use gpuaas_common::{Error, Result, audit, id, page};
 use gpuaas_placement::decision::GpuCount;
-use gpuaas_placement::model::{ReservationState, Scope};
+use gpuaas_placement::model::Scope;
 use gpuaas_placement::reservations::{
-    self, Cancellation, CapacityReservation, Query, ReservationSpec,
+    self, Cancellation, CapacityReservation, Query, ReservationSpec, message,
 };
 use gpuaas_placement::{catalog, outbox};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -19,6 +19,7 @@ use tonic::{Request, Response, Status};
 use uuid::Uuid;
 
 use super::public::given;
+use super::quotas::lock_limits;
 use super::{Api, parse};
 
 #[tonic::async_trait]
@@ -257,7 +258,7 @@ impl Api {
     async fn with_launches(&self, row: CapacityReservation) -> Result<pb::CapacityReservation> {
         let mut conn = self.pool.acquire().await?;
         let launches = reservations::launches(&mut conn, &row).await?;
-        let mut shown = wire(row);
+        let mut shown = message(row);
         if let Some(status) = &mut shown.status {
             let room = |(gpu_count, fits): (GpuCount, u32)| pb::LaunchCapacity {
                 gpu_count: gpu_count.get(),
@@ -312,7 +313,7 @@ impl Api {
             Some(last) if more => page::encode(&last.id, &parts),
             _ => String::new(),
         };
-        Ok((rows.into_iter().map(wire).collect(), next))
+        Ok((rows.into_iter().map(message).collect(), next))
     }
 
     async fn end(
@@ -355,7 +356,13 @@ impl Api {
         let max_gpus = parse::signed("max_gpus", request.max_gpus)?;
         let mut tx = self.pool.begin().await?;
         let limit = if let Lookup::Fresh = idempotency::lookup(&mut tx, key, &hash).await? {
+            lock_limits(&mut tx, project_id).await?;
+            let before = reservations::limit(&mut tx, project_id).await?;
+            let before = limited(project_id, before);
             let limit = reservations::put_limit(&mut tx, project_id, max_gpus).await?;
+            let after = limited(project_id, limit);
+            let detail = json!({ "max_gpus": max_gpus });
+            let detail = audit::with_digests(detail, Some(&before), Some(&after));
             let resource_id = project_id.to_string();
             let entry = audit::Entry {
                 principal: &caller.principal,
@@ -363,7 +370,7 @@ impl Api {
                 resource: "project",
                 resource_id: &resource_id,
                 request_id: &caller.request_id,
-                detail: audit::in_project(json!({ "max_gpus": max_gpus }), project_id),
+                detail: audit::in_project(detail, project_id),
             };
             audit::record(&mut tx, entry).await?;
             idempotency::record(&mut tx, key, &hash, &resource_id).await?;
@@ -387,49 +394,4 @@ fn limited(project_id: Uuid, limit: reservations::Limit) -> pb::ProjectReservati
 
 fn number(count: i64) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
-}
-
-fn wire(row: CapacityReservation) -> pb::CapacityReservation {
-    let time = |at: jiff_sqlx::Timestamp| proto_time(at.to_jiff());
-    let state = match row.state {
-        ReservationState::Scheduled => pb::CapacityReservationState::Scheduled,
-        ReservationState::Active if row.missing() > 0 => pb::CapacityReservationState::Gathering,
-        ReservationState::Active => pb::CapacityReservationState::Active,
-        ReservationState::Ended => pb::CapacityReservationState::Ended,
-        ReservationState::Canceled => pb::CapacityReservationState::Canceled,
-    };
-    pb::CapacityReservation {
-        id: row.id.to_string(),
-        config: Some(pb::CapacityReservationConfig {
-            project_id: row.project_id.to_string(),
-            name: row.name,
-            region_code: row.region_code,
-            sku: row.sku,
-            gpu_count: row.gpu_count,
-            start_time: Some(time(row.starts_at)),
-            end_time: Some(time(row.ends_at)),
-            release_unused_after_seconds: row
-                .release_unused_after
-                .unwrap_or_default()
-                .unsigned_abs(),
-        }),
-        status: Some(pb::CapacityReservationStatus {
-            state: state.into(),
-            reserved_gpus: number(row.reserved_gpus),
-            used_gpus: number(row.used_gpus),
-            unused_gpus: number(row.unused_gpus),
-            unavailable_gpus: number(row.reserved_gpus - row.used_gpus - row.unused_gpus),
-            unused_since: row.unused_since.map(time),
-            released_gpus: row.released_gpus,
-            reason: row.reason,
-            launches: Vec::new(),
-        }),
-        metadata: Some(pb::CapacityReservationMetadata {
-            create_time: Some(time(row.created_at)),
-            update_time: Some(time(row.updated_at)),
-            end_time: row.ended_at.map(time),
-            created_by: row.principal,
-            made_by_project: row.made_by_project,
-        }),
-    }
 }

@@ -316,6 +316,16 @@ async fn a_116_a_slot_is_disabled_and_enabled() {
             .await,
         2
     );
+    let chained =
+        "SELECT count(*) FROM placement.audit off JOIN placement.audit on_again USING (resource_id)
+         WHERE off.action = 'slot.disable' AND on_again.action = 'slot.enable'
+           AND off.detail->>'after_digest' = on_again.detail->>'before_digest'
+           AND off.detail->>'before_digest' <> off.detail->>'after_digest'";
+    assert_eq!(
+        world.number(chained).await,
+        1,
+        "P10: the second change found what the first had left"
+    );
 }
 
 #[tokio::test]

@@ -83,6 +83,11 @@ async fn a_limit_on_allocations_is_put_once_per_key_and_refuses_with_its_numbers
     assert_eq!(world.number(audited).await, 1);
     ok(put(&world, 2, Some("q3")).await);
     ok(world.api.reserve(Request::new(reservation("b"))).await);
+    // P10: each changed something, and what the first left the second found, whatever was reserved meanwhile
+    let chained = "SELECT count(*) FROM (SELECT detail->>'before_digest' AS before, detail->>'after_digest' AS after,
+               lag(detail->>'after_digest') OVER (ORDER BY seq) AS left_before FROM placement.audit
+         WHERE action = 'quota.put') AS one WHERE before <> after AND before = coalesce(left_before, before)";
+    assert_eq!(world.number(chained).await, 2);
 }
 
 #[tokio::test]

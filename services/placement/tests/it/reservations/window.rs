@@ -75,6 +75,14 @@ async fn a_window_begins_holds_and_ends_and_what_runs_goes_on() {
     assert_eq!(reconcile(&world).await, Reconciled::default());
     let audited = "SELECT count(*) FROM audit WHERE action = 'reservation.end' AND principal = 'service:scheduler'";
     assert_eq!(world.number(audited).await, 1);
+    // P10: what is made has one digest, what ends has two that differ
+    let digested = "SELECT count(*) FROM audit WHERE
+        CASE action WHEN 'reservation.end' THEN detail->>'before_digest' <> detail->>'after_digest'
+             ELSE detail->'before_digest' IS NULL AND detail->>'after_digest' ~ '^[0-9a-f]{64}$' END";
+    let all = world.number("SELECT count(*) FROM audit").await;
+    assert_eq!(world.number(digested).await, all);
+    let launched = "SELECT count(*) FROM audit WHERE action = 'allocation.create'";
+    assert!(world.number(launched).await > 0);
     sound(&world).await;
 }
 
