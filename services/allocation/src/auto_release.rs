@@ -58,19 +58,19 @@ async fn round(deps: &Deps) -> Result<(), Error> {
 
 async fn one(deps: &Deps, id: Uuid) -> Result<bool, Error> {
     let mut tx = deps.pool.begin().await?;
+    let before = allocations::locked(&mut tx, Scope::Platform, id).await?;
     if !auto_release::begin(&mut tx, id).await? {
         return Ok(false);
     }
-    let project_id = allocations::get(&mut tx, Scope::Platform, id)
-        .await?
-        .project_id;
+    let after = allocations::get(&mut tx, Scope::Platform, id).await?;
+    let detail = allocations::with_digests(json!({}), Some(&before), &after);
     let entry = audit::Entry {
         principal: SYSTEM,
         action: "allocation.auto_release",
         resource: "allocation",
         resource_id: &id.to_string(),
         request_id: "",
-        detail: audit::in_project(json!({}), project_id),
+        detail: audit::in_project(detail, after.project_id),
     };
     audit::record(&mut tx, entry).await?;
     tx.commit().await?;

@@ -22,7 +22,7 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::api::convert;
+use crate::api::{self, convert};
 use crate::domain::residue::Standing;
 use crate::workflow::Deps;
 use crate::workflow::failure::StepError;
@@ -108,16 +108,18 @@ pub async fn carry(deps: &Deps, allocation_id: Uuid) -> Result<(), StepError> {
         .map_err(subject::ledger)?;
     // whoever deletes is on record already
     for mapping in ended.iter().filter(|mapping| mapping.state != "deleting") {
+        let detail =
+            json!({ "allocation_id": allocation_id, "external_port": mapping.external_port });
+        // it is gone
+        let before = api::ingress::message(mapping.clone());
+        let detail = audit::with_digests(detail, Some(&before), None);
         let entry = audit::Entry {
             principal: SYSTEM,
             action: "ingress_mapping.expire",
             resource: "ingress_mapping",
             resource_id: &mapping.id.to_string(),
             request_id: "",
-            detail: audit::in_project(
-                json!({ "allocation_id": allocation_id, "external_port": mapping.external_port }),
-                mapping.project_id,
-            ),
+            detail: audit::in_project(detail, mapping.project_id),
         };
         audit::record(&mut tx, entry).await?;
     }

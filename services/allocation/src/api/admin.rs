@@ -71,16 +71,23 @@ impl AdminApi {
         let mut tx = self.deps.pool.begin().await?;
         if idempotency::lookup(&mut tx, scope, &hash).await? == idempotency::Lookup::Fresh {
             let traceparent = trace::current_traceparent();
+            let before = read::latest_repair(&mut tx, slot_id).await?;
+            let slot = slots::get(&mut tx, node_id, slot_id).await?;
+            let before = before.map(|row| slot_repair(row, &slot));
             let begun =
                 repair::begin(&mut tx, node_id, slot_id, &traceparent, &caller.request_id).await?;
             idempotency::record(&mut tx, scope, &hash, &begun.workflow_id.to_string()).await?;
+            let slot = slots::get(&mut tx, node_id, slot_id).await?;
+            let after = read::latest_repair(&mut tx, slot_id).await?;
+            let after = after.map(|row| slot_repair(row, &slot));
+            let detail = json!({"reason": reason, "started": begun.started});
             let entry = audit::Entry {
                 principal: &caller.principal,
                 action: "slot.repair",
                 resource: "slot",
                 resource_id: &slot_id.to_string(),
                 request_id: &caller.request_id,
-                detail: json!({"reason": reason, "started": begun.started}),
+                detail: audit::with_digests(detail, before.as_ref(), after.as_ref()),
             };
             audit::record(&mut tx, entry).await?;
             tx.commit().await?;

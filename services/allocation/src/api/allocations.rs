@@ -110,6 +110,7 @@ impl AllocationApi {
         let mut tx = self.deps.pool.begin().await?;
         let ledger_scope = Scope::Project(project.id());
         let traceparent = trace::current_traceparent();
+        let before = allocations::locked(&mut tx, Scope::Platform, allocation_id).await?;
         let begun = auto_release::by_owner(
             &mut tx,
             ledger_scope,
@@ -124,16 +125,16 @@ impl AllocationApi {
             timeline::attribute(&mut tx, allocation_id, &caller.principal, "").await?;
         }
         idempotency::record(&mut tx, scope, hash, &allocation_id.to_string()).await?;
+        let after = allocations::get(&mut tx, ledger_scope, allocation_id).await?;
+        let detail = json!({"started": begun.workflow_id.is_some()});
+        let detail = allocations::with_digests(detail, Some(&before), &after);
         let entry = audit::Entry {
             principal: &caller.principal,
             action: "allocation.release",
             resource: "allocation",
             resource_id: &allocation_id.to_string(),
             request_id: &caller.request_id,
-            detail: audit::in_project(
-                json!({"started": begun.workflow_id.is_some()}),
-                project.id(),
-            ),
+            detail: audit::in_project(detail, project.id()),
         };
         audit::record(&mut tx, entry).await?;
         tx.commit().await?;

@@ -57,16 +57,19 @@ impl AdminApi {
             let mut tx = self.deps.pool.begin().await?;
             idempotency::record(&mut tx, scope, &hash, &allocation_id.to_string()).await?;
             let workflow_id = in_ledger(&mut tx, allocation_id, repair).await?;
+            let detail = json!({
+                "reason": reason, "allocation_id": allocation_id, "repair": repair.0.as_str(),
+                "finding": repair.1.map(|finding| finding.kind()), "workflow_id": workflow_id,
+            });
+            // what it leaves is known when the host has been compared again
+            let before = found.as_ref().map(|one| &one.row);
             let entry = audit::Entry {
                 principal: &caller.principal,
                 action: "node.repair",
                 resource: "node",
                 resource_id: &node_id.to_string(),
                 request_id: &caller.request_id,
-                detail: json!({
-                    "reason": reason, "allocation_id": allocation_id, "repair": repair.0.as_str(),
-                    "finding": repair.1.map(|finding| finding.kind()), "workflow_id": workflow_id,
-                }),
+                detail: audit::with_digests(detail, before, None),
             };
             audit::record(&mut tx, entry).await?;
             tx.commit().await?;

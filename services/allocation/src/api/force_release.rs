@@ -39,24 +39,25 @@ impl AdminApi {
         };
         let hash = idempotency::hash(request);
         if idempotency::lookup(&mut tx, scope, &hash).await? == idempotency::Lookup::Fresh {
-            let forced = force_release::force(&mut tx, allocation_id, &word).await?;
+            let before = allocations::locked(&mut tx, Scope::Platform, allocation_id).await?;
+            force_release::force(&mut tx, allocation_id, &word).await?;
+            let after = allocations::get(&mut tx, Scope::Platform, allocation_id).await?;
             let resource_id = allocation_id.to_string();
             idempotency::record(&mut tx, scope, &hash, &resource_id).await?;
             let done = answer(&mut tx, allocation_id).await?;
+            let detail = json!({
+                "reason": word.reason, "host_fate": word.fate.as_str(), "node_id": done.node_id,
+                "slot_ids": done.slot_ids,
+                "billing_end_time": done.billing_end_time.map(|at| at.seconds),
+            });
+            let detail = allocations::with_digests(detail, Some(&before), &after);
             let entry = audit::Entry {
                 principal: &caller.principal,
                 action: "allocation.force_release",
                 resource: "allocation",
                 resource_id: &resource_id,
                 request_id: &caller.request_id,
-                detail: audit::in_project(
-                    json!({
-                        "reason": word.reason, "host_fate": word.fate.as_str(), "node_id": done.node_id,
-                        "slot_ids": done.slot_ids,
-                        "billing_end_time": done.billing_end_time.map(|at| at.seconds),
-                    }),
-                    forced.project_id,
-                ),
+                detail: audit::in_project(detail, after.project_id),
             };
             audit::record(&mut tx, entry).await?;
             tx.commit().await?;

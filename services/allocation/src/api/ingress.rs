@@ -81,7 +81,7 @@ impl IngressApi {
         };
         let limits = self.deps.config.ingress_limits();
         let mapping = ingress::create(&mut tx, Scope::Project(project.id()), &new, limits).await?;
-        record(&mut tx, caller, "ingress_mapping.create", &mapping).await?;
+        record(&mut tx, caller, "ingress_mapping.create", (None, &mapping)).await?;
         tx.commit().await?;
         tracing::info!(%allocation_id, ingress_mapping_id = %mapping.id, external_port = mapping.external_port,
             "create ingress mapping");
@@ -138,9 +138,16 @@ impl IngressApi {
                 found => Ok(message(found?)),
             };
         }
+        let before = ingress::locked(&mut tx, allocation_id, mapping_id).await?;
         let (mapping, is_ended) = ingress::end(&mut tx, allocation_id, mapping_id).await?;
         if is_ended {
-            record(&mut tx, caller, "ingress_mapping.delete", &mapping).await?;
+            record(
+                &mut tx,
+                caller,
+                "ingress_mapping.delete",
+                (Some(before), &mapping),
+            )
+            .await?;
         }
         tx.commit().await?;
         tracing::info!(%allocation_id, ingress_mapping_id = %mapping_id, "delete ingress mapping");
@@ -165,26 +172,26 @@ async fn record(
     conn: &mut PgConnection,
     caller: &Caller,
     action: &str,
-    mapping: &Mapping,
+    (before, mapping): (Option<Mapping>, &Mapping),
 ) -> Result<(), Error> {
+    let detail = json!({
+        "allocation_id": mapping.allocation_id,
+        "protocol": mapping.protocol,
+        "vm_port": mapping.vm_port,
+        "external_address": mapping.external_address,
+        "external_port": mapping.external_port,
+        "source_cidrs": mapping.sources,
+        "expire_time": mapping.expires_at.map(|at| at.to_jiff().to_string()),
+    });
+    let (before, after) = (before.map(message), message(mapping.clone()));
+    let detail = audit::with_digests(detail, before.as_ref(), Some(&after));
     let entry = audit::Entry {
         principal: &caller.principal,
         action,
         resource: "ingress_mapping",
         resource_id: &mapping.id.to_string(),
         request_id: &caller.request_id,
-        detail: audit::in_project(
-            json!({
-                "allocation_id": mapping.allocation_id,
-                "protocol": mapping.protocol,
-                "vm_port": mapping.vm_port,
-                "external_address": mapping.external_address,
-                "external_port": mapping.external_port,
-                "source_cidrs": mapping.sources,
-                "expire_time": mapping.expires_at.map(|at| at.to_jiff().to_string()),
-            }),
-            mapping.project_id,
-        ),
+        detail: audit::in_project(detail, mapping.project_id),
     };
     audit::record(conn, entry).await
 }
@@ -197,7 +204,7 @@ fn expiry(config: &pb::IngressMappingConfig) -> Result<Option<Timestamp>, Error>
     Ok(Some(time.to_sqlx()))
 }
 
-fn message(row: Mapping) -> pb::IngressMapping {
+pub(crate) fn message(row: Mapping) -> pb::IngressMapping {
     let state = match row.state.as_str() {
         "active" => pb::IngressMappingState::Active,
         "failed" => pb::IngressMappingState::Failed,

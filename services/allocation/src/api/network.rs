@@ -53,7 +53,14 @@ impl NetworkApi {
         let mut tx = self.deps.pool.begin().await?;
         if idempotency::lookup(&mut tx, scope, &hash).await? == Lookup::Fresh {
             let allowed = request.vms_reach_each_other;
-            networks::put(&mut tx, project_id, allowed).await?;
+            let network = |vms_reach_each_other| pb::ProjectNetwork {
+                project_id: project_id.to_string(),
+                vms_reach_each_other,
+            };
+            let before = networks::put(&mut tx, project_id, allowed).await?;
+            let (before, after) = (network(before), network(allowed));
+            let detail = json!({ "vms_reach_each_other": allowed });
+            let detail = audit::with_digests(detail, Some(&before), Some(&after));
             let resource_id = project_id.to_string();
             let entry = audit::Entry {
                 principal: &caller.principal,
@@ -61,7 +68,7 @@ impl NetworkApi {
                 resource: "project",
                 resource_id: &resource_id,
                 request_id: &caller.request_id,
-                detail: audit::in_project(json!({ "vms_reach_each_other": allowed }), project_id),
+                detail: audit::in_project(detail, project_id),
             };
             audit::record(&mut tx, entry).await?;
             idempotency::record(&mut tx, scope, &hash, &resource_id).await?;

@@ -4,7 +4,7 @@ use gpuaas_common::identity::Caller;
 use gpuaas_common::{Error, audit, idempotency, trace};
 use gpuaas_placement::Scope;
 use gpuaas_placement::power::{self, Action};
-use gpuaas_placement::timeline;
+use gpuaas_placement::{allocations, timeline};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -55,6 +55,7 @@ pub async fn change(
     if idempotency::lookup(&mut tx, scope, hash).await? != idempotency::Lookup::Fresh {
         return Ok(());
     }
+    let before = allocations::locked(&mut tx, Scope::Platform, allocation_id).await?;
     let (_, workflow_id) = power::begin_with(
         &mut tx,
         Scope::Project(project.id()),
@@ -68,19 +69,19 @@ pub async fn change(
     .await?;
     timeline::attribute(&mut tx, allocation_id, &caller.principal, "").await?;
     idempotency::record(&mut tx, scope, hash, &allocation_id.to_string()).await?;
+    let detail = match slug {
+        "" => json!({"workflow_id": workflow_id, "force": forced}),
+        image => json!({"workflow_id": workflow_id, "force": forced, "image": image}),
+    };
+    let after = allocations::get(&mut tx, Scope::Platform, allocation_id).await?;
+    let detail = allocations::with_digests(detail, Some(&before), &after);
     let entry = audit::Entry {
         principal: &caller.principal,
         action: audited,
         resource: "allocation",
         resource_id: &allocation_id.to_string(),
         request_id: &caller.request_id,
-        detail: audit::in_project(
-            match slug {
-                "" => json!({"workflow_id": workflow_id, "force": forced}),
-                image => json!({"workflow_id": workflow_id, "force": forced, "image": image}),
-            },
-            project.id(),
-        ),
+        detail: audit::in_project(detail, project.id()),
     };
     audit::record(&mut tx, entry).await?;
     tx.commit().await?;

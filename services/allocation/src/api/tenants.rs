@@ -84,6 +84,7 @@ impl AdminApi {
         let hash = idempotency::hash(request);
         let mut tx = self.deps.pool.begin().await?;
         if idempotency::lookup(&mut tx, scope, &hash).await? == idempotency::Lookup::Fresh {
+            let before = allocations::locked(&mut tx, Scope::Platform, allocation_id).await?;
             let traceparent = trace::current_traceparent();
             let (trace, request_id) = (traceparent.as_str(), caller.request_id.as_str());
             let workflow_id = match doing {
@@ -98,18 +99,16 @@ impl AdminApi {
             };
             let resource_id = allocation_id.to_string();
             idempotency::record(&mut tx, scope, &hash, &resource_id).await?;
-            let row = allocations::get(&mut tx, Scope::Platform, allocation_id).await?;
-            let project_id = row.project_id;
+            let after = allocations::get(&mut tx, Scope::Platform, allocation_id).await?;
+            let detail = json!({"reason": reason, "workflow_id": workflow_id});
+            let detail = allocations::with_digests(detail, Some(&before), &after);
             let entry = audit::Entry {
                 principal: &caller.principal,
                 action,
                 resource: "allocation",
                 resource_id: &resource_id,
                 request_id,
-                detail: audit::in_project(
-                    json!({"reason": reason, "workflow_id": workflow_id}),
-                    project_id,
-                ),
+                detail: audit::in_project(detail, after.project_id),
             };
             audit::record(&mut tx, entry).await?;
             tx.commit().await?;

@@ -39,7 +39,7 @@ pub async fn update(
     };
     let hash = idempotency::hash(request);
     let mut tx = deps.pool.begin().await?;
-    let (before, project) = owned(&mut tx, caller, allocation_id).await?;
+    let (_, project) = owned(&mut tx, caller, allocation_id).await?;
     if idempotency::lookup(&mut tx, scope, &hash).await? != idempotency::Lookup::Fresh {
         return Ok(allocation_id);
     }
@@ -50,20 +50,20 @@ pub async fn update(
         return Err(Error::invalid(TIME, "must be in the future"));
     }
     let ledger_scope = Scope::Project(project.id());
+    let before = allocations::locked(&mut tx, ledger_scope, allocation_id).await?;
     update::apply(&mut tx, ledger_scope, allocation_id, change).await?;
     let after = allocations::get(&mut tx, ledger_scope, allocation_id).await?;
     let resource_id = allocation_id.to_string();
     idempotency::record(&mut tx, scope, &hash, &resource_id).await?;
+    let detail = json!({"before": shown(&before), "after": shown(&after)});
+    let detail = allocations::with_digests(detail, Some(&before), &after);
     let entry = audit::Entry {
         principal: &caller.principal,
         action: "allocation.update",
         resource: "allocation",
         resource_id: &resource_id,
         request_id: &caller.request_id,
-        detail: audit::in_project(
-            json!({"before": shown(&before), "after": shown(&after)}),
-            project.id(),
-        ),
+        detail: audit::in_project(detail, project.id()),
     };
     audit::record(&mut tx, entry).await?;
     tx.commit().await?;

@@ -585,7 +585,20 @@ async fn an_allocation_is_renamed_for_people_and_says_who_launched_it_and_what_i
         revision(&before) + 1,
         "the same name is no change"
     );
-    assert_eq!(platform.audited("allocation.update").await.len(), 2);
+    let audited = platform.audited("allocation.update").await;
+    let [(_, first), (_, second)] = audited.as_slice() else {
+        panic!("two rows: {audited:?}");
+    };
+    assert_ne!(first["before_digest"], first["after_digest"]);
+    assert_eq!(
+        [&second["before_digest"], &second["after_digest"]],
+        [&first["after_digest"]; 2],
+        "P10: the second one found what the first had left, and changed nothing"
+    );
+    let launched = platform.audited("allocation.create").await;
+    let made = &launched[0].1;
+    assert_eq!(made.get("before_digest"), None);
+    assert!(made["after_digest"].is_string());
     platform.assert_sound().await;
 
     let request = pb::UpdateAllocationRequest {
