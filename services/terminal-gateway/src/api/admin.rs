@@ -77,7 +77,8 @@ pub(crate) async fn list(
     Ok((rows.into_iter().map(to_wire).collect(), next_page_token))
 }
 
-fn to_wire(row: SessionRow) -> TerminalSession {
+/// A session as the API shows it.
+pub(crate) fn to_wire(row: SessionRow) -> TerminalSession {
     TerminalSession {
         id: row.id.to_string(),
         allocation_id: row.allocation_id.to_string(),

@@ -91,26 +91,29 @@ impl SessionApi {
             self.deps.config.ticket_seconds,
         )
         .await?;
+        let made = pb::CreateTerminalSessionResponse {
+            session_id: session_id.to_string(),
+            expire_time: Some(proto_time(expire_time.to_jiff())),
+            recorded: self.deps.records(place.project_id),
+            ..answer()
+        };
+        // the answer without its ticket
+        let detail = json!({"allocation_id": allocation_id, "origin": origin});
+        let detail = audit::with_digests(detail, None, Some(&made));
         let entry = audit::Entry {
             principal: &caller.principal,
             action: "terminal.create",
             resource: "session",
             resource_id: &session_id.to_string(),
             request_id: &caller.request_id,
-            detail: audit::in_project(
-                json!({"allocation_id": allocation_id, "origin": origin}),
-                place.project_id,
-            ),
+            detail: audit::in_project(detail, place.project_id),
         };
         audit::record(&mut tx, entry).await?;
         tx.commit().await?;
         tracing::info!(%session_id, %allocation_id, "give out terminal ticket");
         Ok(pb::CreateTerminalSessionResponse {
-            session_id: session_id.to_string(),
             ticket: secret,
-            expire_time: Some(proto_time(expire_time.to_jiff())),
-            recorded: self.deps.records(place.project_id),
-            ..answer()
+            ..made
         })
     }
 

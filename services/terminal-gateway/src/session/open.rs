@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use gpuaas_common::{Error, audit};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use gpuaas_proto::gpuaas::terminal::v1::TerminalSession;
 use jiff::{SignedDuration, Timestamp};
 use opentelemetry::KeyValue;
 use serde_json::json;
@@ -19,6 +20,7 @@ use super::recorder::Recorder;
 use super::registry::Handle;
 use super::session_loop::Session;
 use super::target::{self, Target};
+use crate::api::admin::to_wire;
 use crate::domain::end::End;
 use crate::domain::message::{SecretHash, Size};
 use crate::store::sessions::{self, NewSession};
@@ -165,21 +167,21 @@ async fn admit(deps: &Deps, ticket: &Ticket, spec: &OpenSpec) -> Result<(Admitte
             recorded: deps.records(ticket.project_id),
         };
         let open_time = sessions::insert(&mut tx, &session).await?;
+        let made = sessions::get(&mut tx, ticket.session_id).await?;
+        let detail = json!({
+            "allocation_id": ticket.allocation_id,
+            "node_id": target.node_id,
+            "origin": ticket.origin,
+            "recorded": session.recorded,
+        });
+        let detail = audit::with_digests(detail, None, made.map(to_wire).as_ref());
         let entry = audit::Entry {
             principal: &ticket.principal,
             action: "terminal.open",
             resource: "session",
             resource_id: &ticket.session_id.to_string(),
             request_id: &spec.request_id,
-            detail: audit::in_project(
-                json!({
-                    "allocation_id": ticket.allocation_id,
-                    "node_id": target.node_id,
-                    "origin": ticket.origin,
-                    "recorded": session.recorded,
-                }),
-                ticket.project_id,
-            ),
+            detail: audit::in_project(detail, ticket.project_id),
         };
         audit::record(&mut tx, entry).await?;
         tx.commit().await?;
@@ -287,19 +289,26 @@ pub(crate) async fn record_close(
     request_id: &str,
     reason: &str,
 ) -> Result<(), Error> {
-    let Some(project_id) = sessions::close(conn, session_id, reason).await? else {
+    let Some(closed) = sessions::close(conn, session_id, reason).await? else {
         return Ok(());
     };
+    let project_id = closed.project_id;
+    let after = to_wire(closed);
+    // open, it had neither time nor reason of its end
+    let before = TerminalSession {
+        close_time: None,
+        close_reason: String::new(),
+        ..after.clone()
+    };
+    let detail = json!({"allocation_id": allocation_id, "reason": reason});
+    let detail = audit::with_digests(detail, Some(&before), Some(&after));
     let entry = audit::Entry {
         principal,
         action: "terminal.close",
         resource: "session",
         resource_id: &session_id.to_string(),
         request_id,
-        detail: audit::in_project(
-            json!({"allocation_id": allocation_id, "reason": reason}),
-            project_id,
-        ),
+        detail: audit::in_project(detail, project_id),
     };
     audit::record(conn, entry).await
 }

@@ -69,13 +69,19 @@ pub(crate) async fn find(
     projects: &[Uuid],
     id: Uuid,
 ) -> sqlx::Result<Option<SessionRow>> {
+    let mut conn = pool.acquire().await?;
+    let found = get(&mut conn, id).await?;
+    Ok(found.filter(|row| projects.contains(&row.project_id)))
+}
+
+/// One session of any project.
+pub(crate) async fn get(conn: &mut PgConnection, id: Uuid) -> sqlx::Result<Option<SessionRow>> {
     sqlx::query_as(
         "SELECT id, allocation_id, project_id, principal, open_time, close_time, close_reason, recording, recording_bytes
-           FROM sessions WHERE id = $1 AND project_id = ANY ($2)",
+           FROM sessions WHERE id = $1",
     )
     .bind(id)
-    .bind(projects)
-    .fetch_optional(pool)
+    .fetch_optional(conn)
     .await
 }
 
@@ -111,15 +117,16 @@ pub(crate) async fn insert(
     .await
 }
 
-/// Closes a session and returns its project; none when it is closed already.
+/// Closes a session and returns it; none when it is closed already.
 pub(crate) async fn close(
     conn: &mut PgConnection,
     id: Uuid,
     reason: &str,
-) -> sqlx::Result<Option<Uuid>> {
-    sqlx::query_scalar(
+) -> sqlx::Result<Option<SessionRow>> {
+    sqlx::query_as(
         "UPDATE sessions SET close_time = greatest(clock_timestamp(), open_time), close_reason = $2
-          WHERE id = $1 AND close_time IS NULL RETURNING project_id",
+          WHERE id = $1 AND close_time IS NULL
+          RETURNING id, allocation_id, project_id, principal, open_time, close_time, close_reason, recording, recording_bytes",
     )
     .bind(id)
     .bind(reason)

@@ -82,6 +82,16 @@ async fn f_09_opening_and_closing_are_on_record() {
             record("terminal.close", "closed_by_client")
         ]
     );
+    let chained: i64 = sqlx::query_scalar(
+        "SELECT count(*) FROM terminal.audit o JOIN terminal.audit c USING (resource_id)
+          WHERE o.action = 'terminal.open' AND c.action = 'terminal.close'
+            AND o.detail->>'after_digest' = c.detail->>'before_digest'
+            AND c.detail->>'before_digest' <> c.detail->>'after_digest'",
+    )
+    .fetch_one(&world.db.owner_pool().await)
+    .await
+    .expect("a count");
+    assert_eq!(chained, 1, "the end begins with what the opening left");
     let of_projects: i64 = sqlx::query_scalar(
         "SELECT count(*) FROM terminal.audit a JOIN terminal.sessions s ON s.id::text = a.resource_id
           WHERE a.detail->>'project_id' = s.project_id::text",
