@@ -1,4 +1,5 @@
 //! `AllocationGrantService`: members of a project who have a grant for one allocation, whatever their role.
+use gpuaas_common::audit::with_digests;
 use gpuaas_common::{Error, Result, id, page};
 use gpuaas_proto::gpuaas::allocation::v1 as allocation;
 use gpuaas_proto::gpuaas::allocation::v1::allocation_service_client::AllocationServiceClient;
@@ -69,6 +70,9 @@ pub(super) async fn create(
                 "grant_id": id, "allocation_id": allocation, "principal": request.principal,
                 "permission": permission.as_str(), "expire_time": expire_time.to_string(), "of": name,
             });
+            let made = store::find_allocation_grant(&mut tx, project, id).await?;
+            let made = made.map(wire::allocation_grant);
+            let detail = with_digests(detail, None, made.as_ref());
             call.commit_in(tx, Group::Project(project), project, detail)
                 .await?;
             id
@@ -147,6 +151,7 @@ pub(super) async fn delete(
             "grant_id": id, "allocation_id": row.allocation, "principal": row.principal,
             "permission": row.permission.as_str(), "of": name,
         });
+        let detail = with_digests(detail, Some(&wire::allocation_grant(row)), None);
         call.commit_in(tx, Group::Project(project), project, detail)
             .await?;
     }

@@ -1,6 +1,7 @@
 //! `ApiKeyService` and `TokenService`: what service accounts call with.
 use std::collections::BTreeSet;
 
+use gpuaas_common::audit::with_digests;
 use gpuaas_common::time::from_proto_time;
 use gpuaas_common::{Error, Result, page};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -61,6 +62,8 @@ pub(super) async fn create(
             let detail = json!({
                 "api_key": id, "scopes": names(&scopes), "service_account": of_account.name, "of": owner,
             });
+            let made = wire::api_key(found(&mut tx, account, id).await?, call.app.cell);
+            let detail = with_digests(detail, None, Some(&made));
             call.commit_in(tx, group, group.id(), detail).await?;
             (id, Some(key))
         }
@@ -146,6 +149,10 @@ pub(super) async fn rotate(
             let detail = json!({
                 "api_key": id, "replaces": old, "service_account": of_account.name, "of": owner,
             });
+            // of the one that it ends
+            let before = wire::api_key(row, call.app.cell);
+            let after = wire::api_key(found(&mut tx, account, old).await?, call.app.cell);
+            let detail = with_digests(detail, Some(&before), Some(&after));
             call.commit_in(tx, group, group.id(), detail).await?;
             (id, Some(key))
         }
@@ -165,9 +172,12 @@ pub(super) async fn disable(
             group, name: owner, ..
         } = call.owned(&mut tx, of).await?;
         let of_account = found_account(&mut tx, group.id(), account).await?;
-        found(&mut tx, account, id).await?;
+        let cell = call.app.cell;
+        let before = wire::api_key(found(&mut tx, account, id).await?, cell);
         store::disable_api_key(&mut tx, id).await?;
+        let after = wire::api_key(found(&mut tx, account, id).await?, cell);
         let detail = json!({ "api_key": id, "service_account": of_account.name, "of": owner });
+        let detail = with_digests(detail, Some(&before), Some(&after));
         call.commit_in(tx, group, group.id(), detail).await?;
     }
     shown(call, account, id, None).await

@@ -2,12 +2,13 @@
 use aws_lc_rs::digest;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use gpuaas_common::audit::with_digests;
 use gpuaas_common::{Error, Result, page};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::identity::v1 as pb;
 use jiff::Timestamp;
 use jiff_sqlx::ToSqlx as _;
-use serde_json::json;
+use serde_json::{Value, json};
 use sqlx::PgConnection;
 use tonic::Code;
 use uuid::Uuid;
@@ -83,6 +84,8 @@ async fn create(
             store::insert_invitation(&mut tx, &new).await?;
             let detail =
                 json!({ "invitation_id": id, "email": email, "role": role.as_str(), "of": name });
+            let made = store::find_invitation(&mut tx, id).await?;
+            let detail = with_digests(detail, None, made.map(wire::invitation).as_ref());
             call.commit_in(tx, group, group.id(), detail).await?;
             (id, token)
         }
@@ -189,7 +192,9 @@ pub(super) async fn revoke(
         }
         store::revoke_invitation(&mut tx, id).await?;
         let detail = json!({ "email": row.email, "of": row.target });
-        call.commit_in(tx, row.group, id, detail).await?;
+        let group = row.group;
+        let detail = changes(&mut tx, detail, row).await?;
+        call.commit_in(tx, group, id, detail).await?;
     }
     shown(call, id).await
 }
@@ -303,9 +308,11 @@ pub(super) async fn accept(
     };
     join(&mut tx, &row, principal).await?;
     store::accept_invitation(&mut tx, row.id, principal).await?;
+    let (id, group) = (row.id, row.group);
     let detail = json!({ "role": row.role.as_str(), "of": row.target, "inviter": row.inviter });
-    call.commit_in(tx, row.group, row.id, detail).await?;
-    shown(call, row.id).await
+    let detail = changes(&mut tx, detail, row).await?;
+    call.commit_in(tx, group, id, detail).await?;
+    shown(call, id).await
 }
 
 /// Makes the principal a member, or a stronger one; never a weaker one.
@@ -348,6 +355,8 @@ async fn register(
         };
         if store::insert_user(conn, &new).await? {
             let detail = json!({ "principal": name, "issuer": identity.issuer, "subject": identity.subject, "invitation_id": row.id });
+            let made = store::get_principal(conn, new.id).await?;
+            let detail = with_digests(detail, None, made.map(wire::principal).as_ref());
             call.record(conn, new.id, detail).await?;
             return Ok(new.id);
         }
@@ -381,6 +390,13 @@ pub(crate) fn names(identity: &Identity) -> [String; 2] {
     } else {
         [unique.clone(), unique]
     }
+}
+
+/// The detail of a change with the digests of what the invitation was and is.
+async fn changes(conn: &mut PgConnection, detail: Value, before: InvitationRow) -> Result<Value> {
+    let after = store::find_invitation(conn, before.id).await?;
+    let (before, after) = (wire::invitation(before), after.map(wire::invitation));
+    Ok(with_digests(detail, Some(&before), after.as_ref()))
 }
 
 async fn shown(call: &Call<'_>, id: Uuid) -> Result<pb::Invitation> {

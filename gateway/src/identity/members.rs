@@ -1,4 +1,5 @@
 //! `MemberService`: members of organisations and projects are managed alike.
+use gpuaas_common::audit::with_digests;
 use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_common::{Error, Result, etag, page};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -139,6 +140,8 @@ async fn add(
             ));
         }
         let detail = json!({ "member": principal, "role": role.as_str(), "of": name });
+        let made = wire::member(found(&mut tx, group, member).await?);
+        let detail = with_digests(detail, None, Some(&made));
         call.commit_in(tx, group, group.id(), detail).await?;
     }
     shown(call, group, member).await
@@ -217,6 +220,9 @@ async fn update(
         }
         store::set_member_role(&mut tx, group, member, role).await?;
         let detail = json!({ "member": row.name, "role": role.as_str(), "before": row.role.as_str(), "of": name });
+        let before = wire::member(row);
+        let after = wire::member(found(&mut tx, group, member).await?);
+        let detail = with_digests(detail, Some(&before), Some(&after));
         call.commit_in(tx, group, group.id(), detail).await?;
     }
     shown(call, group, member).await
@@ -269,6 +275,9 @@ async fn remove(
         let detail = json!({
             "member": row.name, "before": row.role.as_str(), "of": name, "scim": store::changes_of(&given),
         });
+        let after = store::find_member(&mut tx, group, member).await?;
+        let (before, after) = (wire::member(row), after.map(wire::member));
+        let detail = with_digests(detail, Some(&before), after.as_ref());
         call.commit_in(tx, group, group.id(), detail).await?;
     }
     Ok(())

@@ -1,4 +1,5 @@
 //! `OrganisationService` and `OrganisationAdminService`.
+use gpuaas_common::audit::with_digests;
 use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_common::{Error, Result, etag, page};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -92,6 +93,7 @@ pub(super) async fn create(
                 store::insert_member(&mut tx, Group::Organisation(id), owner, Role::Owner).await?;
             }
             let detail = json!({ "slug": slug.as_str(), "owner": request.owner });
+            let detail = with_digests(detail, None, Some(&stored(&mut tx, id).await?));
             call.commit(tx, id, detail).await?;
             id
         }
@@ -126,8 +128,11 @@ pub(super) async fn update(
         call.needs(row.role, Role::Owner)?;
         not_closed(row.state)?;
         etag::check(&request.etag, &row.version.to_string())?;
+        let before = stored(&mut tx, id).await?;
         store::rename_organisation(&mut tx, id, &display_name).await?;
+        let after = stored(&mut tx, id).await?;
         let detail = json!({ "display_name": display_name, "before": row.display_name });
+        let detail = with_digests(detail, Some(&before), Some(&after));
         call.commit(tx, id, detail).await?;
     }
     shown(call, id).await
@@ -196,6 +201,7 @@ async fn change_state(
                 return Err(in_use("projects that are not closed", &left));
             }
         }
+        let before = stored(&mut tx, id).await?;
         store::set_organisation_state(&mut tx, id, state, reason).await?;
         if state == TenantState::Closed {
             let whose = Group::Organisation(id);
@@ -203,6 +209,8 @@ async fn change_state(
         }
         let detail =
             json!({ "state": state.as_str(), "before": row.state.as_str(), "reason": reason });
+        let after = stored(&mut tx, id).await?;
+        let detail = with_digests(detail, Some(&before), Some(&after));
         call.commit(tx, id, detail).await?;
     }
     shown(call, id).await
@@ -215,6 +223,14 @@ pub(super) fn in_use(what: &str, names: &[String]) -> Error {
     names.iter().fold(error, |error, name| {
         error.field(name.clone(), "must be released, cancelled or closed first")
     })
+}
+
+/// As digests are of it, whoever calls: without a role.
+async fn stored(conn: &mut PgConnection, id: Uuid) -> Result<pb::Organisation> {
+    let found = store::find_organisation(conn, id, Uuid::nil()).await?;
+    found
+        .map(wire::organisation)
+        .ok_or_else(organisation_unknown)
 }
 
 async fn shown(call: &Call<'_>, id: Uuid) -> Result<pb::Organisation> {

@@ -1,8 +1,9 @@
 //! `PrincipalAdminService`: who may call at all, and who runs the platform.
+use gpuaas_common::audit::with_digests;
 use gpuaas_common::{Error, Result, etag, page};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::identity::v1 as pb;
-use serde_json::json;
+use serde_json::{Value, json};
 use sqlx::PgConnection;
 use tonic::Code;
 use uuid::Uuid;
@@ -49,6 +50,8 @@ pub(super) async fn create(
                 });
             }
             let detail = json!({ "name": name, "issuer": issuer, "subject": subject });
+            let made = store::get_principal(&mut tx, id).await?;
+            let detail = with_digests(detail, None, made.map(wire::principal).as_ref());
             call.commit(tx, id, detail).await?;
             id
         }
@@ -105,6 +108,7 @@ pub(super) async fn disable(
         // also what the owners of its project disabled: from now on only the platform enables it
         store::set_disabled(&mut tx, id, Disabled::ByPlatform).await?;
         let detail = json!({ "principal": row.name, "reason": reason });
+        let detail = changes(&mut tx, detail, row).await?;
         call.commit(tx, id, detail).await?;
     }
     shown(call, id).await
@@ -120,8 +124,9 @@ pub(super) async fn enable(
         if row.disable_time.is_some() {
             store::set_disabled(&mut tx, id, Disabled::No).await?;
         }
-        call.commit(tx, id, json!({ "principal": row.name }))
-            .await?;
+        let detail = json!({ "principal": row.name });
+        let detail = changes(&mut tx, detail, row).await?;
+        call.commit(tx, id, detail).await?;
     }
     shown(call, id).await
 }
@@ -154,6 +159,7 @@ pub(super) async fn set_platform_role(
         let detail = json!({
             "principal": row.name, "platform_role": name(role), "before": name(row.platform_role),
         });
+        let detail = changes(&mut tx, detail, row).await?;
         call.commit(tx, id, detail).await?;
     }
     shown(call, id).await
@@ -182,6 +188,13 @@ async fn changed(
     let row = row.ok_or_else(principal_unknown)?;
     etag::check(etag, &row.version.to_string())?;
     Ok(row)
+}
+
+/// The detail of a change with the digests of what the principal was and is.
+async fn changes(conn: &mut PgConnection, detail: Value, before: PrincipalRow) -> Result<Value> {
+    let after = store::get_principal(conn, before.id).await?;
+    let (before, after) = (wire::principal(before), after.map(wire::principal));
+    Ok(with_digests(detail, Some(&before), after.as_ref()))
 }
 
 async fn shown(call: &Call<'_>, id: Uuid) -> Result<pb::Principal> {

@@ -1,4 +1,5 @@
 //! `ProjectService`, and the list of all projects for administrators.
+use gpuaas_common::audit::with_digests;
 use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_common::{Error, Result, etag, page};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -105,6 +106,7 @@ pub(super) async fn create(
             }
             let detail =
                 json!({ "slug": slug.as_str(), "organisation": row.slug, "project_id": id });
+            let detail = with_digests(detail, None, Some(&stored(&mut tx, id).await?));
             call.commit(tx, organisation, detail).await?;
             id
         }
@@ -146,8 +148,11 @@ pub(super) async fn update(
         call.needs(row.role, Role::Owner)?;
         not_closed(row.state())?;
         etag::check(&request.etag, &row.version.to_string())?;
+        let before = stored(&mut tx, id).await?;
         store::rename_project(&mut tx, id, &display_name).await?;
+        let after = stored(&mut tx, id).await?;
         let detail = json!({ "display_name": display_name, "before": row.display_name });
+        let detail = with_digests(detail, Some(&before), Some(&after));
         call.commit_in(tx, Group::Project(id), id, detail).await?;
     }
     shown(call, id).await
@@ -192,9 +197,12 @@ async fn change_state(
             ));
         }
         let by_platform = admin && state == TenantState::Suspended;
+        let before = stored(&mut tx, id).await?;
         store::set_project_state(&mut tx, id, state, reason, by_platform).await?;
+        let after = stored(&mut tx, id).await?;
         let detail =
             json!({ "state": state.as_str(), "before": row.own_state.as_str(), "reason": reason });
+        let detail = with_digests(detail, Some(&before), Some(&after));
         call.commit_in(tx, Group::Project(id), id, detail).await?;
     }
     shown(call, id).await
@@ -309,12 +317,15 @@ async fn end_if_empty(
                 "It took too long to see what runs in the project. Close it again.",
             ));
         }
+        let before = stored(&mut tx, id).await?;
         let state = TenantState::Closed;
         store::set_project_state(&mut tx, id, state, reason, row.suspended_by_platform).await?;
         let whose = Group::Project(id);
         store::disable_webhooks_of(&mut tx, whose, "The project was closed.").await?;
         let detail =
             json!({ "state": "closed", "before": row.own_state.as_str(), "reason": reason });
+        let after = stored(&mut tx, id).await?;
+        let detail = with_digests(detail, Some(&before), Some(&after));
         call.commit_in(tx, Group::Project(id), id, detail).await?;
     }
     Ok(())
@@ -349,6 +360,12 @@ pub(super) fn closing() -> Error {
         ErrorReason::ProjectClosing,
         "The project is being closed: nothing begins in it meanwhile. Try again with the same idempotency key.",
     )
+}
+
+/// As digests are of it, whoever calls: without a role.
+async fn stored(conn: &mut PgConnection, id: Uuid) -> Result<pb::Project> {
+    let found = store::find_project(conn, id, Uuid::nil()).await?;
+    found.map(wire::project).ok_or_else(project_unknown)
 }
 
 async fn shown(call: &Call<'_>, id: Uuid) -> Result<pb::Project> {

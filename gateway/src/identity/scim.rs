@@ -1,6 +1,7 @@
 //! `ScimService` and `ScimAdminService`: for which issuer an organisation's SCIM is, and what its groups are good for.
 use std::collections::HashMap;
 
+use gpuaas_common::audit::with_digests;
 use gpuaas_common::{Error, Result, etag, page};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::identity::v1 as pb;
@@ -81,11 +82,17 @@ pub(super) async fn put(
             )
             .field("issuer", "must not change while there are SCIM users"));
         }
+        let before = match &known {
+            Some(_) => Some(shown(&mut tx, id).await?),
+            None => None,
+        };
         store::put_scim_settings(&mut tx, id, &issuer, subject).await?;
+        let after = shown(&mut tx, id).await?;
         let detail = json!({
             "organisation": row.slug, "issuer": issuer, "subject_attribute": subject.as_str(),
             "before": known.map(|known| json!({ "issuer": known.issuer, "subject_attribute": known.subject.as_str() })),
         });
+        let detail = with_digests(detail, before.as_ref(), Some(&after));
         call.commit(tx, id, detail).await?;
     }
     let mut conn = call.conn().await?;
@@ -217,6 +224,8 @@ pub(super) async fn create(
                 "group": of_group.display_name, "project": project.slug, "role": role.as_str(), "of": name,
                 "changed": store::changes_of(&changes),
             });
+            let made = mapping(found_mapping(&mut tx, of_group.id, id).await?);
+            let detail = with_digests(detail, None, Some(&made));
             call.commit(tx, organisation, detail).await?;
             id
         }
@@ -243,6 +252,7 @@ pub(super) async fn delete(
             "group": of_group.display_name, "project": row.slug, "before": row.role.as_str(), "of": name,
             "changed": store::changes_of(&changes),
         });
+        let detail = with_digests(detail, Some(&mapping(row)), None);
         call.commit(tx, organisation, detail).await?;
     }
     Ok(pb::DeleteScimGroupMappingResponse {})

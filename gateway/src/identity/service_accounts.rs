@@ -1,4 +1,5 @@
 //! `ServiceAccountService`: programs of a project that call the API.
+use gpuaas_common::audit::with_digests;
 use gpuaas_common::{Error, Result, page};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::identity::v1 as pb;
@@ -53,6 +54,8 @@ pub(super) async fn create(
                 ));
             }
             let detail = json!({ "service_account": name, "role": role.as_str(), "of": owner });
+            let made = wire::service_account(found(&mut tx, group.id(), id).await?);
+            let detail = with_digests(detail, None, Some(&made));
             call.commit_in(tx, group, group.id(), detail).await?;
             id
         }
@@ -134,6 +137,9 @@ async fn set_disabled(
         store::set_disabled(&mut tx, id, to).await?;
         let detail =
             json!({ "service_account": row.name, "of": owner, "by_platform": by_platform });
+        let before = wire::service_account(row);
+        let after = wire::service_account(found(&mut tx, group.id(), id).await?);
+        let detail = with_digests(detail, Some(&before), Some(&after));
         call.commit_in(tx, group, group.id(), detail).await?;
     }
     let project = known_id(project, super::call::project_unknown)?;
@@ -153,6 +159,7 @@ pub(super) async fn delete(
         let row = found(&mut tx, group.id(), id).await?;
         store::delete_service_account(&mut tx, id).await?;
         let detail = json!({ "service_account": row.name, "of": owner });
+        let detail = with_digests(detail, Some(&wire::service_account(row)), None);
         call.commit_in(tx, group, group.id(), detail).await?;
     }
     Ok(pb::DeleteServiceAccountResponse {})

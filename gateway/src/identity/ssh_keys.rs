@@ -1,6 +1,7 @@
 //! `SshKeyService`: public keys by name, and the keys that a launch names.
 use std::collections::HashMap;
 
+use gpuaas_common::audit::with_digests;
 use gpuaas_common::{Error, Result, page, ssh};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::identity::v1 as pb;
@@ -64,6 +65,8 @@ async fn add(
                 return Err(taken("name", "is the name of another key"));
             }
             let detail = json!({ "name": name, "fingerprint": fingerprint, "project_id": project });
+            let made = store::find_ssh_key(&mut tx, owner, id).await?;
+            let detail = with_digests(detail, None, made.map(wire::ssh_key).as_ref());
             call.commit(tx, id, detail).await?;
             (id, owner)
         }
@@ -178,6 +181,7 @@ async fn remove(
         store::delete_ssh_key(&mut tx, id).await?;
         let detail =
             json!({ "name": row.name, "fingerprint": row.fingerprint, "project_id": project });
+        let detail = with_digests(detail, Some(&wire::ssh_key(row)), None);
         call.commit(tx, id, detail).await?;
     }
     Ok(())

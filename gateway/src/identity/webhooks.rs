@@ -1,12 +1,13 @@
 //! `WebhookService`: endpoints that events are delivered to. What delivers is [`crate::webhooks`].
 use std::time::Duration;
 
+use gpuaas_common::audit::with_digests;
 use gpuaas_common::time::{from_proto_duration, proto_time};
 use gpuaas_common::{Error, Result, etag, page};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::events::v1 as pb;
 use jiff::Timestamp;
-use serde_json::json;
+use serde_json::{Value, json};
 use sqlx::{PgConnection, Postgres, Transaction};
 use tonic::Code;
 use uuid::Uuid;
@@ -93,6 +94,8 @@ async fn create(
             let detail = json!({
                 "of": owned.name, "host": url.host_str(), "event_types": event_types,
             });
+            let made = store::find_webhook(&mut tx, id).await?;
+            let detail = with_digests(detail, None, made.map(digested).as_ref());
             call.commit_in(tx, owned.group, id, detail).await?;
             (id, Some(secret))
         }
@@ -204,7 +207,9 @@ pub(super) async fn update(
         let detail = json!({
             "url_changed": url != row.url, "event_types": event_types, "disabled": request.disabled,
         });
-        call.commit_in(tx, row.group, id, detail).await?;
+        let group = row.group;
+        let detail = changes(&mut tx, detail, row).await?;
+        call.commit_in(tx, group, id, detail).await?;
     }
     shown(call, id).await
 }
@@ -219,7 +224,9 @@ pub(super) async fn delete(
         etag::check(&request.etag, &row.version.to_string())?;
         store::delete_webhook(&mut tx, id).await?;
         let detail = json!({ "of": row.group.id() });
-        call.commit_in(tx, row.group, id, detail).await?;
+        let group = row.group;
+        let detail = with_digests(detail, Some(&digested(row)), None);
+        call.commit_in(tx, group, id, detail).await?;
     }
     Ok(pb::DeleteWebhookResponse {})
 }
@@ -246,7 +253,9 @@ pub(super) async fn rotate_secret(
         let (new, sealed) = new_secret(call, id)?;
         store::rotate_webhook_secret(&mut tx, id, &sealed, overlap.as_secs_f64()).await?;
         let detail = json!({ "overlap_seconds": overlap.as_secs() });
-        call.commit_in(tx, row.group, id, detail).await?;
+        let group = row.group;
+        let detail = changes(&mut tx, detail, row).await?;
+        call.commit_in(tx, group, id, detail).await?;
         secret = Some(new);
     }
     let mut shown = shown(call, id).await?;
@@ -267,8 +276,10 @@ pub(super) async fn ping(
             enabled(&row)?;
             let body = events::ping(&webhook.to_string(), proto_time(Timestamp::now()));
             store::insert_ping(&mut tx, id, webhook, events::PING, &body).await?;
-            call.commit_in(tx, row.group, webhook, json!({ "delivery": id }))
-                .await?;
+            let made = store::find_delivery(&mut tx, webhook, id).await?;
+            let detail = json!({ "delivery": id });
+            let detail = with_digests(detail, None, made.map(delivery).as_ref());
+            call.commit_in(tx, row.group, webhook, detail).await?;
             call.app.webhooks.due.notify_one();
             id
         }
@@ -314,12 +325,14 @@ pub(super) async fn redeliver(
         let row = writable(call, &mut tx, webhook).await?;
         enabled(&row)?;
         let found = store::find_delivery(&mut tx, webhook, id).await?;
-        found.ok_or_else(delivery_unknown)?;
+        let before = delivery(found.ok_or_else(delivery_unknown)?);
         if !store::requeue_delivery(&mut tx, id).await? {
             return Err(conflict("The delivery is pending still."));
         }
-        call.commit_in(tx, row.group, webhook, json!({ "delivery": id }))
-            .await?;
+        let after = store::find_delivery(&mut tx, webhook, id).await?;
+        let detail = json!({ "delivery": id });
+        let detail = with_digests(detail, Some(&before), after.map(delivery).as_ref());
+        call.commit_in(tx, row.group, webhook, detail).await?;
         call.app.webhooks.due.notify_one();
     }
     delivery_shown(call, webhook, id).await
@@ -383,6 +396,13 @@ fn delivery_unknown() -> Error {
     unknown("delivery_id", "delivery of the webhook")
 }
 
+/// The detail of a change with the digests of what the webhook was and is.
+async fn changes(conn: &mut PgConnection, detail: Value, before: WebhookRow) -> Result<Value> {
+    let after = store::find_webhook(conn, before.id).await?;
+    let (before, after) = (digested(before), after.map(digested));
+    Ok(with_digests(detail, Some(&before), after.as_ref()))
+}
+
 async fn shown(call: &Call<'_>, id: Uuid) -> Result<pb::Webhook> {
     let mut conn = call.conn().await?;
     let row = store::find_webhook(&mut conn, id).await?;
@@ -395,6 +415,15 @@ async fn delivery_shown(call: &Call<'_>, webhook: Uuid, id: Uuid) -> Result<pb::
     row.map(delivery).ok_or_else(delivery_unknown)
 }
 
+/// What the digests of audit rows are of: without the URL, in which a secret may be that a digest would give away to who guesses.
+pub(crate) fn digested(row: WebhookRow) -> pb::Webhook {
+    pb::Webhook {
+        url: String::new(),
+        ..message(row)
+    }
+}
+
+/// As the API shows it, without its secret.
 fn message(row: WebhookRow) -> pb::Webhook {
     let (project_id, organisation_id) = match row.group {
         Group::Project(id) => (id.to_string(), String::new()),

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::error::{Result, ScimError};
 use super::query::{List, Shape};
 use super::schema::{self, EXTERNAL_ID, GROUP, GROUP_ATTRIBUTES};
-use super::{Scim, etag, no_content, patch};
+use super::{Scim, etag, no_content, patch, with_digests};
 use crate::store::{self, ScimGroupRow, changes_of};
 
 /// Most users that an audit row names one by one.
@@ -221,6 +221,7 @@ pub async fn create(scim: &Scim<'_>, body: &Value, query: &str) -> Result<Respon
     let detail = json!({
         "display_name": input.display_name, "added": users_of(&added),
     });
+    let detail = with_digests(detail, None, Some(input.resource()));
     scim.record(&mut tx, ("scim_group.create", "scim_group"), id, detail)
         .await?;
     let row = found(scim, &mut tx, &id.to_string()).await?;
@@ -263,16 +264,20 @@ async fn update(
         "display_name": after.display_name, "before": before.display_name, "added": users_of(&added),
         "removed": users_of(&removed), "changed": changes_of(&changes),
     });
+    let detail = with_digests(detail, Some(before.resource()), Some(after.resource()));
     scim.record(conn, ("scim_group.update", "scim_group"), row.id, detail)
         .await
 }
 
 async fn delete(scim: &Scim<'_>, conn: &mut PgConnection, row: &ScimGroupRow) -> Result<()> {
-    let users: Vec<Uuid> = members(conn, row.id).await?.into_iter().collect();
+    let members = members(conn, row.id).await?;
+    let users: Vec<Uuid> = members.iter().copied().collect();
+    let before = Input::of_row(row, members).resource();
     let principals = store::principals_of_users(conn, &users).await?;
     store::delete_scim_group(conn, row.id).await?;
     let changes = store::sync_scim(conn, scim.organisation, &principals).await?;
     let detail = json!({ "display_name": row.display_name, "removed": users_of(&users), "changed": changes_of(&changes) });
+    let detail = with_digests(detail, Some(before), None);
     scim.record(conn, ("scim_group.delete", "scim_group"), row.id, detail)
         .await
 }

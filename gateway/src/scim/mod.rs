@@ -150,6 +150,15 @@ struct Scim<'a> {
     base: &'a str,
 }
 
+/// The detail of a change with the digests of the resource before and after it, as a client would send it.
+fn with_digests(
+    detail: Value,
+    before: Option<Map<String, Value>>,
+    after: Option<Map<String, Value>>,
+) -> Value {
+    audit::with_digests_of_json(detail, before.map(Value::Object), after.map(Value::Object))
+}
+
 impl Scim<'_> {
     fn new_id(&self) -> Uuid {
         IdGen::new(self.app.cell).next()

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::error::{Result, ScimError};
 use super::query::{List, Shape};
 use super::schema::{self, EXTERNAL_ID, USER, USER_ATTRIBUTES};
-use super::{Scim, etag, no_content, patch};
+use super::{Scim, etag, no_content, patch, with_digests};
 use crate::auth::verify::Identity;
 use crate::identity::{display_name, email, names};
 use crate::store::{
@@ -237,9 +237,10 @@ pub async fn create(scim: &Scim<'_>, body: &Value, query: &str) -> Result<Respon
     name(scim, &mut tx, &person, &input).await?;
     let changes = bring(scim, &mut tx, &person, &input).await?;
     let detail = detail(&person, &input, &changes);
+    let row = found(scim, &mut tx, &id.to_string()).await?;
+    let detail = with_digests(detail, None, Some(Input::of_row(&row).resource()));
     scim.record(&mut tx, ("scim_user.create", "scim_user"), id, detail)
         .await?;
-    let row = found(scim, &mut tx, &id.to_string()).await?;
     tx.commit().await?;
     let shown = shape.apply(resource(scim, &row));
     Ok(scim.answer(StatusCode::CREATED, row.version, shown))
@@ -337,6 +338,11 @@ async fn update(
     let changes = bring(scim, conn, &person, input).await?;
     let mut detail = detail(&person, input, &changes);
     detail["before"] = json!({ "user_name": row.user_name, "active": row.active });
+    let detail = with_digests(
+        detail,
+        Some(Input::of_row(row).resource()),
+        Some(input.resource()),
+    );
     scim.record(conn, ("scim_user.update", "scim_user"), row.id, detail)
         .await
 }
@@ -351,6 +357,7 @@ async fn delete(scim: &Scim<'_>, conn: &mut PgConnection, row: &ScimUserRow) -> 
     store::delete_scim_user(conn, row.id).await?;
     changes.extend(store::leave_organisation(conn, scim.organisation, person.id).await?);
     let detail = detail(&person, &input, &changes);
+    let detail = with_digests(detail, Some(Input::of_row(row).resource()), None);
     scim.record(conn, ("scim_user.delete", "scim_user"), row.id, detail)
         .await
 }

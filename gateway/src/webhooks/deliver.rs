@@ -15,6 +15,7 @@ use tokio::sync::Semaphore;
 use super::address::{self, NotPublic, PublicOnly};
 use super::secret::{Secret, signature};
 use super::{WebhookSettings, Work};
+use crate::identity::digested_webhook;
 use crate::store::{self, Attempted, Next, Room, Taken};
 
 /// What a gateway needs of a lease beside twice the time of an attempt, in seconds. A result that is noted later counts as well,
@@ -133,9 +134,16 @@ async fn attempt(work: &Work, client: &Client, taken: Taken) {
 
 async fn note(work: &Work, taken: &Taken, outcome: &Attempted) -> gpuaas_common::Result<()> {
     let mut tx = work.pool.begin().await?;
+    let before = match &outcome.next {
+        Next::Disable(_) => store::find_webhook(&mut tx, taken.webhook).await?,
+        _ => None,
+    };
     let disabled = store::note_attempt(&mut tx, taken, outcome).await?;
     if disabled {
+        let after = store::find_webhook(&mut tx, taken.webhook).await?;
+        let (before, after) = (before.map(digested_webhook), after.map(digested_webhook));
         let detail = json!({ "reason": outcome_reason(outcome), "delivery": taken.id });
+        let detail = audit::with_digests(detail, before.as_ref(), after.as_ref());
         let entry = audit::Entry {
             principal: ITSELF,
             action: "webhook.disable",
