@@ -34,6 +34,10 @@ fn column<'a>(page: &'a Value, name: &str) -> Vec<&'a str> {
 async fn write(world: &World, principal: &str, action: &str, detail: Value) {
     let pool = world.pool().await;
     let mut conn = pool.acquire().await.expect("a connection");
+    let detail = match detail["outcome"].as_str() {
+        Some("denied") => detail,
+        _ => audit::with_digests(detail, None, Some(&action.to_owned())),
+    };
     let entry = Entry {
         principal,
         action,

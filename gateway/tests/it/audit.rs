@@ -32,11 +32,11 @@ async fn record(world: &World, role: &str, principal: &str) {
     let mut conn = pool.acquire().await.expect("a connection");
     let entry = Entry {
         principal,
-        action: "a.b",
+        action: "price.put",
         resource: "thing",
         resource_id: "x",
         request_id: "r",
-        detail: json!({}),
+        detail: audit::with_digests(json!({}), None, Some(&String::new())),
     };
     audit::record(&mut conn, entry).await.expect("recorded");
 }

@@ -12,6 +12,7 @@ mod contract;
 mod cors;
 mod database;
 mod deprecation;
+mod digests;
 mod identity;
 mod instance_identity;
 mod issuers;

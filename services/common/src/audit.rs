@@ -3,6 +3,7 @@
 //! A row is sealed about a second after its transaction: [`seal`] gives it the next position in the hash chain of its schema,
 //! and the digest of [`chain`]. [`read`] and [`serve`] show the rows, [`origin`] says from where a row was caused.
 pub mod chain;
+mod changes;
 pub mod origin;
 pub mod read;
 pub mod seal;
@@ -108,8 +109,14 @@ pub fn check_reason(reason: &str) -> Result<()> {
 /// [`origin::current`].
 ///
 /// # Errors
-/// Database errors.
+/// Database errors; in a development build a change without the digests that it has to have, so that its test fails.
 pub async fn record(conn: &mut PgConnection, entry: Entry<'_>) -> Result<()> {
+    if cfg!(debug_assertions) && changes::lacks_digests(entry.action, &entry.detail) {
+        let action = entry.action;
+        return Err(Error::internal(format!(
+            "the audit row of {action} lacks the digests of before and after"
+        )));
+    }
     let origin = origin::current();
     sqlx::query(
         "INSERT INTO audit (id, principal, action, resource, resource_id, request_id, detail, address, user_agent, region) \

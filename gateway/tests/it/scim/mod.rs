@@ -34,7 +34,7 @@ impl Said {
         self.body["scimType"].as_str().unwrap_or_default()
     }
 
-    fn id(&self) -> String {
+    pub fn id(&self) -> String {
         assert!(self.status < 300, "{}", self.body);
         self.body["id"].as_str().expect("an id").to_owned()
     }
@@ -91,7 +91,7 @@ impl Provider {
     }
 
     /// A call of SCIM.
-    async fn scim(&self, method: Method, path: &str, body: Value) -> Said {
+    pub async fn scim(&self, method: Method, path: &str, body: Value) -> Said {
         self.scim_with(&self.key, method, path, body, &[]).await
     }
 
@@ -136,19 +136,19 @@ impl Provider {
         }
     }
 
-    async fn user(&self, name: &str) -> String {
+    pub async fn user(&self, name: &str) -> String {
         let body =
             json!({ "schemas": ["urn:ietf:params:scim:schemas:core:2.0:User"], "userName": name });
         self.scim(Method::POST, "/Users", body).await.id()
     }
 
-    async fn group(&self, name: &str, users: &[&str]) -> String {
+    pub async fn group(&self, name: &str, users: &[&str]) -> String {
         let members: Vec<Value> = users.iter().map(|id| json!({ "value": id })).collect();
         let body = json!({ "displayName": name, "members": members });
         self.scim(Method::POST, "/Groups", body).await.id()
     }
 
-    async fn patch(&self, path: &str, operation: Value) -> Said {
+    pub async fn patch(&self, path: &str, operation: Value) -> Said {
         let body = json!({
             "schemas": ["urn:ietf:params:scim:api:messages:2.0:PatchOp"], "Operations": [operation],
         });
@@ -156,7 +156,7 @@ impl Provider {
     }
 
     /// Maps a group on a role in the project `demo`, as the owner does.
-    async fn map(&self, group: &str, role: &str) -> String {
+    pub async fn map(&self, group: &str, role: &str) -> String {
         let target = format!(
             "/api/v1/organisations/{}/scim/groups/{group}/mappings",
             self.organisation()
