@@ -1,6 +1,7 @@
 //! Every change that the gateway makes itself is made here, and the row that each leaves in the audit trail has the digests of
 //! what was there before it and of what is there after it (P10).
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use gpuaas_proto::gpuaas::identity::v1 as pb;
 use prost::Message as _;
@@ -250,6 +251,59 @@ async fn p10_every_change_has_digests_of_what_was_and_of_what_is() {
             left.insert(&row.resource_id, after);
         }
     }
+}
+
+/// What the code of the services says.
+fn sources() -> String {
+    let services = Path::new(env!("CARGO_MANIFEST_DIR")).join("../services");
+    let mut folders: Vec<PathBuf> = std::fs::read_dir(services)
+        .expect("the services")
+        .map(|service| service.expect("a service").path().join("src"))
+        .collect();
+    let mut text = String::new();
+    while let Some(folder) = folders.pop() {
+        let Ok(entries) = std::fs::read_dir(&folder) else {
+            continue;
+        };
+        for path in entries.map(|entry| entry.expect("an entry").path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|end| end == "rs") {
+                text.push_str(&std::fs::read_to_string(&path).expect("text"));
+            }
+        }
+    }
+    text
+}
+
+/// That each row has its digests every test of a service holds, whose development build writes none without.
+#[test]
+fn p10_every_change_of_the_other_services_is_recorded_by_its_action() {
+    let sources = sources();
+    let routes = gpuaas_gateway::routes().expect("served");
+    let changes = routes.routes().iter().filter(|route| {
+        route.service != gpuaas_gateway::identity::SERVICE && route.http_method != http::Method::GET
+    });
+    let mut count = 0;
+    for route in changes {
+        let method = route.method.name();
+        // of rollouts the records say what was done, and one right is for all of it
+        let action = match method {
+            "CreateAgentRollout" => "agent_rollout.create",
+            "PauseAgentRollout" => "agent_rollout.pause",
+            "ResumeAgentRollout" => "agent_rollout.resume",
+            "AbortAgentRollout" => "agent_rollout.abort",
+            "RollbackAgentRollout" => "agent_rollout.rollback",
+            _ => &route.access.action,
+        };
+        let written = format!("\"{action}\"");
+        assert!(
+            sources.contains(&written),
+            "{method}: no record of {action}"
+        );
+        count += 1;
+    }
+    assert!(count > 50, "{count}");
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use gpuaas_placement::audit;
 use gpuaas_proto::gpuaas::agent::v1::FailureClass;
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use sha2::{Digest as _, Sha256};
 use tonic::Code;
 use uuid::Uuid;
 
@@ -595,6 +596,12 @@ async fn an_allocation_is_renamed_for_people_and_says_who_launched_it_and_what_i
         [&first["after_digest"]; 2],
         "P10: the second one found what the first had left, and changed nothing"
     );
+    // as the operator's guide says it: what the event tells, without claims, in canonical JSON
+    let mut told = platform.events(&id).await.pop().expect("an event").1;
+    told["claims"] = serde_json::json!([]);
+    told.sort_all_objects();
+    let digest = hex::encode(Sha256::digest(told.to_string()));
+    assert_eq!(first["after_digest"], digest, "{told}");
     let launched = platform.audited("allocation.create").await;
     let made = &launched[0].1;
     assert_eq!(made.get("before_digest"), None);
