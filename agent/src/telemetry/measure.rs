@@ -151,7 +151,10 @@ mod tests {
             }
         };
         let back = tokio::time::timeout(Duration::from_secs(30), back).await;
-        assert!(!back.expect("it is measured again"), "there is no such domain");
+        assert!(
+            !back.expect("it is measured again"),
+            "there is no such domain"
+        );
     }
 
     /// What a rescued VM writes it writes to the disk of its rescue, too.
