@@ -19,7 +19,6 @@ mod wire;
 
 pub(crate) use invitations::names;
 pub(crate) use parse::{display_name, email};
-pub(crate) use webhooks::digested as digested_webhook;
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -15,6 +15,7 @@ use uuid::Uuid;
 use super::call::{Begun, Call, Of, known_id, unknown};
 use super::{parse, wire};
 use crate::store::{self, DeliveryRow, Group, NewWebhook, Role, WebhookRow};
+use crate::webhooks::message::{digested, message};
 use crate::webhooks::secret::Secret;
 use crate::webhooks::{address, events};
 
@@ -413,49 +414,6 @@ async fn delivery_shown(call: &Call<'_>, webhook: Uuid, id: Uuid) -> Result<pb::
     let mut conn = call.conn().await?;
     let row = store::find_delivery(&mut conn, webhook, id).await?;
     row.map(delivery).ok_or_else(delivery_unknown)
-}
-
-/// What the digests of audit rows are of: without the URL, in which a secret may be that a digest would give away to who guesses.
-pub(crate) fn digested(row: WebhookRow) -> pb::Webhook {
-    pb::Webhook {
-        url: String::new(),
-        ..message(row)
-    }
-}
-
-/// As the API shows it, without its secret.
-fn message(row: WebhookRow) -> pb::Webhook {
-    let (project_id, organisation_id) = match row.group {
-        Group::Project(id) => (id.to_string(), String::new()),
-        Group::Organisation(id) => (String::new(), id.to_string()),
-    };
-    let state = if row.enabled {
-        pb::WebhookState::Enabled
-    } else {
-        pb::WebhookState::Disabled
-    };
-    let now = Timestamp::now();
-    pb::Webhook {
-        id: row.id.to_string(),
-        project_id,
-        organisation_id,
-        url: row.url,
-        event_types: row.event_types,
-        description: row.description,
-        state: state.into(),
-        disable_reason: row.disable_reason,
-        disable_time: row.disable_time.and_then(wire::time),
-        failing_time: row.failing_time.and_then(wire::time),
-        secret: String::new(),
-        previous_secret_expire_time: row
-            .previous_expire_time
-            .filter(|end| end.to_jiff() > now)
-            .and_then(wire::time),
-        creator: row.creator,
-        create_time: wire::time(row.create_time),
-        update_time: wire::time(row.update_time),
-        etag: row.version.to_string(),
-    }
 }
 
 fn delivery(row: DeliveryRow) -> pb::WebhookDelivery {

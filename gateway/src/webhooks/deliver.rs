@@ -13,9 +13,9 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 
 use super::address::{self, NotPublic, PublicOnly};
+use super::message::digested;
 use super::secret::{Secret, signature};
 use super::{WebhookSettings, Work};
-use crate::identity::digested_webhook;
 use crate::store::{self, Attempted, Next, Room, Taken};
 
 /// What a gateway needs of a lease beside twice the time of an attempt, in seconds. A result that is noted later counts as well,
@@ -141,7 +141,7 @@ async fn note(work: &Work, taken: &Taken, outcome: &Attempted) -> gpuaas_common:
     let disabled = store::note_attempt(&mut tx, taken, outcome).await?;
     if disabled {
         let after = store::find_webhook(&mut tx, taken.webhook).await?;
-        let (before, after) = (before.map(digested_webhook), after.map(digested_webhook));
+        let (before, after) = (before.map(digested), after.map(digested));
         let detail = json!({ "reason": outcome_reason(outcome), "delivery": taken.id });
         let detail = audit::with_digests(detail, before.as_ref(), after.as_ref());
         let entry = audit::Entry {

@@ -11,6 +11,7 @@ pub mod address;
 pub mod collect;
 pub mod deliver;
 pub mod events;
+pub mod message;
 pub mod secret;
 
 use std::sync::Arc;

@@ -276,7 +276,8 @@ fn sources() -> String {
     text
 }
 
-/// That each row has its digests every test of a service holds, whose development build writes none without.
+/// This one holds that a row is written at all. That it has its digests is held by each service's own tests: a development build
+/// refuses a row without.
 #[test]
 fn p10_every_change_of_the_other_services_is_recorded_by_its_action() {
     let sources = sources();

@@ -16,13 +16,12 @@ use gpuaas_proto::gpuaas::agent::v1::{
     AllocationIngress, FencingToken, IngressOwnership, IngressRule, ListHoldsResponse,
     SetIngressRequest, SlotToken,
 };
-use gpuaas_proto::gpuaas::common::v1::IngressProtocol;
 use serde_json::json;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::api::{self, convert};
+use crate::api::convert;
 use crate::domain::residue::Standing;
 use crate::workflow::Deps;
 use crate::workflow::failure::StepError;
@@ -111,7 +110,7 @@ pub async fn carry(deps: &Deps, allocation_id: Uuid) -> Result<(), StepError> {
         let detail =
             json!({ "allocation_id": allocation_id, "external_port": mapping.external_port });
         // it is gone
-        let before = api::ingress::message(mapping.clone());
+        let before = convert::ingress_mapping(mapping.clone());
         let detail = audit::with_digests(detail, Some(&before), None);
         let entry = audit::Entry {
             principal: SYSTEM,
@@ -191,20 +190,12 @@ fn request(wanted: &Wanted) -> SetIngressRequest {
 
 fn rule(mapping: &Mapping) -> IngressRule {
     IngressRule {
-        protocol: protocol(&mapping.protocol).into(),
+        protocol: convert::ingress_protocol(&mapping.protocol).into(),
         vm_port: mapping.vm_port.cast_unsigned(),
         external_address: mapping.external_address.clone(),
         external_port: mapping.external_port.cast_unsigned(),
         source_cidrs: mapping.sources.clone(),
         expire_time: mapping.expires_at.map(convert::time),
-    }
-}
-
-/// A protocol by its name in the ledger.
-pub(crate) fn protocol(name: &str) -> IngressProtocol {
-    match name {
-        "udp" => IngressProtocol::Udp,
-        _ => IngressProtocol::Tcp,
     }
 }
 

@@ -117,6 +117,15 @@ pub async fn list(
     Ok(rows)
 }
 
+/// Locks a node until the transaction ends, as every change of it, its slots, findings and break-fix records does: what is read then is
+/// what the change finds.
+///
+/// # Errors
+/// [`Error::NotFound`] when the ledger has no such node.
+pub async fn lock(conn: &mut PgConnection, node_id: Uuid) -> Result<()> {
+    lock::node(conn, node_id).await
+}
+
 /// Locks a node, and refuses a caller who has read it before its last change. An empty etag is not checked.
 ///
 /// # Errors

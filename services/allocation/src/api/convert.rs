@@ -3,6 +3,7 @@
 use gpuaas_common::readiness::Outcome;
 use gpuaas_common::ssh;
 use gpuaas_common::time::proto_time;
+use gpuaas_placement::ingress::Mapping;
 use gpuaas_placement::model::{Allocation as Row, AllocationState as RowState};
 use gpuaas_placement::queue::{Standing, sentence};
 use gpuaas_placement::{drift, lost, model, node_tasks, tenants, timeline};
@@ -281,6 +282,48 @@ fn failure_status(reason: String, message: &str) -> rpc::Status {
         code: tonic::Code::FailedPrecondition as i32,
         message: message.to_owned(),
         details: vec![detail],
+    }
+}
+
+/// A mapping as the API shows it.
+pub fn ingress_mapping(row: Mapping) -> pb::IngressMapping {
+    let state = match row.state.as_str() {
+        "active" => pb::IngressMappingState::Active,
+        "failed" => pb::IngressMappingState::Failed,
+        "deleting" => pb::IngressMappingState::Deleting,
+        _ => pb::IngressMappingState::Pending,
+    };
+    pb::IngressMapping {
+        id: row.id.to_string(),
+        allocation_id: row.allocation_id.to_string(),
+        config: Some(pb::IngressMappingConfig {
+            protocol: ingress_protocol(&row.protocol).into(),
+            vm_port: row.vm_port.cast_unsigned(),
+            external_port: row.requested_port.cast_unsigned(),
+            source_cidrs: row.sources,
+            expire_time: row.expires_at.map(time),
+        }),
+        status: Some(pb::IngressMappingStatus {
+            state: state.into(),
+            external_address: row.external_address,
+            external_port: row.external_port.cast_unsigned(),
+            failure: row.failure,
+        }),
+        metadata: Some(common::ResourceMetadata {
+            create_time: Some(time(row.created_at)),
+            update_time: Some(time(row.updated_at)),
+            revision: row.revision,
+            labels: Default::default(),
+        }),
+        creator: row.creator,
+    }
+}
+
+/// A protocol by its name in the ledger.
+pub fn ingress_protocol(name: &str) -> common::IngressProtocol {
+    match name {
+        "udp" => common::IngressProtocol::Udp,
+        _ => common::IngressProtocol::Tcp,
     }
 }
 

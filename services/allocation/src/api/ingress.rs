@@ -10,17 +10,15 @@ use gpuaas_placement::Scope;
 use gpuaas_placement::ingress::{self, Mapping, New};
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::allocation::v1::ingress_service_server::IngressService;
-use gpuaas_proto::gpuaas::common::v1 as common;
 use jiff_sqlx::{Timestamp, ToSqlx as _};
 use serde_json::json;
 use sqlx::PgConnection;
 use tonic::{Request, Response, Status};
 use uuid::Uuid;
 
-use super::convert;
+use super::convert::ingress_mapping as message;
 use super::owned::owned;
 use crate::domain::ingress as requested;
-use crate::ingress::protocol;
 use crate::workflow::Deps;
 
 const EXPIRY: &str = "config.expire_time";
@@ -202,39 +200,6 @@ fn expiry(config: &pb::IngressMappingConfig) -> Result<Option<Timestamp>, Error>
     };
     let time = from_proto_time(time).ok_or_else(|| Error::invalid(EXPIRY, "must be a time"))?;
     Ok(Some(time.to_sqlx()))
-}
-
-pub(crate) fn message(row: Mapping) -> pb::IngressMapping {
-    let state = match row.state.as_str() {
-        "active" => pb::IngressMappingState::Active,
-        "failed" => pb::IngressMappingState::Failed,
-        "deleting" => pb::IngressMappingState::Deleting,
-        _ => pb::IngressMappingState::Pending,
-    };
-    pb::IngressMapping {
-        id: row.id.to_string(),
-        allocation_id: row.allocation_id.to_string(),
-        config: Some(pb::IngressMappingConfig {
-            protocol: protocol(&row.protocol).into(),
-            vm_port: row.vm_port.cast_unsigned(),
-            external_port: row.requested_port.cast_unsigned(),
-            source_cidrs: row.sources,
-            expire_time: row.expires_at.map(convert::time),
-        }),
-        status: Some(pb::IngressMappingStatus {
-            state: state.into(),
-            external_address: row.external_address,
-            external_port: row.external_port.cast_unsigned(),
-            failure: row.failure,
-        }),
-        metadata: Some(common::ResourceMetadata {
-            create_time: Some(convert::time(row.created_at)),
-            update_time: Some(convert::time(row.updated_at)),
-            revision: row.revision,
-            labels: Default::default(),
-        }),
-        creator: row.creator,
-    }
 }
 
 #[tonic::async_trait]

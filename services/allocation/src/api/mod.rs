@@ -10,7 +10,7 @@ pub(crate) mod convert;
 mod create;
 mod events;
 mod force_release;
-pub(crate) mod ingress;
+mod ingress;
 mod metrics;
 mod network;
 pub(crate) mod owned;

@@ -213,12 +213,14 @@ impl Rollouts {
             reason: &desired.reason,
         };
         rollouts::insert(&mut tx, &new, &nodes).await?;
-        let made = stored(&mut tx, rollout_id).await?;
-        let detail = audit::with_digests(detail, None, Some(&made));
-        let about = ("agent_rollout", key.as_str());
-        mutation
-            .audit(&mut tx, "agent_rollout.create", about, detail)
-            .await?;
+        record_made(
+            &mutation,
+            &mut tx,
+            rollout_id,
+            "agent_rollout.create",
+            detail,
+        )
+        .await?;
         tx.commit().await?;
         tracing::info!(%rollout_id, version = desired.version, nodes = nodes.len(), "begin rollout of agent");
         Ok(rollout_id)
@@ -316,12 +318,14 @@ impl Rollouts {
             reason: &desired.reason,
         };
         rollouts::insert(&mut tx, &new, &nodes).await?;
-        let made = stored(&mut tx, rollout_id).await?;
-        let detail = audit::with_digests(detail, None, Some(&made));
-        let about = ("agent_rollout", key.as_str());
-        mutation
-            .audit(&mut tx, "agent_rollout.rollback", about, detail)
-            .await?;
+        record_made(
+            &mutation,
+            &mut tx,
+            rollout_id,
+            "agent_rollout.rollback",
+            detail,
+        )
+        .await?;
         tx.commit().await?;
         tracing::info!(%rollout_id, rollback_of = %earlier_id, nodes = nodes.len(), "roll agent back");
         Ok(rollout_id)
@@ -460,10 +464,25 @@ async fn lock(conn: &mut PgConnection, id: Uuid, given: &str) -> Result<RolloutR
     Ok(row)
 }
 
+/// A rollout with its nodes, as the API shows it.
 async fn stored(conn: &mut PgConnection, id: Uuid) -> Result<api::AgentRollout> {
     let row = rollouts::find(conn, id, false).await?;
     let row = row.ok_or_else(|| absent(id))?;
     Ok(wire_rollout(row, rollouts::nodes(conn, id, false).await?))
+}
+
+/// The audit row of a rollout that was made.
+async fn record_made(
+    mutation: &Mutation,
+    conn: &mut PgConnection,
+    id: Uuid,
+    action: &str,
+    detail: serde_json::Value,
+) -> Result<()> {
+    let made = stored(conn, id).await?;
+    let detail = audit::with_digests(detail, None, Some(&made));
+    let about = ("agent_rollout", made.id.as_str());
+    mutation.audit(conn, action, about, detail).await
 }
 
 async fn none_live(conn: &mut PgConnection) -> Result<()> {

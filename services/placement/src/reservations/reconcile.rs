@@ -150,8 +150,7 @@ async fn one(
         return Ok(false);
     };
     if over {
-        let row = get(conn, Scope::Platform, id).await?;
-        end(conn, &row, "The reservation reached its end time.", step).await?;
+        end(conn, id, "The reservation reached its end time.", step).await?;
         return Ok(false);
     }
     let row = get(conn, Scope::Platform, id).await?;
@@ -163,12 +162,15 @@ async fn one(
         step.begun.push(id);
     }
     step.dropped = hold::drop(conn, id, Which::Unfit).await?;
-    if let Some(seconds) = row.release_unused_after
-        && release(conn, &row, seconds, step).await?
-    {
-        return Ok(false);
-    }
     let mut row = get(conn, Scope::Platform, id).await?;
+    if let Some(seconds) = row.release_unused_after {
+        if release(conn, &row, seconds, step).await? {
+            return Ok(false);
+        }
+        if step.released > 0 {
+            row = get(conn, Scope::Platform, id).await?;
+        }
+    }
     if row.missing() == 0 {
         return Ok(false);
     }
@@ -222,19 +224,14 @@ async fn begin(conn: &mut PgConnection, id: Uuid) -> Result<()> {
     Ok(())
 }
 
-async fn end(
-    conn: &mut PgConnection,
-    row: &CapacityReservation,
-    reason: &str,
-    step: &mut Reconciled,
-) -> Result<()> {
-    let before = get(conn, Scope::Platform, row.id).await?;
-    close(conn, row.id, ReservationState::Ended, reason).await?;
-    let detail = json!({ "name": row.name, "reason": reason });
+async fn end(conn: &mut PgConnection, id: Uuid, reason: &str, step: &mut Reconciled) -> Result<()> {
+    let before = get(conn, Scope::Platform, id).await?;
+    close(conn, id, ReservationState::Ended, reason).await?;
+    let detail = json!({ "name": before.name, "reason": reason });
+    let what = (id, before.project_id);
     let detail = digested(conn, before, detail).await?;
-    let what = (row.id, row.project_id);
     record(conn, (SYSTEM, ""), "reservation.end", what, detail).await?;
-    step.ended.push(row.id);
+    step.ended.push(id);
     Ok(())
 }
 
@@ -245,7 +242,6 @@ async fn release(
     seconds: i32,
     step: &mut Reconciled,
 ) -> Result<bool> {
-    let before = get(conn, Scope::Platform, row.id).await?;
     let gone = hold::drop(conn, row.id, Which::Unused(seconds)).await?;
     if gone == 0 {
         return Ok(false);
@@ -262,12 +258,12 @@ async fn release(
     .execute(&mut *conn)
     .await?;
     let detail = json!({ "name": row.name, "gpus": gone, "unused_seconds": seconds });
-    let detail = digested(conn, before, detail).await?;
+    let detail = digested(conn, row.clone(), detail).await?;
     let what = (row.id, row.project_id);
     record(conn, (SYSTEM, ""), "reservation.release", what, detail).await?;
     let left = row.gpu_count - row.released_gpus - gone;
     if left == 0 {
-        end(conn, row, &reason, step).await?;
+        end(conn, row.id, &reason, step).await?;
     }
     Ok(left == 0)
 }

@@ -125,8 +125,7 @@ impl Api {
             .iter()
             .map(|definition| definition.slot_index)
             .collect();
-        // what was there before is read under the lock
-        operators::expect(&mut tx, node_id, "").await?;
+        operators::lock(&mut tx, node_id).await?;
         let before = listed(&mut tx, node_id).await?;
         let rows = approval::approve(
             &mut tx,

@@ -68,8 +68,7 @@ impl Api {
             let node = operators::get(&mut tx, node_id).await?;
             return Ok(wire::node_with_admin_state(node, None));
         }
-        // what was there before is read under the lock
-        operators::expect(&mut tx, node_id, "").await?;
+        operators::lock(&mut tx, node_id).await?;
         let before = wire::node_with_admin_state(operators::get(&mut tx, node_id).await?, None);
         let by = Attribution::of(&request.principal, &request.reason);
         let (node, _) = operators::retire(&mut tx, node_id, by, request.never_used).await?;

@@ -182,8 +182,7 @@ impl Api {
         if let Some(id) = call.earlier(&mut tx).await? {
             return shown(&mut tx, call.node_id, id).await;
         }
-        // what was there before is read under the lock
-        operators::expect(&mut tx, call.node_id, "").await?;
+        operators::lock(&mut tx, call.node_id).await?;
         let before = shown(&mut tx, call.node_id, id).await?;
         node_health::act(&mut tx, call.node_id, id, call.attribution(&request.action)).await?;
         let record = shown(&mut tx, call.node_id, id).await?;
@@ -202,8 +201,7 @@ impl Api {
         if let Some(id) = call.earlier(&mut tx).await? {
             return shown(&mut tx, call.node_id, id).await;
         }
-        // what was there before is read under the lock
-        operators::expect(&mut tx, call.node_id, "").await?;
+        operators::lock(&mut tx, call.node_id).await?;
         let before = shown(&mut tx, call.node_id, id).await?;
         node_health::close(
             &mut tx,
@@ -293,7 +291,7 @@ impl Api {
             message: &request.message,
             principal: &call.caller.principal,
         };
-        operators::expect(&mut tx, call.node_id, "").await?;
+        operators::lock(&mut tx, call.node_id).await?;
         let before = node_health::reported(&mut tx, &report).await?;
         let found = node_health::report(&mut tx, self.ids.next(), &report).await?;
         let detail = json!({
@@ -325,7 +323,7 @@ impl Api {
             let known = node_health::finding(&mut tx, call.node_id, id).await?;
             return Ok(finding(known));
         }
-        operators::expect(&mut tx, call.node_id, "").await?;
+        operators::lock(&mut tx, call.node_id).await?;
         let before = finding(node_health::finding(&mut tx, call.node_id, id).await?);
         let by = call.attribution(&request.resolution);
         let found = finding(node_health::resolve(&mut tx, call.node_id, id, by).await?);

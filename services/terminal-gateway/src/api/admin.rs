@@ -1,6 +1,5 @@
 //! `TerminalAdminService`: the list of sessions.
 use gpuaas_common::error::Result;
-use gpuaas_common::time::proto_time;
 use gpuaas_common::{id, page};
 use gpuaas_proto::gpuaas::terminal::v1::terminal_admin_service_server::TerminalAdminService;
 use gpuaas_proto::gpuaas::terminal::v1::{
@@ -9,7 +8,7 @@ use gpuaas_proto::gpuaas::terminal::v1::{
 use sqlx::PgPool;
 use tonic::{Request, Response, Status};
 
-use crate::store::sessions::{self, Filter, SessionRow};
+use crate::store::sessions::{self, Filter};
 
 /// Answers from the database.
 #[derive(Debug, Clone)]
@@ -74,20 +73,5 @@ pub(crate) async fn list(
         Some(last) if more => page::encode(&(last.open_time.to_jiff(), last.id), query),
         _ => String::new(),
     };
-    Ok((rows.into_iter().map(to_wire).collect(), next_page_token))
-}
-
-/// A session as the API shows it.
-pub(crate) fn to_wire(row: SessionRow) -> TerminalSession {
-    TerminalSession {
-        id: row.id.to_string(),
-        allocation_id: row.allocation_id.to_string(),
-        project_id: row.project_id.to_string(),
-        principal: row.principal,
-        open_time: Some(proto_time(row.open_time.to_jiff())),
-        close_time: row.close_time.map(|at| proto_time(at.to_jiff())),
-        close_reason: row.close_reason,
-        recorded: row.recording == "kept",
-        recording_bytes: u64::try_from(row.recording_bytes).unwrap_or(0),
-    }
+    Ok((rows.into_iter().map(Into::into).collect(), next_page_token))
 }

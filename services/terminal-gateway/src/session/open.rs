@@ -20,7 +20,6 @@ use super::recorder::Recorder;
 use super::registry::Handle;
 use super::session_loop::Session;
 use super::target::{self, Target};
-use crate::api::admin::to_wire;
 use crate::domain::end::End;
 use crate::domain::message::{SecretHash, Size};
 use crate::store::sessions::{self, NewSession};
@@ -174,7 +173,7 @@ async fn admit(deps: &Deps, ticket: &Ticket, spec: &OpenSpec) -> Result<(Admitte
             "origin": ticket.origin,
             "recorded": session.recorded,
         });
-        let detail = audit::with_digests(detail, None, made.map(to_wire).as_ref());
+        let detail = audit::with_digests(detail, None, made.map(TerminalSession::from).as_ref());
         let entry = audit::Entry {
             principal: &ticket.principal,
             action: "terminal.open",
@@ -293,7 +292,7 @@ pub(crate) async fn record_close(
         return Ok(());
     };
     let project_id = closed.project_id;
-    let after = to_wire(closed);
+    let after = TerminalSession::from(closed);
     // open, it had neither time nor reason of its end
     let before = TerminalSession {
         close_time: None,

@@ -1,4 +1,6 @@
 //! Rows of terminal sessions.
+use gpuaas_common::time::proto_time;
+use gpuaas_proto::gpuaas::terminal::v1::TerminalSession;
 use jiff_sqlx::Timestamp;
 use sqlx::{FromRow, PgConnection, PgPool};
 use uuid::Uuid;
@@ -15,6 +17,23 @@ pub(crate) struct SessionRow {
     pub(crate) close_reason: String,
     pub(crate) recording: String,
     pub(crate) recording_bytes: i64,
+}
+
+/// As the API shows it, and as digests of audit rows are of it.
+impl From<SessionRow> for TerminalSession {
+    fn from(row: SessionRow) -> Self {
+        Self {
+            id: row.id.to_string(),
+            allocation_id: row.allocation_id.to_string(),
+            project_id: row.project_id.to_string(),
+            principal: row.principal,
+            open_time: Some(proto_time(row.open_time.to_jiff())),
+            close_time: row.close_time.map(|at| proto_time(at.to_jiff())),
+            close_reason: row.close_reason,
+            recorded: row.recording == "kept",
+            recording_bytes: u64::try_from(row.recording_bytes).unwrap_or(0),
+        }
+    }
 }
 
 /// What a list is limited to.
