@@ -273,7 +273,11 @@ pub fn app(context: &Context, config: &Config, shutdown: CancellationToken) -> a
         peers: context.peers.clone(),
         metrics: Metrics::new(context),
         admission: Admission::new(config, &context.meter),
-        rates: Rates::new(&config.rates, context.limiter()?, &context.meter),
+        rates: Rates::new(
+            &config.rates,
+            context.limiter(config.rates.redis_timeout())?,
+            &context.meter,
+        ),
         body_timeout: Duration::from_secs(config.body_timeout_seconds),
         request_timeout: Duration::from_secs(config.request_timeout_seconds),
         streams: Streams::new(

@@ -268,8 +268,8 @@ async fn p11_a_vm_reads_itself_with_a_token_and_nothing_without() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_ends_with_its_time() {
     let host = Host::start(Limits::default());
-    let token = host.token(ONE, 1).await;
     let begin = std::time::Instant::now();
+    let token = host.token(ONE, 1).await;
     loop {
         let heard = host.get(ONE, ID, &token).await;
         let passed = begin.elapsed();
@@ -360,8 +360,8 @@ async fn an_identity_token_is_of_the_vm_that_asks() {
 async fn a_vm_that_is_slow_or_has_a_thousand_connections_disturbs_itself_alone() {
     let host = Host::start(Limits {
         connections: 16,
-        headers: Duration::from_millis(300),
-        connection: Duration::from_millis(600),
+        headers: Duration::from_secs(5),
+        connection: Duration::from_secs(6),
     });
     let token = host.token(OTHER, 60).await;
     let mut open = Vec::new();
@@ -374,7 +374,7 @@ async fn a_vm_that_is_slow_or_has_a_thousand_connections_disturbs_itself_alone()
     let begin = std::time::Instant::now();
     assert_eq!(host.get(OTHER, ID, &token).await.status, 200);
     assert!(
-        begin.elapsed() < Duration::from_secs(2),
+        begin.elapsed() < Duration::from_secs(4),
         "{:?}",
         begin.elapsed()
     );

@@ -364,7 +364,7 @@ fn manner(life: i64) -> Manner {
 
 #[tokio::test]
 async fn a_08_a_serving_agent_renews_its_certificate_before_it_ends() {
-    let world = World::start(manner(9));
+    let world = World::start(manner(15));
     world.ensure().await.expect("enrolled");
     let (first, ends) = (world.certificate(), world.ends());
     let context = Context::new("agent", world.common.clone()).expect("context");

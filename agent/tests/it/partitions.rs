@@ -463,7 +463,7 @@ async fn d_10_a_reboot_without_fabric_manager_leaves_the_vm_running() {
     world.run(vm).await;
     world.board.set("state", "down\n");
     let mut new = world.operation(Kind::Reboot, vm, &[5, 7]);
-    new.deadline = BootMoment::plus(&world.node.clock.now(), Duration::from_secs(2));
+    new.deadline = BootMoment::plus(&world.node.clock.now(), Duration::from_secs(6));
     let row = world.driven(new).await;
     let failure = row.failure.expect("failed");
     assert_eq!(failure.step, "find_partition");

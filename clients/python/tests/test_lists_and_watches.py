@@ -186,7 +186,7 @@ def test_a_waiter_has_a_deadline_and_knows_the_last_state(server: Server, run: R
     server.plays(Reply(200, allocation("provisioning")), lines())
     server.replies.append(Reply(200, allocation("provisioning")))
     with pytest.raises(WaitTimeoutError) as caught:
-        run(lambda c: c.wait_until_active("a-1", timeout=0.2), retries=Retries(attempts=1))
+        run(lambda c: c.wait_until_active("a-1", timeout=2), retries=Retries(attempts=1))
     assert caught.value.allocation is not None and "provisioning" in str(caught.value)
 
 

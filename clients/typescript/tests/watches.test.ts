@@ -166,7 +166,7 @@ test("a waiter ends for what is not there", async () => {
 
 test("a waiter has a deadline, knows the last state, and can be cancelled", async () => {
   api.plays({ body: allocation("provisioning") }, { raw: () => undefined });
-  const problem: unknown = await api.client().waitUntilActive("a-1", { timeoutMs: 150 }).catch((thrown: unknown) => thrown);
+  const problem: unknown = await api.client().waitUntilActive("a-1", { timeoutMs: 2000 }).catch((thrown: unknown) => thrown);
   expect(problem).toBeInstanceOf(WaitTimeoutError);
   expect((problem as WaitTimeoutError).allocation?.status?.state).toBe("provisioning");
   const cancel = new AbortController();

@@ -54,6 +54,8 @@ pub struct RateSettings {
     pub write_per_organisation: u32,
     /// Allocations that are asked for in one organisation.
     pub launch_per_organisation: u32,
+    /// Longest wait for Redis by one request, in milliseconds; one that waited as long is counted by its gateway alone.
+    pub redis_timeout_milliseconds: u32,
 }
 
 impl Default for RateSettings {
@@ -68,7 +70,15 @@ impl Default for RateSettings {
             read_per_organisation: 120_000,
             write_per_organisation: 24_000,
             launch_per_organisation: 2_400,
+            redis_timeout_milliseconds: 100,
         }
+    }
+}
+
+impl RateSettings {
+    /// Longest wait for Redis by one request.
+    pub fn redis_timeout(&self) -> Duration {
+        Duration::from_millis(self.redis_timeout_milliseconds.into())
     }
 }
 

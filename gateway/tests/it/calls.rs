@@ -133,9 +133,10 @@ async fn a_services_fault_shows_nothing_of_itself() {
 
 #[tokio::test]
 async fn a_service_that_is_away_or_slow_is_told_apart() {
-    let world = World::start_with(|config, _| config.request_timeout_seconds = 1).await;
+    let world = World::start().await;
     let (status, body) = world.call(Method::GET, "/api/v1/regions", "demo").await;
     assert_eq!((status, reason(&body)), (503, "DEPENDENCY_UNAVAILABLE"));
+    let world = World::start_with(|config, _| config.request_timeout_seconds = 1).await;
     let (status, body) = world.post(CREATE, &launch("slow"), "k").await;
     assert_eq!((status, reason(&body)), (504, "DEADLINE_EXCEEDED"));
 }
@@ -244,7 +245,7 @@ async fn documents_health_and_metrics_need_no_token() {
 #[tokio::test]
 async fn a_connection_without_headers_is_let_go_and_does_not_hold_up_others() {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    let world = World::start_with(|config, _| config.header_timeout_seconds = 1).await;
+    let world = World::start_with(|config, _| config.header_timeout_seconds = 4).await;
     let address = world.base.trim_start_matches("http://").to_owned();
     let mut slow = tokio::net::TcpStream::connect(address)
         .await

@@ -121,7 +121,7 @@ async fn a_peer_whose_connections_are_busy_keeps_nobody_else_from_being_served()
 #[tokio::test]
 async fn a_connection_that_says_nothing_is_let_go_whatever_it_began() {
     let world = World::start_with(|config, _| {
-        config.first_request_timeout_seconds = 1;
+        config.first_request_timeout_seconds = 3;
         config.header_timeout_seconds = NEVER;
     })
     .await;

@@ -137,7 +137,7 @@ async fn world() -> World {
         config.webhooks.allow_insecure = true;
         config.webhooks.poll_seconds = 0.05;
         config.webhooks.first_retry_seconds = 0.05;
-        config.webhooks.timeout_seconds = 1.0;
+        config.webhooks.timeout_seconds = 30.0;
     })
     .await
 }

@@ -141,12 +141,13 @@ impl Context {
         Wake::new(self.redis_url()?.as_deref()).context("setting redis.url")
     }
 
-    /// Rates that all replicas share through the configured Redis, or each process alone.
+    /// Rates that all replicas share through the configured Redis, for which a call waits at most `timeout`, or each process
+    /// alone.
     ///
     /// # Errors
     /// An unusable URL.
-    pub fn limiter(&self) -> anyhow::Result<Limiter> {
-        Limiter::new(self.redis_url()?.as_deref()).context("setting redis.url")
+    pub fn limiter(&self, timeout: Duration) -> anyhow::Result<Limiter> {
+        Limiter::new(self.redis_url()?.as_deref(), timeout).context("setting redis.url")
     }
 
     fn redis_url(&self) -> anyhow::Result<Option<String>> {

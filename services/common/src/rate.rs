@@ -10,8 +10,6 @@ use std::time::{Duration, Instant};
 use redis::aio::ConnectionManager;
 use tokio::sync::OnceCell;
 
-/// Longest wait for Redis by one call.
-const TIMEOUT: Duration = Duration::from_millis(100);
 /// How long Redis is left alone after it has not answered.
 const AWAY: Duration = Duration::from_secs(1);
 /// Local buckets above which those that are full again are dropped, if they are not used more widely than that.
@@ -83,6 +81,8 @@ pub struct Taken {
 /// Takes tokens from buckets.
 pub struct Limiter {
     client: Option<redis::Client>,
+    /// Longest wait for Redis by one call.
+    timeout: Duration,
     connection: OnceCell<(ConnectionManager, String)>,
     /// Until when Redis is left alone.
     away_until: Mutex<Option<Instant>>,
@@ -91,15 +91,16 @@ pub struct Limiter {
 }
 
 impl Limiter {
-    /// With this Redis; without one each process counts for itself.
+    /// With this Redis, for which a call waits at most `timeout`; without one each process counts for itself.
     ///
     /// # Errors
     /// A malformed URL.
-    pub fn new(url: Option<&str>) -> Result<Self, redis::RedisError> {
+    pub fn new(url: Option<&str>, timeout: Duration) -> Result<Self, redis::RedisError> {
         let client = url.map(redis::Client::open).transpose()?;
         Ok(Self {
             shared: AtomicBool::new(client.is_some()),
             client,
+            timeout,
             connection: OnceCell::new(),
             away_until: Mutex::new(None),
             local: Local::default(),
@@ -117,7 +118,7 @@ impl Limiter {
         let least = buckets.iter().map(|bucket| bucket.per_minute).min();
         let cost = cost.min(least.unwrap_or(cost)).max(1);
         if let Some(client) = self.client.as_ref().filter(|_| self.may_ask()) {
-            let requested = tokio::time::timeout(TIMEOUT, self.ask(client, buckets, cost));
+            let requested = tokio::time::timeout(self.timeout, self.ask(client, buckets, cost));
             let outcome = requested.await.map_err(|_| "no answer in time".to_owned());
             match outcome.and_then(|answer| answer.map_err(|error| error.to_string())) {
                 Ok(taken) => {
@@ -166,7 +167,10 @@ impl Limiter {
         buckets: &[Bucket],
         cost: u32,
     ) -> redis::RedisResult<Taken> {
-        let open = self.connection.get_or_try_init(|| connect(client)).await?;
+        let open = self
+            .connection
+            .get_or_try_init(|| connect(client, self.timeout))
+            .await?;
         let (mut connection, hash) = open.clone();
         let mut command = redis::cmd("EVALSHA");
         command.arg(&hash);
@@ -197,11 +201,14 @@ fn arguments(command: &mut redis::Cmd, buckets: &[Bucket], cost: u32) {
     }
 }
 
-async fn connect(client: &redis::Client) -> redis::RedisResult<(ConnectionManager, String)> {
+async fn connect(
+    client: &redis::Client,
+    timeout: Duration,
+) -> redis::RedisResult<(ConnectionManager, String)> {
     let config = redis::aio::ConnectionManagerConfig::new()
         .set_number_of_retries(1)
-        .set_connection_timeout(Some(TIMEOUT))
-        .set_response_timeout(Some(TIMEOUT));
+        .set_connection_timeout(Some(timeout))
+        .set_response_timeout(Some(timeout));
     let mut connection = ConnectionManager::new_with_config(client.clone(), config).await?;
     let hash = redis::cmd("SCRIPT")
         .arg("LOAD")
@@ -289,6 +296,8 @@ impl Local {
 mod tests {
     use super::*;
 
+    const TIMEOUT: Duration = Duration::from_millis(100);
+
     fn bucket(key: &str, per_minute: u32) -> Bucket {
         Bucket {
             key: key.to_owned(),
@@ -334,7 +343,7 @@ mod tests {
 
     #[tokio::test]
     async fn without_redis_each_process_counts_for_itself() {
-        let limiter = Limiter::new(None).expect("no url");
+        let limiter = Limiter::new(None, TIMEOUT).expect("no url");
         assert!(!limiter.is_shared());
         let one = [bucket("x", 1)];
         assert_eq!(limiter.take(&one, 1).await.refused, None);
@@ -347,7 +356,7 @@ mod tests {
     /// P8: nobody is refused because Redis is away, and nobody waits long for it.
     #[tokio::test]
     async fn a_redis_that_is_away_refuses_nobody() {
-        let limiter = Limiter::new(Some("redis://127.0.0.1:1")).expect("url");
+        let limiter = Limiter::new(Some("redis://127.0.0.1:1"), TIMEOUT).expect("url");
         for _ in 0..10 {
             let taken = limiter.take(&[bucket("x", 100)], 1).await;
             assert_eq!(taken.refused, None);

@@ -358,7 +358,11 @@ mod tests {
         let _open_pool = database.owner_pool().await;
         drop(database);
         let mut conn = server.superuser("postgres").await.unwrap();
-        assert!(!exists(&mut conn, &name).await.unwrap());
+        // a drop waits three seconds for the server, and leaves the rest to it
+        let gone = async { while exists(&mut conn, &name).await.unwrap() {} };
+        tokio::time::timeout(Duration::from_secs(60), gone)
+            .await
+            .unwrap();
     }
 
     #[tokio::test]

@@ -7,7 +7,7 @@ use crate::host::State;
 use crate::world::World;
 
 #[tokio::test]
-async fn p5_every_step_whose_record_is_lost_is_run_again_with_one_effect() {
+async fn p5_every_step_of_a_launch_whose_record_is_lost_is_run_again() {
     for step in step_names("provision", false) {
         let world = World::start().await;
         world.lose_record_of(step).await;
@@ -28,6 +28,10 @@ async fn p5_every_step_whose_record_is_lost_is_run_again_with_one_effect() {
         assert!(attempts >= 2, "{step} ran {attempts} times");
         runner.stop().await;
     }
+}
+
+#[tokio::test]
+async fn p5_every_step_of_a_release_whose_record_is_lost_is_run_again_with_one_effect() {
     for step in step_names("release", false) {
         let world = World::start().await;
         let runner = world.runner(World::config());

@@ -217,7 +217,7 @@ async fn j_13_an_ingress_mapping_is_carried_to_the_host_and_ends_with_its_deleti
     let gone = ingress.delete_by(&chosen, "other").await;
     assert_eq!(gone.expect_err("gone").code(), Code::NotFound);
 
-    let soon = jiff::Timestamp::now() + Duration::from_secs(2);
+    let soon = jiff::Timestamp::now() + Duration::from_secs(5);
     let expires = gpuaas_common::time::proto_time(soon);
     let brief = ingress
         .create_with(&id.to_string(), "brief", |config| {

@@ -75,8 +75,8 @@ async fn a_12_a_failing_check_closes_the_second_gate_and_a_repair_opens_it() {
         ),
         ("nat", "degraded")
     );
-    host.send_heartbeat().await;
     until("ready again", || async {
+        host.send_heartbeat().await;
         world.ledger.schedulable(&node.id).await
     })
     .await;
@@ -87,15 +87,16 @@ async fn inc_04_evidence_that_ages_ends_readiness_although_heartbeats_go_on() {
     let world = World::start_with(|config| config.evidence_max_age_seconds = 2).await;
     let node = world.create_node("n1").await;
     let host = Host::enrol(&world, &node.id).await;
-    let seen = ReadinessReport {
+    let seen = || ReadinessReport {
         observed_time: Some(seconds_ago(0)),
         ..good()
     };
-    host.heartbeat(seen.clone()).await.expect("taken");
     until("ready", || async {
+        host.heartbeat(seen()).await.expect("taken");
         world.ledger.schedulable(&node.id).await
     })
     .await;
+    let seen = seen();
     until(
         "the ledger stops to trust the same old inspection",
         || async {
@@ -116,13 +117,13 @@ async fn inc_04_a_clock_that_is_ahead_does_not_make_evidence_live_longer() {
     let world = World::start_with(|config| config.evidence_max_age_seconds = 2).await;
     let node = world.create_node("n1").await;
     let host = Host::enrol(&world, &node.id).await;
-    host.heartbeat(ReadinessReport {
-        observed_time: Some(seconds_ago(-86_400)),
-        ..good()
-    })
-    .await
-    .expect("taken");
     until("ready", || async {
+        host.heartbeat(ReadinessReport {
+            observed_time: Some(seconds_ago(-86_400)),
+            ..good()
+        })
+        .await
+        .expect("taken");
         world.ledger.schedulable(&node.id).await
     })
     .await;
@@ -138,8 +139,8 @@ async fn a_host_without_heartbeats_is_lost_and_comes_back() {
     world.run_replica();
     let node = world.create_node("n1").await;
     let host = Host::enrol(&world, &node.id).await;
-    host.send_heartbeat().await;
     until("ready", || async {
+        host.send_heartbeat().await;
         world.ledger.schedulable(&node.id).await
     })
     .await;
@@ -178,8 +179,8 @@ async fn a_change_during_an_outage_of_the_ledger_arrives_after_it() {
     let mut world = World::start().await;
     let node = world.create_node("n1").await;
     let host = Host::enrol(&world, &node.id).await;
-    host.send_heartbeat().await;
     until("ready", || async {
+        host.send_heartbeat().await;
         world.ledger.schedulable(&node.id).await
     })
     .await;
@@ -305,8 +306,8 @@ async fn con_06_a_host_may_get_another_address_and_is_called_there() {
     let world = World::start().await;
     let node = world.create_node("n1").await;
     let mut host = Host::enrol(&world, &node.id).await;
-    host.send_heartbeat().await;
     until("ready", || async {
+        host.send_heartbeat().await;
         world.ledger.schedulable(&node.id).await
     })
     .await;

@@ -9,8 +9,8 @@ async fn a_host_is_not_lost_because_inventory_was_away() {
     let mut world = World::start_with(|config| config.heartbeat_timeout_seconds = 5).await;
     let node = world.create_node("n1").await;
     let host = Host::enrol(&world, &node.id).await;
-    host.send_heartbeat().await;
     until("ready", || async {
+        host.send_heartbeat().await;
         world.ledger.schedulable(&node.id).await
     })
     .await;
@@ -34,8 +34,8 @@ async fn a_host_is_not_lost_because_inventory_was_away() {
     assert_eq!(status.state(), NodeState::Enrolled);
     assert_eq!(status.blockers, ["evidence_stale"]);
     assert!(!world.ledger.node(&node.id).await.expect("node").lost);
-    host.send_heartbeat().await;
     until("ready again", || async {
+        host.send_heartbeat().await;
         world.ledger.schedulable(&node.id).await
     })
     .await;
