@@ -277,7 +277,8 @@ pub async fn retire(
 /// commit.
 ///
 /// # Errors
-/// [`Error::NotFound`]; [`Error::Conflict`] for a retired slot.
+/// [`Error::NotFound`]; [`Error::Conflict`] for a retired slot, and for one that would become available on a node that is held as
+/// bare metal.
 pub async fn set_slot_admin_state(
     conn: &mut PgConnection,
     node_id: Uuid,
@@ -288,6 +289,19 @@ pub async fn set_slot_admin_state(
     let slot = slots::lock_one(conn, node_id, slot_id).await?;
     if slot.status == SlotStatus::Retired {
         return Err(slots::conflict(&slot));
+    }
+    let is_clean = slot.clean_generation == Some(slot.generation);
+    // its disk may be the tenant's
+    if !disabled
+        && is_clean
+        && slot.status == SlotStatus::Disabled
+        && repair::has_bare_metal_tenant(conn, node_id).await?
+    {
+        return Err(Error::Conflict {
+            what: "node",
+            id: node_id,
+            state: "held as bare metal".to_owned(),
+        });
     }
     if slot.disabled != disabled {
         sqlx::query(
@@ -310,9 +324,7 @@ pub async fn set_slot_admin_state(
             false,
         )
         .await?;
-    } else if slot.clean_generation == Some(slot.generation)
-        && !repair::wipe_at_enabling(conn, &slot).await?
-    {
+    } else if is_clean && !repair::wipe_at_enabling(conn, &slot).await? {
         let _ = slots::transition(
             conn,
             &[slot_id],

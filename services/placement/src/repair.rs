@@ -106,6 +106,17 @@ async fn is_bare_metal(conn: &mut PgConnection, node_id: Uuid) -> Result<bool> {
     .await?)
 }
 
+/// Whether the disks of a node may be a bare-metal tenant's: none of its slots is offered meanwhile.
+pub(crate) async fn has_bare_metal_tenant(conn: &mut PgConnection, node_id: Uuid) -> Result<bool> {
+    Ok(sqlx::query_scalar(
+        "SELECT EXISTS (SELECT FROM claims WHERE node_id = $1 AND kind = 'node_exclusive'
+                           AND state NOT IN ('reserved', 'released'))",
+    )
+    .bind(node_id)
+    .fetch_one(conn)
+    .await?)
+}
+
 /// Starts the first wipe of a locked, disabled slot that was never wiped, in place of making it available. Returns whether
 /// the slot is such a one; on a node that is in use as bare metal it remains disabled.
 pub(crate) async fn wipe_at_enabling(conn: &mut PgConnection, slot: &Slot) -> Result<bool> {

@@ -425,6 +425,52 @@ async fn inc_14_a_failed_bare_metal_node_stays_held_until_it_is_installed_anew()
     );
 }
 
+/// A node on which nothing was begun, and whose host is not known to be as it was: its slots keep their evidence, and wait.
+#[tokio::test]
+async fn p2_a_slot_is_not_enabled_while_a_failed_bare_metal_node_is_held() {
+    let (world, specs) = world_of(1).await;
+    let node = specs[0].id;
+    let id = reserve(&world, &bare_metal(&world))
+        .await
+        .expect("reserved");
+    let fence = world.take(id).await;
+    let mut tx = world.allocation.begin().await.expect("begin");
+    let failure = Failure {
+        reason: "HOST_UNREACHABLE".into(),
+        message: "The host did not answer.".into(),
+        advice: "Try again.".into(),
+        step: "install".into(),
+    };
+    let dirty = HostState::Dirty {
+        health_detail: "the host does not answer",
+    };
+    let _ = provision::fail(&mut tx, fence, id, &failure, dirty)
+        .await
+        .expect("fail");
+    tx.commit().await.expect("commit");
+
+    let slot = world.slots(node).await[0].id;
+    let set = async |disabled| {
+        let mut tx = world.scheduler.begin().await.expect("begin");
+        let by = Attribution::of("user:test", "by the test");
+        let set = operators::set_slot_admin_state(&mut tx, node, slot, disabled, by).await?;
+        tx.commit().await.expect("commit");
+        Ok::<_, Error>(set)
+    };
+    assert!(set(true).await.expect("disabled").disabled);
+    let refused = set(false).await;
+    assert!(
+        matches!(&refused, Err(Error::Conflict { what: "node", state, .. }) if state == "held as bare metal"),
+        "{refused:?}"
+    );
+    let slots = world.slots(node).await;
+    let of_it = slots.iter().find(|one| one.id == slot).expect("a slot");
+    assert!(
+        of_it.disabled && of_it.status == SlotStatus::Disabled,
+        "nothing was changed"
+    );
+}
+
 /// Makes a reserved bare-metal node active, and releases it again after `meanwhile`.
 pub async fn tenancy(world: &World, id: Uuid, meanwhile: impl AsyncFnOnce()) {
     install(world, id).await;

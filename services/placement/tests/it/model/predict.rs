@@ -383,16 +383,24 @@ fn not_repaired(view: &mut View, id: Uuid) -> Result<(), No> {
 }
 
 fn intent(view: &mut View, id: Uuid, disabled: bool) -> Result<(), No> {
+    let node = view.slot(id).node;
+    let tenant = |one: &ClaimState| *one != ClaimState::Reserved;
+    let has_tenant = view
+        .holders(node)
+        .any(|(_, one)| one.bare_metal.as_ref().is_some_and(tenant));
     let slot = view.slot(id);
     if slot.status == SlotStatus::Retired {
+        return Err(No::Conflict);
+    }
+    let offered =
+        slot.status == SlotStatus::Disabled && !disabled && slot.clean == Some(slot.generation);
+    if offered && has_tenant {
         return Err(No::Conflict);
     }
     slot.disabled = disabled;
     match slot.status {
         SlotStatus::Available if disabled => slot.status = SlotStatus::Disabled,
-        SlotStatus::Disabled if !disabled && slot.clean == Some(slot.generation) => {
-            slot.status = SlotStatus::Available;
-        }
+        _ if offered => slot.status = SlotStatus::Available,
         _ => {}
     }
     Ok(())
