@@ -1,4 +1,6 @@
 //! What a service is given: everything shared, nothing global.
+use std::time::Duration;
+
 use anyhow::Context as _;
 use opentelemetry::metrics::Meter;
 use opentelemetry_sdk::metrics::SdkMeterProvider;
