@@ -156,7 +156,7 @@ export async function drain() {
     await page.getByRole("link", { name: "Launch", exact: true }).first().click();
     await page.getByRole("radio", { name: /Lab slice/ }).check({ force: true });
     await page.getByText("Fits on 0 of 1 node").waitFor();
-    await page.locator(".explanation").getByText("cordoned or draining").waitFor();
+    await page.locator(".explanation").getByText("out of service").waitFor();
     assert.ok(await page.getByRole("button", { name: "Launch", exact: true }).isDisabled());
     await page.setViewportSize({ width: 1280, height: 1160 });
     await page.evaluate(() => window.scrollTo(0, 0));

@@ -216,7 +216,7 @@ export async function members({ assert, page, server, test, look, go, signIn, ta
   });
 
   await test("an allocation is protected from release", async () => {
-    await page.getByRole("button", { name: "Protection and end" }).click();
+    await page.getByRole("button", { name: "Termination settings" }).click();
     await dialog.getByRole("checkbox", { name: "Protect from release" }).check();
     await look("allocation-protect");
     await dialog.getByRole("button", { name: "Save" }).click();
@@ -235,7 +235,7 @@ export async function members({ assert, page, server, test, look, go, signIn, ta
     await page.getByText("Quota left: 10 GPUs of this SKU, 28 allocations").waitFor();
     await page.getByLabel("Name").fill("web");
     await page.getByRole("checkbox", { name: /workstation/ }).uncheck();
-    await page.getByText("The same with CLI, API or SDK").click();
+    await page.getByText("Show as CLI, curl or SDK call").click();
     const command = page.getByRole("region", { name: "Command" });
     assert.match(await command.textContent(), /gpuaas launch[^]*--sku h200-sxm-slice[^]*--name web[^]*--ssh-key laptop/);
     await page.getByRole("radio", { name: "curl" }).check({ force: true });
@@ -259,7 +259,7 @@ export async function members({ assert, page, server, test, look, go, signIn, ta
     assert.ok(await page.getByRole("radio", { name: "Bare metal" }).isChecked(), "a reload keeps the shape");
     await look("launch-bare-metal");
     await page.getByRole("radio", { name: "Virtual machine" }).check({ force: true });
-    await page.getByText("The same with CLI, API or SDK").click();
+    await page.getByText("Show as CLI, curl or SDK call").click();
     await page.getByRole("radio", { name: "curl" }).check({ force: true });
     await page.getByRole("checkbox", { name: "Protect from release" }).check();
     assert.match(await page.getByRole("region", { name: "Call" }).textContent(), /"termination_protection": true/);

@@ -13,7 +13,7 @@ export async function operators({ assert, page, server, test, look, go, signIn }
     await table("Work under way").getByText("Booting the VM").waitFor();
     await page.getByText(/m \d+ s left|m left/).first().waitFor();
     await page.getByText("of 20 in active allocations").waitFor();
-    await page.getByText("Held back: 2 on gpu-03, cordoned: new cables").waitFor();
+    await page.getByText("Out of service: 2 on gpu-03, cordoned: new cables").waitFor();
     await page.getByRole("list", { name: "GPUs of l40s in eu-1" }).getByText("0 free").waitFor();
     await look("platform");
   });
@@ -63,7 +63,7 @@ export async function operators({ assert, page, server, test, look, go, signIn }
     await table("All allocations").getByRole("link", { name: "train-large" }).click();
     await page.getByRole("heading", { level: 1, name: "train-large" }).waitFor();
     await table("Devices").getByText("0000:1b:00.0").waitFor();
-    await table("Calls to the host").getByText("slice.vm_provision").waitFor();
+    await table("Node tasks").getByText("slice.vm_provision").waitFor();
     await page.getByText("Reserved 4 GPU of h200-sxm-slice in eu-1.").waitFor();
     await page.getByRole("link", { name: "gpu-01" }).waitFor();
     const text = await page.locator("main").innerText();
@@ -76,7 +76,7 @@ export async function operators({ assert, page, server, test, look, go, signIn }
     const compared = table("Ledger, host and hypervisor");
     await compared.getByText("An operator decides").first().waitFor();
     const verdicts = await compared.locator("tbody tr td:nth-child(5) .badge").allInnerTexts();
-    assert.deepEqual(verdicts, ["An operator decides", "An operator decides", "An operator decides", "A workflow ends it", "Agrees"]);
+    assert.deepEqual(verdicts, ["An operator decides", "An operator decides", "An operator decides", "The platform completes it", "Agrees"]);
     await look("node-comparison");
     await compared.getByRole("button", { name: "Release notebook" }).waitFor();
     await compared.getByRole("button", { name: /Repair slot/ }).first().click();

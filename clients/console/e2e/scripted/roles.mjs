@@ -15,7 +15,7 @@ export async function roles({ assert, page, server, test, look, go, signIn }) {
     page.off("request", note);
     return paths;
   };
-  const OFFERED = ["Launch", "Stop", "Release", "Rename", "Terminal", "Protection and end", "Add a member", "Invite", "Grant access", "Add a webhook", "Add a key", "Add a service account", "Suspend", "Rotate", "Test"];
+  const OFFERED = ["Launch", "Stop", "Release", "Rename", "Terminal", "Termination settings", "Add a member", "Invite", "Grant access", "Add a webhook", "Add a key", "Add a service account", "Suspend", "Rotate", "Test"];
 
   /** What a role is offered on all pages of a project. */
   async function offered(role) {
@@ -53,7 +53,7 @@ export async function roles({ assert, page, server, test, look, go, signIn }) {
   }
 
   await test("owners manage, members work and viewers read a project: nobody is offered what would be refused", async () => {
-    const WORK = ["Launch", "Stop", "Release", "Rename", "Terminal", "Protection and end", "Add a key"];
+    const WORK = ["Launch", "Stop", "Release", "Rename", "Terminal", "Termination settings", "Add a key"];
     assert.deepEqual(await offered("owner"), { words: OFFERED, tabs: ["Overview", "Metrics", "Serial log"], boxes: true, fixed: false });
     assert.deepEqual(await offered("member"), { words: WORK, tabs: ["Overview", "Metrics", "Serial log"], boxes: true, fixed: true });
     assert.deepEqual(await offered("viewer"), { words: [], tabs: ["Overview", "Metrics"], boxes: false, fixed: true });

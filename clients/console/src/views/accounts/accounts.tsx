@@ -106,7 +106,7 @@ function Keys({ account, made }: { account: ServiceAccount; made: (key: ApiKey) 
                         You get a new key with the same scopes. The old one stays valid for a day.
                       </Confirm>
                       <Confirm danger trigger={<Button small aria-label={`Disable ${key.display_name}`}>Disable</Button>} title={`Disable ${key.display_name || "the key"}?`} action="Disable" run={() => verb.mutateAsync({ verb: "disable", key })}>
-                        The key and its tokens are refused within seconds, for good.
+                        The key and its tokens are refused within seconds. This is permanent.
                       </Confirm>
                     </span>
                   )}
@@ -140,7 +140,7 @@ function Account({ account, made }: { account: ServiceAccount; made: (key: ApiKe
             {disabled ? "Its keys are valid again, except those that are disabled themselves." : "All of its keys and tokens are refused within seconds, and its terminals end."}
           </Confirm>
           <Confirm danger trigger={<Button small aria-label={`Delete ${account.slug}`}>Delete</Button>} title={`Delete ${account.slug}?`} action="Delete" run={() => change.mutateAsync("delete")}>
-            Its keys end for good. What it launched stays and is billed.
+            Its keys stop working. This is permanent. What it launched stays and is billed.
           </Confirm>
         </span>
       }

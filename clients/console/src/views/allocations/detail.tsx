@@ -236,7 +236,7 @@ function Details({ allocation }: { allocation: Allocation }) {
           ["Active", <Time value={status?.active_time} />],
           ...(status?.release_time ? ([["Released", <Time value={status.release_time} />]] as [string, React.ReactNode][]) : []),
           ...(allocation.termination_protection ? ([["Protection", "A release is refused"]] as [string, React.ReactNode][]) : []),
-          ...(allocation.auto_release_time ? ([["Released at", <Planned value={allocation.auto_release_time} />]] as [string, React.ReactNode][]) : []),
+          ...(allocation.auto_release_time ? ([["Scheduled release", <Planned value={allocation.auto_release_time} />]] as [string, React.ReactNode][]) : []),
           ...labelsRow(metadata?.labels),
           ["SSH keys", keysText(config)],
           ...(config?.user_data ? ([["User data", <>{config.user_data.size_bytes} bytes, <code>{config.user_data.digest}</code></>]] as [string, React.ReactNode][]) : []),

@@ -28,7 +28,7 @@ export function Ending({ allocation }: { allocation: Allocation }) {
     learn(queries, await unwrap(client.PATCH("/api/v1/allocations/{allocation_id}", { params: { path: { allocation_id } }, body })));
   };
   return (
-    <Confirm trigger={<Button small>Protection and end</Button>} title={`Protection and end of ${nameOf(allocation)}`} action="Save" ready={body !== undefined} run={run}>
+    <Confirm trigger={<Button small>Termination settings</Button>} title={`Termination protection and scheduled release of ${nameOf(allocation)}`} action="Save" ready={body !== undefined} run={run}>
       <label className="check">
         <input type="checkbox" checked={isProtected} onChange={(event) => setProtected(event.target.checked)} /> <span>Protect from release</span>
       </label>

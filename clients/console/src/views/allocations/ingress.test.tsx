@@ -46,7 +46,7 @@ it("the ports of an active slice are shown, with what failed, and changed by who
   const failed = shown(active, [{ ...one, status: { ...one.status, state: "failed", failure: "The host does not answer." } }], ["read"]);
   expect(failed).toContain("The host does not answer.");
   for (const part of ["Open a port", ">Close<"]) expect(failed).not.toContain(part);
-  expect(shown(active, [])).toContain("No port of the VM is reached from outside.");
+  expect(shown(active, [])).toContain("No port of the VM is exposed.");
 });
 
 it("nothing is shown of an allocation without a VM that runs, nor to who may not read it", () => {

@@ -1,4 +1,4 @@
-/** Ports of the VM of an allocation that are reached from outside. */
+/** Ports of the VM of an allocation that are exposed to the outside. */
 import { useState } from "react";
 import { type IngressMapping, type IngressMappingConfig, type IngressProtocol, useClosePort, useIngressMappings, useOpenPort } from "../../api/ingress";
 import type { Allocation } from "../../api/types";
@@ -43,7 +43,7 @@ function Open({ allocation }: { allocation: string }) {
   };
   return (
     <Confirm trigger={<Button small>Open a port</Button>} title="Open a port of the VM" action="Open" ready={config !== undefined} run={run}>
-      <p>Who connects to the external port reaches the service in the VM: protect it, or name the networks that may connect.</p>
+      <p>Anyone who connects to the external port reaches the service in the VM: protect the service, or restrict the source networks.</p>
       <Segments
         label="Protocol"
         options={[
@@ -95,12 +95,12 @@ export function Ingress({ allocation }: { allocation: Allocation }) {
   const listed = useIngressMappings(id, wanted && mayRead);
   const close = useClosePort(id);
   if (!wanted || !mayRead) return null;
-  const title = "Ports from outside";
-  if (listed.isPending) return <Card title={title}><Skeleton lines={1} label="Loading the ports from outside" /></Card>;
+  const title = "Ingress ports";
+  if (listed.isPending) return <Card title={title}><Skeleton lines={1} label="Loading the ingress ports" /></Card>;
   if (listed.error) return <Card title={title}><ProblemNote error={listed.error} retry={() => listed.refetch()} /></Card>;
   return (
     <Card title={title} aside={mayChange && <Open allocation={id} />}>
-      {listed.data.length === 0 && <p className="muted">No port of the VM is reached from outside.</p>}
+      {listed.data.length === 0 && <p className="muted">No port of the VM is exposed.</p>}
       {listed.data.map((one) => <Line key={one.id} mapping={one} mayChange={mayChange} close={close.mutateAsync} />)}
     </Card>
   );

@@ -118,7 +118,7 @@ export function Images() {
                     {uncheckedFor(image, skus).length > 0 && (
                       <>
                         <br />
-                        <Badge tone="warn">No readiness checks</Badge> <small className="muted">Nothing tries the GPUs of its VMs ({uncheckedFor(image, skus).join(", ")}).</small>
+                        <Badge tone="warn">No readiness checks</Badge> <small className="muted">Its VMs become active without a GPU test ({uncheckedFor(image, skus).join(", ")}). Add checks in a new image version.</small>
                       </>
                     )}
                     {!!image.readiness_checks?.length && (

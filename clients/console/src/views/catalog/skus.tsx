@@ -50,7 +50,7 @@ function SkuForm({ sku, trigger }: { sku?: Sku; trigger: React.ReactNode }) {
       </label>
       {sku && (
         <label className="check">
-          <input type="checkbox" checked={disabled} onChange={(event) => setDisabled(event.target.checked)} /> <span>Not offered: allocations and capacity reservations keep it, nobody else launches more, queued launches end</span>
+          <input type="checkbox" checked={disabled} onChange={(event) => setDisabled(event.target.checked)} /> <span>Disabled <small className="muted">Existing allocations and capacity reservations keep working: their projects can launch on the reserved GPUs. Other launches are refused; queued ones fail.</small></span>
         </label>
       )}
     </Confirm>
@@ -58,9 +58,9 @@ function SkuForm({ sku, trigger }: { sku?: Sku; trigger: React.ReactNode }) {
 }
 
 /** That a SKU is disabled, and how many GPUs capacity reservations hold of it all the same. */
-export function notOffered({ reserved_gpus = 0 }: Pick<Sku, "reserved_gpus">): string {
-  if (reserved_gpus === 0) return "Not offered";
-  return `Not offered, ${reserved_gpus} ${reserved_gpus === 1 ? "GPU" : "GPUs"} reserved`;
+export function disabledText({ reserved_gpus = 0 }: Pick<Sku, "reserved_gpus">): string {
+  if (reserved_gpus === 0) return "Disabled";
+  return `Disabled, ${reserved_gpus} ${reserved_gpus === 1 ? "GPU" : "GPUs"} reserved`;
 }
 
 export function Skus() {
@@ -93,7 +93,7 @@ export function Skus() {
                     <code>{sku.code}</code>
                   </td>
                   <td className="number">{sku.price_per_gpu_hour ? <MoneyText amount={amountOf(sku.price_per_gpu_hour)} places={places} /> : <span className="fits-not">No price, not offered</span>}
-                    {sku.disabled && <span className="fits-not block">{notOffered(sku)}</span>}
+                    {sku.disabled && <span className="fits-not block">{disabledText(sku)}</span>}
                   </td>
                   <td className="optional">
                     <code>{sku.slot_class}</code>

@@ -20,7 +20,7 @@ export function endOf({ isProtected, at }: End, now: number): { termination_prot
 export function EndChoice({ end, setEnd, problem }: { end: End; setEnd: (end: End) => void; problem: string | undefined }) {
   const { isProtected, at } = end;
   return (
-    <Card title="Protection and end">
+    <Card title="Termination protection and scheduled release">
       <label className="check">
         <input type="checkbox" checked={isProtected} onChange={(event) => setEnd({ ...end, isProtected: event.target.checked })} /> <span>Protect from release</span>
       </label>

@@ -29,11 +29,11 @@ export function Equivalent({ order, name }: { order: Order; /** The common part 
   const text = { cli: () => cliOf(order, name, project), curl: () => curlOf(order, location.origin, Date.now()), python: () => pythonOf(order, location.origin, Date.now()), typescript: () => typescriptOf(order, location.origin, Date.now()) }[way]();
   return (
     <details className="equivalent" open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
-      <summary>The same with CLI, API or SDK</summary>
+      <summary>Show as CLI, curl or SDK call</summary>
       {open && (
         <>
           <div className="equivalent-head">
-            <Segments label="Way" options={WAYS} value={way} onChoose={setWay} />
+            <Segments label="Tool" options={WAYS} value={way} onChoose={setWay} />
             <CopyButton text={text} label={`Copy the ${way === "cli" ? "command" : "call"}`} />
           </div>
           <pre tabIndex={0} role="region" aria-label={way === "cli" ? "Command" : "Call"}>

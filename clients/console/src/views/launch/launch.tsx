@@ -201,7 +201,7 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
               <Choice key={i.slug} name="image" value={i.slug ?? ""} checked={i.slug === image?.slug} onChoose={() => setImage(i.slug ?? "")}>
                 <strong>{i.slug}</strong>
                 <small className="muted">{i.display_name}</small>
-                {sku && uncheckedFor(i, [sku]).length > 0 && <small className="warn-text">No readiness checks: its VM counts as active although nothing has tried its GPUs.</small>}
+                {sku && uncheckedFor(i, [sku]).length > 0 && <small className="warn-text">No readiness checks: its VM becomes active without a GPU test.</small>}
               </Choice>
             ))}
           </div>

@@ -94,8 +94,8 @@ it("what is not copied from an earlier launch is listed", () => {
 it("b_57_the_unschedulable_reasons_of_a_refused_launch_are_listed_with_their_nodes", () => {
   const ruled = { reason: "AFFINITY", gpus: 64, nodes: 8, message: "64 GPUs on 8 nodes are excluded by the placement constraints." };
   const shown = renderToStaticMarkup(<Why explanation={{ nodes: 17, nodes_fit: 0, removed: [...fragmented, ruled] }} />);
-  expect(shown).toContain("over 17 nodes");
-  expect(shown).toContain('aria-label="Unschedulable reasons"');
+  expect(shown).toContain("on 17 nodes");
+  expect(shown).toContain('aria-label="Reasons why it does not fit"');
   for (const row of [`<td>${message}</td><td class="number">9</td>`, `<td>${ruled.message}</td><td class="number">8</td>`]) expect(shown).toContain(row);
   for (const nothing of [undefined, { nodes: 3, nodes_fit: 3, removed: [] }]) expect(renderToStaticMarkup(<Why explanation={nothing} />)).toBe("");
 });

@@ -152,7 +152,7 @@ function Reasons({ reasons }: { reasons: UnavailableReason[] }) {
   );
 }
 
-/** On how many nodes it fits, and the unschedulable reasons of the others. */
+/** On how many nodes it fits, and why it does not fit on the others. */
 function Explanation({ explanation }: { explanation: PlacementExplanation }) {
   const { nodes = 0, nodes_fit = 0, removed = [] } = explanation;
   if (nodes === 0) return removed.length === 0 ? <p className="muted">No node in this region has GPUs of this class.</p> : <Reasons reasons={removed} />;
@@ -167,15 +167,15 @@ function Explanation({ explanation }: { explanation: PlacementExplanation }) {
   );
 }
 
-/** The unschedulable reasons of a refused launch. Each is counted separately, so a node can count several times. */
+/** The reasons why a refused launch does not fit. Each is counted separately, so a node can count several times. */
 export function Why({ explanation }: { explanation: PlacementExplanation | undefined }) {
   const { nodes = 0, removed = [] } = explanation ?? {};
   // without a node the refusal is complete
   if (nodes === 0 || removed.length === 0) return null;
   return (
     <>
-      <p className="muted">Unschedulable reasons over {plural(nodes, "node")}:</p>
-      <Table label="Unschedulable reasons" columns={["Reason", ["Nodes", "number"]]}>
+      <p className="muted">Why it does not fit on {plural(nodes, "node")}:</p>
+      <Table label="Reasons why it does not fit" columns={["Reason", ["Nodes", "number"]]}>
         {removed.map((cause) => (
           <tr key={cause.reason}>
             <td>{textOf(cause)}</td>

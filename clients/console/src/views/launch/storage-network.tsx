@@ -17,7 +17,7 @@ export function givenBy(sku: Sku, gpus: number): [string, string][] {
     ];
   }
   return [
-    ["Disks", `${plural(gpus, "dedicated disk")}, one per GPU, wiped and verified empty before and after use. The page of the allocation has the size once it is placed`],
+    ["Disks", `${plural(gpus, "dedicated disk")}, one per GPU, wiped and verified empty before and after use. The size is shown after placement`],
     ["Network", "One private IPv4 address and one SSH port"],
     ["When stopped", "Disks and address are kept"],
   ];

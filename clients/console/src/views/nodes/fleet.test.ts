@@ -18,7 +18,7 @@ const all = { search: "", region: "", mode: "", health: "" };
 const ids = (filter: Partial<typeof all>) => filtered(nodes, placements, { ...all, ...filter }).map(({ id }) => id).join("");
 
 it("h_04_each_node_counts_once_in_the_health_of_the_fleet", () => {
-  expect(nodes.map((one) => healthOf(one, placements.get(one.id ?? "")))).toEqual(["schedulable", "kept_out", "blocked", "lost", "waiting"]);
+  expect(nodes.map((one) => healthOf(one, placements.get(one.id ?? "")))).toEqual(["schedulable", "out_of_service", "blocked", "lost", "waiting"]);
   const parts = healthParts(nodes, placements);
   expect(parts.reduce((sum, { value }) => sum + value, 0)).toBe(nodes.length);
 });

@@ -5,17 +5,17 @@ import type { Part } from "../../ui/meter";
 import { isSchedulable } from "./placement";
 
 /** A node is in exactly one of these. */
-export const HEALTH = ["schedulable", "kept_out", "blocked", "lost", "waiting"] as const;
+export const HEALTH = ["schedulable", "out_of_service", "blocked", "lost", "waiting"] as const;
 export type Health = (typeof HEALTH)[number];
 
 export const HEALTH_LABELS: Record<Health, string> = {
   schedulable: "schedulable",
-  kept_out: "cordoned or draining",
+  out_of_service: "out of service",
   blocked: "not ready",
   lost: "lost",
   waiting: "waiting for their agent",
 };
-const TONES: Record<Health, Tone> = { schedulable: "good", kept_out: "idle", blocked: "warn", lost: "bad", waiting: "idle" };
+const TONES: Record<Health, Tone> = { schedulable: "good", out_of_service: "idle", blocked: "warn", lost: "bad", waiting: "idle" };
 
 export type Placements = ReadonlyMap<string, NodePlacement>;
 
@@ -25,7 +25,7 @@ export function healthOf(node: InventoryNode, placement: NodePlacement | undefin
   if (state === "pending") return "waiting";
   if (isSchedulable(node, placement)) return "schedulable";
   // what operators do not want is no fault, unless it is one besides
-  return schedulable ? "kept_out" : "blocked";
+  return schedulable ? "out_of_service" : "blocked";
 }
 
 /** How many nodes are in which health. */

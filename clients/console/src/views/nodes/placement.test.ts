@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { drainPercent, isSchedulable } from "./placement";
 
-it("a node that operators keep launches away from does not count as schedulable", () => {
+it("a node that is out of service does not count as schedulable", () => {
   const ready = { status: { schedulable: true } };
   expect(isSchedulable(ready, undefined)).toBe(true);
   expect(isSchedulable(ready, { admin_state: "enabled" })).toBe(true);

@@ -11,18 +11,18 @@ import { NodeBadge, Reason } from "./parts";
 
 type Verb = "cordon" | "uncordon" | "drain" | "startMaintenance";
 
-/** Whether launches can go to it: it is ready, and no operator keeps them away. */
+/** Whether launches can go to it: it is ready, and no operator took it out of service. */
 export function isSchedulable(node: InventoryNode, placement: NodePlacement | undefined): boolean {
   return !!node.status?.schedulable && (placement?.admin_state ?? "enabled") === "enabled";
 }
 
-/** Readiness and what operators want of it, in one or two badges: a node that is kept out is not called ready. */
+/** Readiness and what operators want of it, in one or two badges: a node that is out of service is not called ready. */
 export function NodeState({ node, placement }: { node: InventoryNode; placement: NodePlacement | undefined }) {
-  const isKeptOut = (placement?.admin_state ?? "enabled") !== "enabled";
+  const isOutOfService = (placement?.admin_state ?? "enabled") !== "enabled";
   return (
     <>
       <PlacementBadge placement={placement} />
-      {!(isKeptOut && node.status?.schedulable) && <NodeBadge node={node} />}
+      {!(isOutOfService && node.status?.schedulable) && <NodeBadge node={node} />}
     </>
   );
 }
@@ -42,12 +42,12 @@ export function PlacementBadge({ placement }: { placement: NodePlacement | undef
   return null;
 }
 
-/** What it means that operators keep launches away. */
+/** What it means that a node is out of service. */
 const MEANINGS: Record<string, string> = {
   cordoned: "Cordoned: the node takes no new allocations. Existing ones continue.",
   maintenance: "Maintenance: the node is empty and out of service for work on its host. Uncordon it when the work is done.",
   broken: "Broken: the node has an open break-fix record, and takes no allocations until it is closed.",
-  retired: "Retired: the node is out of service for good.",
+  retired: "Retired: the node is out of service permanently.",
 };
 
 /** Why the node takes no new allocations, and what a drain still waits for. */

@@ -47,10 +47,10 @@ function Form({ done }: { done: () => void }) {
         <Dialog.Description asChild>
           <div className="dialog-text">
             <p>
-              Write this token into the file of the agent on the host. <strong>It is shown once</strong>, works once, and expires <Planned value={expire_time} />.
+              On the host, write this token into the file that <code>agent.enrolment.token_file</code> names (<code>/etc/gpuaas/enrolment-token</code> in the package’s example), mode 0600, then start <code>gpuaas-node-agent</code>. <strong>The token is shown once</strong>, works once, and expires <Planned value={expire_time} />.
             </p>
             <Code text={token} label="enrolment token" />
-            <p>The node appears as schedulable once its agent has enrolled and its slots are approved.</p>
+            <p>The node becomes schedulable once its agent has enrolled, its checks pass, you have approved its slots, and their first wipe is done.</p>
           </div>
         </Dialog.Description>
         <footer>

@@ -1,4 +1,4 @@
-/** The end of a node: retired for good after a drain, or deleted when it was registered by mistake. */
+/** The end of a node: retired permanently after a drain, or deleted when it was registered by mistake. */
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useLocation } from "wouter";
@@ -37,7 +37,7 @@ export function EndNode({ node, placement, slots }: { node: InventoryNode; place
     return (
       <Confirm needs="operate" danger trigger={<Button kind="danger"><CircleOff size={15} aria-hidden="true" /> Retire</Button>} title={`Retire ${hostname}?`} action="Retire" ready={reason.trim() !== ""} run={() => retire.mutateAsync()}>
         <p>
-          The node and all its slots are out of service <strong>for good</strong>, and its host counts for nothing any more. This cannot be undone.
+          The node and all its slots are out of service <strong>permanently</strong>, and its host can no longer connect. This cannot be undone.
         </p>
         <Reason id="retire-why" label="Reason" value={reason} onChange={setReason} />
       </Confirm>

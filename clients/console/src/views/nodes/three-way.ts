@@ -9,7 +9,7 @@ const VERDICTS: [Verdict, string, Tone][] = [
   ["report", "An operator decides", "bad"],
   ["undo", "The platform removes it", "warn"],
   ["adopt", "The platform records it", "warn"],
-  ["finish", "A workflow ends it", "warn"],
+  ["finish", "The platform completes it", "warn"],
   ["agrees", "Agrees", "good"],
 ];
 
@@ -20,10 +20,10 @@ export function verdictOf({ verdict }: ComparisonRow): [word: string, tone: Tone
 
 /** What the repair of a row does, for people: its button, and what is said before it. */
 const REPAIRS: Partial<Record<NonNullable<ComparisonRow["repair"]>, [action: string, text: string]>> = {
-  adopt: ["Adopt", "The ledger records what is there: the allocation is stopped, and its owner can start it."],
+  adopt: ["Adopt", "The ledger records the VM as stopped. Its owner can start it again."],
   finish: ["Finish", "The VM is started again."],
   undo: ["Undo", "What is left over on the host is removed: VM, address, port, seed and NVRAM. Disks stay as they are."],
-  report: ["Report", "Nothing is changed. It is noted in the audit trail that you have seen it."],
+  report: ["Acknowledge", "Nothing is changed. The audit trail records that you have seen it."],
 };
 
 export function repairOf({ repair }: ComparisonRow): { action: string; text: string } | undefined {

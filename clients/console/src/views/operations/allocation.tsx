@@ -70,11 +70,11 @@ function Shown({ detail: { allocation = {}, node_id = "", claims = [], tasks = [
             )}
             {claims.some(({ slot_generation }) => slot_generation) && <p className="muted">The generation counts the uses of a slot. Its disk is wiped and verified empty between two of them.</p>}
           </Card>
-          <Card title="Calls to the host">
+          <Card title="Node tasks">
             {tasks.length === 0 ? (
-              <p className="muted">No call was made to a host.</p>
+              <p className="muted">There are no node tasks.</p>
             ) : (
-              <Table label="Calls to the host" columns={CALLS}>
+              <Table label="Node tasks" columns={CALLS}>
                 {tasks.map((task) => (
                   <tr key={task.id}>
                     <td>
@@ -108,7 +108,7 @@ function Shown({ detail: { allocation = {}, node_id = "", claims = [], tasks = [
                 ["Active", <Time value={status?.active_time} />],
                 ...(status?.release_time ? ([["Released", <Time value={status.release_time} />]] as [string, React.ReactNode][]) : []),
                 ...(allocation.termination_protection ? ([["Protection", "A release by its project is refused"]] as [string, React.ReactNode][]) : []),
-                ...(allocation.auto_release_time ? ([["Released at", <Planned value={allocation.auto_release_time} />]] as [string, React.ReactNode][]) : []),
+                ...(allocation.auto_release_time ? ([["Scheduled release", <Planned value={allocation.auto_release_time} />]] as [string, React.ReactNode][]) : []),
                 ["VM", status?.vm ? <code>{status.vm}</code> : "–"],
                 ["ID", <span className="id-line"><code title={id}>{id}</code><CopyButton text={id} label="Copy id" /></span>],
               ]}

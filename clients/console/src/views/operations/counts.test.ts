@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { heldBackOf, partsOfCounts } from "./counts";
+import { outOfServiceOf, partsOfCounts } from "./counts";
 
 it("the parts add up to what is delivered", () => {
   const parts = partsOfCounts({ delivered: "16", healthy: "14", reserved: "9", active: "6" });
@@ -7,7 +7,7 @@ it("the parts add up to what is delivered", () => {
   expect(partsOfCounts(undefined).every(({ value }) => value === 0)).toBe(true);
 });
 
-it("GPUs of nodes that take no launches are held back with the reason, not free", () => {
+it("GPUs of nodes that take no launches are out of service with the reason, not free", () => {
   const pool = { region_code: "eu-1", hardware_type: "h200_sxm" };
   const gpus = { delivered: "4", healthy: "4", reserved: "1", active: "1" };
   const nodes = [
@@ -17,13 +17,13 @@ it("GPUs of nodes that take no launches are held back with the reason, not free"
     { ...pool, id: "4", hostname: "gpu-04", gpus, reason: "maintenance: firmware" },
     { ...pool, hardware_type: "l40s", id: "5", hostname: "gpu-05", gpus, reason: "cordoned: another pool" },
   ];
-  const held = heldBackOf(pool, nodes);
+  const held = outOfServiceOf(pool, nodes);
   expect(held.map(({ hostname, gpus: count, reason }) => [hostname, count, reason])).toEqual([
     ["gpu-02", 3, "draining: new fans"],
     ["gpu-04", 3, "maintenance: firmware"],
   ]);
   const parts = (counts: object) => Object.fromEntries(partsOfCounts(counts, held).map(({ label, value }) => [label, value]));
-  expect(parts({ delivered: "16", healthy: "16", reserved: "7", active: "3" })).toEqual({ active: 3, reserved: 4, free: 3, "held back": 6, "not healthy": 0 });
+  expect(parts({ delivered: "16", healthy: "16", reserved: "7", active: "3" })).toEqual({ active: 3, reserved: 4, free: 3, "out of service": 6, "not healthy": 0 });
   // of another moment: never more than there is
-  expect(parts({ delivered: "16", healthy: "9", reserved: "7", active: "3" })).toEqual({ active: 3, reserved: 4, free: 0, "held back": 2, "not healthy": 7 });
+  expect(parts({ delivered: "16", healthy: "9", reserved: "7", active: "3" })).toEqual({ active: 3, reserved: 4, free: 0, "out of service": 2, "not healthy": 7 });
 });

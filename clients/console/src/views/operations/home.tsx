@@ -15,7 +15,7 @@ import { Table } from "../../ui/table";
 import { useNow } from "../../ui/use-now";
 import { LiveMark, WatchProblem } from "../../watch/live";
 import { type Placements, healthParts } from "../nodes/fleet";
-import { type HeldBack, heldBackOf, partsOfCounts } from "./counts";
+import { type OutOfService, outOfServiceOf, partsOfCounts } from "./counts";
 import { useWork } from "./use-work";
 import { type Blocked, blockedBy, underWay } from "./work";
 
@@ -23,12 +23,12 @@ const FEW = 8;
 const NONE: Placements = new Map();
 
 /** Why nobody gets GPUs that nobody has. */
-function HeldBackWhy({ nodes }: { nodes: HeldBack[] }) {
+function OutOfServiceWhy({ nodes }: { nodes: OutOfService[] }) {
   if (nodes.length === 0) return null;
   return (
-    <p className="held-back">
+    <p className="out-of-service">
       <small>
-        Held back:{" "}
+        Out of service:{" "}
         {nodes.slice(0, FEW).map(({ id, hostname, gpus, reason }, index) => (
           <span key={id}>
             {index > 0 && "; "}
@@ -51,14 +51,14 @@ function Capacity() {
               {gpus?.active ?? 0} <small>of {gpus?.delivered ?? 0} in active allocations, on {plural(Number(nodes?.delivered ?? 0), "node")}</small>
             </p>
             {pools.map((pool) => {
-              const heldBack = heldBackOf(pool, fleet);
+              const outOfService = outOfServiceOf(pool, fleet);
               return (
                 <div key={`${pool.hardware_type} ${pool.region_code}`} className="pool">
                   <p>
                     <strong>{pool.hardware_type || "Without approved slots"}</strong> <span className="muted">{pool.region_code}</span>
                   </p>
-                  <Meter parts={partsOfCounts(pool.gpus, heldBack)} label={`GPUs of ${pool.hardware_type || "nodes without slots"} in ${pool.region_code}`} legend />
-                  <HeldBackWhy nodes={heldBack} />
+                  <Meter parts={partsOfCounts(pool.gpus, outOfService)} label={`GPUs of ${pool.hardware_type || "nodes without slots"} in ${pool.region_code}`} legend />
+                  <OutOfServiceWhy nodes={outOfService} />
                 </div>
               );
             })}

@@ -30,7 +30,7 @@ function MapGroup({ organisation, group }: { organisation: string; group: ScimGr
       ready={project !== ""}
       run={() => map.mutateAsync({ group_id: group.id ?? "", target_project_id: project, role })}
     >
-      <p>Members of the group have the role now and from now on. Who has a role there by hand keeps that one.</p>
+      <p>Members of the group have the role now and from now on. People who were given a role there by hand keep that one.</p>
       <SelectField label="Project" value={project} onChange={setWanted} options={free.map(({ id = "", slug = "" }): [string, string] => [id, slug])} />
       <RoleField value={role} onChange={setRole} />
     </Confirm>
@@ -63,7 +63,7 @@ function Row({ organisation, group, owner }: { organisation: string; group: Scim
                 action="Remove"
                 run={() => unmap.mutateAsync(mapping)}
               >
-                Open terminals and streams of who has no other role there end within seconds.
+                Open terminals and streams of people who have no other role there end within seconds.
               </Confirm>
             )}
           </div>

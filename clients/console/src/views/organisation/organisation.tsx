@@ -25,7 +25,7 @@ function Rename({ organisation }: { organisation: Organisation }) {
   const [name, setName] = useState(organisation.display_name ?? "");
   return (
     <Confirm trigger={<Button small>Rename</Button>} title="Rename the organisation" action="Rename" ready={name.trim() !== ""} run={() => rename.mutateAsync({ ...organisation, display_name: name.trim() })}>
-      <p>Its slug stays.</p>
+      <p>The slug does not change.</p>
       <TextField label="Display name" value={name} onChange={setName} />
     </Confirm>
   );

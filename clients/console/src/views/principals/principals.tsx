@@ -60,7 +60,7 @@ function ChangeRole({ principal }: { principal: Principal }) {
   const [role, setRole] = useState<PlatformRole>(principal.platform_role ?? "unspecified");
   return (
     <Confirm needs="manage" trigger={<Button small aria-label={`Role of ${principal.name}`}>Role</Button>} title={`Role of ${principal.name} on the platform`} action="Save" ready={role !== (principal.platform_role ?? "unspecified")} run={() => change.mutateAsync(role)}>
-      <p>Auditors read the platform. Operators also run nodes, images and allocations. Administrators also change rights, prices, quotas, regions and SKUs.</p>
+      <p>Auditors have read-only access. Operators can also manage nodes, images and allocations; administrators also rights, prices, quotas, regions and SKUs.</p>
       <SelectField label="Role" value={role} onChange={setRole} options={ROLES} />
     </Confirm>
   );

@@ -12,7 +12,7 @@ function Rename({ project }: { project: TenantProject }) {
   const [name, setName] = useState(project.display_name ?? "");
   return (
     <Confirm trigger={<Button small>Rename</Button>} title="Rename the project" action="Rename" ready={name.trim() !== ""} run={() => rename.mutateAsync({ ...project, display_name: name.trim() })}>
-      <p>Its slug stays.</p>
+      <p>The slug does not change.</p>
       <TextField label="Display name" value={name} onChange={setName} />
     </Confirm>
   );
@@ -57,7 +57,7 @@ export function Settings({ manages }: { manages: boolean }) {
                 </Change>
               )}
               <Change project={project} verb="close" word="Close">
-                It ends for good, and only once nothing runs and nothing is reserved in it.
+                This is permanent, and only possible once nothing runs and nothing is reserved in the project.
               </Change>
             </div>
           )}

@@ -83,13 +83,13 @@ function One({ webhook, made, manages }: { webhook: Webhook; made: (webhook: Web
             </Confirm>
           )}
           <Confirm trigger={<Button small aria-label={`Rotate secret of ${url}`}>Rotate secret</Button>} title="Rotate the secret?" action="Rotate" run={async () => made(await rotate.mutateAsync())}>
-            You get a new secret. For a day deliveries are signed with the old one as well.
+            You get a new secret. For a day both secrets sign.
           </Confirm>
           <Confirm trigger={<Button small aria-label={`${disabled ? "Enable" : "Disable"} ${url}`}>{disabled ? "Enable" : "Disable"}</Button>} title={disabled ? "Enable the webhook?" : "Disable the webhook?"} action={disabled ? "Enable" : "Disable"} run={() => change.mutateAsync(disabled ? "enable" : "disable")}>
-            {disabled ? "It gets the events from now on." : "Deliveries that are pending fail, and events are not kept for it."}
+            {disabled ? "Deliveries resume, of events from now on." : "Deliveries stop; pending ones fail. Events are not kept for it."}
           </Confirm>
           <Confirm danger trigger={<Button small aria-label={`Delete ${url}`}>Delete</Button>} title="Delete the webhook?" action="Delete" run={() => change.mutateAsync("delete")}>
-            It ends for good, and its deliveries are forgotten.
+            This is permanent. Its deliveries are deleted too.
           </Confirm>
         </span>
       }

@@ -20,13 +20,13 @@ export function Actions({ rollout }: { rollout: AgentRollout }) {
     <>
       {actions.includes("pause") && (
         <Confirm needs="operate" trigger={<Button>Pause</Button>} title="Pause the rollout" action="Pause" run={() => change.pause.mutateAsync(text)}>
-          <p>No further node begins. A node that has begun is brought to its end.</p>
+          <p>No further node is updated. Updates already running finish.</p>
           {why}
         </Confirm>
       )}
       {actions.includes("resume") && (
         <Confirm needs="operate" trigger={<Button kind="primary">Resume</Button>} title="Resume the rollout" action="Resume" run={() => change.resume.mutateAsync({ reason: text, retry_failed: retry })}>
-          <p>Earlier failures no longer count against the limit, and skipped nodes are accepted.</p>
+          <p>Earlier failures no longer count against the limit. Unless you try them again, skipped nodes stay on their old version.</p>
           <label className="check">
             <input type="checkbox" checked={retry} onChange={(event) => setRetry(event.target.checked)} /> <span>Try failed and skipped nodes again</span>
           </label>

@@ -1,4 +1,4 @@
-/** Rollouts of the node agent, and the form that begins one. */
+/** Rollouts of the node agent, and the form that starts one. */
 import { idempotencyKey } from "@gpuaas/sdk";
 import { useState } from "react";
 import { useLocation } from "wouter";
@@ -34,21 +34,21 @@ function Begin() {
   return (
     <Confirm
       needs="operate"
-      title="Begin a rollout"
-      action="Begin"
+      title="Start a rollout"
+      action="Start"
       ready={ready}
       run={run}
       trigger={
         <Button kind="primary">
-          <Plus size={16} aria-hidden="true" /> Begin a rollout
+          <Plus size={16} aria-hidden="true" /> Start a rollout
         </Button>
       }
     >
       <p>The first wave is one node, the second the rest of its rack, the third all others. VMs run on.</p>
-      <TextField label="Version" mono value={version} onChange={setVersion} hint="As the agent of the package reports it." />
+      <TextField label="Version" mono value={version} onChange={setVersion} hint="As printed by gpuaas-node-agent --version." />
       <TextField label="Digest of the package" mono value={digest} onChange={setDigest} problem={digest === "" || isDigest ? undefined : "sha256: and 64 lower-case hex digits."} />
       <TextField label="Size of the package in bytes" numeric value={size} onChange={setSize} />
-      <TextField label="Maximum failed nodes" numeric value={failures} onChange={setFailures} hint="More failed nodes pause the rollout." />
+      <TextField label="Maximum failed nodes" numeric value={failures} onChange={setFailures} hint="The rollout pauses when more nodes have failed. 0: at the first failure." />
       <TextField label="Reason" value={reason} onChange={setReason} />
     </Confirm>
   );

@@ -107,7 +107,7 @@ function Tenant({ organisation, projects }: { organisation: Organisation; projec
           )}
           {state !== "closed" && (
             <Change organisation={organisation} verb="close" word="Close">
-              It ends for good, and only once all of its projects are closed.
+              This is permanent, and only possible once all of its projects are closed.
             </Change>
           )}
         </span>
