@@ -71,9 +71,9 @@ pub enum Command {
     Unrescue(power::Forced),
     /// Release an allocation. Billing stops, the VM is deleted and its disk is wiped.
     Release(release::Flags),
-    /// Change the display name of an allocation. Its host name stays.
+    /// Change the display name of an allocation. Its host name does not change.
     Rename(rename::Flags),
-    /// Protect an allocation from release, or have it released at a time.
+    /// Protect an allocation from release, or schedule its release.
     Update(update::Flags),
     /// Show the certificates of the wipes that ended an allocation, and save them.
     Certificate(certificate::Flags),
@@ -107,7 +107,7 @@ pub enum Command {
     Usage(usage::Flags),
     /// Show the quotas of your project and their use.
     Quota(quotas::Flags),
-    /// Ports of a VM that are reached from outside.
+    /// Ingress ports: ports of a VM that are exposed to the outside.
     #[command(subcommand)]
     Ingress(ingress::Command),
     /// Show or change whether the VMs of your project reach each other.
@@ -118,9 +118,9 @@ pub enum Command {
     Images(catalog::ImageFlags),
     /// List the regions.
     Regions,
-    /// Show how many launches fit now, and the unschedulable reasons.
+    /// Show how many launches fit now, and the reasons why others do not fit.
     Availability(catalog::AvailabilityFlags),
-    /// Explain on how many nodes a launch fits now, with the unschedulable reasons of the others.
+    /// Explain on how many nodes a launch fits now, and why it does not fit on the others.
     Explain(explain::Flags),
     /// Capacity reservations of your project.
     #[command(subcommand)]

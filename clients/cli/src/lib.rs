@@ -12,6 +12,7 @@
 mod output;
 
 mod advice;
+mod aliases;
 mod allocation;
 mod api;
 mod args;
@@ -41,15 +42,11 @@ mod watch;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser as _};
-
-use crate::args::Cli;
-
 /// Runs the command line of this process.
 pub fn run() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match aliases::parse() {
         Ok(cli) => cli,
-        Err(error) => suggest::better(error, Cli::command(), std::env::args().skip(1)).exit(),
+        Err(error) => suggest::better(error, aliases::command(), std::env::args().skip(1)).exit(),
     };
     let format = cli.global.format();
     formats::choose(format, cli.global.quiet);

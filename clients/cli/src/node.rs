@@ -46,8 +46,8 @@ pub struct NodeStatus {
 }
 
 impl Node {
-    /// What operators do with it that keeps launches away, if anything.
-    pub fn kept_out(&self) -> Option<&str> {
+    /// How an operator took it out of service, if so.
+    pub fn out_of_service(&self) -> Option<&str> {
         let state = self.placement.admin_state.as_str();
         matches!(
             state,
@@ -67,7 +67,7 @@ impl Node {
 
     /// Whether launches can go to it, and if not, why.
     pub fn schedulable(&self) -> String {
-        let text = match (self.status.schedulable, self.kept_out()) {
+        let text = match (self.status.schedulable, self.out_of_service()) {
             (true, None) => return "yes".to_owned(),
             (true, Some(state)) => state.to_owned(),
             (false, _) => self.status.blockers.join(", "),

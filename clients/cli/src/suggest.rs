@@ -63,7 +63,8 @@ pub fn better(
         return error;
     };
     let given = given.clone();
-    let meant = meant(&given, &siblings(program, &given, arguments)).map(str::to_owned);
+    let siblings = siblings(program, &given, arguments);
+    let meant = meant(&given, &siblings).map(str::to_owned);
     let alike = match error.remove(ContextKind::SuggestedSubcommand) {
         Some(ContextValue::Strings(names)) => names,
         Some(ContextValue::String(name)) => vec![name],
@@ -72,6 +73,8 @@ pub fn better(
     let alike = alike
         .into_iter()
         .filter(|name| levenshtein(&given, name) <= MOST_DIFFERENCES.min(given.len() / 2))
+        // and no second name of one
+        .filter(|name| siblings.contains(name))
         .filter(|name| Some(name) != meant.as_ref());
     let names: Vec<String> = meant.iter().cloned().chain(alike).collect();
     if !names.is_empty() {
@@ -94,8 +97,11 @@ fn siblings(
             command = below.clone();
         }
     }
-    let names = command.get_subcommands().map(Command::get_name);
-    names.map(str::to_owned).collect()
+    let names = command.get_subcommands();
+    names
+        .flat_map(Command::get_name_and_visible_aliases)
+        .map(str::to_owned)
+        .collect()
 }
 
 fn meant(given: &str, siblings: &[String]) -> Option<&'static str> {

@@ -33,7 +33,7 @@ pub enum Command {
         /// What it is for.
         #[arg(long, default_value = "terminal", value_parser = PERMISSIONS)]
         permission: String,
-        /// It ends after so long or at a time: 8h, 3d, 2027-01-31T12:00:00Z [default: 7d].
+        /// End it after a duration or at a time: 8h, 3d, 2027-01-31T12:00:00Z [default: 7d].
         #[arg(long, value_name = "TIME", value_parser = parse_deadline)]
         until: Option<Timestamp>,
         #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `ingress`: ports of a VM that are reached from outside.
+//! `ingress`: ports of a VM that are exposed to the outside.
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -18,7 +18,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
-    /// Reach a port of a VM from outside.
+    /// Expose a port of a VM.
     Create {
         #[command(flatten)]
         of: AllocationRef,
@@ -34,14 +34,14 @@ pub enum Command {
         /// IPv4 network that may connect, for example 198.51.100.0/24; may be given several times [default: everybody].
         #[arg(long = "source", value_name = "NETWORK")]
         sources: Vec<String>,
-        /// It ends after so long or at a time: 8h, 3d, 2027-01-31T12:00:00Z [default: with the allocation].
+        /// Close it after a duration or at a time: 8h, 3d, 2027-01-31T12:00:00Z [default: with the allocation].
         #[arg(long, value_name = "TIME", value_parser = parse_deadline)]
         until: Option<Timestamp>,
         /// Wait until the port is open.
         #[arg(long)]
         wait: bool,
     },
-    /// List the ports of a VM that are reached from outside.
+    /// List the exposed ports of a VM.
     List {
         #[command(flatten)]
         of: AllocationRef,
@@ -160,9 +160,7 @@ fn print(session: &Session, answer: &Value) {
     let none = Vec::new();
     let found = answer["ingress_mappings"].as_array().unwrap_or(&none);
     if found.is_empty() {
-        say!(
-            "No port is reached from outside. Open one: gpuaas ingress create ALLOCATION --port PORT"
-        );
+        say!("No port is exposed. Open one: gpuaas ingress create ALLOCATION --port PORT");
         return;
     }
     let rows = found.iter().map(|one| {

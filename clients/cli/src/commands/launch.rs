@@ -67,7 +67,7 @@ pub struct Flags {
     /// Wait until the login works, showing progress.
     #[arg(long)]
     wait: bool,
-    /// Maximum wait in seconds, without the time in the queue.
+    /// Maximum wait in seconds, not counting time in the queue.
     #[arg(long, default_value_t = 2100, value_name = "SECONDS")]
     timeout: u64,
     /// Dry run: check the launch without launching.

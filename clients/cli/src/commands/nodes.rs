@@ -35,8 +35,8 @@ pub struct NodeFlags {
 enum Health {
     /// Launches can go to it.
     Schedulable,
-    /// It is ready, and operators keep launches away.
-    KeptOut,
+    /// It is ready, and an operator took it out of service: cordoned, draining, in maintenance, broken or retired.
+    OutOfService,
     /// Something blocks it.
     NotReady,
     /// Its reports have stopped.
@@ -48,7 +48,7 @@ enum Health {
 impl Health {
     const ALL: [Self; 5] = [
         Self::Schedulable,
-        Self::KeptOut,
+        Self::OutOfService,
         Self::NotReady,
         Self::Lost,
         Self::Waiting,
@@ -58,7 +58,7 @@ impl Health {
         match (node.status.state.as_str(), node.status.schedulable) {
             ("lost", _) => Self::Lost,
             ("pending", _) => Self::Waiting,
-            (_, true) if node.kept_out().is_some() => Self::KeptOut,
+            (_, true) if node.out_of_service().is_some() => Self::OutOfService,
             (_, true) => Self::Schedulable,
             (_, false) => Self::NotReady,
         }
@@ -67,7 +67,7 @@ impl Health {
     fn text(self) -> &'static str {
         match self {
             Self::Schedulable => "schedulable",
-            Self::KeptOut => "kept out by operators",
+            Self::OutOfService => "out of service",
             Self::NotReady => "not ready",
             Self::Lost => "lost",
             Self::Waiting => "waiting for their agent",

@@ -7,19 +7,19 @@ use crate::failure::Failure;
 
 #[derive(Debug, clap::Args)]
 pub struct PlacementFlags {
-    /// Place it on the node of this allocation, by name or id; administrators use the full id.
+    /// Same node as this allocation (name or id; `gpuaas admin explain` needs the full id).
     #[arg(long, value_name = "ALLOCATION")]
     affinity: Option<String>,
-    /// Place it on a node where the project has an allocation with this label.
+    /// Same node as an allocation of the project with this label.
     #[arg(long, value_name = "KEY=VALUE")]
     affinity_label: Option<String>,
-    /// Avoid the node of this allocation, by name or id; repeatable.
+    /// Not the node of this allocation (name or id; `gpuaas admin explain` needs the full id); repeatable.
     #[arg(long, value_name = "ALLOCATION")]
     anti_affinity: Vec<String>,
-    /// Avoid nodes where the project has an allocation with this label.
+    /// No node that has an allocation of the project with this label.
     #[arg(long, value_name = "KEY=VALUE")]
     anti_affinity_label: Option<String>,
-    /// Place it on a node that has cached the image, for a faster start.
+    /// Only a node that has the image cached, for a faster start.
     #[arg(long)]
     require_prewarmed: bool,
 }

@@ -32,7 +32,7 @@ pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
         .await?;
     let sentence = match name.trim() {
         "" => format!("{id} has no display name now."),
-        name => format!("{id} is now called {name}. Its host name stays."),
+        name => format!("{id} is now called {name}. Its host name does not change."),
     };
     super::done(session, &answer, &sentence);
     Ok(())

@@ -29,7 +29,7 @@ pub enum Command {
         #[arg(long, value_parser = ROLES)]
         role: String,
     },
-    /// Remove a mapping. Terminals and streams of who has no other role there end.
+    /// Remove a mapping. Open terminals and streams of people who have no other role there end.
     Unmap(Mapping),
 }
 

@@ -3,11 +3,11 @@
 /// What a list is narrowed to, and its order.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Selected {
-    /// Only what this is true of, for example 'state = active AND labels.team = "ml"'; an unknown field is refused with the
-    /// fields that there are.
+    /// Filter expression, such as 'FIELD = VALUE AND FIELD2 = VALUE2'; an unknown field is refused with the list of valid
+    /// fields.
     #[arg(long, value_name = "FILTER")]
     filter: Option<String>,
-    /// Order, for example 'sku, create_time desc'.
+    /// Order, such as 'FIELD, FIELD2 desc'; an unknown field is refused with the list of valid fields.
     #[arg(long, value_name = "FIELDS")]
     sort: Option<String>,
 }

@@ -31,7 +31,7 @@ pub struct Change {
     /// Release it after so long or at a time: 90m, 8h, 3d, 2027-01-31T12:00:00Z.
     #[arg(long, value_name = "TIME", value_parser = parse_deadline, conflicts_with = "no_release")]
     release_at: Option<Timestamp>,
-    /// Do not release it by itself any more.
+    /// Cancel the scheduled release.
     #[arg(long)]
     no_release: bool,
 }

@@ -29,7 +29,7 @@ pub enum Command {
     },
     /// Show a webhook.
     Show(Webhook),
-    /// Change where events go, or which.
+    /// Change the URL, event types or description.
     Update {
         #[command(flatten)]
         webhook: Webhook,
@@ -43,13 +43,13 @@ pub enum Command {
         #[arg(long)]
         description: Option<String>,
     },
-    /// Deliver nothing more; what is pending fails.
+    /// Stop deliveries; pending ones fail.
     Disable(Webhook),
-    /// Deliver events from now on again.
+    /// Resume deliveries, of events from now on.
     Enable(Webhook),
     /// Delete a webhook with its deliveries.
     Delete(Webhook),
-    /// Make a new secret, which is printed once. Deliveries are signed with both for an overlap.
+    /// Make a new secret, which is printed once. Both secrets sign during the overlap.
     RotateSecret {
         #[command(flatten)]
         webhook: Webhook,
@@ -63,11 +63,11 @@ pub enum Command {
     Deliveries {
         #[command(flatten)]
         webhook: Webhook,
-        /// Those in this state alone.
+        /// Only deliveries in this state.
         #[arg(long, value_parser = ["pending", "delivered", "failed"])]
         state: Option<String>,
     },
-    /// Deliver again what was delivered, or has failed.
+    /// Redeliver a delivery that succeeded or failed.
     Redeliver {
         #[command(flatten)]
         webhook: Webhook,

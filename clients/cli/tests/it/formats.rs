@@ -220,6 +220,7 @@ fn completion_and_manual_pages_need_no_api() {
             ran.out.contains(text) && ran.out.contains("port-forward"),
             "{shell}"
         );
+        assert!(!ran.out.contains("ssh-keys"), "{shell}: a second name");
     }
     assert!(world.run(&["man"]).ok().out.contains(".TH gpuaas"));
     let folder = world.path("man");
@@ -227,4 +228,5 @@ fn completion_and_manual_pages_need_no_api() {
     let ran = world.run(&["man", "--folder", &folder.display().to_string()]);
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(folder.join("gpuaas-launch.1").exists() && folder.join("gpuaas-admin-node.1").exists());
+    assert!(!folder.join("gpuaas-ssh-keys.1").exists(), "a second name");
 }

@@ -30,10 +30,10 @@ fn each_command_is_one_keyed_change() {
                     "reason": "retag", "etag": "" }),
         ),
         (
-            &["update", NODE, "--no-labels", "--etag", "7"],
+            &["update", NODE, "--no-labels", "--rack", "r4", "--etag", "7"],
             "PATCH",
             nodes.clone(),
-            json!({ "labels": { "labels": {} }, "reason": "", "etag": "7" }),
+            json!({ "labels": { "labels": {} }, "rack": "r4", "reason": "", "etag": "7" }),
         ),
         (
             &["maintenance", NODE, "--reason", "firmware"],
@@ -54,7 +54,7 @@ fn each_command_is_one_keyed_change() {
             json!({ "fault": "fan", "slot_id": "" }),
         ),
         (
-            &["break-fix", "act", NODE, RECORD, "--action", "replaced"],
+            &["break-fix", "note", NODE, RECORD, "--action", "replaced"],
             "POST",
             format!("{nodes}/break-fixes/{RECORD}:addAction"),
             json!({ "action": "replaced" }),

@@ -474,7 +474,7 @@ fn h_04_nodes_are_found_by_name_blocker_region_mode_and_health() {
     assert_eq!(found(&["--mode", "baremetal"]), "");
     for (health, name) in [
         ("schedulable", "h1"),
-        ("kept-out", "h2"),
+        ("out-of-service", "h2"),
         ("not-ready", "h3"),
         ("lost", "h4"),
         ("waiting", "h5"),
@@ -482,7 +482,8 @@ fn h_04_nodes_are_found_by_name_blocker_region_mode_and_health() {
         assert_eq!(found(&["--health", health]), name);
     }
     let ran = world.run(&["nodes", "--search", "h1"]).ok();
-    let health = "5 nodes: 1 schedulable, 1 kept out by operators, 1 not ready, 1 lost, 1 waiting for their agent.";
+    let health =
+        "5 nodes: 1 schedulable, 1 out of service, 1 not ready, 1 lost, 1 waiting for their agent.";
     assert!(
         ran.out.trim_end().ends_with(health) && !ran.out.contains("h2"),
         "{}",

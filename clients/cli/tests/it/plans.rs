@@ -129,7 +129,7 @@ fn b_47_preservation_shows_shares_and_the_moves_that_free_nodes_for_bare_metal()
         ] }),
     );
     let ran = world
-        .run(&["admin", "preservation", "--region", "lab"])
+        .run(&["admin", "bare-metal-capacity", "--region", "lab"])
         .ok();
     for part in [
         "2 (25 %)",

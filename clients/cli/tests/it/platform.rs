@@ -324,10 +324,12 @@ fn administrators_commands_send_what_the_api_wants() {
                 "h1",
                 "--region",
                 "lab",
+                "--rack",
+                "r4",
             ],
             "POST",
             "/api/v1/admin/nodes",
-            json!({ "hostname": "h1", "region_code": "lab", "mode": "slice", "max_vms_per_node": 0 }),
+            json!({ "hostname": "h1", "region_code": "lab", "mode": "slice", "max_vms_per_node": 0, "rack": "r4" }),
         ),
     ];
     for (arguments, method, path, body) in table {

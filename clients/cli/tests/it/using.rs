@@ -296,7 +296,7 @@ fn a_wrong_command_is_answered_with_what_is_meant_or_with_nothing() {
     let world = World::new();
     for (given, suggested) in [
         ("rm", "'release'"),
-        ("ls", "'list'"),
+        ("ps", "'list'"),
         ("lst", "'list'"),
         ("shell", "'terminal'"),
         ("ssh-key rm", "'delete'"),
@@ -314,6 +314,20 @@ fn a_wrong_command_is_answered_with_what_is_meant_or_with_nothing() {
     }
     let ran = world.run(&["frobnicate"]);
     assert!(!ran.err.contains("similar"), "{}", ran.err);
+}
+
+#[test]
+fn second_names_of_commands_work_and_are_suggested_nowhere() {
+    let world = World::new();
+    world.get(
+        ALLOCATIONS,
+        json!({ "allocations": [allocation("active")] }),
+    );
+    let listed = world.run(&["list"]).ok().out;
+    assert_eq!(world.run(&["ls"]).ok().out, listed);
+    let ran = world.run(&["webhookz"]);
+    assert!(ran.err.contains("'webhook'"), "{}", ran.err);
+    assert!(!ran.err.contains("'webhooks'"), "{}", ran.err);
 }
 
 #[test]

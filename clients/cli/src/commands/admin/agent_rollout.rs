@@ -17,7 +17,7 @@ const PATH: [&str; 2] = ["admin", "agent-rollouts"];
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
-    /// Begin a rollout: one node first, then the rest of its rack, then all others.
+    /// Start a rollout: one node first, then the rest of its rack, then all others.
     Create(Create),
     /// List rollouts, newest first.
     List,
@@ -26,13 +26,14 @@ pub enum Command {
         /// Id or unique prefix of it.
         rollout: String,
     },
-    /// Begin no further node. A node that has begun is brought to its end.
+    /// Pause a rollout: no further node is updated. Updates already running finish.
     Pause(Change),
-    /// Go on with a paused rollout. Earlier failures no longer count against its limit, and skipped nodes are accepted.
+    /// Continue a paused rollout. Earlier failures no longer count against its limit; skipped nodes stay on their old version
+    /// unless --retry-failed is given.
     Resume {
         #[command(flatten)]
         change: Change,
-        /// Retry failed and skipped nodes.
+        /// Try failed and skipped nodes again.
         #[arg(long)]
         retry_failed: bool,
     },
@@ -44,7 +45,7 @@ pub enum Command {
 
 #[derive(Debug, clap::Args)]
 pub struct Create {
-    /// Version, as the agent of the package reports it.
+    /// Version of the package, as printed by gpuaas-node-agent --version.
     #[arg(long)]
     version: String,
     /// Digest of the package, "sha256:…".
@@ -62,7 +63,7 @@ pub struct Create {
     /// The one node of the first wave [default: the first by hostname].
     #[arg(long, value_name = "NODE")]
     first: Option<String>,
-    /// More failed nodes than these pause the rollout.
+    /// Pause when more than COUNT nodes have failed (0: at the first failure).
     #[arg(long, default_value_t = 0, value_name = "COUNT")]
     max_failures: u32,
     /// Nodes that are updated at once.

@@ -81,11 +81,11 @@ pub struct ForceRelease {
 /// What became of a lost host.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Fate {
-    /// It is switched off and stays so.
+    /// It is powered off and will stay off.
     PoweredOff,
     /// Its disks are destroyed.
     DisksDestroyed,
-    /// It was installed anew, and has enrolled again.
+    /// It was reinstalled, and has enrolled again.
     Reinstalled,
     /// Nobody can reach it; it is given up as it is.
     WrittenOff,

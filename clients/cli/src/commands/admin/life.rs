@@ -13,12 +13,15 @@ use crate::output::{print_json, print_table, time};
 pub struct UpdateFlags {
     /// Id, unique prefix of it, or hostname.
     node: String,
-    /// Capacity shape of the node. The node must be out of service and empty.
+    /// Mode: slice (VMs) or baremetal. The node must be out of service and empty.
     #[arg(long, value_parser = ["slice", "baremetal"])]
     mode: Option<String>,
     /// Maximum VMs on the node; 0: no limit. The node must be out of service and empty.
     #[arg(long, value_name = "COUNT")]
     max_vms: Option<u32>,
+    /// Rack of the node; empty: unknown.
+    #[arg(long)]
+    rack: Option<String>,
     /// Labels as KEY=VALUE; these replace all that the node has.
     #[arg(long = "label", value_name = "KEY=VALUE", conflicts_with = "no_labels")]
     labels: Vec<String>,
@@ -45,6 +48,9 @@ pub async fn update(session: &Session, flags: UpdateFlags) -> Result<(), Failure
     }
     if let Some(limit) = flags.max_vms {
         body["max_vms_per_node"] = json!(limit);
+    }
+    if let Some(rack) = flags.rack {
+        body["rack"] = json!(rack);
     }
     if flags.no_labels || !flags.labels.is_empty() {
         let mut labels = Map::new();

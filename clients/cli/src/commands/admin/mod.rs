@@ -62,8 +62,8 @@ pub enum Command {
     Capacity(capacity::Flags),
     /// Find the fewest moves that let more launches of a size fit. A simulation; nothing is moved.
     Defragmentation(plans::Defragmentation),
-    /// Show the nodes that are free for bare metal, and the moves that would free more. Nothing is moved.
-    Preservation(plans::Preservation),
+    /// Show the nodes that are free for bare metal, and the moves that would free more. A simulation; nothing is moved.
+    BareMetalCapacity(plans::Preservation),
     /// Explain for each node whether a launch fits on it.
     Explain(super::explain::Flags),
     /// Allocations of all projects, with their node, claims and tasks.
@@ -82,7 +82,7 @@ pub enum Command {
     #[command(subcommand)]
     Principal(principals::Command),
     /// Organisations of the platform.
-    #[command(subcommand, alias = "organization")]
+    #[command(subcommand)]
     Organisation(organisations::Command),
     /// SCIM users and groups of organisations.
     #[command(subcommand)]
@@ -106,7 +106,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Explain(flags) => placement::explain(session, flags).await,
         Command::Capacity(flags) => capacity::run(session, flags).await,
         Command::Defragmentation(flags) => plans::defragmentation(session, flags).await,
-        Command::Preservation(flags) => plans::preservation(session, flags).await,
+        Command::BareMetalCapacity(flags) => plans::preservation(session, flags).await,
         Command::Node(command) => node::run(session, command).await,
         Command::AgentRollout(command) => agent_rollout::run(session, command).await,
         Command::Slots(command) => slots::run(session, command).await,

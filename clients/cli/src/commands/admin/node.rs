@@ -31,12 +31,15 @@ pub enum Command {
         /// Region of the node.
         #[arg(long)]
         region: String,
-        /// Capacity shape of the node.
+        /// Mode: slice (VMs) or baremetal.
         #[arg(long, default_value = "slice", value_parser = ["slice", "baremetal"])]
         mode: String,
         /// Maximum VMs on the node; 0: no limit.
         #[arg(long, default_value_t = 0, value_name = "COUNT")]
         max_vms: u32,
+        /// Rack of the node; the second wave of an agent rollout is the rest of a rack.
+        #[arg(long, default_value = "")]
+        rack: String,
     },
     /// Create a single-use enrolment token and write it to a file. It is never printed.
     EnrolToken {
@@ -145,7 +148,8 @@ pub enum Command {
     /// Reports of validate-host that are attached to a node.
     #[command(subcommand)]
     Report(host_report::Command),
-    /// Repair a row of the comparison: adopt, finish, undo or report, as the row offers. Nothing that is claimed is removed.
+    /// Repair a row of the comparison as it offers: adopt, finish, undo, or acknowledge a report. Nothing that is claimed is
+    /// removed.
     Repair(comparison::RepairFlags),
     /// Show whether a node takes allocations, and its claims.
     Placement {
@@ -213,8 +217,11 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             region,
             mode,
             max_vms,
+            rack,
         } => {
-            let body = json!({ "hostname": hostname, "region_code": region, "mode": mode, "max_vms_per_node": max_vms });
+            let body = json!({
+                "hostname": hostname, "region_code": region, "mode": mode, "max_vms_per_node": max_vms, "rack": rack,
+            });
             let answer = session
                 .api
                 .change(Method::POST, &["admin", "nodes"], &body, &session.key)

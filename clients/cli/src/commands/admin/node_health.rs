@@ -23,7 +23,7 @@ pub enum BreakFixCommand {
         slot: Option<String>,
     },
     /// Note what was done.
-    Act {
+    Note {
         /// Id, unique prefix of it, or hostname.
         node: String,
         /// Id of the record.
@@ -124,7 +124,7 @@ pub async fn break_fix(session: &Session, command: BreakFixCommand) -> Result<()
                 &format!("Break-fix record {id} is open; the node is broken."),
             );
         }
-        BreakFixCommand::Act {
+        BreakFixCommand::Note {
             node,
             record,
             action,

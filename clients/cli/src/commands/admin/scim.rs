@@ -12,10 +12,10 @@ pub enum Command {
     Set {
         /// Slug or id.
         organisation: String,
-        /// Issuer of the people's tokens, exactly as in them.
+        /// Issuer of the users' tokens, exactly as in them.
         #[arg(long, value_name = "URL")]
         issuer: String,
-        /// What of a SCIM user is the subject in the tokens.
+        /// Which attribute of a SCIM user is the subject in the tokens.
         #[arg(long, default_value = "user-name", value_parser = ["user-name", "external-id"])]
         subject: String,
     },
