@@ -107,10 +107,10 @@ pub struct Config {
     /// API requests of one peer address that may be under way at once, from their heads until the client takes their
     /// answers; more are answered with 429. 0 is no limit.
     pub max_in_flight_per_peer: usize,
-    /// Connections that may be open at once on one address. For one more, that which has rested longest is ended.
+    /// Connections that may be open at once on one address. For one more, the one that has been idle longest is ended.
     pub max_connections: usize,
     /// Connections of one peer address that may be open at once on one address; an IPv6 /64 is one peer. For one more,
-    /// the peer's own that has rested longest is ended. 0 is no limit.
+    /// the peer's own that has been idle longest is ended. 0 is no limit.
     pub max_connections_per_peer: usize,
     /// How long a client may take from its connection to the headers of its first request, in seconds; the TLS
     /// handshake and the choice of the protocol included.

@@ -71,7 +71,7 @@ impl Meters {
             refused: refused_counter(meter),
             ended: meter
                 .u64_counter("edge_connections_closed_total")
-                .with_description("Connections that the gateway closed, by cause (silent, resting, stalled, replaced, handshake, not_a_proxy)")
+                .with_description("Connections that the gateway closed, by cause (silent, idle, stalled, replaced, handshake, not_a_proxy)")
                 .build(),
         }
     }
@@ -234,7 +234,7 @@ impl Served {
                     if silent {
                         return self.meters.let_go("silent");
                     }
-                    self.meters.let_go("resting");
+                    self.meters.let_go("idle");
                     connection.as_mut().graceful_shutdown();
                     goodbye = Some(Some(Instant::now() + GOODBYE));
                 }

@@ -15,7 +15,7 @@ pub struct Config {
     pub host_listen: Vec<SocketAddr>,
     /// Where hosts without a certificate call, to enrol by a token or to prove their key.
     pub enrolment_listen: Vec<SocketAddr>,
-    /// Connections at an address of `enrolment_listen` at once. The one that has rested longest makes place for a new one;
+    /// Connections at an address of `enrolment_listen` at once. The one that has been idle longest makes place for a new one;
     /// while all are being answered, a new one is turned away.
     pub enrolment_max_connections: usize,
     /// Of them, those from one peer address (of IPv6: one /64); 0: no limit.

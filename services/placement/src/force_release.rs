@@ -31,11 +31,11 @@ const DESTROYED: &str = "Its disk was destroyed, as an administrator attests. Th
 /// What became of the host, as an administrator attests it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// It is switched off and stays so.
+    /// It is powered off and will stay off.
     PoweredOff,
     /// Its disks are destroyed.
     DisksDestroyed,
-    /// It was installed anew.
+    /// It was reinstalled.
     Reinstalled,
     /// Nobody can reach it; it is given up as it is.
     WrittenOff,

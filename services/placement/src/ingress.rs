@@ -295,7 +295,7 @@ async fn check_limits(
 }
 
 fn off() -> Error {
-    let text = "Ingress is off on the allocation's host. An operator turns it on: the settings agent.ingress.address and \
+    let text = "Ingress is not configured on the allocation's host. Ask the operator: the settings agent.ingress.address and \
                 agent.ingress.ports of the host name what the platform may open.";
     Refusal::new(Code::FailedPrecondition, ErrorReason::IngressOff, text).into()
 }

@@ -1,4 +1,4 @@
-//! PCI of the guest: each function that is passed through has a root port of its own, below a bus of the cell it is near.
+//! PCI of the guest: each function that is passed through has a root port of its own, below a bus of the NUMA cell it is near.
 use quick_xml::events::BytesText;
 
 use super::numa::with;
@@ -10,7 +10,7 @@ const ROOT: usize = 0;
 /// Bus numbers of a guest.
 const BUSES: usize = 256;
 
-/// The root with its window, a bus for each cell when there are several, and a port for each function. Ports have the
+/// The root with its window, a bus for each NUMA cell when there are several, and a port for each function. Ports have the
 /// indexes that [`functions`] names.
 pub(super) fn controllers(xml: &mut Xml, spec: &DomainSpec) -> std::io::Result<()> {
     let locality = &spec.locality;
@@ -67,7 +67,7 @@ pub(super) fn controllers(xml: &mut Xml, spec: &DomainSpec) -> std::io::Result<(
     Ok(())
 }
 
-/// A cell's devices are told apart by their bus only where there are several cells.
+/// The devices of a NUMA cell are told apart by their bus only where there are several cells.
 fn buses(spec: &DomainSpec) -> usize {
     match spec.locality.cells.len() {
         1 => 0,

@@ -14,7 +14,7 @@ pub enum Cause {
     CleanupBlocked,
     /// The host has too few free hugepages.
     HugepagesMissing,
-    /// An operator cordoned the node.
+    /// An operator took the node out of service: it is cordoned, draining, in maintenance or broken.
     NodeDraining,
     /// A slot is not healthy.
     SlotUnhealthy,
@@ -183,7 +183,9 @@ fn message(cause: Cause, gpus: u32, nodes: u32, gpu_count: GpuCount) -> String {
             format!("{held} on {on} {verb} a repair by an operator.")
         }
         Cause::NodeDraining => {
-            format!("{on} with {held} {is} cordoned or draining.")
+            format!(
+                "{on} with {held} {is} out of service (cordoned, draining, in maintenance or broken)."
+            )
         }
         Cause::Affinity => format!("{held} on {on} {be} excluded by the placement constraints."),
         Cause::ImageNotCached => {
@@ -223,7 +225,9 @@ impl Cause {
             Self::IncompleteSlot => "The GPUs are not set up yet.",
             Self::CleanupBlocked => "The GPUs need a repair by an operator.",
             Self::HugepagesMissing => "The nodes have too few free hugepages for this size.",
-            Self::NodeDraining => "The nodes are cordoned or draining.",
+            Self::NodeDraining => {
+                "The nodes are out of service (cordoned, draining, in maintenance or broken)."
+            }
             Self::SlotUnhealthy => "The GPUs are unhealthy.",
             Self::DisksBeingWiped => "The disks of the GPUs are being wiped.",
             Self::SlotsInUse => "The GPUs are in use.",

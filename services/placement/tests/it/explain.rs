@@ -79,7 +79,8 @@ async fn b_57_too_few_and_none_at_all_are_told() {
             "UPDATE nodes SET admin_state = 'cordoned' WHERE id = '{node}'"
         ))
         .await;
-    let kept = "1 node with 1 GPU is cordoned or draining.";
+    let kept =
+        "1 node with 1 GPU is out of service (cordoned, draining, in maintenance or broken).";
     assert_eq!(refused(world.request(1)).await, kept);
 }
 
