@@ -122,7 +122,7 @@ export async function operators({ assert, page, server, test, look, go, signIn }
     await page.getByRole("button", { name: "Register a node" }).click();
     await page.getByRole("dialog").getByLabel("Hostname").fill("gpu-05");
     await page.getByRole("dialog").getByRole("button", { name: "Register" }).click();
-    await page.getByText("It is shown once").waitFor();
+    await page.getByText("The token is shown once").waitFor();
     await page.getByText("enrol-once-0123456789").waitFor();
     await look("node-token");
     assert.equal(sent("POST /api/v1/admin/nodes").hostname, "gpu-05");
