@@ -1,7 +1,7 @@
 //! What was done, in words: a verb in the past, the same as a command, and what it was done to.
 
 /// Actions of records that are of a project.
-const WORDS: [(&str, &str, &str, &str); 58] = [
+const WORDS: [(&str, &str, &str, &str); 59] = [
     ("allocation.create", "Launched", "launch", "the allocation"),
     ("allocation.update", "Changed", "change", "the allocation"),
     ("allocation.start", "Started", "start", "the allocation"),
@@ -177,6 +177,7 @@ const WORDS: [(&str, &str, &str, &str); 58] = [
         "rotate",
         "the secret of the webhook",
     ),
+    ("webhook.disable", "Disabled", "disable", "the webhook"),
     ("webhook.ping", "Tested", "test", "the webhook"),
     (
         "webhook_delivery.redeliver",

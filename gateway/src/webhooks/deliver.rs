@@ -16,7 +16,7 @@ use super::address::{self, NotPublic, PublicOnly};
 use super::message::digested;
 use super::secret::{Secret, signature};
 use super::{WebhookSettings, Work};
-use crate::store::{self, Attempted, Next, Room, Taken};
+use crate::store::{self, Attempted, Group, Next, Room, Taken};
 
 /// What a gateway needs of a lease beside twice the time of an attempt, in seconds. A result that is noted later counts as well,
 /// unless another gateway has begun anew.
@@ -141,8 +141,14 @@ async fn note(work: &Work, taken: &Taken, outcome: &Attempted) -> gpuaas_common:
     let disabled = store::note_attempt(&mut tx, taken, outcome).await?;
     if disabled {
         let after = store::find_webhook(&mut tx, taken.webhook).await?;
+        let url = reqwest::Url::parse(&taken.url).ok();
+        let host = url.as_ref().and_then(|url| url.host_str());
+        let mut detail =
+            json!({ "reason": outcome_reason(outcome), "host": host, "delivery": taken.id });
+        if let Some(Group::Project(project)) = before.as_ref().map(|row| row.group) {
+            detail = audit::in_project(detail, project);
+        }
         let (before, after) = (before.map(digested), after.map(digested));
-        let detail = json!({ "reason": outcome_reason(outcome), "delivery": taken.id });
         let detail = audit::with_digests(detail, before.as_ref(), after.as_ref());
         let entry = audit::Entry {
             principal: ITSELF,

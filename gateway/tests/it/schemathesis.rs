@@ -32,6 +32,7 @@ fn no_limits() -> RateSettings {
         read_per_organisation: 0,
         write_per_organisation: 0,
         launch_per_organisation: 0,
+        redis_timeout_milliseconds: 100,
     }
 }
 

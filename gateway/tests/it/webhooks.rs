@@ -471,6 +471,21 @@ async fn an_endpoint_that_is_gone_disables_its_webhook_which_can_be_enabled_agai
     .await
     .expect("count");
     assert_eq!(audited, 1);
+    // its members read of it, too
+    let feed = format!("/api/v1/projects/{}/activities", world.seeded.project_id);
+    let (status, feed) = world.call(Method::GET, &feed, "demo").await;
+    assert_eq!(status, 200, "{feed}");
+    let all = feed["activities"].as_array().expect("a list");
+    let of_it = all.iter().find(|one| one["action"] == "webhook.disable");
+    let of_it = of_it.expect("in the feed");
+    assert_eq!(
+        (&of_it["summary"], &of_it["actor_kind"], &of_it["name"]),
+        (
+            &json!("Disabled the webhook"),
+            &json!("platform"),
+            &json!("127.0.0.1")
+        )
+    );
     let redeliver = format!(
         "{}/deliveries/{}:redeliver",
         target(&made),
