@@ -168,6 +168,7 @@ async fn echo(
         let said = match request.message {
             Some(Incoming::Start(_)) => vec![Outgoing::Started(agent::TerminalStarted {
                 input_window: 64 << 10,
+                ssh_tunnel: false,
             })],
             Some(Incoming::Input(data)) => {
                 taken += data.len() as u64;

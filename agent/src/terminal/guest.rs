@@ -2,11 +2,13 @@
 //!
 //! The tenant controls the server at the other end ([`crate::guest::ssh`]): every wait has a deadline, every buffer a size;
 //! what it sends is bytes for the caller and nothing else.
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use bytes::Bytes;
 use russh::client::{self, Handle, Msg};
 use russh::{ChannelMsg, ChannelReadHalf, ChannelWriteHalf};
+use tokio::net::TcpStream;
 
 use super::shell::{CHUNK, Ends, Said, Shell, Size};
 use super::target::Guest;
@@ -63,13 +65,7 @@ pub async fn log_in(
     (term, size): (&str, Size),
     limit: Duration,
 ) -> Result<Shell, GuestError> {
-    let stream = tokio::time::timeout(
-        CONNECT,
-        tokio::net::TcpStream::connect((guest.address, guest.port)),
-    )
-    .await
-    .map_err(|_| GuestError::Connect("no answer".to_owned()))?
-    .map_err(|error| GuestError::Connect(error.to_string()))?;
+    let stream = connect(guest.address, guest.port).await?;
     let login = async {
         let session = ssh::open(stream, &guest.host_keys, &guest.user, relay, config()).await?;
         let channel = session.channel_open_session().await?;
@@ -89,6 +85,17 @@ pub async fn log_in(
     Ok(Shell::spawn(size, move |ends| {
         run(session, from_guest, to_guest, early, ends)
     }))
+}
+
+/// Connects to the SSH server of a guest.
+///
+/// # Errors
+/// [`GuestError::Connect`].
+pub async fn connect(address: Ipv4Addr, port: u16) -> Result<TcpStream, GuestError> {
+    tokio::time::timeout(CONNECT, TcpStream::connect((address, port)))
+        .await
+        .map_err(|_| GuestError::Connect("no answer".to_owned()))?
+        .map_err(|error| GuestError::Connect(error.to_string()))
 }
 
 fn config() -> client::Config {

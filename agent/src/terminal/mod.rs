@@ -1,13 +1,14 @@
-//! `Terminal`: one interactive shell per call, in a guest or on the host itself.
+//! `Terminal`: one interactive shell per call, in a guest or on the host itself, or one connection to a guest's SSH server.
 //!
 //! [`target`] (pure) decides by capacity shape where a shell runs: a slice's in its guest by SSH with the relay
-//! key ([`guest`]), bare metal's as a local PTY ([`local`]). Both become a [`shell::Shell`], which [`session_loop`] joins
-//! with the call under the windows of both directions. Nothing here buffers more than those windows.
+//! key ([`guest`]), bare metal's as a local PTY ([`local`]). A [`tunnel`] is the connection alone, in which the user logs in.
+//! All become a [`shell::Shell`], which [`session_loop`] joins with the call under the windows of both directions. Nothing here buffers more than those windows.
 mod guest;
 mod local;
 mod session_loop;
 mod shell;
 mod target;
+mod tunnel;
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -33,6 +34,8 @@ use target::{Place, Start};
 
 /// Most bytes of input queued for the shell.
 pub const INPUT_WINDOW: u32 = 64 << 10;
+/// The same of a tunnel, which carries files and not keys that are typed.
+pub const TUNNEL_INPUT_WINDOW: u32 = 1 << 20;
 /// Answers queued for the connection; each is at most [`shell::CHUNK`] long.
 const ANSWERS: usize = 2;
 
@@ -115,32 +118,46 @@ fn refused(message: impl Into<String>) -> Status {
     Error::new(Code::FailedPrecondition, ErrorReason::GuestNoLogin, message).into()
 }
 
-/// Starts the requested shell, if the host's own records agree.
+/// Refuses an address that is not the one of the allocation's VM by the host's own records.
+fn check_address(host: &Host, start: &Start, address: Ipv4Addr) -> Result<(), Status> {
+    let reserved = host
+        .guests
+        .address(start.allocation)
+        .map_err(Error::internal)?;
+    if reserved == Some(address) {
+        return Ok(());
+    }
+    Err(stale(
+        "that address is not reserved for the allocation's VM on this host",
+    ))
+}
+
+/// What the host's own records contradict.
+fn stale(message: &str) -> Status {
+    Error::new(Code::FailedPrecondition, ErrorReason::HostNotReady, message).into()
+}
+
+/// Starts the requested shell or tunnel, if the host's own records agree.
 async fn open(host: &Host, start: &Start) -> Result<Shell, Status> {
-    let stale = |message: &str| -> Status {
-        Error::new(Code::FailedPrecondition, ErrorReason::HostNotReady, message).into()
-    };
     match &start.place {
-        Place::Guest(guest) => {
-            let reserved = host
-                .guests
-                .address(start.allocation)
-                .map_err(Error::internal)?;
-            if reserved != Some(guest.address) {
-                return Err(stale(
-                    "that address is not reserved for the allocation's VM on this host",
-                ));
-            }
+        Place::Guest(guest, screen) => {
+            check_address(host, start, guest.address)?;
             guest::log_in(
                 guest,
                 &host.relay,
-                (&start.term, start.size),
+                (&screen.term, screen.size),
                 host.login_limit,
             )
             .await
             .map_err(|error| refused(error.to_string()))
         }
-        Place::Local(user) => {
+        Place::Tunnel(to) => {
+            check_address(host, start, *to.ip())?;
+            tunnel::open(*to)
+                .await
+                .map_err(|error| refused(error.to_string()))
+        }
+        Place::Local(user, screen) => {
             if !host
                 .guests
                 .holds(start.allocation)
@@ -148,7 +165,8 @@ async fn open(host: &Host, start: &Start) -> Result<Shell, Status> {
             {
                 return Err(stale("the allocation holds nothing of this host"));
             }
-            local::log_in(user, &start.term, start.size).map_err(|error| refused(error.to_string()))
+            local::log_in(user, &screen.term, screen.size)
+                .map_err(|error| refused(error.to_string()))
         }
     }
 }
@@ -174,9 +192,16 @@ async fn serve(
     let shell = opened.inspect_err(|status| {
         tracing::warn!(session_id = %start.session, allocation_id = %start.allocation, "refuse terminal: {}", status.message());
     })?;
-    tracing::info!(session_id = %start.session, allocation_id = %start.allocation, shape = start.place.shape(), "open terminal");
+    let ssh_tunnel = matches!(start.place, Place::Tunnel(_));
+    tracing::info!(session_id = %start.session, allocation_id = %start.allocation, shape = start.place.shape(), ssh_tunnel, "open terminal");
+    let input_window = if ssh_tunnel {
+        TUNNEL_INPUT_WINDOW
+    } else {
+        INPUT_WINDOW
+    };
     let started = pb::TerminalStarted {
-        input_window: INPUT_WINDOW,
+        input_window,
+        ssh_tunnel,
     };
     let started = pb::OpenResponse {
         message: Some(Outgoing::Started(started)),
@@ -184,7 +209,8 @@ async fn serve(
     if answers.send(Ok(started)).await.is_err() {
         return Ok(());
     }
-    let outcome = session_loop::run(shell, requests, &answers, start.output_window).await;
+    let windows = (start.output_window, input_window);
+    let outcome = session_loop::run(shell, requests, &answers, windows).await;
     tracing::info!(session_id = %start.session, allocation_id = %start.allocation, "close terminal");
     outcome
 }

@@ -7,13 +7,13 @@ use gpuaas_proto::gpuaas::agent::v1::open_response::Message as Outgoing;
 use tokio::sync::mpsc;
 use tonic::{Status, Streaming};
 
-use super::INPUT_WINDOW;
 use super::shell::{CHUNK, Said, Shell, Size};
 
 /// Both windows, without any effect.
 #[derive(Debug)]
 struct Windows {
     output_window: u64,
+    input_window: u64,
     sent: u64,
     acked: u64,
     received: u64,
@@ -38,7 +38,7 @@ impl Windows {
 
     fn receive(&mut self, length: usize) -> Result<(), Error> {
         self.received += length as u64;
-        if self.received - self.taken > u64::from(INPUT_WINDOW) {
+        if self.received - self.taken > self.input_window {
             return Err(Error::invalid("input", "is beyond the window"));
         }
         Ok(())
@@ -53,18 +53,21 @@ pub async fn run(
     mut shell: Shell,
     mut requests: Streaming<pb::OpenRequest>,
     answers: &mpsc::Sender<Result<pb::OpenResponse, Status>>,
-    output_window: u32,
+    (output_window, input_window): (u32, u32),
 ) -> Result<(), Status> {
     let mut windows = Windows {
         output_window: output_window.into(),
+        input_window: input_window.into(),
         sent: 0,
         acked: 0,
         received: 0,
         taken: 0,
     };
     let mut waiting = BytesMut::new();
+    // while it waits, input is still read: a caller that sends before it reads would wait for us, and we for it
+    let mut answer = None;
     loop {
-        let answer = tokio::select! {
+        tokio::select! {
             biased;
             () = answers.closed() => return Ok(()),
             request = requests.message() => {
@@ -81,11 +84,14 @@ pub async fn run(
                     Some(Incoming::Start(_)) => return Err(Error::invalid("start", "must come once").into()),
                     None => {}
                 }
-                continue;
             }
-            Ok(()) = shell.taken.changed() => {
+            permit = answers.reserve(), if answer.is_some() => {
+                let Ok(permit) = permit else { return Ok(()) };
+                permit.send(Ok(pb::OpenResponse { message: answer.take() }));
+            }
+            Ok(()) = shell.taken.changed(), if answer.is_none() => {
                 windows.taken = *shell.taken.borrow_and_update();
-                Outgoing::InputAck(windows.taken)
+                answer = Some(Outgoing::InputAck(windows.taken));
             }
             permit = shell.input.reserve(), if !waiting.is_empty() => {
                 match permit {
@@ -93,25 +99,15 @@ pub async fn run(
                     // a shell that is ending takes no more input
                     Err(_) => waiting.clear(),
                 }
-                continue;
             }
-            said = shell.said.recv(), if windows.may_read() => match said {
+            said = shell.said.recv(), if answer.is_none() && windows.may_read() => match said {
                 Some(Said::Output(data)) => {
                     windows.sent += data.len() as u64;
-                    Outgoing::Output(Bytes::into(data))
+                    answer = Some(Outgoing::Output(Bytes::into(data)));
                 }
                 Some(Said::Exit(status)) => return exit(answers, status).await,
                 None => return exit(answers, None).await,
             },
-        };
-        if answers
-            .send(Ok(pb::OpenResponse {
-                message: Some(answer),
-            }))
-            .await
-            .is_err()
-        {
-            return Ok(());
         }
     }
 }
@@ -134,6 +130,7 @@ mod tests {
     fn windows_are_kept_to_the_byte() {
         let mut windows = Windows {
             output_window: 2 * CHUNK as u64,
+            input_window: 1000,
             sent: 0,
             acked: 0,
             received: 0,
@@ -150,7 +147,7 @@ mod tests {
         assert_eq!(windows.acked, 1);
         assert!(windows.ack(u64::MAX).is_err());
 
-        windows.receive(INPUT_WINDOW as usize).expect("fits");
+        windows.receive(1000).expect("fits");
         assert!(windows.receive(1).is_err());
     }
 
@@ -158,6 +155,7 @@ mod tests {
     fn a_window_smaller_than_a_piece_still_moves() {
         let windows = Windows {
             output_window: 4096,
+            input_window: 4096,
             sent: 0,
             acked: 0,
             received: 0,

@@ -1,4 +1,4 @@
-//! A running shell, wherever it is: bytes out, bytes in, a size, an end.
+//! A running shell or tunnel, wherever it is: bytes out, bytes in, a size, an end.
 use bytes::Bytes;
 use gpuaas_common::Error;
 use gpuaas_proto::gpuaas::agent::v1 as pb;

@@ -1,5 +1,5 @@
-//! The shell that a start message requests: dispatch by capacity shape, before anything is read (INC-25).
-use std::net::Ipv4Addr;
+//! The shell or tunnel that a start message requests: dispatch by capacity shape, before anything is read (INC-25).
+use std::net::{Ipv4Addr, SocketAddrV4};
 
 use gpuaas_common::Error;
 use gpuaas_proto::gpuaas::agent::v1 as pb;
@@ -23,26 +23,33 @@ pub struct Start {
     pub session: Uuid,
     pub allocation: AllocationId,
     pub place: Place,
-    pub size: Size,
-    pub term: String,
     pub output_window: u32,
 }
 
-/// Where the shell is.
+/// The screen in front of a shell.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Screen {
+    pub size: Size,
+    pub term: String,
+}
+
+/// Where the shell is, or what the tunnel leads to.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Place {
     /// In a VM, by SSH. No UNIX user of the host has anything to do with it (D-83).
-    Guest(Guest),
+    Guest(Guest, Screen),
     /// On the host, as this UNIX user (F-04).
-    Local(GuestUser),
+    Local(GuestUser, Screen),
+    /// The SSH server of a VM, which the user logs in to.
+    Tunnel(SocketAddrV4),
 }
 
 impl Place {
     /// For logs.
     pub fn shape(&self) -> &'static str {
         match self {
-            Self::Guest(_) => "gpu_slice",
-            Self::Local(_) => "baremetal",
+            Self::Guest(..) | Self::Tunnel(_) => "gpu_slice",
+            Self::Local(..) => "baremetal",
         }
     }
 }
@@ -62,21 +69,11 @@ pub struct Guest {
 /// # Errors
 /// Naming the field.
 pub fn parse(start: pb::TerminalStart) -> Result<Start, Error> {
-    let user: GuestUser = start
-        .user
-        .parse()
-        .map_err(|_| Error::invalid("user", "must be u_ and 16 hexadecimal digits"))?;
-    let place = match CapacityShape::try_from(start.capacity_shape) {
-        Ok(CapacityShape::GpuSlice) => Place::Guest(guest(&start, user)?),
-        Ok(CapacityShape::Baremetal) => Place::Local(user),
-        _ => {
-            return Err(Error::invalid(
-                "capacity_shape",
-                "must be gpu_slice or baremetal",
-            ));
-        }
+    let place = if start.ssh_tunnel {
+        tunnel(&start)?
+    } else {
+        shell(&start)?
     };
-    let size = start.size.unwrap_or_default();
     if !OUTPUT_WINDOWS.contains(&start.output_window) {
         return Err(Error::invalid("output_window", "must be 4096 to 4194304"));
     }
@@ -87,13 +84,44 @@ pub fn parse(start: pb::TerminalStart) -> Result<Start, Error> {
             &start.allocation_id,
         )?),
         place,
-        size: Size::parse(&size)?,
-        term: term(start.term)?,
         output_window: start.output_window,
     })
 }
 
-fn guest(start: &pb::TerminalStart, user: GuestUser) -> Result<Guest, Error> {
+fn shell(start: &pb::TerminalStart) -> Result<Place, Error> {
+    let user: GuestUser = start
+        .user
+        .parse()
+        .map_err(|_| Error::invalid("user", "must be u_ and 16 hexadecimal digits"))?;
+    let screen = Screen {
+        size: Size::parse(&start.size.unwrap_or_default())?,
+        term: term(&start.term)?,
+    };
+    match CapacityShape::try_from(start.capacity_shape) {
+        Ok(CapacityShape::GpuSlice) => Ok(Place::Guest(guest(start, user)?, screen)),
+        Ok(CapacityShape::Baremetal) => Ok(Place::Local(user, screen)),
+        _ => Err(Error::invalid(
+            "capacity_shape",
+            "must be gpu_slice or baremetal",
+        )),
+    }
+}
+
+/// A VM alone: on bare metal the SSH server would be that of the host.
+fn tunnel(start: &pb::TerminalStart) -> Result<Place, Error> {
+    match CapacityShape::try_from(start.capacity_shape) {
+        Ok(CapacityShape::GpuSlice) => {
+            let (address, port) = target(start)?;
+            Ok(Place::Tunnel(SocketAddrV4::new(address, port)))
+        }
+        _ => Err(Error::invalid(
+            "capacity_shape",
+            "must be gpu_slice with ssh_tunnel",
+        )),
+    }
+}
+
+fn target(start: &pb::TerminalStart) -> Result<(Ipv4Addr, u16), Error> {
     let address = start
         .target_host
         .parse()
@@ -102,6 +130,11 @@ fn guest(start: &pb::TerminalStart, user: GuestUser) -> Result<Guest, Error> {
         .ok()
         .filter(|port| *port > 0)
         .ok_or_else(|| Error::invalid("target_port", "must be 1 to 65535"))?;
+    Ok((address, port))
+}
+
+fn guest(start: &pb::TerminalStart, user: GuestUser) -> Result<Guest, Error> {
+    let (address, port) = target(start)?;
     if start.ssh_host_keys.len() > MAX_HOST_KEYS {
         return Err(Error::invalid(
             "ssh_host_keys",
@@ -128,10 +161,10 @@ fn guest(start: &pb::TerminalStart, user: GuestUser) -> Result<Guest, Error> {
     })
 }
 
-fn term(term: String) -> Result<String, Error> {
+fn term(term: &str) -> Result<String, Error> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.+".contains(&byte);
     if (1..=64).contains(&term.len()) && term.bytes().all(plain) {
-        Ok(term)
+        Ok(term.to_owned())
     } else {
         Err(Error::invalid(
             "term",
@@ -159,6 +192,7 @@ mod tests {
             size: Some(pb::TerminalSize { cols: 80, rows: 24 }),
             term: "xterm-256color".into(),
             output_window: 262_144,
+            ssh_tunnel: false,
         }
     }
 
@@ -167,7 +201,7 @@ mod tests {
     #[test]
     fn inc_25_d_83_a_slice_is_a_guest_and_no_unix_user() {
         let parsed = parse(start(CapacityShape::GpuSlice)).expect("good");
-        let Place::Guest(guest) = parsed.place else {
+        let Place::Guest(guest, screen) = parsed.place else {
             panic!("a slice is entered by SSH")
         };
         // F-03
@@ -176,6 +210,53 @@ mod tests {
             (Ipv4Addr::new(10, 100, 0, 10), 22)
         );
         assert_eq!(guest.user.as_str(), "u_adda9308def04a2f");
+        assert_eq!(screen.term, "xterm-256color");
+    }
+
+    #[test]
+    fn a_tunnel_leads_to_a_guest_and_needs_no_login() {
+        let tunnel = || pb::TerminalStart {
+            ssh_tunnel: true,
+            user: String::new(),
+            ssh_host_keys: Vec::new(),
+            size: None,
+            term: String::new(),
+            ..start(CapacityShape::GpuSlice)
+        };
+        let parsed = parse(tunnel()).expect("good");
+        let address = SocketAddrV4::new(Ipv4Addr::new(10, 100, 0, 10), 22);
+        assert_eq!(parsed.place, Place::Tunnel(address));
+        // an agent that does not know the field sees a shell without a user
+        let older = pb::TerminalStart {
+            ssh_tunnel: false,
+            ..tunnel()
+        };
+        assert_eq!(parse(older).expect_err("no shell").fields()[0].0, "user");
+        for (field, wrong) in [
+            (
+                "capacity_shape",
+                pb::TerminalStart {
+                    capacity_shape: CapacityShape::Baremetal.into(),
+                    ..tunnel()
+                },
+            ),
+            (
+                "target_host",
+                pb::TerminalStart {
+                    target_host: String::new(),
+                    ..tunnel()
+                },
+            ),
+            (
+                "target_port",
+                pb::TerminalStart {
+                    target_port: 0,
+                    ..tunnel()
+                },
+            ),
+        ] {
+            assert_eq!(parse(wrong).expect_err(field).fields()[0].0, field);
+        }
     }
 
     #[test]
@@ -185,7 +266,7 @@ mod tests {
         message.ssh_host_keys.clear();
         let parsed = parse(message).expect("needs no target");
         assert!(
-            matches!(parsed.place, Place::Local(user) if user.as_str() == "u_adda9308def04a2f")
+            matches!(parsed.place, Place::Local(user, _) if user.as_str() == "u_adda9308def04a2f")
         );
     }
 

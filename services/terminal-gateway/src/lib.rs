@@ -2,10 +2,12 @@
 //!
 //! It owns schema `terminal`: tickets, sessions, recordings. The gateway calls it, for users and with their
 //! WebSockets; it calls the allocation service, which alone says where a terminal leads (F-10), and the agent of that
-//! host. It offers shells and nothing else: no dashboard or port of a guest is proxied (F-12, INC-42).
+//! host. It offers shells, and tunnels to a guest's SSH server in which the user's own client logs in: no dashboard and no
+//! other port of a guest is proxied (F-12, INC-42).
 //!
 //! Promises it keeps: opening and closing are audited in the transaction of the session's row (P10); memory per
-//! session is bounded whatever client and guest do ([`domain::flow`]); a session ends with its allocation.
+//! session is bounded whatever client and guest do ([`domain::flow`]); a session ends with its allocation; a tunnel loses no
+//! byte, and there is none where terminals must be recorded.
 //!
 //! Reading order: [`api`] → [`domain`] (pure) → [`store`] (SQL) → [`session`] (one task each) → [`workflow`].
 mod api;

@@ -281,5 +281,6 @@ pub fn shell() -> pb::TerminalStart {
         size: Some(pb::TerminalSize { cols: 80, rows: 24 }),
         term: "xterm".into(),
         output_window: 65536,
+        ssh_tunnel: false,
     }
 }

@@ -10,6 +10,9 @@ use tonic::{Code, Request, Response, Status};
 use uuid::Uuid;
 
 use super::admin;
+use crate::config::Policy;
+use crate::domain::end::NO_UNRECORDED_TUNNEL;
+use crate::domain::kind::Kind;
 use crate::domain::message::SecretHash;
 use crate::session::{Deps, target};
 use crate::store::sessions::Filter;
@@ -37,6 +40,7 @@ impl SessionApi {
         request: &pb::CreateTerminalSessionRequest,
     ) -> Result<pb::CreateTerminalSessionResponse> {
         let allocation_id = id::parse("allocation_id", &request.allocation_id)?;
+        let kind = Kind::requested(request.kind)?;
         let scope = idempotency::Scope {
             principal: &caller.principal,
             method: CREATE,
@@ -54,12 +58,20 @@ impl SessionApi {
                 expire_time: tickets::expire_time(&mut conn, session_id)
                     .await?
                     .map(|at| proto_time(at.to_jiff())),
-                ..answer()
+                ..answer(kind)
             });
         }
         drop(conn);
         // no ticket for what could not be opened (F-11)
         let place = target::resolve(&self.deps.peers, allocation_id, &caller.projects).await?;
+        let recording = self.deps.recording(kind, place.project_id);
+        let recording = recording.ok_or_else(|| {
+            Error::new(
+                Code::FailedPrecondition,
+                ErrorReason::RecordingRequired,
+                NO_UNRECORDED_TUNNEL,
+            )
+        })?;
 
         let session_id = self.deps.ids.next();
         let secret = id::random_hex(32);
@@ -69,6 +81,7 @@ impl SessionApi {
             project_id: place.project_id,
             principal: &caller.principal,
             origin,
+            kind,
         };
         let mut tx = self.deps.pool.begin().await?;
         let open = sessions::count_open(&mut tx, &caller.principal).await?;
@@ -94,11 +107,11 @@ impl SessionApi {
         let made = pb::CreateTerminalSessionResponse {
             session_id: session_id.to_string(),
             expire_time: Some(proto_time(expire_time.to_jiff())),
-            recorded: self.deps.records(place.project_id),
-            ..answer()
+            recorded: recording != Policy::Off,
+            ..answer(kind)
         };
         // the answer without its ticket
-        let detail = json!({"allocation_id": allocation_id, "origin": origin});
+        let detail = json!({"allocation_id": allocation_id, "origin": origin, "kind": kind.name()});
         let detail = audit::with_digests(detail, None, Some(&made));
         let entry = audit::Entry {
             principal: &caller.principal,
@@ -175,8 +188,9 @@ impl SessionApi {
     }
 }
 
-fn answer() -> pb::CreateTerminalSessionResponse {
+fn answer(kind: Kind) -> pb::CreateTerminalSessionResponse {
     pb::CreateTerminalSessionResponse {
+        kind: kind.wire().into(),
         websocket_path: WEBSOCKET_PATH.to_owned(),
         subprotocol: SUBPROTOCOL.to_owned(),
         ..Default::default()

@@ -1,5 +1,8 @@
 //! Why a session or a connection ends, as the client and the list of sessions see it.
 
+/// Why there are no tunnels where terminals must be recorded, and what there is instead.
+pub(crate) const NO_UNRECORDED_TUNNEL: &str = "The project's terminals must be recorded, and what an SSH tunnel carries cannot be. Use a terminal (gpuaas terminal), or SSH over the network (--via network).";
+
 /// A reason. The page docs/reference/terminal-protocol.md lists them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum End {
@@ -11,6 +14,8 @@ pub(crate) enum End {
     Idle,
     TimeLimit,
     NotResumed,
+    /// The connection of a tunnel broke.
+    ConnectionLost,
     Silent,
     TooManySessions(u32),
     TakenOver,
@@ -21,6 +26,10 @@ pub(crate) enum End {
     HostUnreachable,
     GuestRefused(String),
     RecordingFailed,
+    /// A tunnel, where terminals must be recorded.
+    RecordingRequired,
+    /// The host's agent knows no tunnels.
+    TunnelUnsupported,
     ShuttingDown,
 }
 
@@ -31,12 +40,16 @@ impl End {
             Self::Exited | Self::ClosedByClient => 1000,
             Self::ProtocolError(_) => 4400,
             Self::TicketRefused => 4401,
-            Self::AccessLost => 4403,
+            Self::AccessLost | Self::RecordingRequired => 4403,
             Self::SessionGone => 4404,
-            Self::Idle | Self::TimeLimit | Self::NotResumed | Self::Silent => 4408,
+            Self::Idle
+            | Self::TimeLimit
+            | Self::NotResumed
+            | Self::ConnectionLost
+            | Self::Silent => 4408,
             Self::TooManySessions(_) | Self::TakenOver => 4409,
             Self::AllocationEnded(_) | Self::PoweredOff(_) => 4410,
-            Self::HostUnreachable | Self::GuestRefused(_) => 4502,
+            Self::HostUnreachable | Self::GuestRefused(_) | Self::TunnelUnsupported => 4502,
             Self::RecordingFailed | Self::ShuttingDown => 4503,
         }
     }
@@ -52,6 +65,7 @@ impl End {
             Self::Idle => "idle",
             Self::TimeLimit => "time_limit",
             Self::NotResumed => "not_resumed",
+            Self::ConnectionLost => "connection_lost",
             Self::Silent => "silent",
             Self::TooManySessions(_) => "too_many_sessions",
             Self::TakenOver => "taken_over",
@@ -61,6 +75,8 @@ impl End {
             Self::HostUnreachable => "host_unreachable",
             Self::GuestRefused(_) => "guest_refused",
             Self::RecordingFailed => "recording_failed",
+            Self::RecordingRequired => "recording_required",
+            Self::TunnelUnsupported => "tunnel_unsupported",
             Self::ShuttingDown => "shutting_down",
         }
     }
@@ -68,14 +84,18 @@ impl End {
     /// A sentence for the user.
     pub(crate) fn message(&self) -> String {
         match self {
-            Self::Exited => "The shell has ended.".to_owned(),
+            Self::Exited => "The shell or connection has ended.".to_owned(),
             Self::ClosedByClient => "The session was closed.".to_owned(),
             Self::ProtocolError(rule) => format!("The client broke the protocol: {rule}."),
             Self::TicketRefused => "The ticket is not accepted. Get a new one.".to_owned(),
             Self::SessionGone => "The session cannot be resumed. Open a new one.".to_owned(),
-            Self::Idle => "The session ended because nothing was typed for too long.".to_owned(),
+            Self::Idle => "The session ended because nothing was typed or sent for too long.".to_owned(),
             Self::TimeLimit => "The session reached its time limit. Open a new one.".to_owned(),
             Self::NotResumed => "The session ended because nobody came back to it.".to_owned(),
+            Self::ConnectionLost => {
+                "The connection was lost, and a tunnel cannot go on after that. Open a new one."
+                    .to_owned()
+            }
             Self::Silent => "The connection did not answer.".to_owned(),
             Self::TooManySessions(most) => {
                 format!("You have {most} terminals open, the most allowed. Close one.")
@@ -96,6 +116,11 @@ impl End {
             Self::GuestRefused(_) => "The machine gives no terminal.".to_owned(),
             Self::RecordingFailed => {
                 "The project demands recordings, and this one cannot be stored. Try again later."
+                    .to_owned()
+            }
+            Self::RecordingRequired => NO_UNRECORDED_TUNNEL.to_owned(),
+            Self::TunnelUnsupported => {
+                "The agent of the allocation's host does not support tunnels yet. Use a terminal, or SSH over the network."
                     .to_owned()
             }
             Self::ShuttingDown => {

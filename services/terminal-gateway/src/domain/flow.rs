@@ -5,16 +5,14 @@
 //! and the oldest output falls out of the ring. The ring is twice the window: after a resume it holds what the client
 //! still lacks and what the host may already have sent.
 //!
+//! A tunnel loses nothing: without a client nothing is granted, so nothing falls out.
+//!
 //! Input is numbered, so that a client that sends again after a cut executes nothing twice.
+use super::kind::Kind;
 use super::ring::Ring;
 
-/// Most bytes of output beyond what is granted.
-pub(crate) const OUTPUT_WINDOW: u64 = 256 << 10;
-/// Most bytes of input beyond what the host took.
-pub(crate) const INPUT_WINDOW: u64 = 64 << 10;
-const RING: u64 = 2 * OUTPUT_WINDOW;
-/// Grants smaller than this wait for more, unless the shell has nothing left to say without them.
-const GRANT_STEP: u64 = OUTPUT_WINDOW / 8;
+/// Grants smaller than this part of the window wait for more, unless the shell has nothing left to say without them.
+const GRANT_PARTS: u64 = 8;
 
 /// A side broke the windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -43,6 +41,7 @@ pub(crate) struct Begin {
 /// State of both directions.
 #[derive(Debug)]
 pub(crate) struct Flow {
+    kind: Kind,
     ring: Ring,
     client: Option<Client>,
     granted: u64,
@@ -52,9 +51,10 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(kind: Kind) -> Self {
         Self {
-            ring: Ring::new(RING as usize),
+            kind,
+            ring: Ring::new(2 * kind.output_window() as usize),
             client: None,
             granted: 0,
             reported: 0,
@@ -65,12 +65,12 @@ impl Flow {
 
     /// Output of the host.
     pub(crate) fn output(&mut self, data: &[u8]) -> Result<(), Violation> {
-        if self.ring.end() + data.len() as u64 > self.granted + OUTPUT_WINDOW {
+        if self.ring.end() + data.len() as u64 > self.granted + self.kind.output_window() {
             return Err(Violation("the host sent more output than granted"));
         }
         self.ring.push(data);
         if self.client.is_none() {
-            self.granted = self.ring.end();
+            self.go_on();
         }
         Ok(())
     }
@@ -85,7 +85,7 @@ impl Flow {
         let oldest = self
             .ring
             .start()
-            .max(end.saturating_sub(RING - OUTPUT_WINDOW));
+            .max(end.saturating_sub(self.kind.output_window()));
         let output = requested.max(oldest);
         self.client = Some(Client {
             acked: output,
@@ -102,7 +102,14 @@ impl Flow {
     /// The client is gone.
     pub(crate) fn detach(&mut self) {
         self.client = None;
-        self.granted = self.ring.end();
+        self.go_on();
+    }
+
+    /// Without a client a shell goes on, and a tunnel waits.
+    fn go_on(&mut self) {
+        if self.kind.resumes() {
+            self.granted = self.ring.end();
+        }
     }
 
     /// The client has shown all output before `offset`.
@@ -120,7 +127,7 @@ impl Flow {
 
     /// What the host is to be reported it may go on from; `None` when it knows enough.
     pub(crate) fn grant(&mut self) -> Option<u64> {
-        let due = self.granted - self.reported >= GRANT_STEP
+        let due = self.granted - self.reported >= self.kind.output_window() / GRANT_PARTS
             || (self.granted > self.reported && self.granted == self.ring.end());
         due.then(|| {
             self.reported = self.granted;
@@ -135,7 +142,10 @@ impl Flow {
 
     fn sendable(&self) -> u64 {
         self.client.as_ref().map_or(0, |client| {
-            let limit = self.ring.end().min(client.acked + OUTPUT_WINDOW);
+            let limit = self
+                .ring
+                .end()
+                .min(client.acked + self.kind.output_window());
             limit.saturating_sub(client.cursor)
         })
     }
@@ -161,7 +171,7 @@ impl Flow {
             .unwrap_or(usize::MAX)
             .min(data.len());
         let new = &data[repeated..];
-        if self.input + new.len() as u64 - self.input_acked > INPUT_WINDOW {
+        if self.input + new.len() as u64 - self.input_acked > self.kind.input_window() {
             return Err(Violation("input is beyond the window"));
         }
         self.input += new.len() as u64;
@@ -175,6 +185,11 @@ impl Flow {
         }
         self.input_acked = self.input_acked.max(offset);
         Ok(())
+    }
+
+    /// All bytes of input and of output.
+    pub(crate) fn carried(&self) -> (u64, u64) {
+        (self.input, self.ring.end())
     }
 
     /// Bytes that are buffered and the client lacks.
@@ -193,6 +208,10 @@ mod tests {
 
     use super::*;
 
+    const OUTPUT_WINDOW: u64 = Kind::Shell.output_window();
+    const INPUT_WINDOW: u64 = Kind::Shell.input_window();
+    const RING: u64 = 2 * OUTPUT_WINDOW;
+
     fn byte(offset: u64) -> u8 {
         (offset % 251) as u8
     }
@@ -203,7 +222,7 @@ mod tests {
 
     #[test]
     fn f_01_a_client_that_acknowledges_nothing_stops_the_shell_at_one_window() {
-        let mut flow = Flow::new();
+        let mut flow = Flow::new(Kind::Shell);
         flow.attach(None).expect("attached");
         flow.output(&bytes(0, OUTPUT_WINDOW)).expect("one window");
         assert_eq!(
@@ -224,7 +243,7 @@ mod tests {
 
     #[test]
     fn a_shell_goes_on_while_nobody_is_attached_and_the_gap_is_told() {
-        let mut flow = Flow::new();
+        let mut flow = Flow::new(Kind::Shell);
         flow.attach(None).expect("attached");
         flow.output(&bytes(0, 100)).expect("fits");
         flow.take(1000).expect("output");
@@ -249,8 +268,22 @@ mod tests {
     }
 
     #[test]
+    fn a_tunnel_without_a_client_waits_and_loses_nothing() {
+        let window = Kind::SshTunnel.output_window();
+        let mut flow = Flow::new(Kind::SshTunnel);
+        flow.attach(None).expect("attached");
+        flow.output(&bytes(0, window)).expect("one window");
+        flow.take(1000).expect("output");
+        flow.ack(1000).expect("sent");
+        flow.detach();
+        assert_eq!(flow.grant(), None, "nothing is granted for nobody");
+        assert!(flow.output(&bytes(window, 1001)).is_err());
+        assert_eq!((flow.ring.start(), flow.carried()), (0, (0, window)));
+    }
+
+    #[test]
     fn input_that_is_sent_again_is_not_executed_again() {
-        let mut flow = Flow::new();
+        let mut flow = Flow::new(Kind::Shell);
         assert_eq!(flow.input(0, b"rm a\n").expect("new"), b"rm a\n");
         assert_eq!(flow.input(0, b"rm a\n").expect("known"), b"");
         assert_eq!(flow.input(3, b"a\nrm b\n").expect("half known"), b"rm b\n");
@@ -260,7 +293,7 @@ mod tests {
 
     #[test]
     fn input_beyond_the_window_is_refused() {
-        let mut flow = Flow::new();
+        let mut flow = Flow::new(Kind::Shell);
         let window = vec![0; INPUT_WINDOW as usize];
         flow.input(0, &window).expect("one window");
         assert!(flow.input(INPUT_WINDOW, b"x").is_err());
@@ -294,7 +327,7 @@ mod tests {
         /// the host never needs more than its window.
         #[test]
         fn nothing_is_lost_silently(steps in steps()) {
-            let mut flow = Flow::new();
+            let mut flow = Flow::new(Kind::Shell);
             let (mut produced, mut received, mut reported) = (0, 0, 0);
             let mut attached = false;
             for step in steps {

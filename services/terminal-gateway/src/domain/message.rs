@@ -213,6 +213,7 @@ pub(crate) fn output(offset: u64, data: &[u8]) -> Vec<u8> {
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum Say {
     SessionReady {
+        kind: &'static str,
         session_id: Uuid,
         allocation_id: Uuid,
         resumed: bool,

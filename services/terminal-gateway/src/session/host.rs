@@ -1,4 +1,4 @@
-//! The call to the host that runs one shell.
+//! The call to the host that runs one shell or holds one tunnel.
 use std::time::Duration;
 
 use gpuaas_common::Error;
@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::target::Target;
 use crate::domain::end::End;
-use crate::domain::flow::OUTPUT_WINDOW;
+use crate::domain::kind::Kind;
 use crate::domain::message::Size;
 
 /// From the call to the shell: connection, login, terminal.
@@ -23,7 +23,15 @@ const START: Duration = Duration::from_secs(50);
 /// A host that takes no message for this long does not answer.
 const SEND: Duration = Duration::from_secs(10);
 
-/// A shell on a host. Dropping it ends it.
+/// What a host is asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub(crate) kind: Kind,
+    pub(crate) size: Size,
+    pub(crate) term: &'a str,
+}
+
+/// A shell or tunnel on a host. Dropping it ends it.
 pub(crate) struct Host {
     requests: mpsc::Sender<pb::OpenRequest>,
     answers: Streaming<pb::OpenResponse>,
@@ -45,7 +53,7 @@ fn size(size: Size) -> pb::TerminalSize {
 }
 
 impl Host {
-    /// Starts the shell.
+    /// Starts the shell or tunnel.
     ///
     /// # Errors
     /// Why it does not start.
@@ -53,22 +61,10 @@ impl Host {
         peers: &Peers,
         target: &Target,
         session_id: Uuid,
-        window: Size,
-        term: &str,
+        asked: Asked<'_>,
     ) -> Result<Self, End> {
         let wire = &target.wire;
-        let start = pb::TerminalStart {
-            session_id: session_id.to_string(),
-            allocation_id: wire.allocation_id.clone(),
-            capacity_shape: wire.capacity_shape,
-            target_host: wire.target_host.clone(),
-            target_port: wire.target_port,
-            user: wire.user.clone(),
-            ssh_host_keys: wire.ssh_host_keys.clone(),
-            size: Some(size(window)),
-            term: term.to_owned(),
-            output_window: OUTPUT_WINDOW as u32,
-        };
+        let start = start(target, session_id, asked);
         let unusable = |error: Error| {
             tracing::warn!(%session_id, address = wire.agent_address, "skip unusable host: {}", error.chain());
             End::HostUnreachable
@@ -89,9 +85,12 @@ impl Host {
             Ok::<_, Status>((answers, first))
         };
         match tokio::time::timeout(START, starting).await {
-            Ok(Ok((answers, Some(Incoming::Started(_))))) => Ok(Self { requests, answers }),
+            Ok(Ok((answers, Some(Incoming::Started(started))))) => {
+                confirmed(asked.kind, &started)?;
+                Ok(Self { requests, answers })
+            }
             Ok(Ok(_)) => Err(End::HostUnreachable),
-            Ok(Err(status)) => Err(ended_by(session_id, status)),
+            Ok(Err(status)) => Err(refused_by(session_id, asked.kind, status)),
             Err(_) => Err(End::HostUnreachable),
         }
     }
@@ -138,6 +137,49 @@ impl Host {
     }
 }
 
+/// The first message. What a shell needs is missing for a tunnel, so that an agent that knows none refuses it.
+fn start(target: &Target, session_id: Uuid, asked: Asked<'_>) -> pb::TerminalStart {
+    let wire = &target.wire;
+    let start = pb::TerminalStart {
+        session_id: session_id.to_string(),
+        allocation_id: wire.allocation_id.clone(),
+        capacity_shape: wire.capacity_shape,
+        target_host: wire.target_host.clone(),
+        target_port: wire.target_port,
+        output_window: asked.kind.output_window() as u32,
+        ssh_tunnel: asked.kind == Kind::SshTunnel,
+        ..pb::TerminalStart::default()
+    };
+    match asked.kind {
+        Kind::SshTunnel => start,
+        Kind::Shell => pb::TerminalStart {
+            user: wire.user.clone(),
+            ssh_host_keys: wire.ssh_host_keys.clone(),
+            size: Some(size(asked.size)),
+            term: asked.term.to_owned(),
+            ..start
+        },
+    }
+}
+
+/// Whether a host started what it was asked for: a shell in place of a tunnel would be one that nobody asked for.
+fn confirmed(kind: Kind, started: &pb::TerminalStarted) -> Result<(), End> {
+    match (kind, started.ssh_tunnel) {
+        (Kind::Shell, false) | (Kind::SshTunnel, true) => Ok(()),
+        (Kind::SshTunnel, false) => Err(End::TunnelUnsupported),
+        (Kind::Shell, true) => Err(End::HostUnreachable),
+    }
+}
+
+/// Why a host starts nothing. Of a tunnel an older agent says that a field of a shell is missing.
+fn refused_by(session_id: Uuid, kind: Kind, status: Status) -> End {
+    if kind == Kind::SshTunnel && status.code() == Code::InvalidArgument {
+        tracing::warn!(%session_id, "the agent knows no tunnels: {}", status.message());
+        return End::TunnelUnsupported;
+    }
+    ended_by(session_id, status)
+}
+
 fn ended_by(session_id: Uuid, status: Status) -> End {
     let error = Error::from(status);
     tracing::warn!(%session_id, "end session by its host: {}", error.chain());
@@ -147,5 +189,59 @@ fn ended_by(session_id: Uuid, status: Status) -> End {
         }
         (Code::FailedPrecondition | Code::InvalidArgument, _) => End::GuestRefused(String::new()),
         _ => End::HostUnreachable,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gpuaas_proto::gpuaas::internal::allocation::v1::ResolveTerminalTargetResponse;
+
+    use super::*;
+
+    #[test]
+    fn an_agent_that_knows_no_tunnels_gives_no_shell_in_place_of_one() {
+        let target = Target {
+            project_id: Uuid::nil(),
+            node_id: Uuid::nil(),
+            instance_id: Uuid::nil(),
+            wire: ResolveTerminalTargetResponse {
+                target_host: "10.100.0.10".to_owned(),
+                target_port: 22,
+                user: "u_adda9308def04a2f".to_owned(),
+                ssh_host_keys: vec!["ssh-ed25519 AAAA".to_owned()],
+                ..ResolveTerminalTargetResponse::default()
+            },
+        };
+        let asked = |kind| Asked {
+            kind,
+            size: Size { cols: 80, rows: 24 },
+            term: "vt100",
+        };
+        let tunnel = start(&target, Uuid::nil(), asked(Kind::SshTunnel));
+        assert!(tunnel.ssh_tunnel && tunnel.user.is_empty() && tunnel.size.is_none());
+        assert!(tunnel.ssh_host_keys.is_empty() && tunnel.target_port == 22);
+        let shell = start(&target, Uuid::nil(), asked(Kind::Shell));
+        assert!(!shell.ssh_tunnel && shell.user == target.wire.user && shell.size.is_some());
+
+        let started = |ssh_tunnel| pb::TerminalStarted {
+            input_window: 0,
+            ssh_tunnel,
+        };
+        assert_eq!(confirmed(Kind::SshTunnel, &started(true)), Ok(()));
+        assert_eq!(confirmed(Kind::Shell, &started(false)), Ok(()));
+        assert_eq!(
+            confirmed(Kind::SshTunnel, &started(false)),
+            Err(End::TunnelUnsupported)
+        );
+        assert!(confirmed(Kind::Shell, &started(true)).is_err());
+        let older = || Status::invalid_argument("user");
+        assert_eq!(
+            refused_by(Uuid::nil(), Kind::SshTunnel, older()),
+            End::TunnelUnsupported
+        );
+        assert_eq!(
+            refused_by(Uuid::nil(), Kind::Shell, older()),
+            End::GuestRefused(String::new())
+        );
     }
 }

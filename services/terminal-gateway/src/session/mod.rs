@@ -17,6 +17,7 @@ use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use crate::config::{Config, Policy};
+use crate::domain::kind::Kind;
 use registry::Registry;
 
 /// What sessions need.
@@ -34,9 +35,14 @@ pub(crate) struct Deps {
 }
 
 impl Deps {
-    /// Whether sessions of a project are recorded.
-    pub(crate) fn records(&self, project_id: Uuid) -> bool {
-        self.config.recording.policy(project_id) != Policy::Off
+    /// How sessions of this kind are recorded in a project; none when a project that must have recordings gets none of them.
+    pub(crate) fn recording(&self, kind: Kind, project_id: Uuid) -> Option<Policy> {
+        match (kind, self.config.recording.policy(project_id)) {
+            (Kind::Shell, policy) => Some(policy),
+            (Kind::SshTunnel, Policy::Required) => None,
+            // there is nothing in it that could be shown
+            (Kind::SshTunnel, _) => Some(Policy::Off),
+        }
     }
 }
 

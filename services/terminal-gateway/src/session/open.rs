@@ -13,14 +13,16 @@ use tonic::Code;
 use uuid::Uuid;
 
 use super::Deps;
-use super::host::Host;
+use super::host::{Asked, Host};
 use super::kill::{self, Killed};
 use super::link::{Command, Link};
 use super::recorder::Recorder;
 use super::registry::Handle;
 use super::session_loop::Session;
 use super::target::{self, Target};
+use crate::config::Policy;
 use crate::domain::end::End;
+use crate::domain::kind::Kind;
 use crate::domain::message::{SecretHash, Size};
 use crate::store::sessions::{self, NewSession};
 use crate::store::tickets::{self, Ticket};
@@ -49,6 +51,8 @@ pub(crate) struct Admitted {
     pub(crate) allocation_id: Uuid,
     pub(crate) project_id: Uuid,
     pub(crate) principal: String,
+    pub(crate) kind: Kind,
+    recording: Policy,
     pub(crate) end_time: Timestamp,
 }
 
@@ -108,19 +112,20 @@ async fn live(
         Ok((admitted, target)) => {
             deps.metrics.open.add(1, &[]);
             tracing::info!(%session_id, allocation_id = %ticket.allocation_id, principal = ticket.principal, "open terminal");
-            let end = match start(admitted, &target, &spec, link.clone(), &mut killed).await {
-                Ok(mut session) => {
-                    let end = session.run(&mut commands, &mut killed).await;
-                    deps.registry.remove(session_id);
-                    session.finish(&end).await;
-                    end
-                }
-                Err(end) => {
-                    deps.registry.remove(session_id);
-                    link.finish(&end).await;
-                    end
-                }
-            };
+            let (end, carried) =
+                match start(admitted, &target, &spec, link.clone(), &mut killed).await {
+                    Ok(mut session) => {
+                        let end = session.run(&mut commands, &mut killed).await;
+                        deps.registry.remove(session_id);
+                        session.finish(&end).await;
+                        (end, session.carried())
+                    }
+                    Err(end) => {
+                        deps.registry.remove(session_id);
+                        link.finish(&end).await;
+                        (end, (0, 0))
+                    }
+                };
             // whoever waits for this session is let go before the row is written
             drop(commands);
             deps.metrics.open.add(-1, &[]);
@@ -128,7 +133,14 @@ async fn live(
                 .ended
                 .add(1, &[KeyValue::new("reason", end.reason())]);
             tracing::info!(%session_id, allocation_id = %ticket.allocation_id, reason = end.reason(), "close terminal");
-            close(&deps, &ticket, &spec.request_id, end.reason()).await;
+            let closing = Closing {
+                principal: &ticket.principal,
+                allocation_id: ticket.allocation_id,
+                request_id: &spec.request_id,
+                reason: end.reason(),
+                carried: Some(carried),
+            };
+            close(&deps, session_id, closing).await;
         }
     }
 }
@@ -146,6 +158,11 @@ async fn admit(deps: &Deps, ticket: &Ticket, spec: &OpenSpec) -> Result<(Admitte
                 End::HostUnreachable
             }
         })?;
+    // a ticket of a release that knows more kinds
+    let kind = Kind::named(&ticket.kind).ok_or(End::TicketRefused)?;
+    // it was looked at when the ticket was given out, and may have been changed since
+    let recording = deps.recording(kind, ticket.project_id);
+    let recording = recording.ok_or(End::RecordingRequired)?;
     let most = deps.config.max_sessions_per_user;
     let written = async {
         let mut tx = deps.pool.begin().await?;
@@ -163,7 +180,8 @@ async fn admit(deps: &Deps, ticket: &Ticket, spec: &OpenSpec) -> Result<(Admitte
             principal: &ticket.principal,
             origin: &ticket.origin,
             replica: &deps.replica,
-            recorded: deps.records(ticket.project_id),
+            recorded: recording != Policy::Off,
+            kind,
         };
         let open_time = sessions::insert(&mut tx, &session).await?;
         let made = sessions::get(&mut tx, ticket.session_id).await?;
@@ -172,6 +190,7 @@ async fn admit(deps: &Deps, ticket: &Ticket, spec: &OpenSpec) -> Result<(Admitte
             "node_id": target.node_id,
             "origin": ticket.origin,
             "recorded": session.recorded,
+            "kind": kind.name(),
         });
         let detail = audit::with_digests(detail, None, made.map(TerminalSession::from).as_ref());
         let entry = audit::Entry {
@@ -201,6 +220,8 @@ async fn admit(deps: &Deps, ticket: &Ticket, spec: &OpenSpec) -> Result<(Admitte
         allocation_id: ticket.allocation_id,
         project_id: ticket.project_id,
         principal: ticket.principal.clone(),
+        kind,
+        recording,
         end_time: open_time.checked_add(longest).unwrap_or(Timestamp::MAX),
     };
     Ok((admitted, target))
@@ -216,18 +237,22 @@ async fn start(
 ) -> Result<Session, End> {
     let deps = admitted.deps.clone();
     let session_id = admitted.session_id;
-    let recording = &deps.config.recording;
-    let policy = recording.policy(admitted.project_id);
+    let (kind, policy) = (admitted.kind, admitted.recording);
     let starting = async {
         let recorder = Recorder::begin(
             &deps.pool,
             session_id,
-            (policy, recording),
+            (policy, &deps.config.recording),
             spec.size,
             &spec.term,
         )
         .await?;
-        let host = Host::open(&deps.peers, target, session_id, spec.size, &spec.term).await?;
+        let shell = Asked {
+            kind,
+            size: spec.size,
+            term: &spec.term,
+        };
+        let host = Host::open(&deps.peers, target, session_id, shell).await?;
         Ok((recorder, host))
     };
     let (recorder, host) = tokio::select! {
@@ -237,42 +262,32 @@ async fn start(
     Ok(Session::new(admitted, host, recorder, link))
 }
 
-/// Writes the end with its audit row.
-async fn close(deps: &Deps, ticket: &Ticket, request_id: &str, reason: &str) {
-    for attempt in 1..=CLOSE_TRIES {
-        let Err(error) = write_close(
-            deps,
-            ticket.session_id,
-            (&ticket.principal, ticket.allocation_id),
-            request_id,
-            reason,
-        )
-        .await
-        else {
-            return;
-        };
-        tracing::warn!(session_id = %ticket.session_id, attempt, "retry to write the end: {}", error.chain());
-        tokio::time::sleep(Duration::from_millis(200) * attempt).await;
-    }
-    tracing::error!(session_id = %ticket.session_id, reason, "leave the end of the session to the sweep");
+/// The end of a session.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Closing<'a> {
+    pub(crate) principal: &'a str,
+    pub(crate) allocation_id: Uuid,
+    pub(crate) request_id: &'a str,
+    pub(crate) reason: &'a str,
+    /// Bytes of input and output; none when the process that counted them is gone.
+    pub(crate) carried: Option<(u64, u64)>,
 }
 
-async fn write_close(
-    deps: &Deps,
-    session_id: Uuid,
-    (principal, allocation_id): (&str, Uuid),
-    request_id: &str,
-    reason: &str,
-) -> Result<(), Error> {
+/// Writes the end with its audit row.
+async fn close(deps: &Deps, session_id: Uuid, closing: Closing<'_>) {
+    for attempt in 1..=CLOSE_TRIES {
+        let Err(error) = write_close(deps, session_id, closing).await else {
+            return;
+        };
+        tracing::warn!(%session_id, attempt, "retry to write the end: {}", error.chain());
+        tokio::time::sleep(Duration::from_millis(200) * attempt).await;
+    }
+    tracing::error!(%session_id, reason = closing.reason, "leave the end of the session to the sweep");
+}
+
+async fn write_close(deps: &Deps, session_id: Uuid, closing: Closing<'_>) -> Result<(), Error> {
     let mut tx = deps.pool.begin().await?;
-    record_close(
-        &mut tx,
-        session_id,
-        (principal, allocation_id),
-        request_id,
-        reason,
-    )
-    .await?;
+    record_close(&mut tx, session_id, closing).await?;
     tx.commit().await?;
     Ok(())
 }
@@ -284,14 +299,21 @@ async fn write_close(
 pub(crate) async fn record_close(
     conn: &mut sqlx::PgConnection,
     session_id: Uuid,
-    (principal, allocation_id): (&str, Uuid),
-    request_id: &str,
-    reason: &str,
+    closing: Closing<'_>,
 ) -> Result<(), Error> {
-    let Some(closed) = sessions::close(conn, session_id, reason).await? else {
+    let Some(closed) = sessions::close(conn, session_id, closing.reason).await? else {
         return Ok(());
     };
     let project_id = closed.project_id;
+    let mut detail = json!({
+        "allocation_id": closing.allocation_id,
+        "reason": closing.reason,
+        "kind": closed.kind,
+    });
+    if let Some((input, output)) = closing.carried {
+        detail["input_bytes"] = input.into();
+        detail["output_bytes"] = output.into();
+    }
     let after = TerminalSession::from(closed);
     // open, it had neither time nor reason of its end
     let before = TerminalSession {
@@ -299,14 +321,13 @@ pub(crate) async fn record_close(
         close_reason: String::new(),
         ..after.clone()
     };
-    let detail = json!({"allocation_id": allocation_id, "reason": reason});
     let detail = audit::with_digests(detail, Some(&before), Some(&after));
     let entry = audit::Entry {
-        principal,
+        principal: closing.principal,
         action: "terminal.close",
         resource: "session",
         resource_id: &session_id.to_string(),
-        request_id,
+        request_id: closing.request_id,
         detail: audit::in_project(detail, project_id),
     };
     audit::record(conn, entry).await

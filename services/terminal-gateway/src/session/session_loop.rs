@@ -1,4 +1,5 @@
-//! One session: joins a client that comes and goes with a shell that stays, until something ends it.
+//! One session: joins a client that comes and goes with a shell that stays, until something ends it. A tunnel ends with its
+//! client's connection: a resume could not tell both ends what was on its way.
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -14,12 +15,13 @@ use super::link::{Command, Link, wire};
 use super::open::Admitted;
 use super::recorder::Recorder;
 use crate::domain::end::End;
-use crate::domain::flow::{Flow, INPUT_WINDOW, OUTPUT_WINDOW};
+use crate::domain::flow::Flow;
+use crate::domain::kind::Kind;
 use crate::domain::message::{self, Frame, MAX_OUTPUT, Say, SecretHash, Size};
 
 /// Time between two sizes that reach the shell; only the last of a burst does.
 const RESIZE: Duration = Duration::from_millis(50);
-/// Longest wait for a client to take the last output of a shell that ended.
+/// Longest wait for a client to take the last output of a shell that ended, or more of that of a tunnel.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
 /// A session that runs.
@@ -61,10 +63,10 @@ impl Session {
     ) -> Self {
         let now = Instant::now();
         let mut session = Self {
+            flow: Flow::new(admitted.kind),
             admitted,
             host,
             recorder,
-            flow: Flow::new(),
             link: None,
             token: SecretHash::of(""),
             urgent: VecDeque::new(),
@@ -102,7 +104,7 @@ impl Session {
                 Some(command) = commands.recv() => self.command(command).await,
                 permit = place(out), if speaking => match permit {
                     Some(permit) => self.say(permit),
-                    None => { self.detach(); Ok(()) }
+                    None => self.detach(),
                 },
                 said = self.host.said(self.admitted.session_id), if self.exit.is_none() => match said {
                     Ok(said) => self.hear(said).await,
@@ -134,6 +136,11 @@ impl Session {
         }
     }
 
+    /// All bytes of input and of output.
+    pub(crate) fn carried(&self) -> (u64, u64) {
+        self.flow.carried()
+    }
+
     fn attach(&mut self, link: Link, received: Option<u64>) -> Result<(), End> {
         let begin = self
             .flow
@@ -142,6 +149,12 @@ impl Session {
         let token = id::random_hex(32);
         self.token = SecretHash::of(&token);
         let config = &self.admitted.deps.config;
+        let kind = self.admitted.kind;
+        let (resume_token, resume_seconds) = if kind.resumes() {
+            (token, config.resume_seconds)
+        } else {
+            (String::new(), 0)
+        };
         let resumed = received.is_some();
         self.urgent.clear();
         self.pong = None;
@@ -153,15 +166,16 @@ impl Session {
             allocation_id: self.admitted.allocation_id.to_string(),
         }));
         let ready = Say::SessionReady {
+            kind: kind.name(),
             session_id: self.admitted.session_id,
             allocation_id: self.admitted.allocation_id,
             resumed,
-            resume_token: token,
-            resume_seconds: config.resume_seconds,
+            resume_token,
+            resume_seconds,
             output_offset: begin.output,
             input_offset: begin.input,
-            output_window: OUTPUT_WINDOW,
-            input_window: INPUT_WINDOW,
+            output_window: kind.output_window(),
+            input_window: kind.input_window(),
             recorded: self.recorder.is_some(),
             idle_seconds: config.idle_seconds,
             end_time: self.admitted.end_time.to_string(),
@@ -178,21 +192,30 @@ impl Session {
         Ok(())
     }
 
-    fn detach(&mut self) {
+    /// The client's connection is gone; a shell goes on.
+    fn detach(&mut self) -> Result<(), End> {
         self.link = None;
         self.detached = Instant::now();
         self.flow.detach();
+        if self.admitted.kind.resumes() {
+            Ok(())
+        } else {
+            Err(End::ConnectionLost)
+        }
     }
 
-    /// Closes the client's connection; the session goes on and can be resumed.
-    fn drop_link(&mut self, end: End) {
+    /// Closes the client's connection; a shell goes on and can be resumed.
+    fn drop_link(&mut self, end: End) -> Result<(), End> {
+        if !self.admitted.kind.resumes() {
+            return Err(end);
+        }
         if let Some(link) = self.link.take() {
             self.admitted
                 .deps
                 .tasks
                 .spawn(async move { link.finish(&end).await });
         }
-        self.detach();
+        self.detach()
     }
 
     async fn command(&mut self, command: Command) -> Result<(), End> {
@@ -203,8 +226,7 @@ impl Session {
                 self.frame(frame).await
             }
             Command::Gone { link } if self.link.as_ref().is_some_and(|one| one.id == link) => {
-                self.detach();
-                Ok(())
+                self.detach()
             }
             // of a connection that is not attached any more
             Command::Frame { .. } | Command::Gone { .. } => Ok(()),
@@ -214,7 +236,7 @@ impl Session {
                 received,
                 size,
             } => {
-                if token != self.token {
+                if !self.admitted.kind.resumes() || token != self.token {
                     self.admitted
                         .deps
                         .tasks
@@ -222,7 +244,7 @@ impl Session {
                     return Ok(());
                 }
                 if self.link.is_some() {
-                    self.drop_link(End::TakenOver);
+                    self.drop_link(End::TakenOver)?;
                 }
                 if let Err(end) = self.attach(link.clone(), Some(received)) {
                     self.admitted
@@ -245,20 +267,26 @@ impl Session {
                 match self.flow.input(offset, &data) {
                     Ok([]) => Ok(()),
                     Ok(new) => self.host.input(new).await,
-                    Err(broken) => {
-                        self.drop_link(End::ProtocolError(broken.to_string()));
-                        Ok(())
-                    }
+                    Err(broken) => self.drop_link(End::ProtocolError(broken.to_string())),
                 }
             }
             Frame::Ack(offset) => {
                 if let Err(broken) = self.flow.ack(offset) {
-                    self.drop_link(End::ProtocolError(broken.to_string()));
+                    return self.drop_link(End::ProtocolError(broken.to_string()));
+                }
+                // a slow client that goes on taking the last of a tunnel is waited for
+                if self.admitted.kind == Kind::SshTunnel
+                    && let Some((_, at)) = &mut self.exit
+                {
+                    *at = Instant::now();
                 }
                 Ok(())
             }
             Frame::Resize(size) => {
-                self.resize = Some(size);
+                // a tunnel has no size
+                if self.admitted.kind == Kind::Shell {
+                    self.resize = Some(size);
+                }
                 Ok(())
             }
             Frame::Ping(id) => {
@@ -272,6 +300,10 @@ impl Session {
     async fn hear(&mut self, said: Said) -> Result<(), End> {
         match said {
             Said::Output(data) => {
+                // a tunnel is used in either direction, a shell by who types
+                if self.admitted.kind == Kind::SshTunnel {
+                    self.typed = Instant::now();
+                }
                 self.admitted
                     .deps
                     .metrics

@@ -1,9 +1,11 @@
 //! Rows of terminal sessions.
 use gpuaas_common::time::proto_time;
-use gpuaas_proto::gpuaas::terminal::v1::TerminalSession;
+use gpuaas_proto::gpuaas::terminal::v1::{TerminalKind, TerminalSession};
 use jiff_sqlx::Timestamp;
 use sqlx::{FromRow, PgConnection, PgPool};
 use uuid::Uuid;
+
+use crate::domain::kind::Kind;
 
 /// One terminal into one allocation.
 #[derive(Debug, Clone, FromRow)]
@@ -17,6 +19,7 @@ pub(crate) struct SessionRow {
     pub(crate) close_reason: String,
     pub(crate) recording: String,
     pub(crate) recording_bytes: i64,
+    pub(crate) kind: String,
 }
 
 /// As the API shows it, and as digests of audit rows are of it.
@@ -32,6 +35,9 @@ impl From<SessionRow> for TerminalSession {
             close_reason: row.close_reason,
             recorded: row.recording == "kept",
             recording_bytes: u64::try_from(row.recording_bytes).unwrap_or(0),
+            kind: Kind::named(&row.kind)
+                .map_or(TerminalKind::Unspecified, Kind::wire)
+                .into(),
         }
     }
 }
@@ -55,6 +61,7 @@ pub(crate) struct NewSession<'a> {
     pub(crate) origin: &'a str,
     pub(crate) replica: &'a str,
     pub(crate) recorded: bool,
+    pub(crate) kind: Kind,
 }
 
 /// Sessions that were opened before the one of this key, newest first, at most `limit`.
@@ -66,7 +73,7 @@ pub(crate) async fn list(
 ) -> sqlx::Result<Vec<SessionRow>> {
     let (before_time, before_id) = before.map(|(time, id)| (Timestamp::from(time), id)).unzip();
     sqlx::query_as(
-        "SELECT id, allocation_id, project_id, principal, open_time, close_time, close_reason, recording, recording_bytes
+        "SELECT id, allocation_id, project_id, principal, open_time, close_time, close_reason, recording, recording_bytes, kind
            FROM sessions
           WHERE ($1::uuid IS NULL OR allocation_id = $1)
             AND ($2::uuid[] IS NULL OR project_id = ANY ($2))
@@ -96,7 +103,7 @@ pub(crate) async fn find(
 /// One session of any project.
 pub(crate) async fn get(conn: &mut PgConnection, id: Uuid) -> sqlx::Result<Option<SessionRow>> {
     sqlx::query_as(
-        "SELECT id, allocation_id, project_id, principal, open_time, close_time, close_reason, recording, recording_bytes
+        "SELECT id, allocation_id, project_id, principal, open_time, close_time, close_reason, recording, recording_bytes, kind
            FROM sessions WHERE id = $1",
     )
     .bind(id)
@@ -122,8 +129,8 @@ pub(crate) async fn insert(
     session: &NewSession<'_>,
 ) -> sqlx::Result<Timestamp> {
     sqlx::query_scalar(
-        "INSERT INTO sessions (id, allocation_id, project_id, principal, origin, replica, recording)
-         VALUES ($1, $2, $3, $4, $5, $6, CASE WHEN $7 THEN 'kept' ELSE 'off' END) RETURNING open_time",
+        "INSERT INTO sessions (id, allocation_id, project_id, principal, origin, replica, recording, kind)
+         VALUES ($1, $2, $3, $4, $5, $6, CASE WHEN $7 THEN 'kept' ELSE 'off' END, $8) RETURNING open_time",
     )
     .bind(session.id)
     .bind(session.allocation_id)
@@ -132,6 +139,7 @@ pub(crate) async fn insert(
     .bind(session.origin)
     .bind(session.replica)
     .bind(session.recorded)
+    .bind(session.kind.name())
     .fetch_one(conn)
     .await
 }
@@ -145,7 +153,7 @@ pub(crate) async fn close(
     sqlx::query_as(
         "UPDATE sessions SET close_time = greatest(clock_timestamp(), open_time), close_reason = $2
           WHERE id = $1 AND close_time IS NULL
-          RETURNING id, allocation_id, project_id, principal, open_time, close_time, close_reason, recording, recording_bytes",
+          RETURNING id, allocation_id, project_id, principal, open_time, close_time, close_reason, recording, recording_bytes, kind",
     )
     .bind(id)
     .bind(reason)

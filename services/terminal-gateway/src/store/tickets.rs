@@ -3,6 +3,7 @@ use jiff_sqlx::Timestamp;
 use sqlx::{FromRow, PgConnection};
 use uuid::Uuid;
 
+use crate::domain::kind::Kind;
 use crate::domain::message::SecretHash;
 
 /// Who a ticket is for.
@@ -13,6 +14,7 @@ pub(crate) struct NewTicket<'a> {
     pub(crate) project_id: Uuid,
     pub(crate) principal: &'a str,
     pub(crate) origin: &'a str,
+    pub(crate) kind: Kind,
 }
 
 /// A ticket as it was given out.
@@ -23,6 +25,8 @@ pub(crate) struct Ticket {
     pub(crate) project_id: Uuid,
     pub(crate) principal: String,
     pub(crate) origin: String,
+    /// Name of what it opens.
+    pub(crate) kind: String,
     /// It had expired when it was shown.
     pub(crate) expired: bool,
 }
@@ -47,8 +51,8 @@ pub(crate) async fn insert(
 ) -> sqlx::Result<Timestamp> {
     sqlx::query_scalar(
         "WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS t)
-         INSERT INTO tickets (hash, session_id, allocation_id, project_id, principal, origin, create_time, expire_time)
-         SELECT $1, $2, $3, $4, $5, $6, t, t + make_interval(secs => $7) FROM clock RETURNING expire_time",
+         INSERT INTO tickets (hash, session_id, allocation_id, project_id, principal, origin, create_time, expire_time, kind)
+         SELECT $1, $2, $3, $4, $5, $6, t, t + make_interval(secs => $7), $8 FROM clock RETURNING expire_time",
     )
     .bind(hash.0.as_slice())
     .bind(ticket.session_id)
@@ -57,6 +61,7 @@ pub(crate) async fn insert(
     .bind(ticket.principal)
     .bind(ticket.origin)
     .bind(f64::from(seconds))
+    .bind(ticket.kind.name())
     .fetch_one(conn)
     .await
 }
@@ -79,7 +84,7 @@ pub(crate) async fn burn(
 ) -> sqlx::Result<Option<Ticket>> {
     sqlx::query_as(
         "UPDATE tickets SET consume_time = clock_timestamp() WHERE hash = $1 AND consume_time IS NULL
-         RETURNING session_id, allocation_id, project_id, principal, origin, expire_time <= clock_timestamp() AS expired",
+         RETURNING session_id, allocation_id, project_id, principal, origin, kind, expire_time <= clock_timestamp() AS expired",
     )
     .bind(hash.0.as_slice())
     .fetch_optional(conn)

@@ -5,7 +5,7 @@ use std::time::Duration;
 use gpuaas_common::{CancellationToken, Result};
 
 use crate::session::Deps;
-use crate::session::open::record_close;
+use crate::session::open::{Closing, record_close};
 use crate::store::{recordings, sessions, tickets};
 
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -30,14 +30,14 @@ async fn sweep(deps: &Deps) -> Result<()> {
     let mut tx = deps.pool.begin().await?;
     for (session_id, principal, allocation_id) in sessions::lost(&mut tx, LOST_SECONDS).await? {
         tracing::warn!(%session_id, %allocation_id, "close a session whose process is gone");
-        record_close(
-            &mut tx,
-            session_id,
-            (&principal, allocation_id),
-            "",
-            "process_lost",
-        )
-        .await?;
+        let closing = Closing {
+            principal: &principal,
+            allocation_id,
+            request_id: "",
+            reason: "process_lost",
+            carried: None,
+        };
+        record_close(&mut tx, session_id, closing).await?;
     }
     tx.commit().await?;
     let mut tx = deps.pool.begin().await?;

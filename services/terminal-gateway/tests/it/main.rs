@@ -8,4 +8,5 @@ mod limits;
 mod listing;
 mod recordings;
 mod sessions;
+mod tunnels;
 mod world;

@@ -377,8 +377,13 @@ impl World {
         (answer.status().as_u16(), answer.json().await.expect("json"))
     }
 
-    /// Asks for a ticket.
+    /// Asks for a ticket of a shell.
     pub async fn ask(&self, origin: Option<&str>, key: &str) -> (u16, Value) {
+        self.ask_for(origin, key, &serde_json::json!({})).await
+    }
+
+    /// Asks for a ticket.
+    pub async fn ask_for(&self, origin: Option<&str>, key: &str, body: &Value) -> (u16, Value) {
         let url = format!(
             "http://{}/api/v1/allocations/{}/terminal-sessions",
             self.base,
@@ -392,11 +397,7 @@ impl World {
         if let Some(origin) = origin {
             request = request.header("origin", origin);
         }
-        let answer = request
-            .json(&serde_json::json!({}))
-            .send()
-            .await
-            .expect("answer");
+        let answer = request.json(body).send().await.expect("answer");
         (answer.status().as_u16(), answer.json().await.expect("json"))
     }
 
