@@ -8,7 +8,7 @@ use crate::commands::{
     activity, admin, api, api_keys, catalog, certificate, context, cp, explain, grants, ingress,
     launch, list, login, logs, members, metrics, network, nodes, organisations, port_forward,
     power, projects, quotas, release, rename, reservations, service_accounts, show, ssh, ssh_keys,
-    terminal, update, usage, wait, watch, webhooks,
+    terminal, tunnel, update, usage, wait, watch, webhooks,
 };
 use crate::global::Global;
 
@@ -50,13 +50,15 @@ pub enum Command {
     Ssh(ssh::Flags),
     /// Open a terminal to an allocation, without an SSH key.
     Terminal(terminal::Flags),
+    /// Connect standard input and output to the SSH server of an allocation, through the platform: a ProxyCommand of ssh.
+    Tunnel(tunnel::Flags),
     /// Show what the VM of an allocation printed on its serial console, also after it is gone.
     Logs(logs::Flags),
     /// Show what the VM of an allocation uses: CPU, memory, network, disk and GPUs.
     Metrics(metrics::Flags),
     /// Copy files to or from an allocation with scp.
     Cp(cp::Flags),
-    /// Forward a local port to a port of an allocation over SSH, until it is interrupted.
+    /// Forward a local port to a port of an allocation over SSH, through the platform, until it is interrupted.
     #[command(name = "port-forward")]
     PortForward(port_forward::Flags),
     /// Stop the VM of an allocation. It keeps its disk, address and GPUs; billing continues.

@@ -1,4 +1,5 @@
 //! The flags of every command.
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -33,6 +34,22 @@ pub struct Global {
 }
 
 impl Global {
+    /// The flags that say where the API is and who calls it, as variables for a program that calls this one again. They name
+    /// files and contexts, and are no secrets.
+    pub fn environment(&self) -> Vec<(&'static str, OsString)> {
+        let file = |file: &Option<PathBuf>| file.clone().map(PathBuf::into_os_string);
+        let text = |text: &Option<String>| text.clone().map(OsString::from);
+        [
+            ("GPUAAS_API", text(&self.api)),
+            ("GPUAAS_TOKEN_FILE", file(&self.token_file)),
+            ("GPUAAS_PROFILE_FILE", file(&self.profile_file)),
+            ("GPUAAS_CONTEXT", text(&self.context)),
+        ]
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)))
+        .collect()
+    }
+
     /// The output format.
     pub fn format(&self) -> Format {
         let fallback = if self.quiet {

@@ -33,6 +33,7 @@ mod reason;
 mod resolve;
 mod run;
 mod sign_in;
+mod socket;
 mod ssh;
 mod state;
 mod suggest;

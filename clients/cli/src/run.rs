@@ -7,7 +7,7 @@ use crate::commands::{
     Session, activity, admin, api, api_keys, catalog, certificate, completion, context, cp,
     explain, grants, ingress, launch, list, login, logs, members, metrics, network, nodes,
     organisations, port_forward, power, projects, quotas, release, rename, reservations,
-    service_accounts, show, ssh, ssh_keys, terminal, update, usage, wait, watch, webhooks,
+    service_accounts, show, ssh, ssh_keys, terminal, tunnel, update, usage, wait, watch, webhooks,
 };
 use crate::failure::Failure;
 use crate::{formats, profile};
@@ -31,6 +31,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
     let target = profile::target(&cli.global, command.is_admin())?;
     let session = Session {
         identity: target.identity.clone(),
+        environment: cli.global.environment(),
         api: Api::new(target)?,
         format: formats::chosen(),
         key: IdempotencyKey::new(cli.global.idempotency_key),
@@ -43,6 +44,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Wait(flags) => wait::run(&session, &flags).await,
         Command::Ssh(flags) => ssh::run(&session, flags).await,
         Command::Terminal(flags) => terminal::run(&session, &flags).await,
+        Command::Tunnel(flags) => tunnel::run(&session, &flags).await,
         Command::Logs(flags) => logs::run(&session, &flags).await,
         Command::Metrics(flags) => metrics::run(&session, &flags).await,
         Command::Stop(flags) => power::forced(&session, &flags, power::Verb::Stop).await,

@@ -6,17 +6,28 @@ use crate::allocation::{Access, Allocation};
 use crate::failure::Failure;
 use crate::state;
 
+/// The way to the SSH server of a VM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Via {
+    /// Through the API, like a terminal; needs no way to the VM's network.
+    Platform,
+    /// Directly, over the network.
+    Network,
+}
+
 /// An active guest answers at once; one that shut down meanwhile never does.
 const CONNECT_TIMEOUT: &str = "ConnectTimeout=15";
 
 /// How to reach one allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Login {
+    id: String,
     user: String,
     host: String,
     port: u32,
     known_hosts: PathBuf,
     identity: Option<PathBuf>,
+    via: Via,
 }
 
 impl Login {
@@ -24,7 +35,11 @@ impl Login {
     ///
     /// # Errors
     /// The allocation has no address or no host keys on record, its VM is off, or the pin cannot be written.
-    pub fn new(allocation: &Allocation, identity: Option<PathBuf>) -> Result<Self, Failure> {
+    pub fn new(
+        allocation: &Allocation,
+        identity: Option<PathBuf>,
+        via: Via,
+    ) -> Result<Self, Failure> {
         let Some(access) = allocation
             .status
             .access
@@ -64,6 +79,8 @@ impl Login {
             port,
             known_hosts,
             identity,
+            via,
+            id: allocation.id.clone(),
         })
     }
 
@@ -99,6 +116,9 @@ impl Login {
         option(joined("UserKnownHostsFile=", &self.known_hosts));
         option("GlobalKnownHostsFile=/dev/null".into());
         option("StrictHostKeyChecking=yes".into());
+        if self.via == Via::Platform {
+            option(proxy_command(&self.id));
+        }
         if let Some(identity) = &self.identity {
             option("IdentitiesOnly=yes".into());
             arguments.extend(["-i".into(), identity.clone().into()]);
@@ -115,6 +135,14 @@ impl Login {
             .collect::<Vec<_>>();
         format!("ssh {}", quoted.join(" "))
     }
+}
+
+/// The option that has ssh speak through this program.
+fn proxy_command(id: &str) -> OsString {
+    let program = std::env::current_exe().unwrap_or_else(|_| "gpuaas".into());
+    // ssh replaces %, and hands the rest to a shell
+    let program = quote(&program.to_string_lossy()).replace('%', "%%");
+    format!("ProxyCommand={program} tunnel {id}").into()
 }
 
 fn joined(prefix: &str, path: &Path) -> OsString {
@@ -159,6 +187,8 @@ mod tests {
 
     fn login() -> Login {
         Login {
+            id: "0193-id".to_owned(),
+            via: Via::Network,
             user: "u_1".to_owned(),
             host: "127.0.0.1".to_owned(),
             port: 2201,
@@ -173,6 +203,22 @@ mod tests {
             login().command_line(),
             "ssh -p 2201 -o ConnectTimeout=15 -o 'UserKnownHostsFile=/k n/x' -o GlobalKnownHostsFile=/dev/null -o StrictHostKeyChecking=yes -o IdentitiesOnly=yes -i /id u_1@127.0.0.1"
         );
+    }
+
+    #[test]
+    fn through_the_platform_the_same_keys_are_pinned() {
+        let login = Login {
+            via: Via::Platform,
+            ..login()
+        };
+        let line = login.command_line();
+        assert!(line.contains("StrictHostKeyChecking=yes"), "{line}");
+        let proxy = login.options().into_iter().find_map(|option| {
+            let option = option.into_string().ok()?;
+            option.strip_prefix("ProxyCommand=").map(str::to_owned)
+        });
+        let proxy = proxy.expect("a proxy");
+        assert!(proxy.ends_with(" tunnel 0193-id"), "{proxy}");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 /// Most input in one message.
 const PIECE: usize = 16 << 10;
-/// Input that may wait here before no more is read from the keyboard.
+/// Input that may wait here before no more is read, unless the window is larger.
 const WAITING: usize = 64 << 10;
 
 /// Offsets of one session.
@@ -43,7 +43,13 @@ impl Transfer {
 
     /// Whether more input may be taken.
     pub fn takes_input(&self) -> bool {
-        self.unconfirmed.len() < WAITING
+        let window = usize::try_from(self.window).unwrap_or(usize::MAX);
+        self.unconfirmed.len() < WAITING.max(window)
+    }
+
+    /// Whether the other end has all input.
+    pub fn is_confirmed(&self) -> bool {
+        self.unconfirmed.is_empty()
     }
 
     /// The next message of input, when one may be sent.
@@ -123,8 +129,11 @@ mod tests {
             transfer.next_message().as_deref(),
             Some(&b"\0\0\0\0\0\0\0\x04ef"[..])
         );
+        assert!(!transfer.is_confirmed());
         transfer.confirm(6);
-        assert!(transfer.takes_input() && transfer.next_message().is_none());
+        assert!(
+            transfer.is_confirmed() && transfer.takes_input() && transfer.next_message().is_none()
+        );
     }
 
     #[test]

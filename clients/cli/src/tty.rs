@@ -48,12 +48,12 @@ pub fn size() -> (u16, u16) {
     }
 }
 
-/// What is typed, piece by piece, until the end of the input. A thread of its own reads it, since a read of the
-/// terminal cannot be given up.
-pub fn typed() -> mpsc::Receiver<Vec<u8>> {
+/// What is typed, in pieces of this size at most, until the end of the input. A thread of its own reads it, since a read of
+/// the terminal cannot be given up.
+pub fn typed(most: usize) -> mpsc::Receiver<Vec<u8>> {
     let (send, receive) = mpsc::channel(4);
     std::thread::spawn(move || {
-        let mut buffer = [0; 4096];
+        let mut buffer = vec![0; most];
         while let Ok(length @ 1..) = stdin().read(&mut buffer) {
             if send.blocking_send(buffer[..length].to_vec()).is_err() {
                 break;

@@ -7,6 +7,7 @@ use std::process::Command;
 use super::Session;
 use super::ssh::login;
 use crate::failure::Failure;
+use crate::ssh::Via;
 use crate::{allocation, project};
 
 #[derive(Debug, clap::Args)]
@@ -20,6 +21,9 @@ pub struct Flags {
     /// Private key [default: the key of the launch].
     #[arg(short = 'i', long, value_name = "FILE")]
     identity: Option<PathBuf>,
+    /// Way to the VM: through the platform, or directly over the network.
+    #[arg(long, value_enum, value_name = "WAY", default_value = "network")]
+    via: Via,
     /// Project to search for the name or prefix [default: your only one].
     #[arg(long, value_name = "PROJECT")]
     project: Option<String>,
@@ -34,7 +38,7 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
     let project = project::given(&session.api, flags.project).await?;
     let among = allocation::Among::Project(project.as_deref());
     let id = allocation::resolve(&session.api, among, name).await?;
-    let login = login(session, &id, flags.identity).await?;
+    let login = login(session, &id, flags.identity, flags.via).await?;
     let paths = flags.paths.iter().map(|path| match remote(path) {
         Some((_, file)) => OsString::from(format!("{}:{file}", login.target())),
         // a local name with a colon is not a host to scp
@@ -44,6 +48,7 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
         None => OsString::from(path),
     });
     let error = Command::new("scp")
+        .envs(session.environment.clone())
         .args(login.options())
         .args(flags.recursive.then_some("-r"))
         .arg("--")

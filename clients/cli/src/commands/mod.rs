@@ -35,6 +35,7 @@ pub mod show;
 pub mod ssh;
 pub mod ssh_keys;
 pub mod terminal;
+pub mod tunnel;
 pub mod update;
 pub mod usage;
 mod user_data;
@@ -42,6 +43,7 @@ pub mod wait;
 pub mod watch;
 pub mod webhooks;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use serde_json::Value;
@@ -60,6 +62,8 @@ pub struct Session {
     pub key: IdempotencyKey,
     /// Private key for logins whose own is unknown.
     pub identity: Option<PathBuf>,
+    /// What a program that calls this one again needs to call the same API as the same caller.
+    pub environment: Vec<(&'static str, OsString)>,
 }
 
 impl Session {

@@ -7,6 +7,7 @@ use super::Session;
 use super::ssh::login;
 use crate::allocation::AllocationRef;
 use crate::failure::Failure;
+use crate::ssh::Via;
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {
@@ -18,6 +19,9 @@ pub struct Flags {
     /// Private key [default: the key of the launch].
     #[arg(short = 'i', long, value_name = "FILE")]
     identity: Option<PathBuf>,
+    /// Way to the VM: through the platform, or directly over the network.
+    #[arg(long, value_enum, value_name = "WAY", default_value = "platform")]
+    via: Via,
 }
 
 /// The local and the remote port.
@@ -35,7 +39,7 @@ fn parse_ports(text: &str) -> Result<(u16, u16), String> {
 /// See [`Failure`]; or `ssh` is not installed.
 pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
     let id = flags.of.id(&session.api).await?;
-    let login = login(session, &id, flags.identity).await?;
+    let login = login(session, &id, flags.identity, flags.via).await?;
     let mut forwards = Vec::new();
     for (local, remote) in flags.ports {
         note!("http://127.0.0.1:{local} leads to port {remote}. Press Ctrl-C to end.");
@@ -46,6 +50,7 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
         ]);
     }
     let error = Command::new("ssh")
+        .envs(session.environment.clone())
         .args(["-N", "-o", "ExitOnForwardFailure=yes"])
         .args(forwards)
         .args(login.arguments(&[]))

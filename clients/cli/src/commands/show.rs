@@ -8,7 +8,7 @@ use crate::commands::usage::UsageTotal;
 use crate::failure::Failure;
 use crate::output::{amount, bytes, print_command, print_json, print_line, span, time};
 use crate::progress::entry_line;
-use crate::ssh::Login;
+use crate::ssh::{Login, Via};
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {
@@ -189,7 +189,10 @@ pub fn print_login(allocation: &Allocation) -> Result<(), Failure> {
             print_line("Log in", "not from here: no host keys are on record");
         } else if !allocation.status.is_off() {
             print_command("Log in", &format!("gpuaas ssh {}", allocation.id));
-            print_command("or", &Login::new(allocation, None)?.command_line());
+            print_command(
+                "or",
+                &Login::new(allocation, None, Via::Network)?.command_line(),
+            );
         }
     }
     Ok(())

@@ -8,7 +8,7 @@ use super::Session;
 use crate::allocation::{Allocation, AllocationRef};
 use crate::api::parse;
 use crate::failure::Failure;
-use crate::ssh::Login;
+use crate::ssh::{Login, Via};
 use crate::state;
 
 #[derive(Debug, clap::Args)]
@@ -18,6 +18,9 @@ pub struct Flags {
     /// Private key [default: the key of the launch].
     #[arg(short = 'i', long, value_name = "FILE")]
     identity: Option<PathBuf>,
+    /// Way to the VM: through the platform, or directly over the network.
+    #[arg(long, value_enum, value_name = "WAY", default_value = "network")]
+    via: Via,
     /// Option for ssh, which takes precedence over those of this command; repeatable.
     #[arg(short = 'o', long = "ssh-option", value_name = "OPTION")]
     options: Vec<OsString>,
@@ -32,10 +35,11 @@ pub struct Flags {
 /// See [`Failure`]; or `ssh` is not installed.
 pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
     let id = flags.of.id(&session.api).await?;
-    let login = login(session, &id, flags.identity).await?;
+    let login = login(session, &id, flags.identity, flags.via).await?;
     // ssh takes the first value that it is given
     let options = flags.options.into_iter().flat_map(|o| ["-o".into(), o]);
     let error = Command::new("ssh")
+        .envs(session.environment.clone())
         .args(options)
         .args(login.arguments(&flags.command))
         .exec();
@@ -50,13 +54,14 @@ pub async fn login(
     session: &Session,
     id: &str,
     identity: Option<PathBuf>,
+    via: Via,
 ) -> Result<Login, Failure> {
     let allocation: Allocation = parse(&session.api.get(&["allocations", id], &[]).await?)?;
     let identity = identity
         .or_else(|| state::identity(id))
         .or_else(|| session.identity.clone());
     let is_known = identity.is_some();
-    let login = Login::new(&allocation, identity)?;
+    let login = Login::new(&allocation, identity, via)?;
     if !is_known {
         note!(
             "The key of this launch is not known on this machine; ssh offers your own keys. If it is refused: gpuaas ssh {name} -i FILE, or without a key: gpuaas terminal {name}",

@@ -3,25 +3,21 @@ use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
 use futures::{SinkExt as _, StreamExt as _};
-use reqwest::Method;
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio_tungstenite::tungstenite::Message;
-use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 
 use super::Session;
 use crate::allocation::AllocationRef;
 use crate::failure::Failure;
 use crate::pause::pauses;
+use crate::socket::{SILENCE, Socket, begin, connect, refused, text, ticket};
 use crate::transfer::Transfer;
 use crate::tty::{self, Escape, Raw};
 
 /// Pauses between attempts to come back, the first and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(8));
-/// A platform that says nothing for this long, not even a ping, is not there.
-const SILENCE: Duration = Duration::from_secs(50);
 /// Ctrl-D: what a shell takes for the end of its input.
 const END_OF_INPUT: &[u8] = &[4];
 /// After so much silence a shell is taken to be ready for input, and one that still runs after the end of its input is told
@@ -33,8 +29,6 @@ pub struct Flags {
     #[command(flatten)]
     of: AllocationRef,
 }
-
-type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
 /// How a connection ended.
 enum Ended {
@@ -54,22 +48,10 @@ enum Ended {
 /// See [`Failure`].
 pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
     let id = flags.of.id(&session.api).await?;
-    let path = ["allocations", &id, "terminal-sessions"];
-    let ticket = session
-        .api
-        .change(Method::POST, &path, &json!({}), &session.key)
-        .await?;
-    let Some(secret) = ticket["ticket"]
-        .as_str()
-        .filter(|secret| !secret.is_empty())
-    else {
-        return Err(Failure::Usage(
-            "this idempotency key has been used; its ticket cannot be shown again".to_owned(),
-        ));
-    };
+    let ticket = ticket(session, &id, &json!({})).await?;
     let term = std::env::var("TERM").ok().filter(|term| !term.is_empty());
     let (cols, rows) = tty::size();
-    let attach = json!({"type": "attach", "ticket": secret, "allocation_id": id, "cols": cols, "rows": rows,
+    let attach = json!({"type": "attach", "ticket": ticket["ticket"], "allocation_id": id, "cols": cols, "rows": rows,
         "term": term.unwrap_or_else(|| "xterm-256color".to_owned())});
     let mut terminal = Terminal::open(session, &ticket, attach).await?;
     let outcome = terminal.carry().await;
@@ -85,20 +67,6 @@ pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
         Ended::Lost => Err(Failure::Local(
             "the connection was lost and the session has ended".to_owned(),
         )),
-    }
-}
-
-fn refused(session: &Session, closed: &Value) -> Failure {
-    let message = closed["message"]
-        .as_str()
-        .unwrap_or("the platform closed the session")
-        .to_owned();
-    match closed["reason"].as_str() {
-        Some("host_unreachable" | "shutting_down") => Failure::Unreachable {
-            url: session.api.base().to_string(),
-            cause: message,
-        },
-        _ => Failure::Local(message),
     }
 }
 
@@ -149,7 +117,7 @@ impl<'a> Terminal<'a> {
             socket: Some(socket),
             ready,
             transfer,
-            typed: tty::typed(),
+            typed: tty::typed(4096),
             typing: true,
             prompted: std::io::stdin().is_terminal(),
             escape: Escape::default(),
@@ -279,48 +247,9 @@ impl<'a> Terminal<'a> {
     }
 }
 
-fn text(message: &Value) -> Message {
-    Message::text(message.to_string())
-}
-
 fn show(output: &[u8]) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     out.write_all(output)
         .and_then(|()| out.flush())
         .map_err(|error| Failure::Local(format!("cannot write the shell's output: {error}")))
-}
-
-async fn connect(session: &Session, path: &str, subprotocol: &str) -> Result<Socket, Failure> {
-    let request = session.api.websocket(path, subprotocol).await?;
-    let unreachable = |cause: String| Failure::Unreachable {
-        url: session.api.base().to_string(),
-        cause,
-    };
-    let connecting = tokio_tungstenite::connect_async(request);
-    match tokio::time::timeout(Duration::from_secs(10), connecting).await {
-        Ok(Ok((socket, _))) => Ok(socket),
-        Ok(Err(error)) => Err(unreachable(error.to_string())),
-        Err(_) => Err(unreachable("no answer".to_owned())),
-    }
-}
-
-/// Says the first message; answers `session_ready`, or why there is none.
-async fn begin(socket: &mut Socket, first: &Value) -> (Option<Value>, Option<Value>) {
-    if socket.send(text(first)).await.is_err() {
-        return (None, None);
-    }
-    loop {
-        match tokio::time::timeout(Duration::from_secs(70), socket.next()).await {
-            Ok(Some(Ok(Message::Text(said)))) => {
-                let said: Value = serde_json::from_str(&said).unwrap_or_default();
-                match said["type"].as_str() {
-                    Some("session_ready") => return (Some(said), None),
-                    Some("closed") => return (None, Some(said)),
-                    _ => {}
-                }
-            }
-            Ok(Some(Ok(Message::Ping(_) | Message::Pong(_)))) => {}
-            _ => return (None, None),
-        }
-    }
 }

@@ -1,4 +1,4 @@
-//! `cp` and `port-forward`: what the system's programs are given.
+//! `ssh`, `cp` and `port-forward`: what the system's programs are given.
 use crate::support::{ID, World, allocation};
 
 fn world() -> World {
@@ -50,4 +50,55 @@ fn a_forwarded_port_is_of_this_machine_only() {
         allocation("requested"),
     );
     assert_eq!(world.run(&["port-forward", ID, "80"]).code, 2);
+}
+
+/// The command that ssh or scp speaks through.
+fn proxy(arguments: &str) -> Option<&str> {
+    arguments
+        .lines()
+        .find_map(|line| line.strip_prefix("ProxyCommand="))
+}
+
+#[test]
+fn through_the_platform_the_programs_speak_through_a_tunnel() {
+    let world = world();
+    for (arguments, through) in [
+        (&["port-forward", ID, "80"][..], true),
+        (&["port-forward", "--via", "network", ID, "80"], false),
+        (&["ssh", ID], false),
+        (&["ssh", "--via", "platform", ID, "--", "uname"], true),
+        (&["cp", "a", "first:b"], false),
+        (&["cp", "--via", "platform", "a", "first:b"], true),
+    ] {
+        let ran = world.run(arguments).ok();
+        let found = proxy(&ran.out);
+        assert_eq!(found.is_some(), through, "{arguments:?}: {ran:?}");
+        if let Some(command) = found {
+            assert!(
+                command.ends_with(&format!("/gpuaas tunnel {ID}")),
+                "{command}"
+            );
+        }
+        // the key of the VM is pinned on either way
+        assert!(ran.out.contains("StrictHostKeyChecking=yes"), "{ran:?}");
+    }
+    assert_eq!(world.run(&["ssh", "--via", "pigeon", ID]).code, 2);
+}
+
+#[test]
+fn a_tunnel_calls_the_same_api_as_the_same_caller() {
+    let world = world();
+    let script = "#!/bin/sh\nenv\nprintf '%s\\n' \"$@\"\n";
+    crate::support::write(&world.path("bin/ssh"), script);
+    let profile = world.path("profile.toml");
+    let profile = profile.display().to_string();
+    let mut command = world.command(&["--profile-file", &profile, "ssh", "--via", "platform", ID]);
+    command.env_remove("GPUAAS_PROFILE_FILE");
+    let ran = crate::support::Ran::from(command.output().expect("runs")).ok();
+    let variable = format!("GPUAAS_PROFILE_FILE={profile}");
+    assert!(ran.out.lines().any(|line| line == variable), "{ran:?}");
+    assert!(
+        !ran.out.contains("user-token"),
+        "no secret is handed on: {ran:?}"
+    );
 }

@@ -1,7 +1,7 @@
-//! `gpuaas terminal` against a scripted platform that cuts the connection, loses output and says no.
+//! `gpuaas terminal` and `gpuaas tunnel` against a scripted platform that cuts the connection, loses output and says no.
 use std::collections::VecDeque;
 use std::io::Write as _;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
 
 use crate::support::{ID, Ran, World};
@@ -27,6 +27,8 @@ enum Step {
     Say(Value),
     Output(u64, &'static str),
     Close(u16, &'static str),
+    /// Hears that the client closes.
+    Left,
     Cut,
 }
 
@@ -125,6 +127,15 @@ async fn serve(platform: Arc<Platform>, mut socket: WebSocket) {
                 while let Some(Ok(_)) = socket.recv().await {}
                 return;
             }
+            Step::Left => {
+                while let Some(Ok(said)) = socket.recv().await {
+                    if let Message::Text(text) = said
+                        && text.contains("\"close\"")
+                    {
+                        break;
+                    }
+                }
+            }
             Step::Cut => return,
         }
     }
@@ -169,21 +180,33 @@ impl Stage {
         }
     }
 
-    fn run(&self, typed: &str) -> Ran {
-        let mut command = self.world.command(&["--api", &self.url, "terminal", ID]);
+    fn spawn(&self, command: &str, typed: &str) -> Child {
+        let mut command = self.world.command(&["--api", &self.url, command, ID]);
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .expect("starts");
+        let input = child.stdin.as_mut().expect("pipe");
+        input.write_all(typed.as_bytes()).expect("listens");
         child
-            .stdin
-            .take()
-            .expect("pipe")
-            .write_all(typed.as_bytes())
-            .expect("listens");
+    }
+
+    /// Runs a terminal whose input ends after this.
+    fn run(&self, typed: &str) -> Ran {
+        let mut child = self.spawn("terminal", typed);
+        drop(child.stdin.take());
         Ran::from(child.wait_with_output().expect("ends"))
+    }
+
+    /// Runs a tunnel whose input stays open, as that of ssh does.
+    fn tunnel(&self, typed: &str) -> Ran {
+        let mut child = self.spawn("tunnel", typed);
+        let open = child.stdin.take();
+        let ran = Ran::from(child.wait_with_output().expect("ends"));
+        drop(open);
+        ran
     }
 }
 
@@ -313,4 +336,86 @@ fn refusals_are_told_in_the_platforms_words() {
         assert!(ran.err.contains("What to do about it."), "{ran:?}");
         assert!(!ran.err.contains(TICKET));
     }
+}
+
+fn tunnel_ready() -> Step {
+    Step::Ready(json!({"kind": "ssh_tunnel", "resume_token": "", "resume_seconds": 0}))
+}
+
+#[test]
+fn a_tunnel_carries_what_passes_until_the_other_end_closes() {
+    let mut steps = vec![
+        tunnel_ready(),
+        Step::Output(0, "SSH-2.0-guest\r\n"),
+        Step::Hear(16),
+        Step::Output(15, "~.\u{4}"),
+    ];
+    steps.extend(exit(0));
+    let stage = Stage::new(vec![steps]);
+    let ran = stage.tunnel("SSH-2.0-me\r\n~.\u{4}\n");
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(
+        (ran.out.as_str(), ran.err.as_str()),
+        ("SSH-2.0-guest\r\n~.\u{4}", "")
+    );
+    // nothing of it is a key of a terminal
+    assert_eq!(
+        *stage.platform.input.lock().expect("lock"),
+        b"SSH-2.0-me\r\n~.\x04\n"
+    );
+    let first = stage.platform.first.lock().expect("lock")[0].clone();
+    assert_eq!(first["ticket"], TICKET);
+}
+
+#[test]
+fn a_tunnel_whose_input_ends_sends_all_of_it_and_leaves() {
+    let steps = vec![
+        tunnel_ready(),
+        Step::Hear(5),
+        Step::Left,
+        Step::Close(1000, "closed_by_client"),
+    ];
+    let stage = Stage::new(vec![steps]);
+    let mut child = stage.spawn("tunnel", "hello");
+    drop(child.stdin.take());
+    let ran = Ran::from(child.wait_with_output().expect("ends"));
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");
+    assert_eq!(*stage.platform.input.lock().expect("lock"), b"hello");
+}
+
+#[test]
+fn a_tunnel_that_breaks_is_not_taken_up_again() {
+    let steps = vec![tunnel_ready(), Step::Output(0, "SSH"), Step::Cut];
+    let stage = Stage::new(vec![steps]);
+    let ran = stage.tunnel("");
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.err.contains("the tunnel with it"), "{ran:?}");
+    assert_eq!(stage.platform.addresses.lock().expect("lock").len(), 1);
+}
+
+#[test]
+fn a_platform_that_gives_a_shell_in_place_of_a_tunnel_gets_no_input() {
+    let steps = vec![
+        Step::Ready(json!({})),
+        Step::Left,
+        Step::Close(1000, "closed_by_client"),
+    ];
+    let stage = Stage::new(vec![steps]);
+    let ran = stage.tunnel("rm -rf /");
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.err.contains("--via network"), "{ran:?}");
+    assert!(stage.platform.input.lock().expect("lock").is_empty());
+}
+
+#[test]
+fn a_tunnel_that_is_refused_says_why() {
+    let closed =
+        json!({"type": "closed", "reason": "recording_required", "message": "Use a terminal."});
+    let stage = Stage::new(vec![vec![
+        Step::Say(closed),
+        Step::Close(4403, "recording_required"),
+    ]]);
+    let ran = stage.tunnel("");
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.err.contains("Use a terminal."), "{ran:?}");
 }

@@ -1,0 +1,95 @@
+//! The WebSocket of a terminal or tunnel: its ticket, its opening, its first message.
+use std::time::Duration;
+
+use futures::{SinkExt as _, StreamExt as _};
+use reqwest::Method;
+use serde_json::Value;
+use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
+
+use crate::commands::Session;
+use crate::failure::Failure;
+
+/// A platform that says nothing for this long, not even a ping, is not there.
+pub const SILENCE: Duration = Duration::from_secs(50);
+
+/// A connection.
+pub type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
+
+/// Gets a ticket for an allocation.
+///
+/// # Errors
+/// See [`Failure`]; or the idempotency key has been used.
+pub async fn ticket(session: &Session, id: &str, request: &Value) -> Result<Value, Failure> {
+    let path = ["allocations", id, "terminal-sessions"];
+    let answer = session
+        .api
+        .change(Method::POST, &path, request, &session.key)
+        .await?;
+    if answer["ticket"].as_str().is_none_or(str::is_empty) {
+        return Err(Failure::Usage(
+            "this idempotency key has been used; its ticket cannot be shown again".to_owned(),
+        ));
+    }
+    Ok(answer)
+}
+
+/// What the platform said when it closed a session.
+pub fn refused(session: &Session, closed: &Value) -> Failure {
+    let message = closed["message"]
+        .as_str()
+        .unwrap_or("the platform closed the session")
+        .to_owned();
+    match closed["reason"].as_str() {
+        Some("host_unreachable" | "shutting_down") => Failure::Unreachable {
+            url: session.api.base().to_string(),
+            cause: message,
+        },
+        _ => Failure::Local(message),
+    }
+}
+
+/// A text message.
+pub fn text(message: &Value) -> Message {
+    Message::text(message.to_string())
+}
+
+/// Opens the WebSocket of a ticket.
+///
+/// # Errors
+/// The platform does not answer.
+pub async fn connect(session: &Session, path: &str, subprotocol: &str) -> Result<Socket, Failure> {
+    let request = session.api.websocket(path, subprotocol).await?;
+    let unreachable = |cause: String| Failure::Unreachable {
+        url: session.api.base().to_string(),
+        cause,
+    };
+    let connecting = tokio_tungstenite::connect_async(request);
+    match tokio::time::timeout(Duration::from_secs(10), connecting).await {
+        Ok(Ok((socket, _))) => Ok(socket),
+        Ok(Err(error)) => Err(unreachable(error.to_string())),
+        Err(_) => Err(unreachable("no answer".to_owned())),
+    }
+}
+
+/// Says the first message; answers `session_ready`, or why there is none.
+pub async fn begin(socket: &mut Socket, first: &Value) -> (Option<Value>, Option<Value>) {
+    if socket.send(text(first)).await.is_err() {
+        return (None, None);
+    }
+    loop {
+        match tokio::time::timeout(Duration::from_secs(70), socket.next()).await {
+            Ok(Some(Ok(Message::Text(said)))) => {
+                let said: Value = serde_json::from_str(&said).unwrap_or_default();
+                match said["type"].as_str() {
+                    Some("session_ready") => return (Some(said), None),
+                    Some("closed") => return (None, Some(said)),
+                    _ => {}
+                }
+            }
+            Ok(Some(Ok(Message::Ping(_) | Message::Pong(_)))) => {}
+            _ => return (None, None),
+        }
+    }
+}
