@@ -359,7 +359,7 @@ impl System {
     }
 
     /// The program `gpuaas` as the user.
-    fn cli(&self) -> Command {
+    pub fn cli(&self) -> Command {
         let mut command = Command::new(self.stack.program("gpuaas"));
         command
             .args(["--api", &self.stack.api_url()])

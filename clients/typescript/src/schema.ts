@@ -2004,8 +2004,8 @@ export interface paths {
         get: operations["TerminalSessionService_ListAllocationTerminalSessions"];
         put?: never;
         /**
-         * CreateTerminalSession returns a ticket that opens one terminal, once, within 30 seconds, for this caller, into this allocation, from this origin
-         * @description CreateTerminalSession returns a ticket that opens one terminal, once, within 30 seconds, for this caller, into this allocation, from this origin. A repeated call with the same key shows no ticket.
+         * CreateTerminalSession returns a ticket that opens one terminal or SSH tunnel, once, within 30 seconds, for this caller, into this allocation, from this origin
+         * @description CreateTerminalSession returns a ticket that opens one terminal or SSH tunnel, once, within 30 seconds, for this caller, into this allocation, from this origin. A repeated call with the same key shows no ticket. A tunnel is refused with RECORDING_REQUIRED in a project whose terminals must be recorded: the platform cannot read what it carries.
          *
          *     Owners and members of the project; action `terminal.create` on `allocation`.
          */
@@ -3601,7 +3601,7 @@ export interface components {
                 status: string;
                 /** @description A sentence for people. */
                 message: string;
-                /** @description Always a google.rpc.ErrorInfo and a google.rpc.RequestInfo; a google.rpc.BadRequest when fields are wrong. Reasons: `FIELD_INVALID`, `FIELD_REQUIRED`, `FIELD_UNKNOWN`, `BODY_MALFORMED`, `BODY_TOO_LARGE`, `PAGE_TOKEN_INVALID`, `ROUTE_UNKNOWN`, `RESUME_TOKEN_INVALID`, `RESUME_TOKEN_EXPIRED`, `IDEMPOTENCY_KEY_MISSING`, `IDEMPOTENCY_KEY_REUSED`, `CREDENTIAL_MISSING`, `CREDENTIAL_INVALID`, `CREDENTIAL_EXPIRED`, `PERMISSION_DENIED`, `PEER_NOT_ALLOWED`, `ENROLMENT_TOKEN_INVALID`, `INVITATION_INVALID`, `SECOND_FACTOR_REQUIRED`, `ALLOCATION_NOT_FOUND`, `NODE_NOT_FOUND`, `SLOT_NOT_FOUND`, `SKU_UNKNOWN`, `IMAGE_UNKNOWN`, `REGION_UNKNOWN`, `PROJECT_UNKNOWN`, `DISCOVERY_NOT_FOUND`, `NOT_FOUND`, `GPU_COUNT_NOT_ALLOWED`, `IMAGE_NOT_ACTIVE`, `IMAGE_NOT_COMPATIBLE`, `REGION_DISABLED`, `QUOTA`, `STATE_CONFLICT`, `CANDIDATE_INCOMPLETE`, `CANDIDATE_BLOCKED`, `DISCOVERY_STALE`, `ALREADY_EXISTS`, `ETAG_STALE`, `PROJECT_SUSPENDED`, `PROJECT_CLOSED`, `PROJECT_IN_USE`, `LAST_OWNER`, `REPORT_STALE`, `RESERVATION_LIMIT`, `PROJECT_CLOSING`, `TERMINATION_PROTECTED`, `NO_CAPACITY`, `FRAGMENTED`, `FABRIC_HELD`, `INCOMPLETE_SLOT`, `CLEANUP_BLOCKED`, `HUGEPAGES_MISSING`, `NODE_DRAINING`, `SLOT_UNHEALTHY`, `SLOTS_IN_USE`, `AFFINITY`, `QUEUED_AHEAD`, `WAIT_EXPIRED`, `CAPACITY_RESERVED`, `IMAGE_NOT_CACHED`, `NODE_VM_LIMIT`, `DISKS_BEING_WIPED`, `CLAIMED`, `HOST_NOT_READY`, `LEASE_HELD`, `LEASE_REQUIRED`, `LEASE_EXPIRED`, `FENCED`, `DISK_UNSAFE`, `DEVICE_MISSING`, `IMAGE_DIGEST_MISMATCH`, `IMAGE_PULL_FAILED`, `HYPERVISOR_FAILED`, `GUEST_NO_ADDRESS`, `GUEST_NO_LOGIN`, `WIPE_NOT_PROVEN`, `OPERATION_NOT_FOUND`, `OPERATION_CONFLICT`, `HOST_UNREACHABLE`, `HOST_REPLACED`, `HOST_KEY_MISMATCH`, `HOST_CLOCK_SKEWED`, `SERIAL_LOG_UNAVAILABLE`, `GUEST_NOT_READY`, `GPU_PARTITION_UNAVAILABLE`, `METRICS_UNAVAILABLE`, `DEVICE_RESET_FAILED`, `INGRESS_OFF`, `DEADLINE_EXCEEDED`, `OVERLOADED`, `DEPENDENCY_UNAVAILABLE`, `INTERNAL`, `RATE_LIMITED`. */
+                /** @description Always a google.rpc.ErrorInfo and a google.rpc.RequestInfo; a google.rpc.BadRequest when fields are wrong. Reasons: `FIELD_INVALID`, `FIELD_REQUIRED`, `FIELD_UNKNOWN`, `BODY_MALFORMED`, `BODY_TOO_LARGE`, `PAGE_TOKEN_INVALID`, `ROUTE_UNKNOWN`, `RESUME_TOKEN_INVALID`, `RESUME_TOKEN_EXPIRED`, `IDEMPOTENCY_KEY_MISSING`, `IDEMPOTENCY_KEY_REUSED`, `CREDENTIAL_MISSING`, `CREDENTIAL_INVALID`, `CREDENTIAL_EXPIRED`, `PERMISSION_DENIED`, `PEER_NOT_ALLOWED`, `ENROLMENT_TOKEN_INVALID`, `INVITATION_INVALID`, `SECOND_FACTOR_REQUIRED`, `ALLOCATION_NOT_FOUND`, `NODE_NOT_FOUND`, `SLOT_NOT_FOUND`, `SKU_UNKNOWN`, `IMAGE_UNKNOWN`, `REGION_UNKNOWN`, `PROJECT_UNKNOWN`, `DISCOVERY_NOT_FOUND`, `NOT_FOUND`, `GPU_COUNT_NOT_ALLOWED`, `IMAGE_NOT_ACTIVE`, `IMAGE_NOT_COMPATIBLE`, `REGION_DISABLED`, `QUOTA`, `STATE_CONFLICT`, `CANDIDATE_INCOMPLETE`, `CANDIDATE_BLOCKED`, `DISCOVERY_STALE`, `ALREADY_EXISTS`, `ETAG_STALE`, `PROJECT_SUSPENDED`, `PROJECT_CLOSED`, `PROJECT_IN_USE`, `LAST_OWNER`, `REPORT_STALE`, `RESERVATION_LIMIT`, `RECORDING_REQUIRED`, `PROJECT_CLOSING`, `TERMINATION_PROTECTED`, `NO_CAPACITY`, `FRAGMENTED`, `FABRIC_HELD`, `INCOMPLETE_SLOT`, `CLEANUP_BLOCKED`, `HUGEPAGES_MISSING`, `NODE_DRAINING`, `SLOT_UNHEALTHY`, `SLOTS_IN_USE`, `AFFINITY`, `QUEUED_AHEAD`, `WAIT_EXPIRED`, `CAPACITY_RESERVED`, `IMAGE_NOT_CACHED`, `NODE_VM_LIMIT`, `DISKS_BEING_WIPED`, `CLAIMED`, `HOST_NOT_READY`, `LEASE_HELD`, `LEASE_REQUIRED`, `LEASE_EXPIRED`, `FENCED`, `DISK_UNSAFE`, `DEVICE_MISSING`, `IMAGE_DIGEST_MISMATCH`, `IMAGE_PULL_FAILED`, `HYPERVISOR_FAILED`, `GUEST_NO_ADDRESS`, `GUEST_NO_LOGIN`, `WIPE_NOT_PROVEN`, `OPERATION_NOT_FOUND`, `OPERATION_CONFLICT`, `HOST_UNREACHABLE`, `HOST_REPLACED`, `HOST_KEY_MISMATCH`, `HOST_CLOCK_SKEWED`, `SERIAL_LOG_UNAVAILABLE`, `GUEST_NOT_READY`, `GPU_PARTITION_UNAVAILABLE`, `METRICS_UNAVAILABLE`, `DEVICE_RESET_FAILED`, `INGRESS_OFF`, `DEADLINE_EXCEEDED`, `OVERLOADED`, `DEPENDENCY_UNAVAILABLE`, `INTERNAL`, `RATE_LIMITED`. */
                 details: {
                     "@type": string;
                     reason?: string;
@@ -4875,6 +4875,7 @@ export interface components {
          *     - `last_owner`: Nobody would own it, or administer the platform, any more.
          *     - `report_stale`: A host's report is older than the last one that was taken in.
          *     - `reservation_limit`: The project would reserve more GPUs than its reservation limit allows.
+         *     - `recording_required`: The project's terminals must be recorded, and this one cannot be.
          *     - `project_closing`: The project is being closed: launch again in a while.
          *     - `termination_protected`: The allocation is protected from release.
          *     - `no_capacity`: Unschedulable reasons (B-57, B-58).
@@ -4899,7 +4900,7 @@ export interface components {
          *     - `rate_limited`: Too many requests or streams of one caller are open at once, or too many came in a minute: try again after the time in Retry-After.
          * @enum {string}
          */
-        "errors.ErrorReason": "unspecified" | "field_invalid" | "field_required" | "field_unknown" | "body_malformed" | "body_too_large" | "page_token_invalid" | "route_unknown" | "resume_token_invalid" | "resume_token_expired" | "idempotency_key_missing" | "idempotency_key_reused" | "credential_missing" | "credential_invalid" | "credential_expired" | "permission_denied" | "peer_not_allowed" | "enrolment_token_invalid" | "invitation_invalid" | "second_factor_required" | "allocation_not_found" | "node_not_found" | "slot_not_found" | "sku_unknown" | "image_unknown" | "region_unknown" | "project_unknown" | "discovery_not_found" | "not_found" | "gpu_count_not_allowed" | "image_not_active" | "image_not_compatible" | "region_disabled" | "quota" | "state_conflict" | "candidate_incomplete" | "candidate_blocked" | "discovery_stale" | "already_exists" | "etag_stale" | "project_suspended" | "project_closed" | "project_in_use" | "last_owner" | "report_stale" | "reservation_limit" | "project_closing" | "termination_protected" | "no_capacity" | "fragmented" | "fabric_held" | "incomplete_slot" | "cleanup_blocked" | "hugepages_missing" | "node_draining" | "slot_unhealthy" | "slots_in_use" | "affinity" | "queued_ahead" | "wait_expired" | "capacity_reserved" | "image_not_cached" | "node_vm_limit" | "disks_being_wiped" | "claimed" | "host_not_ready" | "lease_held" | "lease_required" | "lease_expired" | "fenced" | "disk_unsafe" | "device_missing" | "image_digest_mismatch" | "image_pull_failed" | "hypervisor_failed" | "guest_no_address" | "guest_no_login" | "wipe_not_proven" | "operation_not_found" | "operation_conflict" | "host_unreachable" | "host_replaced" | "host_key_mismatch" | "host_clock_skewed" | "serial_log_unavailable" | "guest_not_ready" | "gpu_partition_unavailable" | "metrics_unavailable" | "device_reset_failed" | "ingress_off" | "deadline_exceeded" | "overloaded" | "dependency_unavailable" | "internal" | "rate_limited";
+        "errors.ErrorReason": "unspecified" | "field_invalid" | "field_required" | "field_unknown" | "body_malformed" | "body_too_large" | "page_token_invalid" | "route_unknown" | "resume_token_invalid" | "resume_token_expired" | "idempotency_key_missing" | "idempotency_key_reused" | "credential_missing" | "credential_invalid" | "credential_expired" | "permission_denied" | "peer_not_allowed" | "enrolment_token_invalid" | "invitation_invalid" | "second_factor_required" | "allocation_not_found" | "node_not_found" | "slot_not_found" | "sku_unknown" | "image_unknown" | "region_unknown" | "project_unknown" | "discovery_not_found" | "not_found" | "gpu_count_not_allowed" | "image_not_active" | "image_not_compatible" | "region_disabled" | "quota" | "state_conflict" | "candidate_incomplete" | "candidate_blocked" | "discovery_stale" | "already_exists" | "etag_stale" | "project_suspended" | "project_closed" | "project_in_use" | "last_owner" | "report_stale" | "reservation_limit" | "recording_required" | "project_closing" | "termination_protected" | "no_capacity" | "fragmented" | "fabric_held" | "incomplete_slot" | "cleanup_blocked" | "hugepages_missing" | "node_draining" | "slot_unhealthy" | "slots_in_use" | "affinity" | "queued_ahead" | "wait_expired" | "capacity_reserved" | "image_not_cached" | "node_vm_limit" | "disks_being_wiped" | "claimed" | "host_not_ready" | "lease_held" | "lease_required" | "lease_expired" | "fenced" | "disk_unsafe" | "device_missing" | "image_digest_mismatch" | "image_pull_failed" | "hypervisor_failed" | "guest_no_address" | "guest_no_login" | "wipe_not_proven" | "operation_not_found" | "operation_conflict" | "host_unreachable" | "host_replaced" | "host_key_mismatch" | "host_clock_skewed" | "serial_log_unavailable" | "guest_not_ready" | "gpu_partition_unavailable" | "metrics_unavailable" | "device_reset_failed" | "ingress_off" | "deadline_exceeded" | "overloaded" | "dependency_unavailable" | "internal" | "rate_limited";
         "events.DeleteWebhookResponse": Record<string, never>;
         "events.ListOrganisationWebhooksResponse": {
             webhooks?: components["schemas"]["events.Webhook"][];
@@ -6641,6 +6642,8 @@ export interface components {
             subprotocol?: string;
             /** @description True when the session's output will be recorded. */
             recorded?: boolean;
+            /** @description What the ticket opens. */
+            kind?: components["schemas"]["terminal.TerminalKind"];
         };
         "terminal.GetTerminalRecordingResponse": {
             /** @description A part of the recording in asciicast v3; the parts of all pages, one after the other, are the file. */
@@ -6655,6 +6658,13 @@ export interface components {
             sessions?: components["schemas"]["terminal.TerminalSession"][];
             next_page_token?: string;
         };
+        /**
+         * @description TerminalKind is what a session carries.
+         *     - `shell`: A shell with a terminal, which the platform logs in to.
+         *     - `ssh_tunnel`: A connection to the SSH server of the VM. The client logs in by itself, with its own key; the platform carries what both encrypt.
+         * @enum {string}
+         */
+        "terminal.TerminalKind": "unspecified" | "shell" | "ssh_tunnel";
         /** @description TerminalSession is one terminal into one allocation. */
         "terminal.TerminalSession": {
             id?: string;
@@ -6673,6 +6683,7 @@ export interface components {
              * @description Bytes of the recording.
              */
             recording_bytes?: string;
+            kind?: components["schemas"]["terminal.TerminalKind"];
         };
     };
     responses: {
@@ -10252,7 +10263,9 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": Record<string, never>;
+                "application/json": {
+                    kind?: components["schemas"]["terminal.TerminalKind"];
+                };
             };
         };
         responses: {

@@ -1,10 +1,14 @@
-//! A terminal into a real VM, through everything: console protocol, edge, terminal gateway, agent, relay key.
+//! A terminal into a real VM, through everything: console protocol, edge, terminal gateway, agent, relay key. And a tunnel, in
+//! which the user's own ssh logs in.
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use futures::{SinkExt as _, StreamExt as _};
-use gpuaas_dev::process;
 use gpuaas_dev::seed::Tokens;
+use gpuaas_dev::{ports, process};
 use gpuaas_tests::canary;
 use gpuaas_tests::runner::{Case, Place};
 use gpuaas_tests::system::{System, TIMEOUT, root};
@@ -18,6 +22,7 @@ pub fn cases() -> Vec<Case> {
     gpuaas_tests::cases![Place::System;
         f_01_f_06_a_terminal_into_a_real_guest_ends_with_its_release: 24,
         f_06_f_08_a_terminal_ends_with_the_power_and_a_new_one_opens_after_it: 71,
+        ssh_and_forwarded_ports_go_through_the_platform_and_end_with_the_release: 60,
     ]
 }
 
@@ -126,6 +131,104 @@ async fn f_06_f_08_a_terminal_ends_with_the_power_and_a_new_one_opens_after_it()
     reasons.insert(0, "exited");
     assert_eq!(close_reasons(&system, &id).await, reasons);
     system.user.release(&id).await;
+    system.user.wait_state(&id, &["released"], TIMEOUT).await;
+    system.assert_nothing_left().await;
+}
+
+/// A program that runs, and ends with the test.
+struct Running(std::process::Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // one that has ended need not be ended
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// `gpuaas` with a private key and a way through the platform.
+fn through_the_platform(system: &System, verb: &[&str]) -> Command {
+    let mut command = system.cli();
+    command
+        .args(verb)
+        .args(["--via", "platform", "-i"])
+        .arg(&system.key_file);
+    command
+}
+
+/// Runs a command in a guest by `gpuaas ssh`, with this input.
+fn said_through(system: &System, id: &str, command: &str, input: &[u8]) -> Output {
+    let mut child = through_the_platform(system, &["ssh", id])
+        .args(["-o", "ConnectTimeout=60", "--", command])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program is built");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    std::thread::scope(|scope| {
+        scope.spawn(move || stdin.write_all(input).expect("it listens"));
+        child.wait_with_output().expect("it ends")
+    })
+}
+
+/// What a forwarded port answers to a request of a page; none when nothing listens yet.
+fn answer(port: u16) -> Option<Vec<u8>> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    stream
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .ok()?;
+    stream.write_all(b"GET /page HTTP/1.0\r\n\r\n").ok()?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).ok()?;
+    Some(answer).filter(|answer| !answer.is_empty())
+}
+
+async fn ssh_and_forwarded_ports_go_through_the_platform_and_end_with_the_release() {
+    let system = System::get().await;
+    let id = system
+        .user
+        .launch("tunnel", "lab-mini", &system.public_key)
+        .await;
+    system.user.wait_state(&id, &["active"], TIMEOUT).await;
+
+    // files there and back, byte by byte
+    let file: Vec<u8> = (0..2_000_000_u32).map(|n| (n % 251) as u8).collect();
+    let said = tokio::task::block_in_place(|| {
+        said_through(&system, &id, "uname -n; cat > /tmp/page", &file)
+    });
+    assert!(said.status.success(), "{said:?}");
+    assert_eq!(String::from_utf8_lossy(&said.stdout).trim(), "tunnel");
+    let back =
+        tokio::task::block_in_place(|| said_through(&system, &id, "cat /tmp/page; exit 3", b""));
+    assert_eq!(back.status.code(), Some(3), "the command's own exit code");
+    assert!(back.stdout == file, "{} bytes", back.stdout.len());
+
+    // a service that listens inside the VM alone
+    let serve = "busybox httpd -p 127.0.0.1:8888 -h /tmp > /dev/null 2>&1";
+    let said = tokio::task::block_in_place(|| said_through(&system, &id, serve, b""));
+    assert!(said.status.success(), "{said:?}");
+    let local = ports::free().expect("port");
+    let forward = through_the_platform(&system, &["port-forward", &id, &format!("{local}:8888")])
+        .stdin(Stdio::null())
+        .spawn()
+        .expect("the program is built");
+    let mut forward = Running(forward);
+    let page = until("the forwarded port to answer", TIMEOUT, async || {
+        tokio::task::block_in_place(|| answer(local))
+    })
+    .await;
+    assert!(page.starts_with(b"HTTP/1."));
+    assert!(page.ends_with(&file), "{} bytes", page.len());
+
+    system.user.release(&id).await;
+    until("the forward to end", TIMEOUT, async || {
+        forward.0.try_wait().expect("waited for")
+    })
+    .await;
+    let reasons = close_reasons(&system, &id).await;
+    assert_eq!(reasons[0], "allocation_ended", "{reasons:?}");
+    assert_eq!(reasons.len(), 4, "{reasons:?}");
     system.user.wait_state(&id, &["released"], TIMEOUT).await;
     system.assert_nothing_left().await;
 }

@@ -135,6 +135,7 @@ export default function Sessions({ id }: { id: string }) {
             <div>
               <strong>{session.principal}</strong>
               <small className="muted">
+                {session.kind === "ssh_tunnel" && "SSH tunnel, "}
                 <Time value={session.open_time} />
                 {session.close_time && session.open_time
                   ? `, ${between(session.open_time, session.close_time, 0)}, ${sentence(session.close_reason ?? "").toLowerCase()}`

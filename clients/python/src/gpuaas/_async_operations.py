@@ -839,15 +839,18 @@ class AsyncOperations(AsyncCaller):
         self,
         allocation_id: str,
         *,
+        kind: m.TerminalKind | None = None,
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> m.CreateTerminalSessionResponse:
-        """CreateTerminalSession returns a ticket that opens one terminal, once, within 30 seconds, for this caller,
-        into this allocation, from this origin. A repeated call with the same key shows no ticket.
+        """CreateTerminalSession returns a ticket that opens one terminal or SSH tunnel, once, within 30 seconds, for
+        this caller, into this allocation, from this origin. A repeated call with the same key shows no ticket. A
+        tunnel is refused with RECORDING_REQUIRED in a project whose terminals must be recorded: the platform cannot
+        read what it carries.
 
         Owners and members of the project; action `terminal.create` on `allocation`.
         """
-        return await self._call(t.CREATE_TERMINAL_SESSION, {"allocation_id": allocation_id}, {}, {}, idempotency_key, timeout)
+        return await self._call(t.CREATE_TERMINAL_SESSION, {"allocation_id": allocation_id}, {}, {"kind": kind}, idempotency_key, timeout)
 
     async def delete_allocation_grant(
         self,

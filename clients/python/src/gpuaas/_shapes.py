@@ -358,6 +358,7 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("websocket_path", "websocket_path", "str"),
         ("subprotocol", "subprotocol", "str"),
         ("recorded", "recorded", "bool"),
+        ("kind", "kind", "str"),
     ),
     "DefragmentationStep": (
         ("node_id", "node_id", "str"),
@@ -1502,6 +1503,7 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("close_reason", "close_reason", "str"),
         ("recorded", "recorded", "bool"),
         ("recording_bytes", "recording_bytes", "int64"),
+        ("kind", "kind", "str"),
     ),
     "TimelineEntry": (
         ("sequence", "sequence", "int64"),

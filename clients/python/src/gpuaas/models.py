@@ -260,6 +260,7 @@ __all__ = [
     "SshKey",
     "TenantAllocation",
     "TenantState",
+    "TerminalKind",
     "TerminalSession",
     "TimelineEntry",
     "TimelineState",
@@ -472,6 +473,7 @@ ErrorReason = Literal[
     "last_owner",
     "report_stale",
     "reservation_limit",
+    "recording_required",
     "project_closing",
     "termination_protected",
     "no_capacity",
@@ -540,6 +542,7 @@ projects.
 - `last_owner`: Nobody would own it, or administer the platform, any more.
 - `report_stale`: A host's report is older than the last one that was taken in.
 - `reservation_limit`: The project would reserve more GPUs than its reservation limit allows.
+- `recording_required`: The project's terminals must be recorded, and this one cannot be.
 - `project_closing`: The project is being closed: launch again in a while.
 - `termination_protected`: The allocation is protected from release.
 - `no_capacity`: Unschedulable reasons (B-57, B-58).
@@ -760,6 +763,13 @@ TenantState = Literal["unspecified", "active", "suspended", "closed"]
 """TenantState is the state of an organisation or a project.
 - `suspended`: What runs can be read, stopped and released; nothing can be launched or started.
 - `closed`: Ended for good: nothing runs, and nothing can be done.
+"""
+
+TerminalKind = Literal["unspecified", "shell", "ssh_tunnel"]
+"""TerminalKind is what a session carries.
+- `shell`: A shell with a terminal, which the platform logs in to.
+- `ssh_tunnel`: A connection to the SSH server of the VM. The client logs in by itself, with its own key; the
+platform carries what both encrypt.
 """
 
 TimelineState = Literal["unspecified", "running", "done", "failed"]
@@ -1507,6 +1517,8 @@ class CreateTerminalSessionResponse:
     """Subprotocol of the WebSocket."""
     recorded: bool = False
     """True when the session's output will be recorded."""
+    kind: TerminalKind = "unspecified"
+    """What the ticket opens."""
 
 
 
@@ -3750,6 +3762,7 @@ class TerminalSession:
     """True when output was recorded and the recording is still stored."""
     recording_bytes: int = 0
     """Bytes of the recording."""
+    kind: TerminalKind = "unspecified"
 
 
 
