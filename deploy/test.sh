@@ -99,6 +99,7 @@ chaos)
         nextest 'package(gpuaas-gateway) & test(with_schemathesis)' --profile chaos --no-capture
     part "kills at every step" program chaos
     GPUAAS_EVERY_STEP=all part "parts of a host killed in every step" program host agent::faults_of_parts
+    GPUAAS_EVERY_STEP=all part "parts of a host killed in every step of power" program host faults_of_power
     echo "left out: what make test and make test-host run"
     ;;
 *)

@@ -7,9 +7,11 @@
 
 pub mod api;
 pub mod canary;
+pub mod hold;
 pub mod invariants;
 pub mod kill;
 pub mod otlp;
+pub mod parts;
 pub mod runner;
 pub mod system;
 pub mod until;

@@ -1,5 +1,5 @@
-//! Stop, start and reboot of a VM that was provisioned. A start ends a rescue. There is no undo: a VM that started and does not
-//! answer is its owner's, and is left as it is; the control plane queries its state.
+//! Stop, start and reboot of a VM that was provisioned. A start ends a rescue. There is no undo, but that of a rescue whose VM is
+//! off: a VM that started and does not answer is its owner's, and is left as it is; the control plane queries its state.
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -99,7 +99,7 @@ async fn prove_disk(work: &Work) -> HostResult<Done> {
 }
 
 /// The kernel may name the disk anew after a restart of the host: the domain is defined on what it is called now.
-async fn define(work: &Work) -> HostResult<Done> {
+pub async fn define(work: &Work) -> HostResult<Done> {
     if runs(work).await? {
         return Ok(Done::skipped("the domain runs already"));
     }

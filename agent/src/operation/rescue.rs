@@ -20,6 +20,7 @@ use crate::host::{blocking, exec};
 use crate::ids::{AllocationId, Digest};
 use crate::image::seed::make_folder;
 use crate::journal::{Journal, OperationRow};
+use crate::vm::PowerState;
 
 /// Bytes that a rescue disk leaves free on the host's own file system.
 const RESERVE: u64 = 1 << 30;
@@ -38,7 +39,7 @@ pub const RESCUE: &[StepDef] = &[
     StepDef {
         name: "copy_image",
         run: |work| copy_image(work).boxed(),
-        undo: None,
+        undo: Some(|work| back_to_own_disks(work).boxed()),
     },
     StepDef {
         name: "seed",
@@ -160,6 +161,15 @@ async fn define(work: &Work) -> HostResult<Done> {
         "domain {} is defined on the rescue image",
         work.vm()
     )))
+}
+
+/// Nothing of a rescue that failed is kept: neither its disk nor the seed with the private key. A VM that runs from the image is its
+/// owner's, who may log in to it as soon as it answers; its next start ends the rescue.
+async fn back_to_own_disks(work: &Work) -> HostResult<()> {
+    match work.node.hypervisor.state(work.vm().as_str()).await? {
+        None | Some(PowerState::ShutOff) => power::define(work).await.map(drop),
+        Some(_) => Ok(()),
+    }
 }
 
 /// The host key that the rescue image was given.

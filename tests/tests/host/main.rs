@@ -11,6 +11,7 @@ mod dev_host;
 mod dev_stack;
 mod docs;
 mod drift;
+mod faults_of_power;
 mod hosts;
 mod ingress;
 #[path = "../kills/mod.rs"]
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         broken::cases(),
         parity::cases(),
         power::cases(),
+        faults_of_power::cases(),
         terminal::cases(),
         kills::cases(kills::Which::OneOfEach),
         watch::cases(),

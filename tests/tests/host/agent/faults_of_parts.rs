@@ -4,7 +4,6 @@
 //!
 //! `make test-host` has one step of each operation per part; with `GPUAAS_EVERY_STEP` set, as in `make test-chaos`, it is every one.
 use std::collections::VecDeque;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use gpuaas_agent::ids::AllocationId;
@@ -12,6 +11,8 @@ use gpuaas_agent::journal::Kind;
 use gpuaas_agent::operation::steps_of;
 use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use gpuaas_tests::hold::Hold;
+use gpuaas_tests::parts::Part;
 use gpuaas_tests::runner::{Case, Place};
 use nix::sys::signal::Signal;
 use uuid::Uuid;
@@ -39,129 +40,38 @@ fn every_step() -> bool {
 /// Most tries of a release: each may meet one part that is gone.
 const TRIES: usize = 8;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
-    Libvirt,
-    Qemu,
-    Dhcp,
-    Switch,
+/// The steps in which a part is killed.
+fn steps_of_kills(part: Part, kind: Kind) -> VecDeque<&'static str> {
+    if every_step() {
+        return steps_of(kind).iter().map(|step| step.name).collect();
+    }
+    let one = match (part, kind) {
+        (Part::Libvirt, Kind::Provision) => "define",
+        (Part::Libvirt, _) => "undefine",
+        (Part::Qemu, Kind::Provision) => "wait_login",
+        (Part::Dhcp, Kind::Provision) => "reserve_address",
+        (Part::Dhcp, _) => "remove_reservation",
+        (Part::Switch, Kind::Provision) => "start",
+        (Part::Qemu | Part::Switch, _) => "stop",
+    };
+    VecDeque::from([one])
 }
 
-impl Part {
-    fn pid_file(self, host: &LabHost, tenant: &Tenant) -> String {
-        match self {
-            Self::Libvirt => "/run/libvirt/libvirtd.pid".to_owned(),
-            Self::Qemu => {
-                let vm = AllocationId(tenant.allocation).vm_name();
-                format!("/run/libvirt/qemu/{vm}.pid")
-            }
-            Self::Dhcp => {
-                let file = host.folder.join("lab/run/dnsmasq.pid");
-                file.display().to_string()
-            }
-            Self::Switch => "/run/openvswitch/ovs-vswitchd.pid".to_owned(),
+/// Waits until the agent stays there; whether it does, or the operation ended before.
+async fn held(host: &LabHost, hold: &Hold<'_>, operation: Uuid) -> bool {
+    until(&format!("the agent before {}", hold.step), async || {
+        if hold.is_held() {
+            return Some(true);
         }
-    }
-
-    /// Kills it. Returns how it was started; none when it does not run, as a VM before its start.
-    async fn kill(self, host: &LabHost, tenant: &Tenant) -> Option<Vec<String>> {
-        let pid = host.lab.exec("cat", &[&self.pid_file(host, tenant)]);
-        let pid = pid.ok()?.trim().to_owned();
-        let line = host.lab.exec("cat", &[&format!("/proc/{pid}/cmdline")]);
-        let line = line.ok()?;
-        let words = line.split_terminator('\0').map(str::to_owned).collect();
-        host.lab.exec("kill", &["-9", &pid]).expect("it is killed");
-        until("it to be gone", async || {
-            host.lab.exec("kill", &["-0", &pid]).err()
-        })
-        .await;
-        Some(words)
-    }
-
-    /// Starts it again; nobody starts a VM again but its owner.
-    fn start(self, host: &LabHost, command: &[String]) {
-        if self == Self::Qemu {
-            return;
-        }
-        let (program, arguments) = command.split_first().expect("a program");
-        let run = |program: &str, arguments: &[&str]| {
-            host.lab.exec(program, arguments).expect("it starts");
+        let request = pb::GetOperationRequest {
+            operation_id: operation.to_string(),
         };
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        run(program, &arguments);
-        if self == Self::Switch {
-            for address in ["10.100.0.1/24", "169.254.169.254/32"] {
-                run("ip", &["addr", "replace", address, "dev", "ovsbr0"]);
-            }
-            run("ip", &["link", "set", "ovsbr0", "up"]);
-        }
-    }
-
-    /// The steps in which it is killed.
-    fn steps(self, kind: Kind) -> VecDeque<&'static str> {
-        if every_step() {
-            return steps_of(kind).iter().map(|step| step.name).collect();
-        }
-        let one = match (self, kind) {
-            (Self::Libvirt, Kind::Provision) => "define",
-            (Self::Libvirt, _) => "undefine",
-            (Self::Qemu, Kind::Provision) => "wait_login",
-            (Self::Dhcp, Kind::Provision) => "reserve_address",
-            (Self::Dhcp, _) => "remove_reservation",
-            (Self::Switch, Kind::Provision) => "start",
-            (Self::Qemu | Self::Switch, _) => "stop",
-        };
-        VecDeque::from([one])
-    }
-}
-
-/// An order to the agent to stay before a step.
-struct Hold<'a> {
-    host: &'a LabHost,
-    step: &'static str,
-}
-
-impl<'a> Hold<'a> {
-    fn order(host: &'a LabHost, step: &'static str) -> Self {
-        let folder = host.lab.agent_folder();
-        std::fs::write(folder.join("hold-at.new"), format!("{step}:before")).expect("order");
-        std::fs::rename(folder.join("hold-at.new"), folder.join("hold-at")).expect("order");
-        Self { host, step }
-    }
-
-    fn proof(&self) -> PathBuf {
-        self.host.lab.agent_folder().join("held-at")
-    }
-
-    fn is_held(&self) -> bool {
-        let text = std::fs::read_to_string(self.proof()).unwrap_or_default();
-        text == format!("{}:before", self.step)
-    }
-
-    /// Waits until the agent stays there; whether it does, or the operation ended before.
-    async fn held(&self, operation: Uuid) -> bool {
-        until(&format!("the agent before {}", self.step), async || {
-            if self.is_held() {
-                return Some(true);
-            }
-            let request = pb::GetOperationRequest {
-                operation_id: operation.to_string(),
-            };
-            let now = self.host.vms().get_operation(request).await.ok()?;
-            let has_ended = now.into_inner().state() != pb::OperationState::Running;
-            // it may have come here and on between the two
-            (has_ended && !self.is_held()).then_some(false)
-        })
-        .await
-    }
-
-    fn let_go(self) {
-        std::fs::remove_file(self.proof()).expect("the proof");
-    }
-
-    fn take_back(self) {
-        let _gone_is_fine = std::fs::remove_file(self.host.lab.agent_folder().join("hold-at"));
-    }
+        let now = host.vms().get_operation(request).await.ok()?;
+        let has_ended = now.into_inner().state() != pb::OperationState::Running;
+        // it may have come here and on between the two
+        (has_ended && !hold.is_held()).then_some(false)
+    })
+    .await
 }
 
 /// Kills the part in each of these steps of one operation, as far as it comes. What is left then is for the next one.
@@ -175,18 +85,19 @@ async fn through(
 ) -> pb::HostOperation {
     let mut hold = Some(first);
     while let Some(now) = hold.take() {
-        if !now.held(operation).await {
+        if !held(host, &now, operation).await {
             left.push_front(now.step);
             now.take_back();
             break;
         }
-        let killed = part.kill(host, tenant).await;
+        let vm = AllocationId(tenant.allocation).vm_name();
+        let killed = part.kill(&host.lab, vm.as_str()).await;
         println!("{part:?} before {}: killed {}", now.step, killed.is_some());
         // the order of the next stop first: the agent goes on at once
-        let next = left.pop_front().map(|step| Hold::order(host, step));
+        let next = left.pop_front().map(|step| Hold::order(&host.lab, step));
         now.let_go();
-        if let Some(command) = killed {
-            part.start(host, &command);
+        if let Some(killed) = killed {
+            killed.start(&host.lab);
         }
         hold = next;
     }
@@ -207,13 +118,16 @@ async fn through(
 async fn killed_in_its_steps(part: Part) {
     let host = LabHost::get().await;
     let image = host.image("lab-mini").await;
-    let (mut up, mut down) = (part.steps(Kind::Provision), part.steps(Kind::Release));
+    let (mut up, mut down) = (
+        steps_of_kills(part, Kind::Provision),
+        steps_of_kills(part, Kind::Release),
+    );
     let mut generation = 1;
     while !up.is_empty() || !down.is_empty() {
         let begun = (up.len(), down.len());
         let tenant = host.tenant(0, generation).await;
         generation += 1;
-        let first = up.pop_front().map(|step| Hold::order(&host, step));
+        let first = up.pop_front().map(|step| Hold::order(&host.lab, step));
         let operation = host.provision(&tenant, image.clone()).await;
         let provisioned = match first {
             Some(first) => through(part, &host, &tenant, &mut up, first, operation).await,
@@ -230,7 +144,7 @@ async fn killed_in_its_steps(part: Part) {
         for tries in 1.. {
             // a release of a VM that never ran is no proof
             let step = if is_up { down.pop_front() } else { None };
-            let first = step.map(|step| Hold::order(&host, step));
+            let first = step.map(|step| Hold::order(&host.lab, step));
             let operation = host.release(&tenant).await;
             let released = match first {
                 Some(first) => through(part, &host, &tenant, &mut down, first, operation).await,
@@ -273,7 +187,7 @@ async fn d_10_an_agent_that_stood_still_beyond_its_lease_goes_on_and_is_fenced()
     let slot = host.slot(0, 1).await;
     let allocation = Uuid::now_v7();
     // everything else first: the lease must live until the operation has begun
-    let hold = Hold::order(&host, "seed");
+    let hold = Hold::order(&host.lab, "seed");
     let granted = host
         .acquire_for(allocation, &slot, pb::LeasePurpose::Provision, SHORTEST)
         .await
@@ -285,7 +199,7 @@ async fn d_10_an_agent_that_stood_still_beyond_its_lease_goes_on_and_is_fenced()
     };
     let begun = Instant::now();
     let operation = host.provision(&tenant, image).await;
-    assert!(hold.held(operation).await);
+    assert!(held(&host, &hold, operation).await);
     let agent = host.lab.agent_process().expect("an agent");
     agent.signal(Signal::SIGSTOP);
     hold.let_go();
@@ -338,11 +252,11 @@ async fn p5_a_host_that_is_cut_off_ends_its_work() {
     let host = LabHost::get().await;
     let image = host.image("lab-mini").await;
     let tenant = host.tenant(0, 1).await;
-    let hold = Hold::order(&host, "clone");
+    let hold = Hold::order(&host.lab, "clone");
     let operation = host.provision(&tenant, image).await;
-    assert!(hold.held(operation).await);
+    assert!(held(&host, &hold, operation).await);
     host.lab.join_network(false).expect("the link");
-    let last = Hold::order(&host, "detach_seed");
+    let last = Hold::order(&host.lab, "detach_seed");
     hold.let_go();
     // nobody can ask it: that it got there is seen on the host itself
     until("the last step", async || last.is_held().then_some(())).await;

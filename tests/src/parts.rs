@@ -1,0 +1,87 @@
+//! Parts of a lab host that are killed and come back as systemd would start them.
+use std::time::Duration;
+
+use gpuaas_dev::lab::Lab;
+
+use crate::until::until;
+
+/// Longest wait for a process that was killed to be gone.
+const GONE: Duration = Duration::from_secs(20);
+
+/// A part of a lab host that its VMs need.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// libvirtd.
+    Libvirt,
+    /// The VM's own QEMU.
+    Qemu,
+    /// dnsmasq.
+    Dhcp,
+    /// ovs-vswitchd.
+    Switch,
+}
+
+/// How a part that was killed had been started.
+pub struct Killed {
+    part: Part,
+    command: Vec<String>,
+}
+
+impl Part {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Libvirt, Self::Qemu, Self::Dhcp, Self::Switch];
+
+    fn pid_file(self, lab: &Lab, vm: &str) -> String {
+        match self {
+            Self::Libvirt => "/run/libvirt/libvirtd.pid".to_owned(),
+            Self::Qemu => format!("/run/libvirt/qemu/{vm}.pid"),
+            Self::Dhcp => lab.folder().join("run/dnsmasq.pid").display().to_string(),
+            Self::Switch => "/run/openvswitch/ovs-vswitchd.pid".to_owned(),
+        }
+    }
+
+    /// Kills it by SIGKILL and waits until it is gone; none when it does not run, as a VM before its start.
+    ///
+    /// # Panics
+    /// When it cannot be killed.
+    pub async fn kill(self, lab: &Lab, vm: &str) -> Option<Killed> {
+        let pid = lab.exec("cat", &[&self.pid_file(lab, vm)]);
+        let pid = pid.ok()?.trim().to_owned();
+        let line = lab.exec("cat", &[&format!("/proc/{pid}/cmdline")]);
+        let line = line.ok()?;
+        let words = line.split_terminator('\0').map(str::to_owned).collect();
+        lab.exec("kill", &["-9", &pid]).expect("it is killed");
+        until("it to be gone", GONE, async || {
+            lab.exec("kill", &["-0", &pid]).err()
+        })
+        .await;
+        Some(Killed {
+            part: self,
+            command: words,
+        })
+    }
+}
+
+impl Killed {
+    /// Starts it again; nobody starts a VM again but its owner.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub fn start(&self, lab: &Lab) {
+        if self.part == Part::Qemu {
+            return;
+        }
+        let run = |program: &str, arguments: &[&str]| {
+            lab.exec(program, arguments).expect("it starts");
+        };
+        let (program, arguments) = self.command.split_first().expect("a program");
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        run(program, &arguments);
+        if self.part == Part::Switch {
+            for address in ["10.100.0.1/24", "169.254.169.254/32"] {
+                run("ip", &["addr", "replace", address, "dev", "ovsbr0"]);
+            }
+            run("ip", &["link", "set", "ovsbr0", "up"]);
+        }
+    }
+}
