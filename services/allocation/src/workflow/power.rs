@@ -253,13 +253,14 @@ fn change(work: &Work) -> BoxFuture<'_, StepResult> {
     })
 }
 
-/// A hypervisor that failed, or a host that restarted meanwhile, is called again; a guest that does not answer is not.
+/// A hypervisor that failed, a host that restarted meanwhile, or one of whose parts is being started again, is called again: the VM
+/// is off by then, and there is no other host for it. A guest that does not answer is not.
 fn again(failed: StepError, tried: i64) -> StepError {
     match failed {
         StepError::Fail(failure)
             if matches!(
                 failure.reason.as_str(),
-                "HYPERVISOR_FAILED" | "LEASE_EXPIRED"
+                "HYPERVISOR_FAILED" | "HOST_NOT_READY" | "LEASE_EXPIRED"
             ) && tried < ATTEMPTS =>
         {
             StepError::Retry {
@@ -524,6 +525,7 @@ mod tests {
         let retried =
             |reason, tried| matches!(again(failed(reason), tried), StepError::Retry { .. });
         assert!(retried(ErrorReason::HypervisorFailed, 1));
+        assert!(retried(ErrorReason::HostNotReady, 2));
         assert!(!retried(ErrorReason::HypervisorFailed, ATTEMPTS));
         assert!(!retried(ErrorReason::GuestNoLogin, 1));
         assert!(!retried(ErrorReason::DiskUnsafe, 1));
