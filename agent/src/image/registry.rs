@@ -11,7 +11,7 @@ use oci_client::{Client, Reference, RegistryOperation};
 use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
-use crate::error::{HostError, HostResult};
+use crate::error::{HostError, HostResult, io_error};
 use crate::ids::Digest;
 
 /// A registry that does not send anything for so long is given up.
@@ -87,12 +87,12 @@ impl Registry {
             hash.update(&bytes);
             out.write_all(&bytes)
                 .await
-                .map_err(|error| pull_failed(format!("cannot store the image: {error}")))?;
+                .map_err(io_error("cannot store the image"))?;
             progress(written);
         }
         out.flush()
             .await
-            .map_err(|error| pull_failed(format!("cannot store the image: {error}")))?;
+            .map_err(io_error("cannot store the image"))?;
         let found = Digest::of_bytes(&hash.finalize());
         if found == *digest {
             Ok(written)

@@ -1,51 +1,88 @@
 //! A host whose own file system is full, on a small one of this machine.
-use std::path::Path;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gpuaas_agent::ids::{AllocationId, Digest};
-use gpuaas_agent::journal::{Kind, State, StepStatus};
+use gpuaas_agent::image::clone::clone_image;
+use gpuaas_agent::image::registry::Registry;
+use gpuaas_agent::image::{ImageCache, ImageSource};
+use gpuaas_agent::journal::{Journal, Kind, State, StepStatus};
 use gpuaas_agent::node::Node;
 use gpuaas_agent::operation::{Runner, steps_of};
 use gpuaas_agent::vm::PowerState;
 use gpuaas_dev::process::run;
+use gpuaas_dev::registry::TestRegistry;
 use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use oci_client::client::{Certificate, CertificateEncoding, ClientConfig};
 use prost::Message as _;
 use sha2::Digest as _;
 
+use crate::loop_disk::LoopDisk;
 use crate::world::{self, allocation};
 
 /// A file system of this size, until it is dropped.
-struct Small(tempfile::TempDir);
+struct Small {
+    at: PathBuf,
+    _folder: Option<tempfile::TempDir>,
+}
 
 impl Small {
     fn mount(size: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
+        let at = folder.path().to_owned();
+        Self::of(at, size, Some(folder))
+    }
+
+    /// Over a folder that is there.
+    fn over(folder: &Path, size: &str) -> Self {
+        Self::of(folder.to_owned(), size, None)
+    }
+
+    fn of(at: PathBuf, size: &str, folder: Option<tempfile::TempDir>) -> Self {
         let size = format!("size={size}");
-        let path = folder.path().to_string_lossy();
+        let path = at.to_string_lossy();
         run("mount", &["-t", "tmpfs", "-o", &size, "gpuaas-test", &path]).expect("mounted");
-        Self(folder)
+        Self {
+            at,
+            _folder: folder,
+        }
     }
 
     fn path(&self) -> &Path {
-        self.0.path()
+        &self.at
     }
 
     /// Takes all that is left of it, into a file.
     fn fill(&self) {
+        self.fill_but(0);
+    }
+
+    /// The same, but for so many bytes.
+    fn fill_but(&self, left: u64) {
         let mut file = std::fs::File::create(self.path().join("filler")).expect("a file");
         let full = std::io::copy(&mut std::io::repeat(1), &mut file).expect_err("full");
         assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
+        let taken = file.metadata().expect("a file").len();
+        file.set_len(taken - left).expect("a file");
     }
 
     fn make_room(&self) {
         std::fs::remove_file(self.path().join("filler")).expect("removed");
     }
+
+    /// What is there beside what fills it.
+    fn names(&self) -> Vec<OsString> {
+        let entries = std::fs::read_dir(self.path()).expect("a folder");
+        let names = entries.map(|entry| entry.expect("an entry").file_name());
+        names.filter(|name| name != "filler").collect()
+    }
 }
 
 impl Drop for Small {
     fn drop(&mut self) {
-        let _best_effort = run("umount", &["-l", &self.0.path().to_string_lossy()]);
+        let _best_effort = run("umount", &["-l", &self.path().to_string_lossy()]);
     }
 }
 
@@ -137,6 +174,8 @@ async fn p5_a_journal_on_a_full_disk_begins_nothing_and_loses_nothing() {
     // more than what is left of the journal's last page
     new.request = vec![1; 1 << 20];
     let refused = runner.begin(new).expect_err("no room");
+    // the caller calls again
+    assert_eq!(refused.reason, ErrorReason::Overloaded, "{refused}");
     assert!(refused.message.contains("full"), "{refused}");
     for one in [vm, other] {
         assert_eq!(state(&node, one).await, Some(PowerState::Running));
@@ -158,4 +197,127 @@ async fn p5_a_journal_on_a_full_disk_begins_nothing_and_loses_nothing() {
             .await
             .expect("libvirt");
     }
+}
+
+/// D-24: half an image is none, and takes no room from what comes after it.
+#[tokio::test]
+async fn p5_an_image_that_a_full_disk_has_no_room_for_leaves_nothing_of_itself() {
+    let registry = TestRegistry::start();
+    let content = vec![7_u8; 4 << 20];
+    let source = push(&registry, &content).await;
+    let small = Small::mount("8m");
+    let journal = Arc::new(Journal::in_memory().expect("a journal"));
+    let ca = std::fs::read(registry.server().ca_file()).expect("a CA");
+    let pulls = Registry::new(&ca);
+    let cache = ImageCache::new(small.path(), pulls, journal, 1 << 30).expect("a cache");
+    for left in [0, 1 << 20] {
+        small.fill_but(left);
+        let full = cache.ensure(&source, |_| {}).await.expect_err("no room");
+        assert_eq!(full.reason, ErrorReason::HostNotReady, "{full}");
+        assert!(full.message.contains("No space left"), "{full}");
+        assert_eq!(small.names(), Vec::<OsString>::new(), "{left}");
+        assert_eq!(cache.verified().expect("a journal"), []);
+    }
+    small.make_room();
+    let file = cache.ensure(&source, |_| {}).await.expect("room");
+    assert!(std::fs::read(file).expect("an image") == content);
+    assert_eq!(cache.verified().expect("a journal"), [source.digest]);
+}
+
+async fn push(registry: &TestRegistry, content: &[u8]) -> ImageSource {
+    let server = registry.server();
+    let config = ClientConfig {
+        tls_certs_only: vec![Certificate {
+            encoding: CertificateEncoding::Pem,
+            data: std::fs::read(server.ca_file()).expect("a CA"),
+        }],
+        ..ClientConfig::default()
+    };
+    let digest = Digest::of_bytes(&sha2::Sha256::digest(content));
+    let reference = format!("{}/lab/full-disk@{digest}", server.host());
+    let client = oci_client::Client::new(config);
+    let to = reference.parse().expect("a reference");
+    let pushed = client.push_blob(&to, content.to_vec(), digest.as_str());
+    pushed.await.expect("pushed");
+    ImageSource {
+        digest,
+        source_uri: format!("oci://{reference}"),
+        size_bytes: content.len() as u64,
+    }
+}
+
+/// The seed has a private key: half of it is as much of a leftover as all of it.
+#[tokio::test]
+async fn p5_a_seed_that_a_full_disk_has_no_room_for_is_undone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = world::node(world::settings(folder.path()));
+    let small = Small::over(&node.seeds_dir(), "2m");
+    let request = pb::ProvisionRequest {
+        hostname: "guest".into(),
+        guest_user: "u_adda9308def04a2f".into(),
+        ..pb::ProvisionRequest::default()
+    };
+    let begin = || {
+        let mut new = world::operation(&node, Kind::Provision, allocation(), Vec::new());
+        new.request = request.encode_to_vec();
+        let steps = steps_of(Kind::Provision).iter();
+        new.steps = steps.map(|step| step.name).collect();
+        assert!(node.journal.start_operation(&new).expect("a journal"));
+        for done in ["verify_image", "prove_disk", "clone"] {
+            let nothing = serde_json::Value::Null;
+            let ended = node
+                .journal
+                .end_step(new.id, done, StepStatus::Done, "", &nothing, 0);
+            ended.expect("a journal");
+        }
+        new.id
+    };
+    // no room for the key, for the texts, and for the image of them
+    for left in [0, 4 << 10, 64 << 10] {
+        small.fill_but(left);
+        let id = begin();
+        let runner = Runner::new(Arc::clone(&node));
+        assert_eq!(runner.resume().expect("a journal"), 1);
+        let row = world::until(&node, id, |row| row.state != State::Running).await;
+        let failure = row.failure.expect("failed");
+        assert_eq!(
+            (failure.step.as_str(), failure.reason.as_str()),
+            ("seed", "HOST_NOT_READY"),
+            "{left}: {}",
+            failure.message
+        );
+        assert!(failure.host_clean, "{left}: {}", failure.message);
+        assert_eq!(small.names(), Vec::<OsString>::new(), "{left}");
+    }
+    small.make_room();
+    let id = begin();
+    world::step(&node, id, "seed").await.expect("room");
+    let row = node.journal.operation(id).expect("a journal");
+    let vm = row.expect("a row").allocation.vm_name();
+    assert!(node.seed_iso(&vm).exists());
+}
+
+/// A lab disk is a file that takes its room when it is written. The clone is whole or has failed, and is made anew.
+#[tokio::test]
+async fn p5_a_clone_onto_a_disk_that_has_no_room_fails_and_is_made_anew() {
+    let small = Small::mount("4m");
+    let disk = LoopDisk::attach_in(small.path());
+    let content = std::fs::read(&disk.image).expect("an image");
+    let limit = std::time::Duration::from_secs(60);
+    small.fill_but(512 << 10);
+    let claimed = disk.claimed().await;
+    let cloned = clone_image(&disk.image, &claimed, limit, |_| {}).await;
+    let full = cloned.expect_err("no room");
+    assert_eq!(full.reason, ErrorReason::HostNotReady, "{full}");
+    assert!(full.message.contains("qemu-img convert failed"), "{full}");
+    drop(claimed);
+
+    small.make_room();
+    let claimed = disk.claimed().await;
+    let cloned = clone_image(&disk.image, &claimed, limit, |_| {}).await;
+    cloned.expect("room");
+    drop(claimed);
+    let written = std::fs::read(&disk.device).expect("a disk");
+    assert!(written[..content.len()] == content);
+    assert!(written[content.len()..].iter().all(|byte| *byte == 0));
 }

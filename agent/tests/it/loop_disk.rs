@@ -21,10 +21,10 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
 
 /// A loop device over a file of its own, which a probe of this machine knows as a lab disk.
-struct LoopDisk {
+pub struct LoopDisk {
     _folder: tempfile::TempDir,
-    device: String,
-    image: PathBuf,
+    pub device: String,
+    pub image: PathBuf,
     other: PathBuf,
     identity: DiskIdentity,
     probe: DiskProbe,
@@ -41,13 +41,25 @@ const LOOP_BYTES: u64 = 8 << 20;
 impl LoopDisk {
     fn attach() -> Self {
         let folder = tempfile::tempdir().expect("folder");
-        let file = |name: &str| {
-            let path = folder.path().join(name);
+        let backing = folder.path().to_owned();
+        Self::attach_over(folder, &backing)
+    }
+
+    /// The same over a file in this folder.
+    pub fn attach_in(backing: &Path) -> Self {
+        Self::attach_over(tempfile::tempdir().expect("folder"), backing)
+    }
+
+    fn attach_over(folder: tempfile::TempDir, backing: &Path) -> Self {
+        let file_in = |folder: &Path, name: &str| {
+            let path = folder.join(name);
             let made = std::fs::File::create(&path).expect("file");
             made.set_len(LOOP_BYTES).expect("size");
             path
         };
-        let (image, backing_file, other) = (file("image"), file("disk"), file("other"));
+        let file = |name| file_in(folder.path(), name);
+        let (image, other) = (file("image"), file("other"));
+        let backing_file = file_in(backing, "disk");
         std::fs::write(&image, vec![7_u8; 1 << 20]).expect("image");
         let attached = run(
             "losetup",
@@ -68,6 +80,13 @@ impl LoopDisk {
             probe: DiskProbe::new(HostRoot::new("/"), vec![disk], hypervisor)
                 .trusting(vec![supervisor()]),
         }
+    }
+
+    /// Claimed, as for a clone.
+    pub async fn claimed(&self) -> ClaimedDisk {
+        let raw = Intent::Clone { touched: true };
+        let proven = self.prove(raw).await;
+        self.probe.claim(proven).await.expect("claimed")
     }
 
     async fn prove(&self, intent: Intent) -> ProvenDisk {
