@@ -12,13 +12,9 @@ use crate::node::Node;
 /// Between two inspections.
 pub const INTERVAL: Duration = Duration::from_secs(30);
 
-/// Ends empty holds after every `interval`, until `shutdown`.
+/// Ends empty holds now, and after every `interval` until `shutdown`.
 pub async fn run(node: &Node, interval: Duration, shutdown: CancellationToken) {
     loop {
-        tokio::select! {
-            () = shutdown.cancelled() => return,
-            () = tokio::time::sleep(interval) => {}
-        }
         if let Err(error) = end_empty_holds(node).await {
             tracing::warn!(%error, "cannot tell which holds are empty");
         }
@@ -26,6 +22,10 @@ pub async fn run(node: &Node, interval: Duration, shutdown: CancellationToken) {
             Ok(0) => {}
             Ok(allocations) => tracing::warn!(allocations, "remove ingress mappings of nobody"),
             Err(error) => tracing::warn!(%error, "cannot remove ingress mappings of nobody"),
+        }
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            () = tokio::time::sleep(interval) => {}
         }
     }
 }

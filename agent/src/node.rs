@@ -38,6 +38,8 @@ pub struct Node {
     pub root: HostRoot,
     /// Boot clock.
     pub clock: BootClock,
+    /// When this agent was started, by the clock of the host.
+    pub started: prost_types::Timestamp,
     pub journal: Arc<Journal>,
     /// libvirt.
     pub hypervisor: Hypervisor,
@@ -126,6 +128,7 @@ impl Node {
             dhcp: Dhcp::new(settings.dhcp.clone()).of(root.clone()),
             root,
             clock,
+            started: timestamp(now_ms()),
             journal,
             hypervisor,
             probe,

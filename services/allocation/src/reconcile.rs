@@ -3,10 +3,10 @@
 //! after an unexpected shutdown of a VM.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
-use gpuaas_placement::{claims, networks, power, workflows};
+use gpuaas_placement::{agent_starts, claims, networks, power, workflows};
 use gpuaas_proto::gpuaas::agent::v1::ListHoldsResponse;
 use sqlx::PgConnection;
 use tokio_util::sync::CancellationToken;
@@ -25,18 +25,27 @@ const VISIT: Duration = Duration::from_secs(120);
 /// A visit whose process was killed is over after this time.
 const VISIT_LEASE_SECONDS: f64 = 150.0;
 
-/// Compares at the interval of the settings until `shutdown`; `owner` names the replica.
+/// Compares at once, and then at the interval of the settings until `shutdown`; a node whose agent was started is compared as soon
+/// as that is known. `owner` names the replica.
 pub async fn run(deps: &Deps, owner: &str, shutdown: CancellationToken) {
     if deps.config.reconcile_seconds <= 0.0 {
         return;
     }
     let interval = Duration::from_secs_f64(deps.config.reconcile_seconds);
-    while shutdown
-        .run_until_cancelled(tokio::time::sleep(interval))
-        .await
-        .is_some()
-    {
-        let went = shutdown.run_until_cancelled(round(deps, owner)).await;
+    let starts = deps.wake.subscribe(agent_starts::TOPIC);
+    let mut due = Instant::now();
+    while !shutdown.is_cancelled() {
+        let left = due.saturating_duration_since(Instant::now());
+        let went = shutdown
+            .run_until_cancelled(async {
+                if left.is_zero() {
+                    due = Instant::now() + interval;
+                    return round(deps, owner).await;
+                }
+                starts.wait(left).await;
+                after_starts(deps, owner).await
+            })
+            .await;
         if let Some(Err(error)) = went {
             tracing::warn!("wait for the database to compare nodes: {error}");
         }
@@ -60,6 +69,20 @@ pub struct Round {
 /// Those of the database while it lists the nodes.
 pub async fn round(deps: &Deps, owner: &str) -> sqlx::Result<Round> {
     let nodes = residue::slice_nodes(&deps.pool).await?;
+    Ok(visit_all(deps, nodes, owner).await)
+}
+
+/// Compares the nodes whose agent was started since somebody was there (D-82): what it had begun before may have come to an end
+/// that nobody saw.
+///
+/// # Errors
+/// Those of the database while it lists the nodes.
+pub async fn after_starts(deps: &Deps, owner: &str) -> sqlx::Result<Round> {
+    let nodes = visits::started_since(&deps.pool).await?;
+    Ok(visit_all(deps, nodes, owner).await)
+}
+
+async fn visit_all(deps: &Deps, nodes: Vec<Uuid>, owner: &str) -> Round {
     let visits = futures::stream::iter(nodes)
         .map(|node_id| visit(deps, node_id, owner))
         .buffer_unordered(deps.config.reconcile_concurrency.max(1));
@@ -71,7 +94,7 @@ pub async fn round(deps: &Deps, owner: &str) -> sqlx::Result<Round> {
         }
         round
     });
-    Ok(round.await)
+    round.await
 }
 
 enum Visit {

@@ -77,6 +77,7 @@
 //! stamper::run_once(&PgPool) -> Result<u64>                              positions assigned; wake event readers when > 0
 //! ```
 
+pub mod agent_starts;
 pub mod allocations;
 pub mod approval;
 pub mod audit;

@@ -2,6 +2,8 @@
 use gpuaas_tests::api::text;
 use gpuaas_tests::runner::{Case, Place};
 use gpuaas_tests::system::{System, TIMEOUT};
+use gpuaas_tests::until::until;
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -9,6 +11,7 @@ use uuid::Uuid;
 pub fn cases() -> Vec<Case> {
     gpuaas_tests::cases![Place::System;
         d_72_d_82_nvram_and_seeds_are_compared_and_what_is_left_of_them_is_repaired: 50,
+        d_82_a_host_is_compared_when_its_agent_starts: 10,
     ]
 }
 
@@ -72,5 +75,28 @@ async fn d_72_d_82_nvram_and_seeds_are_compared_and_what_is_left_of_them_is_repa
     assert_eq!(repaired.expect("repaired")["verdict"], "agrees");
     let late = system.admin.post(&repair, body).await.expect_err("gone");
     assert_eq!(late.reason(), "ETAG_STALE");
+    system.assert_nothing_left().await;
+}
+
+/// Sooner than at the next interval, which is longer than this.
+async fn d_82_a_host_is_compared_when_its_agent_starts() {
+    const SOON: &str = "SELECT visited_at - noted_at < interval '5 seconds'
+           FROM placement.agent_starts s JOIN placement.node_visits v USING (node_id)
+          WHERE node_id = $1::uuid AND started_at > $2::timestamptz AND visited_at > noted_at";
+    let system = System::get().await;
+    let mut database = system.database().await;
+    let before: String = sqlx::query_scalar("SELECT clock_timestamp()::text")
+        .fetch_one(&mut database)
+        .await
+        .expect("a time");
+    let agent = system.hosts[0].lab.agent_process().expect("an agent");
+    agent.signal(Signal::SIGKILL);
+    let is_soon: bool = until("the comparison", TIMEOUT, async || {
+        let query = sqlx::query_scalar(SOON).bind(&system.node_id);
+        let found = query.bind(&before).fetch_optional(&mut database).await;
+        found.expect("the ledger")
+    })
+    .await;
+    assert!(is_soon);
     system.assert_nothing_left().await;
 }

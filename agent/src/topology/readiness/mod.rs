@@ -61,6 +61,7 @@ async fn complete_report(node: &Node) -> pb::ReadinessReport {
         devices: in_use::observe(node, &evidence).await,
         schema_version: in_use::SCHEMA_VERSION,
         observed_uptime: Some(observed_uptime),
+        agent_started_time: Some(node.started),
         blockers: blockers(&evidence),
         evidence,
         hugepages_1g_free,

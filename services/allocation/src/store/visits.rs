@@ -3,7 +3,8 @@
 use sqlx::PgPool;
 use uuid::Uuid;
 
-/// Takes a node for `lease_seconds`, unless somebody is there or was there within `interval_seconds`. Returns the visit.
+/// Takes a node for `lease_seconds`, unless somebody is there, or was there within `interval_seconds` and since its agent was
+/// started. Returns the visit.
 ///
 /// # Errors
 /// Those of the database.
@@ -20,7 +21,8 @@ pub async fn take(
          ON CONFLICT (node_id) DO UPDATE
             SET owner = excluded.owner, expires_at = excluded.expires_at, epoch = v.epoch + 1, visited_at = clock_timestamp()
           WHERE (v.expires_at IS NULL OR v.expires_at < clock_timestamp())
-            AND v.visited_at <= clock_timestamp() - make_interval(secs => $4)
+            AND (v.visited_at <= clock_timestamp() - make_interval(secs => $4)
+                 OR v.visited_at < (SELECT noted_at FROM agent_starts s WHERE s.node_id = v.node_id))
          RETURNING epoch",
     )
     .bind(node_id)
@@ -28,6 +30,21 @@ pub async fn take(
     .bind(lease_seconds)
     .bind(interval_seconds)
     .fetch_optional(pool)
+    .await
+}
+
+/// The slice nodes whose agent was started after their last visit.
+///
+/// # Errors
+/// Those of the database.
+pub async fn started_since(pool: &PgPool) -> sqlx::Result<Vec<Uuid>> {
+    sqlx::query_scalar(
+        "SELECT s.node_id FROM agent_starts s JOIN nodes n ON n.id = s.node_id AND n.mode = 'slice'
+           LEFT JOIN node_visits v ON v.node_id = s.node_id
+          WHERE v.visited_at < s.noted_at OR v.node_id IS NULL
+          ORDER BY s.node_id",
+    )
+    .fetch_all(pool)
     .await
 }
 

@@ -3,10 +3,12 @@
 use crate::board::Board;
 use crate::expect::timeline;
 use crate::world::{self, World};
+use gpuaas_allocation::Config;
 use gpuaas_allocation::domain::names::vm_name;
 use gpuaas_allocation::domain::residue::Finding;
-use gpuaas_allocation::reconcile;
+use gpuaas_allocation::reconcile::{self, Round};
 use gpuaas_allocation::store::residue;
+use gpuaas_common::CancellationToken;
 use gpuaas_placement::model::SlotStatus;
 use gpuaas_placement::power;
 use gpuaas_proto::gpuaas::agent::v1::FailureClass;
@@ -187,4 +189,50 @@ async fn p5_a_host_that_hangs_holds_up_no_other_and_is_counted() {
     drop((held, mute));
     let round = round.await.expect("a task").expect("a round");
     assert_eq!((round.failed, round.left), (2, 0));
+}
+
+/// Nodes that are compared are left alone for the interval, but for one whose agent was started since.
+#[tokio::test]
+async fn d_82_a_host_is_compared_at_once_after_the_start_of_its_agent() {
+    let world = World::start().await;
+    let config = Config {
+        reconcile_seconds: 3600.0,
+        ..World::config()
+    };
+    let deps = world.deps(world.pool.clone(), config);
+    let compared = |round: Round| (round.compared, round.failed, round.left);
+    let first = reconcile::round(&deps, "one").await.expect("a round");
+    assert_eq!(compared(first), (1, 0, 0));
+    let again = reconcile::round(&deps, "two").await.expect("a round");
+    assert_eq!(compared(again), (0, 0, 1));
+    let after_starts = async || {
+        let round = reconcile::after_starts(&deps, "two").await;
+        compared(round.expect("a round"))
+    };
+    assert_eq!(after_starts().await, (0, 0, 0), "none was started");
+
+    let start =
+        "INSERT INTO placement.agent_starts (node_id, started_at) VALUES ($1, clock_timestamp())";
+    let noted = sqlx::query(start).bind(world.node_id);
+    noted.execute(&world.owner).await.expect("noted");
+    assert_eq!(after_starts().await, (1, 0, 0));
+    assert_eq!(after_starts().await, (0, 0, 0), "it was seen");
+}
+
+/// A replica that starts knows nothing of what happened while there was none.
+#[tokio::test]
+async fn d_82_hosts_are_compared_when_the_service_starts() {
+    let world = World::start().await;
+    let config = Config {
+        reconcile_seconds: 3600.0,
+        ..World::config()
+    };
+    let deps = world.deps(world.pool.clone(), config);
+    let shutdown = CancellationToken::new();
+    let stop = shutdown.clone();
+    let running = tokio::spawn(async move { reconcile::run(&deps, "one", stop).await });
+    let visited = "SELECT EXISTS (SELECT FROM node_visits WHERE node_id = $1)";
+    world.until("the first visit", visited, world.node_id).await;
+    shutdown.cancel();
+    running.await.expect("it ends");
 }

@@ -108,6 +108,7 @@ pub(crate) async fn update_desired_node(
             .filter(|_| is_lost)
             .map(|at| proto_time(at.to_jiff())),
         devices: report.as_ref().and_then(devices_of),
+        agent_started_time: report.as_ref().and_then(|report| report.agent_started_time),
         image_digests: report.map_or_else(Vec::new, |report| in_order(report.cached_image_digests)),
         // reported at the time of the push, for as long as the ledger has not confirmed it
         new_instance: false,

@@ -6,14 +6,14 @@ use gpuaas_common::{Error, Result, audit, id, trace};
 use gpuaas_placement::model::Attribution;
 use gpuaas_placement::repair::Origin;
 use gpuaas_placement::{
-    approval, catalog, claims, drift, nodes, operators, outbox, slots, workflows,
+    agent_starts, approval, catalog, claims, drift, nodes, operators, outbox, slots, workflows,
 };
 use gpuaas_proto::gpuaas::agent::v1::HostDevices;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::{
     ApproveSlotsRequest, LedgerNode, LedgerSlot, ListSlotsResponse, PutNodeRequest,
     PutRegionRequest, PutSkuPriceRequest, SetSlotAdminStateRequest,
 };
-use jiff_sqlx::ToSqlx as _;
+use jiff_sqlx::{Timestamp, ToSqlx};
 use serde_json::json;
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -23,6 +23,8 @@ use super::{Api, parse, wire};
 impl Api {
     pub(super) async fn take_node(&self, mut request: PutNodeRequest) -> Result<LedgerNode> {
         let devices = request.devices.take();
+        let started = request.agent_started_time.as_ref();
+        let started = started.and_then(from_proto_time).map(ToSqlx::to_sqlx);
         let spec = parse::node(request)?;
         let mut tx = self.pool.begin().await?;
         let put = nodes::put(&mut tx, &spec).await;
@@ -30,12 +32,17 @@ impl Api {
             Ok(node) => node,
             Err(conflict @ gpuaas_placement::Error::Conflict { .. }) => {
                 tx.rollback().await?;
-                return self.hold_back(&spec, devices.as_ref(), conflict).await;
+                let devices = devices.as_ref();
+                return self.hold_back(&spec, devices, started, conflict).await;
             }
             Err(error) => return Err(error.into()),
         };
         let noted = drift::note(&mut tx, node.id, devices.as_ref()).await?;
+        let is_started = agent_starts::note(&mut tx, node.id, started).await?;
         tx.commit().await?;
+        if is_started {
+            self.wake.notify(agent_starts::TOPIC).await;
+        }
         if noted.changed > 0 {
             tracing::warn!(node_id = %node.id, slots = noted.changed, "note drift of slots");
         }
@@ -56,12 +63,17 @@ impl Api {
         &self,
         spec: &nodes::NodeSpec,
         devices: Option<&HostDevices>,
+        started: Option<Timestamp>,
         conflict: gpuaas_placement::Error,
     ) -> Result<LedgerNode> {
         let mut tx = self.pool.begin().await?;
         nodes::put_held_back(&mut tx, spec).await?;
         let noted = drift::note(&mut tx, spec.id, devices).await?;
+        let is_started = agent_starts::note(&mut tx, spec.id, started).await?;
         tx.commit().await?;
+        if is_started {
+            self.wake.notify(agent_starts::TOPIC).await;
+        }
         if noted.wipes > 0 {
             self.wake.notify(workflows::TOPIC).await;
         }

@@ -11,6 +11,7 @@ use gpuaas_proto::gpuaas::scheduler::v1::{
     GetNodePlacementRequest, ListNodePlacementsRequest, PlacementConstraints, PlacementExplanation,
     UnavailableReason, UncordonNodeRequest,
 };
+use jiff_sqlx::Timestamp;
 use tonic::{Code, Request};
 use uuid::Uuid;
 
@@ -376,4 +377,29 @@ async fn a_batch_is_parsed_as_a_whole() {
         (again.allocation_ids, again.replayed),
         (made.allocation_ids, true)
     );
+}
+
+/// The time is the host's: it says that this is another run of its agent, and nothing else.
+#[tokio::test]
+async fn d_82_a_start_of_an_agent_is_noted_once() {
+    let (world, node_id, _) = World::with_slots(1).await;
+    let owner = world.db.owner_pool().await;
+    let noted = async |seconds: Option<i64>| -> Option<Timestamp> {
+        let started = seconds.map(|seconds| prost_types::Timestamp { seconds, nanos: 0 });
+        let reported = PutNodeRequest {
+            node_id: node_id.clone(),
+            agent_started_time: started,
+            ..node()
+        };
+        ok(world.api.put_node(Request::new(reported)).await);
+        let noted = "SELECT noted_at FROM placement.agent_starts WHERE node_id = $1::uuid";
+        let noted = sqlx::query_scalar(noted).bind(&node_id);
+        noted.fetch_optional(&owner).await.expect("the ledger")
+    };
+    assert_eq!(noted(None).await, None, "an agent that does not say it");
+    let first = noted(Some(100)).await.expect("noted");
+    assert_eq!(noted(Some(100)).await, Some(first));
+    assert_eq!(noted(None).await, Some(first));
+    // also by a clock that went back
+    assert!(noted(Some(50)).await > Some(first));
 }
