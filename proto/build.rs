@@ -1,9 +1,13 @@
-//! Compiles the contract: all `.proto` files below `gpuaas/`, and the descriptor set that reflection,
-//! the gateway's transcoder and the OpenAPI generator read.
+//! Compiles the contract: all `.proto` files below `gpuaas/`, the descriptor set that reflection, the gateway's
+//! transcoder and the OpenAPI generator read, and the calls of the HTTP API.
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use prost::Message as _;
 use protox::Compiler;
+use protox::prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor, MethodDescriptor};
+use tonic_prost_build::Config;
 
 fn proto_files(dir: &Path, found: &mut Vec<PathBuf>) {
     let mut entries: Vec<_> = std::fs::read_dir(dir)
@@ -44,19 +48,125 @@ fn main() {
         }
     }
     // encode_file_descriptor_set keeps the HTTP and access options as extensions
-    std::fs::write(
-        out.join("descriptors.bin"),
-        compiler.encode_file_descriptor_set(),
-    )
-    .expect("write descriptors");
+    let encoded = compiler.encode_file_descriptor_set();
+    std::fs::write(out.join("descriptors.bin"), &encoded).expect("write descriptors");
 
-    let set =
-        prost_types::FileDescriptorSet::decode(compiler.encode_file_descriptor_set().as_slice())
-            .expect("own descriptor set decodes");
+    let pool = DescriptorPool::decode(encoded.as_slice()).expect("own descriptor set decodes");
+    std::fs::write(out.join("calls.rs"), calls(&pool)).expect("write calls");
+
+    let set = prost_types::FileDescriptorSet::decode(encoded.as_slice())
+        .expect("own descriptor set decodes");
+    let mut config = Config::new();
+    config.enable_type_names();
     tonic_prost_build::configure()
         // ordered maps make the encoding canonical, which request hashes rest on
         .btree_map(".")
         .include_file("all.rs")
-        .compile_fds(set)
+        .compile_fds_with_config(set, config)
         .expect("generate code");
+}
+
+/// An implementation of `Call` for each method with an HTTP rule, and of `Enumeration` for each enum.
+fn calls(pool: &DescriptorPool) -> String {
+    let mut code = String::new();
+    let ours = |name: &str| name.starts_with("gpuaas.");
+    let methods: Vec<MethodDescriptor> = pool
+        .services()
+        .flat_map(|service| service.methods().collect::<Vec<_>>())
+        .filter(|method| http_rule(method).is_some())
+        .collect();
+    let mut requests = BTreeSet::new();
+    let mut shared = BTreeSet::new();
+    for method in &methods {
+        let request = method.input().full_name().to_owned();
+        if !ours(&request) || !requests.insert(request.clone()) {
+            shared.insert(request);
+        }
+    }
+    for method in &methods {
+        call(
+            &mut code,
+            method,
+            shared.contains(method.input().full_name()),
+        );
+    }
+    for names in pool.all_enums().filter(|names| ours(names.full_name())) {
+        let path = rust_path(names.full_name(), names.parent_message().as_ref());
+        writeln!(code, "enumeration!({path});").expect("write to a string");
+    }
+    code
+}
+
+/// A message that is the request of one method only is its call; else the method has a type that holds its request.
+fn call(code: &mut String, method: &MethodDescriptor, is_shared: bool) {
+    let (verb, path, body) = http_rule(method).expect("has a rule");
+    let of = |message: MessageDescriptor| match message.full_name() {
+        "google.protobuf.Empty" => "()".to_owned(),
+        name => rust_path(name, message.parent_message().as_ref()),
+    };
+    let (request, response) = (of(method.input()), of(method.output()));
+    let full = method.full_name();
+    let caller = if is_shared {
+        let service = method.parent_service();
+        let name = format!(
+            "{}{}",
+            service.name().trim_end_matches("Service"),
+            method.name()
+        );
+        writeln!(
+            code,
+            "/// A call of `{full}`, whose request other methods have, too.\n\
+             #[derive(Clone, Debug, Default, PartialEq)]\npub struct {name}(pub {request});"
+        )
+        .expect("write to a string");
+        name
+    } else {
+        request.clone()
+    };
+    let message = if is_shared { "&self.0" } else { "self" };
+    let kind = match method.is_server_streaming() {
+        true => "Streaming",
+        false => "Unary",
+    };
+    writeln!(
+        code,
+        "impl Call for {caller} {{\n    type Request = {request};\n    type Response = {response};\n    \
+         const METHOD: &'static str = {full:?};\n    const VERB: &'static str = {verb:?};\n    \
+         const PATH: &'static str = {path:?};\n    const BODY: &'static str = {body:?};\n    \
+         fn message(&self) -> &Self::Request {{ {message} }}\n}}\nimpl {kind} for {caller} {{}}"
+    )
+    .expect("write to a string");
+}
+
+/// Verb, path and body of the `google.api.http` option.
+fn http_rule(method: &MethodDescriptor) -> Option<(String, String, String)> {
+    let extension = method
+        .parent_pool()
+        .get_extension_by_name("google.api.http")?;
+    let options = method.options();
+    if !options.has_extension(&extension) {
+        return None;
+    }
+    let rule = options.get_extension(&extension).as_message()?.clone();
+    let text = |rule: &DynamicMessage, field: &str| {
+        let value = rule.get_field_by_name(field)?;
+        Some(value.as_str()?.to_owned())
+    };
+    let verb = ["get", "put", "post", "delete", "patch"]
+        .into_iter()
+        .find(|verb| rule.has_field_by_name(verb))?;
+    Some((
+        verb.to_ascii_uppercase(),
+        text(&rule, verb)?,
+        text(&rule, "body").unwrap_or_default(),
+    ))
+}
+
+/// Where prost generates a type.
+fn rust_path(full_name: &str, parent: Option<&MessageDescriptor>) -> String {
+    assert!(
+        parent.is_none(),
+        "{full_name}: is nested, which the calls of the HTTP API are not made for"
+    );
+    format!("crate::{}", full_name.replace('.', "::"))
 }

@@ -2,10 +2,15 @@
 //!
 //! Modules mirror proto packages: `gpuaas_proto::gpuaas::allocation::v1::Allocation`. [`pool`] is the
 //! descriptor pool with all options and comments, the single source for reflection, transcoding, access
-//! rules and OpenAPI.
+//! rules and OpenAPI. With the feature `json`, [`json`] has the JSON of the HTTP API and [`call`] its calls.
 use std::sync::LazyLock;
 
 use prost_reflect::DescriptorPool;
+
+#[cfg(feature = "json")]
+pub mod call;
+#[cfg(feature = "json")]
+pub mod json;
 
 #[allow(clippy::all, missing_docs)]
 mod generated {
