@@ -1,178 +1,39 @@
 //! An allocation: the parts of it that commands use, and how a user refers to one.
-use jiff::Timestamp;
+use gpuaas_proto::gpuaas::allocation::v1::{
+    self as contract, AllocationState, AllocationStatus, ListAllocationsRequest, PowerState,
+    QueueStatus,
+};
+use gpuaas_proto::gpuaas::common::v1::ReadinessResult;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use crate::api::{Api, number, parse_all};
-use crate::failure::{AllocationFailure, Failure};
-use crate::resolve::{list_query, unique};
+use crate::api::Api;
+use crate::failure::Failure;
+use crate::output::{Moment as _, word};
+use crate::resolve::unique;
 use crate::{project, suggest};
 
+/// What a login needs of an allocation.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Allocation {
     pub id: String,
-    pub config: AllocationConfig,
-    pub status: AllocationStatus,
-    pub metadata: Metadata,
-    /// Name for people; empty: the name of the config.
-    pub display_name: String,
-    /// Principal who launched it.
-    pub creator: String,
-    pub termination_protection: bool,
-    pub auto_release_time: Option<Timestamp>,
+    pub config: LoginConfig,
+    pub status: LoginStatus,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct AllocationConfig {
-    pub project_id: String,
+pub struct LoginConfig {
     pub name: String,
-    pub region_code: String,
-    pub sku: String,
-    pub gpu_count: u32,
-    pub image: String,
-    pub placement: Option<Placement>,
-    pub user_data: Option<UserData>,
-}
-
-/// What is shown of user data.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct UserData {
-    pub digest: String,
-    pub size_bytes: u32,
-}
-
-/// The placement constraints of an allocation.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Placement {
-    pub affinity: String,
-    pub affinity_label: String,
-    pub anti_affinity: Vec<String>,
-    pub anti_affinity_label: String,
-    pub require_prewarmed: bool,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct AllocationStatus {
+pub struct LoginStatus {
     pub state: String,
     pub power: String,
-    pub boot_id: String,
-    pub billing: String,
-    pub failure: Option<AllocationFailure>,
-    pub progress: Option<Progress>,
     pub access: Option<Access>,
-    pub active_time: Option<Timestamp>,
-    pub release_time: Option<Timestamp>,
-    pub lab: bool,
-    pub queue: Option<Queue>,
-    pub conditions: Vec<Condition>,
-    pub resources: Option<Resources>,
-    pub readiness_checks: Vec<ReadinessResult>,
-    pub rescue_image: String,
-}
-
-/// The result of a readiness check in the VM.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct ReadinessResult {
-    pub check: String,
-    pub passed: bool,
-    pub message: String,
-    pub output_end: String,
-    pub time: Option<Timestamp>,
-}
-
-impl ReadinessResult {
-    /// The result as one line; of the output its last line.
-    pub fn text(&self) -> String {
-        let word = if self.passed { "passed" } else { "failed" };
-        let said = match self.output_end.lines().last() {
-            None => String::new(),
-            Some(line) => format!(" Last output: {line}"),
-        };
-        format!("{} {word}. {}{said}", self.check, self.message)
-    }
-}
-
-/// What a VM has.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct Resources {
-    pub vcpus: u32,
-    #[serde(deserialize_with = "number")]
-    pub memory_mib: i64,
-    pub disks: u32,
-    #[serde(deserialize_with = "number")]
-    pub disk_bytes: i64,
-}
-
-/// Something unusual that an allocation is in.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct Condition {
-    #[serde(rename = "type")]
-    pub kind: String,
-    pub message: String,
-    pub since: Option<Timestamp>,
-}
-
-impl AllocationStatus {
-    /// The state: "queued" while queued, with the power state while active, and with what is unusual.
-    pub fn text(&self) -> String {
-        let mut text = self.state_text();
-        for condition in &self.conditions {
-            text.push_str(", ");
-            text.push_str(&condition.kind.replace('_', " "));
-        }
-        text
-    }
-
-    /// The state without what is unusual.
-    pub fn state_text(&self) -> String {
-        if self.queue.is_some() {
-            return "queued".to_owned();
-        }
-        match (self.state.as_str(), self.power.as_str()) {
-            ("active", power) if !matches!(power, "" | "unspecified") => format!("active, {power}"),
-            (state, _) => state.to_owned(),
-        }
-    }
-
-    /// Whether the VM is off, or about to be, so that nothing answers a login.
-    pub fn is_off(&self) -> bool {
-        matches!(self.power.as_str(), "stopping" | "stopped")
-    }
-}
-
-/// The queue position of an allocation.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct Queue {
-    pub position: u32,
-    pub message: String,
-    pub since: Option<Timestamp>,
-    pub deadline: Option<Timestamp>,
-}
-
-impl Queue {
-    /// The position as text.
-    pub fn text(&self) -> String {
-        format!("queued, position {}", self.position)
-    }
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct Progress {
-    pub step: String,
-    pub percent: u32,
-    pub message: String,
-    pub steps_done: u32,
-    pub steps_total: u32,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -186,33 +47,104 @@ pub struct Access {
     pub ssh_host_keys: Vec<String>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Metadata {
-    pub create_time: Option<Timestamp>,
+impl LoginStatus {
+    /// Whether the VM is off, or about to be, so that nothing answers a login.
+    pub fn is_off(&self) -> bool {
+        matches!(self.power.as_str(), "stopping" | "stopped")
+    }
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct TimelineEntry {
-    #[serde(deserialize_with = "number")]
-    pub sequence: i64,
-    pub time: Option<Timestamp>,
-    pub step: String,
-    pub state: String,
-    pub percent: u32,
-    pub message: String,
-    pub end_time: Option<Timestamp>,
-    pub error: Option<EntryError>,
-    pub actor: String,
-    pub reason: String,
+impl From<&contract::Allocation> for Allocation {
+    fn from(allocation: &contract::Allocation) -> Self {
+        let status = allocation.status.clone().unwrap_or_default();
+        Self {
+            id: allocation.id.clone(),
+            config: LoginConfig {
+                name: name_of(allocation).to_owned(),
+            },
+            status: LoginStatus {
+                state: word(status.state()),
+                power: word(status.power()),
+                access: status.access.map(|access| Access {
+                    guest_user: access.guest_user,
+                    private_ip: access.private_ip,
+                    ssh_port: access.ssh_port,
+                    ssh_host: access.ssh_host,
+                    ssh_host_port: access.ssh_host_port,
+                    ssh_host_keys: access.ssh_host_keys,
+                }),
+            },
+        }
+    }
 }
 
-/// What a host saw when a step failed.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct EntryError {
-    pub message: String,
+/// The name that it was launched with.
+pub fn name_of(allocation: &contract::Allocation) -> &str {
+    let config = allocation.config.as_ref();
+    config.map_or("", |config| &config.name)
+}
+
+/// Its state.
+pub fn state_of(allocation: &contract::Allocation) -> AllocationState {
+    let status = allocation.status.as_ref();
+    status.map_or_else(Default::default, AllocationStatus::state)
+}
+
+/// The result of a readiness check as one line; of the output its last line.
+pub fn check_text(result: &ReadinessResult) -> String {
+    let word = if result.passed { "passed" } else { "failed" };
+    let said = match result.output_end.lines().last() {
+        None => String::new(),
+        Some(line) => format!(" Last output: {line}"),
+    };
+    format!("{} {word}. {}{said}", result.check, result.message)
+}
+
+/// The state: "queued" while queued, with the power state while active, and with what is unusual.
+pub fn status_text(status: &AllocationStatus) -> String {
+    let mut text = state_text(status);
+    for condition in &status.conditions {
+        text.push_str(", ");
+        text.push_str(&condition.r#type.replace('_', " "));
+    }
+    text
+}
+
+/// The state without what is unusual.
+pub fn state_text(status: &AllocationStatus) -> String {
+    if status.queue.is_some() {
+        return "queued".to_owned();
+    }
+    match (status.state(), status.power()) {
+        (AllocationState::Active, power) if power != PowerState::Unspecified => {
+            format!("active, {}", word(power))
+        }
+        (state, _) => word(state),
+    }
+}
+
+/// Whether the VM is off, or about to be, so that nothing answers a login.
+pub fn is_off(status: &AllocationStatus) -> bool {
+    matches!(status.power(), PowerState::Stopping | PowerState::Stopped)
+}
+
+/// The position in the queue.
+pub fn queue_text(queue: &QueueStatus) -> String {
+    format!("queued, position {}", queue.position)
+}
+
+/// The allocations of a project, of the caller's only one when none is said, those that have ended, too.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn all(api: &Api, project: Option<&str>) -> Result<Vec<contract::Allocation>, Failure> {
+    let request = ListAllocationsRequest {
+        project_id: project.unwrap_or_default().to_owned(),
+        include_ended: true,
+        ..ListAllocationsRequest::default()
+    };
+    let listed = api.call_all_pages(&request, "allocations").await?;
+    Ok(listed.message.allocations)
 }
 
 /// The allocation of a command.
@@ -262,11 +194,14 @@ pub async fn resolve(api: &Api, among: Among<'_>, given: &str) -> Result<String,
             "{given:?} is not the full id of an allocation; see: gpuaas admin allocation list"
         )));
     };
-    let query = list_query(project);
-    let all: Vec<Allocation> =
-        parse_all(&api.list(&["allocations"], &query, "allocations").await?)?;
-    let live = |a: &&Allocation| !matches!(a.status.state.as_str(), "released" | "failed");
-    if let Some(named) = all.iter().filter(live).find(|a| a.config.name == given) {
+    let all = all(api, project).await?;
+    let live = |a: &&contract::Allocation| {
+        !matches!(
+            state_of(a),
+            AllocationState::Released | AllocationState::Failed
+        )
+    };
+    if let Some(named) = all.iter().filter(live).find(|a| name_of(a) == given) {
         return Ok(named.id.clone());
     }
     let found = unique(
@@ -275,14 +210,16 @@ pub async fn resolve(api: &Api, among: Among<'_>, given: &str) -> Result<String,
         all.iter().map(|a| a.id.as_str()),
         "gpuaas list --all",
     );
-    let ended = all.iter().filter(|a| a.config.name == given);
-    match (found, ended.max_by_key(|a| a.metadata.create_time)) {
+    let ended = all.iter().filter(|a| name_of(a) == given);
+    let created = |a: &&contract::Allocation| a.metadata.as_ref()?.create_time.moment();
+    match (found, ended.max_by_key(created)) {
         (Err(Failure::NotFound(_)), Some(newest)) => Err(Failure::NotFound(format!(
             "no active allocation is named {given:?}; the latest with this name is {}, which is {}",
-            newest.id, newest.status.state
+            newest.id,
+            word(state_of(newest))
         ))),
         (Err(Failure::NotFound(message)), None) => {
-            let names = all.iter().filter(live).map(|a| a.config.name.as_str());
+            let names = all.iter().filter(live).map(name_of);
             Err(Failure::NotFound(suggest::with_nearest(
                 message, given, names,
             )))
@@ -304,11 +241,12 @@ mod tests {
             ..ReadinessResult::default()
         };
         assert_eq!(
-            check.text(),
+            check_text(&check),
             "nvidia-smi failed. The command ended with exit status 127. Last output: sh: nvidia-smi: not found"
         );
         check.passed = true;
         check.output_end.clear();
-        assert!(check.text().starts_with("nvidia-smi passed. ") && check.text().ends_with("127."));
+        let text = check_text(&check);
+        assert!(text.starts_with("nvidia-smi passed. ") && text.ends_with("127."));
     }
 }

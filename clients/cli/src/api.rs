@@ -1,9 +1,10 @@
 //! The JSON API: one request with retries that are safe, because a change keeps its key.
 use std::time::Duration;
 
+use gpuaas_proto::call::{HttpRequest, Streaming, Unary, http_request};
+use gpuaas_proto::json::from_json;
 use reqwest::{Method, StatusCode};
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::handshake::client::Request as Upgrade;
@@ -45,6 +46,32 @@ impl IdempotencyKey {
     }
 }
 
+/// What the API answered.
+#[derive(Clone, Debug, Default)]
+pub struct Answer<T> {
+    /// As a message of the contract, for people.
+    pub message: T,
+    /// As it was sent, for programs: with what this version does not know.
+    pub json: Value,
+}
+
+impl<T: prost::Name + Default> Answer<T> {
+    /// Reads what the API sent.
+    ///
+    /// # Errors
+    /// It is not that message.
+    pub fn read(json: Value) -> Result<Self, Failure> {
+        let message = from_json(&json).map_err(mismatch)?;
+        Ok(Self { message, json })
+    }
+}
+
+fn mismatch(error: impl std::fmt::Display) -> Failure {
+    Failure::Local(format!(
+        "the answer of the API does not match this version of gpuaas: {error}"
+    ))
+}
+
 impl Api {
     /// A client.
     ///
@@ -57,6 +84,111 @@ impl Api {
             credential: target.credential,
             http,
         })
+    }
+
+    /// Reads.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    pub async fn call<C: Unary>(&self, call: &C) -> Result<Answer<C::Response>, Failure> {
+        const { assert!(reads(C::VERB), "a change has a key: apply") }
+        Answer::read(self.sent(&http_request(call), None).await?)
+    }
+
+    /// Reads all pages of a list, whose items are in this field; of what else an answer has, that of the first page.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    pub async fn call_all_pages<C: Unary>(
+        &self,
+        call: &C,
+        items: &str,
+    ) -> Result<Answer<C::Response>, Failure> {
+        const { assert!(reads(C::VERB), "a list is read") }
+        let request = http_request(call);
+        let mut all = Vec::new();
+        let mut first = None;
+        let mut token = String::new();
+        loop {
+            let mut page = request.clone();
+            let mut add = |name: &str, value| page.query.push((name.to_owned(), value));
+            add("page_size", PAGE_SIZE.to_owned());
+            if !token.is_empty() {
+                add("page_token", token);
+            }
+            let mut page = self.sent(&page, None).await?;
+            if let Value::Array(found) = page[items].take() {
+                all.extend(found);
+            }
+            token = next_token(&page);
+            let first = first.get_or_insert(page);
+            if token.is_empty() {
+                let mut json = first.take();
+                json[items] = Value::Array(all);
+                if let Value::Object(fields) = &mut json {
+                    fields.shift_remove("next_page_token");
+                }
+                return Answer::read(json);
+            }
+        }
+    }
+
+    /// Changes. Repeated on connection errors and when the platform is busy, always with the same key.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    pub async fn apply<C: Unary>(
+        &self,
+        call: &C,
+        key: &IdempotencyKey,
+    ) -> Result<Answer<C::Response>, Failure> {
+        const { assert!(!reads(C::VERB), "what reads has no key: call") }
+        Answer::read(self.sent(&http_request(call), Some(key)).await?)
+    }
+
+    /// Changes, with a body that somebody else wrote.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    pub async fn apply_body<C: Unary>(
+        &self,
+        call: &C,
+        body: Value,
+        key: &IdempotencyKey,
+    ) -> Result<Answer<C::Response>, Failure> {
+        const { assert!(!reads(C::VERB), "what reads has no body") }
+        let mut request = http_request(call);
+        request.body = Some(body);
+        Answer::read(self.sent(&request, Some(key)).await?)
+    }
+
+    async fn sent(
+        &self,
+        request: &HttpRequest,
+        key: Option<&IdempotencyKey>,
+    ) -> Result<Value, Failure> {
+        let method = Method::from_bytes(request.verb.as_bytes()).expect("a verb of the contract");
+        let (path, query) = parts(request);
+        self.send(method, &path, &query, request.body.as_ref(), key)
+            .await
+    }
+
+    /// Opens a stream of lines. It may last as long as it likes.
+    ///
+    /// # Errors
+    /// See [`Failure`]; nothing is repeated.
+    pub async fn open_stream<C: Streaming>(
+        &self,
+        call: &C,
+        resume_token: &str,
+    ) -> Result<reqwest::Response, Failure> {
+        let mut request = http_request(call);
+        if !resume_token.is_empty() {
+            let token = ("resume_token".to_owned(), resume_token.to_owned());
+            request.query.push(token);
+        }
+        let (path, query) = parts(&request);
+        self.open(&path, &query).await
     }
 
     /// Reads.
@@ -103,10 +235,7 @@ impl Api {
             if let Value::Array(found) = page[field].take() {
                 items.extend(found);
             }
-            token = page["next_page_token"]
-                .as_str()
-                .unwrap_or_default()
-                .to_owned();
+            token = next_token(&page);
             let first = first.get_or_insert(page);
             if token.is_empty() {
                 return Ok((items, first.take()));
@@ -146,7 +275,7 @@ impl Api {
     ///
     /// # Errors
     /// See [`Failure`].
-    pub async fn call(
+    pub async fn request(
         &self,
         method: Method,
         path: &[&str],
@@ -158,11 +287,7 @@ impl Api {
         self.send(method, path, query, body, key).await
     }
 
-    /// Opens a stream of lines. It may last as long as it likes.
-    ///
-    /// # Errors
-    /// See [`Failure`]; nothing is repeated.
-    pub async fn open(
+    async fn open(
         &self,
         path: &[&str],
         query: &[(&str, String)],
@@ -332,6 +457,24 @@ impl Api {
     }
 }
 
+/// Whether a call of this HTTP method changes nothing.
+const fn reads(verb: &str) -> bool {
+    matches!(verb.as_bytes(), b"GET")
+}
+
+/// The path below `/api/v1`, where all calls are, and the query.
+fn parts(request: &HttpRequest) -> (Vec<&str>, Vec<(&str, String)>) {
+    let path = request.path.iter().skip(2).map(String::as_str);
+    let query = request.query.iter();
+    let query = query.map(|(name, value)| (name.as_str(), value.clone()));
+    (path.collect(), query.collect())
+}
+
+fn next_token(page: &Value) -> String {
+    let token = page["next_page_token"].as_str();
+    token.unwrap_or_default().to_owned()
+}
+
 /// The HTTP client of this program.
 ///
 /// # Errors
@@ -373,11 +516,7 @@ fn root_cause(error: &reqwest::Error) -> String {
 /// # Errors
 /// The answer lacks its shape.
 pub fn parse<T: DeserializeOwned>(value: &Value) -> Result<T, Failure> {
-    T::deserialize(value).map_err(|error| {
-        Failure::Local(format!(
-            "the answer of the API does not match this version of gpuaas: {error}"
-        ))
-    })
+    T::deserialize(value).map_err(mismatch)
 }
 
 /// Reads a list of answers.
@@ -386,18 +525,4 @@ pub fn parse<T: DeserializeOwned>(value: &Value) -> Result<T, Failure> {
 /// See [`parse`].
 pub fn parse_all<T: DeserializeOwned>(values: &[Value]) -> Result<Vec<T>, Failure> {
     values.iter().map(parse).collect()
-}
-
-/// 64-bit integers are strings in the API.
-pub fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Either {
-        Text(String),
-        Number(i64),
-    }
-    match Either::deserialize(deserializer)? {
-        Either::Number(number) => Ok(number),
-        Either::Text(text) => text.parse().map_err(serde::de::Error::custom),
-    }
 }

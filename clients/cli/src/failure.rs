@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use gpuaas_proto::gpuaas::allocation::v1::AllocationFailure;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -19,16 +20,6 @@ struct ErrorStatus {
     message: String,
     #[serde(default)]
     details: Vec<Value>,
-}
-
-/// Why an allocation failed.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct AllocationFailure {
-    pub reason: String,
-    pub message: String,
-    pub advice: String,
-    pub step: String,
 }
 
 /// A command that did not succeed.

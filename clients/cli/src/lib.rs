@@ -29,7 +29,6 @@ mod pause;
 mod profile;
 mod progress;
 mod project;
-mod reason;
 mod resolve;
 mod run;
 mod sign_in;

@@ -2,25 +2,50 @@
 use std::fmt;
 use std::io::{ErrorKind, Write as _, stderr, stdout};
 
+use gpuaas_proto::google::r#type::Money;
+use gpuaas_proto::json::Enumeration;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use serde::Deserialize;
 use serde_json::Value;
 use tabled::builder::Builder;
 use tabled::settings::{Padding, Style};
 
-use crate::api::number;
 use crate::formats::Format;
 use crate::{fit, formats};
 
-/// `google.type.Money`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct Money {
-    pub currency_code: String,
-    #[serde(deserialize_with = "number")]
-    pub units: i64,
-    pub nanos: i32,
+/// A time of the contract, or of a flag.
+pub trait Moment {
+    /// It, where there is one.
+    fn moment(self) -> Option<Timestamp>;
+}
+
+impl Moment for Option<Timestamp> {
+    fn moment(self) -> Option<Timestamp> {
+        self
+    }
+}
+
+impl Moment for Option<prost_types::Timestamp> {
+    fn moment(self) -> Option<Timestamp> {
+        let at = self?;
+        Timestamp::new(at.seconds, at.nanos).ok()
+    }
+}
+
+/// A time as the contract has it.
+pub fn stamp(at: Timestamp) -> prost_types::Timestamp {
+    let (seconds, nanos) = (at.as_second(), at.subsec_nanosecond());
+    let mut stamp = prost_types::Timestamp { seconds, nanos };
+    stamp.normalize();
+    stamp
+}
+
+/// The API's word for a value; empty for none, and for one of a later version.
+pub fn word(value: impl Enumeration) -> String {
+    if value == Default::default() {
+        return String::new();
+    }
+    value.word()
 }
 
 /// Exit code when the output was closed: that of a program ended by the signal. Not 0, since the answer, such as a
@@ -148,8 +173,9 @@ pub fn short(text: &str, most: usize) -> String {
 }
 
 /// A time in the user's zone.
-pub fn time(timestamp: Option<Timestamp>) -> String {
+pub fn time(timestamp: impl Moment) -> String {
     timestamp
+        .moment()
         .map(|t| {
             t.to_zoned(TimeZone::system())
                 .strftime("%Y-%m-%d %H:%M:%S %Z")
@@ -159,8 +185,9 @@ pub fn time(timestamp: Option<Timestamp>) -> String {
 }
 
 /// How long ago something was, in its largest unit.
-pub fn age(timestamp: Option<Timestamp>) -> String {
+pub fn age(timestamp: impl Moment) -> String {
     timestamp
+        .moment()
         .map(|then| old(Timestamp::now().as_second() - then.as_second()))
         .unwrap_or_default()
 }
@@ -176,8 +203,9 @@ fn old(seconds: i64) -> String {
 }
 
 /// A time of day in the user's zone.
-pub fn clock(timestamp: Option<Timestamp>) -> String {
+pub fn clock(timestamp: impl Moment) -> String {
     timestamp
+        .moment()
         .map(|t| {
             t.to_zoned(TimeZone::system())
                 .strftime("%H:%M:%S")
@@ -206,8 +234,8 @@ pub fn span(microseconds: i64) -> String {
 }
 
 /// Time between two moments with a tenth of a second.
-pub fn took(start: Option<Timestamp>, end: Option<Timestamp>) -> String {
-    match (start, end) {
+pub fn took(start: impl Moment, end: impl Moment) -> String {
+    match (start.moment(), end.moment()) {
         (Some(start), Some(end)) => {
             let tenths = (end.as_millisecond() - start.as_millisecond()).max(0) / 100;
             if tenths < 600 {
@@ -315,7 +343,7 @@ pub fn money(money: Option<&Money>) -> String {
 }
 
 /// Reads an amount such as "1.25 EUR" into `google.type.Money`, exactly.
-pub fn parse_money(text: &str) -> Option<Value> {
+pub fn parse_money(text: &str) -> Option<Money> {
     let (amount, currency) = text.trim().split_once(' ')?;
     let currency = currency.trim();
     let (units, decimals) = amount.split_once('.').unwrap_or((amount, ""));
@@ -326,9 +354,16 @@ pub fn parse_money(text: &str) -> Option<Value> {
     }
     let units: i64 = units.parse().ok()?;
     let nanos: i32 = format!("{decimals:0<9}").parse().ok()?;
-    Some(
-        serde_json::json!({ "currency_code": currency, "units": units.to_string(), "nanos": nanos }),
-    )
+    Some(Money {
+        currency_code: currency.to_owned(),
+        units,
+        nanos,
+    })
+}
+
+/// Bytes as the contract counts them; see [`bytes`].
+pub fn size(size: u64) -> String {
+    bytes(i64::try_from(size).unwrap_or(i64::MAX))
 }
 
 /// Bytes in the largest binary unit that keeps the number small.
@@ -398,13 +433,11 @@ mod tests {
 
     #[test]
     fn amounts_are_read_exactly_or_refused() {
+        assert_eq!(parse_money("1.25 EUR"), Some(eur(1, 250_000_000)));
+        let dollars = parse_money("2 USD").expect("an amount");
         assert_eq!(
-            parse_money("1.25 EUR"),
-            Some(serde_json::json!({"currency_code":"EUR","units":"1","nanos":250_000_000}))
-        );
-        assert_eq!(
-            parse_money("2 USD"),
-            Some(serde_json::json!({"currency_code":"USD","units":"2","nanos":0}))
+            (dollars.currency_code.as_str(), dollars.units, dollars.nanos),
+            ("USD", 2, 0)
         );
         for bad in [
             "",

@@ -1,7 +1,7 @@
 //! Allocations of any project by their names, as an administrator sees them.
 use std::collections::HashMap;
 
-use serde_json::Value;
+use gpuaas_proto::gpuaas::allocation::v1::GetAllocationDetailRequest;
 
 use crate::api::Api;
 use crate::project;
@@ -20,15 +20,17 @@ pub async fn of(api: &Api, ids: impl Iterator<Item = &str>) -> HashMap<String, S
     }
     let projects = project::names(api).await;
     for id in ids.into_iter().take(MAX_LOOKUPS) {
-        let Ok(detail) = api.get(&["admin", "allocations", id], &[]).await else {
+        let request = GetAllocationDetailRequest {
+            allocation_id: id.to_owned(),
+        };
+        let Ok(detail) = api.call(&request).await else {
             continue;
         };
-        let config = &detail["allocation"]["config"];
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let name = text(&config["name"]);
-        if !name.is_empty() {
-            let project = project::name_of(&projects, &text(&config["project_id"]));
-            owners.insert(id.to_owned(), format!("{name} of {project}"));
+        let allocation = detail.message.allocation.unwrap_or_default();
+        let config = allocation.config.unwrap_or_default();
+        if !config.name.is_empty() {
+            let project = project::name_of(&projects, &config.project_id);
+            owners.insert(id.to_owned(), format!("{} of {project}", config.name));
         }
     }
     owners

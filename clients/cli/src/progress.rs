@@ -4,14 +4,18 @@ use std::collections::{BTreeMap, HashSet};
 use std::io::{IsTerminal as _, stderr};
 use std::time::Duration;
 
+use gpuaas_proto::gpuaas::allocation::v1::watch_allocation_response::Event;
+use gpuaas_proto::gpuaas::allocation::v1::{
+    Allocation, AllocationState, ListTimelineRequest, PowerState, Progress, QueueStatus,
+    TimelineEntry, TimelineState, WatchAllocationRequest,
+};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use serde_json::Value;
 
-use crate::allocation::{Allocation, Progress, Queue, TimelineEntry};
-use crate::api::{Api, parse, parse_all};
+use crate::allocation::{queue_text, state_of};
+use crate::api::{Answer, Api};
 use crate::failure::Failure;
 use crate::fit;
-use crate::output::{clock, took};
+use crate::output::{clock, took, word};
 use crate::watch::Watch;
 
 /// What a command waits for.
@@ -22,19 +26,24 @@ pub enum Goal {
     /// The capacity is free.
     Released,
     /// It is active with this power.
-    Power(&'static str),
+    Power(PowerState),
 }
 
 impl Goal {
     /// Whether waiting is over: `Some(true)` when reached, `Some(false)` when it cannot be reached any more.
-    fn outcome(self, state: &str, power: &str) -> Option<bool> {
+    fn outcome(self, state: AllocationState, power: PowerState) -> Option<bool> {
+        use AllocationState::{Active, Failed, Released, Releasing};
         match (self, state) {
-            (Self::Power(wanted), "active") if power == wanted => Some(true),
+            (Self::Power(wanted), Active) if power == wanted => Some(true),
             // what failed is running or stopped again
-            (Self::Power(_), "active") if matches!(power, "running" | "stopped") => Some(false),
-            (Self::Power(_), "releasing" | "released") => Some(false),
-            (Self::Active, "active") | (Self::Released, "released" | "failed") => Some(true),
-            (Self::Active, "failed" | "releasing" | "released") => Some(false),
+            (Self::Power(_), Active)
+                if matches!(power, PowerState::Running | PowerState::Stopped) =>
+            {
+                Some(false)
+            }
+            (Self::Power(_), Releasing | Released) => Some(false),
+            (Self::Active, Active) | (Self::Released, Released | Failed) => Some(true),
+            (Self::Active, Failed | Releasing | Released) => Some(false),
             _ => None,
         }
     }
@@ -65,23 +74,28 @@ pub async fn latest_entry(api: &Api, id: &str) -> Result<i64, Failure> {
 }
 
 async fn timeline(api: &Api, id: &str) -> Result<Vec<TimelineEntry>, Failure> {
-    parse_all(
-        &api.list(&["allocations", id, "timeline"], &[], "entries")
-            .await?,
-    )
+    let request = ListTimelineRequest {
+        allocation_id: id.to_owned(),
+        ..ListTimelineRequest::default()
+    };
+    let listed = api.call_all_pages(&request, "entries").await?;
+    Ok(listed.message.entries)
 }
 
 /// Waits for a goal and shows the progress; returns the allocation as last reported.
 ///
 /// # Errors
 /// The goal cannot be reached any more, the time is up, or the API is unreachable for longer than a watch allows.
-pub async fn wait(api: &Api, id: &str, wait: Wait) -> Result<Value, Failure> {
-    let mut last = Value::Null;
+pub async fn wait(api: &Api, id: &str, wait: Wait) -> Result<Answer<Allocation>, Failure> {
+    let mut last = Answer::default();
     let limit = tokio::time::sleep(wait.limit);
     tokio::select! {
         ended = follow(api, id, &wait, &mut last) => ended?,
         () = limit => {
-            let state = last["status"]["state"].as_str().unwrap_or("unknown");
+            let state = match state_of(&last.message) {
+                AllocationState::Unspecified => "unknown".to_owned(),
+                state => word(state),
+            };
             return Err(Failure::Local(format!(
                 "still {state} after {} s; see: gpuaas show {id}",
                 wait.limit.as_secs()
@@ -92,47 +106,59 @@ pub async fn wait(api: &Api, id: &str, wait: Wait) -> Result<Value, Failure> {
 }
 
 /// Watches until the goal is reached; `last` is the allocation as last reported.
-async fn follow(api: &Api, id: &str, wait: &Wait, last: &mut Value) -> Result<(), Failure> {
+async fn follow(
+    api: &Api,
+    id: &str,
+    wait: &Wait,
+    last: &mut Answer<Allocation>,
+) -> Result<(), Failure> {
     let mut view = View::new(wait.quiet, wait.after);
-    let mut watch = Watch::new(api, &["allocations", &format!("{id}:watch")], Vec::new());
+    let request = WatchAllocationRequest {
+        allocation_id: id.to_owned(),
+        ..WatchAllocationRequest::default()
+    };
+    let mut watch = Watch::new(api, request);
     // an allocation comes after the entries that led to it, but the first one before them
     let mut is_synced = false;
     loop {
-        let mut message = watch.next().await?;
-        if message["entry"].is_object() {
-            view.entry(parse(&message["entry"])?);
-            continue;
+        let mut next = watch.next().await?;
+        let mut is_over = false;
+        match next.message.event {
+            Some(Event::Entry(entry)) => {
+                view.entry(entry);
+                continue;
+            }
+            Some(Event::Change(change)) => {
+                last.message = change.allocation.unwrap_or_default();
+                last.json = next.json["change"]["allocation"].take();
+                view.progress(&last.message);
+            }
+            Some(Event::Synced(_)) => is_synced = true,
+            Some(Event::End(_)) => is_over = true,
+            Some(Event::Heartbeat(_)) | None => {}
         }
-        if message["change"].is_object() {
-            *last = message["change"]["allocation"].take();
-            let allocation: Allocation = parse(last)?;
-            view.progress(&allocation);
-        }
-        is_synced = is_synced || message["synced"].is_object();
-        let is_over = message["end"].is_object();
         if !is_synced && !is_over {
             continue;
         }
-        let allocation: Allocation = parse(last)?;
-        let status = &allocation.status;
-        match wait.goal.outcome(&status.state, &status.power) {
+        let status = last.message.status.clone().unwrap_or_default();
+        match wait.goal.outcome(status.state(), status.power()) {
             Some(true) => return Ok(()),
-            Some(false) => return Err(missed(allocation)),
-            None if is_over => return Err(missed(allocation)),
+            Some(false) => return Err(missed(&last.message)),
+            None if is_over => return Err(missed(&last.message)),
             None => {}
         }
     }
 }
 
-fn missed(allocation: Allocation) -> Failure {
-    let id = allocation.id;
-    match allocation.status.failure {
+fn missed(allocation: &Allocation) -> Failure {
+    let id = &allocation.id;
+    let status = allocation.status.clone().unwrap_or_default();
+    match status.failure {
         Some(failure) => Failure::Allocation(Box::new(failure)),
         None => {
-            let status = &allocation.status;
-            let became = match status.state.as_str() {
-                "active" => &status.power,
-                _ => &status.state,
+            let became = match status.state() {
+                AllocationState::Active => word(status.power()),
+                state => word(state),
             };
             Failure::Local(format!(
                 "the allocation became {became}; see: gpuaas show {id}"
@@ -179,7 +205,7 @@ impl View {
         self.pending.insert(entry.sequence, entry);
         // an entry that still runs holds back those after it, so that lines stay in order
         while let Some(first) = self.pending.first_entry() {
-            if first.get().state == "running" {
+            if first.get().state() == TimelineState::Running {
                 break;
             }
             let entry = first.remove();
@@ -192,11 +218,14 @@ impl View {
         if self.quiet {
             return;
         }
-        if let Some(queue) = &allocation.status.queue {
+        let Some(status) = &allocation.status else {
+            return;
+        };
+        if let Some(queue) = &status.queue {
             self.queue(queue);
             return;
         }
-        let progress = allocation.status.progress.as_ref();
+        let progress = status.progress.as_ref();
         if let (Some(bar), Some(progress)) = (&self.bar, progress.filter(|p| !p.step.is_empty())) {
             bar.set_prefix(progress_name(progress));
             bar.set_position(whole_percent(progress));
@@ -205,8 +234,8 @@ impl View {
     }
 
     /// Shows the queue position, each once on plain output.
-    fn queue(&mut self, queue: &Queue) {
-        let text = format!("{}: {}", queue.text(), queue.message);
+    fn queue(&mut self, queue: &QueueStatus) {
+        let text = format!("{}: {}", queue_text(queue), queue.message);
         match &self.bar {
             Some(bar) => {
                 bar.set_prefix("queued");
@@ -260,9 +289,9 @@ fn progress_name(progress: &Progress) -> String {
 
 /// One ended step: time, outcome, name, duration, sentence.
 pub fn entry_line(entry: &TimelineEntry) -> String {
-    let mark = match entry.state.as_str() {
-        "done" => "ok",
-        "failed" => "FAILED",
+    let mark = match entry.state() {
+        TimelineState::Done => "ok",
+        TimelineState::Failed => "FAILED",
         _ => "..",
     };
     let took = took(entry.time, entry.end_time);
@@ -294,41 +323,48 @@ pub fn step_line(time: &str, mark: &str, step: &str, took: &str, message: &str) 
 
 #[cfg(test)]
 mod tests {
+    use gpuaas_proto::json::from_json;
+
     use super::*;
 
     #[test]
     fn waiting_ends_when_it_should() {
+        use AllocationState::{
+            Active, Failed, Provisioning, Released, Releasing, Requested, Reserved,
+        };
         for (goal, state, outcome) in [
-            (Goal::Active, "requested", None),
-            (Goal::Active, "reserved", None),
-            (Goal::Active, "provisioning", None),
-            (Goal::Active, "active", Some(true)),
-            (Goal::Active, "failed", Some(false)),
-            (Goal::Active, "releasing", Some(false)),
-            (Goal::Released, "active", None),
-            (Goal::Released, "releasing", None),
-            (Goal::Released, "released", Some(true)),
-            (Goal::Released, "failed", Some(true)),
+            (Goal::Active, Requested, None),
+            (Goal::Active, Reserved, None),
+            (Goal::Active, Provisioning, None),
+            (Goal::Active, Active, Some(true)),
+            (Goal::Active, Failed, Some(false)),
+            (Goal::Active, Releasing, Some(false)),
+            (Goal::Released, Active, None),
+            (Goal::Released, Releasing, None),
+            (Goal::Released, Released, Some(true)),
+            (Goal::Released, Failed, Some(true)),
         ] {
-            assert_eq!(goal.outcome(state, ""), outcome, "{goal:?} {state}");
+            let ended = goal.outcome(state, PowerState::Unspecified);
+            assert_eq!(ended, outcome, "{goal:?} {state:?}");
         }
+        use PowerState::{Rebooting, Running, Starting, Stopped, Stopping};
         for (wanted, power, outcome) in [
-            ("stopped", "stopping", None),
-            ("stopped", "stopped", Some(true)),
-            ("stopped", "running", Some(false)),
-            ("running", "starting", None),
-            ("running", "rebooting", None),
-            ("running", "running", Some(true)),
-            ("running", "stopped", Some(false)),
+            (Stopped, Stopping, None),
+            (Stopped, Stopped, Some(true)),
+            (Stopped, Running, Some(false)),
+            (Running, Starting, None),
+            (Running, Rebooting, None),
+            (Running, Running, Some(true)),
+            (Running, Stopped, Some(false)),
         ] {
             let goal = Goal::Power(wanted);
-            assert_eq!(goal.outcome("active", power), outcome, "{goal:?} {power}");
+            assert_eq!(goal.outcome(Active, power), outcome, "{goal:?} {power:?}");
         }
     }
 
     #[test]
     fn a_failed_step_shows_what_was_seen_last_of_the_guest() {
-        let entry: TimelineEntry = serde_json::from_value(serde_json::json!({
+        let entry: TimelineEntry = from_json(&serde_json::json!({
             "sequence": "7", "step": "provision.wait_login", "state": "failed", "message": "No login.",
             "error": { "message": "no connection: refused" }
         }))
@@ -351,7 +387,7 @@ mod tests {
             ),
             ("", "", "Accepted."),
         ] {
-            let entry: TimelineEntry = serde_json::from_value(serde_json::json!({
+            let entry: TimelineEntry = from_json(&serde_json::json!({
                 "step": "stopping", "state": "done", "message": "Accepted.", "actor": actor, "reason": reason
             }))
             .expect("an entry");

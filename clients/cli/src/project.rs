@@ -1,7 +1,8 @@
 //! Projects by their names, as far as the caller may list them.
 use std::collections::HashMap;
 
-use serde_json::Value;
+use gpuaas_proto::call::IdentityAdminListProjects;
+use gpuaas_proto::gpuaas::identity::v1::{GetCallerRequest, ListProjectsRequest, Project};
 use uuid::Uuid;
 
 use crate::api::Api;
@@ -11,27 +12,25 @@ use crate::suggest;
 /// The slugs of all projects by their ids, of the caller's own for who may not list all; empty when neither can be read,
 /// so that ids are shown.
 pub async fn names(api: &Api) -> HashMap<String, String> {
-    let found = match api.list(&["admin", "projects"], &[], "projects").await {
+    let found = match all(api).await {
         Ok(all) => all,
         Err(_) => own(api).await,
     };
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    found
-        .iter()
-        .map(|project| (text(&project["id"]), text(&project["slug"])))
-        .collect()
+    let found = found.into_iter();
+    found.map(|project| (project.id, project.slug)).collect()
+}
+
+/// All projects of the platform.
+async fn all(api: &Api) -> Result<Vec<Project>, Failure> {
+    let request = IdentityAdminListProjects(ListProjectsRequest::default());
+    let listed = api.call_all_pages(&request, "projects").await?;
+    Ok(listed.message.projects)
 }
 
 /// The projects that the caller is a member of.
-pub async fn own(api: &Api) -> Vec<Value> {
-    let caller = api.get(&["whoami"], &[]).await;
-    let projects = caller
-        .ok()
-        .and_then(|mut caller| match caller["projects"].take() {
-            Value::Array(projects) => Some(projects),
-            _ => None,
-        });
-    projects.unwrap_or_default()
+pub async fn own(api: &Api) -> Vec<Project> {
+    let caller = api.call(&GetCallerRequest {}).await;
+    caller.unwrap_or_default().message.projects
 }
 
 /// The id of a project of a flag; see [`id`].

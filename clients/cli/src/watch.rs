@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use gpuaas_proto::call::Streaming;
 use serde_json::Value;
 
-use crate::api::Api;
+use crate::api::{Answer, Api};
 use crate::failure::Failure;
 use crate::pause::pauses;
 
@@ -19,10 +20,9 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from
 const MAX_LINE: usize = 4 << 20;
 
 /// A watch.
-pub struct Watch<'a> {
+pub struct Watch<'a, C> {
     api: &'a Api,
-    path: Vec<String>,
-    query: Vec<(&'static str, String)>,
+    call: C,
     token: String,
     open: Option<reqwest::Response>,
     /// Bytes of a line that has not ended.
@@ -32,13 +32,12 @@ pub struct Watch<'a> {
     failing: Option<(Instant, usize)>,
 }
 
-impl<'a> Watch<'a> {
-    /// A watch of a path; nothing is sent yet.
-    pub fn new(api: &'a Api, path: &[&str], query: Vec<(&'static str, String)>) -> Self {
+impl<'a, C: Streaming> Watch<'a, C> {
+    /// A watch; nothing is sent yet.
+    pub fn new(api: &'a Api, call: C) -> Self {
         Self {
             api,
-            path: path.iter().map(|part| (*part).to_owned()).collect(),
-            query,
+            call,
             token: String::new(),
             open: None,
             begun: Vec::new(),
@@ -51,7 +50,7 @@ impl<'a> Watch<'a> {
     ///
     /// # Errors
     /// The API refuses, or is away for longer than a minute.
-    pub async fn next(&mut self) -> Result<Value, Failure> {
+    pub async fn next(&mut self) -> Result<Answer<C::Response>, Failure> {
         loop {
             match self.receive().await {
                 Ok(message) => {
@@ -59,7 +58,7 @@ impl<'a> Watch<'a> {
                     if message["heartbeat"].is_object() {
                         continue;
                     }
-                    return Ok(message);
+                    return Answer::read(message);
                 }
                 Err(failure) => self.recover(failure).await?,
             }
@@ -86,12 +85,7 @@ impl<'a> Watch<'a> {
                 return Ok(line);
             }
             if self.open.is_none() {
-                let mut query = self.query.clone();
-                if !self.token.is_empty() {
-                    query.push(("resume_token", self.token.clone()));
-                }
-                let path: Vec<&str> = self.path.iter().map(String::as_str).collect();
-                self.open = Some(self.api.open(&path, &query).await?);
+                self.open = Some(self.api.open_stream(&self.call, &self.token).await?);
             }
             let Some(open) = &mut self.open else { continue };
             let part = tokio::time::timeout(SILENCE, open.chunk()).await;

@@ -108,7 +108,7 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
     }
     let rows = found.iter().map(|one| {
         [
-            time(text(one, "create_time").parse().ok()),
+            time(text(one, "create_time").parse::<jiff::Timestamp>().ok()),
             who(one),
             text(one, "summary"),
             object(one),

@@ -68,7 +68,7 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
     }
     let answer = session
         .api
-        .call(method, &parts, &query, body.as_ref(), &session.key)
+        .request(method, &parts, &query, body.as_ref(), &session.key)
         .await
         .map_err(|failure| match failure {
             Failure::Api(mut error) => {

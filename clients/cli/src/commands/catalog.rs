@@ -1,32 +1,29 @@
 //! `skus`, `images`, `regions`, `availability`: the catalog and the free capacity.
-use serde::Deserialize;
-use serde_json::{Value, json};
+use gpuaas_proto::call::ImageListImages;
+use gpuaas_proto::gpuaas::images::v1::{ListImagesRequest, ListImagesResponse};
+use gpuaas_proto::gpuaas::inventory::v1::{ListRegionsRequest, ListRegionsResponse, Region};
+use gpuaas_proto::gpuaas::scheduler::v1::{
+    Availability, ListAvailabilityRequest, ListSkusRequest, Sku,
+};
 
+use super::Session;
 use super::select::Selected;
-use super::{Session, given};
-use crate::api::{Api, number, parse, parse_all};
+use crate::api::{Answer, Api};
 use crate::failure::{ApiFailure, Failure};
-use crate::output::{Money, aligned, bytes, print_json, print_table};
-use crate::reason::UnavailableReason;
+use crate::output::{aligned, print_json, print_table, size, word};
 use crate::{project, suggest};
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Region {
-    pub code: String,
-    pub display_name: String,
-    pub enabled: bool,
-    pub unavailable_reason: String,
+/// That a region is closed, with the operator's reason, without a full stop at the end.
+fn closed_text(region: &Region) -> String {
+    match region.unavailable_reason.trim_end_matches('.') {
+        "" => format!("{} is closed; no reason was given", region.code),
+        reason => format!("{} is closed: {reason}", region.code),
+    }
 }
 
-impl Region {
-    /// That it is closed, with the operator's reason, without a full stop at the end.
-    pub fn closed(&self) -> String {
-        match self.unavailable_reason.trim_end_matches('.') {
-            "" => format!("{} is closed; no reason was given", self.code),
-            reason => format!("{} is closed: {reason}", self.code),
-        }
-    }
+async fn list_regions(api: &Api) -> Result<Answer<ListRegionsResponse>, Failure> {
+    let request = ListRegionsRequest::default();
+    api.call_all_pages(&request, "regions").await
 }
 
 /// All regions, closed ones too.
@@ -34,7 +31,16 @@ impl Region {
 /// # Errors
 /// See [`Failure`].
 pub async fn all_regions(api: &Api) -> Result<Vec<Region>, Failure> {
-    parse_all(&api.list(&["regions"], &[], "regions").await?)
+    Ok(list_regions(api).await?.message.regions)
+}
+
+/// All SKUs.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn all_skus(api: &Api) -> Result<Vec<Sku>, Failure> {
+    let request = ListSkusRequest::default();
+    Ok(api.call_all_pages(&request, "skus").await?.message.skus)
 }
 
 /// Advice for a region that is closed.
@@ -52,51 +58,8 @@ pub fn open_regions(all: &[Region]) -> String {
 
 /// The closed ones of these, each with its reason.
 fn closed_regions(all: &[Region]) -> String {
-    let closed = all.iter().filter(|one| !one.enabled).map(Region::closed);
+    let closed = all.iter().filter(|one| !one.enabled).map(closed_text);
     closed.collect::<Vec<_>>().join(". ")
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Sku {
-    pub code: String,
-    pub display_name: String,
-    pub capacity_shape: String,
-    pub allowed_gpu_counts: Vec<u32>,
-    pub price_per_gpu_hour: Option<Money>,
-    pub lab: bool,
-    pub disabled: bool,
-    pub reserved_gpus: u32,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Image {
-    pub slug: String,
-    pub display_name: String,
-    pub status: String,
-    #[serde(deserialize_with = "number")]
-    pub size_bytes: i64,
-    pub compatible_skus: Vec<String>,
-    pub readiness_checks: Vec<NamedCheck>,
-    pub digest: String,
-}
-
-/// A readiness check of an image.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct NamedCheck {
-    pub name: String,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Availability {
-    pub region_code: String,
-    pub sku: String,
-    pub gpu_count: u32,
-    pub fits: u32,
-    pub reasons: Vec<UnavailableReason>,
 }
 
 /// `skus`.
@@ -104,13 +67,17 @@ pub struct Availability {
 /// # Errors
 /// See [`Failure`].
 pub async fn skus(session: &Session, selected: &Selected) -> Result<(), Failure> {
-    let query = selected.query();
-    let found = session.api.list(&["skus"], &query, "skus").await?;
+    let request = ListSkusRequest {
+        filter: selected.filter(),
+        order_by: selected.order_by(),
+        ..ListSkusRequest::default()
+    };
+    let found = session.api.call_all_pages(&request, "skus").await?;
     if session.json() {
-        print_json(&json!({ "skus": found }));
+        print_json(&found.json);
         return Ok(());
     }
-    let skus: Vec<Sku> = parse_all(&found)?;
+    let skus = found.message.skus;
     if skus.is_empty() && selected.narrows() {
         say!("No SKU matches the filter.");
         return Ok(());
@@ -122,19 +89,18 @@ pub async fn skus(session: &Session, selected: &Selected) -> Result<(), Failure>
     let prices = aligned(skus.iter().map(|sku| sku.price_per_gpu_hour.as_ref()));
     let rows = skus.iter().zip(prices).map(|(s, price)| {
         let counts: Vec<String> = s.allowed_gpu_counts.iter().map(u32::to_string).collect();
-        let price = match s.price_per_gpu_hour {
-            _ if s.disabled && s.reserved_gpus > 0 => {
+        let price = match &s.price_per_gpu_hour {
+            _ if s.disabled() && s.reserved_gpus > 0 => {
                 format!("not offered, {} GPU(s) reserved", s.reserved_gpus)
             }
-            _ if s.disabled => "not offered".to_owned(),
+            _ if s.disabled() => "not offered".to_owned(),
             Some(_) => price,
             None => "no price".to_owned(),
         };
-        let shape = if s.lab {
-            format!("{} (lab)", s.capacity_shape)
-        } else {
-            s.capacity_shape.clone()
-        };
+        let mut shape = word(s.capacity_shape());
+        if s.lab {
+            shape.push_str(" (lab)");
+        }
         [
             s.code.clone(),
             s.display_name.clone(),
@@ -165,39 +131,42 @@ pub struct ImageFlags {
 /// See [`Failure`].
 pub async fn images(session: &Session, flags: ImageFlags) -> Result<(), Failure> {
     let ImageFlags { sku, selected } = flags;
-    let mut query = given([("sku", sku)]);
-    query.extend(selected.query());
-    let found = session.api.list(&["images"], &query, "images").await?;
+    let request = ImageListImages(ListImagesRequest {
+        sku: sku.unwrap_or_default(),
+        filter: selected.filter(),
+        order_by: selected.order_by(),
+        ..ListImagesRequest::default()
+    });
+    let found = session.api.call_all_pages(&request, "images").await?;
     let empty = if selected.narrows() {
         "No image matches the filter."
     } else {
         "No active images. An administrator adds one: gpuaas admin image create"
     };
-    print_images(session, &found, empty)
+    print_images(session, found, empty);
+    Ok(())
 }
 
 /// Images as table or JSON; `empty` is printed when there are none.
-///
-/// # Errors
-/// See [`Failure`].
-pub fn print_images(session: &Session, found: &[Value], empty: &str) -> Result<(), Failure> {
+pub fn print_images(session: &Session, found: Answer<ListImagesResponse>, empty: &str) {
     if session.json() {
-        print_json(&json!({ "images": found }));
-        return Ok(());
+        print_json(&found.json);
+        return;
     }
-    let images: Vec<Image> = parse_all(found)?;
+    let images = found.message.images;
     if images.is_empty() {
         say!("{empty}");
-        return Ok(());
+        return;
     }
     let rows = images.into_iter().map(|i| {
+        let status = word(i.status());
         let digest: String = i.digest.chars().take(19).collect();
         let names: Vec<String> = i.readiness_checks.into_iter().map(|one| one.name).collect();
         [
             i.slug,
             i.display_name,
-            i.status,
-            bytes(i.size_bytes),
+            status,
+            size(i.size_bytes),
             i.compatible_skus.join(", "),
             names.join(", "),
             digest,
@@ -209,7 +178,6 @@ pub fn print_images(session: &Session, found: &[Value], empty: &str) -> Result<(
         ],
         rows.collect(),
     );
-    Ok(())
 }
 
 /// `regions`.
@@ -217,12 +185,12 @@ pub fn print_images(session: &Session, found: &[Value], empty: &str) -> Result<(
 /// # Errors
 /// See [`Failure`].
 pub async fn regions(session: &Session) -> Result<(), Failure> {
-    let found = session.api.list(&["regions"], &[], "regions").await?;
+    let found = list_regions(&session.api).await?;
     if session.json() {
-        print_json(&json!({ "regions": found }));
+        print_json(&found.json);
         return Ok(());
     }
-    let regions: Vec<Region> = parse_all(&found)?;
+    let regions = found.message.regions;
     if regions.is_empty() {
         say!("No regions yet. An administrator adds one: gpuaas admin region put");
         return Ok(());
@@ -265,13 +233,11 @@ pub async fn default_region(session: &Session, sku: &str, gpus: u32) -> Result<S
         [] => return Err(no_region(&closed)),
         _ => {}
     }
-    let query = [("sku", sku.to_owned())];
-    let answer = session.api.get(&["availability"], &query).await?;
-    let found: Vec<Availability> = parse(
-        answer
-            .get("availability")
-            .unwrap_or(&Value::Array(Vec::new())),
-    )?;
+    let request = ListAvailabilityRequest {
+        sku: sku.to_owned(),
+        ..ListAvailabilityRequest::default()
+    };
+    let found = session.api.call(&request).await?.message.availability;
     let (region, why) = best_region(&enabled, &found, gpus);
     note!(
         "Region {region}: {why}. Choose another one with --region: {}",
@@ -334,21 +300,18 @@ pub async fn availability(session: &Session, flags: AvailabilityFlags) -> Result
         sku,
         project,
     } = flags;
-    let query = given([
-        ("region_code", region),
-        ("sku", sku),
-        ("project_id", project::given(&session.api, project).await?),
-    ]);
-    let answer = session.api.get(&["availability"], &query).await?;
+    let project = project::given(&session.api, project).await?;
+    let request = ListAvailabilityRequest {
+        region_code: region.unwrap_or_default(),
+        sku: sku.unwrap_or_default(),
+        project_id: project.unwrap_or_default(),
+    };
+    let answer = session.api.call(&request).await?;
     if session.json() {
-        print_json(&answer);
+        print_json(&answer.json);
         return Ok(());
     }
-    let found: Vec<Availability> = parse(
-        answer
-            .get("availability")
-            .unwrap_or(&Value::Array(Vec::new())),
-    )?;
+    let found = answer.message.availability;
     if found.is_empty() {
         say!("No SKU is offered here. See: gpuaas skus, gpuaas regions");
         return Ok(());
@@ -382,17 +345,26 @@ pub async fn nearest_names(api: &Api, failure: Failure, given: [&str; 3]) -> Fai
     let Failure::Api(mut error) = failure else {
         return failure;
     };
-    let (list, key, given) = match error.reason.as_str() {
-        "SKU_UNKNOWN" => ("skus", "code", given[0]),
-        "IMAGE_UNKNOWN" => ("images", "slug", given[1]),
-        "REGION_UNKNOWN" => ("regions", "code", given[2]),
+    let (names, given) = match error.reason.as_str() {
+        "SKU_UNKNOWN" => {
+            let all = all_skus(api).await.unwrap_or_default().into_iter();
+            (all.map(|sku| sku.code).collect::<Vec<_>>(), given[0])
+        }
+        "IMAGE_UNKNOWN" => {
+            let request = ImageListImages(ListImagesRequest::default());
+            let found = api.call_all_pages(&request, "images").await;
+            let all = found.unwrap_or_default().message.images.into_iter();
+            (all.map(|image| image.slug).collect(), given[1])
+        }
+        "REGION_UNKNOWN" => {
+            let all = all_regions(api).await.unwrap_or_default().into_iter();
+            (all.map(|region| region.code).collect(), given[2])
+        }
         "REGION_DISABLED" => return closed(api, error, given[2]).await,
         _ => return Failure::Api(error),
     };
-    if let Ok(found) = api.list(&[list], &[], list).await {
-        let names = found.iter().filter_map(|one| one[key].as_str());
-        error.nearest = suggest::nearest(given, names).map(str::to_owned);
-    }
+    let nearest = suggest::nearest(given, names.iter().map(String::as_str));
+    error.nearest = nearest.map(str::to_owned);
     Failure::Api(error)
 }
 
@@ -404,7 +376,7 @@ async fn closed(api: &Api, mut error: Box<ApiFailure>, code: &str) -> Failure {
         .find(|one| one.code.eq_ignore_ascii_case(code.trim()));
     // one that was opened since is no longer closed
     if let Some(region) = region.filter(|one| !one.enabled) {
-        error.message = format!("Region {}.", region.closed());
+        error.message = format!("Region {}.", closed_text(region));
         error
             .fields
             .retain(|(field, _)| !field.ends_with("region_code"));

@@ -1,13 +1,11 @@
 //! `certificate`: the wipe certificates of an allocation.
 use std::path::{Path, PathBuf};
 
-use jiff::Timestamp;
-use serde::Deserialize;
+use gpuaas_proto::gpuaas::allocation::v1::{ListWipeCertificatesRequest, WipeCertificate};
 use serde_json::{Value, json};
 
 use super::Session;
 use crate::allocation::AllocationRef;
-use crate::api::{number, parse_all};
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, time};
 
@@ -27,38 +25,37 @@ pub struct Save {
     folder: Option<PathBuf>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Certificate {
-    slot_id: String,
-    #[serde(deserialize_with = "number")]
-    slot_generation: i64,
-    policy: String,
-    erase_method: String,
-    accept_time: Option<Timestamp>,
-    document: String,
-}
-
 /// Runs it.
 ///
 /// # Errors
 /// See [`Failure`].
 pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
     let id = flags.of.id(&session.api).await?;
-    let path = ["allocations", &id, "wipe-certificates"];
-    let answer = session.api.get(&path, &[]).await?;
-    let listed = answer["certificates"].as_array().cloned();
+    let request = ListWipeCertificatesRequest { allocation_id: id };
+    let answer = session.api.call(&request).await?;
     let none = "No disk of this allocation is proven wiped: it is not released yet, never had a disk, or its slots await \
                 a repair.";
-    show(session, &listed.unwrap_or_default(), &flags.save, none)
+    let listed = &answer.json["certificates"];
+    show(
+        session,
+        listed,
+        answer.message.certificates,
+        &flags.save,
+        none,
+    )
 }
 
 /// Shows wipe certificates, and saves their documents.
 ///
 /// # Errors
 /// A file that cannot be written.
-pub fn show(session: &Session, listed: &[Value], save: &Save, none: &str) -> Result<(), Failure> {
-    let certificates: Vec<Certificate> = parse_all(listed)?;
+pub fn show(
+    session: &Session,
+    listed: &Value,
+    certificates: Vec<WipeCertificate>,
+    save: &Save,
+    none: &str,
+) -> Result<(), Failure> {
     let mut saved = Vec::new();
     if let Some(folder) = &save.folder {
         for one in certificates.iter().filter(|one| !one.document.is_empty()) {
@@ -66,6 +63,7 @@ pub fn show(session: &Session, listed: &[Value], save: &Save, none: &str) -> Res
         }
     }
     if session.json() {
+        let listed = listed.as_array().map_or(&[][..], Vec::as_slice);
         print_json(&json!({ "certificates": listed }));
         return Ok(());
     }
@@ -101,7 +99,7 @@ pub fn show(session: &Session, listed: &[Value], save: &Save, none: &str) -> Res
     Ok(())
 }
 
-fn write(folder: &Path, one: &Certificate) -> Result<PathBuf, Failure> {
+fn write(folder: &Path, one: &WipeCertificate) -> Result<PathBuf, Failure> {
     // a name of the answer's making must not lead out of the folder
     uuid::Uuid::parse_str(&one.slot_id)
         .map_err(|_| Failure::Local("the API answers with a malformed slot id".to_owned()))?;

@@ -1,26 +1,14 @@
 //! `explain`: on how many nodes a launch fits now, with the unschedulable reasons of the others.
-use serde::Deserialize;
+use gpuaas_proto::call::ImageListImages;
+use gpuaas_proto::gpuaas::images::v1::ListImagesRequest;
+use gpuaas_proto::gpuaas::scheduler::v1::{ExplainPlacementRequest, PlacementExplanation};
 
 use super::catalog::default_region;
-use super::{Session, Side, given, place};
+use super::{Session, Side, place};
 use crate::allocation::Among;
-use crate::api::{parse, parse_all};
-use crate::commands::catalog::Image;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table};
 use crate::project;
-use crate::reason::UnavailableReason;
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct PlacementExplanation {
-    pub region_code: String,
-    pub sku: String,
-    pub gpu_count: u32,
-    pub nodes: u32,
-    pub nodes_fit: u32,
-    pub removed: Vec<UnavailableReason>,
-}
 
 /// The size of a launch.
 #[derive(Debug, clap::Args)]
@@ -36,21 +24,28 @@ pub struct Size {
     region: Option<String>,
 }
 
+/// A size, and where it is launched.
+pub struct SizeInRegion {
+    pub region_code: String,
+    pub sku: String,
+    pub gpu_count: u32,
+}
+
 impl Size {
-    /// The query parameters.
+    /// The size in its region.
     ///
     /// # Errors
     /// There is no region to choose.
-    pub async fn query(self, session: &Session) -> Result<Vec<(&'static str, String)>, Failure> {
-        let region = match self.region {
+    pub async fn resolve(self, session: &Session) -> Result<SizeInRegion, Failure> {
+        let region_code = match self.region {
             Some(region) => region,
             None => default_region(session, &self.sku, self.gpus).await?,
         };
-        Ok(vec![
-            ("region_code", region),
-            ("sku", self.sku),
-            ("gpu_count", self.gpus.to_string()),
-        ])
+        Ok(SizeInRegion {
+            region_code,
+            sku: self.sku,
+            gpu_count: self.gpus,
+        })
     }
 }
 
@@ -69,30 +64,35 @@ pub struct Flags {
 }
 
 impl Flags {
-    /// The query parameters.
+    /// The request.
     ///
     /// # Errors
     /// An image or an allocation that does not exist, or no region to choose; for an operator, an allocation without its
     /// full id.
-    pub async fn query(
+    pub async fn request(
         self,
         session: &Session,
         side: Side,
-    ) -> Result<Vec<(&'static str, String)>, Failure> {
-        let mut query = self.size.query(session).await?;
-        let digest = match self.image {
-            Some(slug) => Some(digest_of(session, &slug).await?),
-            None => None,
+    ) -> Result<ExplainPlacementRequest, Failure> {
+        let size = self.size.resolve(session).await?;
+        let image_digest = match self.image {
+            Some(slug) => digest_of(session, &slug).await?,
+            None => String::new(),
         };
         let project = project::given(&session.api, self.project).await?;
         let among = match side {
             Side::Member => Among::Project(project.as_deref()),
             Side::Operator => Among::All,
         };
-        let constraints = self.placement.resolve(session, among).await?;
-        query.extend(given([("project_id", project), ("image_digest", digest)]));
-        query.extend(place::query(&constraints));
-        Ok(query)
+        let placement = self.placement.resolve(session, among).await?;
+        Ok(ExplainPlacementRequest {
+            region_code: size.region_code,
+            sku: size.sku,
+            gpu_count: size.gpu_count,
+            project_id: project.unwrap_or_default(),
+            image_digest,
+            placement,
+        })
     }
 }
 
@@ -101,20 +101,22 @@ impl Flags {
 /// # Errors
 /// See [`Failure`].
 pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
-    let query = flags.query(session, Side::Member).await?;
-    let answer = session.api.get(&["availability:explain"], &query).await?;
+    let request = flags.request(session, Side::Member).await?;
+    let answer = session.api.call(&request).await?;
     if session.json() {
-        print_json(&answer);
+        print_json(&answer.json);
         return Ok(());
     }
-    print_explanation(&parse(&answer)?);
+    print_explanation(&answer.message);
     Ok(())
 }
 
 /// The digest of an image.
 async fn digest_of(session: &Session, slug: &str) -> Result<String, Failure> {
-    let all: Vec<Image> = parse_all(&session.api.list(&["images"], &[], "images").await?)?;
-    let found = all.into_iter().find(|image| image.slug == slug);
+    let request = ImageListImages(ListImagesRequest::default());
+    let listed = session.api.call_all_pages(&request, "images").await?;
+    let mut images = listed.message.images.into_iter();
+    let found = images.find(|image| image.slug == slug);
     found
         .map(|image| image.digest)
         .ok_or_else(|| Failure::Usage(format!("there is no image {slug}; see: gpuaas images")))

@@ -82,7 +82,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             }
             let path = ["projects", &project, "allocation-grants"];
             let answer = api.change(Method::POST, &path, &body, &session.key).await?;
-            let end = time(text(&answer, "expire_time").parse().ok());
+            let end = time(text(&answer, "expire_time").parse::<jiff::Timestamp>().ok());
             let sentence =
                 format!("{principal} has the {permission} of {allocation}, until {end}.");
             super::done(session, &answer, &sentence);
@@ -111,7 +111,7 @@ fn print(session: &Session, found: &[Value]) {
             text(one, "allocation_id"),
             text(one, "principal"),
             text(one, "permission").replace('_', "-"),
-            time(text(one, "expire_time").parse().ok()),
+            time(text(one, "expire_time").parse::<jiff::Timestamp>().ok()),
             text(one, "creator"),
             text(one, "id"),
         ]

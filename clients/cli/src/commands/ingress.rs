@@ -175,7 +175,9 @@ fn print(session: &Session, answer: &Value) {
         } else {
             sources.join(",")
         };
-        let until = text(one, "/config/expire_time").parse().ok();
+        let until = text(one, "/config/expire_time")
+            .parse::<jiff::Timestamp>()
+            .ok();
         [
             external(one),
             one["config"]["vm_port"]

@@ -2,8 +2,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use gpuaas_proto::gpuaas::allocation::v1 as contract;
+use gpuaas_proto::gpuaas::allocation::v1::{
+    Allocation, BatchCreateAllocationsRequest, CreateAllocationRequest,
+};
 use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
-use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -11,11 +14,10 @@ use super::catalog::{self, default_region};
 use super::explain::print_explanation;
 use super::show::{print_allocation, print_login};
 use super::{Session, place, ssh_keys, user_data};
-use crate::allocation::{Allocation, Among};
-use crate::api::parse;
+use crate::allocation::{Among, name_of, queue_text};
 use crate::failure::Failure;
 use crate::keys::{self, PublicKey};
-use crate::output::print_json;
+use crate::output::{print_json, stamp};
 use crate::progress::{self, Goal, Wait};
 use crate::{project, state};
 
@@ -128,86 +130,68 @@ async fn launch(session: &Session, flags: Flags) -> Result<(), Failure> {
     };
     let name = flags.name.unwrap_or_else(|| made_name(&flags.sku));
     let among = Among::Project(project.as_deref());
-    let constraints = flags.placement.resolve(session, among).await?;
-    let mut body = json!({
-        "name": name,
-        "region_code": region,
-        "sku": flags.sku,
-        "gpu_count": flags.gpus,
-        "image": flags.image,
-        "ssh_public_keys": keys.iter().map(|k| k.line.as_str()).collect::<Vec<_>>(),
-        "labels": flags.labels.into_iter().collect::<std::collections::BTreeMap<_, _>>(),
-        "validate_only": flags.validate_only,
-    });
-    if flags.protect {
-        body["termination_protection"] = true.into();
-    }
-    if let Some(at) = flags.release_at {
-        body["auto_release_time"] = json!(at);
-    }
-    if let Some(text) = user_data {
-        body["user_data"] = json!(text);
-    }
-    if !key_names.is_empty() {
-        body["ssh_key_names"] = json!(key_names);
-    }
-    if !constraints.is_empty() {
-        body["placement"] = Value::Object(constraints);
-    }
+    let placement = flags.placement.resolve(session, among).await?;
     let queued = flags.wait_for_capacity.map_or(Duration::ZERO, |deadline| {
         let left = deadline.duration_since(Timestamp::now());
         Duration::try_from(left).unwrap_or_default()
     });
     let limit = queued + Duration::from_secs(flags.timeout);
-    if let Some(deadline) = flags.wait_for_capacity {
-        body["wait"] = json!({ "deadline": deadline });
-    }
+    let request = CreateAllocationRequest {
+        project_id: project.unwrap_or_default(),
+        name,
+        region_code: region,
+        sku: flags.sku,
+        gpu_count: flags.gpus,
+        image: flags.image,
+        ssh_public_keys: keys.iter().map(|key| key.line.clone()).collect(),
+        ssh_key_names: key_names,
+        labels: flags.labels.into_iter().collect(),
+        validate_only: flags.validate_only,
+        placement,
+        wait: flags.wait_for_capacity.map(|deadline| contract::Wait {
+            deadline: Some(stamp(deadline)),
+        }),
+        termination_protection: flags.protect,
+        auto_release_time: flags.release_at.map(stamp),
+        user_data: user_data.unwrap_or_default(),
+        ..CreateAllocationRequest::default()
+    };
+    let wait = flags.wait.then_some(limit);
     if flags.count > 1 {
-        let wait = flags.wait.then_some(limit);
-        let batch = Batch {
-            count: flags.count,
-            project,
-            validate_only: flags.validate_only,
-            wait,
-        };
-        return launch_several(session, &name, &body, &keys, batch).await;
+        return launch_several(session, request, flags.count, &keys, wait).await;
     }
-    if let Some(project) = project {
-        body["project_id"] = Value::String(project);
-    }
-    let mut answer = session
-        .api
-        .change(Method::POST, &["allocations"], &body, &session.key)
-        .await?;
+    let mut answer = session.api.apply(&request, &session.key).await?;
     if flags.validate_only {
-        return finish_validated(session, &answer);
-    }
-    let made: Allocation = parse(&answer)?;
-    let id = made.id.clone();
-    remember(&id, &keys);
-    if !session.json() {
-        note!("{}", launched(&made, &name));
-    }
-    if flags.wait {
-        let wait = Wait {
-            goal: Goal::Active,
-            limit,
-            quiet: session.json(),
-            after: 0,
-        };
-        answer = progress::wait(&session.api, &id, wait).await?;
-    }
-    if session.json() {
-        print_json(&answer);
+        finish_validated(session, &answer.json, Some(&answer.message));
         return Ok(());
     }
-    let allocation: Allocation = parse(&answer)?;
-    print_allocation(&allocation);
-    print_login(&allocation)?;
+    let id = answer.message.id.clone();
+    remember(&id, &keys);
+    if !session.json() {
+        note!("{}", launched(&answer.message, &request.name));
+    }
+    if let Some(limit) = wait {
+        answer = progress::wait(&session.api, &id, active_within(session, limit)).await?;
+    }
+    if session.json() {
+        print_json(&answer.json);
+        return Ok(());
+    }
+    print_allocation(&answer.message);
+    print_login(&answer.message)?;
     if !flags.wait {
         say!("\nWatch it: gpuaas watch {id}");
     }
     Ok(())
+}
+
+fn active_within(session: &Session, limit: Duration) -> Wait {
+    Wait {
+        goal: Goal::Active,
+        limit,
+        quiet: session.json(),
+        after: 0,
+    }
 }
 
 /// Most keys of a launch.
@@ -232,76 +216,44 @@ async fn chosen_keys(
     keys::of_flags(given)
 }
 
-/// A launch of several allocations.
-struct Batch {
-    count: u32,
-    project: Option<String>,
-    validate_only: bool,
-    wait: Option<Duration>,
-}
-
 /// Launches several of the same, all or none.
 async fn launch_several(
     session: &Session,
-    name: &str,
-    one: &Value,
+    mut one: CreateAllocationRequest,
+    count: u32,
     keys: &[PublicKey],
-    batch: Batch,
+    wait: Option<Duration>,
 ) -> Result<(), Failure> {
-    let each = (1..=batch.count).map(|number| {
-        let mut allocation = one.clone();
-        allocation["name"] = json!(format!("{name}-{number}"));
-        if let Value::Object(fields) = &mut allocation {
-            fields.remove("validate_only");
-            fields.remove("wait");
-        }
-        allocation
+    // what is of all is said once
+    let mut request = BatchCreateAllocationsRequest {
+        project_id: std::mem::take(&mut one.project_id),
+        validate_only: std::mem::take(&mut one.validate_only),
+        wait: one.wait.take(),
+        ..BatchCreateAllocationsRequest::default()
+    };
+    let each = (1..=count).map(|number| CreateAllocationRequest {
+        name: format!("{}-{number}", one.name),
+        ..one.clone()
     });
-    let mut body = json!({
-        "allocations": each.collect::<Vec<_>>(),
-        "validate_only": batch.validate_only,
-    });
-    if let Some(wait) = one.get("wait") {
-        body["wait"] = wait.clone();
+    request.allocations = each.collect();
+    let mut answer = session.api.apply(&request, &session.key).await?;
+    if request.validate_only {
+        finish_validated(session, &answer.json, None);
+        return Ok(());
     }
-    if let Some(project) = batch.project {
-        body["project_id"] = Value::String(project);
-    }
-    let answer = session
-        .api
-        .change(
-            Method::POST,
-            &["allocations:batchCreate"],
-            &body,
-            &session.key,
-        )
-        .await?;
-    if batch.validate_only {
-        return finish_validated(session, &answer);
-    }
-    let mut made: Vec<Value> = answer["allocations"]
-        .as_array()
-        .cloned()
-        .unwrap_or_default();
-    for allocation in &mut made {
-        let launched_one: Allocation = parse(allocation)?;
-        let id = &launched_one.id;
+    for (at, allocation) in answer.message.allocations.iter().enumerate() {
+        let id = &allocation.id;
         remember(id, keys);
         if !session.json() {
-            note!("{}", launched(&launched_one, &launched_one.config.name));
+            note!("{}", launched(allocation, name_of(allocation)));
         }
-        if let Some(limit) = batch.wait {
-            let wait = Wait {
-                goal: Goal::Active,
-                limit,
-                quiet: session.json(),
-                after: 0,
-            };
-            *allocation = progress::wait(&session.api, id, wait).await?;
+        if let Some(limit) = wait {
+            let now = progress::wait(&session.api, id, active_within(session, limit)).await?;
+            answer.json["allocations"][at] = now.json;
         }
     }
     if session.json() {
-        print_json(&json!({ "allocations": made }));
+        print_json(&json!({ "allocations": answer.json["allocations"] }));
     } else {
         say!("List them: gpuaas list");
     }
@@ -311,10 +263,11 @@ async fn launch_several(
 /// The result of a launch.
 fn launched(allocation: &Allocation, name: &str) -> String {
     let id = &allocation.id;
-    match &allocation.status.queue {
+    let status = allocation.status.as_ref();
+    match status.and_then(|status| status.queue.as_ref()) {
         Some(queue) => format!(
             "{name} ({id}) is {}: {} Not billed while queued. Cancel it: gpuaas release {id}",
-            queue.text(),
+            queue_text(queue),
             queue.message
         ),
         None => format!("Launched {name} ({id})"),
@@ -329,20 +282,19 @@ fn remember(id: &str, keys: &[PublicKey]) {
     }
 }
 
-fn finish_validated(session: &Session, answer: &Value) -> Result<(), Failure> {
+fn finish_validated(session: &Session, json: &Value, judged: Option<&Allocation>) {
     if session.json() {
-        print_json(answer);
-    } else {
-        say!("Dry run passed: this launch is valid. Omit --validate-only to launch it.");
-        let judged: Allocation = parse(answer)?;
-        for warning in &judged.status.conditions {
-            say!("Warning: {}", warning.message);
-        }
-        if let Some(found) = answer.get("placement") {
-            print_explanation(&parse(found)?);
-        }
+        print_json(json);
+        return;
     }
-    Ok(())
+    say!("Dry run passed: this launch is valid. Omit --validate-only to launch it.");
+    let status = judged.and_then(|judged| judged.status.as_ref());
+    for warning in status.iter().flat_map(|status| &status.conditions) {
+        say!("Warning: {}", warning.message);
+    }
+    if let Some(found) = judged.and_then(|judged| judged.placement.as_ref()) {
+        print_explanation(found);
+    }
 }
 
 /// A new DNS label with the SKU in it.

@@ -1,10 +1,9 @@
 //! `list`: the allocations of a project.
-use serde_json::json;
+use gpuaas_proto::gpuaas::allocation::v1::{AllocationState, ListAllocationsRequest};
 
+use super::Session;
 use super::select::Selected;
-use super::{Session, given};
-use crate::allocation::Allocation;
-use crate::api::parse_all;
+use crate::allocation::{queue_text, status_text};
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, time};
 use crate::project;
@@ -31,20 +30,20 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
         project,
         selected,
     } = flags;
-    let mut query = given([
-        ("include_ended", all.then(|| "true".to_owned())),
-        ("project_id", project::given(&session.api, project).await?),
-    ]);
-    query.extend(selected.query());
-    let found = session
-        .api
-        .list(&["allocations"], &query, "allocations")
-        .await?;
+    let project = project::given(&session.api, project).await?;
+    let request = ListAllocationsRequest {
+        project_id: project.unwrap_or_default(),
+        include_ended: all,
+        filter: selected.filter(),
+        order_by: selected.order_by(),
+        ..ListAllocationsRequest::default()
+    };
+    let listed = session.api.call_all_pages(&request, "allocations").await?;
     if session.json() {
-        print_json(&json!({ "allocations": found }));
+        print_json(&listed.json);
         return Ok(());
     }
-    let allocations: Vec<Allocation> = parse_all(&found)?;
+    let allocations = listed.message.allocations;
     if allocations.is_empty() && selected.narrows() {
         say!("No allocation matches the filter.");
         return Ok(());
@@ -57,28 +56,29 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
         return Ok(());
     }
     let rows = allocations.into_iter().map(|a| {
-        let active = a.status.state == "active";
-        let address = a.status.access.as_ref().filter(|_| active).map(|s| {
+        let (config, status) = (a.config.unwrap_or_default(), a.status.unwrap_or_default());
+        let active = status.state() == AllocationState::Active;
+        let address = status.access.as_ref().filter(|_| active).map(|s| {
             if s.ssh_host.is_empty() {
                 s.private_ip.clone()
             } else {
                 format!("{}:{}", s.ssh_host, s.ssh_host_port)
             }
         });
-        let state = match &a.status.queue {
-            Some(queue) => queue.text(),
-            None => a.status.text(),
+        let state = match &status.queue {
+            Some(queue) => queue_text(queue),
+            None => status_text(&status),
         };
         [
             a.id,
-            a.config.name,
-            a.config.sku,
-            a.config.gpu_count.to_string(),
-            a.config.image,
-            a.config.region_code,
+            config.name,
+            config.sku,
+            config.gpu_count.to_string(),
+            config.image,
+            config.region_code,
             state,
             address.unwrap_or_default(),
-            time(a.metadata.create_time),
+            time(a.metadata.unwrap_or_default().create_time),
         ]
     });
     print_table(

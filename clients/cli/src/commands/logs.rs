@@ -1,16 +1,15 @@
 //! `logs`: what a VM prints on its serial console, live and after it is gone.
 use std::io::{IsTerminal as _, Write as _, stdout};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use gpuaas_proto::gpuaas::allocation::v1::read_serial_log_response::Event;
+use gpuaas_proto::gpuaas::allocation::v1::{ReadSerialLogRequest, SerialLogPart};
 use gpuaas_serial_text::PlainText;
 use jiff::{SignedDuration, Timestamp};
-use serde_json::Value;
 
-use super::{Session, given};
+use super::Session;
 use crate::allocation::AllocationRef;
 use crate::failure::Failure;
-use crate::output::{print_message, written};
+use crate::output::{Moment as _, print_message, stamp, written};
 use crate::watch::Watch;
 
 #[derive(Debug, clap::Args)]
@@ -38,12 +37,14 @@ pub struct Flags {
 pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
     let id = flags.of.id(&session.api).await?;
     let since = flags.since.map(since).transpose()?;
-    let query = given([
-        ("follow", flags.follow.then(|| "true".to_owned())),
-        ("since_time", since.map(|time| time.to_string())),
-        ("tail_lines", flags.tail.map(|lines| lines.to_string())),
-    ]);
-    let mut watch = Watch::new(&session.api, &["allocations", &id, "serial-log"], query);
+    let request = ReadSerialLogRequest {
+        allocation_id: id,
+        follow: flags.follow,
+        since_time: since.map(stamp),
+        tail_lines: flags.tail,
+        ..ReadSerialLogRequest::default()
+    };
+    let mut watch = Watch::new(&session.api, request);
     let mut shown = Shown {
         is_plain: stdout().is_terminal(),
         has_times: flags.timestamps,
@@ -52,13 +53,13 @@ pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
         text: PlainText::default(),
     };
     loop {
-        let message = watch.next().await?;
+        let next = watch.next().await?;
         if session.json() {
-            print_message(&message);
-        } else if message["part"].is_object() {
-            write(&shown.part(&message["part"])?);
+            print_message(&next.json);
+        } else if let Some(Event::Part(part)) = &next.message.event {
+            write(&shown.part(part));
         }
-        if message["end"].is_object() {
+        if matches!(next.message.event, Some(Event::End(_))) {
             if shown.is_in_line {
                 write(b"\n");
             }
@@ -95,25 +96,19 @@ struct Shown {
 
 impl Shown {
     /// A part as it is shown.
-    fn part(&mut self, part: &Value) -> Result<Vec<u8>, Failure> {
-        let broken = || Failure::Local("the API sent a part of a log that is malformed".to_owned());
-        let data = part["data"].as_str().unwrap_or_default();
-        let data = STANDARD.decode(data).map_err(|_| broken())?;
-        let offset: u64 = part["offset"]
-            .as_str()
-            .unwrap_or("0")
-            .parse()
-            .map_err(|_| broken())?;
+    fn part(&mut self, part: &SerialLogPart) -> Vec<u8> {
+        let (data, offset) = (&part.data, part.offset);
         let mut text = Vec::with_capacity(data.len());
         if self.next.is_some_and(|next| next < offset) {
             note!("Some of the log in between is not retained any more.");
             self.text.skip();
         }
         self.next = Some(offset + data.len() as u64);
-        let time = part["print_time"].as_str().unwrap_or_default();
+        let time = part.print_time.moment();
+        let time = time.map(|at| at.to_string()).unwrap_or_default();
         let data = match self.is_plain {
-            true => self.text.of(&data).into_bytes(),
-            false => data,
+            true => self.text.of(data).into_bytes(),
+            false => data.clone(),
         };
         for byte in data {
             if self.has_times && !self.is_in_line {
@@ -123,18 +118,21 @@ impl Shown {
             self.is_in_line = byte != b'\n';
             text.push(byte);
         }
-        Ok(text)
+        text
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
-    fn part(offset: usize, text: &str) -> Value {
-        json!({ "offset": offset.to_string(), "print_time": "2026-01-31T12:00:00Z", "data": STANDARD.encode(text) })
+    fn part(offset: u64, data: impl AsRef<[u8]>) -> SerialLogPart {
+        let at = "2026-01-31T12:00:00Z".parse().expect("a time");
+        SerialLogPart {
+            offset,
+            print_time: Some(stamp(at)),
+            data: data.as_ref().to_vec(),
+        }
     }
 
     #[test]
@@ -146,23 +144,19 @@ mod tests {
             next: None,
             text: PlainText::default(),
         };
-        let text = shown
-            .part(&part(0, "a\r\n\u{1b}]0;title\u{7}\tb"))
-            .expect("a part");
+        let text = shown.part(&part(0, "a\r\n\u{1b}]0;title\u{7}\tb"));
         assert_eq!(text, b"a\n]0;title\tb");
         // those of eight bits, as letters and as bytes; a letter that is cut is whole again
-        let eight = STANDARD.encode(b"c\xc2\x9b31m\x9b31m\xc3");
-        let text = shown.part(&json!({ "data": eight })).expect("a part");
+        let text = shown.part(&part(0, b"c\xc2\x9b31m\x9b31m\xc3"));
         assert_eq!(text, "c31m\u{fffd}31m".as_bytes());
-        let text = shown.part(&json!({ "data": STANDARD.encode(b"\xbc") }));
-        assert_eq!(text.expect("a part"), "ü".as_bytes());
+        let text = shown.part(&part(0, b"\xbc"));
+        assert_eq!(text, "ü".as_bytes());
         let mut raw = Shown {
             is_plain: false,
             ..shown
         };
-        let text = raw.part(&part(0, "\u{1b}[1m")).expect("a part");
+        let text = raw.part(&part(0, "\u{1b}[1m"));
         assert_eq!(text, b"\x1b[1m");
-        assert!(raw.part(&json!({ "data": "%" })).is_err());
     }
 
     #[test]
@@ -174,8 +168,8 @@ mod tests {
             next: None,
             text: PlainText::default(),
         };
-        let mut text = shown.part(&part(0, "one\ntw")).expect("a part");
-        text.extend(shown.part(&part(6, "o\n")).expect("a part"));
+        let mut text = shown.part(&part(0, "one\ntw"));
+        text.extend(shown.part(&part(6, "o\n")));
         let text = String::from_utf8(text).expect("text");
         assert_eq!(text, "2026-01-31T12:00:00Z one\n2026-01-31T12:00:00Z two\n");
     }

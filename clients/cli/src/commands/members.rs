@@ -87,10 +87,10 @@ impl Of {
         }
         let own = project::own(&session.api).await;
         match own.as_slice() {
-            [one] => Ok(text(one, "id")),
+            [one] => Ok(one.id.clone()),
             [] => Err(Failure::Usage("you belong to no project".to_owned())),
             several => {
-                let slugs: Vec<String> = several.iter().map(|one| text(one, "slug")).collect();
+                let slugs: Vec<&str> = several.iter().map(|one| one.slug.as_str()).collect();
                 Err(Failure::Usage(format!(
                     "choose a project with --project: {}",
                     slugs.join(", ")
@@ -254,7 +254,7 @@ pub fn print(session: &Session, found: &[Value]) {
                 (false, false) => "",
             }
             .to_owned(),
-            time(text(one, "create_time").parse().ok()),
+            time(text(one, "create_time").parse::<jiff::Timestamp>().ok()),
         ]
     });
     print_table(
@@ -279,7 +279,7 @@ async fn invitations(session: &Session, project: &str) -> Result<(), Failure> {
             text(one, "email"),
             text(one, "role"),
             text(one, "state"),
-            time(text(one, "expire_time").parse().ok()),
+            time(text(one, "expire_time").parse::<jiff::Timestamp>().ok()),
             text(one, "id"),
         ]
     });

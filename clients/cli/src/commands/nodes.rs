@@ -1,15 +1,22 @@
 //! `nodes` and `slots`: the fleet as an administrator sees it.
 use std::collections::HashMap;
 
-use serde_json::{Value, json};
+use gpuaas_proto::gpuaas::allocation::v1::GetSlotRepairRequest;
+use gpuaas_proto::gpuaas::common::v1::SlotStatus;
+use gpuaas_proto::gpuaas::inventory::v1::{
+    ListNodesRequest, ListResourceSlotsRequest, ListResourceSlotsResponse, Node, NodeState,
+    ResourceSlot,
+};
+use gpuaas_proto::gpuaas::scheduler::v1::NodePlacement;
+use serde_json::Value;
 
 use super::Session;
 use super::admin::placement;
 use super::select::Selected;
-use crate::api::{parse, parse_all};
+use crate::api::Answer;
 use crate::failure::Failure;
-use crate::node::{self, Node, NodePlacement, Slot};
-use crate::output::{print_json, print_table, short, time};
+use crate::node::{self, drift_text, is_first_wipe, is_wiped, out_of_service};
+use crate::output::{print_json, print_table, short, time, word};
 use crate::owners;
 
 #[derive(Debug, clap::Args)]
@@ -29,6 +36,9 @@ pub struct NodeFlags {
     #[command(flatten)]
     selected: Selected,
 }
+
+/// A node, and what operators do with it.
+type Placed = (Node, NodePlacement);
 
 /// A node is in exactly one of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -54,11 +64,12 @@ impl Health {
         Self::Waiting,
     ];
 
-    fn of(node: &Node) -> Self {
-        match (node.status.state.as_str(), node.status.schedulable) {
-            ("lost", _) => Self::Lost,
-            ("pending", _) => Self::Waiting,
-            (_, true) if node.out_of_service().is_some() => Self::OutOfService,
+    fn of((node, placement): &Placed) -> Self {
+        let status = node.status.clone().unwrap_or_default();
+        match (status.state(), status.schedulable) {
+            (NodeState::Lost, _) => Self::Lost,
+            (NodeState::Pending, _) => Self::Waiting,
+            (_, true) if out_of_service(placement).is_some() => Self::OutOfService,
             (_, true) => Self::Schedulable,
             (_, false) => Self::NotReady,
         }
@@ -76,26 +87,27 @@ impl Health {
 }
 
 impl NodeFlags {
-    fn lets_through(&self, node: &Node) -> bool {
+    fn lets_through(&self, placed: &Placed) -> bool {
         let is = |wanted: &Option<String>, value: &str| {
             wanted.as_deref().is_none_or(|wanted| wanted == value)
         };
-        let text = format!(
-            "{} {} {}",
-            node.config.hostname,
-            node.id,
-            node.status.blockers.join(" ")
-        );
+        let (node, _) = placed;
+        let config = node.config.clone().unwrap_or_default();
+        let blockers = node.status.iter().flat_map(|status| &status.blockers);
+        let blockers: Vec<&str> = blockers.map(String::as_str).collect();
+        let text = format!("{} {} {}", config.hostname, node.id, blockers.join(" "));
         let search = self.search.as_deref().unwrap_or_default().to_lowercase();
         text.to_lowercase().contains(&search)
-            && is(&self.region, &node.config.region_code)
-            && is(&self.mode, &node.config.mode)
-            && self.health.is_none_or(|wanted| wanted == Health::of(node))
+            && is(&self.region, &config.region_code)
+            && is(&self.mode, &config.mode)
+            && self
+                .health
+                .is_none_or(|wanted| wanted == Health::of(placed))
     }
 }
 
 /// "25 nodes: 20 schedulable, 2 not ready, 3 lost".
-fn health_text(nodes: &[Node]) -> String {
+fn health_text(nodes: &[Placed]) -> String {
     let counts = Health::ALL.into_iter().filter_map(|health| {
         let count = nodes.iter().filter(|node| Health::of(node) == health);
         let count = count.count();
@@ -111,29 +123,35 @@ fn health_text(nodes: &[Node]) -> String {
 /// # Errors
 /// See [`Failure`].
 pub async fn nodes(session: &Session, flags: &NodeFlags) -> Result<(), Failure> {
-    let query = flags.selected.query();
-    let mut found = session
-        .api
-        .list(&["admin", "nodes"], &query, "nodes")
-        .await?;
+    let request = ListNodesRequest {
+        filter: flags.selected.filter(),
+        order_by: flags.selected.order_by(),
+        ..ListNodesRequest::default()
+    };
+    let Answer { message, mut json } = session.api.call_all_pages(&request, "nodes").await?;
     let mut placements = HashMap::new();
-    if !found.is_empty() {
-        for placement in placement::of_all(session).await? {
-            let id = placement["node_id"].as_str().unwrap_or_default().to_owned();
-            placements.insert(id, placement);
+    if !message.nodes.is_empty() {
+        let all = placement::of_all(session).await?;
+        for (at, placement) in all.message.nodes.into_iter().enumerate() {
+            let sent = all.json["nodes"][at].clone();
+            placements.insert(placement.node_id.clone(), (placement, sent));
         }
     }
-    for node in &mut found {
-        let id = node["id"].as_str().unwrap_or_default();
-        if let Some(placement) = placements.get(id) {
-            node["placement"] = placement.clone();
+    let mut nodes = Vec::new();
+    for (at, node) in message.nodes.into_iter().enumerate() {
+        let placement = placements.remove(&node.id);
+        let (placement, sent) = placement.unwrap_or_default();
+        if sent.is_object() {
+            json["nodes"][at]["placement"] = sent;
         }
+        nodes.push((node, placement));
     }
-    let mut nodes: Vec<Node> = parse_all(&found)?;
     if session.json() {
         let mut wanted = nodes.iter().map(|node| flags.lets_through(node));
-        found.retain(|_| wanted.next().unwrap_or_default());
-        print_json(&json!({ "nodes": found }));
+        if let Value::Array(nodes) = &mut json["nodes"] {
+            nodes.retain(|_| wanted.next().unwrap_or_default());
+        }
+        print_json(&json);
         return Ok(());
     }
     if nodes.is_empty() && flags.selected.narrows() {
@@ -152,31 +170,33 @@ pub async fn nodes(session: &Session, flags: &NodeFlags) -> Result<(), Failure> 
         say!("No node matches. {health}");
         return Ok(());
     }
-    let rows = nodes.into_iter().map(|n| {
-        let slots: Vec<String> = n
-            .status
-            .slots
-            .iter()
+    let rows = nodes.into_iter().map(|(node, placement)| {
+        let schedulable = node::schedulable(&node, &placement);
+        let state = node::state_text(&node);
+        let (config, status) = (
+            node.config.unwrap_or_default(),
+            node.status.unwrap_or_default(),
+        );
+        let slots = status.slots.iter();
+        let slots: Vec<String> = slots
             .map(|(status, count)| format!("{count} {status}"))
             .collect();
-        let schedulable = n.schedulable();
-        let state = n.state().to_owned();
-        let mode = if n.status.lab {
-            format!("{} (lab)", n.config.mode)
+        let mode = if status.lab {
+            format!("{} (lab)", config.mode)
         } else {
-            n.config.mode
+            config.mode
         };
         [
-            n.id,
-            n.config.hostname,
-            n.config.region_code,
+            node.id,
+            config.hostname,
+            config.region_code,
             mode,
             state,
             schedulable,
-            admin_state(&n.placement),
+            admin_state(&placement),
             slots.join(", "),
-            n.status.instance.agent_version,
-            time(n.status.last_heartbeat_time),
+            status.instance.unwrap_or_default().agent_version,
+            time(status.last_heartbeat_time),
         ]
     });
     print_table(
@@ -224,33 +244,29 @@ pub struct SlotFlags {
 /// See [`Failure`].
 pub async fn slots(session: &Session, flags: &SlotFlags) -> Result<(), Failure> {
     let node = node::resolve(&session.api, &flags.node).await?;
-    let answer = session
-        .api
-        .get(&["admin", "nodes", &node, "resource-slots"], &[])
-        .await?;
-    print_slots(
-        session,
-        &answer,
-        &format!(
-            "This node has no approved slots. Discover candidates: gpuaas admin node discover {node} --wait"
-        ),
-    )
-    .await
+    let empty = format!(
+        "This node has no approved slots. Discover candidates: gpuaas admin node discover {node} --wait"
+    );
+    let request = ListResourceSlotsRequest { node_id: node };
+    let answer = session.api.call(&request).await?;
+    print_slots(session, answer, &empty).await;
+    Ok(())
 }
 
 /// Slots as table or JSON; `empty` is printed when there are none.
-///
-/// # Errors
-/// See [`Failure`].
-pub async fn print_slots(session: &Session, answer: &Value, empty: &str) -> Result<(), Failure> {
+pub async fn print_slots(
+    session: &Session,
+    answer: Answer<ListResourceSlotsResponse>,
+    empty: &str,
+) {
     if session.json() {
-        print_json(answer);
-        return Ok(());
+        print_json(&answer.json);
+        return;
     }
-    let slots: Vec<Slot> = parse(answer.get("slots").unwrap_or(&Value::Array(Vec::new())))?;
+    let slots = answer.message.slots;
     if slots.is_empty() {
         say!("{empty}");
-        return Ok(());
+        return;
     }
     let ids = slots.iter().map(|slot| slot.allocation_id.as_str());
     let owners = owners::of(&session.api, ids).await;
@@ -276,40 +292,35 @@ pub async fn print_slots(session: &Session, answer: &Value, empty: &str) -> Resu
     for note in notes {
         say!("{note}");
     }
-    Ok(())
 }
 
 /// What the running wipes say of their slots, by slot: a step and its share, such as "Wiping the disk. (40 %)".
-async fn wipes(session: &Session, slots: &[Slot]) -> HashMap<String, String> {
+async fn wipes(session: &Session, slots: &[ResourceSlot]) -> HashMap<String, String> {
     let mut reported = HashMap::new();
-    for slot in slots.iter().filter(|slot| slot.is_wiped()) {
-        let path = [
-            "admin",
-            "nodes",
-            &slot.node_id,
-            "resource-slots",
-            &slot.id,
-            "repair",
-        ];
+    for slot in slots.iter().filter(|slot| is_wiped(slot)) {
+        let request = GetSlotRepairRequest {
+            node_id: slot.node_id.clone(),
+            slot_id: slot.id.clone(),
+        };
         // a wipe that is part of a release is no repair
-        let Ok(repair) = session.api.get(&path, &[]).await else {
+        let Ok(repair) = session.api.call(&request).await else {
             continue;
         };
-        let detail = repair["detail"].as_str().unwrap_or_default();
-        if repair["state"] == "running" && detail != slot.health_detail {
-            reported.insert(slot.id.clone(), detail.to_owned());
+        let repair = repair.message;
+        if repair.state == "running" && repair.detail != slot.health_detail {
+            reported.insert(slot.id.clone(), repair.detail);
         }
     }
     reported
 }
 
 /// Why a slot that is wiped takes no allocations, and how far the wipe is; how an approved slot and its host differ.
-fn note(slot: &Slot, wipes: &HashMap<String, String>) -> Option<String> {
+fn note(slot: &ResourceSlot, wipes: &HashMap<String, String>) -> Option<String> {
     if let Some(drift) = slot.drift.first() {
         let index = slot.slot_index;
-        return Some(format!("Slot {index}: {}", drift.text()));
+        return Some(format!("Slot {index}: {}", drift_text(drift)));
     }
-    slot.is_wiped().then(|| {
+    is_wiped(slot).then(|| {
         let why = if slot.health_detail.is_empty() {
             "The disk is being wiped and verified."
         } else {
@@ -324,21 +335,23 @@ fn note(slot: &Slot, wipes: &HashMap<String, String>) -> Option<String> {
     })
 }
 
-fn slot_row(slot: Slot, owners: &HashMap<String, String>) -> [String; 9] {
+fn slot_row(slot: ResourceSlot, owners: &HashMap<String, String>) -> [String; 9] {
     // nobody has looked at a disk that was never wiped: its health is not in doubt
-    let health = if slot.is_first_wipe() {
+    let health = word(slot.health_state());
+    let health = if is_first_wipe(&slot) {
         String::new()
-    } else if slot.health_detail.is_empty() || slot.is_wiped() {
-        slot.health_state.clone()
+    } else if slot.health_detail.is_empty() || is_wiped(&slot) {
+        health
     } else {
-        format!("{}: {}", slot.health_state, short(&slot.health_detail, 60))
+        format!("{health}: {}", short(&slot.health_detail, 60))
     };
-    let status = if slot.is_first_wipe() {
+    let status = word(slot.status());
+    let status = if is_first_wipe(&slot) {
         "first wipe".to_owned()
-    } else if slot.disabled && slot.status != "disabled" {
-        format!("{} (disabled after release)", slot.status)
+    } else if slot.disabled && slot.status() != SlotStatus::Disabled {
+        format!("{status} (disabled after release)")
     } else {
-        slot.status.clone()
+        status
     };
     // evidence of an earlier generation does not count for this one
     let evidence = if slot.clean_generation == slot.generation {

@@ -111,7 +111,7 @@ async fn list(session: &Session, selected: &Selected) -> Result<(), Failure> {
                 .unwrap_or_default(),
             text(one, "state"),
             text(one, "display_name"),
-            time(text(one, "create_time").parse().ok()),
+            time(text(one, "create_time").parse::<jiff::Timestamp>().ok()),
             text(one, "id"),
         ]
     });

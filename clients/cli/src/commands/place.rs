@@ -1,8 +1,8 @@
 //! Placement constraints as flags, as part of a request and as text.
-use serde_json::{Map, Value, json};
+use gpuaas_proto::gpuaas::scheduler::v1::PlacementConstraints;
 
 use super::Session;
-use crate::allocation::{self, Among, Placement};
+use crate::allocation::{self, Among};
 use crate::failure::Failure;
 
 #[derive(Debug, clap::Args)]
@@ -25,7 +25,7 @@ pub struct PlacementFlags {
 }
 
 impl PlacementFlags {
-    /// The constraints that were given, with names resolved to ids.
+    /// The constraints that were given, with names resolved to ids; none without any.
     ///
     /// # Errors
     /// A name that no allocation has.
@@ -33,55 +33,26 @@ impl PlacementFlags {
         self,
         session: &Session,
         among: Among<'_>,
-    ) -> Result<Map<String, Value>, Failure> {
-        let mut constraints = Map::new();
+    ) -> Result<Option<PlacementConstraints>, Failure> {
+        let mut constraints = PlacementConstraints {
+            affinity_label: self.affinity_label.unwrap_or_default(),
+            anti_affinity_label: self.anti_affinity_label.unwrap_or_default(),
+            require_prewarmed: self.require_prewarmed,
+            ..PlacementConstraints::default()
+        };
         if let Some(given) = self.affinity {
-            let id = allocation::resolve(&session.api, among, &given).await?;
-            constraints.insert("affinity".to_owned(), json!(id));
+            constraints.affinity = allocation::resolve(&session.api, among, &given).await?;
         }
-        let mut avoided = Vec::new();
         for given in self.anti_affinity {
-            avoided.push(allocation::resolve(&session.api, among, &given).await?);
+            let id = allocation::resolve(&session.api, among, &given).await?;
+            constraints.anti_affinity.push(id);
         }
-        if !avoided.is_empty() {
-            constraints.insert("anti_affinity".to_owned(), json!(avoided));
-        }
-        for (name, label) in [
-            ("affinity_label", self.affinity_label),
-            ("anti_affinity_label", self.anti_affinity_label),
-        ] {
-            constraints.extend(label.map(|label| (name.to_owned(), json!(label))));
-        }
-        if self.require_prewarmed {
-            constraints.insert("require_prewarmed".to_owned(), json!(true));
-        }
-        Ok(constraints)
+        Ok(Some(constraints).filter(|given| *given != PlacementConstraints::default()))
     }
-}
-
-/// Constraints as the parts of a query.
-pub fn query(constraints: &Map<String, Value>) -> Vec<(&'static str, String)> {
-    let text = |value: &Value| value.as_str().map_or(value.to_string(), str::to_owned);
-    let mut parts = Vec::new();
-    for name in [
-        "placement.affinity",
-        "placement.affinity_label",
-        "placement.anti_affinity",
-        "placement.anti_affinity_label",
-        "placement.require_prewarmed",
-    ] {
-        let field = name.trim_start_matches("placement.");
-        match constraints.get(field) {
-            Some(Value::Array(all)) => parts.extend(all.iter().map(|one| (name, text(one)))),
-            Some(one) => parts.push((name, text(one))),
-            None => {}
-        }
-    }
-    parts
 }
 
 /// Placement constraints as text; empty without any.
-pub fn text(constraints: &Placement) -> String {
+pub fn text(constraints: &PlacementConstraints) -> String {
     let mut parts = Vec::new();
     if !constraints.affinity.is_empty() {
         parts.push(format!("affinity to {}", constraints.affinity));

@@ -1,14 +1,16 @@
 //! `stop`, `start`, `reboot`, `rescue` and `unrescue`: the power of an active allocation.
 use std::time::Duration;
 
-use reqwest::Method;
-use serde_json::{Value, json};
+use gpuaas_proto::call::Unary;
+use gpuaas_proto::gpuaas::allocation::v1::{
+    Allocation, PowerState, RebootAllocationRequest, RescueAllocationRequest,
+    StartAllocationRequest, StopAllocationRequest, UnrescueAllocationRequest,
+};
 
 use super::Session;
-use crate::allocation::{Allocation, AllocationRef};
-use crate::api::parse;
+use crate::allocation::AllocationRef;
 use crate::failure::Failure;
-use crate::output::print_json;
+use crate::output::{print_json, word};
 use crate::progress::{self, Goal, Wait};
 
 #[derive(Debug, clap::Args)]
@@ -41,39 +43,15 @@ pub struct Rescue {
     image: String,
 }
 
-/// The power operation.
+/// What `--force` belongs to.
 #[derive(Clone, Copy, Debug)]
 pub enum Verb {
     /// Shut down.
     Stop,
-    /// Start again.
-    Start,
-    /// Both.
+    /// Shut down, and start again.
     Reboot,
-    /// Start from a rescue image.
-    Rescue,
     /// Start from the own disk again.
     Unrescue,
-}
-
-impl Verb {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Stop => "stop",
-            Self::Start => "start",
-            Self::Reboot => "reboot",
-            Self::Rescue => "rescue",
-            Self::Unrescue => "unrescue",
-        }
-    }
-
-    fn goal(self) -> Goal {
-        match self {
-            Self::Stop => Goal::Power("stopped"),
-            Self::Start | Self::Reboot | Self::Unrescue => Goal::Power("running"),
-            Self::Rescue => Goal::Power("rescued"),
-        }
-    }
 }
 
 /// Stops, reboots or ends a rescue, with or without asking the guest.
@@ -81,11 +59,31 @@ impl Verb {
 /// # Errors
 /// See [`Failure`].
 pub async fn forced(session: &Session, flags: &Forced, verb: Verb) -> Result<(), Failure> {
-    let body = match flags.force {
-        true => json!({ "force": true }),
-        false => json!({}),
-    };
-    change(session, &flags.flags, verb, &body).await
+    let (force, flags) = (flags.force, &flags.flags);
+    let allocation_id = flags.of.id(&session.api).await?;
+    match verb {
+        Verb::Stop => {
+            let request = StopAllocationRequest {
+                allocation_id: allocation_id.clone(),
+                force,
+            };
+            change(session, flags, allocation_id, request, PowerState::Stopped).await
+        }
+        Verb::Reboot => {
+            let request = RebootAllocationRequest {
+                allocation_id: allocation_id.clone(),
+                force,
+            };
+            change(session, flags, allocation_id, request, PowerState::Running).await
+        }
+        Verb::Unrescue => {
+            let request = UnrescueAllocationRequest {
+                allocation_id: allocation_id.clone(),
+                force,
+            };
+            change(session, flags, allocation_id, request, PowerState::Running).await
+        }
+    }
 }
 
 /// Starts from a rescue image.
@@ -93,11 +91,14 @@ pub async fn forced(session: &Session, flags: &Forced, verb: Verb) -> Result<(),
 /// # Errors
 /// See [`Failure`].
 pub async fn rescue(session: &Session, flags: &Rescue) -> Result<(), Failure> {
-    let mut body = json!({ "image": flags.image });
-    if flags.forced.force {
-        body["force"] = json!(true);
-    }
-    change(session, &flags.forced.flags, Verb::Rescue, &body).await
+    let Forced { flags: of, force } = &flags.forced;
+    let id = of.of.id(&session.api).await?;
+    let request = RescueAllocationRequest {
+        allocation_id: id.clone(),
+        image: flags.image.clone(),
+        force: *force,
+    };
+    change(session, of, id, request, PowerState::Rescued).await
 }
 
 /// Starts.
@@ -105,11 +106,20 @@ pub async fn rescue(session: &Session, flags: &Rescue) -> Result<(), Failure> {
 /// # Errors
 /// See [`Failure`].
 pub async fn start(session: &Session, flags: &Flags) -> Result<(), Failure> {
-    change(session, flags, Verb::Start, &json!({})).await
+    let id = flags.of.id(&session.api).await?;
+    let request = StartAllocationRequest {
+        allocation_id: id.clone(),
+    };
+    change(session, flags, id, request, PowerState::Running).await
 }
 
-async fn change(session: &Session, flags: &Flags, verb: Verb, body: &Value) -> Result<(), Failure> {
-    let id = flags.of.id(&session.api).await?;
+async fn change(
+    session: &Session,
+    flags: &Flags,
+    id: String,
+    request: impl Unary<Response = Allocation>,
+    goal: PowerState,
+) -> Result<(), Failure> {
     let quiet = session.json();
     // what happened before is not news
     let after = if flags.wait && !quiet {
@@ -117,14 +127,10 @@ async fn change(session: &Session, flags: &Flags, verb: Verb, body: &Value) -> R
     } else {
         0
     };
-    let path = format!("{id}:{}", verb.name());
-    let mut answer = session
-        .api
-        .change(Method::POST, &["allocations", &path], body, &session.key)
-        .await?;
+    let mut answer = session.api.apply(&request, &session.key).await?;
     if flags.wait {
         let wait = Wait {
-            goal: verb.goal(),
+            goal: Goal::Power(goal),
             limit: Duration::from_secs(flags.timeout),
             quiet,
             after,
@@ -132,12 +138,11 @@ async fn change(session: &Session, flags: &Flags, verb: Verb, body: &Value) -> R
         answer = progress::wait(&session.api, &id, wait).await?;
     }
     if session.json() {
-        print_json(&answer);
+        print_json(&answer.json);
         return Ok(());
     }
-    let allocation: Allocation = parse(&answer)?;
-    let power = &allocation.status.power;
-    say!("{id} is {power}. {}", allocation.status.billing);
+    let status = answer.message.status.unwrap_or_default();
+    say!("{id} is {}. {}", word(status.power()), status.billing);
     if !flags.wait {
         say!("Watch it: gpuaas watch {id}");
     }

@@ -184,7 +184,10 @@ fn show(session: &Session, project: &Value) {
     print_line("Organisation", &text(project, "organisation"));
     print_line("State", &text(project, "state"));
     print_line("Your role", &text(project, "role"));
-    print_line("Created", &time(text(project, "create_time").parse().ok()));
+    print_line(
+        "Created",
+        &time(text(project, "create_time").parse::<jiff::Timestamp>().ok()),
+    );
     print_line("ID", &text(project, "id"));
 }
 

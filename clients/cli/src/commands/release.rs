@@ -1,14 +1,12 @@
 //! `release`: release an allocation.
 use std::time::Duration;
 
-use reqwest::Method;
-use serde_json::json;
+use gpuaas_proto::gpuaas::allocation::v1::{AllocationState, ReleaseAllocationRequest};
 
 use super::Session;
-use crate::allocation::{Allocation, AllocationRef};
-use crate::api::parse;
+use crate::allocation::{AllocationRef, state_of};
 use crate::failure::Failure;
-use crate::output::print_json;
+use crate::output::{print_json, word};
 use crate::progress::{self, Goal, Wait};
 use crate::state;
 
@@ -37,16 +35,10 @@ pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
     } else {
         0
     };
-    let verb = format!("{id}:release");
-    let mut answer = session
-        .api
-        .change(
-            Method::POST,
-            &["allocations", &verb],
-            &json!({}),
-            &session.key,
-        )
-        .await?;
+    let request = ReleaseAllocationRequest {
+        allocation_id: id.clone(),
+    };
+    let mut answer = session.api.apply(&request, &session.key).await?;
     if flags.wait {
         let wait = Wait {
             goal: Goal::Released,
@@ -56,23 +48,24 @@ pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
         };
         answer = progress::wait(&session.api, &id, wait).await?;
     }
-    let allocation: Allocation = parse(&answer)?;
-    if allocation.status.state == "released" {
+    let state = state_of(&answer.message);
+    if state == AllocationState::Released {
         state::forget(&id);
     }
     if session.json() {
-        print_json(&answer);
+        print_json(&answer.json);
         return Ok(());
     }
-    match allocation.status.state.as_str() {
+    let status = answer.message.status.unwrap_or_default();
+    match state {
         // a queued request was never billed
-        "released" if allocation.status.active_time.is_none() => {
+        AllocationState::Released if status.active_time.is_none() => {
             say!("{id} is released. It was not billed.");
         }
-        "released" => {
+        AllocationState::Released => {
             say!("{id} is released. Show its cost: gpuaas usage --allocation {id}");
         }
-        state => say!("{id} is {state}. Watch it: gpuaas watch {id}"),
+        state => say!("{id} is {}. Watch it: gpuaas watch {id}", word(state)),
     }
     Ok(())
 }

@@ -1,6 +1,5 @@
 //! `rename`: the name for people of an allocation.
-use reqwest::Method;
-use serde_json::json;
+use gpuaas_proto::gpuaas::allocation::v1::UpdateAllocationRequest;
 
 use super::Session;
 use crate::allocation::AllocationRef;
@@ -21,19 +20,16 @@ pub struct Flags {
 pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
     let id = flags.of.id(&session.api).await?;
     let name = &flags.display_name;
-    let answer = session
-        .api
-        .change(
-            Method::PATCH,
-            &["allocations", &id],
-            &json!({ "display_name": name }),
-            &session.key,
-        )
-        .await?;
+    let request = UpdateAllocationRequest {
+        allocation_id: id.clone(),
+        display_name: Some(name.clone()),
+        ..UpdateAllocationRequest::default()
+    };
+    let answer = session.api.apply(&request, &session.key).await?;
     let sentence = match name.trim() {
         "" => format!("{id} has no display name now."),
         name => format!("{id} is now called {name}. Its host name does not change."),
     };
-    super::done(session, &answer, &sentence);
+    super::done(session, &answer.json, &sentence);
     Ok(())
 }

@@ -186,7 +186,7 @@ fn print(session: &Session, groups: &[Value]) {
             text(one, "display_name"),
             text(one, "member_count"),
             roles.join(", "),
-            time(text(one, "update_time").parse().ok()),
+            time(text(one, "update_time").parse::<jiff::Timestamp>().ok()),
             text(one, "id"),
         ]
     });

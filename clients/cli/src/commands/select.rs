@@ -18,6 +18,16 @@ impl Selected {
         self.filter.is_some()
     }
 
+    /// The filter of the request.
+    pub fn filter(&self) -> String {
+        self.filter.clone().unwrap_or_default()
+    }
+
+    /// The order of the request.
+    pub fn order_by(&self) -> String {
+        self.sort.clone().unwrap_or_default()
+    }
+
     /// As parameters of the request.
     pub fn query(&self) -> Vec<(&'static str, String)> {
         super::given([

@@ -159,7 +159,7 @@ fn list(session: &Session, found: &[Value]) {
             if disabled { "disabled" } else { "enabled" }.to_owned(),
             text(one, "description"),
             text(one, "principal"),
-            time(text(one, "create_time").parse().ok()),
+            time(text(one, "create_time").parse::<jiff::Timestamp>().ok()),
             text(one, "id"),
         ]
     });

@@ -1,12 +1,14 @@
 //! `show`: one allocation with address, cost so far and timeline.
-use serde_json::{Value, json};
+use gpuaas_proto::gpuaas::allocation::v1::{
+    Allocation, AllocationState, GetAllocationRequest, ListTimelineRequest, PowerState,
+};
+use gpuaas_proto::gpuaas::billing::v1::{ListUsageRequest, UsageTotal};
+use serde_json::json;
 
 use super::{Session, place};
-use crate::allocation::{Allocation, AllocationRef, TimelineEntry};
-use crate::api::{parse, parse_all};
-use crate::commands::usage::UsageTotal;
+use crate::allocation::{AllocationRef, check_text, is_off, state_of, status_text};
 use crate::failure::Failure;
-use crate::output::{amount, bytes, print_command, print_json, print_line, span, time};
+use crate::output::{amount, print_command, print_json, print_line, size, span, time};
 use crate::progress::entry_line;
 use crate::ssh::{Login, Via};
 
@@ -22,32 +24,37 @@ pub struct Flags {
 /// See [`Failure`].
 pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
     let id = flags.of.id(&session.api).await?;
-    let answer = session.api.get(&["allocations", &id], &[]).await?;
-    let timeline = session
-        .api
-        .list(&["allocations", &id, "timeline"], &[], "entries")
-        .await?;
-    let allocation: Allocation = parse(&answer)?;
-    let cost = [
-        ("allocation_id", id.clone()),
-        ("project_id", allocation.config.project_id.clone()),
-    ];
-    let usage = session.api.get(&["usage"], &cost).await?;
-    let totals = usage
-        .get("totals")
-        .cloned()
-        .unwrap_or(Value::Array(Vec::new()));
+    let api = &session.api;
+    let of_one = GetAllocationRequest {
+        allocation_id: id.clone(),
+    };
+    let answer = api.call(&of_one).await?;
+    let timeline = ListTimelineRequest {
+        allocation_id: id.clone(),
+        ..ListTimelineRequest::default()
+    };
+    let timeline = api.call_all_pages(&timeline, "entries").await?;
+    let allocation = &answer.message;
+    let cost = ListUsageRequest {
+        allocation_id: id,
+        project_id: allocation.config.clone().unwrap_or_default().project_id,
+        ..ListUsageRequest::default()
+    };
+    let usage = api.call(&cost).await?;
     if session.json() {
-        print_json(&json!({ "allocation": answer, "timeline": timeline, "usage_totals": totals }));
+        let totals = usage.json.get("totals").cloned().unwrap_or(json!([]));
+        print_json(
+            &json!({ "allocation": answer.json, "timeline": timeline.json["entries"], "usage_totals": totals }),
+        );
         return Ok(());
     }
-    print_allocation(&allocation);
-    print_cost(&parse::<Vec<UsageTotal>>(&totals)?);
-    print_login(&allocation)?;
-    let entries: Vec<TimelineEntry> = parse_all(&timeline)?;
+    print_allocation(allocation);
+    print_cost(&usage.message.totals);
+    print_login(allocation)?;
+    let entries = &timeline.message.entries;
     if !entries.is_empty() {
         say!("\nTimeline");
-        for entry in &entries {
+        for entry in entries {
             say!("{}", entry_line(entry));
         }
     }
@@ -56,7 +63,8 @@ pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
 
 /// The lines about state, also used after a launch.
 pub fn print_allocation(allocation: &Allocation) {
-    let (config, status) = (&allocation.config, &allocation.status);
+    let config = allocation.config.clone().unwrap_or_default();
+    let status = allocation.status.clone().unwrap_or_default();
     print_line("ID", &allocation.id);
     print_line("Name", &config.name);
     print_line("Called", &allocation.display_name);
@@ -73,7 +81,7 @@ pub fn print_allocation(allocation: &Allocation) {
         ),
     );
     if let Some(vm) = &status.resources {
-        let memory = bytes(vm.memory_mib.saturating_mul(1024 * 1024));
+        let memory = size(vm.memory_mib.saturating_mul(1024 * 1024));
         let disks = if vm.disks == 1 { "disk" } else { "disks" };
         print_line(
             "VM",
@@ -81,7 +89,7 @@ pub fn print_allocation(allocation: &Allocation) {
                 "{} vCPU, {memory} memory, {} {disks} with {}",
                 vm.vcpus,
                 vm.disks,
-                bytes(vm.disk_bytes)
+                size(vm.disk_bytes)
             ),
         );
     }
@@ -99,7 +107,7 @@ pub fn print_allocation(allocation: &Allocation) {
             &format!("{} bytes, {}", data.size_bytes, data.digest),
         );
     }
-    print_line("State", &status.text());
+    print_line("State", &status_text(&status));
     if let Some(queue) = &status.queue {
         print_line(
             "Queue",
@@ -128,8 +136,11 @@ pub fn print_allocation(allocation: &Allocation) {
     print_line("Rescue image", &status.rescue_image);
     print_line("Boot", &status.boot_id);
     // the watch of a launch may still report the last step
-    let settled = status.state == "active"
-        && matches!(status.power.as_str(), "running" | "stopped" | "rescued");
+    let settled = status.state() == AllocationState::Active
+        && matches!(
+            status.power(),
+            PowerState::Running | PowerState::Stopped | PowerState::Rescued
+        );
     if let Some(progress) = status.progress.as_ref().filter(|_| !settled) {
         print_line(
             "Progress",
@@ -140,7 +151,7 @@ pub fn print_allocation(allocation: &Allocation) {
         );
     }
     for check in &status.readiness_checks {
-        print_line("Check", &check.text());
+        print_line("Check", &check_text(check));
     }
     if let Some(failure) = &status.failure {
         print_line(
@@ -153,7 +164,8 @@ pub fn print_allocation(allocation: &Allocation) {
         "" => String::new(),
         creator => format!(" by {creator}"),
     };
-    let created = time(allocation.metadata.create_time);
+    let metadata = allocation.metadata.clone().unwrap_or_default();
+    let created = time(metadata.create_time);
     print_line("Created", &format!("{created}{by}"));
     print_line("Active", &time(status.active_time));
     print_line("Released", &time(status.release_time));
@@ -180,19 +192,18 @@ fn print_cost(totals: &[UsageTotal]) {
 /// # Errors
 /// The host keys cannot be pinned.
 pub fn print_login(allocation: &Allocation) -> Result<(), Failure> {
-    if allocation.status.state != "active" {
+    if state_of(allocation) != AllocationState::Active {
         return Ok(());
     }
-    if let Some(access) = &allocation.status.access {
+    let status = allocation.status.clone().unwrap_or_default();
+    if let Some(access) = &status.access {
         print_line("Address", &format!("{} (private)", access.private_ip));
         if access.ssh_host_keys.is_empty() {
             print_line("Log in", "not from here: no host keys are on record");
-        } else if !allocation.status.is_off() {
+        } else if !is_off(&status) {
             print_command("Log in", &format!("gpuaas ssh {}", allocation.id));
-            print_command(
-                "or",
-                &Login::new(allocation, None, Via::Network)?.command_line(),
-            );
+            let login = Login::new(&allocation.into(), None, Via::Network)?;
+            print_command("or", &login.command_line());
         }
     }
     Ok(())

@@ -132,7 +132,7 @@ async fn list(session: &Session, project: Option<&str>) -> Result<(), Failure> {
         [
             text(key, "name"),
             text(key, "fingerprint"),
-            time(text(key, "create_time").parse().ok()),
+            time(text(key, "create_time").parse::<jiff::Timestamp>().ok()),
             text(key, "id"),
         ]
     });

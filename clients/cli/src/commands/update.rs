@@ -1,14 +1,12 @@
 //! `update`: the protection of an allocation from release, and the time of its release.
+use gpuaas_proto::gpuaas::allocation::v1::UpdateAllocationRequest;
 use jiff::Timestamp;
-use reqwest::Method;
-use serde_json::json;
 
 use super::Session;
 use super::launch::parse_deadline;
-use crate::allocation::{Allocation, AllocationRef};
-use crate::api::parse;
+use crate::allocation::AllocationRef;
 use crate::failure::Failure;
-use crate::output::{print_json, time};
+use crate::output::{print_json, stamp, time};
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {
@@ -43,25 +41,20 @@ pub struct Change {
 pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
     let id = flags.of.id(&session.api).await?;
     let change = &flags.change;
-    let mut body = json!({});
-    if change.protect || change.unprotect {
-        body["termination_protection"] = change.protect.into();
-    }
-    if let Some(at) = change.release_at {
-        body["auto_release_time"] = json!(at);
-    }
-    if change.no_release {
-        body["no_auto_release"] = true.into();
-    }
-    let answer = session
-        .api
-        .change(Method::PATCH, &["allocations", &id], &body, &session.key)
-        .await?;
+    let is_protection = change.protect || change.unprotect;
+    let request = UpdateAllocationRequest {
+        allocation_id: id.clone(),
+        termination_protection: is_protection.then_some(change.protect),
+        auto_release_time: change.release_at.map(stamp),
+        no_auto_release: change.no_release,
+        ..UpdateAllocationRequest::default()
+    };
+    let answer = session.api.apply(&request, &session.key).await?;
     if session.json() {
-        print_json(&answer);
+        print_json(&answer.json);
         return Ok(());
     }
-    let allocation: Allocation = parse(&answer)?;
+    let allocation = answer.message;
     let protection = if allocation.termination_protection {
         "protected from release"
     } else {

@@ -1,39 +1,16 @@
 //! `usage`: intervals and exact money.
 use std::collections::HashMap;
 
-use jiff::Timestamp;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use gpuaas_proto::gpuaas::allocation::v1::GetAllocationRequest;
+use gpuaas_proto::gpuaas::billing::v1::ListUsageRequest;
+use serde_json::json;
 
+use super::Session;
 use super::select::Selected;
-use super::{Session, given};
-use crate::allocation::{self, Allocation, Among};
-use crate::api::{number, parse, parse_all};
+use crate::allocation::{self, Among};
 use crate::failure::Failure;
-use crate::output::{Money, amount, amounts, print_json, print_table, span, time};
+use crate::output::{amount, amounts, print_json, print_table, span, time};
 use crate::project;
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct UsageInterval {
-    pub allocation_id: String,
-    pub sku: String,
-    pub gpu_count: u32,
-    pub start_time: Option<Timestamp>,
-    pub end_time: Option<Timestamp>,
-    #[serde(deserialize_with = "number")]
-    pub microseconds: i64,
-    pub price_per_gpu_hour: Option<Money>,
-    pub amount: Option<Money>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct UsageTotal {
-    #[serde(deserialize_with = "number")]
-    pub gpu_microseconds: i64,
-    pub amount: Option<Money>,
-}
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {
@@ -58,24 +35,24 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
         selected,
     } = flags;
     let project = project::given(&session.api, project).await?;
-    let mut query = match allocation {
+    let mut request = match allocation {
         Some(reference) => of_allocation(session, &reference, project).await?,
-        None => given([("project_id", project)]),
+        None => ListUsageRequest {
+            project_id: project.unwrap_or_default(),
+            ..ListUsageRequest::default()
+        },
     };
-    query.extend(selected.query());
-    let (found, first) = session
-        .api
-        .list_page(&["usage"], &query, "intervals")
-        .await?;
-    let totals = first
-        .get("totals")
-        .cloned()
-        .unwrap_or(Value::Array(Vec::new()));
+    request.filter = selected.filter();
+    request.order_by = selected.order_by();
+    let mut found = session.api.call_all_pages(&request, "intervals").await?;
     if session.json() {
-        print_json(&json!({ "intervals": found, "totals": totals }));
+        if found.json.get("totals").is_none() {
+            found.json["totals"] = json!([]);
+        }
+        print_json(&found.json);
         return Ok(());
     }
-    let intervals: Vec<UsageInterval> = parse_all(&found)?;
+    let intervals = found.message.intervals;
     if intervals.is_empty() && selected.narrows() {
         say!("No usage matches the filter.");
         return Ok(());
@@ -84,7 +61,7 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
         say!("No usage yet. Billing starts when an allocation becomes active.");
         return Ok(());
     }
-    let names = names(session, query).await;
+    let names = names(session, &request.project_id).await;
     let prices = amounts(intervals.iter().map(|i| i.price_per_gpu_hour.as_ref()));
     let costs = amounts(intervals.iter().map(|i| i.amount.as_ref()));
     let money = prices.into_iter().zip(costs);
@@ -120,7 +97,7 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
         ],
         rows.collect(),
     );
-    for total in parse::<Vec<UsageTotal>>(&totals)? {
+    for total in found.message.totals {
         say!(
             "Total: {} for {} of GPU time",
             amount(total.amount.as_ref()),
@@ -131,38 +108,35 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
 }
 
 /// The names of the allocations of a project by their ids; what cannot be read is shown by its id.
-async fn names(session: &Session, query: Vec<(&'static str, String)>) -> HashMap<String, String> {
-    let mut query: Vec<_> = query
-        .into_iter()
-        .filter(|(key, _)| *key == "project_id")
-        .collect();
-    query.push(("include_ended", "true".to_owned()));
-    let found = session
-        .api
-        .list(&["allocations"], &query, "allocations")
-        .await;
-    let all: Vec<Allocation> = found
-        .and_then(|found| parse_all(&found))
-        .unwrap_or_default();
-    all.into_iter()
-        .map(|one| (one.id, one.config.name))
+async fn names(session: &Session, project: &str) -> HashMap<String, String> {
+    let project = Some(project).filter(|project| !project.is_empty());
+    let found = allocation::all(&session.api, project).await;
+    let all = found.unwrap_or_default().into_iter();
+    all.map(|one| (one.id, one.config.unwrap_or_default().name))
         .collect()
 }
 
-/// The query of one allocation. Usage belongs to a project: by default that of the allocation.
+/// The request for one allocation. Usage belongs to a project: by default that of the allocation.
 async fn of_allocation(
     session: &Session,
     reference: &str,
     project: Option<String>,
-) -> Result<Vec<(&'static str, String)>, Failure> {
+) -> Result<ListUsageRequest, Failure> {
     let among = Among::Project(project.as_deref());
     let id = allocation::resolve(&session.api, among, reference).await?;
-    let project = match project {
+    let project_id = match project {
         Some(project) => project,
         None => {
-            let answer = session.api.get(&["allocations", &id], &[]).await?;
-            parse::<Allocation>(&answer)?.config.project_id
+            let request = GetAllocationRequest {
+                allocation_id: id.clone(),
+            };
+            let answer = session.api.call(&request).await?;
+            answer.message.config.unwrap_or_default().project_id
         }
     };
-    Ok(vec![("allocation_id", id), ("project_id", project)])
+    Ok(ListUsageRequest {
+        allocation_id: id,
+        project_id,
+        ..ListUsageRequest::default()
+    })
 }

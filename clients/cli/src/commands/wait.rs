@@ -1,11 +1,12 @@
 //! `wait`: until an allocation is as wanted.
 use std::time::Duration;
 
+use gpuaas_proto::gpuaas::allocation::v1::{AllocationState, PowerState};
+
 use super::Session;
-use crate::allocation::{Allocation, AllocationRef};
-use crate::api::parse;
+use crate::allocation::AllocationRef;
 use crate::failure::Failure;
-use crate::output::print_json;
+use crate::output::{print_json, word};
 use crate::progress::{self, Goal, Wait};
 
 #[derive(Debug, clap::Args)]
@@ -39,9 +40,9 @@ impl Target {
     fn goal(self) -> Goal {
         match self {
             Self::Active => Goal::Active,
-            Self::Running => Goal::Power("running"),
-            Self::Stopped => Goal::Power("stopped"),
-            Self::Rescued => Goal::Power("rescued"),
+            Self::Running => Goal::Power(PowerState::Running),
+            Self::Stopped => Goal::Power(PowerState::Stopped),
+            Self::Rescued => Goal::Power(PowerState::Rescued),
             Self::Released => Goal::Released,
         }
     }
@@ -66,13 +67,13 @@ pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
     };
     let answer = progress::wait(&session.api, &id, wait).await?;
     if quiet {
-        print_json(&answer);
+        print_json(&answer.json);
         return Ok(());
     }
-    let status = parse::<Allocation>(&answer)?.status;
-    let is = match status.state.as_str() {
-        "active" => format!("active, its VM is {}", status.power),
-        state => state.to_owned(),
+    let status = answer.message.status.unwrap_or_default();
+    let is = match status.state() {
+        AllocationState::Active => format!("active, its VM is {}", word(status.power())),
+        state => word(state),
     };
     say!("{id} is {is}.");
     Ok(())

@@ -1,15 +1,19 @@
 //! `watch`: changes as they happen.
 use std::collections::HashMap;
 
+use gpuaas_proto::call::Streaming;
+use gpuaas_proto::gpuaas::allocation::v1::{
+    AllocationChange, WatchAllocationRequest, WatchAllocationResponse, WatchAllocationsRequest,
+    WatchAllocationsResponse, watch_allocation_response as of_one,
+    watch_allocations_response as of_all,
+};
 use jiff::Timestamp;
-use serde_json::Value;
 
-use super::{Session, given};
-use crate::allocation::{self, Allocation, Among, TimelineEntry};
-use crate::api::parse;
+use super::Session;
+use crate::allocation::{self, Among};
 use crate::failure::Failure;
 use crate::fit::{self, ID_PREFIX};
-use crate::output::{clock, print_message, short};
+use crate::output::{clock, print_message, short, word};
 use crate::progress::{entry_line, step_line};
 use crate::project;
 use crate::watch::Watch;
@@ -33,26 +37,29 @@ pub struct Flags {
 /// See [`Failure`].
 pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
     let project = project::given(&session.api, flags.project).await?;
-    let mut watch = match &flags.allocation {
-        Some(reference) => {
-            let among = Among::Project(project.as_deref());
-            let id = allocation::resolve(&session.api, among, reference).await?;
-            Watch::new(
-                &session.api,
-                &["allocations", &format!("{id}:watch")],
-                Vec::new(),
-            )
-        }
-        None => {
-            let query = given([
-                ("include_ended", flags.all.then(|| "true".to_owned())),
-                ("project_id", project),
-            ]);
-            Watch::new(&session.api, &["allocations:watch"], query)
-        }
+    let Some(reference) = &flags.allocation else {
+        let request = WatchAllocationsRequest {
+            project_id: project.unwrap_or_default(),
+            include_ended: flags.all,
+            ..WatchAllocationsRequest::default()
+        };
+        return follow(session, request, false).await;
     };
+    let among = Among::Project(project.as_deref());
+    let request = WatchAllocationRequest {
+        allocation_id: allocation::resolve(&session.api, among, reference).await?,
+        ..WatchAllocationRequest::default()
+    };
+    follow(session, request, true).await
+}
+
+async fn follow<C>(session: &Session, request: C, of_one: bool) -> Result<(), Failure>
+where
+    C: Streaming<Response: Into<News>>,
+{
+    let mut watch = Watch::new(&session.api, request);
     let mut table = Table {
-        of_one: flags.allocation.is_some(),
+        of_one,
         width: fit::width(),
         ..Table::default()
     };
@@ -60,15 +67,46 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
         say!("{}", table.header());
     }
     loop {
-        let message = watch.next().await?;
-        let is_over = message["end"].is_object();
+        let next = watch.next().await?;
+        let news = next.message.into();
+        let is_over = matches!(news, News::End);
         if session.json() {
-            print_message(&message);
-        } else if let Some(line) = table.line(&message)? {
+            print_message(&next.json);
+        } else if let Some(line) = table.line(news) {
             say!("{line}");
         }
         if is_over {
             return Ok(());
+        }
+    }
+}
+
+/// What a message of either watch tells.
+enum News {
+    /// A step of the timeline, as its line.
+    Step(String),
+    Change(AllocationChange),
+    /// There is no more.
+    End,
+    Nothing,
+}
+
+impl From<WatchAllocationResponse> for News {
+    fn from(message: WatchAllocationResponse) -> Self {
+        match message.event {
+            Some(of_one::Event::Entry(entry)) => Self::Step(entry_line(&entry)),
+            Some(of_one::Event::Change(change)) => Self::Change(change),
+            Some(of_one::Event::End(_)) => Self::End,
+            _ => Self::Nothing,
+        }
+    }
+}
+
+impl From<WatchAllocationsResponse> for News {
+    fn from(message: WatchAllocationsResponse) -> Self {
+        match message.event {
+            Some(of_all::Event::Change(change)) => Self::Change(change),
+            _ => Self::Nothing,
         }
     }
 }
@@ -115,48 +153,43 @@ impl Table {
     }
 
     /// A message as a line.
-    fn line(&mut self, message: &Value) -> Result<Option<String>, Failure> {
-        if message["entry"].is_object() {
-            let entry: TimelineEntry = parse(&message["entry"])?;
-            return Ok(Some(entry_line(&entry)));
-        }
-        if !message["change"].is_object() {
-            return Ok(None);
-        }
-        let allocation: Allocation = parse(&message["change"]["allocation"])?;
-        let kind = message["change"]["kind"].as_str().unwrap_or_default();
-        let state = allocation.status.state;
-        let power = match allocation.status.power.as_str() {
-            "unspecified" => String::new(),
-            power => power.to_owned(),
+    fn line(&mut self, news: News) -> Option<String> {
+        let change = match news {
+            News::Step(line) => return Some(line),
+            News::Change(change) => change,
+            News::End | News::Nothing => return None,
         };
+        let kind = word(change.kind());
+        let allocation = change.allocation.unwrap_or_default();
+        let status = allocation.status.clone().unwrap_or_default();
+        let (state, power) = (word(status.state()), word(status.power()));
         let now = (state.clone(), power.clone());
         let before = self.shown.insert(allocation.id.clone(), now.clone());
         if before.as_ref() == Some(&now) {
-            return Ok(None);
+            return None;
         }
         let at = clock(Some(Timestamp::now()));
         if self.of_one {
             let text = [state, power].join(" ");
-            return Ok(Some(step_line(&at, "--", "state", "", text.trim_end())));
+            return Some(step_line(&at, "--", "state", "", text.trim_end()));
         }
-        let cells = [
-            &at,
-            kind,
-            &allocation.id,
-            &allocation.config.name,
-            &state,
-            &power,
-        ];
-        Ok(Some(row(cells, self.width)))
+        let name = allocation::name_of(&allocation);
+        let cells = [&at, &kind, &allocation.id, name, &state, &power];
+        Some(row(cells, self.width))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use gpuaas_proto::json::from_json;
+    use serde_json::{Value, json};
 
     use super::*;
+
+    fn news(message: &Value) -> News {
+        let message: WatchAllocationResponse = from_json(message).expect("a message");
+        message.into()
+    }
 
     #[test]
     fn the_watch_of_one_allocation_has_one_format() {
@@ -167,8 +200,7 @@ mod tests {
         let entry = json!({ "entry": { "sequence": "1", "step": "provision.start", "state": "done", "message": "Started the VM." } });
         let change = json!({ "change": { "allocation": { "id": "a", "status": { "state": "active", "power": "running" } } } });
         let header = table.header();
-        let lines =
-            [entry, change].map(|message| table.line(&message).expect("read").expect("a line"));
+        let lines = [entry, change].map(|message| table.line(news(&message)).expect("a line"));
         for (title, cells) in [
             ("STEP", ["provision.start", "state"]),
             ("MESSAGE", ["Started the VM.", "active running"]),
@@ -184,10 +216,10 @@ mod tests {
     fn only_what_is_shown_anew_makes_a_line() {
         let change = |state: &str| json!({ "change": { "kind": "modified", "allocation": { "id": "a", "config": { "name": "web" }, "status": { "state": state, "power": "unspecified" } } } });
         let mut table = Table::default();
-        let first = table.line(&change("reserved")).expect("read").expect("new");
+        let first = table.line(news(&change("reserved"))).expect("new");
         assert!(first.ends_with("reserved"), "{first}");
-        assert_eq!(table.line(&change("reserved")).expect("read"), None);
-        assert!(table.line(&change("active")).expect("read").is_some());
-        assert_eq!(table.line(&json!({ "synced": {} })).expect("read"), None);
+        assert_eq!(table.line(news(&change("reserved"))), None);
+        assert!(table.line(news(&change("active"))).is_some());
+        assert_eq!(table.line(news(&json!({ "synced": {} }))), None);
     }
 }

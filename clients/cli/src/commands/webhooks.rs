@@ -280,7 +280,11 @@ fn deliveries(session: &Session, found: &[Value]) {
             text(one, "state"),
             one["attempts"].as_u64().unwrap_or_default().to_string(),
             status,
-            time(text(one, "last_attempt_time").parse().ok()),
+            time(
+                text(one, "last_attempt_time")
+                    .parse::<jiff::Timestamp>()
+                    .ok(),
+            ),
             text(one, "error"),
         ]
     });

@@ -31,7 +31,7 @@ fn each_command_is_one_keyed_change() {
         "max_failures": 1, "max_parallel": 10, "node_timeout_seconds": 900, "reason": "fix",
     });
     let changed = json!({ "reason": "why", "etag": "4" });
-    let resumed = json!({ "reason": "", "etag": "", "retry_failed": true });
+    let resumed = json!({ "retry_failed": true });
     let by_package = [
         "create",
         "--version",

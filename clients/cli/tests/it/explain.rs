@@ -94,9 +94,9 @@ fn b_57_explain_says_all_that_a_launch_would_say() {
         "--require-prewarmed",
     ];
     let requested = format!(
-        "project_id={NODE}&image_digest={}&placement.affinity={FIRST}&placement.affinity_label=app%3Dweb\
-         &placement.anti_affinity={FIRST}&placement.anti_affinity={NODE}&placement.anti_affinity_label=app%3Ddb\
-         &placement.require_prewarmed=true",
+        "project_id={NODE}&image_digest={}&placement.affinity={FIRST}&placement.anti_affinity={FIRST}\
+         &placement.anti_affinity={NODE}&placement.anti_affinity_label=app%3Ddb&placement.require_prewarmed=true\
+         &placement.affinity_label=app%3Dweb",
         digest.replace(':', "%3A")
     );
     world.run(&said).ok();

@@ -109,7 +109,7 @@ fn discovery_is_waited_for_and_what_fits_is_approved() {
     assert_eq!(
         world.changes().pop().expect("sent").body,
         json!({ "discovery_id": "d1", "slot_indexes": [0, 1], "choices": [
-            { "slot_index": 0, "destructive_wipe_policy": "blkdiscard" },
+            { "destructive_wipe_policy": "blkdiscard" },
             { "slot_index": 1, "nvme_device": "lab-disk:spare", "destructive_wipe_policy": "nvme_format" },
         ] })
     );

@@ -223,7 +223,7 @@ fn administrators_commands_send_what_the_api_wants() {
             &["admin", "region", "put", "lab", "--name", "Lab"],
             "PUT",
             "/api/v1/admin/regions/lab",
-            json!({ "display_name": "Lab", "enabled": true, "unavailable_reason": "" }),
+            json!({ "display_name": "Lab", "enabled": true }),
         ),
         (
             &[
@@ -247,7 +247,7 @@ fn administrators_commands_send_what_the_api_wants() {
             "PUT",
             "/api/v1/admin/skus/lab-slice",
             json!({ "display_name": "Lab slice", "capacity_shape": "gpu_slice", "slot_class": "lab", "allowed_gpu_counts": [1, 2],
-                    "profile": { "name": "lab_1c", "vcpus_per_gpu": 1, "memory_mib_per_gpu": 512, "hugepages": false }, "disabled": false }),
+                    "profile": { "name": "lab_1c", "vcpus_per_gpu": 1, "memory_mib_per_gpu": 512 }, "disabled": false }),
         ),
         (
             &[
@@ -290,7 +290,7 @@ fn administrators_commands_send_what_the_api_wants() {
             ],
             "POST",
             "/api/v1/admin/images",
-            json!({ "slug": "lab-mini", "display_name": "", "driver_strategy": "none", "source_uri": "oci://r/i:1", "compatible_skus": ["lab-slice"], "boot_timeout_seconds": 600, "disabled": false }),
+            json!({ "slug": "lab-mini", "driver_strategy": "none", "source_uri": "oci://r/i:1", "compatible_skus": ["lab-slice"], "boot_timeout_seconds": 600 }),
         ),
         (
             &[
@@ -307,7 +307,7 @@ fn administrators_commands_send_what_the_api_wants() {
             ],
             "POST",
             "/api/v1/admin/images",
-            json!({ "slug": "cuda", "display_name": "", "driver_strategy": "none", "source_uri": "oci://r/i:1", "compatible_skus": ["lab-slice"], "boot_timeout_seconds": 600, "disabled": false, "readiness_checks": [{ "name": "gpus", "command": "nvidia-smi -L", "line_per_gpu": true }] }),
+            json!({ "slug": "cuda", "driver_strategy": "none", "source_uri": "oci://r/i:1", "compatible_skus": ["lab-slice"], "boot_timeout_seconds": 600, "readiness_checks": [{ "name": "gpus", "command": "nvidia-smi -L", "line_per_gpu": true }] }),
         ),
         (
             &["admin", "image", "set-status", "lab-mini", "disabled"],
@@ -329,7 +329,7 @@ fn administrators_commands_send_what_the_api_wants() {
             ],
             "POST",
             "/api/v1/admin/nodes",
-            json!({ "hostname": "h1", "region_code": "lab", "mode": "slice", "max_vms_per_node": 0, "rack": "r4" }),
+            json!({ "hostname": "h1", "region_code": "lab", "mode": "slice", "rack": "r4" }),
         ),
     ];
     for (arguments, method, path, body) in table {

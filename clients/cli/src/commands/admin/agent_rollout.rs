@@ -1,19 +1,19 @@
 //! `admin agent-rollout`: brings the agents of the fleet to a version, wave by wave.
 use std::path::PathBuf;
 
-use jiff::Timestamp;
-use reqwest::Method;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use gpuaas_proto::call::Unary;
+use gpuaas_proto::gpuaas::inventory::v1::{
+    AbortAgentRolloutRequest, AgentRollout, CreateAgentRolloutRequest, GetAgentRolloutRequest,
+    ListAgentRolloutsRequest, ListAgentRolloutsResponse, PauseAgentRolloutRequest,
+    ResumeAgentRolloutRequest, RollbackAgentRolloutRequest,
+};
 
 use super::Session;
-use crate::api::{parse, parse_all};
+use crate::api::Answer;
 use crate::failure::Failure;
 use crate::node;
-use crate::output::{print_json, print_line, print_table, time};
+use crate::output::{print_json, print_line, print_table, time, word};
 use crate::resolve::unique;
-
-const PATH: [&str; 2] = ["admin", "agent-rollouts"];
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
@@ -89,44 +89,6 @@ pub struct Change {
     etag: String,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Rollout {
-    id: String,
-    version: String,
-    digest: String,
-    state: String,
-    state_reason: String,
-    rollback_of: String,
-    current_wave: u32,
-    waves: Vec<Wave>,
-    total_nodes: u32,
-    succeeded_nodes: u32,
-    failed_nodes: u32,
-    principal: String,
-    reason: String,
-    create_time: Option<Timestamp>,
-    end_time: Option<Timestamp>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Wave {
-    number: u32,
-    nodes: Vec<RolloutNode>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct RolloutNode {
-    hostname: String,
-    rack: String,
-    state: String,
-    reason: String,
-    from_version: String,
-    agent_version: String,
-}
-
 /// Runs it.
 ///
 /// # Errors
@@ -136,20 +98,55 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Create(flags) => create(session, flags).await,
         Command::List => list(session).await,
         Command::Show { rollout } => {
-            let id = resolve(session, &rollout).await?;
-            let answer = session.api.get(&[&PATH[..], &[&id]].concat(), &[]).await?;
-            print(session, &answer)
+            let rollout_id = resolve(session, &rollout).await?;
+            let request = GetAgentRolloutRequest { rollout_id };
+            print(session, session.api.call(&request).await?);
+            Ok(())
         }
-        Command::Pause(flags) => change(session, "pause", flags, &[]).await,
+        Command::Pause(flags) => {
+            let rollout_id = resolve(session, &flags.rollout).await?;
+            let Change { reason, etag, .. } = flags;
+            let request = PauseAgentRolloutRequest {
+                rollout_id,
+                etag,
+                reason,
+            };
+            change(session, request).await
+        }
         Command::Resume {
             change: flags,
             retry_failed,
         } => {
-            let retry = [("retry_failed", Value::Bool(retry_failed))];
-            change(session, "resume", flags, &retry).await
+            let rollout_id = resolve(session, &flags.rollout).await?;
+            let Change { reason, etag, .. } = flags;
+            let request = ResumeAgentRolloutRequest {
+                rollout_id,
+                etag,
+                reason,
+                retry_failed,
+            };
+            change(session, request).await
         }
-        Command::Abort(flags) => change(session, "abort", flags, &[]).await,
-        Command::Rollback(flags) => change(session, "rollback", flags, &[]).await,
+        Command::Abort(flags) => {
+            let rollout_id = resolve(session, &flags.rollout).await?;
+            let Change { reason, etag, .. } = flags;
+            let request = AbortAgentRolloutRequest {
+                rollout_id,
+                etag,
+                reason,
+            };
+            change(session, request).await
+        }
+        Command::Rollback(flags) => {
+            let rollout_id = resolve(session, &flags.rollout).await?;
+            let Change { reason, etag, .. } = flags;
+            let request = RollbackAgentRolloutRequest {
+                rollout_id,
+                etag,
+                reason,
+            };
+            change(session, request).await
+        }
     }
 }
 
@@ -171,16 +168,18 @@ async fn create(session: &Session, flags: Create) -> Result<(), Failure> {
         Some(given) => node::resolve(&session.api, given).await?,
         None => String::new(),
     };
-    let body = json!({
-        "version": flags.version, "digest": digest, "size_bytes": size.to_string(), "node_ids": node_ids,
-        "first_node_id": first, "max_failures": flags.max_failures, "max_parallel": flags.max_parallel,
-        "node_timeout_seconds": flags.node_timeout, "reason": flags.reason,
-    });
-    let answer = session
-        .api
-        .change(Method::POST, &PATH, &body, &session.key)
-        .await?;
-    print(session, &answer)
+    let request = CreateAgentRolloutRequest {
+        version: flags.version,
+        digest,
+        size_bytes: i64::try_from(size).unwrap_or(i64::MAX),
+        node_ids,
+        first_node_id: first,
+        max_failures: flags.max_failures,
+        max_parallel: flags.max_parallel,
+        node_timeout_seconds: flags.node_timeout,
+        reason: flags.reason,
+    };
+    change(session, request).await
 }
 
 /// Digest and size of a package.
@@ -194,31 +193,24 @@ fn measure(file: &std::path::Path) -> Result<(String, u64), Failure> {
 
 async fn change(
     session: &Session,
-    verb: &str,
-    flags: Change,
-    more: &[(&str, Value)],
+    request: impl Unary<Response = AgentRollout>,
 ) -> Result<(), Failure> {
-    let id = resolve(session, &flags.rollout).await?;
-    let last = format!("{id}:{verb}");
-    let mut body = json!({ "reason": flags.reason, "etag": flags.etag });
-    for (name, value) in more {
-        body[*name] = value.clone();
-    }
-    let path = [&PATH[..], &[last.as_str()]].concat();
-    let answer = session
-        .api
-        .change(Method::POST, &path, &body, &session.key)
-        .await?;
-    print(session, &answer)
+    print(session, session.api.apply(&request, &session.key).await?);
+    Ok(())
+}
+
+async fn all(session: &Session) -> Result<Answer<ListAgentRolloutsResponse>, Failure> {
+    let request = ListAgentRolloutsRequest::default();
+    session.api.call_all_pages(&request, "rollouts").await
 }
 
 async fn list(session: &Session) -> Result<(), Failure> {
-    let found = session.api.list(&PATH, &[], "rollouts").await?;
+    let found = all(session).await?;
     if session.json() {
-        print_json(&json!({ "rollouts": found }));
+        print_json(&found.json);
         return Ok(());
     }
-    let rows: Vec<Rollout> = parse_all(&found)?;
+    let rows = found.message.rollouts;
     if rows.is_empty() {
         say!(
             "No rollouts. Create one: gpuaas admin agent-rollout create --version VERSION --package FILE"
@@ -229,7 +221,7 @@ async fn list(session: &Session) -> Result<(), Failure> {
         [
             one.id.clone(),
             target(&one),
-            one.state.clone(),
+            word(one.state()),
             one.current_wave.to_string(),
             done(&one),
             one.failed_nodes.to_string(),
@@ -248,7 +240,7 @@ async fn resolve(session: &Session, given: &str) -> Result<String, Failure> {
     if uuid::Uuid::parse_str(given).is_ok() {
         return Ok(given.to_owned());
     }
-    let all: Vec<Rollout> = parse_all(&session.api.list(&PATH, &[], "rollouts").await?)?;
+    let all = all(session).await?.message.rollouts;
     unique(
         "rollout",
         given,
@@ -257,28 +249,28 @@ async fn resolve(session: &Session, given: &str) -> Result<String, Failure> {
     )
 }
 
-fn target(rollout: &Rollout) -> String {
+fn target(rollout: &AgentRollout) -> String {
     match rollout.version.as_str() {
         "" => "version before".to_owned(),
         version => version.to_owned(),
     }
 }
 
-fn done(rollout: &Rollout) -> String {
+fn done(rollout: &AgentRollout) -> String {
     format!("{} of {}", rollout.succeeded_nodes, rollout.total_nodes)
 }
 
-fn print(session: &Session, answer: &Value) -> Result<(), Failure> {
+fn print(session: &Session, answer: Answer<AgentRollout>) {
     if session.json() {
-        print_json(answer);
-        return Ok(());
+        print_json(&answer.json);
+        return;
     }
-    let rollout: Rollout = parse(answer)?;
+    let rollout = answer.message;
     print_line("Rollout", &rollout.id);
     print_line("Version", &target(&rollout));
     print_line("Digest", &rollout.digest);
     print_line("Rollback of", &rollout.rollback_of);
-    print_line("State", &rollout.state);
+    print_line("State", &word(rollout.state()));
     print_line("Why", &rollout.state_reason);
     print_line("Updated", &done(&rollout));
     print_line("Failed", &rollout.failed_nodes.to_string());
@@ -288,11 +280,12 @@ fn print(session: &Session, answer: &Value) -> Result<(), Failure> {
     print_line("Ended", &time(rollout.end_time));
     let rows = rollout.waves.into_iter().flat_map(|wave| {
         wave.nodes.into_iter().map(move |node| {
+            let state = word(node.state());
             [
                 wave.number.to_string(),
                 node.hostname,
                 node.rack,
-                node.state,
+                state,
                 node.from_version,
                 node.agent_version,
                 node.reason,
@@ -309,5 +302,4 @@ fn print(session: &Session, answer: &Value) -> Result<(), Failure> {
         "REASON",
     ];
     print_table(titles, rows.collect());
-    Ok(())
 }

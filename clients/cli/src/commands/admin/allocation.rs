@@ -1,47 +1,15 @@
 //! Allocations of all projects: the claims and node tasks of one, and its end.
+use gpuaas_proto::gpuaas::allocation::v1::{
+    ForceReleaseAllocationRequest, GetAllocationDetailRequest, HostFate,
+};
 use jiff::Timestamp;
-use reqwest::Method;
-use serde::Deserialize;
-use serde_json::json;
 
 use super::{Session, tenants};
-use crate::allocation::Allocation;
-use crate::api::{number, parse};
+use crate::allocation::{name_of, state_of};
 use crate::commands::place;
 use crate::failure::Failure;
 use crate::node;
-use crate::output::{print_json, print_line, print_table, time, took};
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct AllocationDetail {
-    pub allocation: Allocation,
-    pub node_id: String,
-    pub claims: Vec<Claim>,
-    pub tasks: Vec<NodeTask>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Claim {
-    pub kind: String,
-    pub slot_id: String,
-    pub slot_index: u32,
-    pub state: String,
-    #[serde(deserialize_with = "number")]
-    pub slot_generation: i64,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct NodeTask {
-    pub id: String,
-    #[serde(rename = "type")]
-    pub kind: String,
-    pub state: String,
-    pub create_time: Option<Timestamp>,
-    pub end_time: Option<Timestamp>,
-}
+use crate::output::{print_json, print_line, print_table, stamp, time, took, word};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
@@ -91,25 +59,15 @@ enum Fate {
     WrittenOff,
 }
 
-impl Fate {
-    fn wire(self) -> &'static str {
-        match self {
-            Self::PoweredOff => "powered_off",
-            Self::DisksDestroyed => "disks_destroyed",
-            Self::Reinstalled => "reinstalled",
-            Self::WrittenOff => "written_off",
+impl From<Fate> for HostFate {
+    fn from(fate: Fate) -> Self {
+        match fate {
+            Fate::PoweredOff => Self::PoweredOff,
+            Fate::DisksDestroyed => Self::DisksDestroyed,
+            Fate::Reinstalled => Self::Reinstalled,
+            Fate::WrittenOff => Self::WrittenOff,
         }
     }
-}
-
-/// The answer to a forced release.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Released {
-    allocation: Allocation,
-    node_id: String,
-    billing_end_time: Option<Timestamp>,
-    slot_ids: Vec<String>,
 }
 
 pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
@@ -124,28 +82,24 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
 
 async fn force_release(session: &Session, flags: &ForceRelease) -> Result<(), Failure> {
     let id = tenants::resolve(session, &flags.allocation).await?;
-    let mut body = json!({ "host_fate": flags.host.wire(), "reason": flags.reason });
-    if let Some(end) = flags.billing_end {
-        body["billing_end_time"] = end.to_string().into();
-    }
-    if flags.dry_run {
-        body["validate_only"] = true.into();
-    }
-    let verb = format!("{id}:forceRelease");
-    let path = ["admin", "allocations", &verb];
-    let answer = session
-        .api
-        .change(Method::POST, &path, &body, &session.key)
-        .await?;
+    let request = ForceReleaseAllocationRequest {
+        allocation_id: id.clone(),
+        host_fate: HostFate::from(flags.host).into(),
+        reason: flags.reason.clone(),
+        billing_end_time: flags.billing_end.map(stamp),
+        validate_only: flags.dry_run,
+    };
+    let answer = session.api.apply(&request, &session.key).await?;
     if session.json() {
-        print_json(&answer);
+        print_json(&answer.json);
         return Ok(());
     }
-    let released: Released = parse(&answer)?;
-    let state = &released.allocation.status.state;
+    let released = answer.message;
+    let allocation = released.allocation.unwrap_or_default();
+    let state = word(state_of(&allocation));
     let node = node::hostname(&session.api, &released.node_id).await;
     let slots = node::slot_names(&session.api, &released.node_id, &released.slot_ids).await;
-    let name = match released.allocation.config.name.as_str() {
+    let name = match name_of(&allocation) {
         "" => id,
         name => name.to_owned(),
     };
@@ -175,20 +129,23 @@ async fn force_release(session: &Session, flags: &ForceRelease) -> Result<(), Fa
 
 async fn show(session: &Session, given: &str) -> Result<(), Failure> {
     let id = tenants::resolve(session, given).await?;
-    let answer = session.api.get(&["admin", "allocations", &id], &[]).await?;
+    let request = GetAllocationDetailRequest { allocation_id: id };
+    let answer = session.api.call(&request).await?;
     if session.json() {
-        print_json(&answer);
+        print_json(&answer.json);
         return Ok(());
     }
-    let detail: AllocationDetail = parse(&answer)?;
+    let detail = answer.message;
+    let allocation = detail.allocation.unwrap_or_default();
     let node = node::hostname(&session.api, &detail.node_id).await;
     say!(
         "{} ({}) is {} on node {node}",
-        detail.allocation.config.name,
-        detail.allocation.id,
-        detail.allocation.status.state
+        name_of(&allocation),
+        allocation.id,
+        word(state_of(&allocation))
     );
-    let constraints = detail.allocation.config.placement.as_ref();
+    let config = allocation.config.unwrap_or_default();
+    let constraints = config.placement.as_ref();
     print_line(
         "Placement",
         &constraints.map(place::text).unwrap_or_default(),
@@ -211,7 +168,7 @@ async fn show(session: &Session, given: &str) -> Result<(), Failure> {
         let tasks = detail
             .tasks
             .into_iter()
-            .map(|t| [t.kind, t.id, t.state, took(t.create_time, t.end_time)]);
+            .map(|t| [t.r#type, t.id, t.state, took(t.create_time, t.end_time)]);
         print_table(["TASK", "ID", "STATE", "DURATION"], tasks.collect());
     }
     Ok(())

@@ -1,5 +1,5 @@
 //! The audit trail, and the audit of the ledger.
-use serde_json::Value;
+use gpuaas_proto::gpuaas::scheduler::v1::{AuditLedgerRequest, LedgerInvariant};
 
 use super::{Session, trail};
 use crate::failure::Failure;
@@ -28,21 +28,18 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
 }
 
 async fn ledger(session: &Session) -> Result<(), Failure> {
-    let answer = session.api.get(&["admin", "ledger:audit"], &[]).await?;
-    let invariants = answer["invariants"].as_array().cloned().unwrap_or_default();
+    let answer = session.api.call(&AuditLedgerRequest {}).await?;
+    let invariants = &answer.message.invariants;
     if session.json() {
-        print_json(&answer);
+        print_json(&answer.json);
     } else {
         let rows = invariants.iter().map(row).collect();
         print_table(["INVARIANT", "VIOLATIONS", "ROWS"], rows);
     }
-    let broken: Vec<&str> = invariants
-        .iter()
-        .filter(|invariant| count(invariant) != "0")
-        .filter_map(|invariant| invariant["rule"].as_str())
-        .collect();
+    let broken = invariants.iter().filter(|invariant| invariant.broken != 0);
+    let broken: Vec<&str> = broken.map(|invariant| invariant.rule.as_str()).collect();
     // an answer without invariants is no proof
-    if answer["sound"].as_bool() == Some(true) && broken.is_empty() && !invariants.is_empty() {
+    if answer.message.sound && broken.is_empty() && !invariants.is_empty() {
         if !session.json() {
             say!("All invariants hold.");
         }
@@ -54,23 +51,10 @@ async fn ledger(session: &Session) -> Result<(), Failure> {
     )))
 }
 
-fn row(invariant: &Value) -> [String; 3] {
-    let subjects = invariant["subjects"]
-        .as_array()
-        .cloned()
-        .unwrap_or_default();
-    let named: Vec<&str> = subjects.iter().filter_map(Value::as_str).collect();
+fn row(invariant: &LedgerInvariant) -> [String; 3] {
     [
-        invariant["name"].as_str().unwrap_or_default().to_owned(),
-        count(invariant),
-        named.join(" "),
+        invariant.name.clone(),
+        invariant.broken.to_string(),
+        invariant.subjects.join(" "),
     ]
-}
-
-/// Numbers of 64 bits travel as text.
-fn count(invariant: &Value) -> String {
-    match &invariant["broken"] {
-        Value::String(text) => text.clone(),
-        number => number.as_u64().unwrap_or_default().to_string(),
-    }
 }

@@ -1,10 +1,9 @@
 //! The fleet's capacity over time.
-use serde::Deserialize;
+use gpuaas_proto::gpuaas::scheduler::v1::{CapacityBucket, ListCapacityHistoryRequest};
 
 use super::Session;
-use crate::api::parse;
 use crate::failure::Failure;
-use crate::output::{print_json, print_table, time};
+use crate::output::{print_json, print_table, stamp, time};
 
 /// Width of the drawn bar, in characters.
 const BAR: f64 = 20.0;
@@ -25,26 +24,6 @@ pub struct Flags {
     every: Option<u32>,
 }
 
-#[derive(Debug, Deserialize)]
-struct History {
-    #[serde(default)]
-    buckets: Vec<Bucket>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Bucket {
-    start_time: Option<jiff::Timestamp>,
-    region_code: String,
-    sku: String,
-    nodes: u64,
-    gpus: u64,
-    gpus_in_use: u64,
-    gpus_free: u64,
-    mean_gpus: f64,
-    mean_gpus_in_use: f64,
-}
-
 /// Prints it.
 ///
 /// # Errors
@@ -56,21 +35,19 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
     let minutes = flags
         .every
         .unwrap_or_else(|| (flags.hours * 60 / 24).max(1));
-    let mut query = vec![
-        ("start_time", start.to_string()),
-        ("bucket_seconds", (u64::from(minutes) * 60).to_string()),
-    ];
-    query.extend(flags.region.map(|region| ("region_code", region)));
-    query.extend(flags.sku.map(|sku| ("sku", sku)));
-    let answer = session
-        .api
-        .get(&["admin", "capacity:history"], &query)
-        .await?;
+    let request = ListCapacityHistoryRequest {
+        region_code: flags.region.unwrap_or_default(),
+        sku: flags.sku.unwrap_or_default(),
+        start_time: Some(stamp(start)),
+        bucket_seconds: i64::from(minutes) * 60,
+        ..ListCapacityHistoryRequest::default()
+    };
+    let answer = session.api.call(&request).await?;
     if session.json() {
-        print_json(&answer);
+        print_json(&answer.json);
         return Ok(());
     }
-    let history: History = parse(&answer)?;
+    let history = answer.message;
     if history.buckets.is_empty() {
         say!(
             "No samples in this time range. The scheduler takes one a minute once slots are approved, and keeps them for `scheduler.capacity_history_days`."
@@ -94,7 +71,7 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
     Ok(())
 }
 
-fn row(bucket: &Bucket) -> [String; 8] {
+fn row(bucket: &CapacityBucket) -> [String; 8] {
     [
         time(bucket.start_time),
         bucket.region_code.clone(),

@@ -1,15 +1,25 @@
 //! Regions, SKUs, prices, images.
 use std::path::{Path, PathBuf};
 
-use reqwest::Method;
-use serde_json::{Value, json};
+use gpuaas_proto::call::ImageAdminListAllImages;
+use gpuaas_proto::gpuaas::billing::v1::{
+    CreatePriceVersionRequest, ListPriceVersionsRequest, ListPriceVersionsResponse,
+};
+use gpuaas_proto::gpuaas::common::v1::{CapacityShape, DriverStrategy};
+use gpuaas_proto::gpuaas::images::v1::{
+    CreateImageRequest, ImageStatus, ListImagesRequest, SetImageStatusRequest,
+};
+use gpuaas_proto::gpuaas::inventory::v1::{self as inventory, PutRegionRequest};
+use gpuaas_proto::gpuaas::scheduler::v1::{self as scheduler, PutSkuRequest, RuntimeProfile};
+use gpuaas_proto::json::{Enumeration as _, to_json};
+use serde_json::Value;
 
 use super::{Session, done};
-use crate::api::parse;
+use crate::api::Answer;
 use crate::commands::select::Selected;
-use crate::commands::{catalog as listed, catalog::print_images, given};
+use crate::commands::{catalog as listed, catalog::print_images};
 use crate::failure::Failure;
-use crate::output::{Money, aligned, parse_money, print_json, print_table, time};
+use crate::output::{aligned, parse_money, print_json, print_table, time, word};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Region {
@@ -45,43 +55,39 @@ pub async fn region(session: &Session, command: Region) -> Result<(), Failure> {
     else {
         return listed::regions(session).await;
     };
-    let present = present(session, "regions", &code).await?;
-    let text = |field: &str| present[field].as_str().unwrap_or_default().to_owned();
-    let name = name.unwrap_or_else(|| match text("display_name") {
+    // as it is, so that a change in a hurry neither needs nor loses the rest of it
+    let mut all = listed::all_regions(&session.api).await?.into_iter();
+    let present = all.find(|one| one.code == code);
+    let was_open = present.as_ref().is_none_or(|one| one.enabled);
+    let present = present.unwrap_or_default();
+    let name = name.unwrap_or(match present.display_name {
         none if none.is_empty() => code.clone(),
         name => name,
     });
-    let is_open = enabled || (!disabled && present["enabled"].as_bool().unwrap_or(true));
+    let is_open = enabled || (!disabled && was_open);
     let reason = match is_open {
         true => String::new(),
-        false => reason.unwrap_or_else(|| text("unavailable_reason")),
+        false => reason.unwrap_or(present.unavailable_reason),
     };
-    let body = json!({ "display_name": name, "enabled": is_open, "unavailable_reason": reason });
-    let answer = session
-        .api
-        .change(
-            Method::PUT,
-            &["admin", "regions", &code],
-            &body,
-            &session.key,
-        )
-        .await?;
+    let region = inventory::Region {
+        code: code.clone(),
+        display_name: name,
+        enabled: is_open,
+        unavailable_reason: reason,
+    };
+    let request = PutRegionRequest {
+        region: Some(region),
+    };
+    let answer = session.api.apply(&request, &session.key).await?;
     done(
         session,
-        &answer,
+        &answer.json,
         &format!(
             "Region {code} is {}.",
             if is_open { "enabled" } else { "disabled" }
         ),
     );
     Ok(())
-}
-
-/// A region or SKU as it is, so that a change in a hurry neither needs nor loses the rest of it; null for a new one.
-async fn present(session: &Session, of: &str, code: &str) -> Result<Value, Failure> {
-    let all = session.api.list(&[of], &[], of).await?;
-    let found = all.into_iter().find(|one| one["code"] == code);
-    Ok(found.unwrap_or_default())
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -100,7 +106,7 @@ pub struct SkuFlags {
     #[arg(long)]
     name: Option<String>,
     /// gpu_slice or baremetal.
-    #[arg(long, default_value = "gpu_slice")]
+    #[arg(long, default_value = "gpu_slice", value_parser = ["gpu_slice", "baremetal"])]
     shape: String,
     /// Slot class of the SKU, for example h200_sxm or lab.
     #[arg(long, value_name = "CLASS")]
@@ -134,44 +140,41 @@ pub async fn sku(session: &Session, command: Sku) -> Result<(), Failure> {
         Sku::Put(flags) => flags,
         Sku::List(selected) => return listed::skus(session, &selected).await,
     };
-    let present = present(session, "skus", &flags.code).await?;
-    let name = match (flags.name, present["display_name"].as_str()) {
+    // as it is, so that a change in a hurry does not lose the rest of it
+    let mut all = listed::all_skus(&session.api).await?.into_iter();
+    let present = all.find(|one| one.code == flags.code).unwrap_or_default();
+    let name = match (flags.name, present.display_name.as_str()) {
         (Some(name), _) => name,
-        (None, Some(name)) if !name.is_empty() => name.to_owned(),
-        _ => flags.code.clone(),
+        (None, "") => flags.code.clone(),
+        (None, name) => name.to_owned(),
     };
-    let was_disabled = present["disabled"] == true;
-    let disabled = flags.disabled || (was_disabled && !flags.enabled);
-    let body = json!({
-        "display_name": name,
-        "capacity_shape": flags.shape,
-        "slot_class": flags.slot_class,
-        "allowed_gpu_counts": flags.gpu_counts,
-        "profile": {
-            "name": flags.profile,
-            "vcpus_per_gpu": flags.vcpus,
-            "memory_mib_per_gpu": flags.memory,
-            "hugepages": flags.hugepages,
-        },
-        "disabled": disabled,
-    });
-    let answer = session
-        .api
-        .change(
-            Method::PUT,
-            &["admin", "skus", &flags.code],
-            &body,
-            &session.key,
-        )
-        .await?;
+    let disabled = flags.disabled || (present.disabled() && !flags.enabled);
+    let shape = CapacityShape::of_word(&flags.shape).unwrap_or_default();
+    let sku = scheduler::Sku {
+        code: flags.code.clone(),
+        display_name: name,
+        capacity_shape: shape.into(),
+        slot_class: flags.slot_class,
+        allowed_gpu_counts: flags.gpu_counts,
+        profile: Some(RuntimeProfile {
+            name: flags.profile,
+            vcpus_per_gpu: flags.vcpus,
+            memory_mib_per_gpu: flags.memory,
+            hugepages: flags.hugepages,
+        }),
+        disabled: Some(disabled),
+        ..scheduler::Sku::default()
+    };
+    let request = PutSkuRequest { sku: Some(sku) };
+    let answer = session.api.apply(&request, &session.key).await?;
     let code = &flags.code;
     done(
         session,
-        &answer,
+        &answer.json,
         &match disabled {
             true => format!(
                 "SKU {code} is saved, and not offered any more.{}",
-                still_reserved(&answer)
+                still_reserved(answer.message.reserved_gpus)
             ),
             false => format!(
                 "SKU {code} is saved. It is offered once it has a price: gpuaas admin price create --sku {code}"
@@ -182,8 +185,8 @@ pub async fn sku(session: &Session, command: Sku) -> Result<(), Failure> {
 }
 
 /// What goes on holding GPUs of a SKU that is not offered any more.
-fn still_reserved(sku: &Value) -> String {
-    match sku["reserved_gpus"].as_u64().unwrap_or(0) {
+fn still_reserved(reserved_gpus: u32) -> String {
+    match reserved_gpus {
         0 => String::new(),
         1 => {
             " Capacity reservations hold 1 GPU of it until they end: gpuaas admin reservations list"
@@ -222,58 +225,47 @@ pub async fn price(session: &Session, command: Price) -> Result<(), Failure> {
                     "--amount {amount:?} must be a number and a currency, for example \"2.50 EUR\""
                 ))
             })?;
-            let body = json!({ "sku": sku, "price_per_gpu_hour": parsed });
-            let answer = session
-                .api
-                .change(Method::POST, &["admin", "prices"], &body, &session.key)
-                .await?;
+            let request = CreatePriceVersionRequest {
+                sku: sku.clone(),
+                price_per_gpu_hour: Some(parsed),
+            };
+            let answer = session.api.apply(&request, &session.key).await?;
             done(
                 session,
-                &answer,
+                &answer.json,
                 &format!("{sku} now costs {amount} per GPU-hour."),
             );
         }
         Price::List { sku } => {
-            let found = session
-                .api
-                .list(
-                    &["admin", "prices"],
-                    &given([("sku", sku)]),
-                    "price_versions",
-                )
-                .await?;
-            print_prices(session, &found)?;
+            let request = ListPriceVersionsRequest {
+                sku: sku.unwrap_or_default(),
+                ..ListPriceVersionsRequest::default()
+            };
+            let listed = session.api.call_all_pages(&request, "price_versions");
+            print_prices(session, listed.await?);
         }
     }
     Ok(())
 }
 
-fn print_prices(session: &Session, found: &[Value]) -> Result<(), Failure> {
+fn print_prices(session: &Session, listed: Answer<ListPriceVersionsResponse>) {
     if session.json() {
-        print_json(&json!({ "price_versions": found }));
-        return Ok(());
+        print_json(&listed.json);
+        return;
     }
+    let found = listed.message.price_versions;
     if found.is_empty() {
         say!(
             "No prices yet. Publish one: gpuaas admin price create --sku SKU --amount \"2.50 EUR\""
         );
-        return Ok(());
+        return;
     }
-    let text = |v: &Value, key: &str| v[key].as_str().unwrap_or_default().to_owned();
-    let mut rows = Vec::new();
-    let of = |price: &Value| parse::<Option<Money>>(&price["price_per_gpu_hour"]);
-    let prices: Vec<Option<Money>> = found.iter().map(of).collect::<Result<_, _>>()?;
-    let cells = aligned(prices.iter().map(Option::as_ref));
-    for (price, amount) in found.iter().zip(cells) {
-        rows.push([
-            text(price, "sku"),
-            amount,
-            time(text(price, "effective_time").parse().ok()),
-            text(price, "id"),
-        ]);
-    }
-    print_table(["SKU", "PER GPU-HOUR", "FROM", "ID"], rows);
-    Ok(())
+    let cells = aligned(found.iter().map(|one| one.price_per_gpu_hour.as_ref()));
+    let rows = found
+        .into_iter()
+        .zip(cells)
+        .map(|(one, amount)| [one.sku, amount, time(one.effective_time), one.id]);
+    print_table(["SKU", "PER GPU-HOUR", "FROM", "ID"], rows.collect());
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -323,12 +315,12 @@ pub struct ImageFlags {
 /// Says so when an image for slices with GPUs names no readiness checks. It is there already: a catalog that does not answer
 /// is no failure of the command.
 async fn warn_unchecked(session: &Session, flags: &ImageFlags) {
-    let Ok(skus) = session.api.list(&["skus"], &[], "skus").await else {
+    let Ok(skus) = listed::all_skus(&session.api).await else {
         return;
     };
-    let has_gpus = |sku: &&Value| sku["lab"] != true && sku["capacity_shape"] == "gpu_slice";
-    let code = |sku: &Value| sku["code"].as_str().map(str::to_owned);
-    let skus: Vec<String> = skus.iter().filter(has_gpus).filter_map(code).collect();
+    let skus = skus.into_iter();
+    let skus = skus.filter(|sku| !sku.lab && sku.capacity_shape() == CapacityShape::GpuSlice);
+    let skus: Vec<String> = skus.map(|sku| sku.code).collect();
     let of_image: Vec<&str> = flags
         .skus
         .iter()
@@ -361,55 +353,44 @@ fn checks_of(file: &Path) -> Result<Value, Failure> {
 pub async fn image(session: &Session, command: Image) -> Result<(), Failure> {
     match command {
         Image::Create(flags) => {
-            let mut body = json!({
-                "slug": flags.slug,
-                "display_name": flags.name,
-                "driver_strategy": flags.drivers,
-                "source_uri": flags.source,
-                "compatible_skus": flags.skus,
-                "boot_timeout_seconds": flags.boot_timeout,
-                "disabled": flags.disabled,
-            });
+            let drivers = DriverStrategy::of_word(&flags.drivers).unwrap_or_default();
+            let request = CreateImageRequest {
+                slug: flags.slug.clone(),
+                display_name: flags.name.clone(),
+                driver_strategy: drivers.into(),
+                source_uri: flags.source.clone(),
+                compatible_skus: flags.skus.clone(),
+                boot_timeout_seconds: flags.boot_timeout,
+                disabled: flags.disabled,
+                ..CreateImageRequest::default()
+            };
+            let mut body = to_json(&request);
             if let Some(file) = &flags.readiness_checks {
                 body["readiness_checks"] = checks_of(file)?;
             }
-            let answer = session
-                .api
-                .change(Method::POST, &["admin", "images"], &body, &session.key)
-                .await?;
-            let status = answer["status"].as_str().unwrap_or_default().to_owned();
-            done(
-                session,
-                &answer,
-                &format!("Image {} is {status}.", flags.slug),
-            );
+            let answer = session.api.apply_body(&request, body, &session.key).await?;
+            let status = word(answer.message.status());
+            let sentence = format!("Image {} is {status}.", flags.slug);
+            done(session, &answer.json, &sentence);
             if flags.readiness_checks.is_none() {
                 warn_unchecked(session, &flags).await;
             }
         }
         Image::List => {
-            let found = session
-                .api
-                .list(&["admin", "images"], &[], "images")
-                .await?;
-            print_images(
-                session,
-                &found,
-                "No images yet. Add one: gpuaas admin image create",
-            )?;
+            let request = ImageAdminListAllImages(ListImagesRequest::default());
+            let found = session.api.call_all_pages(&request, "images").await?;
+            let empty = "No images yet. Add one: gpuaas admin image create";
+            print_images(session, found, empty);
         }
         Image::SetStatus { slug, status } => {
-            let verb = format!("{slug}:setStatus");
-            let answer = session
-                .api
-                .change(
-                    Method::POST,
-                    &["admin", "images", &verb],
-                    &json!({ "status": status }),
-                    &session.key,
-                )
-                .await?;
-            done(session, &answer, &format!("Image {slug} is {status}."));
+            let sentence = format!("Image {slug} is {status}.");
+            let status = ImageStatus::of_word(&status).unwrap_or_default();
+            let request = SetImageStatusRequest {
+                slug,
+                status: status.into(),
+            };
+            let answer = session.api.apply(&request, &session.key).await?;
+            done(session, &answer.json, &sentence);
         }
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! Wipe certificates: those of a slot, and the verification of one without the platform.
 use std::path::{Path, PathBuf};
 
+use gpuaas_proto::gpuaas::allocation::v1::ListSlotWipeCertificatesRequest;
 use gpuaas_wipe_certificate::{Statement, verify};
 use serde_json::json;
 
@@ -9,7 +10,7 @@ use super::slots::SlotRef;
 use crate::commands::certificate::{Save, show};
 use crate::failure::Failure;
 use crate::formats;
-use crate::output::{bytes, print_json, print_line, time};
+use crate::output::{print_json, print_line, size, time};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
@@ -43,16 +44,15 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
 
 async fn list(session: &Session, slot: &SlotRef, save: &Save) -> Result<(), Failure> {
     let (node, slot) = slot.resolve(session).await?;
-    let path = [
-        "admin",
-        "nodes",
-        &node,
-        "resource-slots",
-        &slot,
-        "wipe-certificates",
-    ];
-    let listed = session.api.list(&path, &[], "certificates").await?;
-    show(session, &listed, save, "No wipe of this slot is proven.")
+    let request = ListSlotWipeCertificatesRequest {
+        node_id: node,
+        slot_id: slot,
+        ..ListSlotWipeCertificatesRequest::default()
+    };
+    let answer = session.api.call_all_pages(&request, "certificates").await?;
+    let listed = &answer.json["certificates"];
+    let none = "No wipe of this slot is proven.";
+    show(session, listed, answer.message.certificates, save, none)
 }
 
 /// Verifies a file. Asks nobody.
@@ -90,7 +90,6 @@ fn print(said: &Statement) {
     print_line("Model", &device.model);
     print_line("Serial", &device.serial);
     print_line("WWID", &device.wwid);
-    let size = |size: u64| bytes(i64::try_from(size).unwrap_or(i64::MAX));
     print_line("Size", &size(device.bytes));
     let read_back = format!(
         "{} read back as zero ({})",

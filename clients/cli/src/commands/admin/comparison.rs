@@ -1,77 +1,48 @@
 //! `node compare` and `node repair`: ledger, host and hypervisor of a node side by side, and what repairs a difference.
-use reqwest::Method;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use gpuaas_proto::gpuaas::allocation::v1::{
+    CompareNodeRequest, ComparisonRepair, NodeComparison, NodeComparisonRow as Row,
+    RepairComparisonRequest,
+};
 
 use super::Session;
-use crate::api::parse;
+use crate::api::Answer;
 use crate::failure::Failure;
 use crate::node;
-use crate::output::{print_json, print_table};
+use crate::output::{print_json, print_table, word};
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Row {
-    allocation_id: String,
-    ledger_state: String,
-    has_claims: bool,
-    held_slot_ids: Vec<String>,
-    has_reservation: bool,
-    domain_state: String,
-    has_seed: bool,
-    has_nvram: bool,
-    has_port: bool,
-    has_partition: bool,
-    missing_files: Vec<String>,
-    verdict: String,
-    detail: String,
-    repair: String,
-    etag: String,
+fn ledger(row: &Row) -> String {
+    let claims = if row.has_claims { "" } else { ", no claims" };
+    match row.ledger_state.as_str() {
+        "" => none(),
+        state => format!("{state}{claims}"),
+    }
 }
 
-impl Row {
-    fn ledger(&self) -> String {
-        let claims = if self.has_claims { "" } else { ", no claims" };
-        match self.ledger_state.as_str() {
-            "" => none(),
-            state => format!("{state}{claims}"),
-        }
+fn host(row: &Row) -> String {
+    let slots = row.held_slot_ids.len();
+    let slots = (slots > 0).then(|| format!("{slots} slot(s)"));
+    let parts = [
+        (row.has_reservation, "address"),
+        (row.has_port, "port"),
+        (row.has_partition, "partition"),
+        (row.has_seed, "seed"),
+        (row.has_nvram, "NVRAM"),
+    ];
+    let there = parts.into_iter().filter(|(is_there, _)| *is_there);
+    let there = there.map(|(_, name)| name.to_owned());
+    let all: Vec<String> = slots.into_iter().chain(there).collect();
+    if all.is_empty() {
+        none()
+    } else {
+        all.join(", ")
     }
+}
 
-    fn host(&self) -> String {
-        let slots = self.held_slot_ids.len();
-        let slots = (slots > 0).then(|| format!("{slots} slot(s)"));
-        let parts = [
-            (self.has_reservation, "address"),
-            (self.has_port, "port"),
-            (self.has_partition, "partition"),
-            (self.has_seed, "seed"),
-            (self.has_nvram, "NVRAM"),
-        ];
-        let there = parts.into_iter().filter(|(is_there, _)| *is_there);
-        let there = there.map(|(_, name)| name.to_owned());
-        let all: Vec<String> = slots.into_iter().chain(there).collect();
-        if all.is_empty() {
-            none()
-        } else {
-            all.join(", ")
-        }
-    }
-
-    /// What a repair of the row does; empty: nothing is to be done.
-    fn repair(&self) -> &str {
-        match self.repair.as_str() {
-            "unspecified" => "",
-            repair => repair,
-        }
-    }
-
-    fn hypervisor(&self) -> String {
-        match self.domain_state.as_str() {
-            "" => none(),
-            state if self.missing_files.is_empty() => state.to_owned(),
-            state => format!("{state}, without {}", self.missing_files.join(" and ")),
-        }
+fn hypervisor(row: &Row) -> String {
+    match row.domain_state.as_str() {
+        "" => none(),
+        state if row.missing_files.is_empty() => state.to_owned(),
+        state => format!("{state}, without {}", row.missing_files.join(" and ")),
     }
 }
 
@@ -85,28 +56,24 @@ fn none() -> String {
 /// See [`Failure`].
 pub async fn run(session: &Session, node: &str) -> Result<(), Failure> {
     let node = node::resolve(&session.api, node).await?;
-    let path = ["admin", "nodes", &node, "comparison"];
-    let answer = session.api.get(&path, &[]).await?;
+    let answer = comparison(session, node).await?;
     if session.json() {
-        print_json(&answer);
+        print_json(&answer.json);
         return Ok(());
     }
-    let empty = Value::Array(Vec::new());
-    let rows: Vec<Row> = parse(answer.get("rows").unwrap_or(&empty))?;
+    let rows = answer.message.rows;
     if rows.is_empty() {
         say!("Ledger, host and hypervisor have nothing of any allocation on this node.");
         return Ok(());
     }
     let rows = rows.into_iter().map(|row| {
-        let (ledger, host, hypervisor) = (row.ledger(), row.host(), row.hypervisor());
-        let repair = row.repair().to_owned();
         [
-            row.allocation_id,
-            ledger,
-            host,
-            hypervisor,
-            row.verdict,
-            repair,
+            row.allocation_id.clone(),
+            ledger(&row),
+            host(&row),
+            hypervisor(&row),
+            word(row.verdict()),
+            word(row.repair()),
             row.detail,
         ]
     });
@@ -121,6 +88,10 @@ pub async fn run(session: &Session, node: &str) -> Result<(), Failure> {
     ];
     print_table(head, rows.collect());
     Ok(())
+}
+
+async fn comparison(session: &Session, node_id: String) -> Result<Answer<NodeComparison>, Failure> {
+    session.api.call(&CompareNodeRequest { node_id }).await
 }
 
 #[derive(Debug, clap::Args)]
@@ -143,10 +114,7 @@ pub struct RepairFlags {
 /// See [`Failure`].
 pub async fn repair(session: &Session, flags: &RepairFlags) -> Result<(), Failure> {
     let node = node::resolve(&session.api, &flags.node).await?;
-    let path = ["admin", "nodes", &node, "comparison"];
-    let answer = session.api.get(&path, &[]).await?;
-    let empty = Value::Array(Vec::new());
-    let rows: Vec<Row> = parse(answer.get("rows").unwrap_or(&empty))?;
+    let rows = comparison(session, node.clone()).await?.message.rows;
     let given = flags.allocation.trim_start_matches('…').to_lowercase();
     let is_it =
         |row: &&Row| row.allocation_id.starts_with(&given) || row.allocation_id.ends_with(&given);
@@ -158,7 +126,7 @@ pub async fn repair(session: &Session, flags: &RepairFlags) -> Result<(), Failur
             flags.node
         )));
     };
-    if row.repair().is_empty() {
+    if row.repair() == ComparisonRepair::Unspecified {
         let detail = if row.detail.is_empty() {
             "ledger, host and hypervisor agree"
         } else {
@@ -173,18 +141,19 @@ pub async fn repair(session: &Session, flags: &RepairFlags) -> Result<(), Failur
     } else {
         &flags.etag
     };
-    let verb = format!("{}:repair", row.allocation_id);
-    let body = json!({ "repair": row.repair(), "etag": etag, "reason": flags.reason });
-    let path = ["admin", "nodes", &node, "comparison", &verb];
-    let answer = session
-        .api
-        .change(Method::POST, &path, &body, &session.key)
-        .await?;
+    let request = RepairComparisonRequest {
+        node_id: node,
+        allocation_id: row.allocation_id.clone(),
+        repair: row.repair,
+        etag: etag.clone(),
+        reason: flags.reason.clone(),
+    };
+    let answer = session.api.apply(&request, &session.key).await?;
     if session.json() {
-        print_json(&answer);
+        print_json(&answer.json);
         return Ok(());
     }
-    let now: Row = parse(&answer)?;
+    let now = answer.message;
     let detail = if now.detail.is_empty() {
         String::new()
     } else {
@@ -192,9 +161,9 @@ pub async fn repair(session: &Session, flags: &RepairFlags) -> Result<(), Failur
     };
     say!(
         "Repair \"{}\" of allocation {} is accepted. Verdict now: {}{detail}.",
-        row.repair(),
+        word(row.repair()),
         row.allocation_id,
-        now.verdict
+        word(now.verdict())
     );
     Ok(())
 }

@@ -1,43 +1,21 @@
 //! `admin node describe`: one node with its checks, slots, devices and history.
-use jiff::Timestamp;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use gpuaas_proto::gpuaas::common::v1::{Evidence, EvidenceStatus};
+use gpuaas_proto::gpuaas::inventory::v1::{
+    ComparisonState, GetNodeRequest, GetTopologyDiscoveryRequest, ListNodeHistoryRequest,
+    ListResourceSlotsRequest, Node, NodeHistoryEntry, OnboardingState, OnboardingStep,
+    TopologyDiscovery,
+};
+use gpuaas_proto::gpuaas::scheduler::v1::{GetNodePlacementRequest, NodePlacement};
+use serde_json::json;
 
 use super::Session;
-use super::devices::{Host, owners, print_devices};
+use super::devices::{owners, print_devices};
 use super::life::by;
-use crate::api::{parse, parse_all};
+use crate::api::Answer;
 use crate::commands::nodes::{admin_state, print_slots};
 use crate::failure::Failure;
-use crate::node::{self, Evidence, Node, OnboardingStep};
-use crate::output::{age, print_json, print_line, print_table, time};
-
-/// What the latest discovery found.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Discovery {
-    end_time: Option<Timestamp>,
-    comparisons: Vec<Comparison>,
-    host: Option<Host>,
-}
-
-/// A slot beside what the latest discovery found.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Comparison {
-    slot_index: u32,
-    state: String,
-    bindings: Vec<Binding>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Binding {
-    field: String,
-    approved: String,
-    found: String,
-    differs: bool,
-}
+use crate::node;
+use crate::output::{age, print_json, print_line, print_table, time, word};
 
 /// Shows all that is known of a node.
 ///
@@ -45,59 +23,49 @@ struct Binding {
 /// See [`Failure`].
 pub async fn run(session: &Session, given: &str) -> Result<(), Failure> {
     let id = node::resolve(&session.api, given).await?;
-    let mut answer = session.api.get(&["admin", "nodes", &id], &[]).await?;
+    let api = &session.api;
+    let node_id = id.clone();
+    let mut node = api.call(&GetNodeRequest { node_id }).await?;
     // before its first report, placement does not know the node
-    let placement = ["admin", "nodes", &id, "placement"];
-    answer["placement"] = or_none(session.api.get(&placement, &[]).await)?;
-    let slots = session
-        .api
-        .get(&["admin", "nodes", &id, "resource-slots"], &[])
-        .await?;
-    let discovery = ["admin", "nodes", &id, "slice-topology", "discovery"];
-    let discovery = or_none(session.api.get(&discovery, &[]).await)?;
-    let history = session
-        .api
-        .get(&["admin", "nodes", &id, "history"], &[])
-        .await?;
+    let node_id = id.clone();
+    let placement = or_none(api.call(&GetNodePlacementRequest { node_id }).await)?;
+    let node_id = id.clone();
+    let slots = api.call(&ListResourceSlotsRequest { node_id }).await?;
+    let node_id = id.clone();
+    let discovery = or_none(api.call(&GetTopologyDiscoveryRequest { node_id }).await)?;
+    let history = ListNodeHistoryRequest {
+        node_id: id,
+        ..ListNodeHistoryRequest::default()
+    };
+    let history = api.call(&history).await?;
     if session.json() {
+        node.json["placement"] = placement.map(|placement| placement.json).into();
+        let discovery = discovery.map(|discovery| discovery.json);
         print_json(
-            &json!({ "node": answer, "slots": slots["slots"], "discovery": discovery, "history": history["entries"] }),
+            &json!({ "node": node.json, "slots": slots.json["slots"], "discovery": discovery, "history": history.json["entries"] }),
         );
         return Ok(());
     }
-    if answer["placement"].is_null() {
-        answer["placement"] = json!({});
-    }
-    let node: Node = parse(&answer)?;
-    print_node(&node);
-    print_onboarding(&node.status.onboarding);
-    print_checks(&node.status.evidence);
+    let placement = placement.map(|placement| placement.message);
+    print_node(&node.message, &placement.unwrap_or_default());
+    let status = node.message.status.unwrap_or_default();
+    print_onboarding(&status.onboarding);
+    print_checks(&status.evidence);
     say!("\nSlots");
     let none = format!("None. Discover candidates: gpuaas admin node discover {given} --wait");
-    print_slots(session, &slots, &none).await?;
-    if !discovery.is_null() {
-        let found: Discovery = parse(&discovery)?;
-        print_differences(&found);
+    let owners = owners(&slots.message);
+    print_slots(session, slots, &none).await;
+    if let Some(Answer { message: found, .. }) = &discovery {
+        print_differences(found);
         if let Some(host) = &found.host {
-            print_devices(host, &owners(&slots));
+            print_devices(host, &owners);
         }
     }
-    let entries = history["entries"].as_array().cloned().unwrap_or_default();
-    print_history(parse_all(&entries)?);
+    print_history(history.message.entries);
     Ok(())
 }
 
-/// Something that became of a node.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct HistoryEntry {
-    time: Option<Timestamp>,
-    state: String,
-    reason: String,
-    principal: String,
-}
-
-fn print_history(entries: Vec<HistoryEntry>) {
+fn print_history(entries: Vec<NodeHistoryEntry>) {
     if entries.is_empty() {
         return;
     }
@@ -115,7 +83,12 @@ fn print_history(entries: Vec<HistoryEntry>) {
 
 /// The steps, while one of them is not done.
 fn print_onboarding(steps: &[OnboardingStep]) {
-    let is_over = |step: &OnboardingStep| matches!(step.state.as_str(), "done" | "not_needed");
+    let is_over = |step: &OnboardingStep| {
+        matches!(
+            step.state(),
+            OnboardingState::Done | OnboardingState::NotNeeded
+        )
+    };
     if steps.iter().all(is_over) {
         return;
     }
@@ -124,7 +97,7 @@ fn print_onboarding(steps: &[OnboardingStep]) {
         [
             step.number.to_string(),
             step.name.clone(),
-            step.state.replace('_', " "),
+            word(step.state()).replace('_', " "),
             step.detail.clone(),
         ]
     });
@@ -132,15 +105,16 @@ fn print_onboarding(steps: &[OnboardingStep]) {
 }
 
 /// An answer, or nothing where there is nothing yet.
-fn or_none(answer: Result<Value, Failure>) -> Result<Value, Failure> {
+fn or_none<T>(answer: Result<T, Failure>) -> Result<Option<T>, Failure> {
     match answer {
-        Err(failure) if failure.exit_code() == 3 => Ok(Value::Null),
-        other => other,
+        Err(failure) if failure.exit_code() == 3 => Ok(None),
+        other => other.map(Some),
     }
 }
 
-fn print_node(node: &Node) {
-    let (config, status) = (&node.config, &node.status);
+fn print_node(node: &Node, placement: &NodePlacement) {
+    let config = node.config.clone().unwrap_or_default();
+    let status = node.status.clone().unwrap_or_default();
     print_line("Node", &config.hostname);
     print_line("ID", &node.id);
     let lab = if status.lab {
@@ -150,7 +124,7 @@ fn print_node(node: &Node) {
     };
     print_line("Mode", &format!("{}{lab}", config.mode));
     print_line("Region", &config.region_code);
-    print_line("State", node.state());
+    print_line("State", &node::state_text(node));
     if let Some(life) = &status.life {
         let who = match life.principal.as_str() {
             "" => "",
@@ -158,23 +132,22 @@ fn print_node(node: &Node) {
         };
         let why = [life.reason.as_str(), who];
         let why: Vec<&str> = why.into_iter().filter(|text| !text.is_empty()).collect();
-        let since = format!("{} since {}", life.state, time(life.since));
+        let since = format!("{} since {}", word(life.state()), time(life.since));
         print_line("Life", &[&[since.as_str()], &why[..]].concat().join(", "));
     }
     // blockers have lines of their own
     let schedulable = match status.schedulable {
-        true => node.schedulable(),
+        true => node::schedulable(node, placement),
         false => "no".to_owned(),
     };
     print_line("Schedulable", &schedulable);
-    print_line("Admin state", &admin_state(&node.placement));
+    print_line("Admin state", &admin_state(placement));
     print_line("Profile", &status.host_profile);
     print_line("Hypervisor", &status.hypervisor);
-    print_line("Agent", &status.instance.agent_version);
-    if status.instance.agent_built_time.is_some() {
-        print_line("Agent built", &time(status.instance.agent_built_time));
-    }
-    print_line("Boot", &status.instance.boot_id);
+    let instance = status.instance.clone().unwrap_or_default();
+    print_line("Agent", &instance.agent_version);
+    print_line("Agent built", &time(instance.agent_built_time));
+    print_line("Boot", &instance.boot_id);
     print_line("Heartbeat", &time(status.last_heartbeat_time));
     for blocker in &status.blockers {
         print_line("Blocker", &node::blocker_text(blocker));
@@ -188,20 +161,22 @@ fn print_checks(evidence: &[Evidence]) {
         say!("No report from the node yet. Start its agent with the enrolment token.");
         return;
     }
-    let rank = |status: &str| {
-        let order = ["fail", "warn", "pass", "skip"];
-        order.iter().position(|one| *one == status)
+    let rank = |status: EvidenceStatus| {
+        use EvidenceStatus::{Fail, Pass, Skip, Warn};
+        [Fail, Warn, Pass, Skip]
+            .iter()
+            .position(|one| *one == status)
     };
     let mut sorted: Vec<&Evidence> = evidence.iter().collect();
     sorted.sort_by(|a, b| {
-        let by_outcome = rank(&a.status).cmp(&rank(&b.status));
+        let by_outcome = rank(a.status()).cmp(&rank(b.status()));
         by_outcome.then_with(|| a.check.cmp(&b.check))
     });
     let rows = sorted.iter().map(|one| {
         [
             one.check.clone(),
-            one.status.clone(),
-            one.severity.clone(),
+            word(one.status()),
+            word(one.severity()),
             age(one.observed_at),
             one.detail.clone(),
         ]
@@ -211,18 +186,18 @@ fn print_checks(evidence: &[Evidence]) {
         rows.collect(),
     );
     for one in sorted {
-        let is_open = one.status == "fail" || one.status == "warn";
+        let is_open = matches!(one.status(), EvidenceStatus::Fail | EvidenceStatus::Warn);
         if is_open && !one.remediation.is_empty() {
             say!("To do, {}: {}", one.check, one.remediation);
         }
     }
 }
 
-fn print_differences(discovery: &Discovery) {
+fn print_differences(discovery: &TopologyDiscovery) {
     let rows: Vec<[String; 4]> = discovery
         .comparisons
         .iter()
-        .filter(|one| one.state != "new")
+        .filter(|one| one.state() != ComparisonState::New)
         .flat_map(|one| {
             let of_slot = one.bindings.iter().filter(|binding| binding.differs);
             of_slot.map(|binding| {
@@ -238,7 +213,7 @@ fn print_differences(discovery: &Discovery) {
     let missing = discovery
         .comparisons
         .iter()
-        .filter(|one| one.state == "not_found");
+        .filter(|one| one.state() == ComparisonState::NotFound);
     let missing: Vec<String> = missing.map(|one| one.slot_index.to_string()).collect();
     if rows.is_empty() && missing.is_empty() {
         return;

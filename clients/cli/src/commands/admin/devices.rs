@@ -1,120 +1,37 @@
 //! The devices of a node as its host reported them, with the slots that have them.
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
-use serde_json::Value;
+use gpuaas_proto::gpuaas::common::v1::{
+    HostInventory, NetworkAddress, NetworkAddressKind, PciFunction, SlotStatus,
+};
+use gpuaas_proto::gpuaas::inventory::v1::ListResourceSlotsResponse;
 
-use crate::api::number;
-use crate::output::{bytes, print_line, print_table};
-
-/// What a host reported of itself, as far as the table shows it.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Host {
-    machine: Machine,
-    gpus: Vec<Gpu>,
-    disks: Vec<Disk>,
-    fabric_devices: Vec<Fabric>,
-    addresses: Vec<Address>,
-    unreadable: Vec<String>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Address {
-    address: String,
-    kind: String,
-}
+use crate::output::{print_line, print_table, size, word};
 
 /// The addresses by their kinds; those of a link alone lead nowhere.
-fn addresses(all: &[Address]) -> String {
-    let shown = all.iter().filter(|one| one.kind != "link_local");
-    let shown = shown.map(|one| format!("{} ({})", one.address, one.kind));
+fn addresses(all: &[NetworkAddress]) -> String {
+    let leads = |one: &&NetworkAddress| one.kind() != NetworkAddressKind::LinkLocal;
+    let shown = all.iter().filter(leads);
+    let shown = shown.map(|one| format!("{} ({})", one.address, word(one.kind())));
     shown.collect::<Vec<_>>().join(", ")
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Machine {
-    vendor: String,
-    model: String,
-    system_serial: String,
-    bios_version: String,
-    kernel_release: String,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Function {
-    pci_address: String,
-    numa_node: Option<u32>,
-    fault: String,
-    link: Option<Link>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Link {
-    degraded: bool,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Gpu {
-    function: Function,
-    uuid: String,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Disk {
-    by_id: String,
-    kernel_name: String,
-    serial: String,
-    #[serde(deserialize_with = "number")]
-    bytes: i64,
-    controller: Function,
-    uses: Vec<Use>,
-    fault: String,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Use {
-    kind: String,
-    device: String,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Fabric {
-    function: Function,
-    rdma_device: String,
-    sriov_totalvfs: u32,
-    virtual_functions: Vec<Virtual>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Virtual {
-    function: Function,
 }
 
 /// Slots by the identity of each device they have.
 pub type Owners = BTreeMap<String, u32>;
 
 /// The slot of each device, by the identities in the bindings.
-pub fn owners(slots: &Value) -> Owners {
+pub fn owners(slots: &ListResourceSlotsResponse) -> Owners {
     let mut owners = Owners::new();
-    for slot in slots["slots"].as_array().into_iter().flatten() {
-        let index = slot["slot_index"].as_u64().unwrap_or_default();
-        for field in ["gpu_pci_address", "nvme_device", "fabric_vf_pci_address"] {
-            let identity = slot["bindings"][field].as_str().unwrap_or_default();
-            if slot["status"] != "retired" && !identity.is_empty() {
-                owners.insert(
-                    identity.to_owned(),
-                    u32::try_from(index).unwrap_or_default(),
-                );
+    for slot in &slots.slots {
+        let has = slot.bindings.clone().unwrap_or_default();
+        let identities = [
+            has.gpu_pci_address,
+            has.nvme_device,
+            has.fabric_vf_pci_address,
+        ];
+        for identity in identities {
+            if slot.status() != SlotStatus::Retired && !identity.is_empty() {
+                owners.insert(identity, slot.slot_index);
             }
         }
     }
@@ -122,8 +39,8 @@ pub fn owners(slots: &Value) -> Owners {
 }
 
 /// Prints them.
-pub fn print_devices(host: &Host, owners: &Owners) {
-    let machine = &host.machine;
+pub fn print_devices(host: &HostInventory, owners: &Owners) {
+    let machine = host.machine.clone().unwrap_or_default();
     say!("\nHardware");
     let model = format!("{} {}", machine.vendor, machine.model);
     print_line("Machine", model.trim());
@@ -136,18 +53,18 @@ pub fn print_devices(host: &Host, owners: &Owners) {
             .get(identity)
             .map_or_else(String::new, u32::to_string)
     };
-    let numa = |f: &Function| {
+    let numa = |f: &PciFunction| {
         f.numa_node
             .map_or_else(String::new, |node| node.to_string())
     };
-    let state = |f: &Function, fault: &str| match &f.link {
+    let state = |f: &PciFunction, fault: &str| match &f.link {
         _ if !fault.is_empty() => fault.to_owned(),
         Some(link) if link.degraded => "link below its best".to_owned(),
         _ => String::new(),
     };
     let mut rows = Vec::new();
     for gpu in &host.gpus {
-        let f = &gpu.function;
+        let f = &gpu.function.clone().unwrap_or_default();
         rows.push([
             "GPU".to_owned(),
             f.pci_address.clone(),
@@ -166,24 +83,25 @@ pub fn print_devices(host: &Host, owners: &Owners) {
         let uses = disk
             .uses
             .iter()
-            .map(|one| format!("{} {}", one.kind, one.device));
+            .map(|one| format!("{} {}", word(one.kind()), one.device));
         let uses: Vec<String> = uses.collect();
+        let controller = disk.controller.clone().unwrap_or_default();
         let state = if uses.is_empty() {
-            state(&disk.controller, &disk.fault)
+            state(&controller, &disk.fault)
         } else {
             format!("in use: {}", uses.join(", "))
         };
         rows.push([
-            format!("disk {}", bytes(disk.bytes)),
+            format!("disk {}", size(disk.bytes)),
             identity.clone(),
-            numa(&disk.controller),
+            numa(&controller),
             slot_of(identity),
             state,
             disk.serial.clone(),
         ]);
     }
     for fabric in &host.fabric_devices {
-        let f = &fabric.function;
+        let f = &fabric.function.clone().unwrap_or_default();
         let functions = fabric.virtual_functions.len();
         rows.push([
             "NIC".to_owned(),
@@ -197,7 +115,7 @@ pub fn print_devices(host: &Host, owners: &Owners) {
             ),
         ]);
         for one in &fabric.virtual_functions {
-            let own = &one.function;
+            let own = &one.function.clone().unwrap_or_default();
             rows.push([
                 "function".to_owned(),
                 own.pci_address.clone(),

@@ -4,13 +4,12 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use jiff::Timestamp;
-use reqwest::Method;
-use serde::Deserialize;
+use gpuaas_proto::gpuaas::inventory::v1::{
+    AttachHostReportRequest, HostReport, HostReportByHand, HostReportCheck, ListHostReportsRequest,
+};
 use serde_json::{Value, json};
 
 use super::{Session, done};
-use crate::api::parse;
 use crate::failure::Failure;
 use crate::node;
 use crate::output::{print_json, print_line, print_table, time};
@@ -45,75 +44,26 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     }
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Attached {
-    report: Report,
-    principal: String,
-    attach_time: Option<Timestamp>,
+fn count(report: &HostReport, status: &str) -> usize {
+    let checks = report.checks.iter();
+    checks.filter(|one| one.status == status).count()
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Report {
-    agent_version: String,
-    agent_built_at: String,
-    time: Option<Timestamp>,
-    kind: String,
-    host: BTreeMap<String, String>,
-    hardware: BTreeMap<String, u32>,
-    checks: Vec<Check>,
-    versions: BTreeMap<String, String>,
-    baseline: BTreeMap<String, String>,
-    blockers: Vec<String>,
-    by_hand: Vec<ByHand>,
+/// How many checks came out how, and how much was done by hand.
+fn summary(report: &HostReport) -> String {
+    let done = report.by_hand.iter().filter(|one| is_done(one)).count();
+    format!(
+        "{} passed, {} failed, {} warned, {} do not apply; by hand {done} of {} done",
+        count(report, "PASS"),
+        count(report, "FAIL"),
+        count(report, "WARN"),
+        count(report, "SKIP"),
+        report.by_hand.len()
+    )
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Check {
-    check: String,
-    status: String,
-    severity: String,
-    detail: String,
-    remediation: String,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct ByHand {
-    id: String,
-    what: String,
-    good: String,
-    result: String,
-}
-
-impl Report {
-    fn count(&self, status: &str) -> usize {
-        self.checks
-            .iter()
-            .filter(|one| one.status == status)
-            .count()
-    }
-
-    /// How many checks came out how, and how much was done by hand.
-    fn summary(&self) -> String {
-        let done = self.by_hand.iter().filter(|one| one.is_done()).count();
-        format!(
-            "{} passed, {} failed, {} warned, {} do not apply; by hand {done} of {} done",
-            self.count("PASS"),
-            self.count("FAIL"),
-            self.count("WARN"),
-            self.count("SKIP"),
-            self.by_hand.len()
-        )
-    }
-}
-
-impl ByHand {
-    fn is_done(&self) -> bool {
-        !self.result.trim().is_empty()
-    }
+fn is_done(one: &HostReportByHand) -> bool {
+    !one.result.trim().is_empty()
 }
 
 /// The report of a file. What is no JSON object is refused here; all else is for the API to judge.
@@ -140,38 +90,38 @@ fn read(file: &Path) -> Result<Value, Failure> {
 async fn attach(session: &Session, given: &str, file: &Path) -> Result<(), Failure> {
     let report = read(file)?;
     let node = node::resolve(&session.api, given).await?;
-    let path = ["admin", "nodes", &node, "host-reports"];
+    let request = AttachHostReportRequest {
+        node_id: node,
+        ..AttachHostReportRequest::default()
+    };
+    // as the file has it: the API judges what it does not know
     let body = json!({ "report": report });
-    let answer = session
-        .api
-        .change(Method::POST, &path, &body, &session.key)
-        .await?;
-    let attached: Attached = parse(&answer)?;
+    let answer = session.api.apply_body(&request, body, &session.key).await?;
     let text = format!(
         "The report is attached to node {given}: {}.",
-        attached.report.summary()
+        summary(&answer.message.report.unwrap_or_default())
     );
-    done(session, &answer, &text);
+    done(session, &answer.json, &text);
     Ok(())
 }
 
 async fn show(session: &Session, given: &str) -> Result<(), Failure> {
     let node = node::resolve(&session.api, given).await?;
-    let answer = session
-        .api
-        .get(&["admin", "nodes", &node, "host-reports"], &[])
-        .await?;
-    let Some(latest) = answer["reports"].as_array().and_then(|all| all.first()) else {
+    let request = ListHostReportsRequest {
+        node_id: node,
+        ..ListHostReportsRequest::default()
+    };
+    let answer = session.api.call(&request).await?;
+    let Some(attached) = answer.message.reports.into_iter().next() else {
         return Err(Failure::NotFound(format!(
             "no report is attached to node {given}; on its host: gpuaas-node-agent validate-host --report FILE"
         )));
     };
     if session.json() {
-        print_json(latest);
+        print_json(&answer.json["reports"][0]);
         return Ok(());
     }
-    let attached: Attached = parse(latest)?;
-    let report = &attached.report;
+    let report = &attached.report.unwrap_or_default();
     print_line(
         "Attached",
         &format!("{} by {}", time(attached.attach_time), attached.principal),
@@ -184,14 +134,14 @@ async fn show(session: &Session, given: &str) -> Result<(), Failure> {
         "Agent",
         &format!("{} built {}", report.agent_version, report.agent_built_at),
     );
-    print_line("Result", &report.summary());
+    print_line("Result", &summary(report));
     let blockers = match report.blockers.is_empty() {
         true => "none".to_owned(),
         false => report.blockers.join(", "),
     };
     print_line("Blockers", &blockers);
     say!("\nChecks");
-    let mut checks: Vec<&Check> = report.checks.iter().collect();
+    let mut checks: Vec<&HostReportCheck> = report.checks.iter().collect();
     checks.sort_by_key(|one| {
         ["FAIL", "WARN", "PASS"]
             .iter()
@@ -215,7 +165,7 @@ async fn show(session: &Session, given: &str) -> Result<(), Failure> {
     print_table(["CHECK", "RESULT", "SEVERITY", "DETAILS"], rows.collect());
     say!("\nBy hand");
     let rows = report.by_hand.iter().map(|one| {
-        let result = match one.is_done() {
+        let result = match is_done(one) {
             true => one.result.clone(),
             false => format!("not done: {} Good: {}", one.what, one.good),
         };

@@ -1,10 +1,10 @@
 //! The life of nodes and slots: configuration, retirement, history.
-use reqwest::Method;
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use gpuaas_proto::gpuaas::inventory::v1::{
+    DeleteNodeRequest, ListNodeHistoryRequest, ListResourceSlotHistoryRequest, NodeLabels,
+    RetireNodeRequest, RetireResourceSlotRequest, UpdateNodeRequest,
+};
 
 use super::{Session, done};
-use crate::api::{number, parse};
 use crate::failure::Failure;
 use crate::node;
 use crate::output::{print_json, print_table, time};
@@ -42,34 +42,31 @@ pub struct UpdateFlags {
 /// See [`Failure`].
 pub async fn update(session: &Session, flags: UpdateFlags) -> Result<(), Failure> {
     let node = node::resolve(&session.api, &flags.node).await?;
-    let mut body = json!({ "reason": flags.reason, "etag": flags.etag });
-    if let Some(mode) = flags.mode {
-        body["mode"] = json!(mode);
-    }
-    if let Some(limit) = flags.max_vms {
-        body["max_vms_per_node"] = json!(limit);
-    }
-    if let Some(rack) = flags.rack {
-        body["rack"] = json!(rack);
-    }
+    let mut request = UpdateNodeRequest {
+        node_id: node.clone(),
+        etag: flags.etag,
+        mode: flags.mode.unwrap_or_default(),
+        max_vms_per_node: flags.max_vms,
+        reason: flags.reason,
+        rack: flags.rack,
+        ..UpdateNodeRequest::default()
+    };
     if flags.no_labels || !flags.labels.is_empty() {
-        let mut labels = Map::new();
+        let mut labels = NodeLabels::default();
         for label in &flags.labels {
             let (key, value) = label.split_once('=').ok_or_else(|| {
                 Failure::Usage(format!("label {label:?} must have the form KEY=VALUE"))
             })?;
-            labels.insert(key.to_owned(), json!(value));
+            labels.labels.insert(key.to_owned(), value.to_owned());
         }
-        body["labels"] = json!({ "labels": labels });
+        request.labels = Some(labels);
     }
-    let path = ["admin", "nodes", &node];
-    let answer = session
-        .api
-        .change(Method::PATCH, &path, &body, &session.key)
-        .await?;
-    let name = &answer["config"]["hostname"];
-    let name = name.as_str().unwrap_or(&node);
-    done(session, &answer, &format!("Node {name} is updated."));
+    let answer = session.api.apply(&request, &session.key).await?;
+    let name = match node::hostname_of(&answer.message) {
+        "" => &node,
+        name => name,
+    };
+    done(session, &answer.json, &format!("Node {name} is updated."));
     Ok(())
 }
 
@@ -79,14 +76,13 @@ pub async fn update(session: &Session, flags: UpdateFlags) -> Result<(), Failure
 /// See [`Failure`].
 pub async fn retire(session: &Session, given: &str, reason: &str) -> Result<(), Failure> {
     let node = node::resolve(&session.api, given).await?;
-    let verb = format!("{node}:retire");
-    let body = json!({ "reason": reason });
-    let path = ["admin", "nodes", &verb];
-    let answer = session
-        .api
-        .change(Method::POST, &path, &body, &session.key)
-        .await?;
-    done(session, &answer, &format!("Node {given} is retired."));
+    let request = RetireNodeRequest {
+        node_id: node,
+        reason: reason.to_owned(),
+        ..RetireNodeRequest::default()
+    };
+    let answer = session.api.apply(&request, &session.key).await?;
+    done(session, &answer.json, &format!("Node {given} is retired."));
     Ok(())
 }
 
@@ -96,25 +92,14 @@ pub async fn retire(session: &Session, given: &str, reason: &str) -> Result<(), 
 /// See [`Failure`].
 pub async fn delete(session: &Session, given: &str, reason: &str) -> Result<(), Failure> {
     let node = node::resolve(&session.api, given).await?;
-    let query = [("reason", reason.to_owned())];
-    let path = ["admin", "nodes", &node];
-    let answer = session.api.delete(&path, &query, &session.key).await?;
-    done(session, &answer, &format!("Node {given} is deleted."));
+    let request = DeleteNodeRequest {
+        node_id: node,
+        reason: reason.to_owned(),
+        ..DeleteNodeRequest::default()
+    };
+    let answer = session.api.apply(&request, &session.key).await?;
+    done(session, &answer.json, &format!("Node {given} is deleted."));
     Ok(())
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Entry {
-    time: Option<jiff::Timestamp>,
-    state: String,
-    kind: String,
-    reason: String,
-    detail: String,
-    #[serde(deserialize_with = "number")]
-    generation: i64,
-    allocation_id: String,
-    principal: String,
 }
 
 /// What became of a node.
@@ -123,16 +108,25 @@ struct Entry {
 /// See [`Failure`].
 pub async fn history(session: &Session, given: &str) -> Result<(), Failure> {
     let node = node::resolve(&session.api, given).await?;
-    let path = ["admin", "nodes", &node, "history"];
-    let answer = session.api.get(&path, &[]).await?;
-    show(session, &answer, ["TIME", "STATE", "BY", "REASON"], |one| {
+    let request = ListNodeHistoryRequest {
+        node_id: node,
+        ..ListNodeHistoryRequest::default()
+    };
+    let answer = session.api.call(&request).await?;
+    if session.json() {
+        print_json(&answer.json);
+        return Ok(());
+    }
+    let rows = answer.message.entries.into_iter().map(|one| {
         [
             time(one.time),
             one.state,
             by(&one.principal).to_owned(),
             node::blocker_text(&one.reason),
         ]
-    })
+    });
+    print_table(["TIME", "STATE", "BY", "REASON"], rows.collect());
+    Ok(())
 }
 
 /// What became of a slot.
@@ -140,10 +134,17 @@ pub async fn history(session: &Session, given: &str) -> Result<(), Failure> {
 /// # Errors
 /// See [`Failure`].
 pub async fn slot_history(session: &Session, node: &str, slot: &str) -> Result<(), Failure> {
-    let path = ["admin", "nodes", node, "resource-slots", slot, "history"];
-    let answer = session.api.get(&path, &[]).await?;
-    let head = ["TIME", "WHAT", "BY", "DETAIL"];
-    show(session, &answer, head, |one| {
+    let request = ListResourceSlotHistoryRequest {
+        node_id: node.to_owned(),
+        slot_id: slot.to_owned(),
+        ..ListResourceSlotHistoryRequest::default()
+    };
+    let answer = session.api.call(&request).await?;
+    if session.json() {
+        print_json(&answer.json);
+        return Ok(());
+    }
+    let rows = answer.message.entries.into_iter().map(|one| {
         let detail = match one.allocation_id.as_str() {
             "" => one.detail,
             allocation => format!("allocation {allocation}, generation {}", one.generation),
@@ -154,7 +155,9 @@ pub async fn slot_history(session: &Session, node: &str, slot: &str) -> Result<(
             by(&one.principal).to_owned(),
             detail,
         ]
-    })
+    });
+    print_table(["TIME", "WHAT", "BY", "DETAIL"], rows.collect());
+    Ok(())
 }
 
 /// Who did it: a host, which speaks with a certificate that names the node, or a principal.
@@ -164,22 +167,6 @@ pub(super) fn by(principal: &str) -> &str {
         host if host.starts_with("node:") => "host",
         other => other,
     }
-}
-
-fn show(
-    session: &Session,
-    answer: &Value,
-    head: [&'static str; 4],
-    row: impl Fn(Entry) -> [String; 4],
-) -> Result<(), Failure> {
-    if session.json() {
-        print_json(answer);
-        return Ok(());
-    }
-    let none = Value::Array(Vec::new());
-    let entries: Vec<Entry> = parse(answer.get("entries").unwrap_or(&none))?;
-    print_table(head, entries.into_iter().map(row).collect());
-    Ok(())
 }
 
 /// Takes a slot out of service for good.
@@ -192,13 +179,13 @@ pub async fn retire_slot(
     slot: &str,
     reason: &str,
 ) -> Result<(), Failure> {
-    let verb = format!("{slot}:retire");
-    let path = ["admin", "nodes", node, "resource-slots", &verb];
-    let body = json!({ "reason": reason });
-    let answer = session
-        .api
-        .change(Method::POST, &path, &body, &session.key)
-        .await?;
-    done(session, &answer, &format!("Slot {slot} is retired."));
+    let request = RetireResourceSlotRequest {
+        node_id: node.to_owned(),
+        slot_id: slot.to_owned(),
+        reason: reason.to_owned(),
+        ..RetireResourceSlotRequest::default()
+    };
+    let answer = session.api.apply(&request, &session.key).await?;
+    done(session, &answer.json, &format!("Slot {slot} is retired."));
     Ok(())
 }

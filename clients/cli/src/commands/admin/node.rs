@@ -5,17 +5,19 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use reqwest::Method;
-use serde::Deserialize;
+use gpuaas_proto::gpuaas::inventory::v1::{
+    CreateEnrolmentTokenRequest, CreateNodeRequest, DiscoverTopologyRequest, DiscoveryState,
+    GetTopologyDiscoveryRequest, TopologyDiscovery,
+};
 use serde_json::{Value, json};
 
 use super::placement::{self, Verb};
 use super::{Session, comparison, describe, done, host_report, life, node_health, plans};
-use crate::api::parse;
+use crate::api::Answer;
 use crate::commands::nodes;
 use crate::failure::Failure;
-use crate::node::{self, Node};
-use crate::output::{print_json, print_table};
+use crate::node;
+use crate::output::{print_json, print_table, word};
 
 const POLL: Duration = Duration::from_millis(500);
 
@@ -158,55 +160,11 @@ pub enum Command {
     },
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Discovery {
-    pub id: String,
-    pub state: String,
-    pub error: String,
-    pub candidates: Vec<Candidate>,
-    pub candidate_summary: Option<CandidateSummary>,
-    pub inspected_devices: Vec<InspectedDevice>,
-}
-
-impl Discovery {
-    /// The wipe policies that the host can meet on a disk; none: it does not tell.
-    pub fn wipe_policies(&self, disk: &str) -> &[String] {
-        let mut inspected = self.inspected_devices.iter();
-        let found = inspected.find(|one| one.device == disk);
-        found.map_or(&[], |one| &one.wipe_policies)
-    }
-}
-
-/// A disk or a virtual function that a slot could have.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct InspectedDevice {
-    pub device: String,
-    pub wipe_policies: Vec<String>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct CandidateSummary {
-    pub blockers: Vec<String>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Candidate {
-    pub slot_index: u32,
-    pub slot_class: String,
-    pub blockers: Vec<String>,
-    pub bindings: Bindings,
-}
-
-/// What of a candidate's bindings an approval depends on.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Bindings {
-    pub nvme_device: String,
-    pub destructive_wipe_policy: String,
+/// The wipe policies that the host can meet on a disk; none: it does not tell.
+pub fn wipe_policies<'a>(discovery: &'a TopologyDiscovery, disk: &str) -> &'a [String] {
+    let mut inspected = discovery.inspected_devices.iter();
+    let found = inspected.find(|one| one.device == disk);
+    found.map_or(&[], |one| &one.wipe_policies)
 }
 
 pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
@@ -219,22 +177,19 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             max_vms,
             rack,
         } => {
-            let body = json!({
-                "hostname": hostname, "region_code": region, "mode": mode, "max_vms_per_node": max_vms, "rack": rack,
-            });
-            let answer = session
-                .api
-                .change(Method::POST, &["admin", "nodes"], &body, &session.key)
-                .await?;
-            let node: Node = parse(&answer)?;
-            done(
-                session,
-                &answer,
-                &format!(
-                    "Node {hostname} is registered as {0}. Next: gpuaas admin node enrol-token {0} --out FILE",
-                    node.id
-                ),
+            let request = CreateNodeRequest {
+                hostname: hostname.clone(),
+                region_code: region,
+                mode,
+                max_vms_per_node: max_vms,
+                rack,
+            };
+            let answer = session.api.apply(&request, &session.key).await?;
+            let id = answer.message.id;
+            let sentence = format!(
+                "Node {hostname} is registered as {id}. Next: gpuaas admin node enrol-token {id} --out FILE"
             );
+            done(session, &answer.json, &sentence);
             Ok(())
         }
         Command::Cordon { node, reason } => {
@@ -287,15 +242,9 @@ async fn enrol_token(session: &Session, node: &str, out: &Path) -> Result<(), Fa
         .mode(0o600)
         .open(out)
         .map_err(unwritable)?;
-    let made = session
-        .api
-        .change(
-            Method::POST,
-            &["admin", "nodes", &node, "enrolment-tokens"],
-            &json!({}),
-            &session.key,
-        )
-        .await;
+    let request = CreateEnrolmentTokenRequest { node_id: node };
+    let made = session.api.apply(&request, &session.key).await;
+    let made = made.map(|answer| answer.json);
     let written = made.and_then(|mut answer| match answer["token"].take() {
         Value::String(token) if !token.is_empty() => {
             file.write_all(token.as_bytes())
@@ -338,51 +287,52 @@ async fn discover(
     limit: Duration,
 ) -> Result<(), Failure> {
     let node = node::resolve(&session.api, node).await?;
-    let path = ["admin", "nodes", &node, "slice-topology", "discovery"];
-    let mut answer = session
-        .api
-        .change(Method::POST, &path, &json!({}), &session.key)
-        .await?;
+    let request = DiscoverTopologyRequest {
+        node_id: node.clone(),
+    };
+    let mut answer = session.api.apply(&request, &session.key).await?;
     let started = Instant::now();
     loop {
-        let discovery: Discovery = parse(&answer)?;
-        match discovery.state.as_str() {
-            "failed" => {
+        let is_open = match answer.message.state() {
+            DiscoveryState::Failed => {
                 return Err(Failure::Local(format!(
                     "the discovery failed: {}",
-                    discovery.error
+                    answer.message.error
                 )));
             }
-            "queued" | "running" if wait && started.elapsed() < limit => {
-                tokio::time::sleep(POLL).await;
-                answer = session.api.get(&path, &[]).await?;
-            }
-            "queued" | "running" if wait => {
-                return Err(Failure::Local(format!(
-                    "the discovery is still running after {} s",
-                    limit.as_secs()
-                )));
-            }
-            _ => return show_discovery(session, &answer, &discovery, &node),
+            DiscoveryState::Queued | DiscoveryState::Running => wait,
+            _ => false,
+        };
+        if !is_open {
+            show_discovery(session, &answer, &node);
+            return Ok(());
         }
+        if started.elapsed() >= limit {
+            return Err(Failure::Local(format!(
+                "the discovery is still running after {} s",
+                limit.as_secs()
+            )));
+        }
+        tokio::time::sleep(POLL).await;
+        let request = GetTopologyDiscoveryRequest {
+            node_id: node.clone(),
+        };
+        answer = session.api.call(&request).await?;
     }
 }
 
-fn show_discovery(
-    session: &Session,
-    answer: &Value,
-    discovery: &Discovery,
-    node: &str,
-) -> Result<(), Failure> {
+fn show_discovery(session: &Session, answer: &Answer<TopologyDiscovery>, node: &str) {
     if session.json() {
-        print_json(answer);
-        return Ok(());
+        print_json(&answer.json);
+        return;
     }
-    say!("Discovery {} is {}.", discovery.id, discovery.state);
+    let discovery = &answer.message;
+    let state = word(discovery.state());
+    say!("Discovery {} is {state}.", discovery.id);
     for blocker in discovery.candidate_summary.iter().flat_map(|s| &s.blockers) {
         say!("  blocker: {blocker}");
     }
-    if discovery.state != "completed" {
+    if discovery.state() != DiscoveryState::Completed {
         say!("Run it again with --wait to wait for the result.");
     } else if discovery.candidates.is_empty() {
         say!("The node has no candidates for slots.");
@@ -393,8 +343,9 @@ fn show_discovery(
             } else {
                 c.blockers.join("; ")
             };
-            let own = &c.bindings.destructive_wipe_policy;
-            let possible = discovery.wipe_policies(&c.bindings.nvme_device).iter();
+            let bindings = c.bindings.clone().unwrap_or_default();
+            let own = &bindings.destructive_wipe_policy;
+            let possible = wipe_policies(discovery, &bindings.nvme_device).iter();
             let others: Vec<&str> = possible
                 .filter(|one| *one != own)
                 .map(String::as_str)
@@ -413,5 +364,4 @@ fn show_discovery(
         print_table(["INDEX", "CLASS", "STATE", "DISK WIPE"], rows.collect());
         say!("Approve the candidates: gpuaas admin slots approve {node} --all");
     }
-    Ok(())
 }

@@ -1,13 +1,15 @@
 //! Health of nodes: break-fix records, and findings of outside health agents.
-use reqwest::Method;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use gpuaas_proto::gpuaas::scheduler::v1::{
+    AddBreakFixActionRequest, CloseBreakFixRequest, FindingSeverity, ListBreakFixesRequest,
+    ListNodeFindingsRequest, OpenBreakFixRequest, ReportNodeFindingRequest,
+    ResolveNodeFindingRequest,
+};
+use gpuaas_proto::json::Enumeration as _;
 
 use super::{Session, done};
-use crate::api::{number, parse};
 use crate::failure::Failure;
 use crate::node;
-use crate::output::{print_json, print_table, time};
+use crate::output::{print_json, print_table, time, word};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum BreakFixCommand {
@@ -94,17 +96,6 @@ pub enum FindingCommand {
     },
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Record {
-    id: String,
-    fault: String,
-    open_time: Option<jiff::Timestamp>,
-    close_time: Option<jiff::Timestamp>,
-    outcome: String,
-    actions: Vec<Value>,
-}
-
 /// `break-fix`.
 ///
 /// # Errors
@@ -114,53 +105,59 @@ pub async fn break_fix(session: &Session, command: BreakFixCommand) -> Result<()
         BreakFixCommand::Open { node, fault, slot } => {
             let node = node::resolve(&session.api, &node).await?;
             let slot = slot_of(session, &node, slot).await?;
-            let body = json!({ "fault": fault, "slot_id": slot });
-            let path = ["admin", "nodes", &node, "break-fixes"];
-            let answer = post(session, &path, &body).await?;
-            let id = answer["id"].as_str().unwrap_or_default().to_owned();
-            done(
-                session,
-                &answer,
-                &format!("Break-fix record {id} is open; the node is broken."),
-            );
+            let request = OpenBreakFixRequest {
+                node_id: node,
+                slot_id: slot,
+                fault,
+            };
+            let answer = session.api.apply(&request, &session.key).await?;
+            let id = &answer.message.id;
+            let sentence = format!("Break-fix record {id} is open; the node is broken.");
+            done(session, &answer.json, &sentence);
         }
         BreakFixCommand::Note {
             node,
             record,
             action,
         } => {
-            let node = node::resolve(&session.api, &node).await?;
-            let verb = format!("{record}:addAction");
-            let path = ["admin", "nodes", &node, "break-fixes", &verb];
-            let answer = post(session, &path, &json!({ "action": action })).await?;
-            done(session, &answer, "The action is on record.");
+            let request = AddBreakFixActionRequest {
+                node_id: node::resolve(&session.api, &node).await?,
+                break_fix_id: record,
+                action,
+            };
+            let answer = session.api.apply(&request, &session.key).await?;
+            done(session, &answer.json, "The action is on record.");
         }
         BreakFixCommand::Close {
             node,
             record,
             outcome,
         } => {
-            let node = node::resolve(&session.api, &node).await?;
-            let verb = format!("{record}:close");
-            let path = ["admin", "nodes", &node, "break-fixes", &verb];
-            let answer = post(session, &path, &json!({ "outcome": outcome })).await?;
+            let request = CloseBreakFixRequest {
+                node_id: node::resolve(&session.api, &node).await?,
+                break_fix_id: record,
+                outcome,
+            };
+            let answer = session.api.apply(&request, &session.key).await?;
             let next = "The record is closed. When it was the last open one, the node is cordoned: check what its host proves, then uncordon it.";
-            done(session, &answer, next);
+            done(session, &answer.json, next);
         }
         BreakFixCommand::List { node } => {
-            let node = node::resolve(&session.api, &node).await?;
-            let path = ["admin", "nodes", &node, "break-fixes"];
-            let answer = session.api.get(&path, &[]).await?;
+            let request = ListBreakFixesRequest {
+                node_id: node::resolve(&session.api, &node).await?,
+                ..ListBreakFixesRequest::default()
+            };
+            let answer = session.api.call(&request).await?;
             if session.json() {
-                print_json(&answer);
+                print_json(&answer.json);
                 return Ok(());
             }
-            let none = Value::Array(Vec::new());
-            let records: Vec<Record> = parse(answer.get("break_fixes").unwrap_or(&none))?;
+            let records = answer.message.break_fixes;
             let rows = records.into_iter().map(|one| {
-                let closed = one
-                    .close_time
-                    .map_or("open".to_owned(), |at| time(Some(at)));
+                let closed = match one.close_time {
+                    None => "open".to_owned(),
+                    at => time(at),
+                };
                 let done = one.actions.len().to_string();
                 [
                     one.id,
@@ -176,20 +173,6 @@ pub async fn break_fix(session: &Session, command: BreakFixCommand) -> Result<()
         }
     }
     Ok(())
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Finding {
-    id: String,
-    source: String,
-    code: String,
-    device: String,
-    severity: String,
-    message: String,
-    last_time: Option<jiff::Timestamp>,
-    #[serde(deserialize_with = "number")]
-    count: i64,
 }
 
 /// `finding`.
@@ -209,49 +192,57 @@ pub async fn finding(session: &Session, command: FindingCommand) -> Result<(), F
         } => {
             let node = node::resolve(&session.api, &node).await?;
             let slot = slot_of(session, &node, slot).await?;
-            let body = json!({
-                "source": source, "code": code, "severity": severity, "device": device, "slot_id": slot,
-                "message": message,
-            });
-            let path = ["admin", "nodes", &node, "findings"];
-            let answer = post(session, &path, &body).await?;
-            let id = answer["id"].as_str().unwrap_or_default().to_owned();
-            done(session, &answer, &format!("Finding {id} is on record."));
+            let severity = FindingSeverity::of_word(&severity).unwrap_or_default();
+            let request = ReportNodeFindingRequest {
+                node_id: node,
+                slot_id: slot,
+                source,
+                code,
+                device,
+                severity: severity.into(),
+                message,
+            };
+            let answer = session.api.apply(&request, &session.key).await?;
+            let sentence = format!("Finding {} is on record.", answer.message.id);
+            done(session, &answer.json, &sentence);
         }
         FindingCommand::Resolve {
             node,
             finding,
             resolution,
         } => {
-            let node = node::resolve(&session.api, &node).await?;
-            let verb = format!("{finding}:resolve");
-            let path = ["admin", "nodes", &node, "findings", &verb];
-            let answer = post(session, &path, &json!({ "resolution": resolution })).await?;
+            let request = ResolveNodeFindingRequest {
+                node_id: node::resolve(&session.api, &node).await?,
+                finding_id: finding,
+                resolution,
+            };
+            let answer = session.api.apply(&request, &session.key).await?;
             done(
                 session,
-                &answer,
+                &answer.json,
                 "The finding is resolved. Return what it took out of service yourself.",
             );
         }
         FindingCommand::List { node, all } => {
-            let node = node::resolve(&session.api, &node).await?;
-            let path = ["admin", "nodes", &node, "findings"];
-            let query = [("include_resolved", all.to_string())];
-            let answer = session.api.get(&path, &query).await?;
+            let request = ListNodeFindingsRequest {
+                node_id: node::resolve(&session.api, &node).await?,
+                include_resolved: all,
+                ..ListNodeFindingsRequest::default()
+            };
+            let answer = session.api.call(&request).await?;
             if session.json() {
-                print_json(&answer);
+                print_json(&answer.json);
                 return Ok(());
             }
-            let none = Value::Array(Vec::new());
-            let found: Vec<Finding> = parse(answer.get("findings").unwrap_or(&none))?;
+            let found = answer.message.findings;
             let rows = found.into_iter().map(|one| {
-                let count = one.count.to_string();
+                let (count, severity) = (one.count.to_string(), word(one.severity()));
                 let about = format!("{} {}", one.code, one.device).trim_end().to_owned();
                 [
                     one.id,
                     time(one.last_time),
                     one.source,
-                    one.severity,
+                    severity,
                     about,
                     count,
                     one.message,
@@ -270,13 +261,6 @@ pub async fn finding(session: &Session, command: FindingCommand) -> Result<(), F
         }
     }
     Ok(())
-}
-
-async fn post(session: &Session, path: &[&str], body: &Value) -> Result<Value, Failure> {
-    session
-        .api
-        .change(Method::POST, path, body, &session.key)
-        .await
 }
 
 /// Id of a slot as given, empty when none is.

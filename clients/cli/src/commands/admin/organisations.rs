@@ -118,7 +118,7 @@ async fn list(
             text(one, "display_name"),
             text(one, "state"),
             text(one, "state_reason"),
-            time(text(one, "create_time").parse().ok()),
+            time(text(one, "create_time").parse::<jiff::Timestamp>().ok()),
             text(one, "id"),
         ]
     });
@@ -158,8 +158,14 @@ async fn describe(session: &Session, given: &str) -> Result<(), Failure> {
         ("Name", text(&one, "display_name")),
         ("State", state),
         ("Projects", projects.join(", ")),
-        ("Created", time(text(&one, "create_time").parse().ok())),
-        ("Changed", time(text(&one, "update_time").parse().ok())),
+        (
+            "Created",
+            time(text(&one, "create_time").parse::<jiff::Timestamp>().ok()),
+        ),
+        (
+            "Changed",
+            time(text(&one, "update_time").parse::<jiff::Timestamp>().ok()),
+        ),
         ("Id", id),
     ];
     for (name, value) in rows {

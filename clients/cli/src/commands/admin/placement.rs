@@ -2,49 +2,26 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use reqwest::Method;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use gpuaas_proto::gpuaas::allocation::v1::GetAllocationDetailRequest;
+use gpuaas_proto::gpuaas::scheduler::v1::{
+    CordonNodeRequest, DrainNodeRequest, ExplainNodesRequest, GetNodePlacementRequest,
+    ListNodePlacementsRequest, ListNodePlacementsResponse, NodePlacement, NodeVerdict,
+    StartNodeMaintenanceRequest, UncordonNodeRequest,
+};
 
 use super::plans::slots_text;
 use super::{Session, done};
-use crate::api::parse;
+use crate::allocation;
+use crate::api::Answer;
 use crate::commands::Side;
-use crate::commands::admin::allocation::AllocationDetail;
-use crate::commands::explain::{self, PlacementExplanation, print_explanation};
+use crate::commands::explain::{self, print_explanation};
 use crate::failure::Failure;
-use crate::node::{self, NodePlacement, Slot};
+use crate::node;
 use crate::output::{print_json, print_table};
-use crate::reason::UnavailableReason;
 
 /// Maximum nodes of one explanation.
-const MAX_NODES: u32 = 500;
+const MAX_NODES: i32 = 500;
 const POLL: Duration = Duration::from_millis(500);
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct NodeVerdicts {
-    pub explanation: PlacementExplanation,
-    pub nodes: Vec<NodeVerdict>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct NodeVerdict {
-    pub hostname: String,
-    pub fits: bool,
-    pub slot_indexes: Vec<u32>,
-    pub score: Vec<ScorePart>,
-    pub reasons: Vec<UnavailableReason>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct ScorePart {
-    pub name: String,
-    /// 64-bit integers travel as text.
-    pub value: String,
-}
 
 /// What an operator does to a node.
 #[derive(Clone, Copy, Debug)]
@@ -60,12 +37,47 @@ pub enum Verb {
 }
 
 impl Verb {
-    fn name(self) -> &'static str {
+    async fn apply(
+        self,
+        session: &Session,
+        node: &str,
+        reason: &str,
+    ) -> Result<Answer<NodePlacement>, Failure> {
+        let (node_id, reason, etag) = (node.to_owned(), reason.to_owned(), String::new());
+        let (api, key) = (&session.api, &session.key);
         match self {
-            Self::Cordon => "cordon",
-            Self::Uncordon => "uncordon",
-            Self::Drain => "drain",
-            Self::Maintain => "startMaintenance",
+            Self::Cordon => {
+                let request = CordonNodeRequest {
+                    node_id,
+                    reason,
+                    etag,
+                };
+                api.apply(&request, key).await
+            }
+            Self::Uncordon => {
+                let request = UncordonNodeRequest {
+                    node_id,
+                    reason,
+                    etag,
+                };
+                api.apply(&request, key).await
+            }
+            Self::Drain => {
+                let request = DrainNodeRequest {
+                    node_id,
+                    reason,
+                    etag,
+                };
+                api.apply(&request, key).await
+            }
+            Self::Maintain => {
+                let request = StartNodeMaintenanceRequest {
+                    node_id,
+                    reason,
+                    etag,
+                };
+                api.apply(&request, key).await
+            }
         }
     }
 }
@@ -82,24 +94,16 @@ pub async fn change(
     wait: Option<Duration>,
 ) -> Result<(), Failure> {
     let node = node::resolve(&session.api, node).await?;
-    let mut answer = session
-        .api
-        .change(
-            Method::POST,
-            &["admin", "nodes", &format!("{node}:{}", verb.name())],
-            &json!({ "reason": reason }),
-            &session.key,
-        )
-        .await?;
+    let mut answer = verb.apply(session, &node, reason).await?;
     let started = Instant::now();
     let mut reported = None;
     loop {
-        let now: NodePlacement = parse(&answer)?;
+        let now = &answer.message;
         match wait {
             Some(limit) if !now.drained && now.admin_state == "draining" => {
                 let counts = Some((now.live_claims, now.live_allocations));
                 if !session.json() && reported != counts {
-                    note!("{}", left(session, &node, &now).await?);
+                    note!("{}", left(session, &node, now).await?);
                     reported = counts;
                 }
                 if started.elapsed() >= limit {
@@ -107,17 +111,14 @@ pub async fn change(
                         "node {1} is not empty after {0} s: {2} left. Allocations end when their owners release them",
                         limit.as_secs(),
                         now.hostname,
-                        load(&now)
+                        load(now)
                     )));
                 }
                 tokio::time::sleep(POLL).await;
-                answer = session
-                    .api
-                    .get(&["admin", "nodes", &node, "placement"], &[])
-                    .await?;
+                answer = get(session, &node).await?;
             }
             _ => {
-                done(session, &answer, &sentence(&now));
+                done(session, &answer.json, &sentence(now));
                 return Ok(());
             }
         }
@@ -132,15 +133,14 @@ async fn left(session: &Session, id: &str, node: &NodePlacement) -> Result<Strin
             node.live_claims, node.hostname
         ));
     }
-    let slots = ["admin", "nodes", id, "resource-slots"];
-    let answer = session.api.get(&slots, &[]).await?;
-    let slots: Vec<Slot> = parse(answer.get("slots").unwrap_or(&Value::Array(Vec::new())))?;
+    let slots = node::slots(&session.api, id).await?;
     let allocations: BTreeSet<String> = slots.into_iter().map(|slot| slot.allocation_id).collect();
     let mut names = Vec::new();
-    for allocation in allocations.iter().filter(|id| !id.is_empty()) {
-        let path = ["admin", "allocations", allocation];
-        let detail: AllocationDetail = parse(&session.api.get(&path, &[]).await?)?;
-        names.push(detail.allocation.config.name);
+    for allocation_id in allocations.into_iter().filter(|id| !id.is_empty()) {
+        let request = GetAllocationDetailRequest { allocation_id };
+        let detail = session.api.call(&request).await?.message;
+        let allocation = detail.allocation.unwrap_or_default();
+        names.push(allocation::name_of(&allocation).to_owned());
     }
     let plural = if node.live_allocations == 1 { "" } else { "s" };
     let which = if names.is_empty() { "" } else { ": " };
@@ -157,13 +157,16 @@ async fn left(session: &Session, id: &str, node: &NodePlacement) -> Result<Strin
 /// See [`Failure`].
 pub async fn show(session: &Session, node: &str) -> Result<(), Failure> {
     let node = node::resolve(&session.api, node).await?;
-    let answer = session
-        .api
-        .get(&["admin", "nodes", &node, "placement"], &[])
-        .await?;
-    let now: NodePlacement = parse(&answer)?;
-    done(session, &answer, &sentence(&now));
+    let answer = get(session, &node).await?;
+    done(session, &answer.json, &sentence(&answer.message));
     Ok(())
+}
+
+async fn get(session: &Session, node: &str) -> Result<Answer<NodePlacement>, Failure> {
+    let request = GetNodePlacementRequest {
+        node_id: node.to_owned(),
+    };
+    session.api.call(&request).await
 }
 
 fn sentence(node: &NodePlacement) -> String {
@@ -208,15 +211,13 @@ fn load(node: &NodePlacement) -> String {
     )
 }
 
-/// Each node with its placement, by node id.
+/// The placement of each node.
 ///
 /// # Errors
 /// See [`Failure`].
-pub async fn of_all(session: &Session) -> Result<Vec<Value>, Failure> {
-    session
-        .api
-        .list(&["admin", "node-placements"], &[], "nodes")
-        .await
+pub async fn of_all(session: &Session) -> Result<Answer<ListNodePlacementsResponse>, Failure> {
+    let request = ListNodePlacementsRequest::default();
+    session.api.call_all_pages(&request, "nodes").await
 }
 
 /// The scheduler's verdict on each node for a launch.
@@ -224,18 +225,24 @@ pub async fn of_all(session: &Session) -> Result<Vec<Value>, Failure> {
 /// # Errors
 /// See [`Failure`].
 pub async fn explain(session: &Session, flags: explain::Flags) -> Result<(), Failure> {
-    let mut query = flags.query(session, Side::Operator).await?;
-    query.push(("page_size", MAX_NODES.to_string()));
-    let answer = session
-        .api
-        .get(&["admin", "node-placements:explain"], &query)
-        .await?;
+    let launch = flags.request(session, Side::Operator).await?;
+    let request = ExplainNodesRequest {
+        region_code: launch.region_code,
+        sku: launch.sku,
+        gpu_count: launch.gpu_count,
+        page_size: MAX_NODES,
+        project_id: launch.project_id,
+        image_digest: launch.image_digest,
+        placement: launch.placement,
+    };
+    let answer = session.api.call(&request).await?;
     if session.json() {
-        print_json(&answer);
+        print_json(&answer.json);
         return Ok(());
     }
-    let found: NodeVerdicts = parse(&answer)?;
-    print_explanation(&found.explanation);
+    let found = answer.message;
+    let explanation = found.explanation.unwrap_or_default();
+    print_explanation(&explanation);
     say!("");
     let shown = found.nodes.len();
     let rows = found.nodes.into_iter().map(|node| {
@@ -248,7 +255,7 @@ pub async fn explain(session: &Session, flags: explain::Flags) -> Result<(), Fai
         [node.hostname, outcome, score.join(" ")]
     });
     print_table(["NODE", "PLACEMENT OR REASON", "SCORE"], rows.collect());
-    let all = found.explanation.nodes;
+    let all = explanation.nodes;
     if shown < usize::try_from(all).unwrap_or(usize::MAX) {
         say!("\nShowing the best {shown} of {all} nodes. The totals above cover all nodes.");
     }

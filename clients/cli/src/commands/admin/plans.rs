@@ -1,19 +1,19 @@
 //! Simulations: evacuation, defragmentation and capacity for bare metal. None of them is carried out.
 use std::collections::HashMap;
 
+use gpuaas_proto::call::Unary;
+use gpuaas_proto::gpuaas::scheduler::v1::{
+    EvacuatedAllocation, GetPreservationReportRequest, PlanEvacuationRequest, PlannedMove,
+    PlannedPlacement, SuggestDefragmentationRequest,
+};
 use jiff::Timestamp;
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use super::Session;
-use crate::api::parse;
 use crate::commands::explain;
 use crate::failure::Failure;
 use crate::node;
-use crate::output::{duration, print_json, print_table};
+use crate::output::{Moment, duration, print_json, print_table};
 use crate::project;
-use crate::reason::UnavailableReason;
 
 #[derive(Debug, clap::Args)]
 pub struct Defragmentation {
@@ -31,119 +31,14 @@ pub struct Preservation {
     region: Option<String>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct EvacuationPlan {
-    allocations: Vec<Evacuated>,
-    allocations_fit: u32,
-    gpus_fit: u32,
-    allocations_unplaceable: u32,
-    gpus_unplaceable: u32,
-    allocations_ending: u32,
-    blocked_slots: u32,
-    notice: String,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Evacuated {
-    allocation: Planned,
-    place: Option<Placement>,
-    reasons: Vec<UnavailableReason>,
-    constraints_known: bool,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Planned {
-    id: String,
-    project_id: String,
-    name: String,
-    sku: String,
-    gpu_count: u32,
-    state: String,
-    create_time: Option<Timestamp>,
-    hostname: String,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Placement {
-    hostname: String,
-    slot_indexes: Vec<u32>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct DefragmentationPlan {
-    sku: String,
-    gpu_count: u32,
-    region_code: String,
-    fits_before: u32,
-    fits_after: u32,
-    gpus_moved: u32,
-    steps: Vec<Step>,
-    cut: bool,
-    notice: String,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Step {
-    hostname: String,
-    moves: Vec<Move>,
-    gained: u32,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Move {
-    allocation: Planned,
-    place: Placement,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct PreservationReport {
-    nodes: Vec<Nodes>,
-    notice: String,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Nodes {
-    region_code: String,
-    slot_class: String,
-    nodes: u32,
-    baremetal_free: u32,
-    baremetal_allocated: u32,
-    clean: u32,
-    sliced: u32,
-    recoverable: u32,
-    moves: u32,
-    gpus_moved: u32,
-    easiest: Vec<Recoverable>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Recoverable {
-    hostname: String,
-    moves: Vec<Move>,
-}
-
 /// Reads a plan; none when it was printed for a program.
-async fn read<T: DeserializeOwned>(
-    session: &Session,
-    what: &str,
-    query: &[(&'static str, String)],
-) -> Result<Option<T>, Failure> {
-    let answer: Value = session.api.get(&["admin", what], query).await?;
+async fn read<C: Unary>(session: &Session, request: C) -> Result<Option<C::Response>, Failure> {
+    let answer = session.api.call(&request).await?;
     if session.json() {
-        print_json(&answer);
+        print_json(&answer.json);
         return Ok(None);
     }
-    parse(&answer).map(Some)
+    Ok(Some(answer.message))
 }
 
 /// Prints where each allocation of the nodes would fit.
@@ -151,12 +46,12 @@ async fn read<T: DeserializeOwned>(
 /// # Errors
 /// See [`Failure`].
 pub async fn evacuation(session: &Session, nodes: &[String]) -> Result<(), Failure> {
-    let mut query = Vec::with_capacity(nodes.len());
+    let mut request = PlanEvacuationRequest::default();
     for node in nodes {
-        query.push(("node_ids", node::resolve(&session.api, node).await?));
+        let id = node::resolve(&session.api, node).await?;
+        request.node_ids.push(id);
     }
-    let plan = read(session, "capacity:evacuationPlan", &query).await?;
-    let Some(plan): Option<EvacuationPlan> = plan else {
+    let Some(plan) = read(session, request).await? else {
         return Ok(());
     };
     say!(
@@ -205,35 +100,37 @@ pub async fn evacuation(session: &Session, nodes: &[String]) -> Result<(), Failu
     Ok(())
 }
 
-fn evacuated(one: &Evacuated, projects: &HashMap<String, String>) -> [String; 9] {
+fn evacuated(one: &EvacuatedAllocation, projects: &HashMap<String, String>) -> [String; 9] {
+    let allocation = one.allocation.clone().unwrap_or_default();
     let outcome = match &one.place {
         Some(place) => placement_text(place),
-        None if one.allocation.state == "releasing" => "being released".to_owned(),
+        None if allocation.state == "releasing" => "being released".to_owned(),
         None => {
             let why: Vec<&str> = one.reasons.iter().map(|r| r.message.as_str()).collect();
             format!("does not fit: {}", why.join(" "))
         }
     };
-    let allocation = &one.allocation;
     [
-        allocation.id.clone(),
-        allocation.name.clone(),
+        allocation.id,
+        allocation.name,
         project::name_of(projects, &allocation.project_id),
-        allocation.sku.clone(),
+        allocation.sku,
         allocation.gpu_count.to_string(),
-        allocation.state.clone(),
-        allocation.create_time.map(age).unwrap_or_default(),
-        allocation.hostname.clone(),
+        allocation.state,
+        age(allocation.create_time),
+        allocation.hostname,
         outcome,
     ]
 }
 
-fn age(since: Timestamp) -> String {
-    duration((Timestamp::now().as_second() - since.as_second()).max(0))
+fn age(since: impl Moment) -> String {
+    since.moment().map_or_else(String::new, |since| {
+        duration((Timestamp::now().as_second() - since.as_second()).max(0))
+    })
 }
 
 /// A planned placement as text.
-fn placement_text(place: &Placement) -> String {
+fn placement_text(place: &PlannedPlacement) -> String {
     format!("{}, {}", place.hostname, slots_text(&place.slot_indexes))
 }
 
@@ -251,10 +148,14 @@ pub fn slots_text(slot_indexes: &[u32]) -> String {
 /// # Errors
 /// See [`Failure`].
 pub async fn defragmentation(session: &Session, flags: Defragmentation) -> Result<(), Failure> {
-    let mut query = flags.launch.query(session).await?;
-    query.push(("max_moves", flags.max_moves.to_string()));
-    let found = read(session, "capacity:defragmentation", &query).await?;
-    let Some(found): Option<DefragmentationPlan> = found else {
+    let size = flags.launch.resolve(session).await?;
+    let request = SuggestDefragmentationRequest {
+        region_code: size.region_code,
+        sku: size.sku,
+        gpu_count: size.gpu_count,
+        max_moves: flags.max_moves,
+    };
+    let Some(found) = read(session, request).await? else {
         return Ok(());
     };
     let launches = format!(
@@ -292,14 +193,15 @@ pub async fn defragmentation(session: &Session, flags: Defragmentation) -> Resul
     Ok(())
 }
 
-fn print_moves(moves: &[Move], projects: &HashMap<String, String>) {
-    let row = |one: &Move| {
+fn print_moves(moves: &[PlannedMove], projects: &HashMap<String, String>) {
+    let row = |one: &PlannedMove| {
+        let allocation = one.allocation.clone().unwrap_or_default();
         [
-            one.allocation.id.clone(),
-            one.allocation.name.clone(),
-            project::name_of(projects, &one.allocation.project_id),
-            one.allocation.gpu_count.to_string(),
-            placement_text(&one.place),
+            allocation.id,
+            allocation.name,
+            project::name_of(projects, &allocation.project_id),
+            allocation.gpu_count.to_string(),
+            placement_text(&one.place.clone().unwrap_or_default()),
         ]
     };
     print_table(
@@ -313,13 +215,10 @@ fn print_moves(moves: &[Move], projects: &HashMap<String, String>) {
 /// # Errors
 /// See [`Failure`].
 pub async fn preservation(session: &Session, flags: Preservation) -> Result<(), Failure> {
-    let query: Vec<_> = flags
-        .region
-        .map(|region| ("region_code", region))
-        .into_iter()
-        .collect();
-    let found = read(session, "capacity:preservation", &query).await?;
-    let Some(found): Option<PreservationReport> = found else {
+    let request = GetPreservationReportRequest {
+        region_code: flags.region.unwrap_or_default(),
+    };
+    let Some(found) = read(session, request).await? else {
         return Ok(());
     };
     let share = |part: u32, all: u32| {

@@ -196,7 +196,7 @@ fn list(session: &Session, found: &[Value]) {
             text(one, "kind").replace('_', "-"),
             role(one),
             state(one).to_owned(),
-            time(text(one, "create_time").parse().ok()),
+            time(text(one, "create_time").parse::<jiff::Timestamp>().ok()),
             text(one, "id"),
         ]
     });
@@ -217,7 +217,7 @@ fn describe(session: &Session, one: &Value) {
         print_json(one);
         return;
     }
-    let when = |field: &str| time(text(one, field).parse().ok());
+    let when = |field: &str| time(text(one, field).parse::<jiff::Timestamp>().ok());
     let rows = [
         ("Principal", text(one, "name")),
         ("Name", text(one, "display_name")),

@@ -2,16 +2,16 @@
 use std::collections::HashMap;
 
 use clap::ValueEnum;
-use jiff::Timestamp;
-use reqwest::Method;
-use serde::Deserialize;
+use gpuaas_proto::gpuaas::scheduler::v1::{
+    self as contract, GetProjectPriorityRequest, ListQueueRequest, PutProjectPriorityRequest,
+};
 use serde_json::{Value, json};
 
 use super::{PROJECT_HELP, Session, done};
-use crate::api::{parse, parse_all};
+use crate::commands::catalog;
 use crate::failure::Failure;
-use crate::node::Node;
-use crate::output::{print_json, print_table, time};
+use crate::node::{self, hostname_of};
+use crate::output::{print_json, print_table, time, word};
 use crate::owners;
 use crate::project;
 
@@ -38,30 +38,22 @@ pub enum Command {
     },
 }
 
-/// A queued request.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct QueuedRequest {
-    /// Where it waits; set by this client, which asks for one region after the other.
-    pub region_code: String,
-    pub slot_class: String,
-    pub position: u32,
-    pub project_id: String,
-    pub priority: String,
-    pub allocation_ids: Vec<String>,
-    pub gpus: u32,
-    pub since: Option<Timestamp>,
-    pub deadline: Option<Timestamp>,
-    pub reason: String,
-    pub backfill_node_ids: Vec<String>,
-}
-
 /// Priority of queued requests.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum Priority {
     Low,
     Normal,
     High,
+}
+
+impl From<Priority> for contract::Priority {
+    fn from(priority: Priority) -> Self {
+        match priority {
+            Priority::Low => Self::Low,
+            Priority::Normal => Self::Normal,
+            Priority::High => Self::High,
+        }
+    }
 }
 
 pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
@@ -74,29 +66,24 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             list(session, &regions).await
         }
         Command::Priority { project } => {
-            let id = project::id(&session.api, &project).await?;
-            let path = ["admin", "projects", &id, "priority"];
-            let answer = session.api.get(&path, &[]).await?;
-            let word = answer["priority"].as_str().unwrap_or_default();
+            let request = GetProjectPriorityRequest {
+                project_id: project::id(&session.api, &project).await?,
+            };
+            let answer = session.api.call(&request).await?;
+            let word = word(answer.message.priority());
             let sentence = format!("Project {project} has {word} priority.");
-            done(session, &answer, &sentence);
+            done(session, &answer.json, &sentence);
             Ok(())
         }
         Command::SetPriority { project, priority } => {
-            let id = project::id(&session.api, &project).await?;
-            let word = priority.to_possible_value();
-            let word = word.as_ref().map_or("", |value| value.get_name());
-            let answer = session
-                .api
-                .change(
-                    Method::PUT,
-                    &["admin", "projects", &id, "priority"],
-                    &json!({ "priority": word }),
-                    &session.key,
-                )
-                .await?;
-            let sentence = format!("Project {project} has {word} priority.");
-            done(session, &answer, &sentence);
+            let priority = contract::Priority::from(priority);
+            let request = PutProjectPriorityRequest {
+                project_id: project::id(&session.api, &project).await?,
+                priority: priority.into(),
+            };
+            let answer = session.api.apply(&request, &session.key).await?;
+            let sentence = format!("Project {project} has {} priority.", word(priority));
+            done(session, &answer.json, &sentence);
             Ok(())
         }
     }
@@ -104,27 +91,29 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
 
 /// The closed ones too: what was queued before is still there.
 async fn all_regions(session: &Session) -> Result<Vec<String>, Failure> {
-    let all = session.api.list(&["regions"], &[], "regions").await?;
-    let codes = all.iter().filter_map(|one| one["code"].as_str());
-    Ok(codes.map(str::to_owned).collect())
+    let all = catalog::all_regions(&session.api).await?.into_iter();
+    Ok(all.map(|region| region.code).collect())
 }
 
 async fn list(session: &Session, regions: &[String]) -> Result<(), Failure> {
-    let mut found = Vec::new();
+    let (mut requests, mut sent) = (Vec::new(), Vec::new());
     for region in regions {
-        let query = [("region_code", region.clone())];
-        let own = session.api.list(&["admin", "queue"], &query, "requests");
-        for mut request in own.await? {
-            request["region_code"] = region.as_str().into();
-            found.push(request);
+        let request = ListQueueRequest {
+            region_code: region.clone(),
+            ..ListQueueRequest::default()
+        };
+        let own = session.api.call_all_pages(&request, "requests").await?;
+        for (at, one) in own.message.requests.into_iter().enumerate() {
+            let mut json = own.json["requests"][at].clone();
+            json["region_code"] = region.as_str().into();
+            sent.push(json);
+            requests.push((region.clone(), one));
         }
     }
-    let requests = Value::Array(found);
     if session.json() {
-        print_json(&json!({ "requests": requests }));
+        print_json(&json!({ "requests": Value::Array(sent) }));
         return Ok(());
     }
-    let requests: Vec<QueuedRequest> = parse(&requests)?;
     if requests.is_empty() {
         say!(
             "No queued requests in {}.",
@@ -136,28 +125,26 @@ async fn list(session: &Session, regions: &[String]) -> Result<(), Failure> {
         return Ok(());
     }
     let mut hostnames = HashMap::new();
-    if requests.iter().any(|one| !one.backfill_node_ids.is_empty()) {
-        let nodes = session.api.list(&["admin", "nodes"], &[], "nodes").await?;
-        let nodes: Vec<Node> = parse_all(&nodes)?;
-        hostnames.extend(
-            nodes
-                .into_iter()
-                .map(|node| (node.id, node.config.hostname)),
-        );
+    let mut waiting = requests.iter().map(|(_, one)| one);
+    if waiting.any(|one| !one.backfill_node_ids.is_empty()) {
+        let nodes = node::all(&session.api).await?.into_iter();
+        hostnames.extend(nodes.map(|node| (node.id.clone(), hostname_of(&node).to_owned())));
     }
     let projects = project::names(&session.api).await;
-    let first = requests.iter().filter_map(|one| one.allocation_ids.first());
+    let first = requests
+        .iter()
+        .filter_map(|(_, one)| one.allocation_ids.first());
     let owners = owners::of(&session.api, first.map(String::as_str)).await;
-    let rows = requests.into_iter().map(|one| {
+    let rows = requests.into_iter().map(|(region, one)| {
         let reserved = one.backfill_node_ids.iter();
         let reserved: Vec<&str> = reserved
             .map(|id| hostnames.get(id).unwrap_or(id).as_str())
             .collect();
         [
-            one.region_code,
-            one.slot_class,
+            region,
+            one.slot_class.clone(),
             one.position.to_string(),
-            one.priority,
+            word(one.priority()),
             project::name_of(&projects, &one.project_id),
             one.gpus.to_string(),
             allocations_text(&one.allocation_ids, &owners),

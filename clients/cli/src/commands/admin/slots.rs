@@ -2,16 +2,18 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use reqwest::Method;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use gpuaas_proto::gpuaas::allocation::v1::{GetSlotRepairRequest, RepairResourceSlotRequest};
+use gpuaas_proto::gpuaas::inventory::v1::{
+    ApproveResourceSlotsRequest, DisableResourceSlotRequest, EnableResourceSlotRequest,
+    GetTopologyDiscoveryRequest, SlotChoice, TopologyDiscovery,
+};
 
 use super::{Session, done, life};
-use crate::api::parse;
-use crate::commands::admin::node::Discovery;
+use crate::commands::admin::node::wipe_policies;
 use crate::commands::nodes::print_slots;
 use crate::failure::Failure;
 use crate::node;
+use crate::output::word;
 
 const POLL: Duration = Duration::from_millis(500);
 
@@ -42,32 +44,40 @@ fn of_slot(text: &str) -> Result<(u32, String), String> {
 
 impl Choices {
     /// What is chosen for one candidate.
-    fn of(&self, slot_index: u32) -> Option<Value> {
-        let fields = [
-            ("nvme_device", &self.disk),
-            ("fabric_vf_pci_address", &self.function),
-            ("destructive_wipe_policy", &self.wipe_policy),
+    fn of(&self, slot_index: u32) -> Option<SlotChoice> {
+        let last = |given: &[(u32, String)]| {
+            let mut own = given.iter().filter(|(index, _)| *index == slot_index);
+            own.next_back().map(|(_, value)| value.clone())
+        };
+        let given = [
+            last(&self.disk),
+            last(&self.function),
+            last(&self.wipe_policy),
         ];
-        let mut choice = json!({ "slot_index": slot_index });
-        for (field, given) in fields {
-            if let Some((_, value)) = given.iter().rfind(|(index, _)| *index == slot_index) {
-                choice[field] = json!(value);
+        given.iter().any(Option::is_some).then(|| {
+            let [disk, function, policy] = given.map(Option::unwrap_or_default);
+            SlotChoice {
+                slot_index,
+                nvme_device: disk,
+                fabric_vf_pci_address: function,
+                destructive_wipe_policy: policy,
             }
-        }
-        (choice.as_object().map_or(0, serde_json::Map::len) > 1).then_some(choice)
+        })
     }
 
     /// Refuses a wipe policy that the host has said it cannot meet on the disk that the slot gets, with those that it can.
-    fn check_wipes(&self, found: &Discovery) -> Result<(), Failure> {
+    fn check_wipes(&self, found: &TopologyDiscovery) -> Result<(), Failure> {
         for (index, policy) in &self.wipe_policy {
             let other = self.disk.iter().rfind(|(slot, _)| slot == index);
             let candidate = found.candidates.iter().find(|one| one.slot_index == *index);
             let disk = match (other, candidate) {
-                (Some((_, disk)), _) => disk,
-                (None, Some(candidate)) => &candidate.bindings.nvme_device,
+                (Some((_, disk)), _) => disk.clone(),
+                (None, Some(candidate)) => {
+                    candidate.bindings.clone().unwrap_or_default().nvme_device
+                }
                 (None, None) => continue,
             };
-            let possible = found.wipe_policies(disk);
+            let possible = wipe_policies(found, &disk);
             if !possible.is_empty() && !possible.contains(policy) {
                 return Err(Failure::Usage(format!(
                     "the disk of candidate {index} cannot be wiped by {policy:?}; its host can: {}",
@@ -79,7 +89,7 @@ impl Choices {
     }
 
     /// All of them, by index.
-    fn all(&self) -> Vec<Value> {
+    fn all(&self) -> Vec<SlotChoice> {
         let given = [&self.disk, &self.function, &self.wipe_policy];
         let indexes = given.into_iter().flatten().map(|(index, _)| *index);
         let indexes: BTreeSet<u32> = indexes.collect();
@@ -177,16 +187,6 @@ impl SlotRef {
     }
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct SlotRepair {
-    pub id: String,
-    pub state: String,
-    pub slot_status: String,
-    pub health_state: String,
-    pub detail: String,
-}
-
 pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
         Command::Approve {
@@ -199,36 +199,29 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Disable { slot, reason } => {
             let name = slot.name();
             let (node, slot) = slot.resolve(session).await?;
-            let verb = format!("{slot}:disable");
-            let path = ["admin", "nodes", &node, "resource-slots", &verb];
-            let answer = session
-                .api
-                .change(
-                    Method::POST,
-                    &path,
-                    &json!({ "reason": reason }),
-                    &session.key,
-                )
-                .await?;
-            let status = answer["status"].as_str().unwrap_or_default().to_owned();
-            done(
-                session,
-                &answer,
-                &format!("Slot {name} is {status} and unschedulable."),
-            );
+            let request = DisableResourceSlotRequest {
+                node_id: node,
+                slot_id: slot,
+                reason,
+                ..DisableResourceSlotRequest::default()
+            };
+            let answer = session.api.apply(&request, &session.key).await?;
+            let status = word(answer.message.status());
+            let sentence = format!("Slot {name} is {status} and unschedulable.");
+            done(session, &answer.json, &sentence);
             Ok(())
         }
         Command::Enable { slot } => {
             let name = slot.name();
             let (node, slot) = slot.resolve(session).await?;
-            let verb = format!("{slot}:enable");
-            let path = ["admin", "nodes", &node, "resource-slots", &verb];
-            let answer = session
-                .api
-                .change(Method::POST, &path, &json!({}), &session.key)
-                .await?;
-            let status = answer["status"].as_str().unwrap_or_default().to_owned();
-            done(session, &answer, &format!("Slot {name} is {status}."));
+            let request = EnableResourceSlotRequest {
+                node_id: node,
+                slot_id: slot,
+                ..EnableResourceSlotRequest::default()
+            };
+            let answer = session.api.apply(&request, &session.key).await?;
+            let status = word(answer.message.status());
+            done(session, &answer.json, &format!("Slot {name} is {status}."));
             Ok(())
         }
         Command::Retire { slot, reason } => {
@@ -265,15 +258,10 @@ async fn approve(
     choices: &Choices,
 ) -> Result<(), Failure> {
     let node = node::resolve(&session.api, node).await?;
-    let latest: Discovery = parse(
-        &session
-            .api
-            .get(
-                &["admin", "nodes", &node, "slice-topology", "discovery"],
-                &[],
-            )
-            .await?,
-    )?;
+    let request = GetTopologyDiscoveryRequest {
+        node_id: node.clone(),
+    };
+    let latest = session.api.call(&request).await?.message;
     let approvable = || {
         latest
             .candidates
@@ -295,23 +283,15 @@ async fn approve(
         )));
     }
     choices.check_wipes(&latest)?;
-    let mut body =
-        json!({ "discovery_id": discovery.unwrap_or(latest.id), "slot_indexes": indexes });
-    let chosen: Vec<Value> = choices.all();
-    if !chosen.is_empty() {
-        body["choices"] = Value::Array(chosen);
-    }
-    let verb = "resource-slots:approve";
-    let answer = session
-        .api
-        .change(
-            Method::POST,
-            &["admin", "nodes", &node, verb],
-            &body,
-            &session.key,
-        )
-        .await?;
-    print_slots(session, &answer, "No slot was approved.").await
+    let request = ApproveResourceSlotsRequest {
+        node_id: node,
+        discovery_id: discovery.unwrap_or(latest.id),
+        slot_indexes: indexes,
+        choices: choices.all(),
+    };
+    let answer = session.api.apply(&request, &session.key).await?;
+    print_slots(session, answer, "No slot was approved.").await;
+    Ok(())
 }
 
 async fn repair(
@@ -321,35 +301,30 @@ async fn repair(
     wait: Option<Duration>,
 ) -> Result<(), Failure> {
     let (node, slot) = given.resolve(session).await?;
-    let verb = format!("{slot}:repair");
-    let mut answer = session
-        .api
-        .change(
-            Method::POST,
-            &["admin", "nodes", &node, "resource-slots", &verb],
-            &json!({ "reason": reason }),
-            &session.key,
-        )
-        .await?;
+    let request = RepairResourceSlotRequest {
+        node_id: node.clone(),
+        slot_id: slot.clone(),
+        reason: reason.to_owned(),
+    };
+    let mut answer = session.api.apply(&request, &session.key).await?;
     let started = Instant::now();
     loop {
-        let repair: SlotRepair = parse(&answer)?;
+        let repair = &answer.message;
+        let (status, health) = (word(repair.slot_status()), word(repair.health_state()));
         match (repair.state.as_str(), wait) {
             ("failed", _) => {
                 return Err(Failure::Local(format!(
-                    "the repair failed, the slot is still {}: {}",
-                    repair.slot_status, repair.detail
+                    "the repair failed, the slot is still {status}: {}",
+                    repair.detail
                 )));
             }
             ("running", Some(limit)) if started.elapsed() < limit => {
                 tokio::time::sleep(POLL).await;
-                answer = session
-                    .api
-                    .get(
-                        &["admin", "nodes", &node, "resource-slots", &slot, "repair"],
-                        &[],
-                    )
-                    .await?;
+                let request = GetSlotRepairRequest {
+                    node_id: node.clone(),
+                    slot_id: slot.clone(),
+                };
+                answer = session.api.call(&request).await?;
             }
             ("running", Some(limit)) => {
                 return Err(Failure::Local(format!(
@@ -359,16 +334,11 @@ async fn repair(
             }
             (state, _) => {
                 let sentence = if state == "done" {
-                    format!(
-                        "Slot {} is {} and {}.",
-                        given.name(),
-                        repair.slot_status,
-                        repair.health_state
-                    )
+                    format!("Slot {} is {status} and {health}.", given.name())
                 } else {
                     format!("The repair is {state}. See: gpuaas slots {}", given.node)
                 };
-                done(session, &answer, &sentence);
+                done(session, &answer.json, &sentence);
                 return Ok(());
             }
         }

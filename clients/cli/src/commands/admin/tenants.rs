@@ -1,14 +1,16 @@
 //! Allocations of all projects: their list, and what an operator does to one of them.
-use reqwest::Method;
-use serde::Deserialize;
-use serde_json::json;
+use gpuaas_proto::gpuaas::allocation::v1::{
+    Allocation, AllocationState, ListAllAllocationsRequest, ReleaseTenantAllocationRequest,
+    StopTenantAllocationRequest, TenantAllocation,
+};
+use gpuaas_proto::json::Enumeration as _;
+use serde_json::{Value, json};
 
 use super::Session;
-use crate::allocation::Allocation;
-use crate::api::{parse, parse_all};
+use crate::allocation::{name_of, state_text, status_text};
 use crate::commands::select::Selected;
 use crate::failure::Failure;
-use crate::node::{self, Node};
+use crate::node;
 use crate::output::{print_json, print_table, time};
 use crate::resolve::unique;
 use crate::{project, suggest};
@@ -58,16 +60,6 @@ pub struct Change {
     reason: String,
 }
 
-/// An allocation, and where it is.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Placed {
-    allocation: Allocation,
-    node_id: String,
-}
-
-const PATH: [&str; 2] = ["admin", "allocations"];
-
 /// Lists them, newest first.
 ///
 /// # Errors
@@ -78,44 +70,50 @@ pub async fn list(session: &Session, flags: List) -> Result<(), Failure> {
         Some(given) => Some(node::resolve(api, given).await?),
         None => None,
     };
-    let mut query = crate::commands::given([
-        ("project_id", project::given(api, flags.project).await?),
-        ("node_id", node),
-        ("state", flags.state),
-        ("include_ended", flags.all.then(|| "true".to_owned())),
-    ]);
-    query.extend(flags.selected.query());
-    let found = api.list(&PATH, &query, "allocations").await?;
+    let state = flags.state.as_deref().and_then(AllocationState::of_word);
+    let request = ListAllAllocationsRequest {
+        project_id: project::given(api, flags.project)
+            .await?
+            .unwrap_or_default(),
+        node_id: node.unwrap_or_default(),
+        state: state.unwrap_or_default().into(),
+        include_ended: flags.all,
+        filter: flags.selected.filter(),
+        order_by: flags.selected.order_by(),
+        ..ListAllAllocationsRequest::default()
+    };
+    let mut found = api.call_all_pages(&request, "allocations").await?;
     if session.json() {
         // an item is what commands take: the allocation, with its node
-        let items = found.into_iter().map(|mut one| {
+        let all = found.json["allocations"].as_array_mut();
+        let items = all.into_iter().flatten().map(|one| {
             let mut item = one["allocation"].take();
             item["node_id"] = one["node_id"].take();
             item
         });
-        print_json(&json!({ "allocations": items.collect::<Vec<_>>() }));
+        print_json(&json!({ "allocations": items.collect::<Vec<Value>>() }));
         return Ok(());
     }
+    let found = found.message.allocations;
     if found.is_empty() {
         say!("No allocation matches. Include those that have ended: --all");
         return Ok(());
     }
-    let nodes: Vec<Node> = match api.list(&["admin", "nodes"], &[], "nodes").await {
-        Ok(found) => parse_all(&found)?,
-        Err(_) => Vec::new(),
-    };
+    let nodes = node::all(api).await.unwrap_or_default();
     let projects = project::names(api).await;
-    let rows = parse_all::<Placed>(&found)?.into_iter().map(|one| {
+    let rows = found.into_iter().map(|one| {
         let host = nodes.iter().find(|node| node.id == one.node_id);
-        let a = one.allocation;
+        let host = host.map(|node| node::hostname_of(node).to_owned());
+        let a = one.allocation.unwrap_or_default();
+        let (config, status) = (a.config.unwrap_or_default(), a.status.unwrap_or_default());
         [
             a.id,
-            a.config.name,
-            project::name_of(&projects, &a.config.project_id),
-            a.status.text(),
-            format!("{} x {}", a.config.gpu_count, a.config.sku),
-            host.map_or(one.node_id, |node| node.config.hostname.clone()),
-            time(a.metadata.create_time),
+            config.name,
+            project::name_of(&projects, &config.project_id),
+            status_text(&status),
+            format!("{} x {}", config.gpu_count, config.sku),
+            host.unwrap_or(one.node_id),
+            time(a.metadata.unwrap_or_default().create_time),
             a.creator,
         ]
     });
@@ -134,27 +132,29 @@ pub async fn list(session: &Session, flags: List) -> Result<(), Failure> {
 /// See [`Failure`].
 pub async fn change(session: &Session, flags: &Change, verb: Verb) -> Result<(), Failure> {
     let id = resolve(session, &flags.allocation).await?;
-    let word = match verb {
-        Verb::Stop => "stop",
-        Verb::Release => "release",
+    let (allocation_id, reason) = (id.clone(), flags.reason.clone());
+    let (api, key) = (&session.api, &session.key);
+    let answer = match verb {
+        Verb::Stop => {
+            let request = StopTenantAllocationRequest {
+                allocation_id,
+                reason,
+            };
+            api.apply(&request, key).await?
+        }
+        Verb::Release => {
+            let request = ReleaseTenantAllocationRequest {
+                allocation_id,
+                reason,
+            };
+            api.apply(&request, key).await?
+        }
     };
-    let last = format!("{id}:{word}");
-    let body = json!({ "reason": flags.reason });
-    let answer = session
-        .api
-        .change(
-            Method::POST,
-            &[PATH[0], PATH[1], &last],
-            &body,
-            &session.key,
-        )
-        .await?;
     if session.json() {
-        print_json(&answer);
+        print_json(&answer.json);
         return Ok(());
     }
-    let allocation: Allocation = parse(&answer)?;
-    let state = allocation.status.state_text();
+    let state = state_text(&answer.message.status.unwrap_or_default());
     say!("{id} is {state}. Its members see the reason.");
     Ok(())
 }
@@ -167,14 +167,15 @@ pub async fn resolve(session: &Session, given: &str) -> Result<String, Failure> 
     if uuid::Uuid::parse_str(given).is_ok() {
         return Ok(given.to_owned());
     }
-    let found = session.api.list(&PATH, &[], "allocations").await?;
-    let all: Vec<Placed> = parse_all(&found)?;
-    let named: Vec<&Placed> = all
-        .iter()
-        .filter(|one| one.allocation.config.name == given)
+    let request = ListAllAllocationsRequest::default();
+    let listed = session.api.call_all_pages(&request, "allocations").await?;
+    let all = listed.message.allocations.into_iter();
+    let all: Vec<Allocation> = all
+        .filter_map(|one: TenantAllocation| one.allocation)
         .collect();
+    let named: Vec<&Allocation> = all.iter().filter(|one| name_of(one) == given).collect();
     match named.as_slice() {
-        [one] => return Ok(one.allocation.id.clone()),
+        [one] => return Ok(one.id.clone()),
         [] => {}
         _ => {
             return Err(Failure::Usage(format!(
@@ -182,9 +183,9 @@ pub async fn resolve(session: &Session, given: &str) -> Result<String, Failure> 
             )));
         }
     }
-    let ids = all.iter().map(|one| one.allocation.id.as_str());
+    let ids = all.iter().map(|one| one.id.as_str());
     unique("allocation", given, ids, "gpuaas admin allocation list").map_err(|failure| {
-        let names = all.iter().map(|one| one.allocation.config.name.as_str());
+        let names = all.iter().map(name_of);
         match failure {
             Failure::NotFound(message) => {
                 Failure::NotFound(suggest::with_nearest(message, given, names))

@@ -154,7 +154,7 @@ fn show_has_state_address_cost_and_timeline() {
     world.get(&one(), active.clone());
     world.get(&format!("{}/timeline", one()), timeline());
     world.get(
-        &format!("/api/v1/usage?allocation_id={ID}&project_id=p"),
+        &format!("/api/v1/usage?project_id=p&allocation_id={ID}"),
         json!({ "intervals": [], "totals": [{ "gpu_microseconds": "90000000", "amount": { "currency_code": "EUR", "units": "0", "nanos": 62_500_000 } }] }),
     );
     let ran = world.run(&["show", ID]).ok();
@@ -252,9 +252,9 @@ fn a_member_of_several_projects_chooses_the_project_of_a_name() {
     );
     world.on("GET", ALLOCATIONS, [(400, unsaid.clone())]);
     world.on("GET", "/api/v1/usage", [(400, unsaid)]);
-    let listed = format!("{ALLOCATIONS}?include_ended=true&project_id=p&page_size=200");
+    let listed = format!("{ALLOCATIONS}?project_id=p&include_ended=true&page_size=200");
     world.get(&listed, json!({ "allocations": [allocation("active")] }));
-    let usage = format!("/api/v1/usage?allocation_id={ID}&project_id=p");
+    let usage = format!("/api/v1/usage?project_id=p&allocation_id={ID}");
     let none = json!({ "intervals": [], "totals": [] });
     world.get(&usage, none.clone());
     world.get(&format!("{usage}&page_size=200"), none);
