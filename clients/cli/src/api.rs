@@ -199,50 +199,6 @@ impl Api {
         self.send(Method::GET, path, query, None, None).await
     }
 
-    /// Reads all pages of a list; answers the items under `field`.
-    ///
-    /// # Errors
-    /// See [`Failure`].
-    pub async fn list(
-        &self,
-        path: &[&str],
-        query: &[(&str, String)],
-        field: &str,
-    ) -> Result<Vec<Value>, Failure> {
-        Ok(self.list_page(path, query, field).await?.0)
-    }
-
-    /// Like [`Api::list`], with the first page beside it for what lies next to the items.
-    ///
-    /// # Errors
-    /// See [`Failure`].
-    pub async fn list_page(
-        &self,
-        path: &[&str],
-        query: &[(&str, String)],
-        field: &str,
-    ) -> Result<(Vec<Value>, Value), Failure> {
-        let mut items = Vec::new();
-        let mut first = None;
-        let mut token = String::new();
-        loop {
-            let mut page_query = query.to_vec();
-            page_query.push(("page_size", PAGE_SIZE.to_owned()));
-            if !token.is_empty() {
-                page_query.push(("page_token", token));
-            }
-            let mut page = self.get(path, &page_query).await?;
-            if let Value::Array(found) = page[field].take() {
-                items.extend(found);
-            }
-            token = next_token(&page);
-            let first = first.get_or_insert(page);
-            if token.is_empty() {
-                return Ok((items, first.take()));
-            }
-        }
-    }
-
     /// Changes. Repeated on connection errors and when the platform is busy, always with the same key.
     ///
     /// # Errors
@@ -255,20 +211,6 @@ impl Api {
         key: &IdempotencyKey,
     ) -> Result<Value, Failure> {
         self.send(method, path, &[], Some(body), Some(key)).await
-    }
-
-    /// Deletes something, with an idempotency key.
-    ///
-    /// # Errors
-    /// See [`Failure`].
-    pub async fn delete(
-        &self,
-        path: &[&str],
-        query: &[(&str, String)],
-        key: &IdempotencyKey,
-    ) -> Result<Value, Failure> {
-        self.send(Method::DELETE, path, query, None, Some(key))
-            .await
     }
 
     /// Calls any method; one that may change something carries the key.
@@ -517,12 +459,4 @@ fn root_cause(error: &reqwest::Error) -> String {
 /// The answer lacks its shape.
 pub fn parse<T: DeserializeOwned>(value: &Value) -> Result<T, Failure> {
     T::deserialize(value).map_err(mismatch)
-}
-
-/// Reads a list of answers.
-///
-/// # Errors
-/// See [`parse`].
-pub fn parse_all<T: DeserializeOwned>(values: &[Value]) -> Result<Vec<T>, Failure> {
-    values.iter().map(parse).collect()
 }

@@ -40,6 +40,14 @@ pub fn stamp(at: Timestamp) -> prost_types::Timestamp {
     stamp
 }
 
+/// A length of time as the contract has it.
+pub fn span_of(length: jiff::SignedDuration) -> prost_types::Duration {
+    prost_types::Duration {
+        seconds: length.as_secs(),
+        nanos: 0,
+    }
+}
+
 /// The API's word for a value; empty for none, and for one of a later version.
 pub fn word(value: impl Enumeration) -> String {
     if value == Default::default() {

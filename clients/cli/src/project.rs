@@ -3,6 +3,7 @@ use std::collections::HashMap;
 
 use gpuaas_proto::call::IdentityAdminListProjects;
 use gpuaas_proto::gpuaas::identity::v1::{GetCallerRequest, ListProjectsRequest, Project};
+use serde_json::Value;
 use uuid::Uuid;
 
 use crate::api::Api;
@@ -22,9 +23,19 @@ pub async fn names(api: &Api) -> HashMap<String, String> {
 
 /// All projects of the platform.
 async fn all(api: &Api) -> Result<Vec<Project>, Failure> {
+    Ok(listed(api).await?.0)
+}
+
+/// All projects of the platform, also as they were sent.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn listed(api: &Api) -> Result<(Vec<Project>, Vec<Value>), Failure> {
     let request = IdentityAdminListProjects(ListProjectsRequest::default());
-    let listed = api.call_all_pages(&request, "projects").await?;
-    Ok(listed.message.projects)
+    let mut listed = api.call_all_pages(&request, "projects").await?;
+    let sent = listed.json["projects"].as_array_mut();
+    let sent = sent.map(std::mem::take).unwrap_or_default();
+    Ok((listed.message.projects, sent))
 }
 
 /// The projects that the caller is a member of.

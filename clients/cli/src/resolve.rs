@@ -1,13 +1,6 @@
 //! References to resources: the id, a unique prefix of it, or the name.
 use crate::failure::Failure;
 
-/// A list of all that a name or a beginning of an id can mean, in a project.
-pub fn list_query(project: Option<&str>) -> Vec<(&'static str, String)> {
-    let mut query = vec![("include_ended", "true".to_owned())];
-    query.extend(project.map(|id| ("project_id", id.to_owned())));
-    query
-}
-
 /// The id among `ids` that `given` is a unique prefix of; `list` is the command that lists them.
 ///
 /// # Errors

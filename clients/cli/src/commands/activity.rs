@@ -1,14 +1,14 @@
 //! `activity`: who did what in a project.
 use clap::ValueEnum;
+use gpuaas_proto::gpuaas::audit::v1::{Activity, AuditOutcome, ListActivitiesRequest};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::Session;
 use super::admin::moment;
-use super::given;
 use super::members::Of;
 use crate::failure::Failure;
-use crate::output::{print_json, print_table, short, time};
+use crate::output::{print_json, print_table, short, stamp, time, word};
 
 /// Most activities of a page.
 const PAGE: usize = 500;
@@ -41,9 +41,18 @@ pub struct Flags {
 
 /// How an attempt ended.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Outcome {
+pub enum Outcome {
     Allowed,
     Denied,
+}
+
+impl From<Outcome> for AuditOutcome {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Allowed => Self::Allowed,
+            Outcome::Denied => Self::Denied,
+        }
+    }
 }
 
 /// Lists the newest.
@@ -51,42 +60,36 @@ enum Outcome {
 /// # Errors
 /// See [`Failure`].
 pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
-    let project = flags.of.id(session).await?;
-    let word = |outcome| match outcome {
-        Outcome::Allowed => "allowed".to_owned(),
-        Outcome::Denied => "denied".to_owned(),
-    };
     let is_of_one = flags.actor.is_some();
-    let query = given([
-        ("kind", flags.kind),
-        ("actor", flags.actor),
-        ("outcome", flags.outcome.map(word)),
-        ("start_time", flags.since.map(|at| at.to_string())),
-        ("end_time", flags.until.map(|at| at.to_string())),
-    ]);
+    let outcome = flags.outcome.map(AuditOutcome::from);
+    let mut request = ListActivitiesRequest {
+        project_id: flags.of.id(session).await?,
+        kind: flags.kind.unwrap_or_default(),
+        actor: flags.actor.unwrap_or_default(),
+        outcome: outcome.unwrap_or_default().into(),
+        start_time: flags.since.map(stamp),
+        end_time: flags.until.map(stamp),
+        ..ListActivitiesRequest::default()
+    };
     let most = flags.limit as usize;
     let mut pages = 0;
-    let path = ["projects", &project, "activities"];
-    let (mut found, mut incomplete, mut token) = (Vec::new(), false, String::new());
+    let (mut found, mut sent, mut incomplete) = (Vec::new(), Vec::new(), false);
     while found.len() < most {
-        let mut page = query.clone();
         // of one actor there may be few in many pages
         let size = match is_of_one {
             true => PAGE,
             false => (most - found.len()).min(PAGE),
         };
-        page.push(("page_size", size.to_string()));
-        if !token.is_empty() {
-            page.push(("page_token", token));
+        request.page_size = i32::try_from(size).unwrap_or(i32::MAX);
+        let mut answer = session.api.call(&request).await?;
+        if let Value::Array(values) = answer.json["activities"].take() {
+            sent.extend(values);
         }
-        let mut answer = session.api.get(&path, &page).await?;
-        if let Value::Array(values) = answer["activities"].take() {
-            found.extend(values);
-        }
-        incomplete |= answer["incomplete"] == true;
-        token = text(&answer, "next_page_token");
+        found.extend(answer.message.activities);
+        incomplete |= answer.message.incomplete;
+        request.page_token = answer.message.next_page_token;
         pages += 1;
-        if token.is_empty() {
+        if request.page_token.is_empty() {
             break;
         }
         if is_of_one && pages == MOST_PAGES {
@@ -95,8 +98,9 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
         }
     }
     found.truncate(most);
+    sent.truncate(most);
     if session.json() {
-        print_json(&json!({ "activities": found, "incomplete": incomplete }));
+        print_json(&json!({ "activities": sent, "incomplete": incomplete }));
         return Ok(());
     }
     if incomplete {
@@ -106,14 +110,14 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
         say!("No activity matches.");
         return Ok(());
     }
-    let rows = found.iter().map(|one| {
+    let rows = found.into_iter().map(|one| {
         [
-            time(text(one, "create_time").parse::<jiff::Timestamp>().ok()),
-            who(one),
-            text(one, "summary"),
-            object(one),
-            text(one, "outcome"),
-            text(one, "reason"),
+            time(one.create_time),
+            who(&one),
+            one.summary.clone(),
+            object(&one),
+            word(one.outcome()),
+            one.reason,
         ]
     });
     let head = ["TIME", "ACTOR", "ACTIVITY", "OF", "OUTCOME", "REASON"];
@@ -121,25 +125,21 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
     Ok(())
 }
 
-fn who(one: &Value) -> String {
-    match text(one, "actor").as_str() {
+fn who(one: &Activity) -> String {
+    match one.actor.as_str() {
         "" => "the platform".to_owned(),
         actor => actor.to_owned(),
     }
 }
 
 /// What it was done to: its name, otherwise the id that commands take.
-fn object(one: &Value) -> String {
-    let id = match text(one, "allocation_id") {
-        id if id.is_empty() => text(one, "resource_id"),
+fn object(one: &Activity) -> String {
+    let id = match one.allocation_id.as_str() {
+        "" => &one.resource_id,
         id => id,
     };
-    match text(one, "name") {
-        name if name.is_empty() => short(&id, 36),
-        name => name,
+    match one.name.as_str() {
+        "" => short(id, 36),
+        name => name.to_owned(),
     }
-}
-
-fn text(value: &Value, field: &str) -> String {
-    value[field].as_str().unwrap_or_default().to_owned()
 }

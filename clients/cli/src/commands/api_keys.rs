@@ -1,13 +1,17 @@
 //! `api-key`: credentials of service accounts. A new key is printed once, alone on standard output.
+use gpuaas_proto::gpuaas::identity::v1::{
+    ApiKey, ApiKeyScope, CreateApiKeyRequest, DisableApiKeyRequest, ListApiKeysRequest,
+    ListApiKeysResponse, RotateApiKeyRequest,
+};
+use gpuaas_proto::json::Enumeration as _;
 use jiff::{SignedDuration, Timestamp};
-use reqwest::Method;
-use serde_json::{Value, json};
 
 use super::Session;
 use super::launch::{parse_deadline, parse_length};
 use super::service_accounts::{Account, Found};
+use crate::api::Answer;
 use crate::failure::Failure;
-use crate::output::{print_json, print_table, time};
+use crate::output::{Moment, print_json, print_table, span_of, stamp, time, word};
 
 /// What of its account's rights a key can have.
 const SCOPES: [&str; 6] = ["read", "billing", "write", "terminal", "manage", "scim"];
@@ -60,7 +64,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::List(account) => {
             let account = account.find(session).await?;
             let found = keys(session, &account).await?;
-            list(session, &found, &account.slug);
+            list(session, found, &account.slug);
             Ok(())
         }
         Command::Create {
@@ -70,93 +74,78 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             name,
         } => {
             let Found { project, id, .. } = account.find(session).await?;
-            let mut body = json!({ "display_name": name, "scopes": scopes });
-            if let Some(expires) = expires {
-                body["expire_time"] = json!(expires);
-            }
-            let path = ["projects", &project, "service-accounts", &id, "api-keys"];
-            let answer = session
-                .api
-                .change(Method::POST, &path, &body, &session.key)
-                .await?;
-            made(session, &answer)
+            let scope = |word: &String| ApiKeyScope::of_word(word).unwrap_or_default().into();
+            let request = CreateApiKeyRequest {
+                project_id: project,
+                service_account_id: id,
+                display_name: name,
+                scopes: scopes.iter().map(scope).collect(),
+                expire_time: expires.map(stamp),
+            };
+            made(session, &session.api.apply(&request, &session.key).await?)
         }
         Command::Rotate { key, overlap } => {
-            let mut body = json!({});
-            if let Some(overlap) = overlap {
-                body["overlap"] = format!("{}s", overlap.as_secs()).into();
-            }
-            let (answer, _) = change(session, key, "rotate", &body).await?;
-            made(session, &answer)
+            let (account, found, _) = key.find(session).await?;
+            let request = RotateApiKeyRequest {
+                project_id: account.project,
+                service_account_id: account.id,
+                api_key_id: found.id,
+                overlap: overlap.map(span_of),
+                ..RotateApiKeyRequest::default()
+            };
+            made(session, &session.api.apply(&request, &session.key).await?)
         }
         Command::Disable(key) => {
-            let (answer, name) = change(session, key, "disable", &json!({})).await?;
-            super::done(session, &answer, &format!("{name} is disabled."));
+            let (account, found, name) = key.find(session).await?;
+            let request = DisableApiKeyRequest {
+                project_id: account.project,
+                service_account_id: account.id,
+                api_key_id: found.id,
+            };
+            let answer = session.api.apply(&request, &session.key).await?;
+            super::done(session, &answer.json, &format!("{name} is disabled."));
             Ok(())
         }
     }
 }
 
-async fn keys(session: &Session, account: &Found) -> Result<Vec<Value>, Failure> {
-    let Found { project, id, .. } = account;
-    let path = ["projects", project, "service-accounts", id, "api-keys"];
-    session.api.list(&path, &[], "api_keys").await
+async fn keys(session: &Session, account: &Found) -> Result<Answer<ListApiKeysResponse>, Failure> {
+    let request = ListApiKeysRequest {
+        project_id: account.project.clone(),
+        service_account_id: account.id.clone(),
+        ..ListApiKeysRequest::default()
+    };
+    session.api.call_all_pages(&request, "api_keys").await
 }
 
-/// The answer, and what the key is called.
-async fn change(
-    session: &Session,
-    key: Key,
-    verb: &str,
-    body: &Value,
-) -> Result<(Value, String), Failure> {
-    let account = key.account.find(session).await?;
-    let given = key.key;
-    let all = keys(session, &account).await?;
-    let same = |one: &&Value| {
-        ["id", "prefix", "display_name"]
-            .iter()
-            .any(|field| text(one, field) == given)
-    };
-    let found: Vec<&Value> = all.iter().filter(same).collect();
-    let slug = &account.slug;
-    let one = match found.as_slice() {
-        [one] => *one,
-        [] => {
-            return Err(Failure::NotFound(format!(
+impl Key {
+    /// Its account, it, and what it was called by.
+    async fn find(self, session: &Session) -> Result<(Found, ApiKey, String), Failure> {
+        let account = self.account.find(session).await?;
+        let given = self.key;
+        let all = keys(session, &account).await?.message.api_keys;
+        let same = |one: &ApiKey| [&one.id, &one.prefix, &one.display_name].contains(&&given);
+        let mut found: Vec<ApiKey> = all.into_iter().filter(same).collect();
+        let slug = &account.slug;
+        match (found.pop(), found.is_empty()) {
+            (Some(one), true) => Ok((account, one, given)),
+            (None, _) => Err(Failure::NotFound(format!(
                 "{slug} has no key {given:?}; see: gpuaas api-key list {slug}"
-            )));
-        }
-        _ => {
-            return Err(Failure::Usage(format!(
+            ))),
+            (Some(_), false) => Err(Failure::Usage(format!(
                 "{slug} has several keys {given:?}; use the id"
-            )));
+            ))),
         }
-    };
-    let last = format!("{}:{verb}", text(one, "id"));
-    let Found { project, id, .. } = &account;
-    let path = [
-        "projects",
-        project,
-        "service-accounts",
-        id,
-        "api-keys",
-        &last,
-    ];
-    let answer = session
-        .api
-        .change(Method::POST, &path, body, &session.key)
-        .await?;
-    Ok((answer, given))
+    }
 }
 
 /// Prints a new key, alone, so that it can go into a file or a secret store.
-fn made(session: &Session, answer: &Value) -> Result<(), Failure> {
+fn made(session: &Session, answer: &Answer<ApiKey>) -> Result<(), Failure> {
     if session.json() {
-        print_json(answer);
+        print_json(&answer.json);
         return Ok(());
     }
-    let key = text(answer, "key");
+    let key = &answer.message.key;
     if key.is_empty() {
         return Err(Failure::Usage(
             "this idempotency key was used before; its API key is not shown again".to_owned(),
@@ -167,41 +156,39 @@ fn made(session: &Session, answer: &Value) -> Result<(), Failure> {
     Ok(())
 }
 
-fn list(session: &Session, found: &[Value], account: &str) {
+fn list(session: &Session, listed: Answer<ListApiKeysResponse>, account: &str) {
     if session.json() {
-        print_json(&json!({ "api_keys": found }));
+        print_json(&listed.json);
         return;
     }
+    let found = listed.message.api_keys;
     if found.is_empty() {
         say!("No API keys yet. Create one: gpuaas api-key create {account} --scope read");
         return;
     }
-    let when = |one: &Value, field: &str| text(one, field).parse::<Timestamp>().ok();
     let now = Timestamp::now();
-    let rows = found.iter().map(|one| {
-        let scopes: Vec<&str> = one["scopes"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .collect();
-        let expires = when(one, "expire_time");
-        let state = if one["disable_time"].is_string() {
+    let or_never = |at: Option<prost_types::Timestamp>| match at {
+        None => "never".to_owned(),
+        at => time(at),
+    };
+    let rows = found.into_iter().map(|one| {
+        let scopes: Vec<String> = one.scopes().map(word).collect();
+        let expires = one.expire_time.moment();
+        let state = if one.disable_time.is_some() {
             "disabled"
         } else if expires.is_some_and(|at| at <= now) {
             "expired"
         } else {
             "active"
         };
-        let or_never = |at: Option<Timestamp>| at.map_or("never".to_owned(), |at| time(Some(at)));
         [
-            text(one, "prefix"),
-            text(one, "display_name"),
+            one.prefix,
+            one.display_name,
             scopes.join(","),
             state.to_owned(),
-            or_never(when(one, "last_used_time")),
-            or_never(expires),
-            text(one, "id"),
+            or_never(one.last_used_time),
+            or_never(one.expire_time),
+            one.id,
         ]
     });
     print_table(
@@ -216,8 +203,4 @@ fn list(session: &Session, found: &[Value], account: &str) {
         ],
         rows.collect(),
     );
-}
-
-fn text(value: &Value, field: &str) -> String {
-    value[field].as_str().unwrap_or_default().to_owned()
 }

@@ -1,14 +1,18 @@
 //! `grant`: members of a project who have a grant for one allocation, whatever their role.
+use gpuaas_proto::gpuaas::identity::v1::{
+    AllocationPermission, CreateAllocationGrantRequest, DeleteAllocationGrantRequest,
+    ListAllocationGrantsRequest, ListAllocationGrantsResponse,
+};
+use gpuaas_proto::json::Enumeration as _;
 use jiff::Timestamp;
-use reqwest::Method;
-use serde_json::{Value, json};
 
 use super::Session;
 use super::launch::parse_deadline;
 use super::members::Of;
 use crate::allocation::{Among, resolve};
+use crate::api::Answer;
 use crate::failure::Failure;
-use crate::output::{print_json, print_table, time};
+use crate::output::{print_json, print_table, stamp, time, word};
 
 /// What a grant is for, as people write it.
 const PERMISSIONS: [&str; 2] = ["terminal", "serial-log"];
@@ -56,14 +60,15 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     let api = &session.api;
     match command {
         Command::List { allocation, of } => {
-            let project = of.id(session).await?;
-            let mut query = Vec::new();
+            let mut request = ListAllocationGrantsRequest {
+                project_id: of.id(session).await?,
+                ..ListAllocationGrantsRequest::default()
+            };
             if let Some(given) = allocation {
-                let among = Among::Project(Some(&project));
-                query.push(("allocation_id", resolve(api, among, &given).await?));
+                let among = Among::Project(Some(&request.project_id));
+                request.allocation_id = resolve(api, among, &given).await?;
             }
-            let path = ["projects", &project, "allocation-grants"];
-            print(session, &api.list(&path, &query, "grants").await?);
+            print(session, api.call_all_pages(&request, "grants").await?);
         }
         Command::Add {
             allocation,
@@ -74,52 +79,53 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         } => {
             let project = of.id(session).await?;
             let id = resolve(api, Among::Project(Some(&project)), &allocation).await?;
-            let mut body = json!({
-                "allocation_id": id, "principal": principal, "permission": permission.replace('-', "_"),
-            });
-            if let Some(until) = until {
-                body["expire_time"] = json!(until);
-            }
-            let path = ["projects", &project, "allocation-grants"];
-            let answer = api.change(Method::POST, &path, &body, &session.key).await?;
-            let end = time(text(&answer, "expire_time").parse::<jiff::Timestamp>().ok());
+            let wanted = AllocationPermission::of_word(&permission.replace('-', "_"));
+            let request = CreateAllocationGrantRequest {
+                project_id: project,
+                allocation_id: id,
+                principal: principal.clone(),
+                permission: wanted.unwrap_or_default().into(),
+                expire_time: until.map(stamp),
+            };
+            let answer = api.apply(&request, &session.key).await?;
+            let end = time(answer.message.expire_time);
             let sentence =
                 format!("{principal} has the {permission} of {allocation}, until {end}.");
-            super::done(session, &answer, &sentence);
+            super::done(session, &answer.json, &sentence);
         }
         Command::Delete { grant, of } => {
-            let project = of.id(session).await?;
-            let path = ["projects", &project, "allocation-grants", &grant];
-            let answer = api.delete(&path, &[], &session.key).await?;
-            super::done(session, &answer, &format!("Deleted {grant}."));
+            let request = DeleteAllocationGrantRequest {
+                project_id: of.id(session).await?,
+                grant_id: grant.clone(),
+            };
+            let answer = api.apply(&request, &session.key).await?;
+            super::done(session, &answer.json, &format!("Deleted {grant}."));
         }
     }
     Ok(())
 }
 
-fn print(session: &Session, found: &[Value]) {
+fn print(session: &Session, listed: Answer<ListAllocationGrantsResponse>) {
     if session.json() {
-        print_json(&json!({ "grants": found }));
+        print_json(&listed.json);
         return;
     }
+    let found = listed.message.grants;
     if found.is_empty() {
         say!("No grants. Grant access to one allocation: gpuaas grant add ALLOCATION PRINCIPAL");
         return;
     }
-    let rows = found.iter().map(|one| {
+    let rows = found.into_iter().map(|one| {
+        let permission = word(one.permission()).replace('_', "-");
         [
-            text(one, "allocation_id"),
-            text(one, "principal"),
-            text(one, "permission").replace('_', "-"),
-            time(text(one, "expire_time").parse::<jiff::Timestamp>().ok()),
-            text(one, "creator"),
-            text(one, "id"),
+            one.allocation_id,
+            one.principal,
+            permission,
+            time(one.expire_time),
+            one.creator,
+            one.id,
         ]
     });
     let head = ["ALLOCATION", "PRINCIPAL", "PERMISSION", "UNTIL", "BY", "ID"];
     print_table(head, rows.collect());
-}
-
-fn text(value: &Value, field: &str) -> String {
-    value[field].as_str().unwrap_or_default().to_owned()
 }

@@ -1,15 +1,21 @@
 //! `ingress`: ports of a VM that are exposed to the outside.
 use std::time::Duration;
 
+use gpuaas_proto::gpuaas::allocation::v1::{
+    CreateIngressMappingRequest, DeleteIngressMappingRequest, GetIngressMappingRequest,
+    IngressMapping, IngressMappingConfig, IngressMappingState, ListIngressMappingsRequest,
+    ListIngressMappingsResponse,
+};
+use gpuaas_proto::gpuaas::common::v1::IngressProtocol;
+use gpuaas_proto::json::Enumeration as _;
 use jiff::Timestamp;
-use reqwest::Method;
-use serde_json::{Value, json};
 
 use super::Session;
 use super::launch::parse_deadline;
 use crate::allocation::AllocationRef;
+use crate::api::Answer;
 use crate::failure::Failure;
-use crate::output::{print_json, print_table, time};
+use crate::output::{print_json, print_table, stamp, time, word};
 
 /// Between two looks at a mapping that is not open yet.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -72,139 +78,136 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             wait,
         } => {
             let id = of.id(api).await?;
-            let mut config = json!({ "protocol": protocol, "vm_port": port });
-            if let Some(port) = external_port {
-                config["external_port"] = json!(port);
-            }
-            if !sources.is_empty() {
-                config["source_cidrs"] = json!(sources);
-            }
-            if let Some(until) = until {
-                config["expire_time"] = json!(until);
-            }
-            let path = ["allocations", &id, "ingress-mappings"];
-            let body = json!({ "config": config });
-            let mut answer = api.change(Method::POST, &path, &body, &session.key).await?;
+            let protocol = IngressProtocol::of_word(&protocol).unwrap_or_default();
+            let config = IngressMappingConfig {
+                protocol: protocol.into(),
+                vm_port: port.into(),
+                external_port: external_port.unwrap_or_default().into(),
+                source_cidrs: sources,
+                expire_time: until.map(stamp),
+            };
+            let request = CreateIngressMappingRequest {
+                allocation_id: id.clone(),
+                config: Some(config),
+            };
+            let mut answer = api.apply(&request, &session.key).await?;
             if wait {
                 answer = opened(session, &id, answer).await?;
             }
-            super::done(session, &answer, &sentence(&answer));
+            super::done(session, &answer.json, &sentence(&answer.message));
         }
         Command::List { of } => {
-            let id = of.id(api).await?;
-            let answer = api
-                .get(&["allocations", &id, "ingress-mappings"], &[])
-                .await?;
-            print(session, &answer);
+            let request = ListIngressMappingsRequest {
+                allocation_id: of.id(api).await?,
+            };
+            print(session, &api.call(&request).await?);
         }
         Command::Delete { of, mapping } => {
-            let id = of.id(api).await?;
-            let path = ["allocations", &id, "ingress-mappings", &mapping];
-            let answer = api.delete(&path, &[], &session.key).await?;
-            super::done(session, &answer, &format!("Closing {}.", external(&answer)));
+            let request = DeleteIngressMappingRequest {
+                allocation_id: of.id(api).await?,
+                ingress_mapping_id: mapping,
+            };
+            let answer = api.apply(&request, &session.key).await?;
+            let sentence = format!("Closing {}.", external(&answer.message));
+            super::done(session, &answer.json, &sentence);
         }
     }
     Ok(())
 }
 
+fn state_of(mapping: &IngressMapping) -> IngressMappingState {
+    mapping.status.clone().unwrap_or_default().state()
+}
+
 /// The mapping once it is open. What failed is tried again by the platform, so it is waited for, too.
-async fn opened(session: &Session, id: &str, mut mapping: Value) -> Result<Value, Failure> {
-    let own = text(&mapping, "/id").to_owned();
-    let path = ["allocations", id, "ingress-mappings", &own];
+async fn opened(
+    session: &Session,
+    id: &str,
+    mut mapping: Answer<IngressMapping>,
+) -> Result<Answer<IngressMapping>, Failure> {
+    let request = GetIngressMappingRequest {
+        allocation_id: id.to_owned(),
+        ingress_mapping_id: mapping.message.id.clone(),
+    };
     let started = std::time::Instant::now();
-    while matches!(text(&mapping, "/status/state"), "pending" | "failed") {
+    while matches!(
+        state_of(&mapping.message),
+        IngressMappingState::Pending | IngressMappingState::Failed
+    ) {
         if started.elapsed() >= LONGEST {
             return Err(Failure::Local(format!(
                 "{} It is tried again; see: gpuaas ingress list {id}",
-                sentence(&mapping)
+                sentence(&mapping.message)
             )));
         }
         tokio::time::sleep(PAUSE).await;
-        mapping = session.api.get(&path, &[]).await?;
+        mapping = session.api.call(&request).await?;
     }
     Ok(mapping)
 }
 
-fn sentence(mapping: &Value) -> String {
-    let (from, to) = (
-        external(mapping),
-        mapping["config"]["vm_port"].as_u64().unwrap_or_default(),
-    );
-    match text(mapping, "/status/state") {
-        "active" => format!("{from} leads to port {to} of the VM."),
-        "failed" => format!(
+fn sentence(mapping: &IngressMapping) -> String {
+    let config = mapping.config.clone().unwrap_or_default();
+    let (from, to) = (external(mapping), config.vm_port);
+    match state_of(mapping) {
+        IngressMappingState::Active => format!("{from} leads to port {to} of the VM."),
+        IngressMappingState::Failed => format!(
             "{from} does not lead to port {to} of the VM yet: {}",
-            text(mapping, "/status/failure")
+            mapping.status.clone().unwrap_or_default().failure
         ),
         _ => format!("{from} will lead to port {to} of the VM within seconds."),
     }
 }
 
 /// As "203.0.113.7:30017/tcp".
-fn external(mapping: &Value) -> String {
+fn external(mapping: &IngressMapping) -> String {
+    let config = mapping.config.clone().unwrap_or_default();
+    let status = mapping.status.clone().unwrap_or_default();
     format!(
         "{}:{}/{}",
-        text(mapping, "/status/external_address"),
-        mapping["status"]["external_port"]
-            .as_u64()
-            .unwrap_or_default(),
-        text(mapping, "/config/protocol")
+        status.external_address,
+        status.external_port,
+        word(config.protocol())
     )
 }
 
-fn print(session: &Session, answer: &Value) {
+fn print(session: &Session, answer: &Answer<ListIngressMappingsResponse>) {
     if session.json() {
-        print_json(answer);
+        print_json(&answer.json);
         return;
     }
-    let none = Vec::new();
-    let found = answer["ingress_mappings"].as_array().unwrap_or(&none);
+    let found = &answer.message.ingress_mappings;
     if found.is_empty() {
         say!("No port is exposed. Open one: gpuaas ingress create ALLOCATION --port PORT");
         return;
     }
     let rows = found.iter().map(|one| {
-        let sources = one["config"]["source_cidrs"].as_array();
-        let sources: Vec<&str> = sources
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .collect();
-        let from = if sources.is_empty() {
+        let config = one.config.clone().unwrap_or_default();
+        let from = if config.source_cidrs.is_empty() {
             "everybody".to_owned()
         } else {
-            sources.join(",")
+            config.source_cidrs.join(",")
         };
-        let until = text(one, "/config/expire_time")
-            .parse::<jiff::Timestamp>()
-            .ok();
+        let until = match config.expire_time {
+            None => "-".to_owned(),
+            until => time(until),
+        };
         [
             external(one),
-            one["config"]["vm_port"]
-                .as_u64()
-                .unwrap_or_default()
-                .to_string(),
-            text(one, "/status/state").to_owned(),
+            config.vm_port.to_string(),
+            word(state_of(one)),
             from,
-            until.map_or_else(|| "-".to_owned(), |until| time(Some(until))),
-            text(one, "/id").to_owned(),
+            until,
+            one.id.clone(),
         ]
     });
     print_table(
         ["EXTERNAL", "VM PORT", "STATE", "FROM", "UNTIL", "ID"],
         rows.collect(),
     );
-    for one in found
-        .iter()
-        .filter(|one| text(one, "/status/state") == "failed")
-    {
-        say!("{}: {}", external(one), text(one, "/status/failure"));
+    let has_failed = |one: &&IngressMapping| state_of(one) == IngressMappingState::Failed;
+    for one in found.iter().filter(has_failed) {
+        let status = one.status.clone().unwrap_or_default();
+        say!("{}: {}", external(one), status.failure);
     }
-}
-
-fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
-    value
-        .pointer(pointer)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
 }

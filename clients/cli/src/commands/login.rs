@@ -2,17 +2,16 @@
 use std::io::IsTerminal as _;
 use std::process::Stdio;
 
-use jiff::Timestamp;
-use serde::Deserialize;
+use gpuaas_proto::gpuaas::identity::v1::{Caller, GetCallerRequest, Project, Role};
 use serde_json::json;
 use url::Url;
 
 use super::Session;
-use crate::api::{Api, http_client, parse};
+use crate::api::{Api, http_client};
 use crate::failure::Failure;
 use crate::formats::Format;
 use crate::global::Global;
-use crate::output::{print_json, print_line, time};
+use crate::output::{print_json, print_line, time, word};
 use crate::profile::{self, Target};
 use crate::sign_in::contexts::{Context, ContextFile};
 use crate::sign_in::credential::Credential;
@@ -23,25 +22,6 @@ pub struct Flags {
     /// Identity provider, by its name or address [default: the only one].
     #[arg(long, value_name = "NAME")]
     issuer: Option<String>,
-}
-
-/// Who calls.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Caller {
-    principal: String,
-    display_name: String,
-    issuer: String,
-    roles: Vec<String>,
-    projects: Vec<Project>,
-    expire_time: Option<Timestamp>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Project {
-    slug: String,
-    organisation: String,
 }
 
 /// Signs in by device authorization.
@@ -82,7 +62,7 @@ pub async fn login(global: &Global, flags: &Flags) -> Result<(), Failure> {
         revocation_endpoint: found.revocation_endpoint,
         parameters: issuer.parameters,
         principal: caller.principal.clone(),
-        is_admin: caller.roles.iter().any(|role| role == "platform_admin"),
+        is_admin: caller.roles().any(|role| role == Role::PlatformAdmin),
         tokens: Some(tokens),
     };
     let locked = file.lock()?;
@@ -183,7 +163,7 @@ async fn whoami_of(api: &Url, token: &str) -> Result<Caller, Failure> {
         credential: Credential::Given(token.to_owned()),
         identity: None,
     })?;
-    parse(&api.get(&["whoami"], &[]).await?)
+    Ok(api.call(&GetCallerRequest {}).await?.message)
 }
 
 /// Ends the sign-in of a context, here and at the identity provider.
@@ -227,22 +207,27 @@ pub async fn logout(global: &Global) -> Result<(), Failure> {
 /// # Errors
 /// See [`Failure`].
 pub async fn whoami(session: &Session) -> Result<(), Failure> {
-    let answer = session.api.get(&["whoami"], &[]).await?;
+    let answer = session.api.call(&GetCallerRequest {}).await?;
     if session.json() {
-        print_json(&answer);
+        print_json(&answer.json);
         return Ok(());
     }
-    let caller: Caller = parse(&answer)?;
+    let caller = answer.message;
+    let roles: Vec<String> = caller.roles().map(word).collect();
     let projects: Vec<String> = caller
         .projects
         .iter()
-        .map(|Project { slug, organisation }| format!("{slug} ({organisation})"))
+        .map(
+            |Project {
+                 slug, organisation, ..
+             }| format!("{slug} ({organisation})"),
+        )
         .collect();
     print_line("Principal", &caller.principal);
     if caller.display_name != caller.principal {
         print_line("Name", &caller.display_name);
     }
-    print_line("Roles", &caller.roles.join(", "));
+    print_line("Roles", &roles.join(", "));
     print_line("Projects", &projects.join(", "));
     print_line("Issuer", &caller.issuer);
     print_line("Token ends", &time(caller.expire_time));

@@ -1,15 +1,26 @@
 //! `member`: who belongs to a project, and invitations into it.
-use reqwest::Method;
-use serde_json::{Value, json};
+use gpuaas_proto::gpuaas::identity::v1::{
+    AcceptInvitationRequest, AddProjectMemberRequest, CreateProjectInvitationRequest, Invitation,
+    ListProjectInvitationsRequest, ListProjectMembersRequest, ListProjectMembersResponse, Member,
+    MemberRole, RemoveProjectMemberRequest, RevokeInvitationRequest, UpdateProjectMemberRequest,
+};
+use gpuaas_proto::json::Enumeration as _;
+use serde_json::Value;
 
 use super::Session;
 use super::select::Selected;
+use crate::api::Answer;
 use crate::failure::Failure;
-use crate::output::{print_json, print_table, time};
+use crate::output::{print_json, print_table, time, word};
 use crate::{project, suggest};
 
 /// Roles of members, the strongest first.
 pub const ROLES: [&str; 4] = ["owner", "member", "viewer", "billing"];
+
+/// The role of one of these words.
+pub fn role(word: &str) -> i32 {
+    MemberRole::of_word(word).unwrap_or_default().into()
+}
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
@@ -108,7 +119,8 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
         Command::List { of, selected } => {
             let project = of.id(session).await?;
-            print(session, &members(session, &project, &selected).await?);
+            let found = members(session, &project, &selected).await?;
+            print(session, &found.json, found.message.members);
             Ok(())
         }
         Command::Add {
@@ -116,60 +128,58 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             role,
             of,
         } => {
-            let id = of.id(session).await?;
-            let body = json!({ "principal": principal, "role": role });
-            let answer = session
-                .api
-                .change(
-                    Method::POST,
-                    &["projects", &id, "members"],
-                    &body,
-                    &session.key,
-                )
-                .await?;
-            super::done(session, &answer, &format!("{principal} is {role}."));
+            let request = AddProjectMemberRequest {
+                project_id: of.id(session).await?,
+                principal: principal.clone(),
+                role: self::role(&role),
+            };
+            let answer = session.api.apply(&request, &session.key).await?;
+            super::done(session, &answer.json, &format!("{principal} is {role}."));
             Ok(())
         }
         Command::SetRole { member, role, of } => {
-            let id = of.id(session).await?;
-            let found = find(session, &id, &member).await?;
-            let body = json!({ "role": role, "etag": text(&found, "etag") });
-            let path = ["projects", &id, "members", &text(&found, "member_id")];
-            let answer = session
-                .api
-                .change(Method::PATCH, &path, &body, &session.key)
-                .await?;
-            super::done(session, &answer, &format!("{member} is {role}."));
+            let project_id = of.id(session).await?;
+            let found = find(session, &project_id, &member).await?;
+            let request = UpdateProjectMemberRequest {
+                project_id,
+                member_id: found.member_id,
+                role: self::role(&role),
+                etag: found.etag,
+            };
+            let answer = session.api.apply(&request, &session.key).await?;
+            super::done(session, &answer.json, &format!("{member} is {role}."));
             Ok(())
         }
         Command::Remove { member, of } => {
-            let id = of.id(session).await?;
-            let found = find(session, &id, &member).await?;
-            let path = ["projects", &id, "members", &text(&found, "member_id")];
-            let query = [("etag", text(&found, "etag"))];
-            let answer = session.api.delete(&path, &query, &session.key).await?;
-            super::done(session, &answer, &format!("Removed {member}."));
+            let project_id = of.id(session).await?;
+            let found = find(session, &project_id, &member).await?;
+            let request = RemoveProjectMemberRequest {
+                project_id,
+                member_id: found.member_id,
+                etag: found.etag,
+            };
+            let answer = session.api.apply(&request, &session.key).await?;
+            super::done(session, &answer.json, &format!("Removed {member}."));
             Ok(())
         }
         Command::Invite { email, role, of } => {
-            let id = of.id(session).await?;
-            let body = json!({ "email": email, "role": role });
-            let path = ["projects", &id, "invitations"];
-            let answer = session
-                .api
-                .change(Method::POST, &path, &body, &session.key)
-                .await?;
+            let request = CreateProjectInvitationRequest {
+                project_id: of.id(session).await?,
+                email: email.clone(),
+                role: self::role(&role),
+                ..CreateProjectInvitationRequest::default()
+            };
+            let answer = session.api.apply(&request, &session.key).await?;
             invited(session, &answer, &email);
             Ok(())
         }
-        Command::Invitations(of) => invitations(session, &of.id(session).await?).await,
+        Command::Invitations(of) => invitations(session, of.id(session).await?).await,
         Command::Revoke { invitation } => {
-            let path = ["invitations", &format!("{invitation}:revoke")];
-            let answer = session
-                .api
-                .change(Method::POST, &path, &json!({}), &session.key)
-                .await?;
-            super::done(session, &answer, "Revoked.");
+            let request = RevokeInvitationRequest {
+                invitation_id: invitation,
+            };
+            let answer = session.api.apply(&request, &session.key).await?;
+            super::done(session, &answer.json, "Revoked.");
             Ok(())
         }
         Command::Accept => {
@@ -181,36 +191,33 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             // people paste the whole link
             let token = token.trim();
             let token = token.split_once("/join#").map_or(token, |(_, token)| token);
-            let body = json!({ "token": token });
-            let answer = session
-                .api
-                .change(Method::POST, &["invitations:accept"], &body, &session.key)
-                .await?;
-            let sentence = format!(
-                "You are {} of {}.",
-                text(&answer, "role"),
-                text(&answer, "target")
-            );
-            super::done(session, &answer, &sentence);
+            let request = AcceptInvitationRequest {
+                token: token.to_owned(),
+                ..AcceptInvitationRequest::default()
+            };
+            let answer = session.api.apply(&request, &session.key).await?;
+            let role = word(answer.message.role());
+            let sentence = format!("You are {role} of {}.", answer.message.target);
+            super::done(session, &answer.json, &sentence);
             Ok(())
         }
     }
 }
 
 /// The answer to an invitation. The token is the one thing that must be printed: nobody sees it again.
-fn invited(session: &Session, answer: &Value, email: &str) {
+fn invited(session: &Session, answer: &Answer<Invitation>, email: &str) {
     if session.json() {
-        print_json(answer);
+        print_json(&answer.json);
         return;
     }
-    let token = text(answer, "token");
+    let token = &answer.message.token;
     if token.is_empty() {
         say!("{email} was invited before with this idempotency key; the token is not shown again.");
         return;
     }
     let mut link = session.api.base().clone();
     link.set_path("/join");
-    link.set_fragment(Some(&token));
+    link.set_fragment(Some(token));
     say!("{email} is invited. Send this link; it works once and is not shown again:\n{link}");
 }
 
@@ -218,43 +225,48 @@ async fn members(
     session: &Session,
     project: &str,
     selected: &Selected,
-) -> Result<Vec<Value>, Failure> {
-    let path = ["projects", project, "members"];
-    session.api.list(&path, &selected.query(), "members").await
+) -> Result<Answer<ListProjectMembersResponse>, Failure> {
+    let request = ListProjectMembersRequest {
+        project_id: project.to_owned(),
+        filter: selected.filter(),
+        order_by: selected.order_by(),
+        ..ListProjectMembersRequest::default()
+    };
+    session.api.call_all_pages(&request, "members").await
 }
 
-async fn find(session: &Session, project: &str, given: &str) -> Result<Value, Failure> {
+async fn find(session: &Session, project: &str, given: &str) -> Result<Member, Failure> {
     let all = members(session, project, &Selected::default()).await?;
-    let names = all.iter().filter_map(|one| one["principal"].as_str());
+    let all = all.message.members;
+    let names = all.iter().map(|one| one.principal.as_str());
     let message = format!("no member is {given:?}; see: gpuaas member list");
     let missing = suggest::with_nearest(message, given, names);
-    all.iter()
-        .find(|one| one["principal"] == given || one["member_id"] == given)
-        .cloned()
+    all.into_iter()
+        .find(|one| one.principal == given || one.member_id == given)
         .ok_or(Failure::NotFound(missing))
 }
 
 /// Prints the members of a project or an organisation.
-pub fn print(session: &Session, found: &[Value]) {
+pub fn print(session: &Session, json: &Value, members: Vec<Member>) {
     if session.json() {
-        print_json(&json!({ "members": found }));
+        print_json(json);
         return;
     }
-    let rows = found.iter().map(|one| {
-        let disabled = one["disabled"].as_bool().unwrap_or_default();
+    let rows = members.into_iter().map(|one| {
+        let role = word(one.role());
         [
-            text(one, "principal"),
-            text(one, "display_name"),
-            text(one, "role"),
-            text(one, "email"),
-            match (disabled, one["scim"] == true) {
+            one.principal,
+            one.display_name,
+            role,
+            one.email,
+            match (one.disabled, one.scim) {
                 (true, true) => "disabled, scim",
                 (true, false) => "disabled",
                 (false, true) => "scim",
                 (false, false) => "",
             }
             .to_owned(),
-            time(text(one, "create_time").parse::<jiff::Timestamp>().ok()),
+            time(one.create_time),
         ]
     });
     print_table(
@@ -263,30 +275,25 @@ pub fn print(session: &Session, found: &[Value]) {
     );
 }
 
-async fn invitations(session: &Session, project: &str) -> Result<(), Failure> {
-    let path = ["projects", project, "invitations"];
-    let found = session.api.list(&path, &[], "invitations").await?;
+async fn invitations(session: &Session, project_id: String) -> Result<(), Failure> {
+    let request = ListProjectInvitationsRequest {
+        project_id,
+        ..ListProjectInvitationsRequest::default()
+    };
+    let found = session.api.call_all_pages(&request, "invitations").await?;
     if session.json() {
-        print_json(&json!({ "invitations": found }));
+        print_json(&found.json);
         return Ok(());
     }
+    let found = found.message.invitations;
     if found.is_empty() {
         say!("No invitations. Invite somebody: gpuaas member invite EMAIL");
         return Ok(());
     }
-    let rows = found.iter().map(|one| {
-        [
-            text(one, "email"),
-            text(one, "role"),
-            text(one, "state"),
-            time(text(one, "expire_time").parse::<jiff::Timestamp>().ok()),
-            text(one, "id"),
-        ]
+    let rows = found.into_iter().map(|one| {
+        let (role, state) = (word(one.role()), word(one.state()));
+        [one.email, role, state, time(one.expire_time), one.id]
     });
     print_table(["EMAIL", "ROLE", "STATE", "EXPIRES", "ID"], rows.collect());
     Ok(())
-}
-
-fn text(value: &Value, field: &str) -> String {
-    value[field].as_str().unwrap_or_default().to_owned()
 }

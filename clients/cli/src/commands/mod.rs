@@ -90,13 +90,3 @@ pub fn done(session: &Session, answer: &Value, sentence: &str) {
         say!("{sentence}");
     }
 }
-
-/// The query parameters of the flags that were given.
-pub fn given<const N: usize>(
-    flags: [(&'static str, Option<String>); N],
-) -> Vec<(&'static str, String)> {
-    flags
-        .into_iter()
-        .filter_map(|(name, value)| Some((name, value?)))
-        .collect()
-}

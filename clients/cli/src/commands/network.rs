@@ -1,11 +1,9 @@
 //! `network`: what the VMs of a project reach of each other.
 use clap::ValueEnum;
-use reqwest::Method;
-use serde_json::{Value, json};
+use gpuaas_proto::gpuaas::allocation::v1::{GetProjectNetworkRequest, PutProjectNetworkRequest};
 
-use super::{Session, given};
+use super::Session;
 use crate::failure::Failure;
-use crate::output::{self, print_json};
 use crate::project;
 
 #[derive(Debug, clap::Args)]
@@ -29,35 +27,28 @@ enum Rule {
 /// # Errors
 /// See [`Failure`].
 pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
-    let path = ["project-network"];
     let project = project::given(&session.api, flags.project).await?;
+    let project_id = project.unwrap_or_default();
     let answer = match flags.between_vms {
         None => {
-            let query = given([("project_id", project)]);
-            session.api.get(&path, &query).await?
+            let request = GetProjectNetworkRequest { project_id };
+            session.api.call(&request).await?
         }
         Some(rule) => {
-            let body = json!({
-                "project_id": project.unwrap_or_default(),
-                "vms_reach_each_other": matches!(rule, Rule::Allow),
-            });
-            let change = session.api.change(Method::PUT, &path, &body, &session.key);
-            change.await?
+            let request = PutProjectNetworkRequest {
+                project_id,
+                vms_reach_each_other: matches!(rule, Rule::Allow),
+            };
+            session.api.apply(&request, &session.key).await?
         }
     };
-    if session.json() {
-        print_json(&answer);
-    } else {
-        output::answer(format_args!(
-            "{}",
-            sentence(&answer, flags.between_vms.is_some())
-        ));
-    }
+    let reach = answer.message.vms_reach_each_other;
+    let sentence = sentence(reach, flags.between_vms.is_some());
+    super::done(session, &answer.json, &sentence);
     Ok(())
 }
 
-fn sentence(answer: &Value, changed: bool) -> String {
-    let reach = answer["vms_reach_each_other"].as_bool() == Some(true);
+fn sentence(reach: bool, changed: bool) -> String {
     let not = if reach { "" } else { "do not " };
     let when = if changed {
         " VMs that run follow within about a minute."

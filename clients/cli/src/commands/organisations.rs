@@ -1,11 +1,14 @@
 //! `organisation`: the organisations of the caller.
-use reqwest::Method;
-use serde_json::{Value, json};
+use gpuaas_proto::gpuaas::identity::v1::{
+    ListOrganisationMembersRequest, ListOrganisationsRequest, ListOrganisationsResponse,
+    UpdateOrganisationRequest,
+};
 
 use super::Session;
 use super::select::Selected;
+use crate::api::Answer;
 use crate::failure::Failure;
-use crate::output::{print_json, print_table, time};
+use crate::output::{print_json, print_table, time, word};
 use crate::suggest;
 
 #[derive(Debug, clap::Subcommand)]
@@ -40,36 +43,43 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::List(selected) => list(session, &selected).await,
         Command::Scim(command) => super::scim::run(session, command).await,
         Command::Rename { organisation, name } => {
-            let id = find(session, &organisation).await?;
-            let body = json!({ "display_name": name });
-            let answer = session
-                .api
-                .change(Method::PATCH, &["organisations", &id], &body, &session.key)
-                .await?;
+            let request = UpdateOrganisationRequest {
+                organisation_id: find(session, &organisation).await?,
+                display_name: name.clone(),
+                ..UpdateOrganisationRequest::default()
+            };
+            let answer = session.api.apply(&request, &session.key).await?;
             let sentence = format!("{organisation} is now called {name}.");
-            super::done(session, &answer, &sentence);
+            super::done(session, &answer.json, &sentence);
             Ok(())
         }
         Command::Members {
             organisation,
             selected,
         } => {
-            let id = find(session, &organisation).await?;
-            let path = ["organisations", &id, "members"];
-            let query = selected.query();
-            let found = session.api.list(&path, &query, "members").await?;
-            super::members::print(session, &found);
+            let request = ListOrganisationMembersRequest {
+                organisation_id: find(session, &organisation).await?,
+                filter: selected.filter(),
+                order_by: selected.order_by(),
+                ..ListOrganisationMembersRequest::default()
+            };
+            let found = session.api.call_all_pages(&request, "members").await?;
+            super::members::print(session, &found.json, found.message.members);
             Ok(())
         }
     }
 }
 
-async fn all(session: &Session, selected: &Selected) -> Result<Vec<Value>, Failure> {
-    let query = selected.query();
-    session
-        .api
-        .list(&["organisations"], &query, "organisations")
-        .await
+async fn all(
+    session: &Session,
+    selected: &Selected,
+) -> Result<Answer<ListOrganisationsResponse>, Failure> {
+    let request = ListOrganisationsRequest {
+        filter: selected.filter(),
+        order_by: selected.order_by(),
+        ..ListOrganisationsRequest::default()
+    };
+    session.api.call_all_pages(&request, "organisations").await
 }
 
 /// The id of one of the caller's organisations.
@@ -78,11 +88,10 @@ async fn all(session: &Session, selected: &Selected) -> Result<Vec<Value>, Failu
 /// There is none of this name.
 pub async fn find(session: &Session, given: &str) -> Result<String, Failure> {
     let all = all(session, &Selected::default()).await?;
-    let found = all
-        .iter()
-        .find(|one| one["slug"] == given || one["id"] == given);
-    found.map(|one| text(one, "id")).ok_or_else(|| {
-        let names = all.iter().filter_map(|one| one["slug"].as_str());
+    let all = all.message.organisations;
+    let found = all.iter().find(|one| one.slug == given || one.id == given);
+    found.map(|one| one.id.clone()).ok_or_else(|| {
+        let names = all.iter().map(|one| one.slug.as_str());
         let message = format!("no organisation is named {given:?}; see: gpuaas organisation list");
         Failure::NotFound(suggest::with_nearest(message, given, names))
     })
@@ -91,9 +100,10 @@ pub async fn find(session: &Session, given: &str) -> Result<String, Failure> {
 async fn list(session: &Session, selected: &Selected) -> Result<(), Failure> {
     let found = all(session, selected).await?;
     if session.json() {
-        print_json(&json!({ "organisations": found }));
+        print_json(&found.json);
         return Ok(());
     }
+    let found = found.message.organisations;
     if found.is_empty() && selected.narrows() {
         say!("No organisation matches the filter.");
         return Ok(());
@@ -102,17 +112,16 @@ async fn list(session: &Session, selected: &Selected) -> Result<(), Failure> {
         say!("You belong to no organisation. Ask an owner of one for an invitation.");
         return Ok(());
     }
-    let rows = found.iter().map(|one| {
+    let rows = found.into_iter().map(|one| {
+        // who is in projects of it alone has no role in it
+        let (role, state) = (word(one.role()), word(one.state()));
         [
-            text(one, "slug"),
-            // who is in projects of it alone has no role in it
-            Some(text(one, "role"))
-                .filter(|role| role != "unspecified")
-                .unwrap_or_default(),
-            text(one, "state"),
-            text(one, "display_name"),
-            time(text(one, "create_time").parse::<jiff::Timestamp>().ok()),
-            text(one, "id"),
+            one.slug,
+            role,
+            state,
+            one.display_name,
+            time(one.create_time),
+            one.id,
         ]
     });
     print_table(
@@ -120,8 +129,4 @@ async fn list(session: &Session, selected: &Selected) -> Result<(), Failure> {
         rows.collect(),
     );
     Ok(())
-}
-
-fn text(value: &Value, field: &str) -> String {
-    value[field].as_str().unwrap_or_default().to_owned()
 }

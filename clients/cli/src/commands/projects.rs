@@ -1,11 +1,16 @@
 //! `project`: the projects of the caller, and their state.
-use reqwest::Method;
-use serde_json::{Value, json};
+use gpuaas_proto::call::{ProjectListProjects, Unary};
+use gpuaas_proto::gpuaas::identity::v1::{
+    CloseProjectRequest, CreateProjectRequest, GetProjectRequest, ListOrganisationsRequest,
+    ListProjectsRequest, Project, ResumeProjectRequest, SuspendProjectRequest,
+    UpdateProjectRequest,
+};
 
 use super::Session;
 use super::select::Selected;
+use crate::api::Answer;
 use crate::failure::Failure;
-use crate::output::{print_json, print_line, print_table, time};
+use crate::output::{print_json, print_line, print_table, time, word};
 use crate::project;
 
 #[derive(Debug, clap::Subcommand)]
@@ -63,9 +68,10 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
         Command::List(selected) => list(session, &selected).await,
         Command::Show { project } => {
-            let id = project::id(&session.api, &project).await?;
-            let answer = session.api.get(&["projects", &id], &[]).await?;
-            show(session, &answer);
+            let request = GetProjectRequest {
+                project_id: project::id(&session.api, &project).await?,
+            };
+            show(session, &session.api.call(&request).await?);
             Ok(())
         }
         Command::Create {
@@ -73,82 +79,84 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             organisation,
             name,
         } => {
-            let organisation = organisation_id(session, &organisation).await?;
-            let body =
-                json!({ "organisation_id": organisation, "slug": slug, "display_name": name });
-            let answer = session
-                .api
-                .change(Method::POST, &["projects"], &body, &session.key)
-                .await?;
             let sentence =
                 format!("Created {slug}. Add members: gpuaas member invite EMAIL --project {slug}");
-            super::done(session, &answer, &sentence);
-            Ok(())
+            let request = CreateProjectRequest {
+                organisation_id: organisation_id(session, &organisation).await?,
+                slug,
+                display_name: name,
+            };
+            change(session, request, &sentence).await
         }
         Command::Rename { project, name } => {
-            let id = project::id(&session.api, &project).await?;
-            let body = json!({ "display_name": name });
-            let answer = session
-                .api
-                .change(Method::PATCH, &["projects", &id], &body, &session.key)
-                .await?;
-            super::done(
-                session,
-                &answer,
-                &format!("{project} is now called {name}."),
-            );
-            Ok(())
-        }
-        Command::Suspend(flags) => state(session, "suspend", &flags, "is suspended").await,
-        Command::Close(flags) => state(session, "close", &flags, "is closed").await,
-        Command::Resume { project } => {
-            let flags = StateFlags {
-                project,
-                reason: String::new(),
+            let sentence = format!("{project} is now called {name}.");
+            let request = UpdateProjectRequest {
+                project_id: project::id(&session.api, &project).await?,
+                display_name: name,
+                ..UpdateProjectRequest::default()
             };
-            state(session, "resume", &flags, "is active").await
+            change(session, request, &sentence).await
+        }
+        Command::Suspend(StateFlags { project, reason }) => {
+            let request = SuspendProjectRequest {
+                project_id: project::id(&session.api, &project).await?,
+                reason,
+                ..SuspendProjectRequest::default()
+            };
+            change(session, request, &format!("{project} is suspended.")).await
+        }
+        Command::Close(StateFlags { project, reason }) => {
+            let request = CloseProjectRequest {
+                project_id: project::id(&session.api, &project).await?,
+                reason,
+                ..CloseProjectRequest::default()
+            };
+            change(session, request, &format!("{project} is closed.")).await
+        }
+        Command::Resume { project } => {
+            let request = ResumeProjectRequest {
+                project_id: project::id(&session.api, &project).await?,
+                ..ResumeProjectRequest::default()
+            };
+            change(session, request, &format!("{project} is active.")).await
         }
     }
 }
 
-async fn state(
+async fn change(
     session: &Session,
-    verb: &str,
-    flags: &StateFlags,
+    request: impl Unary<Response = Project>,
     sentence: &str,
 ) -> Result<(), Failure> {
-    let id = project::id(&session.api, &flags.project).await?;
-    let mut body = json!({});
-    if !flags.reason.is_empty() {
-        body["reason"] = flags.reason.as_str().into();
-    }
-    let path = ["projects", &format!("{id}:{verb}")];
-    let answer = session
-        .api
-        .change(Method::POST, &path, &body, &session.key)
-        .await?;
-    super::done(session, &answer, &format!("{} {sentence}.", flags.project));
+    let answer = session.api.apply(&request, &session.key).await?;
+    super::done(session, &answer.json, sentence);
     Ok(())
 }
 
 /// The id of an organisation of the caller by its slug; what is none of them is for the API to refuse.
 async fn organisation_id(session: &Session, given: &str) -> Result<String, Failure> {
+    let request = ListOrganisationsRequest::default();
     let found = session
         .api
-        .list(&["organisations"], &[], "organisations")
+        .call_all_pages(&request, "organisations")
         .await?;
-    let named = found.iter().find(|one| one["slug"] == given);
-    let id = named.and_then(|one| one["id"].as_str());
-    Ok(id.unwrap_or(given).to_owned())
+    let mut found = found.message.organisations.into_iter();
+    let named = found.find(|one| one.slug == given);
+    Ok(named.map_or_else(|| given.to_owned(), |one| one.id))
 }
 
 async fn list(session: &Session, selected: &Selected) -> Result<(), Failure> {
-    let query = selected.query();
-    let found = session.api.list(&["projects"], &query, "projects").await?;
+    let request = ProjectListProjects(ListProjectsRequest {
+        filter: selected.filter(),
+        order_by: selected.order_by(),
+        ..ListProjectsRequest::default()
+    });
+    let found = session.api.call_all_pages(&request, "projects").await?;
     if session.json() {
-        print_json(&json!({ "projects": found }));
+        print_json(&found.json);
         return Ok(());
     }
+    let found = found.message.projects;
     if found.is_empty() && selected.narrows() {
         say!("No project matches the filter.");
         return Ok(());
@@ -157,14 +165,15 @@ async fn list(session: &Session, selected: &Selected) -> Result<(), Failure> {
         say!("You belong to no project. Ask an owner of one for an invitation.");
         return Ok(());
     }
-    let rows = found.iter().map(|one| {
+    let rows = found.into_iter().map(|one| {
+        let (role, state) = (word(one.role()), word(one.state()));
         [
-            text(one, "slug"),
-            text(one, "organisation"),
-            text(one, "role"),
-            text(one, "state"),
-            text(one, "display_name"),
-            text(one, "id"),
+            one.slug,
+            one.organisation,
+            role,
+            state,
+            one.display_name,
+            one.id,
         ]
     });
     print_table(
@@ -174,23 +183,17 @@ async fn list(session: &Session, selected: &Selected) -> Result<(), Failure> {
     Ok(())
 }
 
-fn show(session: &Session, project: &Value) {
+fn show(session: &Session, answer: &Answer<Project>) {
     if session.json() {
-        print_json(project);
+        print_json(&answer.json);
         return;
     }
-    print_line("Project", &text(project, "slug"));
-    print_line("Name", &text(project, "display_name"));
-    print_line("Organisation", &text(project, "organisation"));
-    print_line("State", &text(project, "state"));
-    print_line("Your role", &text(project, "role"));
-    print_line(
-        "Created",
-        &time(text(project, "create_time").parse::<jiff::Timestamp>().ok()),
-    );
-    print_line("ID", &text(project, "id"));
-}
-
-fn text(value: &Value, field: &str) -> String {
-    value[field].as_str().unwrap_or_default().to_owned()
+    let project = &answer.message;
+    print_line("Project", &project.slug);
+    print_line("Name", &project.display_name);
+    print_line("Organisation", &project.organisation);
+    print_line("State", &word(project.state()));
+    print_line("Your role", &word(project.role()));
+    print_line("Created", &time(project.create_time));
+    print_line("ID", &project.id);
 }

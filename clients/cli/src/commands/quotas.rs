@@ -1,8 +1,8 @@
 //! `quota` and `admin quota`: how much a project may hold, and holds.
-use serde::Deserialize;
+use gpuaas_proto::gpuaas::scheduler::v1::{GetQuotasRequest, ProjectQuotas};
 
-use super::{Session, given};
-use crate::api::parse;
+use super::Session;
+use crate::api::Answer;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table};
 use crate::project;
@@ -14,51 +14,26 @@ pub struct Flags {
     project: Option<String>,
 }
 
-/// The quotas of a project and their use.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct ProjectQuotas {
-    max_allocations: u32,
-    used_allocations: u32,
-    quotas: Vec<ProjectQuota>,
-    default_max_gpus: u32,
-    max_reserved_gpus: u32,
-    reserved_gpus: u32,
-}
-
-/// The GPU quota of a SKU and its use.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct ProjectQuota {
-    sku: String,
-    max_gpus: u32,
-    used_gpus: u32,
-}
-
 /// Shows the quotas of a project of the caller.
 ///
 /// # Errors
 /// See [`Failure`].
 pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
     let project = project::given(&session.api, flags.project).await?;
-    show(session, &["quotas"], &given([("project_id", project)])).await
+    let request = GetQuotasRequest {
+        project_id: project.unwrap_or_default(),
+    };
+    show(session, session.api.call(&request).await?);
+    Ok(())
 }
 
-/// Prints what a path tells of a project's quotas.
-///
-/// # Errors
-/// See [`Failure`].
-pub async fn show(
-    session: &Session,
-    path: &[&str],
-    query: &[(&str, String)],
-) -> Result<(), Failure> {
-    let answer = session.api.get(path, query).await?;
+/// Prints a project's quotas.
+pub fn show(session: &Session, answer: Answer<ProjectQuotas>) {
     if session.json() {
-        print_json(&answer);
-        return Ok(());
+        print_json(&answer.json);
+        return;
     }
-    let found: ProjectQuotas = parse(&answer)?;
+    let found = answer.message;
     let row = |what: String, max: u32, used: u32| {
         let available = max.saturating_sub(used);
         [
@@ -85,5 +60,4 @@ pub async fn show(
         "The limit of every other SKU is {} GPUs. Queued requests do not count.",
         found.default_max_gpus
     );
-    Ok(())
 }

@@ -1,71 +1,24 @@
 //! `reservations` and `admin reservations`: capacity reservations of a project.
 use std::collections::HashMap;
 
+use gpuaas_proto::gpuaas::scheduler::v1::{
+    CancelCapacityReservationRequest, CancelProjectReservationRequest, CapacityReservation,
+    CapacityReservationConfig, CapacityReservationState, CreateCapacityReservationRequest,
+    CreateProjectReservationRequest, GetCapacityReservationRequest, GetProjectReservationRequest,
+    LaunchCapacity, ListAllReservationsRequest, ListCapacityReservationsRequest,
+};
 use jiff::{SignedDuration, Timestamp};
-use reqwest::Method;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::catalog::{self, default_region};
 use super::launch::{parse_deadline, parse_length};
-use super::{Session, Side, given};
-use crate::api::{Api, parse, parse_all};
+use super::{Session, Side};
+use crate::api::{Answer, Api};
 use crate::failure::Failure;
-use crate::output::{duration, print_json, print_line, print_table, time};
+use crate::output::{duration, print_json, print_line, print_table, stamp, time, word};
 use crate::project;
-use crate::resolve::{list_query, unique};
-
-/// GPUs that only one project can launch on.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct CapacityReservation {
-    pub id: String,
-    pub config: ReservationConfig,
-    pub status: ReservationStatus,
-    pub metadata: ReservationMetadata,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct ReservationConfig {
-    pub project_id: String,
-    pub name: String,
-    pub region_code: String,
-    pub sku: String,
-    pub gpu_count: u32,
-    pub start_time: Option<Timestamp>,
-    pub end_time: Option<Timestamp>,
-    pub release_unused_after_seconds: u32,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct ReservationStatus {
-    pub state: String,
-    pub reserved_gpus: u32,
-    pub used_gpus: u32,
-    pub unused_gpus: u32,
-    pub unavailable_gpus: u32,
-    pub unused_since: Option<Timestamp>,
-    pub released_gpus: u32,
-    pub reason: String,
-    pub launches: Vec<LaunchCapacity>,
-}
-
-/// How many launches of one size fit.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct LaunchCapacity {
-    pub gpu_count: u32,
-    pub fits: u32,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct ReservationMetadata {
-    pub created_by: String,
-}
+use crate::resolve::unique;
 
 /// Commands of a member.
 #[derive(Debug, clap::Subcommand)]
@@ -119,10 +72,8 @@ pub struct ReservationRef {
 
 impl ReservationRef {
     async fn id(&self, session: &Session, side: Side) -> Result<String, Failure> {
-        let (path, command) = (side.path(), side.command());
         let project = project::given(&session.api, self.project.clone()).await?;
-        let project = project.as_deref();
-        resolve(&session.api, path, command, project, &self.reservation).await
+        resolve(&session.api, side, project, &self.reservation).await
     }
 }
 
@@ -158,10 +109,96 @@ pub struct Create {
 }
 
 impl Side {
-    fn path(self) -> &'static [&'static str] {
+    /// Reservations as messages, and as they were sent.
+    async fn list(
+        self,
+        api: &Api,
+        project: Option<String>,
+        region: Option<String>,
+        include_ended: bool,
+    ) -> Result<(Vec<CapacityReservation>, Value), Failure> {
+        let project_id = project.unwrap_or_default();
         match self {
-            Self::Member => &["capacity-reservations"],
-            Self::Operator => &["admin", "capacity-reservations"],
+            Self::Member => {
+                let request = ListCapacityReservationsRequest {
+                    project_id,
+                    include_ended,
+                    ..ListCapacityReservationsRequest::default()
+                };
+                let listed = api.call_all_pages(&request, "reservations").await?;
+                Ok((listed.message.reservations, listed.json))
+            }
+            Self::Operator => {
+                let request = ListAllReservationsRequest {
+                    project_id,
+                    region_code: region.unwrap_or_default(),
+                    include_ended,
+                    ..ListAllReservationsRequest::default()
+                };
+                let listed = api.call_all_pages(&request, "reservations").await?;
+                Ok((listed.message.reservations, listed.json))
+            }
+        }
+    }
+
+    async fn get(
+        self,
+        api: &Api,
+        reservation_id: String,
+    ) -> Result<Answer<CapacityReservation>, Failure> {
+        match self {
+            Self::Member => {
+                api.call(&GetCapacityReservationRequest { reservation_id })
+                    .await
+            }
+            Self::Operator => {
+                api.call(&GetProjectReservationRequest { reservation_id })
+                    .await
+            }
+        }
+    }
+
+    async fn create(
+        self,
+        session: &Session,
+        config: CapacityReservationConfig,
+        gather: bool,
+    ) -> Result<Answer<CapacityReservation>, Failure> {
+        let (api, key, config) = (&session.api, &session.key, Some(config));
+        match self {
+            Self::Member => {
+                let request = CreateCapacityReservationRequest { config, gather };
+                api.apply(&request, key).await
+            }
+            Self::Operator => {
+                let request = CreateProjectReservationRequest { config, gather };
+                api.apply(&request, key).await
+            }
+        }
+    }
+
+    async fn cancel(
+        self,
+        session: &Session,
+        reservation_id: String,
+        reason: String,
+    ) -> Result<Answer<CapacityReservation>, Failure> {
+        let (api, key) = (&session.api, &session.key);
+        match self {
+            Self::Member => {
+                let request = CancelCapacityReservationRequest {
+                    reservation_id,
+                    reason,
+                };
+                api.apply(&request, key).await
+            }
+            Self::Operator => {
+                let request = CancelProjectReservationRequest {
+                    reservation_id,
+                    reason,
+                };
+                api.apply(&request, key).await
+            }
         }
     }
 
@@ -193,59 +230,53 @@ pub async fn common(session: &Session, side: Side, command: Common) -> Result<()
         Common::Create(flags) => create(session, side, flags).await,
         Common::Show { of } => {
             let id = of.id(session, side).await?;
-            let path = [side.path(), &[id.as_str()]].concat();
-            let answer = session.api.get(&path, &[]).await?;
-            print_reservation(session, &answer, "").await
+            let answer = side.get(&session.api, id).await?;
+            print_reservation(session, &answer, "").await;
+            Ok(())
         }
         Common::Cancel { of, reason } => {
             let id = of.id(session, side).await?;
-            let verb = format!("{id}:cancel");
-            let path = [side.path(), &[verb.as_str()]].concat();
-            let body = json!({ "reason": reason });
-            let answer = session
-                .api
-                .change(Method::POST, &path, &body, &session.key)
-                .await?;
-            print_reservation(
-                session,
-                &answer,
-                "The reservation has ended. Running allocations continue.",
-            )
-            .await
+            let answer = side.cancel(session, id, reason).await?;
+            let sentence = "The reservation has ended. Running allocations continue.";
+            print_reservation(session, &answer, sentence).await;
+            Ok(())
         }
     }
 }
 
-/// The id of a capacity reservation below a path, which `command` is about. A name means the one that is not over.
+/// The id of a capacity reservation. A name means the one that is not over.
 ///
 /// # Errors
 /// Nothing matches, or several do.
 async fn resolve(
     api: &Api,
-    path: &[&str],
-    command: &str,
-    project: Option<&str>,
+    side: Side,
+    project: Option<String>,
     given: &str,
 ) -> Result<String, Failure> {
     if Uuid::parse_str(given).is_ok() {
         return Ok(given.to_owned());
     }
-    let query = list_query(project);
-    let all: Vec<CapacityReservation> = parse_all(&api.list(path, &query, "reservations").await?)?;
-    let live =
-        |one: &&CapacityReservation| !matches!(one.status.state.as_str(), "ended" | "canceled");
-    let named: Vec<_> = all
-        .iter()
-        .filter(live)
-        .filter(|r| r.config.name == given)
-        .collect();
+    let (all, _) = side.list(api, project, None, true).await?;
+    let is_live = |one: &&CapacityReservation| {
+        let status = one.status.clone().unwrap_or_default();
+        !matches!(
+            status.state(),
+            CapacityReservationState::Ended | CapacityReservationState::Canceled
+        )
+    };
+    let is_named = |one: &&CapacityReservation| {
+        let config = one.config.as_ref();
+        config.is_some_and(|config| config.name == given)
+    };
+    let named: Vec<_> = all.iter().filter(is_live).filter(is_named).collect();
     match named.as_slice() {
         [one] => Ok(one.id.clone()),
         [] => unique(
             "reservation",
             given,
             all.iter().map(|r| r.id.as_str()),
-            &format!("{command} list --all"),
+            &format!("{} list --all", side.command()),
         ),
         // names are unique within a project, and an administrator sees those of all projects
         several => Err(Failure::Usage(format!(
@@ -261,24 +292,27 @@ async fn create(session: &Session, side: Side, flags: Create) -> Result<(), Fail
         None => default_region(session, &flags.sku, 0).await?,
     };
     let given = (flags.sku.clone(), region.clone());
-    let mut config = json!({
-        "name": flags.name, "sku": flags.sku, "gpu_count": flags.gpus, "region_code": region, "end_time": flags.end,
-    });
-    if let Some(project) = flags.project {
-        let id = project::id(&session.api, &project).await?;
-        config["project_id"] = Value::String(id);
-    }
-    if let Some(start) = flags.start {
-        config["start_time"] = json!(start);
-    }
-    if let Some(length) = flags.release_unused_after {
-        config["release_unused_after_seconds"] = json!(length.as_secs());
-    }
-    let body = json!({ "config": config, "gather": flags.gather });
-    let answer = session
-        .api
-        .change(Method::POST, side.path(), &body, &session.key)
-        .await;
+    let project_id = match flags.project {
+        Some(project) => project::id(&session.api, &project).await?,
+        None => String::new(),
+    };
+    let unused = flags.release_unused_after.map(|length| length.as_secs());
+    let config = CapacityReservationConfig {
+        project_id,
+        name: flags.name,
+        region_code: region,
+        sku: flags.sku,
+        gpu_count: flags.gpus,
+        start_time: flags.start.map(stamp),
+        end_time: Some(stamp(flags.end)),
+        release_unused_after_seconds: match unused {
+            None => 0,
+            Some(seconds) => u32::try_from(seconds).map_err(|_| {
+                Failure::Usage("--release-unused-after is too long, or negative".to_owned())
+            })?,
+        },
+    };
+    let answer = side.create(session, config, flags.gather).await;
     let answer = match answer {
         Ok(answer) => answer,
         Err(failure) => {
@@ -287,7 +321,8 @@ async fn create(session: &Session, side: Side, flags: Create) -> Result<(), Fail
             );
         }
     };
-    print_reservation(session, &answer, "").await
+    print_reservation(session, &answer, "").await;
+    Ok(())
 }
 
 /// Lists them; of one region only for an administrator.
@@ -302,20 +337,11 @@ pub async fn list(
 ) -> Result<(), Failure> {
     let Listed { all, project } = flags;
     let project = project::given(&session.api, project).await?;
-    let query = given([
-        ("include_ended", all.then(|| "true".to_owned())),
-        ("project_id", project),
-        ("region_code", region),
-    ]);
-    let found = session
-        .api
-        .list(side.path(), &query, "reservations")
-        .await?;
+    let (rows, json) = side.list(&session.api, project, region, all).await?;
     if session.json() {
-        print_json(&json!({ "reservations": found }));
+        print_json(&json);
         return Ok(());
     }
-    let rows: Vec<CapacityReservation> = parse_all(&found)?;
     if rows.is_empty() {
         say!(
             "No{} reservations. Create one: {} create --name NAME --sku SKU --gpus COUNT --end TIME",
@@ -329,20 +355,24 @@ pub async fn list(
         Side::Member => HashMap::new(),
     };
     let rows = rows.into_iter().map(|one| {
+        let (config, status) = (
+            one.config.unwrap_or_default(),
+            one.status.unwrap_or_default(),
+        );
         [
             one.id,
-            one.config.name,
-            project::name_of(&projects, &one.config.project_id),
-            one.config.region_code,
-            one.config.sku,
-            one.status.state,
-            (one.config.gpu_count - one.status.released_gpus).to_string(),
-            one.status.reserved_gpus.to_string(),
-            one.status.used_gpus.to_string(),
-            one.status.unused_gpus.to_string(),
-            time(one.status.unused_since),
-            time(one.config.start_time),
-            time(one.config.end_time),
+            config.name,
+            project::name_of(&projects, &config.project_id),
+            config.region_code,
+            config.sku,
+            word(status.state()),
+            (config.gpu_count - status.released_gpus).to_string(),
+            status.reserved_gpus.to_string(),
+            status.used_gpus.to_string(),
+            status.unused_gpus.to_string(),
+            time(status.unused_since),
+            time(config.start_time),
+            time(config.end_time),
         ]
     });
     print_table(
@@ -369,23 +399,24 @@ pub async fn list(
 /// Prints a reservation after a sentence.
 async fn print_reservation(
     session: &Session,
-    answer: &Value,
+    answer: &Answer<CapacityReservation>,
     sentence: &str,
-) -> Result<(), Failure> {
+) {
     if session.json() {
-        print_json(answer);
-        return Ok(());
+        print_json(&answer.json);
+        return;
     }
-    let one: CapacityReservation = parse(answer)?;
+    let one = &answer.message;
     if !sentence.is_empty() {
         say!("{sentence}");
     }
-    let (config, status) = (&one.config, &one.status);
+    let config = one.config.clone().unwrap_or_default();
+    let status = one.status.clone().unwrap_or_default();
     print_line("ID", &one.id);
     print_line("Name", &config.name);
     let projects = project::names(&session.api).await;
     print_line("Project", &project::name_of(&projects, &config.project_id));
-    print_line("State", &status.state);
+    print_line("State", &word(status.state()));
     print_line(
         "Size",
         &format!(
@@ -416,8 +447,8 @@ async fn print_reservation(
         print_line("Released", &format!("{} GPU", status.released_gpus));
     }
     print_line("Reason", &status.reason);
-    print_line("Created by", &one.metadata.created_by);
-    Ok(())
+    let metadata = one.metadata.clone().unwrap_or_default();
+    print_line("Created by", &metadata.created_by);
 }
 
 /// How many launches of each size fit, as text.

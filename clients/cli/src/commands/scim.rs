@@ -1,12 +1,15 @@
 //! `organisation scim`: the groups that an identity provider keeps here, and the roles in projects that owners map them on.
-use reqwest::Method;
-use serde_json::{Value, json};
+use gpuaas_proto::gpuaas::identity::v1::{
+    CreateScimGroupMappingRequest, DeleteScimGroupMappingRequest, GetScimSettingsRequest,
+    ListScimGroupsRequest, ListScimGroupsResponse, ScimGroup,
+};
 
 use super::Session;
-use super::members::ROLES;
+use super::members::{self, ROLES};
 use super::organisations::find;
+use crate::api::Answer;
 use crate::failure::Failure;
-use crate::output::{print_json, print_table, time};
+use crate::output::{print_json, print_table, time, word};
 use crate::{project, suggest};
 
 #[derive(Debug, clap::Subcommand)]
@@ -53,149 +56,129 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
         Command::Show { organisation } => {
             let id = find(session, &organisation).await?;
-            show(session, &id).await
+            show(session, id).await
         }
         Command::Groups { organisation } => {
             let id = find(session, &organisation).await?;
-            print(session, &groups(session, &id).await?);
+            print(session, groups(session, &id).await?);
             Ok(())
         }
         Command::Map { mapping, role } => {
-            let (path, group) = mapping.group(session).await?;
-            let project = project::id(&session.api, &mapping.project).await?;
-            let body = json!({ "target_project_id": project, "role": role });
-            let path: Vec<&str> = path.iter().map(String::as_str).collect();
-            let answer = session
-                .api
-                .change(Method::POST, &path, &body, &session.key)
-                .await?;
+            let (organisation_id, group) = mapping.group(session).await?;
+            let request = CreateScimGroupMappingRequest {
+                organisation_id,
+                group_id: group.id,
+                target_project_id: project::id(&session.api, &mapping.project).await?,
+                role: members::role(&role),
+            };
+            let answer = session.api.apply(&request, &session.key).await?;
             let sentence = format!(
                 "Members of {} are {role} of {}.",
-                text(&group, "display_name"),
-                mapping.project
+                group.display_name, mapping.project
             );
-            super::done(session, &answer, &sentence);
+            super::done(session, &answer.json, &sentence);
             Ok(())
         }
         Command::Unmap(mapping) => {
-            let (mut path, group) = mapping.group(session).await?;
-            let mappings = group["mappings"].as_array().cloned().unwrap_or_default();
-            let found = mappings.iter().find(|one| {
-                [&one["project"], &one["project_id"]].contains(&&json!(mapping.project))
-            });
-            let found = found.ok_or_else(|| {
-                let message = format!(
-                    "{} is not mapped on {}",
-                    text(&group, "display_name"),
-                    mapping.project
-                );
-                Failure::NotFound(message)
-            })?;
-            path.push(text(found, "id"));
-            let path: Vec<&str> = path.iter().map(String::as_str).collect();
-            let answer = session.api.delete(&path, &[], &session.key).await?;
-            let sentence = format!(
-                "Members of {} have no role in {} by it any more.",
-                text(&group, "display_name"),
-                mapping.project
-            );
-            super::done(session, &answer, &sentence);
+            let (organisation_id, group) = mapping.group(session).await?;
+            let (name, project) = (&group.display_name, &mapping.project);
+            let mut mappings = group.mappings.into_iter();
+            let found = mappings.find(|one| [&one.project, &one.project_id].contains(&project));
+            let found = found
+                .ok_or_else(|| Failure::NotFound(format!("{name} is not mapped on {project}")))?;
+            let request = DeleteScimGroupMappingRequest {
+                organisation_id,
+                group_id: group.id,
+                mapping_id: found.id,
+            };
+            let answer = session.api.apply(&request, &session.key).await?;
+            let sentence = format!("Members of {name} have no role in {project} by it any more.");
+            super::done(session, &answer.json, &sentence);
             Ok(())
         }
     }
 }
 
 impl Mapping {
-    /// The path of the group's mappings, and the group.
-    async fn group(&self, session: &Session) -> Result<(Vec<String>, Value), Failure> {
+    /// The id of the organisation, and the group.
+    async fn group(&self, session: &Session) -> Result<(String, ScimGroup), Failure> {
         let organisation = find(session, &self.organisation).await?;
-        let all = groups(session, &organisation).await?;
-        let found = all
-            .iter()
-            .find(|one| one["display_name"] == self.group || one["id"] == self.group);
-        let names = all.iter().filter_map(|one| one["display_name"].as_str());
-        let group = found.cloned().ok_or_else(|| {
-            let message = format!(
-                "no group is named {:?}; see: gpuaas organisation scim groups {}",
-                self.group, self.organisation
-            );
-            Failure::NotFound(suggest::with_nearest(message, &self.group, names))
-        })?;
-        let id = text(&group, "id");
-        let path = [
-            "organisations",
-            &organisation,
-            "scim",
-            "groups",
-            &id,
-            "mappings",
-        ];
-        Ok((path.map(str::to_owned).to_vec(), group))
+        let all = groups(session, &organisation).await?.message.groups;
+        let names = all.iter().map(|one| one.display_name.as_str());
+        let message = format!(
+            "no group is named {:?}; see: gpuaas organisation scim groups {}",
+            self.group, self.organisation
+        );
+        let missing = suggest::with_nearest(message, &self.group, names);
+        let mut all = all.into_iter();
+        let group = all.find(|one| one.display_name == self.group || one.id == self.group);
+        Ok((organisation, group.ok_or(Failure::NotFound(missing))?))
     }
 }
 
-async fn groups(session: &Session, organisation: &str) -> Result<Vec<Value>, Failure> {
-    let path = ["organisations", organisation, "scim", "groups"];
-    session.api.list(&path, &[], "groups").await
+async fn groups(
+    session: &Session,
+    organisation: &str,
+) -> Result<Answer<ListScimGroupsResponse>, Failure> {
+    let request = ListScimGroupsRequest {
+        organisation_id: organisation.to_owned(),
+        ..ListScimGroupsRequest::default()
+    };
+    session.api.call_all_pages(&request, "groups").await
 }
 
-async fn show(session: &Session, organisation: &str) -> Result<(), Failure> {
-    let path = ["organisations", organisation, "scim"];
-    let settings = session.api.get(&path, &[]).await?;
+async fn show(session: &Session, organisation_id: String) -> Result<(), Failure> {
+    let request = GetScimSettingsRequest { organisation_id };
+    let answer = session.api.call(&request).await?;
     if session.json() {
-        print_json(&settings);
+        print_json(&answer.json);
         return Ok(());
     }
-    if text(&settings, "issuer").is_empty() {
+    let settings = answer.message;
+    if settings.issuer.is_empty() {
         say!(
             "SCIM is not set up: an administrator of the platform says first which issuer the people come from."
         );
         return Ok(());
     }
+    let subject = word(settings.subject_attribute());
     print_table(
         ["ISSUER", "SUBJECT", "USERS", "GROUPS"],
         vec![[
-            text(&settings, "issuer"),
-            text(&settings, "subject_attribute"),
-            text(&settings, "user_count"),
-            text(&settings, "group_count"),
+            settings.issuer,
+            subject,
+            settings.user_count.to_string(),
+            settings.group_count.to_string(),
         ]],
     );
     Ok(())
 }
 
-fn print(session: &Session, groups: &[Value]) {
+fn print(session: &Session, listed: Answer<ListScimGroupsResponse>) {
     if session.json() {
-        print_json(&json!({ "groups": groups }));
+        print_json(&listed.json);
         return;
     }
+    let groups = listed.message.groups;
     if groups.is_empty() {
         say!("The identity provider has sent no group.");
         return;
     }
-    let rows = groups.iter().map(|one| {
-        let mappings = one["mappings"]
-            .as_array()
-            .map(Vec::as_slice)
-            .unwrap_or_default();
+    let rows = groups.into_iter().map(|one| {
+        let mappings = one.mappings.iter();
         let roles: Vec<String> = mappings
-            .iter()
-            .map(|mapping| format!("{} of {}", text(mapping, "role"), text(mapping, "project")))
+            .map(|mapping| format!("{} of {}", word(mapping.role()), mapping.project))
             .collect();
         [
-            text(one, "display_name"),
-            text(one, "member_count"),
+            one.display_name,
+            one.member_count.to_string(),
             roles.join(", "),
-            time(text(one, "update_time").parse::<jiff::Timestamp>().ok()),
-            text(one, "id"),
+            time(one.update_time),
+            one.id,
         ]
     });
     print_table(
         ["GROUP", "MEMBERS", "GIVES", "CHANGED", "ID"],
         rows.collect(),
     );
-}
-
-fn text(value: &Value, field: &str) -> String {
-    value[field].as_str().unwrap_or_default().to_owned()
 }

@@ -27,12 +27,4 @@ impl Selected {
     pub fn order_by(&self) -> String {
         self.sort.clone().unwrap_or_default()
     }
-
-    /// As parameters of the request.
-    pub fn query(&self) -> Vec<(&'static str, String)> {
-        super::given([
-            ("filter", self.filter.clone()),
-            ("order_by", self.sort.clone()),
-        ])
-    }
 }

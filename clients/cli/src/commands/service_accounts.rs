@@ -1,11 +1,14 @@
 //! `service-account`: programs of a project that call the API by keys.
-use reqwest::Method;
-use serde_json::{Value, json};
+use gpuaas_proto::gpuaas::identity::v1::{
+    CreateServiceAccountRequest, DeleteServiceAccountRequest, DisableServiceAccountRequest,
+    EnableServiceAccountRequest, ListServiceAccountsRequest, ListServiceAccountsResponse,
+};
 
 use super::Session;
-use super::members::{Of, ROLES};
+use super::members::{self, Of, ROLES};
+use crate::api::Answer;
 use crate::failure::Failure;
-use crate::output::{print_json, print_table, time};
+use crate::output::{print_json, print_table, time, word};
 use crate::suggest;
 
 #[derive(Debug, clap::Subcommand)]
@@ -59,13 +62,11 @@ impl Account {
     /// Its project has none of this name.
     pub async fn find(self, session: &Session) -> Result<Found, Failure> {
         let project = self.of.id(session).await?;
-        let all = accounts(session, &project).await?;
+        let all = accounts(session, &project).await?.message.service_accounts;
         let given = self.account;
-        let found = all
-            .iter()
-            .find(|one| one["slug"] == *given || one["id"] == *given);
+        let found = all.iter().find(|one| one.slug == given || one.id == given);
         let Some(found) = found else {
-            let names = all.iter().filter_map(|one| one["slug"].as_str());
+            let names = all.iter().map(|one| one.slug.as_str());
             let message =
                 format!("no service account is named {given:?}; see: gpuaas service-account list");
             return Err(Failure::NotFound(suggest::with_nearest(
@@ -74,8 +75,8 @@ impl Account {
         };
         Ok(Found {
             project,
-            id: text(found, "id"),
-            slug: text(found, "slug"),
+            id: found.id.clone(),
+            slug: found.slug.clone(),
         })
     }
 }
@@ -88,7 +89,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
         Command::List(of) => {
             let found = accounts(session, &of.id(session).await?).await?;
-            list(session, &found);
+            list(session, found);
         }
         Command::Create {
             slug,
@@ -96,71 +97,85 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             description,
             of,
         } => {
-            let project = of.id(session).await?;
-            let body = json!({ "slug": slug, "role": role, "description": description });
-            let path = ["projects", &project, "service-accounts"];
-            let answer = session
-                .api
-                .change(Method::POST, &path, &body, &session.key)
-                .await?;
             let sentence = format!(
                 "Created {slug}. Create a key: gpuaas api-key create {slug} --scope read --scope write"
             );
-            super::done(session, &answer, &sentence);
+            let request = CreateServiceAccountRequest {
+                project_id: of.id(session).await?,
+                slug,
+                role: members::role(&role),
+                description,
+            };
+            let answer = session.api.apply(&request, &session.key).await?;
+            super::done(session, &answer.json, &sentence);
         }
-        Command::Disable(account) => switch(session, account, "disable", "is disabled").await?,
-        Command::Enable(account) => switch(session, account, "enable", "is enabled").await?,
+        Command::Disable(account) => {
+            let Found { project, id, slug } = account.find(session).await?;
+            let request = DisableServiceAccountRequest {
+                project_id: project,
+                service_account_id: id,
+            };
+            let answer = session.api.apply(&request, &session.key).await?;
+            super::done(session, &answer.json, &format!("{slug} is disabled."));
+        }
+        Command::Enable(account) => {
+            let Found { project, id, slug } = account.find(session).await?;
+            let request = EnableServiceAccountRequest {
+                project_id: project,
+                service_account_id: id,
+            };
+            let answer = session.api.apply(&request, &session.key).await?;
+            super::done(session, &answer.json, &format!("{slug} is enabled."));
+        }
         Command::Delete(account) => {
             let Found { project, id, slug } = account.find(session).await?;
-            let path = ["projects", &project, "service-accounts", &id];
-            let answer = session.api.delete(&path, &[], &session.key).await?;
-            super::done(session, &answer, &format!("Deleted {slug}."));
+            let request = DeleteServiceAccountRequest {
+                project_id: project,
+                service_account_id: id,
+            };
+            let answer = session.api.apply(&request, &session.key).await?;
+            super::done(session, &answer.json, &format!("Deleted {slug}."));
         }
     }
     Ok(())
 }
 
-async fn accounts(session: &Session, project: &str) -> Result<Vec<Value>, Failure> {
-    let path = ["projects", project, "service-accounts"];
-    session.api.list(&path, &[], "service_accounts").await
-}
-
-async fn switch(
+async fn accounts(
     session: &Session,
-    account: Account,
-    verb: &str,
-    done: &str,
-) -> Result<(), Failure> {
-    let Found { project, id, slug } = account.find(session).await?;
-    let last = format!("{id}:{verb}");
-    let path = ["projects", &project, "service-accounts", &last];
-    let answer = session
-        .api
-        .change(Method::POST, &path, &json!({}), &session.key)
-        .await?;
-    super::done(session, &answer, &format!("{slug} {done}."));
-    Ok(())
+    project: &str,
+) -> Result<Answer<ListServiceAccountsResponse>, Failure> {
+    let request = ListServiceAccountsRequest {
+        project_id: project.to_owned(),
+        ..ListServiceAccountsRequest::default()
+    };
+    let listed = session.api.call_all_pages(&request, "service_accounts");
+    listed.await
 }
 
-fn list(session: &Session, found: &[Value]) {
+fn list(session: &Session, listed: Answer<ListServiceAccountsResponse>) {
     if session.json() {
-        print_json(&json!({ "service_accounts": found }));
+        print_json(&listed.json);
         return;
     }
+    let found = listed.message.service_accounts;
     if found.is_empty() {
         say!("No service accounts yet. Create one: gpuaas service-account create SLUG");
         return;
     }
-    let rows = found.iter().map(|one| {
-        let disabled = one["disable_time"].is_string();
+    let rows = found.into_iter().map(|one| {
+        let role = word(one.role());
+        let state = match one.disable_time {
+            Some(_) => "disabled",
+            None => "enabled",
+        };
         [
-            text(one, "slug"),
-            text(one, "role"),
-            if disabled { "disabled" } else { "enabled" }.to_owned(),
-            text(one, "description"),
-            text(one, "principal"),
-            time(text(one, "create_time").parse::<jiff::Timestamp>().ok()),
-            text(one, "id"),
+            one.slug,
+            role,
+            state.to_owned(),
+            one.description,
+            one.principal,
+            time(one.create_time),
+            one.id,
         ]
     });
     print_table(
@@ -175,8 +190,4 @@ fn list(session: &Session, found: &[Value]) {
         ],
         rows.collect(),
     );
-}
-
-fn text(value: &Value, field: &str) -> String {
-    value[field].as_str().unwrap_or_default().to_owned()
 }

@@ -1,8 +1,11 @@
 //! `ssh-key`: public keys that the platform keeps by name, for launches.
 use std::path::PathBuf;
 
-use reqwest::Method;
-use serde_json::{Value, json};
+use gpuaas_proto::gpuaas::identity::v1::{
+    CreateProjectSshKeyRequest, CreateSshKeyRequest, DeleteProjectSshKeyRequest,
+    DeleteSshKeyRequest, ListProjectSshKeysRequest, ListSshKeysRequest, SshKey,
+};
+use serde_json::Value;
 
 use super::Session;
 use crate::failure::Failure;
@@ -48,7 +51,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
         Command::List { project } => {
             let project = project::given(&session.api, project).await?;
-            list(session, project.as_deref()).await
+            list(session, project).await
         }
         Command::Add {
             name,
@@ -58,36 +61,47 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             let found = keys::read(&file.into_iter().collect::<Vec<_>>(), "--file")?;
             let name = name.map_or_else(|| found[0].name(), Ok)?;
             let project = project::given(&session.api, project).await?;
-            let path = path(project.as_deref());
-            let body = json!({ "name": name, "public_key": found[0].own_line() });
-            let answer = session
-                .api
-                .change(Method::POST, &path, &body, &session.key)
-                .await?;
-            super::done(
-                session,
-                &answer,
-                &format!("Stored {name}. Launch with it: gpuaas launch … --ssh-key {name}"),
-            );
+            let (api, key) = (&session.api, &session.key);
+            let sentence =
+                format!("Stored {name}. Launch with it: gpuaas launch … --ssh-key {name}");
+            let public_key = found[0].own_line().to_owned();
+            let json = match project {
+                Some(project_id) => {
+                    let request = CreateProjectSshKeyRequest {
+                        project_id,
+                        name,
+                        public_key,
+                    };
+                    api.apply(&request, key).await?.json
+                }
+                None => {
+                    let request = CreateSshKeyRequest { name, public_key };
+                    api.apply(&request, key).await?.json
+                }
+            };
+            super::done(session, &json, &sentence);
             Ok(())
         }
         Command::Delete { key, project } => {
             let project = project::given(&session.api, project).await?;
-            let found = kept(session, project.as_deref()).await?;
-            let id = id_of(&found, &key)?;
-            let mut path = path(project.as_deref());
-            path.push(&id);
-            let answer = session.api.delete(&path, &[], &session.key).await?;
-            super::done(session, &answer, &format!("Deleted {key}."));
+            let (found, _) = kept(session, project.clone()).await?;
+            let ssh_key_id = id_of(&found, &key)?;
+            let json = match project {
+                Some(project_id) => {
+                    let request = DeleteProjectSshKeyRequest {
+                        project_id,
+                        ssh_key_id,
+                    };
+                    session.api.apply(&request, &session.key).await?.json
+                }
+                None => {
+                    let request = DeleteSshKeyRequest { ssh_key_id };
+                    session.api.apply(&request, &session.key).await?.json
+                }
+            };
+            super::done(session, &json, &format!("Deleted {key}."));
             Ok(())
         }
-    }
-}
-
-fn path(project: Option<&str>) -> Vec<&str> {
-    match project {
-        Some(project) => vec!["projects", project, "ssh-keys"],
-        None => vec!["ssh-keys"],
     }
 }
 
@@ -96,46 +110,51 @@ fn path(project: Option<&str>) -> Vec<&str> {
 /// # Errors
 /// See [`Failure`].
 pub async fn own_names(session: &Session) -> Result<Vec<String>, Failure> {
-    let found = kept(session, None).await?;
-    let names = found.iter().filter_map(|key| key["name"].as_str());
-    Ok(names.map(str::to_owned).collect())
+    let (found, _) = kept(session, None).await?;
+    Ok(found.into_iter().map(|key| key.name).collect())
 }
 
-async fn kept(session: &Session, project: Option<&str>) -> Result<Vec<Value>, Failure> {
-    session.api.list(&path(project), &[], "ssh_keys").await
+/// The keys, also as they were sent.
+async fn kept(session: &Session, project: Option<String>) -> Result<(Vec<SshKey>, Value), Failure> {
+    match project {
+        Some(project_id) => {
+            let request = ListProjectSshKeysRequest {
+                project_id,
+                ..ListProjectSshKeysRequest::default()
+            };
+            let listed = session.api.call_all_pages(&request, "ssh_keys").await?;
+            Ok((listed.message.ssh_keys, listed.json))
+        }
+        None => {
+            let request = ListSshKeysRequest::default();
+            let listed = session.api.call_all_pages(&request, "ssh_keys").await?;
+            Ok((listed.message.ssh_keys, listed.json))
+        }
+    }
 }
 
-fn id_of(keys: &[Value], given: &str) -> Result<String, Failure> {
-    let text = |key: &Value, field: &str| key[field].as_str().unwrap_or_default().to_owned();
-    let found = keys
-        .iter()
-        .find(|key| text(key, "name") == given || text(key, "id") == given);
-    found.map(|key| text(key, "id")).ok_or_else(|| {
-        let names = keys.iter().filter_map(|key| key["name"].as_str());
+fn id_of(keys: &[SshKey], given: &str) -> Result<String, Failure> {
+    let found = keys.iter().find(|key| key.name == given || key.id == given);
+    found.map(|key| key.id.clone()).ok_or_else(|| {
+        let names = keys.iter().map(|key| key.name.as_str());
         let message = format!("no SSH key is named {given:?}; see: gpuaas ssh-key list");
         Failure::NotFound(suggest::with_nearest(message, given, names))
     })
 }
 
-async fn list(session: &Session, project: Option<&str>) -> Result<(), Failure> {
-    let found = kept(session, project).await?;
+async fn list(session: &Session, project: Option<String>) -> Result<(), Failure> {
+    let (found, json) = kept(session, project).await?;
     if session.json() {
-        print_json(&json!({ "ssh_keys": found }));
+        print_json(&json);
         return Ok(());
     }
     if found.is_empty() {
         say!("No SSH keys yet. Keep yours: gpuaas ssh-key add");
         return Ok(());
     }
-    let text = |key: &Value, field: &str| key[field].as_str().unwrap_or_default().to_owned();
-    let rows = found.iter().map(|key| {
-        [
-            text(key, "name"),
-            text(key, "fingerprint"),
-            time(text(key, "create_time").parse::<jiff::Timestamp>().ok()),
-            text(key, "id"),
-        ]
-    });
+    let rows = found
+        .into_iter()
+        .map(|key| [key.name, key.fingerprint, time(key.create_time), key.id]);
     print_table(["NAME", "FINGERPRINT", "ADDED", "ID"], rows.collect());
     Ok(())
 }

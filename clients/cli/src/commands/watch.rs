@@ -85,7 +85,7 @@ where
 enum News {
     /// A step of the timeline, as its line.
     Step(String),
-    Change(AllocationChange),
+    Change(Box<AllocationChange>),
     /// There is no more.
     End,
     Nothing,
@@ -95,7 +95,7 @@ impl From<WatchAllocationResponse> for News {
     fn from(message: WatchAllocationResponse) -> Self {
         match message.event {
             Some(of_one::Event::Entry(entry)) => Self::Step(entry_line(&entry)),
-            Some(of_one::Event::Change(change)) => Self::Change(change),
+            Some(of_one::Event::Change(change)) => Self::Change(Box::new(change)),
             Some(of_one::Event::End(_)) => Self::End,
             _ => Self::Nothing,
         }
@@ -105,7 +105,7 @@ impl From<WatchAllocationResponse> for News {
 impl From<WatchAllocationsResponse> for News {
     fn from(message: WatchAllocationsResponse) -> Self {
         match message.event {
-            Some(of_all::Event::Change(change)) => Self::Change(change),
+            Some(of_all::Event::Change(change)) => Self::Change(Box::new(change)),
             _ => Self::Nothing,
         }
     }

@@ -1,14 +1,23 @@
 //! `webhook`: HTTPS endpoints that events are delivered to. A new secret is printed once, alone on standard output.
+use gpuaas_proto::gpuaas::events::v1 as contract;
+use gpuaas_proto::gpuaas::events::v1::{
+    CreateOrganisationWebhookRequest, CreateProjectWebhookRequest, DeleteWebhookRequest,
+    GetWebhookRequest, ListOrganisationWebhooksRequest, ListProjectWebhooksRequest,
+    ListWebhookDeliveriesRequest, ListWebhookDeliveriesResponse, PingWebhookRequest,
+    RedeliverWebhookDeliveryRequest, RotateWebhookSecretRequest, UpdateWebhookRequest,
+    WebhookDeliveryState, WebhookState,
+};
+use gpuaas_proto::json::Enumeration as _;
 use jiff::SignedDuration;
-use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::Session;
 use super::launch::parse_length;
 use super::members::Of;
 use super::organisations;
+use crate::api::Answer;
 use crate::failure::Failure;
-use crate::output::{print_json, print_table, time};
+use crate::output::{print_json, print_table, span_of, time, word};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
@@ -100,9 +109,25 @@ pub struct Webhook {
 pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
         Command::List(whose) => {
-            let (kind, id) = whose.find(session).await?;
-            let path = [kind, id.as_str(), "webhooks"];
-            list(session, &session.api.list(&path, &[], "webhooks").await?);
+            let api = &session.api;
+            match whose.find(session).await? {
+                Owner::Project(project_id) => {
+                    let request = ListProjectWebhooksRequest {
+                        project_id,
+                        ..ListProjectWebhooksRequest::default()
+                    };
+                    let listed = api.call_all_pages(&request, "webhooks").await?;
+                    list(session, &listed.json, listed.message.webhooks);
+                }
+                Owner::Organisation(organisation_id) => {
+                    let request = ListOrganisationWebhooksRequest {
+                        organisation_id,
+                        ..ListOrganisationWebhooksRequest::default()
+                    };
+                    let listed = api.call_all_pages(&request, "webhooks").await?;
+                    list(session, &listed.json, listed.message.webhooks);
+                }
+            }
         }
         Command::Create {
             url,
@@ -110,15 +135,36 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             description,
             whose,
         } => {
-            let (kind, id) = whose.find(session).await?;
-            let body = json!({ "url": url, "event_types": events, "description": description });
-            let path = [kind, id.as_str(), "webhooks"];
-            let answer = session.api.change(Method::POST, &path, &body, &session.key);
-            secret(session, &answer.await?)?;
+            let (api, key) = (&session.api, &session.key);
+            let answer = match whose.find(session).await? {
+                Owner::Project(project_id) => {
+                    let request = CreateProjectWebhookRequest {
+                        project_id,
+                        url,
+                        event_types: events,
+                        description,
+                    };
+                    api.apply(&request, key).await?
+                }
+                Owner::Organisation(organisation_id) => {
+                    let request = CreateOrganisationWebhookRequest {
+                        organisation_id,
+                        url,
+                        event_types: events,
+                        description,
+                    };
+                    api.apply(&request, key).await?
+                }
+            };
+            secret(session, &answer)?;
         }
         Command::Show(one) => {
-            let answer = session.api.get(&["webhooks", &one.webhook], &[]).await?;
-            list(session, &[answer]);
+            let request = GetWebhookRequest {
+                webhook_id: one.webhook,
+            };
+            let answer = session.api.call(&request).await?;
+            let json = json!({ "webhooks": [answer.json] });
+            list(session, &json, vec![answer.message]);
         }
         Command::Update {
             webhook,
@@ -126,98 +172,121 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             events,
             description,
         } => {
-            let mut body = json!({ "event_types": events });
-            for (field, value) in [("url", url), ("description", description)] {
-                if let Some(value) = value {
-                    body[field] = value.into();
-                }
-            }
-            update(session, &webhook, &body, "is changed").await?;
+            let request = UpdateWebhookRequest {
+                webhook_id: webhook.webhook,
+                url,
+                event_types: events,
+                description,
+                ..UpdateWebhookRequest::default()
+            };
+            update(session, request, "is changed").await?;
         }
-        Command::Disable(one) => {
-            update(session, &one, &json!({ "disabled": true }), "is disabled").await?;
-        }
-        Command::Enable(one) => {
-            update(session, &one, &json!({ "disabled": false }), "is enabled").await?;
-        }
+        Command::Disable(one) => switch(session, one, true, "is disabled").await?,
+        Command::Enable(one) => switch(session, one, false, "is enabled").await?,
         Command::Delete(one) => {
-            let path = ["webhooks", one.webhook.as_str()];
-            let answer = session.api.delete(&path, &[], &session.key).await?;
-            super::done(session, &answer, &format!("Deleted {}.", one.webhook));
+            let request = DeleteWebhookRequest {
+                webhook_id: one.webhook.clone(),
+                ..DeleteWebhookRequest::default()
+            };
+            let answer = session.api.apply(&request, &session.key).await?;
+            super::done(session, &answer.json, &format!("Deleted {}.", one.webhook));
         }
         Command::RotateSecret { webhook, overlap } => {
-            let mut body = json!({});
-            if let Some(overlap) = overlap {
-                body["overlap"] = format!("{}s", overlap.as_secs()).into();
-            }
-            let last = format!("{}:rotateSecret", webhook.webhook);
-            let path = ["webhooks", last.as_str()];
-            let answer = session.api.change(Method::POST, &path, &body, &session.key);
-            secret(session, &answer.await?)?;
+            let request = RotateWebhookSecretRequest {
+                webhook_id: webhook.webhook,
+                overlap: overlap.map(span_of),
+            };
+            secret(session, &session.api.apply(&request, &session.key).await?)?;
         }
         Command::Ping(one) => {
-            let last = format!("{}:ping", one.webhook);
             let sentence = format!(
                 "Queued. See whether it arrives: gpuaas webhook deliveries {}",
                 one.webhook
             );
-            post(session, &["webhooks", &last], &sentence).await?;
+            let request = PingWebhookRequest {
+                webhook_id: one.webhook,
+            };
+            let answer = session.api.apply(&request, &session.key).await?;
+            super::done(session, &answer.json, &sentence);
         }
         Command::Deliveries { webhook, state } => {
-            let query: Vec<_> = state.into_iter().map(|state| ("state", state)).collect();
-            let path = ["webhooks", webhook.webhook.as_str(), "deliveries"];
-            let found = session.api.list(&path, &query, "deliveries").await?;
-            deliveries(session, &found);
+            let state = state.as_deref().and_then(WebhookDeliveryState::of_word);
+            let request = ListWebhookDeliveriesRequest {
+                webhook_id: webhook.webhook,
+                state: state.unwrap_or_default().into(),
+                ..ListWebhookDeliveriesRequest::default()
+            };
+            let found = session.api.call_all_pages(&request, "deliveries").await?;
+            deliveries(session, found);
         }
         Command::Redeliver { webhook, delivery } => {
-            let last = format!("{delivery}:redeliver");
-            let path = ["webhooks", webhook.webhook.as_str(), "deliveries", &last];
-            post(session, &path, &format!("{delivery} is queued again.")).await?;
+            let sentence = format!("{delivery} is queued again.");
+            let request = RedeliverWebhookDeliveryRequest {
+                webhook_id: webhook.webhook,
+                delivery_id: delivery,
+            };
+            let answer = session.api.apply(&request, &session.key).await?;
+            super::done(session, &answer.json, &sentence);
         }
     }
     Ok(())
+}
+
+/// Whose webhooks, by id.
+enum Owner {
+    Project(String),
+    Organisation(String),
 }
 
 impl Whose {
-    /// The kind of owner in paths, and its id.
-    async fn find(self, session: &Session) -> Result<(&'static str, String), Failure> {
+    async fn find(self, session: &Session) -> Result<Owner, Failure> {
         match self.organisation {
             Some(given) => {
                 let id = organisations::find(session, &given).await?;
-                Ok(("organisations", id))
+                Ok(Owner::Organisation(id))
             }
-            None => Ok(("projects", self.of.id(session).await?)),
+            None => Ok(Owner::Project(self.of.id(session).await?)),
         }
     }
 }
 
-async fn post(session: &Session, path: &[&str], sentence: &str) -> Result<(), Failure> {
-    let body = json!({});
-    let answer = session.api.change(Method::POST, path, &body, &session.key);
-    super::done(session, &answer.await?, sentence);
-    Ok(())
+async fn switch(
+    session: &Session,
+    one: Webhook,
+    disabled: bool,
+    what: &str,
+) -> Result<(), Failure> {
+    let request = UpdateWebhookRequest {
+        webhook_id: one.webhook,
+        disabled: Some(disabled),
+        ..UpdateWebhookRequest::default()
+    };
+    update(session, request, what).await
 }
 
-async fn update(session: &Session, one: &Webhook, body: &Value, what: &str) -> Result<(), Failure> {
-    let path = ["webhooks", one.webhook.as_str()];
-    let answer = session.api.change(Method::PATCH, &path, body, &session.key);
-    super::done(session, &answer.await?, &format!("{} {what}.", one.webhook));
+async fn update(
+    session: &Session,
+    request: UpdateWebhookRequest,
+    what: &str,
+) -> Result<(), Failure> {
+    let answer = session.api.apply(&request, &session.key).await?;
+    let sentence = format!("{} {what}.", request.webhook_id);
+    super::done(session, &answer.json, &sentence);
     Ok(())
 }
 
 /// Prints a new secret, alone, so that it can go into a file or a secret store.
-fn secret(session: &Session, answer: &Value) -> Result<(), Failure> {
+fn secret(session: &Session, answer: &Answer<contract::Webhook>) -> Result<(), Failure> {
     if session.json() {
-        print_json(answer);
+        print_json(&answer.json);
         return Ok(());
     }
-    let secret = text(answer, "secret");
+    let contract::Webhook { id, secret, .. } = &answer.message;
     if secret.is_empty() {
         return Err(Failure::Usage(
             "this idempotency key was used before; its secret is not shown again".to_owned(),
         ));
     }
-    let id = text(answer, "id");
     note!(
         "This secret of webhook {id} is shown once. Keep it where only the receiver can read it."
     );
@@ -225,67 +294,53 @@ fn secret(session: &Session, answer: &Value) -> Result<(), Failure> {
     Ok(())
 }
 
-fn list(session: &Session, found: &[Value]) {
+fn list(session: &Session, json: &Value, found: Vec<contract::Webhook>) {
     if session.json() {
-        print_json(&json!({ "webhooks": found }));
+        print_json(json);
         return;
     }
     if found.is_empty() {
         say!("No webhooks yet. Create one: gpuaas webhook create https://…");
         return;
     }
-    let rows = found.iter().map(|one| {
-        let types: Vec<&str> = one["event_types"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .collect();
-        let state = match (text(one, "state"), one["failing_time"].is_string()) {
-            (state, true) if state == "enabled" => "failing".to_owned(),
-            (state, _) => state,
+    let rows = found.into_iter().map(|one| {
+        let types = match one.event_types.is_empty() {
+            true => "all".to_owned(),
+            false => one.event_types.join(","),
         };
-        [
-            text(one, "id"),
-            text(one, "url"),
-            if types.is_empty() {
-                "all".to_owned()
-            } else {
-                types.join(",")
-            },
-            state,
-            text(one, "disable_reason"),
-        ]
+        let state = match (one.state(), one.failing_time) {
+            (WebhookState::Enabled, Some(_)) => "failing".to_owned(),
+            (state, _) => word(state),
+        };
+        [one.id, one.url, types, state, one.disable_reason]
     });
     print_table(["ID", "URL", "EVENTS", "STATE", "REASON"], rows.collect());
 }
 
-fn deliveries(session: &Session, found: &[Value]) {
+fn deliveries(session: &Session, found: Answer<ListWebhookDeliveriesResponse>) {
     if session.json() {
-        print_json(&json!({ "deliveries": found }));
+        print_json(&found.json);
         return;
     }
+    let found = found.message.deliveries;
     if found.is_empty() {
         say!("No deliveries.");
         return;
     }
-    let rows = found.iter().map(|one| {
-        let status = match one["response_status"].as_u64() {
-            None | Some(0) => "-".to_owned(),
-            Some(status) => status.to_string(),
+    let rows = found.into_iter().map(|one| {
+        let state = word(one.state());
+        let status = match one.response_status {
+            0 => "-".to_owned(),
+            status => status.to_string(),
         };
         [
-            text(one, "id"),
-            text(one, "event_type"),
-            text(one, "state"),
-            one["attempts"].as_u64().unwrap_or_default().to_string(),
+            one.id,
+            one.event_type,
+            state,
+            one.attempts.to_string(),
             status,
-            time(
-                text(one, "last_attempt_time")
-                    .parse::<jiff::Timestamp>()
-                    .ok(),
-            ),
-            text(one, "error"),
+            time(one.last_attempt_time),
+            one.error,
         ]
     });
     print_table(
@@ -300,8 +355,4 @@ fn deliveries(session: &Session, found: &[Value]) {
         ],
         rows.collect(),
     );
-}
-
-fn text(one: &Value, field: &str) -> String {
-    one[field].as_str().unwrap_or_default().to_owned()
 }

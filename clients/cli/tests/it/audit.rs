@@ -55,7 +55,12 @@ fn start() -> Value {
 /// The API has these records of `edge`, and none of `billing`.
 fn serve(world: &World, records: &[Value]) {
     let target = |source: &str, after: &str| {
-        format!("/api/v1/admin/audit/{source}:export?after_position={after}&page_size=500")
+        let after = match after {
+            // where every chain begins
+            "0" => String::new(),
+            after => format!("after_position={after}&"),
+        };
+        format!("/api/v1/admin/audit/{source}:export?{after}page_size=500")
     };
     let chains = json!({ "chains": [{ "source": "edge" }, { "source": "billing" }], "unreachable_sources": [] });
     world.get("/api/v1/admin/audit/chains", chains);

@@ -101,7 +101,7 @@ fn principals_are_registered_disabled_and_given_roles() {
         (
             &["set-role", "user:alice", "none"],
             "setPlatformRole",
-            json!({ "platform_role": "unspecified" }),
+            json!({}),
             "has no role",
         ),
     ] {

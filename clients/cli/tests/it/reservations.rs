@@ -186,7 +186,7 @@ fn a_name_is_resolved_in_the_given_project() {
         &[("project_id", several)],
     );
     world.on("GET", path, [(400, unsaid)]);
-    let listed = format!("{path}?include_ended=true&project_id={PROJECT}&page_size=200");
+    let listed = format!("{path}?project_id={PROJECT}&include_ended=true&page_size=200");
     world.get(&listed, json!({ "reservations": [reservation("active")] }));
     world.get(&format!("{path}/{ID}"), reservation("active"));
     world.on(
@@ -226,7 +226,7 @@ fn an_operator_chooses_one_of_several_projects_and_lists_a_region() {
                 .contains("see: gpuaas admin reservations list --all"),
         "{ran:?}"
     );
-    let listed = format!("{path}?include_ended=true&project_id={PROJECT}&page_size=200");
+    let listed = format!("{path}?project_id={PROJECT}&include_ended=true&page_size=200");
     world.get(&listed, json!({ "reservations": [reservation("active")] }));
     world.get(&format!("{path}/{ID}"), reservation("active"));
     let show = [

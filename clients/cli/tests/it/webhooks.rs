@@ -39,7 +39,7 @@ fn a_secret_is_printed_alone_and_once() {
     ];
     let ran = world.run(&create).ok();
     assert_eq!(ran.out, "whsec_eA==\n");
-    let body = json!({ "url": "https://hooks.example.com/", "event_types": ["allocation.active"], "description": "" });
+    let body = json!({ "url": "https://hooks.example.com/", "event_types": ["allocation.active"] });
     assert_eq!(last(&world), ("POST".to_owned(), collection, body));
     let ran = world.run(&create);
     assert!(ran.err.contains("not shown again"), "{ran:?}");

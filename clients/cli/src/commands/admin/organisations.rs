@@ -1,16 +1,19 @@
 //! `admin organisation`: the organisations of the platform.
-use reqwest::Method;
-use serde_json::{Value, json};
+use gpuaas_proto::call::{IdentityAdminListProjects, Unary};
+use gpuaas_proto::gpuaas::identity::v1::{
+    CloseOrganisationRequest, CreateOrganisationRequest, GetOrganisationRequest,
+    ListAllOrganisationsRequest, ListProjectsRequest, Organisation, ResumeOrganisationRequest,
+    SuspendOrganisationRequest, TenantState,
+};
+use gpuaas_proto::json::Enumeration as _;
 
 use super::{Session, done};
-use crate::commands::given;
 use crate::commands::select::Selected;
 use crate::failure::Failure;
-use crate::output::{print_json, print_table, time};
+use crate::output::{print_json, print_table, time, word};
 use crate::resolve::unique;
 use crate::suggest;
 
-const PATH: [&str; 2] = ["admin", "organisations"];
 const LIST: &str = "gpuaas admin organisation list";
 const STATES: [&str; 3] = ["active", "suspended", "closed"];
 
@@ -70,30 +73,65 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::List { state, selected } => list(session, state, &selected).await,
         Command::Describe { organisation } => describe(session, &organisation).await,
         Command::Create { slug, name, owner } => {
-            let mut body = json!({ "slug": slug });
-            for (field, value) in [("display_name", name), ("owner", owner)] {
-                if let Some(value) = value {
-                    body[field] = json!(value);
-                }
-            }
-            let answer = session
-                .api
-                .change(Method::POST, &PATH, &body, &session.key)
-                .await?;
-            done(session, &answer, &format!("Created {slug}."));
+            let request = CreateOrganisationRequest {
+                slug: slug.clone(),
+                display_name: name.unwrap_or_default(),
+                owner: owner.unwrap_or_default(),
+            };
+            let answer = session.api.apply(&request, &session.key).await?;
+            done(session, &answer.json, &format!("Created {slug}."));
             Ok(())
         }
-        Command::Suspend(change) => state(session, "suspend", &change, "is suspended").await,
-        Command::Close(change) => state(session, "close", &change, "is closed").await,
-        Command::Resume { organisation } => {
-            let reason = String::new();
-            let change = Change {
-                organisation,
-                reason,
+        Command::Suspend(flags) => {
+            let request = SuspendOrganisationRequest {
+                organisation_id: resolve(session, &flags.organisation).await?,
+                reason: flags.reason,
+                ..SuspendOrganisationRequest::default()
             };
-            state(session, "resume", &change, "is active").await
+            let sentence = format!("{} is suspended.", flags.organisation);
+            change(session, request, &sentence).await
+        }
+        Command::Close(flags) => {
+            let request = CloseOrganisationRequest {
+                organisation_id: resolve(session, &flags.organisation).await?,
+                reason: flags.reason,
+                ..CloseOrganisationRequest::default()
+            };
+            let sentence = format!("{} is closed.", flags.organisation);
+            change(session, request, &sentence).await
+        }
+        Command::Resume { organisation } => {
+            let request = ResumeOrganisationRequest {
+                organisation_id: resolve(session, &organisation).await?,
+                ..ResumeOrganisationRequest::default()
+            };
+            let sentence = format!("{organisation} is active.");
+            change(session, request, &sentence).await
         }
     }
+}
+
+async fn change(
+    session: &Session,
+    request: impl Unary<Response = Organisation>,
+    sentence: &str,
+) -> Result<(), Failure> {
+    let answer = session.api.apply(&request, &session.key).await?;
+    done(session, &answer.json, sentence);
+    Ok(())
+}
+
+/// All organisations of the platform.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn all(session: &Session) -> Result<Vec<Organisation>, Failure> {
+    let request = ListAllOrganisationsRequest::default();
+    let listed = session
+        .api
+        .call_all_pages(&request, "organisations")
+        .await?;
+    Ok(listed.message.organisations)
 }
 
 async fn list(
@@ -101,25 +139,35 @@ async fn list(
     state: Option<String>,
     selected: &Selected,
 ) -> Result<(), Failure> {
-    let mut query = given([("state", state)]);
-    query.extend(selected.query());
-    let found = session.api.list(&PATH, &query, "organisations").await?;
+    let state = state.as_deref().and_then(TenantState::of_word);
+    let request = ListAllOrganisationsRequest {
+        state: state.unwrap_or_default().into(),
+        filter: selected.filter(),
+        order_by: selected.order_by(),
+        ..ListAllOrganisationsRequest::default()
+    };
+    let found = session
+        .api
+        .call_all_pages(&request, "organisations")
+        .await?;
     if session.json() {
-        print_json(&json!({ "organisations": found }));
+        print_json(&found.json);
         return Ok(());
     }
+    let found = found.message.organisations;
     if found.is_empty() {
         say!("No organisation matches.");
         return Ok(());
     }
-    let rows = found.iter().map(|one| {
+    let rows = found.into_iter().map(|one| {
+        let state = word(one.state());
         [
-            text(one, "slug"),
-            text(one, "display_name"),
-            text(one, "state"),
-            text(one, "state_reason"),
-            time(text(one, "create_time").parse::<jiff::Timestamp>().ok()),
-            text(one, "id"),
+            one.slug,
+            one.display_name,
+            state,
+            one.state_reason,
+            time(one.create_time),
+            one.id,
         ]
     });
     let head = ["ORGANISATION", "NAME", "STATE", "REASON", "CREATED", "ID"];
@@ -129,43 +177,38 @@ async fn list(
 
 async fn describe(session: &Session, given: &str) -> Result<(), Failure> {
     let id = resolve(session, given).await?;
-    let one = session.api.get(&["organisations", &id], &[]).await?;
+    let request = GetOrganisationRequest {
+        organisation_id: id.clone(),
+    };
+    let answer = session.api.call(&request).await?;
     if session.json() {
-        print_json(&one);
+        print_json(&answer.json);
         return Ok(());
     }
-    let all = session
-        .api
-        .list(
-            &["admin", "projects"],
-            &[("organisation_id", id.clone())],
-            "projects",
-        )
-        .await?;
+    let one = answer.message;
+    let request = IdentityAdminListProjects(ListProjectsRequest {
+        organisation_id: id.clone(),
+        ..ListProjectsRequest::default()
+    });
+    let all = session.api.call_all_pages(&request, "projects").await?;
+    let all = all.message.projects.into_iter();
     let projects: Vec<String> = all
-        .iter()
-        .map(|project| match project["state"].as_str() {
-            None | Some("active") => text(project, "slug"),
-            Some(state) => format!("{} ({state})", text(project, "slug")),
+        .map(|project| match project.state() {
+            TenantState::Unspecified | TenantState::Active => project.slug,
+            state => format!("{} ({})", project.slug, word(state)),
         })
         .collect();
-    let state = match text(&one, "state_reason") {
-        reason if reason.is_empty() => text(&one, "state"),
-        reason => format!("{}: {reason}", text(&one, "state")),
+    let state = match one.state_reason.as_str() {
+        "" => word(one.state()),
+        reason => format!("{}: {reason}", word(one.state())),
     };
     let rows = [
-        ("Organisation", text(&one, "slug")),
-        ("Name", text(&one, "display_name")),
+        ("Organisation", one.slug),
+        ("Name", one.display_name),
         ("State", state),
         ("Projects", projects.join(", ")),
-        (
-            "Created",
-            time(text(&one, "create_time").parse::<jiff::Timestamp>().ok()),
-        ),
-        (
-            "Changed",
-            time(text(&one, "update_time").parse::<jiff::Timestamp>().ok()),
-        ),
+        ("Created", time(one.create_time)),
+        ("Changed", time(one.update_time)),
         ("Id", id),
     ];
     for (name, value) in rows {
@@ -174,47 +217,21 @@ async fn describe(session: &Session, given: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn state(
-    session: &Session,
-    verb: &str,
-    change: &Change,
-    sentence: &str,
-) -> Result<(), Failure> {
-    let id = resolve(session, &change.organisation).await?;
-    let last = format!("{id}:{verb}");
-    let body = match verb {
-        "resume" => json!({}),
-        _ => json!({ "reason": change.reason }),
-    };
-    let path = [PATH[0], PATH[1], &last];
-    let answer = session
-        .api
-        .change(Method::POST, &path, &body, &session.key)
-        .await?;
-    let sentence = format!("{} {sentence}.", change.organisation);
-    done(session, &answer, &sentence);
-    Ok(())
-}
-
 /// The id of an organisation by its slug, its id, or a unique prefix of the id.
 async fn resolve(session: &Session, given: &str) -> Result<String, Failure> {
     if uuid::Uuid::parse_str(given).is_ok() {
         return Ok(given.to_owned());
     }
-    let found = session.api.list(&PATH, &[], "organisations").await?;
-    if let Some(one) = found.iter().find(|one| one["slug"] == given) {
-        return Ok(text(one, "id"));
+    let found = all(session).await?;
+    if let Some(one) = found.iter().find(|one| one.slug == given) {
+        return Ok(one.id.clone());
     }
-    let ids = found.iter().filter_map(|one| one["id"].as_str());
+    let ids = found.iter().map(|one| one.id.as_str());
     unique("organisation", given, ids, LIST).map_err(|failure| match failure {
         Failure::NotFound(message) => {
-            let slugs = found.iter().filter_map(|one| one["slug"].as_str());
+            let slugs = found.iter().map(|one| one.slug.as_str());
             Failure::NotFound(suggest::with_nearest(message, given, slugs))
         }
         other => other,
     })
-}
-
-fn text(value: &Value, field: &str) -> String {
-    value[field].as_str().unwrap_or_default().to_owned()
 }

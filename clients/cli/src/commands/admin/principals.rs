@@ -1,14 +1,18 @@
 //! `admin principal`: who may call at all, and who has a role on the platform.
-use reqwest::Method;
-use serde_json::{Value, json};
+use gpuaas_proto::call::Unary;
+use gpuaas_proto::gpuaas::identity::v1::{
+    CreatePrincipalRequest, DisablePrincipalRequest, EnablePrincipalRequest, GetPrincipalRequest,
+    ListPrincipalsRequest, ListPrincipalsResponse, PlatformRole, Principal, PrincipalKind,
+    SetPlatformRoleRequest,
+};
+use gpuaas_proto::json::Enumeration as _;
 
 use super::{Session, done};
-use crate::commands::given;
+use crate::api::Answer;
 use crate::failure::Failure;
-use crate::output::{print_json, print_table, time};
+use crate::output::{print_json, print_table, time, word};
 use crate::resolve::unique;
 
-const PATH: [&str; 2] = ["admin", "principals"];
 const LIST: &str = "gpuaas admin principal list";
 const KINDS: [&str; 2] = ["user", "service-account"];
 const ROLES: [&str; 3] = ["admin", "operator", "auditor"];
@@ -88,18 +92,22 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             role,
             disabled,
         } => {
-            let query = given([
-                ("kind", kind.map(|kind| kind.replace('-', "_"))),
-                ("platform_role", role),
-                ("disabled", disabled.then(|| "true".to_owned())),
-            ]);
-            let found = session.api.list(&PATH, &query, "principals").await?;
-            list(session, &found);
+            let kind = kind.and_then(|kind| PrincipalKind::of_word(&kind.replace('-', "_")));
+            let role = role.as_deref().and_then(PlatformRole::of_word);
+            let request = ListPrincipalsRequest {
+                kind: kind.unwrap_or_default().into(),
+                platform_role: role.unwrap_or_default().into(),
+                disabled: disabled.then_some(true),
+                ..ListPrincipalsRequest::default()
+            };
+            let found = session.api.call_all_pages(&request, "principals").await?;
+            list(session, found);
         }
         Command::Describe { principal } => {
-            let id = resolve(session, &principal).await?;
-            let found = session.api.get(&[PATH[0], PATH[1], &id], &[]).await?;
-            describe(session, &found);
+            let request = GetPrincipalRequest {
+                principal_id: resolve(session, &principal).await?,
+            };
+            describe(session, session.api.call(&request).await?);
         }
         Command::Create {
             name,
@@ -108,38 +116,44 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             display_name,
             email,
         } => {
-            let mut body = json!({ "name": name, "issuer": issuer, "subject": subject });
-            for (field, value) in [("display_name", display_name), ("email", email)] {
-                if let Some(value) = value {
-                    body[field] = json!(value);
-                }
-            }
-            let answer = session
-                .api
-                .change(Method::POST, &PATH, &body, &session.key)
-                .await?;
-            done(session, &answer, &format!("Registered {name}."));
+            let sentence = format!("Registered {name}.");
+            let request = CreatePrincipalRequest {
+                name,
+                display_name: display_name.unwrap_or_default(),
+                issuer,
+                subject,
+                email: email.unwrap_or_default(),
+            };
+            change(session, request, &sentence).await?;
         }
         Command::Disable { principal, reason } => {
-            let body = json!({ "reason": reason.unwrap_or_default() });
-            let sentence = format!("{principal} is disabled.");
-            change(session, &principal, "disable", &body, &sentence).await?;
+            let request = DisablePrincipalRequest {
+                principal_id: resolve(session, &principal).await?,
+                reason: reason.unwrap_or_default(),
+                ..DisablePrincipalRequest::default()
+            };
+            change(session, request, &format!("{principal} is disabled.")).await?;
         }
         Command::Enable { principal } => {
-            let sentence = format!("{principal} is enabled.");
-            change(session, &principal, "enable", &json!({}), &sentence).await?;
+            let request = EnablePrincipalRequest {
+                principal_id: resolve(session, &principal).await?,
+                ..EnablePrincipalRequest::default()
+            };
+            change(session, request, &format!("{principal} is enabled.")).await?;
         }
         Command::SetRole { principal, role } => {
-            let wanted = match role.as_str() {
-                "none" => "unspecified",
-                role => role,
+            // no word, no role
+            let wanted = PlatformRole::of_word(&role).unwrap_or_default();
+            let request = SetPlatformRoleRequest {
+                principal_id: resolve(session, &principal).await?,
+                platform_role: wanted.into(),
+                ..SetPlatformRoleRequest::default()
             };
-            let body = json!({ "platform_role": wanted });
             let sentence = match role.as_str() {
                 "none" => format!("{principal} has no role on the platform."),
                 role => format!("{principal} has the role {role} on the platform."),
             };
-            change(session, &principal, "setPlatformRole", &body, &sentence).await?;
+            change(session, request, &sentence).await?;
         }
     }
     Ok(())
@@ -147,19 +161,11 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
 
 async fn change(
     session: &Session,
-    principal: &str,
-    verb: &str,
-    body: &Value,
+    request: impl Unary<Response = Principal>,
     sentence: &str,
 ) -> Result<(), Failure> {
-    let id = resolve(session, principal).await?;
-    let last = format!("{id}:{verb}");
-    let path = [PATH[0], PATH[1], &last];
-    let answer = session
-        .api
-        .change(Method::POST, &path, body, &session.key)
-        .await?;
-    done(session, &answer, sentence);
+    let answer = session.api.apply(&request, &session.key).await?;
+    done(session, &answer.json, sentence);
     Ok(())
 }
 
@@ -168,36 +174,40 @@ async fn resolve(session: &Session, principal: &str) -> Result<String, Failure> 
     if uuid::Uuid::parse_str(principal).is_ok() {
         return Ok(principal.to_owned());
     }
-    let query = match principal.contains(':') {
-        true => vec![("name", principal.to_owned())],
-        false => Vec::new(),
-    };
-    let found = session.api.list(&PATH, &query, "principals").await?;
-    if let Some(one) = found.iter().find(|one| one["name"] == principal) {
-        return Ok(text(one, "id"));
+    let mut request = ListPrincipalsRequest::default();
+    if principal.contains(':') {
+        request.name = principal.to_owned();
     }
-    let ids = found.iter().filter_map(|one| one["id"].as_str());
+    let found = session.api.call_all_pages(&request, "principals").await?;
+    let found = found.message.principals;
+    if let Some(one) = found.iter().find(|one| one.name == principal) {
+        return Ok(one.id.clone());
+    }
+    let ids = found.iter().map(|one| one.id.as_str());
     unique("principal", principal, ids, LIST)
 }
 
-fn list(session: &Session, found: &[Value]) {
+fn list(session: &Session, found: Answer<ListPrincipalsResponse>) {
     if session.json() {
-        print_json(&json!({ "principals": found }));
+        print_json(&found.json);
         return;
     }
+    let found = found.message.principals;
     if found.is_empty() {
         say!("No principal matches.");
         return;
     }
-    let rows = found.iter().map(|one| {
+    let rows = found.into_iter().map(|one| {
+        let (kind, role) = (kind(&one), word(one.platform_role()));
+        let state = state(&one).to_owned();
         [
-            text(one, "name"),
-            text(one, "display_name"),
-            text(one, "kind").replace('_', "-"),
-            role(one),
-            state(one).to_owned(),
-            time(text(one, "create_time").parse::<jiff::Timestamp>().ok()),
-            text(one, "id"),
+            one.name,
+            one.display_name,
+            kind,
+            role,
+            state,
+            time(one.create_time),
+            one.id,
         ]
     });
     let head = [
@@ -212,46 +222,39 @@ fn list(session: &Session, found: &[Value]) {
     print_table(head, rows.collect());
 }
 
-fn describe(session: &Session, one: &Value) {
+fn describe(session: &Session, answer: Answer<Principal>) {
     if session.json() {
-        print_json(one);
+        print_json(&answer.json);
         return;
     }
-    let when = |field: &str| time(text(one, field).parse::<jiff::Timestamp>().ok());
+    let one = answer.message;
+    let (kind, role) = (kind(&one), word(one.platform_role()));
+    let state = state(&one).to_owned();
     let rows = [
-        ("Principal", text(one, "name")),
-        ("Name", text(one, "display_name")),
-        ("Email", text(one, "email")),
-        ("Kind", text(one, "kind").replace('_', "-")),
-        ("Role on the platform", role(one)),
-        ("State", state(one).to_owned()),
-        ("Issuer", text(one, "issuer")),
-        ("Subject", text(one, "subject")),
-        ("Registered", when("create_time")),
-        ("Changed", when("update_time")),
-        ("Id", text(one, "id")),
+        ("Principal", one.name),
+        ("Name", one.display_name),
+        ("Email", one.email),
+        ("Kind", kind),
+        ("Role on the platform", role),
+        ("State", state),
+        ("Issuer", one.issuer),
+        ("Subject", one.subject),
+        ("Registered", time(one.create_time)),
+        ("Changed", time(one.update_time)),
+        ("Id", one.id),
     ];
     for (name, value) in rows {
         say!("{:<22}{value}", format!("{name}:"));
     }
 }
 
-fn role(one: &Value) -> String {
-    let role = text(one, "platform_role");
-    if role == "unspecified" {
-        String::new()
-    } else {
-        role
-    }
+fn kind(one: &Principal) -> String {
+    word(one.kind()).replace('_', "-")
 }
 
-fn state(one: &Value) -> &'static str {
-    match text(one, "disable_time").as_str() {
-        "" => "enabled",
-        _ => "disabled",
+fn state(one: &Principal) -> &'static str {
+    match one.disable_time {
+        None => "enabled",
+        Some(_) => "disabled",
     }
-}
-
-fn text(value: &Value, field: &str) -> String {
-    value[field].as_str().unwrap_or_default().to_owned()
 }

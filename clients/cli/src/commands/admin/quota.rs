@@ -1,6 +1,8 @@
 //! Quotas of a project: GPUs of each SKU, and allocations over all SKUs.
-use reqwest::Method;
-use serde_json::{Value, json};
+use gpuaas_proto::gpuaas::scheduler::v1::{
+    GetProjectQuotasRequest, PutProjectAllocationLimitRequest, PutProjectQuotaRequest,
+};
+use serde_json::json;
 
 use super::{PROJECT_HELP, Session, done};
 use crate::commands::quotas;
@@ -45,40 +47,40 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
         Command::List => list(session).await,
         Command::Get { project } => {
-            let project = project::id(&session.api, &project).await?;
-            quotas::show(session, &["admin", "projects", &project, "quotas"], &[]).await
+            let request = GetProjectQuotasRequest {
+                project_id: project::id(&session.api, &project).await?,
+            };
+            quotas::show(session, session.api.call(&request).await?);
+            Ok(())
         }
         Command::Put {
             project,
             sku,
             max_gpus,
         } => {
-            let id = project::id(&session.api, &project).await?;
-            let path = ["admin", "projects", &id, "quotas", &sku];
-            let body = json!({ "max_gpus": max_gpus });
-            let answer = session
-                .api
-                .change(Method::PUT, &path, &body, &session.key)
-                .await?;
-            let used = answer["used_gpus"].as_u64().unwrap_or_default();
+            let request = PutProjectQuotaRequest {
+                project_id: project::id(&session.api, &project).await?,
+                sku: sku.clone(),
+                max_gpus,
+            };
+            let answer = session.api.apply(&request, &session.key).await?;
+            let used = answer.message.used_gpus;
             let sentence = format!(
                 "The quota of project {project} is {max_gpus} GPUs of {sku}; {used} in use."
             );
-            done(session, &answer, &sentence);
+            done(session, &answer.json, &sentence);
             Ok(())
         }
         Command::Allocations { project, max } => {
-            let id = project::id(&session.api, &project).await?;
-            let path = ["admin", "projects", &id, "allocation-limit"];
-            let body = json!({ "max_allocations": max });
-            let answer = session
-                .api
-                .change(Method::PUT, &path, &body, &session.key)
-                .await?;
-            let used = answer["used_allocations"].as_u64().unwrap_or_default();
+            let request = PutProjectAllocationLimitRequest {
+                project_id: project::id(&session.api, &project).await?,
+                max_allocations: max,
+            };
+            let answer = session.api.apply(&request, &session.key).await?;
+            let used = answer.message.used_allocations;
             let sentence =
                 format!("The quota of project {project} is {max} allocations; {used} in use.");
-            done(session, &answer, &sentence);
+            done(session, &answer.json, &sentence);
             Ok(())
         }
     }
@@ -88,17 +90,15 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
 const MOST_PROJECTS: usize = 200;
 
 async fn list(session: &Session) -> Result<(), Failure> {
-    let projects = session
-        .api
-        .list(&["admin", "projects"], &[], "projects")
-        .await?;
+    let (projects, sent) = project::listed(&session.api).await?;
     let mut found = Vec::new();
-    for project in projects.iter().take(MOST_PROJECTS) {
-        let id = project["id"].as_str().unwrap_or_default();
-        let path = ["admin", "projects", id, "quotas"];
-        let mut quotas = session.api.get(&path, &[]).await?;
-        quotas["project"] = project.clone();
-        found.push(quotas);
+    for (project, sent) in projects.iter().zip(sent).take(MOST_PROJECTS) {
+        let request = GetProjectQuotasRequest {
+            project_id: project.id.clone(),
+        };
+        let mut quotas = session.api.call(&request).await?;
+        quotas.json["project"] = sent;
+        found.push((project, quotas));
     }
     if projects.len() > MOST_PROJECTS {
         note!(
@@ -107,28 +107,27 @@ async fn list(session: &Session) -> Result<(), Failure> {
         );
     }
     if session.json() {
+        let found: Vec<_> = found.into_iter().map(|(_, quotas)| quotas.json).collect();
         print_json(&json!({ "quotas": found }));
         return Ok(());
     }
-    let number = |value: &Value| value.as_u64().unwrap_or_default();
     let mut rows = Vec::new();
-    for quotas in &found {
-        let project = quotas["project"]["slug"].as_str().unwrap_or_default();
-        let mut row = |resource: String, limit: u64, used: u64| {
+    for (project, quotas) in &found {
+        let mut row = |resource: String, limit: u32, used: u32| {
             rows.push([
-                project.to_owned(),
+                project.slug.clone(),
                 resource,
                 limit.to_string(),
                 used.to_string(),
                 limit.saturating_sub(used).to_string(),
             ]);
         };
-        let (limit, used) = (&quotas["max_allocations"], &quotas["used_allocations"]);
-        row("allocations".to_owned(), number(limit), number(used));
-        for quota in quotas["quotas"].as_array().into_iter().flatten() {
-            let sku = quota["sku"].as_str().unwrap_or_default();
-            let (limit, used) = (&quota["max_gpus"], &quota["used_gpus"]);
-            row(format!("GPUs of {sku}"), number(limit), number(used));
+        let quotas = &quotas.message;
+        let (limit, used) = (quotas.max_allocations, quotas.used_allocations);
+        row("allocations".to_owned(), limit, used);
+        for quota in &quotas.quotas {
+            let resource = format!("GPUs of {}", quota.sku);
+            row(resource, quota.max_gpus, quota.used_gpus);
         }
     }
     print_table(["PROJECT", "RESOURCE", "LIMIT", "USED", "AVAILABLE"], rows);

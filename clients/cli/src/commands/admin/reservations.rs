@@ -1,6 +1,7 @@
 //! Capacity reservations of all projects, and the reservation limits of projects.
-use reqwest::Method;
-use serde_json::json;
+use gpuaas_proto::gpuaas::scheduler::v1::{
+    GetProjectReservationLimitRequest, PutProjectReservationLimitRequest,
+};
 
 use super::{PROJECT_HELP, Session, done};
 use crate::commands::{Side, reservations};
@@ -39,22 +40,25 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             reservations::list(session, Side::Operator, listed, region).await
         }
         Command::Limit { project, gpus } => {
-            let id = project::id(&session.api, &project).await?;
-            let path = ["admin", "projects", &id, "reservation-limit"];
+            let project_id = project::id(&session.api, &project).await?;
             let answer = match gpus {
-                None => session.api.get(&path, &[]).await?,
-                Some(gpus) => {
-                    let body = json!({ "max_gpus": gpus });
-                    let change = session.api.change(Method::PUT, &path, &body, &session.key);
-                    change.await?
+                None => {
+                    let request = GetProjectReservationLimitRequest { project_id };
+                    session.api.call(&request).await?
+                }
+                Some(max_gpus) => {
+                    let request = PutProjectReservationLimitRequest {
+                        project_id,
+                        max_gpus,
+                    };
+                    session.api.apply(&request, &session.key).await?
                 }
             };
-            let [most, reserved] =
-                ["max_gpus", "reserved_gpus"].map(|key| answer[key].as_u64().unwrap_or_default());
+            let (most, reserved) = (answer.message.max_gpus, answer.message.reserved_gpus);
             let sentence = format!(
                 "The reservation limit of project {project} is {most} GPUs; {reserved} reserved."
             );
-            done(session, &answer, &sentence);
+            done(session, &answer.json, &sentence);
             Ok(())
         }
     }

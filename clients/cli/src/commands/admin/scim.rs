@@ -1,8 +1,8 @@
 //! `admin scim`: which issuer the people of an organisation's SCIM come from.
-use reqwest::Method;
-use serde_json::json;
+use gpuaas_proto::gpuaas::identity::v1::{PutScimSettingsRequest, ScimSubjectAttribute};
+use gpuaas_proto::json::Enumeration as _;
 
-use super::{Session, done};
+use super::{Session, done, organisations};
 use crate::failure::Failure;
 use crate::suggest;
 
@@ -31,23 +31,24 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         issuer,
         subject,
     } = command;
-    let path = ["admin", "organisations"];
-    let all = session.api.list(&path, &[], "organisations").await?;
+    let all = organisations::all(session).await?;
     let found = all
         .iter()
-        .find(|one| one["slug"] == organisation || one["id"] == organisation);
-    let id = found.and_then(|one| one["id"].as_str()).ok_or_else(|| {
-        let names = all.iter().filter_map(|one| one["slug"].as_str());
+        .find(|one| one.slug == organisation || one.id == organisation);
+    let found = found.ok_or_else(|| {
+        let names = all.iter().map(|one| one.slug.as_str());
         let message = format!("no organisation is named {organisation:?}");
         Failure::NotFound(suggest::with_nearest(message, &organisation, names))
     })?;
-    let body = json!({ "issuer": issuer, "subject_attribute": subject.replace('-', "_") });
-    let path = ["admin", "organisations", id, "scim"];
-    let answer = session
-        .api
-        .change(Method::PUT, &path, &body, &session.key)
-        .await?;
+    let attribute = ScimSubjectAttribute::of_word(&subject.replace('-', "_"));
+    let request = PutScimSettingsRequest {
+        organisation_id: found.id.clone(),
+        issuer: issuer.clone(),
+        subject_attribute: attribute.unwrap_or_default().into(),
+        ..PutScimSettingsRequest::default()
+    };
+    let answer = session.api.apply(&request, &session.key).await?;
     let sentence = format!("People whom the SCIM of {organisation} sends sign in with {issuer}.");
-    done(session, &answer, &sentence);
+    done(session, &answer.json, &sentence);
     Ok(())
 }

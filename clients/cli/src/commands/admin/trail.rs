@@ -3,20 +3,20 @@ use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
 
-use clap::ValueEnum;
+use gpuaas_proto::gpuaas::audit::v1::{
+    AuditOutcome, ExportAuditRecordsRequest, ListAuditChainsRequest, ListAuditRecordsRequest,
+};
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Session;
-use crate::api::parse_all;
 use crate::audit_chain::{Chain, Expected, Place, Verified};
-use crate::commands::given;
+use crate::commands::activity::Outcome;
 use crate::commands::select::Selected;
 use crate::failure::Failure;
-use crate::output::{print_json, print_table, short, time};
+use crate::output::{print_json, print_table, short, stamp, time, word};
 
 /// Most records of a page.
 const PAGE: usize = 500;
@@ -55,13 +55,6 @@ pub struct ListFlags {
     limit: u32,
     #[command(flatten)]
     selected: Selected,
-}
-
-/// How an attempt ended.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Outcome {
-    Allowed,
-    Denied,
 }
 
 #[derive(Debug, clap::Args)]
@@ -104,71 +97,52 @@ pub fn moment(text: &str) -> Result<Timestamp, String> {
     zoned.map(|at| at.timestamp()).map_err(|_| rule.to_owned())
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Record {
-    create_time: Option<Timestamp>,
-    principal: String,
-    action: String,
-    resource: String,
-    resource_id: String,
-    outcome: String,
-    address: String,
-    request_id: String,
-}
-
 pub async fn list(session: &Session, flags: ListFlags) -> Result<(), Failure> {
-    let word = |outcome| match outcome {
-        Outcome::Allowed => "allowed".to_owned(),
-        Outcome::Denied => "denied".to_owned(),
+    let outcome = flags.outcome.map(AuditOutcome::from);
+    let mut request = ListAuditRecordsRequest {
+        principal: flags.principal.unwrap_or_default(),
+        action: flags.action.unwrap_or_default(),
+        resource: flags.resource.unwrap_or_default(),
+        resource_id: flags.resource_id.unwrap_or_default(),
+        outcome: outcome.unwrap_or_default().into(),
+        start_time: flags.since.map(stamp),
+        end_time: flags.until.map(stamp),
+        source: flags.source.unwrap_or_default(),
+        request_id: flags.request_id.unwrap_or_default(),
+        filter: flags.selected.filter(),
+        order_by: flags.selected.order_by(),
+        ..ListAuditRecordsRequest::default()
     };
-    let mut query = given([
-        ("principal", flags.principal),
-        ("action", flags.action),
-        ("resource", flags.resource),
-        ("resource_id", flags.resource_id),
-        ("request_id", flags.request_id),
-        ("outcome", flags.outcome.map(word)),
-        ("start_time", flags.since.map(|at| at.to_string())),
-        ("end_time", flags.until.map(|at| at.to_string())),
-        ("source", flags.source),
-    ]);
-    query.extend(flags.selected.query());
     let most = flags.limit as usize;
-    let (mut found, mut unreachable, mut token) = (Vec::new(), Vec::new(), String::new());
-    while found.len() < most {
-        let mut page = query.clone();
-        page.push(("page_size", (most - found.len()).min(PAGE).to_string()));
-        if !token.is_empty() {
-            page.push(("page_token", token));
-        }
-        let mut answer = session.api.get(&["admin", "audit"], &page).await?;
-        found.extend(array(&mut answer, "records"));
-        unreachable = array(&mut answer, "unreachable_sources");
-        token = answer["next_page_token"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned();
-        if token.is_empty() {
+    let (mut records, mut sent, mut unreachable) = (Vec::new(), Vec::new(), Vec::new());
+    while records.len() < most {
+        let size = (most - records.len()).min(PAGE);
+        request.page_size = i32::try_from(size).unwrap_or(i32::MAX);
+        let mut answer = session.api.call(&request).await?;
+        sent.extend(array(&mut answer.json, "records"));
+        records.extend(answer.message.records);
+        unreachable = answer.message.unreachable_sources;
+        request.page_token = answer.message.next_page_token;
+        if request.page_token.is_empty() {
             break;
         }
     }
     if session.json() {
-        print_json(&json!({ "records": found, "unreachable_sources": unreachable }));
+        print_json(&json!({ "records": sent, "unreachable_sources": unreachable }));
         return Ok(());
     }
     warn_unreachable(&unreachable);
-    let records: Vec<Record> = parse_all(&found)?;
     if records.is_empty() {
         say!("No audit records match.");
         return Ok(());
     }
     let rows = records.into_iter().map(|one| {
+        let outcome = word(one.outcome());
         [
             time(one.create_time),
             one.principal,
             one.action,
-            one.outcome,
+            outcome,
             format!("{} {}", one.resource, one.resource_id)
                 .trim_end()
                 .to_owned(),
@@ -198,8 +172,8 @@ fn array(answer: &mut Value, name: &str) -> Vec<Value> {
     }
 }
 
-fn warn_unreachable(sources: &[Value]) {
-    for source in sources.iter().filter_map(Value::as_str) {
+fn warn_unreachable(sources: &[String]) {
+    for source in sources {
         complain!("warning: {source} did not answer; its records are missing");
     }
 }
@@ -209,16 +183,14 @@ async fn sources(session: &Session, given: Vec<String>) -> Result<Vec<String>, F
     if !given.is_empty() {
         return Ok(given);
     }
-    let mut answer = session.api.get(&["admin", "audit", "chains"], &[]).await?;
-    let unreachable = array(&mut answer, "unreachable_sources");
-    if let Some(source) = unreachable.first().and_then(Value::as_str) {
+    let answer = session.api.call(&ListAuditChainsRequest {}).await?.message;
+    if let Some(source) = answer.unreachable_sources.first() {
         return Err(Failure::Local(format!(
             "{source} did not answer. Repeat the command, or name the sources with --source."
         )));
     }
-    let chains = array(&mut answer, "chains");
-    let names = chains.iter().filter_map(|chain| chain["source"].as_str());
-    Ok(names.map(str::to_owned).collect())
+    let chains = answer.chains.into_iter();
+    Ok(chains.map(|chain| chain.source).collect())
 }
 
 /// Reads a chain page by page: `begin` gets what it starts from, `each` every record.
@@ -231,12 +203,13 @@ async fn read(
 ) -> Result<(), Failure> {
     let mut begun = false;
     loop {
-        let query = [
-            ("after_position", after.to_string()),
-            ("page_size", PAGE.to_string()),
-        ];
-        let path = ["admin", "audit", &format!("{source}:export")];
-        let mut answer = session.api.get(&path, &query).await?;
+        let request = ExportAuditRecordsRequest {
+            source: source.to_owned(),
+            after_position: after,
+            page_size: i32::try_from(PAGE).unwrap_or(i32::MAX),
+        };
+        // as they were sent: their digests are of what this version does not know, too
+        let mut answer = session.api.call(&request).await?.json;
         if !begun {
             begin(&answer["start"])?;
             begun = true;
