@@ -82,7 +82,8 @@ while :; do
     # variables, one per line, that may change between two starts of the agent
     environment=()
     [ ! -f "$run/agent.env" ] || mapfile -t environment < "$run/agent.env"
-    env "${environment[@]}" "$agent" --config "$config" &
+    # as its unit does
+    env MALLOC_ARENA_MAX=2 "${environment[@]}" "$agent" --config "$config" &
     wait $! || echo "host: the agent ended with status $?; starting it again" >&2
     sleep 1
 done
