@@ -183,7 +183,7 @@ async fn serve(
     let Some(Incoming::Start(start)) = first else {
         return Err(Error::required("start").into());
     };
-    let start = target::parse(start)?;
+    let start = target::parse(&start)?;
     let opened = tokio::select! {
         opened = open(&host, &start) => opened,
         // the caller disconnected while the guest was busy

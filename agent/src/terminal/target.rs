@@ -68,11 +68,11 @@ pub struct Guest {
 ///
 /// # Errors
 /// Naming the field.
-pub fn parse(start: pb::TerminalStart) -> Result<Start, Error> {
+pub fn parse(start: &pb::TerminalStart) -> Result<Start, Error> {
     let place = if start.ssh_tunnel {
-        tunnel(&start)?
+        tunnel(start)?
     } else {
-        shell(&start)?
+        shell(start)?
     };
     if !OUTPUT_WINDOWS.contains(&start.output_window) {
         return Err(Error::invalid("output_window", "must be 4096 to 4194304"));
@@ -200,7 +200,7 @@ mod tests {
     // partly D-85: no `ssh` program runs; the agent itself speaks SSH to the user at the guest's address
     #[test]
     fn inc_25_d_83_a_slice_is_a_guest_and_no_unix_user() {
-        let parsed = parse(start(CapacityShape::GpuSlice)).expect("good");
+        let parsed = parse(&start(CapacityShape::GpuSlice)).expect("good");
         let Place::Guest(guest, screen) = parsed.place else {
             panic!("a slice is entered by SSH")
         };
@@ -223,7 +223,7 @@ mod tests {
             term: String::new(),
             ..start(CapacityShape::GpuSlice)
         };
-        let parsed = parse(tunnel()).expect("good");
+        let parsed = parse(&tunnel()).expect("good");
         let address = SocketAddrV4::new(Ipv4Addr::new(10, 100, 0, 10), 22);
         assert_eq!(parsed.place, Place::Tunnel(address));
         // an agent that does not know the field sees a shell without a user
@@ -231,7 +231,7 @@ mod tests {
             ssh_tunnel: false,
             ..tunnel()
         };
-        assert_eq!(parse(older).expect_err("no shell").fields()[0].0, "user");
+        assert_eq!(parse(&older).expect_err("no shell").fields()[0].0, "user");
         for (field, wrong) in [
             (
                 "capacity_shape",
@@ -255,7 +255,7 @@ mod tests {
                 },
             ),
         ] {
-            assert_eq!(parse(wrong).expect_err(field).fields()[0].0, field);
+            assert_eq!(parse(&wrong).expect_err(field).fields()[0].0, field);
         }
     }
 
@@ -264,7 +264,7 @@ mod tests {
         let mut message = start(CapacityShape::Baremetal);
         message.target_host.clear();
         message.ssh_host_keys.clear();
-        let parsed = parse(message).expect("needs no target");
+        let parsed = parse(&message).expect("needs no target");
         assert!(
             matches!(parsed.place, Place::Local(user, _) if user.as_str() == "u_adda9308def04a2f")
         );
@@ -292,7 +292,7 @@ mod tests {
         for (field, edit) in cases {
             let mut message = start(CapacityShape::GpuSlice);
             edit(&mut message);
-            let error = parse(message).expect_err(field);
+            let error = parse(&message).expect_err(field);
             assert_eq!(error.fields()[0].0, field);
         }
     }

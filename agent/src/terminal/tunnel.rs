@@ -75,7 +75,7 @@ async fn write(
             taken.send_modify(|taken| *taken += length as u64);
         }
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 #[cfg(test)]
