@@ -56,6 +56,7 @@ fn main() {
 
     let set = prost_types::FileDescriptorSet::decode(encoded.as_slice())
         .expect("own descriptor set decodes");
+    std::fs::write(out.join("messages.bin"), messages(&set)).expect("write messages");
     let mut config = Config::new();
     config.enable_type_names();
     tonic_prost_build::configure()
@@ -64,6 +65,16 @@ fn main() {
         .include_file("all.rs")
         .compile_fds_with_config(set, config)
         .expect("generate code");
+}
+
+/// What the JSON of messages needs: no comments, no services, no options of the platform. Clients decode it at each start.
+fn messages(set: &prost_types::FileDescriptorSet) -> Vec<u8> {
+    let mut set = set.clone();
+    for file in &mut set.file {
+        file.source_code_info = None;
+        file.service.clear();
+    }
+    set.encode_to_vec()
 }
 
 /// An implementation of `Call` for each method with an HTTP rule, and of `Enumeration` for each enum.

@@ -1,10 +1,20 @@
 //! The types of the contract as the JSON of the HTTP API, and back: fields have their proto names, enum values are
 //! words (`active`), 64-bit integers are strings.
+use std::sync::LazyLock;
+
 use prost::Name;
 use prost_reflect::{
-    DeserializeOptions, DynamicMessage, EnumDescriptor, Kind, MessageDescriptor, SerializeOptions,
+    DescriptorPool, DeserializeOptions, DynamicMessage, EnumDescriptor, Kind, MessageDescriptor,
+    SerializeOptions,
 };
 use serde_json::Value;
+
+/// The messages of the contract, without what only servers need of it: a client decodes them at each start, and only
+/// when it has something to read.
+static MESSAGES: LazyLock<DescriptorPool> = LazyLock::new(|| {
+    let encoded = include_bytes!(concat!(env!("OUT_DIR"), "/messages.bin"));
+    DescriptorPool::decode(encoded.as_slice()).expect("generated descriptors decode")
+});
 
 /// The JSON is not that of the message.
 #[derive(Debug)]
@@ -20,7 +30,7 @@ impl std::error::Error for JsonError {}
 
 fn descriptor<M: Name>() -> MessageDescriptor {
     let name = M::full_name();
-    let found = crate::pool().get_message_by_name(&name);
+    let found = MESSAGES.get_message_by_name(&name);
     found.unwrap_or_else(|| panic!("{name} is not a message of the contract"))
 }
 
@@ -115,7 +125,7 @@ fn is_known(kind: &Kind, item: &Value) -> bool {
         .and_then(Value::as_str)
         .unwrap_or_default();
     let name = url.rsplit('/').next().unwrap_or_default();
-    !is_any || crate::pool().get_message_by_name(name).is_some()
+    !is_any || MESSAGES.get_message_by_name(name).is_some()
 }
 
 fn number_of(names: &EnumDescriptor, word: &str) -> i32 {
