@@ -3886,9 +3886,9 @@ export interface components {
         };
         /**
          * @description HostFate is what an administrator attests of a host that is lost.
-         *     - `powered_off`: It is switched off and stays so.
+         *     - `powered_off`: It is powered off and will stay off.
          *     - `disks_destroyed`: Its disks are destroyed.
-         *     - `reinstalled`: It was installed anew, and has enrolled again.
+         *     - `reinstalled`: It was reinstalled, and has enrolled again.
          *     - `written_off`: Nobody can reach it; it is given up as it is.
          * @enum {string}
          */
