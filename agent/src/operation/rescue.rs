@@ -166,8 +166,13 @@ async fn define(work: &Work) -> HostResult<Done> {
 /// Nothing of a rescue that failed is kept: neither its disk nor the seed with the private key. A VM that runs from the image is its
 /// owner's, who may log in to it as soon as it answers; its next start ends the rescue.
 async fn back_to_own_disks(work: &Work) -> HostResult<()> {
-    match work.node.hypervisor.state(work.vm().as_str()).await? {
-        None | Some(PowerState::ShutOff) => power::define(work).await.map(drop),
+    let (hypervisor, vm) = (&work.node.hypervisor, work.vm());
+    match hypervisor.state(vm.as_str()).await? {
+        None | Some(PowerState::ShutOff) => {
+            // a start whose time was over may still be on its way
+            hypervisor.destroy(vm.as_str()).await?;
+            power::define(work).await.map(drop)
+        }
         Some(_) => Ok(()),
     }
 }

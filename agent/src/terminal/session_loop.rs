@@ -66,6 +66,7 @@ pub async fn run(
     let mut waiting = BytesMut::new();
     // while it waits, input is still read: a caller that sends before it reads would wait for us, and we for it
     let mut answer = None;
+    let mut is_over = false;
     loop {
         tokio::select! {
             biased;
@@ -88,6 +89,9 @@ pub async fn run(
             permit = answers.reserve(), if answer.is_some() => {
                 let Ok(permit) = permit else { return Ok(()) };
                 permit.send(Ok(pb::OpenResponse { message: answer.take() }));
+                if is_over {
+                    return Ok(());
+                }
             }
             Ok(()) = shell.taken.changed(), if answer.is_none() => {
                 windows.taken = *shell.taken.borrow_and_update();
@@ -100,26 +104,21 @@ pub async fn run(
                     Err(_) => waiting.clear(),
                 }
             }
-            said = shell.said.recv(), if answer.is_none() && windows.may_read() => match said {
-                Some(Said::Output(data)) => {
-                    windows.sent += data.len() as u64;
-                    answer = Some(Outgoing::Output(Bytes::into(data)));
-                }
-                Some(Said::Exit(status)) => return exit(answers, status).await,
-                None => return exit(answers, None).await,
-            },
+            said = shell.said.recv(), if answer.is_none() && windows.may_read() => {
+                let status = match said {
+                    Some(Said::Output(data)) => {
+                        windows.sent += data.len() as u64;
+                        answer = Some(Outgoing::Output(Bytes::into(data)));
+                        continue;
+                    }
+                    Some(Said::Exit(status)) => status,
+                    None => None,
+                };
+                answer = Some(Outgoing::Exit(pb::TerminalExit { status }));
+                is_over = true;
+            }
         }
     }
-}
-
-async fn exit(
-    answers: &mpsc::Sender<Result<pb::OpenResponse, Status>>,
-    status: Option<u32>,
-) -> Result<(), Status> {
-    let message = Some(Outgoing::Exit(pb::TerminalExit { status }));
-    // a caller that is gone needs no answer
-    let _ = answers.send(Ok(pb::OpenResponse { message })).await;
-    Ok(())
 }
 
 #[cfg(test)]

@@ -32,18 +32,26 @@ impl Moment for Option<prost_types::Timestamp> {
     }
 }
 
-/// A time as the contract has it.
+/// The first second of year 1: the earliest time that the contract has.
+const EARLIEST: i64 = -62_135_596_800;
+/// 10,000 years: the longest time that the contract has, in seconds.
+const LONGEST: i64 = 315_576_000_000;
+
+/// A time as the contract has it; one that is earlier than any is the earliest.
 pub fn stamp(at: Timestamp) -> prost_types::Timestamp {
-    let (seconds, nanos) = (at.as_second(), at.subsec_nanosecond());
+    let (seconds, nanos) = match at.as_second() {
+        ..EARLIEST => (EARLIEST, 0),
+        seconds => (seconds, at.subsec_nanosecond()),
+    };
     let mut stamp = prost_types::Timestamp { seconds, nanos };
     stamp.normalize();
     stamp
 }
 
-/// A length of time as the contract has it.
+/// A length of time as the contract has it; one that is longer than any is the longest.
 pub fn span_of(length: jiff::SignedDuration) -> prost_types::Duration {
     prost_types::Duration {
-        seconds: length.as_secs(),
+        seconds: length.as_secs().clamp(-LONGEST, LONGEST),
         nanos: 0,
     }
 }

@@ -17,6 +17,8 @@ pub enum Via {
 
 /// An active guest answers at once; one that shut down meanwhile never does.
 const CONNECT_TIMEOUT: &str = "ConnectTimeout=15";
+/// Longer than the platform waits for the host of a VM: it is the one to say why there is no tunnel.
+const TUNNEL_TIMEOUT: &str = "ConnectTimeout=75";
 
 /// How to reach one allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,7 +114,11 @@ impl Login {
     fn secured(&self) -> Vec<OsString> {
         let mut arguments: Vec<OsString> = Vec::new();
         let mut option = |text: OsString| arguments.extend(["-o".into(), text]);
-        option(CONNECT_TIMEOUT.into());
+        let timeout = match self.via {
+            Via::Platform => TUNNEL_TIMEOUT,
+            Via::Network => CONNECT_TIMEOUT,
+        };
+        option(timeout.into());
         option(joined("UserKnownHostsFile=", &self.known_hosts));
         option("GlobalKnownHostsFile=/dev/null".into());
         option("StrictHostKeyChecking=yes".into());

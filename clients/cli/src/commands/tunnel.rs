@@ -182,15 +182,23 @@ impl Tunnel {
     }
 
     /// Closes the tunnel from this end, when the other end has all that was sent.
-    async fn leave(&self, socket: &mut Socket) -> Ended {
+    async fn leave(&mut self, socket: &mut Socket) -> Ended {
         let goodbye = async {
             if socket.send(text(&json!({"type": "close"}))).await.is_ok() {
                 while let Some(Ok(said)) = socket.next().await {
-                    if matches!(said, Message::Close(_)) {
-                        break;
+                    match said {
+                        Message::Close(_) => break,
+                        // what was on its way
+                        Message::Binary(data) => {
+                            if let Some((output, _)) = self.transfer.output(&data) {
+                                let _ = self.output.send(output.to_vec());
+                            }
+                        }
+                        _ => {}
                     }
                 }
             }
+            self.drain().await;
         };
         // a platform that is gone needs no goodbye
         let _ = tokio::time::timeout(GOODBYE, goodbye).await;

@@ -246,12 +246,20 @@ fn change(work: &Work) -> BoxFuture<'_, StepResult> {
                 order.task_type.as_str(),
             )
             .await?;
-            return Err(again(failed, tried));
+            let is_final = ONCE.contains(&failure.step.as_str());
+            return Err(if is_final {
+                failed
+            } else {
+                again(failed, tried)
+            });
         }
         proven(action, &operation, allocation.boot_id)?;
         Ok(output(&operation))
     })
 }
+
+/// Steps of a rescue that are not tried again: before the one the VM still runs, after the other its owner may be logged in.
+const ONCE: [&str; 2] = ["verify_image", "detach_seed"];
 
 /// A hypervisor that failed, a host that restarted meanwhile, or one of whose parts is being started again, is called again: the VM
 /// is off by then, and there is no other host for it. A guest that does not answer is not.

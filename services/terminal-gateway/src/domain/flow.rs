@@ -54,7 +54,7 @@ impl Flow {
     pub(crate) fn new(kind: Kind) -> Self {
         Self {
             kind,
-            ring: Ring::new(2 * kind.output_window() as usize),
+            ring: Ring::new(kind.kept() as usize),
             client: None,
             granted: 0,
             reported: 0,

@@ -61,6 +61,14 @@ impl Kind {
         }
     }
 
+    /// Most bytes of output that are kept: of a shell also some that were acknowledged, for a client that comes back.
+    pub(crate) const fn kept(self) -> u64 {
+        match self {
+            Self::Shell => 2 * self.output_window(),
+            Self::SshTunnel => self.output_window(),
+        }
+    }
+
     /// Most bytes of input beyond what the host took.
     pub(crate) const fn input_window(self) -> u64 {
         match self {

@@ -171,9 +171,13 @@ fn confirmed(kind: Kind, started: &pb::TerminalStarted) -> Result<(), End> {
     }
 }
 
-/// Why a host starts nothing. Of a tunnel an older agent says that a field of a shell is missing.
+/// Why a host starts nothing. Of a tunnel an older agent says that the user of a shell is missing.
 fn refused_by(session_id: Uuid, kind: Kind, status: Status) -> End {
-    if kind == Kind::SshTunnel && status.code() == Code::InvalidArgument {
+    let names_user = || {
+        let error = Error::from(status.clone());
+        error.fields().iter().any(|(field, _)| field == "user")
+    };
+    if kind == Kind::SshTunnel && status.code() == Code::InvalidArgument && names_user() {
         tracing::warn!(%session_id, "the agent knows no tunnels: {}", status.message());
         return End::TunnelUnsupported;
     }
@@ -234,7 +238,12 @@ mod tests {
             Err(End::TunnelUnsupported)
         );
         assert!(confirmed(Kind::Shell, &started(true)).is_err());
-        let older = || Status::invalid_argument("user");
+        let older = || {
+            Status::from(Error::invalid(
+                "user",
+                "must be u_ and 16 hexadecimal digits",
+            ))
+        };
         assert_eq!(
             refused_by(Uuid::nil(), Kind::SshTunnel, older()),
             End::TunnelUnsupported

@@ -274,12 +274,7 @@ impl Session {
                 if let Err(broken) = self.flow.ack(offset) {
                     return self.drop_link(End::ProtocolError(broken.to_string()));
                 }
-                // a slow client that goes on taking the last of a tunnel is waited for
-                if self.admitted.kind == Kind::SshTunnel
-                    && let Some((_, at)) = &mut self.exit
-                {
-                    *at = Instant::now();
-                }
+                self.takes_the_last();
                 Ok(())
             }
             Frame::Resize(size) => {
@@ -358,6 +353,7 @@ impl Session {
         } else if let Some(id) = self.pong.take() {
             text(Say::Pong { id })
         } else if let Some((offset, data)) = self.flow.take(MAX_OUTPUT) {
+            self.takes_the_last();
             Message::Binary(message::output(offset, &data))
         } else if let Some((status, _)) = self.exit {
             permit.send(wire(text(Say::Exit { status })));
@@ -367,6 +363,15 @@ impl Session {
         };
         permit.send(wire(message));
         Ok(())
+    }
+
+    /// A slow client that goes on taking the last of a tunnel is waited for.
+    fn takes_the_last(&mut self) {
+        if self.admitted.kind == Kind::SshTunnel
+            && let Some((_, at)) = &mut self.exit
+        {
+            *at = Instant::now();
+        }
     }
 
     fn next_deadline(&self) -> Instant {
@@ -393,7 +398,13 @@ impl Session {
         let now = Instant::now();
         let config = &self.admitted.deps.config;
         if self.exit.is_some_and(|(_, at)| now >= at + LAST_WORDS) {
-            return Err(End::Exited);
+            // of a tunnel a missing end is not one that all is said with
+            let cut = self.admitted.kind == Kind::SshTunnel && self.flow.backlog() > 0;
+            return Err(if cut {
+                End::ConnectionLost
+            } else {
+                End::Exited
+            });
         }
         if now >= self.began + Duration::from_secs(config.max_seconds) {
             return Err(End::TimeLimit);

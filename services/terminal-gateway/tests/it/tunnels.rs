@@ -286,10 +286,10 @@ async fn a_client_that_breaks_the_protocol_ends_its_tunnel() {
 /// Output keeps a tunnel as input does; without either it ends at the limit, and not before it.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_idle_tunnel_ends_at_the_limit_and_a_used_one_does_not() {
-    let (world, listener) = world(|config, _| config.idle_seconds = 2).await;
+    let (world, listener) = world(|config, _| config.idle_seconds = 5).await;
     let (mut client, ready, mut guest) = tunnel(&world, &listener).await;
     let began = Instant::now();
-    while began.elapsed() < Duration::from_secs(4) {
+    while began.elapsed() < Duration::from_secs(8) {
         guest.write_all(b"x").await.expect("taken");
         assert!(matches!(client.next().await, Said::Output(_)));
         // output at some rate, far below the limit
@@ -298,7 +298,7 @@ async fn an_idle_tunnel_ends_at_the_limit_and_a_used_one_does_not() {
     let quiet = Instant::now();
     assert_eq!(client.ended().await, (4408, "idle".to_owned()));
     assert!(
-        quiet.elapsed() > Duration::from_millis(1500),
+        quiet.elapsed() > Duration::from_secs(4),
         "{:?}",
         quiet.elapsed()
     );
