@@ -1,6 +1,8 @@
 //! The reconciler: compares ledger, host and hypervisor of every slice node, reports what differs, has removed what
 //! is provably ours and over (P5, D-82), brings the hosts' ingress mappings to what the ledger says (D-80), and records `stopped`
 //! after an unexpected shutdown of a VM.
+//!
+//! partly D-80: the health of an active guest is measured (D-90) and not compared
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -10,6 +10,10 @@
 //! A disk looks raw as soon as its signatures are gone, long before its content is. So that it was begun is noted before the
 //! first of them goes ([`begun`]), and the note goes once the disk is proven raw: whoever repeats a transition that was
 //! broken off erases such a disk to the end.
+//!
+//! partly A-102: the value is printed and stands in the manifest; no slot has the field
+//! partly A-103: the value is printed and stands in the manifest; no slot has the field
+//! partly A-105: the path is printed; no slot has the field
 mod begun;
 mod domains;
 mod fstab;
