@@ -1,4 +1,5 @@
 //! Fields of requests as values that hold nothing but what they may.
+use gpuaas_common::text::is_deceptive;
 use gpuaas_common::time::from_proto_time;
 use gpuaas_common::value::DnsLabel;
 use gpuaas_common::{Error, Result, page};
@@ -23,12 +24,6 @@ const MAX_INVITATION: SignedDuration = SignedDuration::from_hours(30 * 24);
 const GRANT: SignedDuration = SignedDuration::from_hours(7 * 24);
 /// Longest life of a grant in an allocation.
 const MAX_GRANT: SignedDuration = SignedDuration::from_hours(90 * 24);
-
-/// Whether a character changes how the text around it is shown, so that a name looks like another one.
-fn is_deceptive(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{FEFF}')
-}
 
 /// Text for people, in any script, without space around it.
 pub(crate) fn display_name(text: &str) -> Result<String> {

@@ -1,5 +1,6 @@
 //! The attributes of users and groups, as data: the schemas that are published, what a request may say, and where a filter or
 //! a change may point (RFC 7643).
+use gpuaas_common::text::is_deceptive;
 use serde_json::{Map, Value, json};
 
 use super::error::{Result, ScimError};
@@ -313,7 +314,7 @@ fn single(attribute: &Attribute, value: &Value) -> Result<Value> {
             if text.chars().count() > most {
                 return wrong(&format!("must be at most {most} characters"));
             }
-            if text.chars().any(char::is_control) {
+            if text.chars().any(is_deceptive) {
                 return wrong("must not contain control characters");
             }
             if unique && text.trim().is_empty() {

@@ -27,6 +27,7 @@ pub mod select;
 pub mod server;
 pub mod ssh;
 pub mod telemetry;
+pub mod text;
 pub mod time;
 pub mod trace;
 pub mod user_data;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use gpuaas_common::identity::Caller;
+use gpuaas_common::text::is_deceptive;
 use gpuaas_common::{Error, audit, id, idempotency, trace};
 use gpuaas_placement::model::Slot;
 use gpuaas_placement::{Scope, allocations, claims, node_tasks, repair, slots, timeline, wire};
@@ -125,7 +126,7 @@ pub(super) fn reason(text: &str) -> Result<&str, Error> {
         return Err(Error::required("reason"));
     }
     audit::check_reason(reason)?;
-    if reason.chars().any(char::is_control) {
+    if reason.chars().any(is_deceptive) {
         return Err(Error::invalid("reason", "must be one line"));
     }
     Ok(reason)

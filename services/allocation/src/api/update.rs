@@ -1,6 +1,7 @@
 //! What a project changes of its allocation: the name for people, the protection from release, the time of release.
 
 use gpuaas_common::identity::Caller;
+use gpuaas_common::text::is_deceptive;
 use gpuaas_common::time::from_proto_time;
 use gpuaas_common::{Error, audit, id, idempotency};
 use gpuaas_placement::model::Allocation;
@@ -121,8 +122,9 @@ fn display_name(given: &str) -> Result<&str, Error> {
         let rule = format!("must be at most {MOST} characters");
         return Err(Error::invalid(FIELD, rule));
     }
-    if name.chars().any(char::is_control) {
-        return Err(Error::invalid(FIELD, "must be one line"));
+    if name.chars().any(is_deceptive) {
+        let rule = "must be one line without marks that change the direction of text";
+        return Err(Error::invalid(FIELD, rule));
     }
     Ok(name)
 }

@@ -330,7 +330,7 @@ async fn an_operators_stop_tells_the_members_why_and_they_start_it_again() {
     let platform = Platform::start().await;
     let id = platform.launched("web", "key-1").await;
     let before = platform.rows().await;
-    for bad in ["", "  ", "two\nlines", &"x".repeat(501)] {
+    for bad in ["", "  ", "two\nlines", "a\u{2028}b", &"x".repeat(501)] {
         let (code, _, field) = refused(platform.operator_stop(&id, bad, "key-2").await);
         assert_eq!(
             (code, field.as_str()),
@@ -560,6 +560,7 @@ async fn an_allocation_is_renamed_for_people_and_says_who_launched_it_and_what_i
     for (bad, field) in [
         (None, "display_name"),
         (Some("two\nlines"), "display_name"),
+        (Some("web\u{202e}gnp"), "display_name"),
         (Some(&*"x".repeat(201)), "display_name"),
     ] {
         assert_eq!(refused(platform.rename(&id, bad, "key-2").await).2, field);

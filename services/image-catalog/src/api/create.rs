@@ -1,6 +1,7 @@
 //! `CreateImage`: parse, check against registry and SKUs, write once.
 use gpuaas_common::idempotency::{self, Lookup, Scope};
 use gpuaas_common::identity::Caller;
+use gpuaas_common::text::is_deceptive;
 use gpuaas_common::{Error, audit, readiness};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::images::v1::{CreateImageRequest, Image};
@@ -107,7 +108,7 @@ impl Api {
         let slug = parse_slug("slug", &request.slug)?;
         let display_name = match request.display_name.trim() {
             "" => slug.to_string(),
-            name if name.chars().count() > MAX_DISPLAY_NAME || name.contains(char::is_control) => {
+            name if name.chars().count() > MAX_DISPLAY_NAME || name.contains(is_deceptive) => {
                 let rule = format!(
                     "must be at most {MAX_DISPLAY_NAME} characters without control characters"
                 );

@@ -1,5 +1,6 @@
 //! Regions: listed to everyone, disabled ones too, changed by administrators.
 use gpuaas_common::error::{Error, Result};
+use gpuaas_common::text::is_deceptive;
 use gpuaas_common::{audit, page};
 use gpuaas_proto::gpuaas::inventory::v1::region_admin_service_server::RegionAdminService;
 use gpuaas_proto::gpuaas::inventory::v1::region_service_server::RegionService;
@@ -102,7 +103,7 @@ fn parse(request: &PutRegionRequest) -> Result<RegionRow> {
         MAX_TEXT,
     )?;
     // it is shown in terminals of those who launch
-    if region.unavailable_reason.chars().any(char::is_control) {
+    if region.unavailable_reason.chars().any(is_deceptive) {
         return Err(Error::invalid(
             "region.unavailable_reason",
             "must not have control characters",
