@@ -500,3 +500,35 @@ fn inc_24_an_image_for_gpus_without_readiness_checks_is_warned_of() {
         ran.out
     );
 }
+
+#[test]
+fn operators_list_regions_skus_prices_and_nodes() {
+    let world = World::new();
+    world.get(
+        "/api/v1/regions",
+        json!({ "regions": [{ "code": "eu-1", "display_name": "Frankfurt", "enabled": true }] }),
+    );
+    world.get(
+        "/api/v1/skus",
+        json!({ "skus": [{ "code": "h200", "capacity_shape": "gpu_slice", "allowed_gpu_counts": [1, 2] }] }),
+    );
+    let amount = json!({ "currency_code": "EUR", "units": "2", "nanos": 500_000_000 });
+    world.get(
+        "/api/v1/admin/prices",
+        json!({ "price_versions": [{ "id": "p-1", "sku": "h200", "price_per_gpu_hour": amount }] }),
+    );
+    let node = json!({ "id": NODE, "config": { "hostname": "gpu-07", "region_code": "eu-1", "mode": "slice" } });
+    world.get("/api/v1/admin/nodes", json!({ "nodes": [node] }));
+    for (list, shown) in [
+        (["admin", "region", "list"], "eu-1"),
+        (["admin", "sku", "list"], "h200"),
+        (["admin", "price", "list"], "p-1"),
+        (["admin", "node", "list"], "gpu-07"),
+    ] {
+        let ran = world.run(&list).ok();
+        assert!(ran.out.contains(shown), "{list:?}: {}", ran.out);
+        let raw = world.run(&[&list[..], &["--output", "json"]].concat()).ok();
+        assert!(raw.json().to_string().contains(shown), "{list:?}");
+    }
+    assert!(world.changes().is_empty());
+}
