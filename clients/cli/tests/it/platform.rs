@@ -519,6 +519,10 @@ fn operators_list_regions_skus_prices_and_nodes() {
     );
     let node = json!({ "id": NODE, "config": { "hostname": "gpu-07", "region_code": "eu-1", "mode": "slice" } });
     world.get("/api/v1/admin/nodes", json!({ "nodes": [node] }));
+    world.get(
+        "/api/v1/admin/node-placements",
+        json!({ "node_placements": [] }),
+    );
     for (list, shown) in [
         (["admin", "region", "list"], "eu-1"),
         (["admin", "sku", "list"], "h200"),
