@@ -4,7 +4,6 @@ use gpuaas_proto::gpuaas::allocation::v1::{
     QueueStatus,
 };
 use gpuaas_proto::gpuaas::common::v1::ReadinessResult;
-use serde::Deserialize;
 use uuid::Uuid;
 
 use crate::api::Api;
@@ -12,71 +11,6 @@ use crate::failure::Failure;
 use crate::output::{Moment as _, word};
 use crate::resolve::unique;
 use crate::{project, suggest};
-
-/// What a login needs of an allocation.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Allocation {
-    pub id: String,
-    pub config: LoginConfig,
-    pub status: LoginStatus,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct LoginConfig {
-    pub name: String,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct LoginStatus {
-    pub state: String,
-    pub power: String,
-    pub access: Option<Access>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Access {
-    pub guest_user: String,
-    pub private_ip: String,
-    pub ssh_port: u32,
-    pub ssh_host: String,
-    pub ssh_host_port: u32,
-    pub ssh_host_keys: Vec<String>,
-}
-
-impl LoginStatus {
-    /// Whether the VM is off, or about to be, so that nothing answers a login.
-    pub fn is_off(&self) -> bool {
-        matches!(self.power.as_str(), "stopping" | "stopped")
-    }
-}
-
-impl From<&contract::Allocation> for Allocation {
-    fn from(allocation: &contract::Allocation) -> Self {
-        let status = allocation.status.clone().unwrap_or_default();
-        Self {
-            id: allocation.id.clone(),
-            config: LoginConfig {
-                name: name_of(allocation).to_owned(),
-            },
-            status: LoginStatus {
-                state: word(status.state()),
-                power: word(status.power()),
-                access: status.access.map(|access| Access {
-                    guest_user: access.guest_user,
-                    private_ip: access.private_ip,
-                    ssh_port: access.ssh_port,
-                    ssh_host: access.ssh_host,
-                    ssh_host_port: access.ssh_host_port,
-                    ssh_host_keys: access.ssh_host_keys,
-                }),
-            },
-        }
-    }
-}
 
 /// The name that it was launched with.
 pub fn name_of(allocation: &contract::Allocation) -> &str {

@@ -4,7 +4,6 @@ use std::time::Duration;
 use gpuaas_proto::call::{HttpRequest, Streaming, Unary, http_request};
 use gpuaas_proto::json::from_json;
 use reqwest::{Method, StatusCode};
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::handshake::client::Request as Upgrade;
@@ -189,28 +188,6 @@ impl Api {
         }
         let (path, query) = parts(&request);
         self.open(&path, &query).await
-    }
-
-    /// Reads.
-    ///
-    /// # Errors
-    /// See [`Failure`].
-    pub async fn get(&self, path: &[&str], query: &[(&str, String)]) -> Result<Value, Failure> {
-        self.send(Method::GET, path, query, None, None).await
-    }
-
-    /// Changes. Repeated on connection errors and when the platform is busy, always with the same key.
-    ///
-    /// # Errors
-    /// See [`Failure`].
-    pub async fn change(
-        &self,
-        method: Method,
-        path: &[&str],
-        body: &Value,
-        key: &IdempotencyKey,
-    ) -> Result<Value, Failure> {
-        self.send(method, path, &[], Some(body), Some(key)).await
     }
 
     /// Calls any method; one that may change something carries the key.
@@ -451,12 +428,4 @@ fn root_cause(error: &reqwest::Error) -> String {
         cause = inner;
     }
     cause.to_string()
-}
-
-/// Reads an answer into the parts that are needed.
-///
-/// # Errors
-/// The answer lacks its shape.
-pub fn parse<T: DeserializeOwned>(value: &Value) -> Result<T, Failure> {
-    T::deserialize(value).map_err(mismatch)
 }

@@ -2,7 +2,9 @@
 use std::time::Duration;
 
 use futures::{SinkExt as _, StreamExt as _};
-use reqwest::Method;
+use gpuaas_proto::gpuaas::terminal::v1::{
+    CreateTerminalSessionRequest, CreateTerminalSessionResponse, TerminalKind,
+};
 use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::Message;
@@ -21,13 +23,17 @@ pub type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 ///
 /// # Errors
 /// See [`Failure`]; or the idempotency key has been used.
-pub async fn ticket(session: &Session, id: &str, request: &Value) -> Result<Value, Failure> {
-    let path = ["allocations", id, "terminal-sessions"];
-    let answer = session
-        .api
-        .change(Method::POST, &path, request, &session.key)
-        .await?;
-    if answer["ticket"].as_str().is_none_or(str::is_empty) {
+pub async fn ticket(
+    session: &Session,
+    id: String,
+    kind: TerminalKind,
+) -> Result<CreateTerminalSessionResponse, Failure> {
+    let request = CreateTerminalSessionRequest {
+        allocation_id: id,
+        kind: kind.into(),
+    };
+    let answer = session.api.apply(&request, &session.key).await?.message;
+    if answer.ticket.is_empty() {
         return Err(Failure::Usage(
             "this idempotency key has been used; its ticket cannot be shown again".to_owned(),
         ));

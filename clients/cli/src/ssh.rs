@@ -2,8 +2,11 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::allocation::{Access, Allocation};
+use gpuaas_proto::gpuaas::allocation::v1::{Access, Allocation, AllocationState};
+
+use crate::allocation::is_off;
 use crate::failure::Failure;
+use crate::output::word;
 use crate::state;
 
 /// The way to the SSH server of a VM.
@@ -42,22 +45,23 @@ impl Login {
         identity: Option<PathBuf>,
         via: Via,
     ) -> Result<Self, Failure> {
-        let Some(access) = allocation
-            .status
+        let status = allocation.status.clone().unwrap_or_default();
+        let ends = [AllocationState::Releasing, AllocationState::Released];
+        let Some(access) = status
             .access
             .as_ref()
             .filter(|a| !a.guest_user.is_empty())
             // its address may be another tenant's by now
-            .filter(|_| !matches!(allocation.status.state.as_str(), "releasing" | "released"))
+            .filter(|_| !ends.contains(&status.state()))
         else {
-            let state = &allocation.status.state;
+            let state = word(status.state());
             return Err(Failure::Usage(format!(
                 "allocation {} is {state}: it has no login",
                 allocation.id
             )));
         };
-        if allocation.status.is_off() {
-            let (id, power) = (&allocation.id, &allocation.status.power);
+        if is_off(&status) {
+            let (id, power) = (&allocation.id, word(status.power()));
             return Err(Failure::Usage(format!(
                 "allocation {id} is {power}; start it to log in: gpuaas start {id}"
             )));
@@ -219,6 +223,8 @@ mod tests {
         };
         let line = login.command_line();
         assert!(line.contains("StrictHostKeyChecking=yes"), "{line}");
+        // the platform says later than a network why there is no connection
+        assert!(line.contains("ConnectTimeout=75"), "{line}");
         let proxy = login.options().into_iter().find_map(|option| {
             let option = option.into_string().ok()?;
             option.strip_prefix("ProxyCommand=").map(str::to_owned)

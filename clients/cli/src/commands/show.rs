@@ -202,7 +202,7 @@ pub fn print_login(allocation: &Allocation) -> Result<(), Failure> {
             print_line("Log in", "not from here: no host keys are on record");
         } else if !is_off(&status) {
             print_command("Log in", &format!("gpuaas ssh {}", allocation.id));
-            let login = Login::new(&allocation.into(), None, Via::Network)?;
+            let login = Login::new(allocation, None, Via::Network)?;
             print_command("or", &login.command_line());
         }
     }

@@ -4,9 +4,10 @@ use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 
+use gpuaas_proto::gpuaas::allocation::v1::GetAllocationRequest;
+
 use super::Session;
-use crate::allocation::{Allocation, AllocationRef};
-use crate::api::parse;
+use crate::allocation::{AllocationRef, name_of};
 use crate::failure::Failure;
 use crate::ssh::{Login, Via};
 use crate::state;
@@ -56,7 +57,10 @@ pub async fn login(
     identity: Option<PathBuf>,
     via: Via,
 ) -> Result<Login, Failure> {
-    let allocation: Allocation = parse(&session.api.get(&["allocations", id], &[]).await?)?;
+    let of_one = GetAllocationRequest {
+        allocation_id: id.to_owned(),
+    };
+    let allocation = session.api.call(&of_one).await?.message;
     let identity = identity
         .or_else(|| state::identity(id))
         .or_else(|| session.identity.clone());
@@ -65,7 +69,7 @@ pub async fn login(
     if !is_known {
         note!(
             "The key of this launch is not known on this machine; ssh offers your own keys. If it is refused: gpuaas ssh {name} -i FILE, or without a key: gpuaas terminal {name}",
-            name = allocation.config.name
+            name = name_of(&allocation)
         );
     }
     Ok(login)

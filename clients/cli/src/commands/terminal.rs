@@ -3,6 +3,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
 use futures::{SinkExt as _, StreamExt as _};
+use gpuaas_proto::gpuaas::terminal::v1::{CreateTerminalSessionResponse, TerminalKind};
 use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
@@ -48,12 +49,12 @@ enum Ended {
 /// See [`Failure`].
 pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
     let id = flags.of.id(&session.api).await?;
-    let ticket = ticket(session, &id, &json!({})).await?;
+    let ticket = ticket(session, id.clone(), TerminalKind::Unspecified).await?;
     let term = std::env::var("TERM").ok().filter(|term| !term.is_empty());
     let (cols, rows) = tty::size();
-    let attach = json!({"type": "attach", "ticket": ticket["ticket"], "allocation_id": id, "cols": cols, "rows": rows,
+    let attach = json!({"type": "attach", "ticket": ticket.ticket, "allocation_id": id, "cols": cols, "rows": rows,
         "term": term.unwrap_or_else(|| "xterm-256color".to_owned())});
-    let mut terminal = Terminal::open(session, &ticket, attach).await?;
+    let mut terminal = Terminal::open(session, ticket, attach).await?;
     let outcome = terminal.carry().await;
     // the terminal is as it was before anything is printed
     drop(terminal);
@@ -88,9 +89,12 @@ struct Terminal<'a> {
 }
 
 impl<'a> Terminal<'a> {
-    async fn open(session: &'a Session, ticket: &Value, attach: Value) -> Result<Self, Failure> {
-        let text = |key: &str| ticket[key].as_str().unwrap_or_default().to_owned();
-        let (websocket_path, subprotocol) = (text("websocket_path"), text("subprotocol"));
+    async fn open(
+        session: &'a Session,
+        ticket: CreateTerminalSessionResponse,
+        attach: Value,
+    ) -> Result<Self, Failure> {
+        let (websocket_path, subprotocol) = (ticket.websocket_path, ticket.subprotocol);
         let mut socket = connect(session, &websocket_path, &subprotocol).await?;
         let (ready, first) = begin(&mut socket, &attach).await;
         let Some(ready) = ready else {

@@ -4,6 +4,8 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use futures::{SinkExt as _, StreamExt as _};
+use gpuaas_proto::gpuaas::terminal::v1::TerminalKind;
+use gpuaas_proto::json::Enumeration as _;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_tungstenite::tungstenite::Message;
@@ -15,8 +17,6 @@ use crate::socket::{SILENCE, Socket, begin, connect, refused, text, ticket};
 use crate::transfer::Transfer;
 use crate::tty;
 
-/// What the platform calls such a session.
-const KIND: &str = "ssh_tunnel";
 /// Most bytes of one piece of input.
 const PIECE: usize = 16 << 10;
 /// Longest wait for the platform's goodbye.
@@ -44,17 +44,16 @@ enum Ended {
 /// See [`Failure`].
 pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
     let id = flags.of.id(&session.api).await?;
-    let ticket = ticket(session, &id, &json!({ "kind": KIND })).await?;
-    let path = |key: &str| ticket[key].as_str().unwrap_or_default();
-    let mut socket = connect(session, path("websocket_path"), path("subprotocol")).await?;
+    let ticket = ticket(session, id.clone(), TerminalKind::SshTunnel).await?;
+    let mut socket = connect(session, &ticket.websocket_path, &ticket.subprotocol).await?;
     // a tunnel has no size, and the protocol's first message has one
-    let attach = json!({"type": "attach", "ticket": ticket["ticket"], "allocation_id": id, "cols": 80, "rows": 24});
+    let attach = json!({"type": "attach", "ticket": ticket.ticket, "allocation_id": id, "cols": 80, "rows": 24});
     let ready = match begin(&mut socket, &attach).await {
         (Some(ready), _) => ready,
         (None, Some(closed)) => return Err(refused(session, &closed)),
         (None, None) => return Err(lost()),
     };
-    if ready["kind"] != KIND {
+    if ready["kind"] != TerminalKind::SshTunnel.word() {
         // a part of the platform that is older would have us type into a shell
         let _ = socket.send(text(&json!({"type": "close"}))).await;
         return Err(Failure::Local(
