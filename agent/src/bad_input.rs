@@ -11,7 +11,7 @@ use crate::disk::{identity, mounts, nvme, signatures};
 use crate::gpu_fabric::Table;
 use crate::guest::{command, login};
 use crate::host::recording::Recording;
-use crate::host::{recorder, units};
+use crate::host::{secrets, units};
 use crate::image::{clone, registry};
 use crate::parity::line;
 use crate::prepare::{storage, systemd};
@@ -206,7 +206,7 @@ const TARGETS: [Target; 36] = [
     Target {
         name: "recording",
         parse: |text| {
-            recorder::without_secrets(text);
+            secrets::without_secrets(text);
             ignore(Recording::parse(text));
         },
         samples: &[

@@ -73,6 +73,11 @@ impl HostError {
         Self::host(ErrorReason::Internal, message)
     }
 
+    /// A wipe that does not prove what it did.
+    pub fn wipe_not_proven(message: impl Into<String>) -> Self {
+        Self::device(ErrorReason::WipeNotProven, message)
+    }
+
     /// The reason without prefix, as it stands in `OperationFailure.reason`.
     pub fn reason_name(&self) -> &'static str {
         let name = self.reason.as_str_name();

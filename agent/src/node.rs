@@ -29,6 +29,7 @@ use crate::topology::packet::Packets;
 use crate::topology::readiness::{DiskHealths, KvmProof};
 use crate::update::Updates;
 use crate::vm::Hypervisor;
+use crate::wall_clock::{now_ms, timestamp};
 use crate::wire::Wire;
 
 /// The parts of one agent.
@@ -216,19 +217,6 @@ fn seeds_dir(settings: &Settings) -> PathBuf {
 /// Rescue disks lie where the hypervisor's user can reach them.
 fn rescue_dir(settings: &Settings) -> PathBuf {
     settings.state_dir.join("rescue")
-}
-
-/// Wall clock in milliseconds since 1970.
-pub fn now_ms() -> i64 {
-    jiff::Timestamp::now().as_millisecond()
-}
-
-/// Milliseconds since 1970 as the wire has them.
-pub fn timestamp(ms: i64) -> prost_types::Timestamp {
-    prost_types::Timestamp {
-        seconds: ms.div_euclid(1000),
-        nanos: i32::try_from(ms.rem_euclid(1000) * 1_000_000).unwrap_or(0),
-    }
 }
 
 /// Image paths are one truth: a host keeps its images where catalog, image cache and records of calls say (E-14, C-31).

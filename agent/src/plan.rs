@@ -6,18 +6,18 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use crate::binding::guard::Guard;
 use crate::disk::Intent;
 use crate::disk::identity::Resolution;
+use crate::disk::policy::WipePolicy;
 use crate::disk::probe::identity_of;
-use crate::disk::wipe::WipePolicy;
 use crate::error::{HostError, HostResult};
 use crate::host::blocking;
 use crate::host::root::HostRoot;
 use crate::ids::{AllocationId, ParseError, PciAddress, management_mac, parse_private_ip};
+use crate::ip::Ipv4Net;
 use crate::lease::Purpose;
 use crate::node::Node;
 use crate::topology::network::subnet;
 use crate::topology::pci::PciKind;
 use crate::topology::{pci, readiness};
-use crate::wire::Ipv4Net;
 
 /// Most virtual CPUs and MiB of memory of a shape.
 const MAX_VCPUS: u32 = 512;

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::api::discover;
 use crate::build;
 use crate::error::{HostError, HostResult, io_error};
-use crate::host::recorder::Seen;
+use crate::host::recorder::PathsRead;
 use crate::host::recording::{self, Recording, SCHEMA};
 use crate::host::root::HostRoot;
 use crate::node::Node;
@@ -135,7 +135,7 @@ pub async fn record(settings: Settings, ca_pem: &[u8]) -> HostResult<Recording> 
         "location": settings.location,
     });
     let dhcp = settings.dhcp.clone();
-    let seen = Arc::new(Seen::default());
+    let seen = Arc::new(PathsRead::default());
     let root = HostRoot::new(&settings.root).noting(Arc::clone(&seen));
     let folder = settings.root.clone();
     let node = Node::open_at(root, settings, ca_pem)?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 use gpuaas_common::CancellationToken;
 
 use crate::journal::Journal;
-use crate::node::now_ms;
+use crate::wall_clock::now_ms;
 
 /// Between two runs.
 pub const INTERVAL: Duration = Duration::from_secs(6 * 3600);

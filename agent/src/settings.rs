@@ -113,10 +113,10 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::checks::NodeMode;
-use crate::disk::wipe::WipePolicy;
-use crate::ingress::PortRange;
+use crate::disk::policy::WipePolicy;
+use crate::ip::Ipv4Net;
+use crate::ip::PortRange;
 use crate::journal::Kind;
-use crate::wire::Ipv4Net;
 
 /// The section `[agent]`.
 #[derive(Debug, Clone, Deserialize)]

@@ -17,6 +17,7 @@ use crate::http::cors::PageOrigin;
 use crate::http::metrics::Metrics;
 use crate::http::rates::Rates;
 use crate::http::stream::Streams;
+use crate::instance_identity::keys::Keys;
 use crate::policy::Policies;
 use crate::terminal::policy::Terminals;
 use crate::webhooks::Webhooks;
@@ -72,7 +73,7 @@ pub struct App {
     /// `/api/asyncapi.json`.
     pub asyncapi: String,
     /// Keys that verify identity tokens of VMs.
-    pub instance_identity: crate::instance_identity::Keys,
+    pub instance_identity: Keys,
     /// `/.well-known/jwks.json`, when the embedded issuer is on.
     pub key_set: Option<String>,
     /// The embedded issuer, when it is on.

@@ -36,9 +36,6 @@ use crate::error::ApiError;
 use crate::identity::call::Call;
 use crate::store::{self, ProjectRow};
 
-/// The name that the route table has for this process.
-pub const SERVICE: &str = "gateway";
-
 /// Answers a call of one of these methods.
 ///
 /// # Errors

@@ -1,35 +1,19 @@
 //! What anyone needs to verify identity tokens of VMs: the document of their issuer (OpenID Connect Discovery 1.0) and its
 //! keys (RFC 7517). Inventory signs the tokens and says both.
+pub mod keys;
+
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
-use gpuaas_proto::gpuaas::internal::inventory::v1::host_service_client::HostServiceClient;
-use gpuaas_proto::gpuaas::internal::inventory::v1::{
-    GetInstanceIdentityKeysRequest, GetInstanceIdentityKeysResponse,
-};
+use gpuaas_proto::gpuaas::internal::inventory::v1::GetInstanceIdentityKeysResponse;
 use serde_json::json;
-use tokio::sync::Mutex;
-use tonic::{Request, Status};
 
 use crate::app::{App, Id};
 use crate::error::ApiError;
-use crate::router::document;
-
-/// How long inventory's answer counts, and a failure: nobody has to prove who he is, and each must not cost a call.
-const FRESH: Duration = Duration::from_secs(30);
-const FAILED: Duration = Duration::from_secs(2);
-/// Longest wait for inventory.
-const ANSWER: Duration = Duration::from_secs(5);
-
-type Answer = Result<GetInstanceIdentityKeysResponse, Status>;
-
-/// Inventory's latest answer.
-#[derive(Default)]
-pub struct Keys(Mutex<Option<(Instant, Answer)>>);
+use crate::http::document::document;
 
 /// The two documents.
 pub fn router() -> Router<Arc<App>> {
@@ -67,30 +51,8 @@ async fn answer(
     id: &Id,
     text: impl FnOnce(&GetInstanceIdentityKeysResponse) -> String,
 ) -> Response {
-    match keys(app).await {
+    match app.instance_identity.get(&app.peers).await {
         Ok(keys) => document(text(&keys)).into_response(),
         Err(status) => ApiError::from_status(&status).into_response(&id.0),
     }
-}
-
-async fn keys(app: &App) -> Answer {
-    let mut known = app.instance_identity.0.lock().await;
-    if let Some((since, answer)) = known.as_ref()
-        && since.elapsed() < if answer.is_ok() { FRESH } else { FAILED }
-    {
-        return answer.clone();
-    }
-    let answer = ask(app).await;
-    *known = Some((Instant::now(), answer.clone()));
-    answer
-}
-
-async fn ask(app: &App) -> Answer {
-    let channel = app.peers.channel("inventory")?;
-    let mut request = Request::new(GetInstanceIdentityKeysRequest {});
-    request.set_timeout(ANSWER);
-    let answer = HostServiceClient::new(channel)
-        .get_instance_identity_keys(request)
-        .await?;
-    Ok(answer.into_inner())
 }

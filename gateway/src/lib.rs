@@ -304,7 +304,7 @@ pub fn app(context: &Context, config: &Config, shutdown: CancellationToken) -> a
         region: config.region.clone(),
         openapi: openapi::document(gpuaas_proto::pool(), &routes).to_text(),
         asyncapi: openapi::asyncapi::document().to_text(),
-        instance_identity: instance_identity::Keys::default(),
+        instance_identity: instance_identity::keys::Keys::default(),
         key_set: dev
             .as_ref()
             .map(|dev| serde_json::to_string(&dev.key_set()))

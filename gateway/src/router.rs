@@ -10,13 +10,13 @@ use axum::response::Response;
 use axum::routing::get;
 use gpuaas_common::audit::origin::{self, Origin};
 use gpuaas_common::trace;
-use http::{HeaderValue, header};
 use tracing::Instrument as _;
 
 use crate::app::{App, Id};
 use crate::auth::{configuration, logout, provider};
 use crate::error::ApiError;
 use crate::http::call::{self, Served};
+use crate::http::document::document;
 use crate::http::peer::ClientAddress;
 use crate::http::{cors, headers};
 use crate::{console, instance_identity, reference, scim, store, terminal};
@@ -37,7 +37,7 @@ pub fn router(app: Arc<App>) -> Router {
     if app.key_set.is_some() {
         router = router
             .route("/.well-known/jwks.json", get(key_set))
-            .merge(provider::router());
+            .merge(provider::routes::router());
     }
     let mut router = router.fallback(api);
     if !app.cors_origins.is_empty() {
@@ -136,18 +136,4 @@ async fn sign_in_configuration(State(app): State<Arc<App>>) -> Response {
 
 async fn key_set(State(app): State<Arc<App>>) -> Response {
     document(app.key_set.clone().unwrap_or_default())
-}
-
-/// A JSON document for anyone.
-pub(crate) fn document(text: String) -> Response {
-    let mut response = Response::new(Body::from(text));
-    response.headers_mut().insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("application/json"),
-    );
-    response.headers_mut().insert(
-        header::CACHE_CONTROL,
-        HeaderValue::from_static("public, max-age=300"),
-    );
-    response
 }

@@ -2,7 +2,7 @@
 use gpuaas_proto::gpuaas::agent::v1 as pb;
 
 use crate::disk::DiskIdentity;
-use crate::disk::wipe::WipePolicy;
+use crate::disk::policy::WipePolicy;
 use crate::error::{HostError, HostResult};
 use crate::ids::{ParseError, PciAddress, management_mac, parse_private_ip};
 

@@ -5,8 +5,9 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
 use crate::error::{HostError, HostResult};
 use crate::ids::AllocationId;
-use crate::node::{Node, timestamp};
+use crate::node::Node;
 use crate::telemetry::{Key, Point};
+use crate::wall_clock::timestamp;
 
 /// Most steps of an answer.
 const MOST_STEPS: i64 = 1500;

@@ -12,8 +12,9 @@ use tonic::Status;
 use super::status;
 use crate::error::{HostError, HostResult};
 use crate::ids::AllocationId;
-use crate::node::{Node, timestamp};
+use crate::node::Node;
 use crate::serial::{Chunk, Position, Reading, follow};
+use crate::wall_clock::timestamp;
 
 /// What is answered.
 pub type SerialLogStream =

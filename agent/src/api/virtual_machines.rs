@@ -22,9 +22,9 @@ use crate::ids::{AllocationId, Digest, DnsLabel, ImageSlug, OperationId, ParseEr
 use crate::image::registry::parse_source;
 use crate::image::seed::{AuthorizedKey, GuestUser, hostname};
 use crate::journal::{Kind, NewOperation, OperationRow, State, StepStatus};
-use crate::node::{now_ms, timestamp};
 use crate::operation::network_group;
 use crate::operation::readiness::of_operation;
+use crate::wall_clock::{now_ms, timestamp};
 
 /// Most keys a guest gets.
 const MAX_KEYS: usize = 64;

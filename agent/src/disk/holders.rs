@@ -1,7 +1,6 @@
 //! Which processes hold a disk open: `blkdiscard` on a disk in use succeeds silently, so this is checked first.
 use std::collections::BTreeSet;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::stack::Device;
@@ -92,14 +91,4 @@ fn is_one_of(root: &HostRoot, link: &Path, target: &Path, devices: &[Device]) ->
     // Through the link itself: a device node of another name or namespace has the same number.
     let metadata = std::fs::metadata(link)?;
     Ok(devices.iter().any(|device| device.is(&metadata)))
-}
-
-/// Whether a file is a block device, and its number as sysfs writes it.
-pub(super) fn block_number(metadata: &std::fs::Metadata) -> Option<String> {
-    let block = metadata.mode() & 0o170_000 == 0o060_000;
-    block.then(|| {
-        let number = metadata.rdev();
-        let (major, minor) = (nix::sys::stat::major(number), nix::sys::stat::minor(number));
-        format!("{major}:{minor}")
-    })
 }

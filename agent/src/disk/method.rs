@@ -2,7 +2,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::nvme::{Controller, NoFormat, check_format, is_alone};
-use super::wipe::WipePolicy;
+use super::policy::WipePolicy;
 
 /// What erases the media; afterwards the blocks are made to read as zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,6 +5,7 @@
 //! claimed in the kernel and resolved again, and only such a [`ClaimedDisk`] can be cloned to or wiped.
 pub mod claim;
 pub mod decide;
+mod device_number;
 pub mod facts;
 pub mod holders;
 pub mod identity;
@@ -13,12 +14,14 @@ pub mod mounts;
 pub mod nvme;
 pub mod overwrite;
 pub mod passthrough;
+pub mod policy;
 pub mod probe;
 mod sanitize;
 pub mod signatures;
 pub mod stack;
 pub mod verify;
 pub mod wipe;
+pub mod wipe_log;
 
 pub use claim::ClaimedDisk;
 pub use decide::{Blocker, Intent, ProvenDisk, decide};

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::error::HostResult;
+use crate::error::{HostError, HostResult};
 use crate::host::exec;
+use crate::host::output::Output;
 
 const LIMIT: Duration = Duration::from_secs(30);
 /// Bit of OACS: the command Format NVM exists.
@@ -239,7 +240,7 @@ pub async fn sanitize_log(device: &Path) -> HostResult<SanitizeLog> {
 /// under another name, so it is known by its form.
 pub(crate) fn parse_sanitize_log(text: &str) -> HostResult<SanitizeLog> {
     let strange = |what: &str| {
-        super::wipe::failed(format!("nvme sanitize-log answered something else: {what}"))
+        HostError::wipe_not_proven(format!("nvme sanitize-log answered something else: {what}"))
     };
     let by_device: std::collections::BTreeMap<String, SanitizeReport> =
         parse("nvme sanitize-log", text)?;
@@ -267,7 +268,7 @@ pub(crate) fn parse_sanitize_log(text: &str) -> HostResult<SanitizeLog> {
     })
 }
 
-async fn nvme(command: &str, flags: &[&str], device: &Path) -> HostResult<exec::Output> {
+async fn nvme(command: &str, flags: &[&str], device: &Path) -> HostResult<Output> {
     let device = device.to_string_lossy();
     let mut arguments = vec![command, &*device, "--output-format=json"];
     arguments.extend(flags);
@@ -280,8 +281,9 @@ pub(crate) fn parse_namespaces(text: &str) -> HostResult<Vec<u32>> {
 }
 
 fn parse<'a, T: Deserialize<'a>>(program: &str, text: &'a str) -> HostResult<T> {
-    serde_json::from_str(text)
-        .map_err(|error| super::wipe::failed(format!("{program} answered something else: {error}")))
+    serde_json::from_str(text).map_err(|error| {
+        HostError::wipe_not_proven(format!("{program} answered something else: {error}"))
+    })
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::claim::{ClaimedDisk, is_claimed_by_others};
 use super::decide::{AfterClaim, Blocker, Intent, ProvenDisk, decide, refusal};
+use super::device_number::block_number;
 use super::facts::{DiskFacts, DomainUse, diskseq, gather};
-use super::holders::block_number;
 use super::identity::{DiskIdentity, Resolution, loop_devices, resolve_by_id, resolve_lab};
 use super::signatures::{LIMIT, signatures, signatures_within};
 use super::stack::{controllers, extent};

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::method::Erase;
 use super::nvme::{self, SanitizeLog, SanitizeState};
-use super::wipe::{WipeLog, failed};
-use crate::error::HostResult;
+use super::wipe_log::WipeLog;
+use crate::error::{HostError, HostResult};
 use crate::host::exec;
 
 /// Between two looks at the log.
@@ -67,13 +67,13 @@ pub async fn sanitize(
     exec::run_bound("nvme", &arguments, BEGIN_LIMIT)
         .await?
         .success("nvme sanitize")
-        .map_err(|error| failed(error.message))?;
+        .map_err(|error| HostError::wipe_not_proven(error.message))?;
     match wait(device, log).await?.state {
         SanitizeState::Completed => Ok(()),
         state => {
             let left = leave_failure(path).await;
             let left = left.map_or_else(|error| format!("; {}", error.message), |()| String::new());
-            Err(failed(format!(
+            Err(HostError::wipe_not_proven(format!(
                 "the controller ended the sanitize as {state:?}; see nvme sanitize-log{left}"
             )))
         }
@@ -108,7 +108,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::sync::Arc;
 
-    use super::super::wipe::Note;
+    use super::super::wipe_log::Note;
     use super::*;
     use crate::host::recording::{self, Answer, Recording};
 

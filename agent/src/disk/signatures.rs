@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use crate::error::{HostError, HostResult};
 use crate::host::exec;
+use crate::host::output::Output;
 
 /// A healthy disk answers in milliseconds; one whose firmware still works off a large discard takes longer.
 pub const LIMIT: Duration = Duration::from_secs(30);
@@ -33,7 +34,7 @@ async fn asked(
     arguments: &[&OsStr],
     device: &Path,
     limit: Duration,
-) -> HostResult<exec::Output> {
+) -> HostResult<Output> {
     let asked = exec::run(program, arguments, limit).await;
     asked.map_err(|error| match error.reason {
         ErrorReason::DeadlineExceeded => HostError::device(

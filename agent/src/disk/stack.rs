@@ -5,7 +5,7 @@ use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::holders::block_number;
+use super::device_number::block_number;
 use super::identity::{LoopDevice, loop_devices_here};
 use crate::error::{HostResult, io_error};
 use crate::host::root::HostRoot;

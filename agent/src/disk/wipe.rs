@@ -1,98 +1,26 @@
 //! Wiping a proven disk (D-74..D-76): [`super::method`] decides how, [`super::verify`] whether it worked.
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
-use serde::{Deserialize, Serialize};
 
 use super::claim::ClaimedDisk;
 use super::identity::DiskIdentity;
-use super::method::{Erase, Method, NvmeFacts, WipeFacts, Zero, choose, without_erase};
+use super::method::{Erase, NvmeFacts, WipeFacts, Zero, choose, without_erase};
 use super::overwrite::overwrite;
+use super::policy::WipePolicy;
+use super::wipe_log::{Note, Stage, WipeLog};
 use super::{nvme, sanitize};
 use crate::error::{HostError, HostResult};
 use crate::host::exec;
-use crate::ids::{ParseError, SlotId};
+use crate::ids::SlotId;
 use crate::settings::Wipe as Settings;
 
 /// Written between two notes of an overwrite: what a crash costs at most.
 const NOTE_EVERY: u64 = 1 << 30;
 /// Most of what a site's command prints that is retained, in characters of its end.
 const SITE_OUTPUT: usize = 2000;
-
-/// The least that is done to a slot's disk (D-75).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum WipePolicy {
-    /// Discard of all blocks.
-    #[default]
-    Blkdiscard,
-    /// NVMe format with user-data erase.
-    NvmeFormat,
-    /// A tool of the operator's.
-    SiteErase,
-}
-
-impl WipePolicy {
-    /// Every policy.
-    pub const ALL: [Self; 3] = [Self::Blkdiscard, Self::NvmeFormat, Self::SiteErase];
-
-    /// The name in bindings and evidence.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Blkdiscard => "blkdiscard",
-            Self::NvmeFormat => "nvme_format",
-            Self::SiteErase => "site_erase",
-        }
-    }
-}
-
-impl FromStr for WipePolicy {
-    type Err = ParseError;
-
-    fn from_str(text: &str) -> Result<Self, ParseError> {
-        Self::ALL
-            .into_iter()
-            .find(|policy| policy.as_str() == text)
-            .ok_or(ParseError {
-                what: "destructive_wipe_policy",
-                rule: "blkdiscard, nvme_format or site_erase",
-            })
-    }
-}
-
-/// How far a wipe is, as the journal notes it before the effect that it speaks of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Note {
-    pub method: Method,
-    pub stage: Stage,
-}
-
-/// Stage of a wipe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Stage {
-    /// The media is erased, or about to be.
-    Erasing,
-    /// The erase is through, if there was one, and this many bytes from the beginning are zero.
-    Zeroing(u64),
-}
-
-/// What a wipe leaves behind for its next run, and for those who watch.
-pub trait WipeLog: Send + Sync {
-    /// What an earlier run of this very wipe noted last.
-    fn noted(&self) -> Option<Note>;
-    /// Notes.
-    ///
-    /// # Errors
-    /// It cannot be noted; then nothing more is done.
-    fn note(&self, note: Note) -> HostResult<()>;
-    /// Tells.
-    fn progress(&self, percent: u32, message: &str);
-}
 
 /// A disk to be wiped.
 pub struct WipeJob<'a> {
@@ -196,7 +124,8 @@ pub(super) async fn nvme_facts(name: &str, device: &Path) -> Result<NvmeFacts, S
 impl Wiper for HostWiper {
     async fn wipe(&self, job: WipeJob<'_>) -> HostResult<Wiped> {
         let (disk, log) = (job.disk, job.log);
-        let refuse = |why: String| failed(format!("disk {}: {why}", disk.identity()));
+        let refuse =
+            |why: String| HostError::wipe_not_proven(format!("disk {}: {why}", disk.identity()));
         let facts = self.facts(disk).await;
         let mut method = choose(job.policy, &facts).map_err(|error| refuse(error.to_string()))?;
         // what was begun by another method counts for nothing
@@ -259,13 +188,15 @@ async fn discard(device: &OsStr, flags: &[&str], limit: Duration) -> HostResult<
     arguments.push(device);
     let done = exec::run_bound("blkdiscard", &arguments, limit).await?;
     let done = done.success("blkdiscard");
-    done.map(drop).map_err(|error| failed(error.message))
+    done.map(drop)
+        .map_err(|error| HostError::wipe_not_proven(error.message))
 }
 
 async fn format(job: &WipeJob<'_>, setting: &str) -> HostResult<String> {
     let nsid = format!("/sys/class/block/{}/nsid", job.disk.name());
     let text = std::fs::read_to_string(&nsid);
-    let text = text.map_err(|error| failed(format!("cannot read {nsid}: {error}")))?;
+    let text =
+        text.map_err(|error| HostError::wipe_not_proven(format!("cannot read {nsid}: {error}")))?;
     let id = format!("--namespace-id={}", text.trim());
     job.log.progress(0, "the controller formats the namespace");
     let device = job.disk.device();
@@ -279,7 +210,7 @@ async fn format(job: &WipeJob<'_>, setting: &str) -> HostResult<String> {
     exec::run_bound("nvme", &arguments, job.limit)
         .await?
         .success("nvme format")
-        .map_err(|error| failed(error.message))?;
+        .map_err(|error| HostError::wipe_not_proven(error.message))?;
     Ok(format!("(namespace {} alone)", text.trim()))
 }
 
@@ -299,12 +230,12 @@ async fn site(settings: &Settings, job: &WipeJob<'_>) -> HostResult<String> {
     let limit = Duration::from_secs(settings.site_limit_s).min(job.limit);
     let done = exec::run_bound_alone(&program, &environment, limit)
         .await
-        .map_err(|error| failed(error.message))?;
+        .map_err(|error| HostError::wipe_not_proven(error.message))?;
     let printed = end_of(&format!("{}\n{}", done.stdout.trim(), done.stderr.trim()));
     if done.status == 0 {
         Ok(format!("({program} printed: {printed})"))
     } else {
-        Err(failed(format!(
+        Err(HostError::wipe_not_proven(format!(
             "disk {}: the site's command {program} ended with status {}: {printed}",
             job.disk.identity(),
             done.status
@@ -346,11 +277,7 @@ async fn write_zeroes(
     let written = writing
         .await
         .map_err(|_| HostError::internal("overwriting the disk was broken off"))?;
-    written.map_err(|error| failed(error.message))
-}
-
-pub(super) fn failed(message: String) -> HostError {
-    HostError::device(ErrorReason::WipeNotProven, message)
+    written.map_err(|error| HostError::wipe_not_proven(error.message))
 }
 
 /// The wiper of this process.

@@ -6,7 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::{FabricError, FabricManager, PartitionId, Table};
-use crate::host::exec::{self, Output};
+use crate::host::exec;
+use crate::host::output::Output;
 use crate::settings::GpuFabric;
 
 /// Longest wait for a partition that is activated or deactivated.

@@ -10,6 +10,7 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 
+use super::output::Output;
 use super::recording;
 use crate::error::{HostError, HostResult};
 
@@ -18,37 +19,6 @@ pub const PROBE_LIMIT: Duration = Duration::from_secs(10);
 
 /// Most bytes captured of each output stream.
 const MAX_OUTPUT: u64 = 1 << 20;
-
-/// What a program answered.
-#[derive(Debug, Clone)]
-pub struct Output {
-    /// Exit status; -1 when a signal ended it.
-    pub status: i32,
-    /// Standard output.
-    pub stdout: String,
-    /// Standard error.
-    pub stderr: String,
-}
-
-impl Output {
-    /// Refuses a status other than zero.
-    pub fn success(self, program: &str) -> HostResult<Self> {
-        if self.status == 0 {
-            return Ok(self);
-        }
-        let detail = self
-            .stderr
-            .trim()
-            .lines()
-            .last()
-            .unwrap_or_default()
-            .to_owned();
-        Err(HostError::host(
-            ErrorReason::HostNotReady,
-            format!("{program} ended with status {}: {detail}", self.status),
-        ))
-    }
-}
 
 /// A command that dies with its handle.
 pub fn command<S: AsRef<OsStr>>(program: &str, arguments: &[S]) -> Command {

@@ -2,8 +2,10 @@
 pub mod blocking;
 pub mod clock;
 pub mod exec;
+pub mod output;
 pub mod processes;
 pub mod recorder;
 pub mod recording;
 pub mod root;
+pub mod secrets;
 pub mod units;

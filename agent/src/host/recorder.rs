@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use sha2::{Digest, Sha256};
 
 use super::recording::Entry;
+use super::secrets::without_secrets;
 
 /// Larger files are no facts about a host.
 const MAX_FILE: u64 = 1 << 20;
@@ -25,17 +26,6 @@ const SECRET_FOLDERS: [&str; 5] = [
     "/run/credentials",
 ];
 const SECRET_ENDS: [&str; 5] = [".key", ".pem", "shadow", "id_ed25519", "token"];
-/// A line with one of these words is left out of a text.
-const SECRET_WORDS: [&str; 7] = [
-    "password",
-    "passwd",
-    "passphrase",
-    "secret",
-    "psk",
-    "token",
-    // of SNMP, as a management controller tells it
-    "community",
-];
 /// What a process may hold open that says something about a disk, a GPU or the fabric.
 const DEVICES: [&str; 9] = [
     "/dev/nvme",
@@ -59,11 +49,11 @@ const PROGRAMS: [&str; 5] = [
 
 /// What was read.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub struct PathsRead {
     paths: Mutex<BTreeMap<PathBuf, bool>>,
 }
 
-impl Seen {
+impl PathsRead {
     /// A path was looked at.
     pub fn note(&self, path: &Path) {
         let mut paths = self.paths.lock().unwrap_or_else(PoisonError::into_inner);
@@ -307,22 +297,6 @@ fn content(path: &Path, at: &Path, bytes: u64) -> Option<Entry> {
     }
 }
 
-/// A text without the lines that may have a secret.
-pub fn without_secrets(text: &str) -> String {
-    let line = |line: &str| match is_secret(line) {
-        true if line.ends_with('\n') => "# left out\n".to_owned(),
-        true => "# left out".to_owned(),
-        false => line.to_owned(),
-    };
-    text.split_inclusive('\n').map(line).collect()
-}
-
-/// Whether a line, or what has this name, may be a secret.
-pub fn is_secret(line: &str) -> bool {
-    let lower = line.to_lowercase();
-    SECRET_WORDS.iter().any(|word| lower.contains(word))
-}
-
 fn parts(path: &Path) -> Vec<String> {
     let normal = path.components().filter_map(|part| match part {
         Component::Normal(part) => Some(part.to_string_lossy().into_owned()),
@@ -392,7 +366,7 @@ mod tests {
             link(at, &format!("proc/{pid}/fd/3"), target);
             link(at, &format!("proc/{pid}/fd/4"), "/home/u/diary");
         }
-        let seen = Arc::new(Seen::default());
+        let seen = Arc::new(PathsRead::default());
         let root = HostRoot::new(at).noting(Arc::clone(&seen));
         root.names("/sys/bus/pci/devices");
         root.read_value("/sys/bus/pci/devices/0000:1b:00.0/vendor")

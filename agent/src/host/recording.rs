@@ -16,8 +16,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::exec::Output;
-use super::recorder::{is_secret, without_secrets};
+use super::output::Output;
+use super::secrets::{is_secret, without_secrets};
 use crate::error::{HostError, HostResult, io_error};
 
 /// Version of the file.

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use nix::errno::Errno;
 
-use super::recorder::Seen;
+use super::recorder::PathsRead;
 
 /// The root under which `/proc`, `/sys`, `/dev` and `/etc` are read.
 #[derive(Debug, Clone)]
 pub struct HostRoot {
     root: PathBuf,
     /// Notes what is read, while the host is recorded.
-    seen: Option<Arc<Seen>>,
+    seen: Option<Arc<PathsRead>>,
 }
 
 impl HostRoot {
@@ -27,7 +27,7 @@ impl HostRoot {
 
     /// The same root, noting what is read.
     #[must_use]
-    pub fn noting(self, seen: Arc<Seen>) -> Self {
+    pub fn noting(self, seen: Arc<PathsRead>) -> Self {
         let seen = Some(seen);
         Self { seen, ..self }
     }

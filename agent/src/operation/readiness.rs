@@ -18,7 +18,7 @@ use crate::guest::login::Account;
 use crate::ids::parse_private_ip;
 use crate::image::seed::GuestUser;
 use crate::journal::OperationRow;
-use crate::node::now_ms;
+use crate::wall_clock::now_ms;
 
 /// Name of the step.
 pub const STEP: &str = "check_guest";

@@ -19,7 +19,8 @@ use crate::error::{HostError, HostResult};
 use crate::faults::{Edge, Place};
 use crate::ids::{AllocationId, OperationId, SlotId, Token};
 use crate::journal::{Failure, Kind, NewOperation, OperationRow, State, StepStatus};
-use crate::node::{Node, now_ms};
+use crate::node::Node;
+use crate::wall_clock::now_ms;
 
 /// How often, and at which interval, an undo is tried.
 const UNDO_TRIES: u32 = 3;

@@ -9,13 +9,15 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::work::{Done, Slot, Work};
+use crate::disk::policy::WipePolicy;
 use crate::disk::signatures::{LIMIT, signatures};
 use crate::disk::verify::{CHUNK, VerifyLimits, ranges, read_zero};
-use crate::disk::wipe::{Note, WipeJob, WipeLog, WipePolicy, Wiped};
+use crate::disk::wipe::{WipeJob, Wiped};
+use crate::disk::wipe_log::{Note, WipeLog};
 use crate::disk::{Intent, ProvenDisk, passthrough};
 use crate::error::{HostError, HostResult};
-use crate::node::{now_ms, timestamp};
 use crate::settings::WipeVerification;
+use crate::wall_clock::{now_ms, timestamp};
 
 /// How long a proven wipe waits for a clock by which it can be certified.
 const CLOCK_TIMEOUT: Duration = Duration::from_secs(30 * 60);

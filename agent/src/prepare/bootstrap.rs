@@ -1,6 +1,6 @@
 //! The deployed host's bootstrap (I-64..I-88): packages, kernel arguments, modules, libvirt, units. It makes an installed
 //! Ubuntu capable of slices and marks nothing schedulable (I-79).
-use super::command::HostSettings;
+use super::host_settings::HostSettings;
 use super::mode::Modes;
 use super::systemd::{enable_now, unit};
 use super::{Action, Machine, Plan, grub, packages, runtime, tuning};
@@ -241,9 +241,4 @@ fn of_files(root: &HostRoot) -> Vec<(String, String)> {
     ]
     .map(|(key, value)| (key.to_owned(), value))
     .into()
-}
-
-/// Where the agent keeps its state when no setting says so.
-pub fn default_state_dir() -> std::path::PathBuf {
-    "/var/lib/gpuaas".into()
 }

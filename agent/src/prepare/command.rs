@@ -9,54 +9,16 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde::Serialize;
 use serde_json::json;
 
+use super::host_settings::HostSettings;
 use super::mode::Modes;
 use super::{Machine, Plan, Step, apply, bootstrap, network, runtime, storage, systemd};
 use crate::binding;
 use crate::checks::NodeMode;
 use crate::error::HostResult;
 use crate::host::root::HostRoot;
-use crate::settings::{Dhcp, Fabric, GpuFabric, Network, Settings};
 
 /// Where the agent's settings are on a host that was set up by its package.
 pub const SETTINGS_FILE: &str = "/etc/gpuaas/node-agent.toml";
-
-/// What of the agent's settings these commands use. A host that is not enrolled yet has none: then these are the
-/// defaults.
-#[derive(Debug, Clone)]
-pub struct HostSettings {
-    pub network: Network,
-    pub dhcp: Dhcp,
-    pub fabric: Fabric,
-    pub gpu_fabric: GpuFabric,
-    pub mode: Option<NodeMode>,
-    pub state_dir: PathBuf,
-}
-
-impl Default for HostSettings {
-    fn default() -> Self {
-        Self {
-            network: Network::default(),
-            dhcp: Dhcp::default(),
-            fabric: Fabric::default(),
-            gpu_fabric: GpuFabric::default(),
-            mode: None,
-            state_dir: bootstrap::default_state_dir(),
-        }
-    }
-}
-
-impl From<Settings> for HostSettings {
-    fn from(settings: Settings) -> Self {
-        Self {
-            network: settings.network,
-            dhcp: settings.dhcp,
-            fabric: settings.fabric,
-            gpu_fabric: settings.gpu_fabric,
-            mode: settings.profile.mode,
-            state_dir: settings.state_dir,
-        }
-    }
-}
 
 /// How a command answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -8,7 +8,8 @@ use std::time::Duration;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
 use crate::error::{HostError, HostResult};
-use crate::host::exec::{self, Output};
+use crate::host::exec;
+use crate::host::output::Output;
 use crate::host::recording;
 use crate::host::root::HostRoot;
 

@@ -9,6 +9,7 @@ pub mod apply;
 pub mod bootstrap;
 pub mod command;
 pub mod grub;
+pub mod host_settings;
 pub mod machine;
 pub mod mode;
 pub mod network;

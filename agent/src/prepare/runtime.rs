@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use super::command::HostSettings;
+use super::host_settings::HostSettings;
 use super::mode::Modes;
 use super::systemd::unit;
 use super::{Action, Machine, Plan};

@@ -10,7 +10,7 @@ use super::{Chunk, SerialLogs};
 use crate::error::{HostError, HostResult, io_error};
 use crate::host::blocking;
 use crate::ids::VmName;
-use crate::node::now_ms;
+use crate::wall_clock::now_ms;
 
 /// Bytes read at once.
 const BATCH: usize = 256 << 10;

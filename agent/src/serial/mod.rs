@@ -23,9 +23,9 @@ pub use follow::{Position, Reading, follow};
 use crate::error::{HostResult, io_error};
 use crate::host::blocking;
 use crate::ids::VmName;
-use crate::node::now_ms;
 use crate::settings::SerialLog;
 use crate::vm::serial_log;
+use crate::wall_clock::now_ms;
 use archive::{Archive, MAX_RECORD, Tail};
 use source::Source;
 

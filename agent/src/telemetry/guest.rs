@@ -25,7 +25,7 @@ const LOGIN: Duration = Duration::from_secs(30);
 const ANSWER: Duration = Duration::from_secs(10);
 
 /// Where a guest is, and who it is.
-struct Known {
+struct GuestAddress {
     server: SocketAddr,
     host_keys: Vec<PublicKey>,
     user: GuestUser,
@@ -90,14 +90,14 @@ impl Guest {
 }
 
 async fn log_in(node: &Node, allocation: AllocationId) -> Result<Session, GuestMetricsState> {
-    let known = known(node, allocation).map_err(|error| {
+    let guest_address = guest_address(node, allocation).map_err(|error| {
         tracing::debug!(allocation_id = %allocation, %error, "cannot query a guest");
         GuestMetricsState::NoLogin
     })?;
     let account = Account {
-        server: known.server,
-        host_keys: &known.host_keys,
-        user: &known.user,
+        server: guest_address.server,
+        host_keys: &guest_address.host_keys,
+        user: &guest_address.user,
     };
     let opened = tokio::time::timeout(LOGIN, open(&*node.guests, account, &node.relay)).await;
     opened
@@ -117,7 +117,7 @@ fn state(error: &LoginError) -> GuestMetricsState {
 }
 
 /// What the journal has of the guest's launch. A rescue image has the same user and address, and a host key of its own.
-fn known(node: &Node, allocation: AllocationId) -> HostResult<Known> {
+fn guest_address(node: &Node, allocation: AllocationId) -> HostResult<GuestAddress> {
     let launched = node.journal.launched(allocation)?;
     let launched =
         launched.ok_or_else(|| HostError::internal("the journal has no launch of the VM"))?;
@@ -132,7 +132,7 @@ fn known(node: &Node, allocation: AllocationId) -> HostResult<Known> {
             .as_str()
             .map(str::to_owned),
     };
-    Ok(Known {
+    Ok(GuestAddress {
         server: (parse_private_ip(ip)?, SSH_PORT).into(),
         host_keys: parse_pins(host_key.as_deref())?,
         user: request.guest_user.parse()?,

@@ -11,24 +11,25 @@ use super::rates::Sample;
 use crate::error::{HostError, HostResult};
 use crate::ids::AllocationId;
 use crate::journal::HoldRow;
-use crate::node::{Node, now_ms};
+use crate::node::Node;
 use crate::settings::NvmeAttachment;
 use crate::vm::{Hypervisor, without_waiting};
+use crate::wall_clock::now_ms;
 
 /// The measurements that are under way, also those that nobody waits for any more.
 #[derive(Default)]
-pub struct Turns(Mutex<HashMap<AllocationId, Weak<()>>>);
+pub struct GuestLocks(Mutex<HashMap<AllocationId, Weak<()>>>);
 
-impl Turns {
+impl GuestLocks {
     /// The right to measure a VM, until it is dropped; none while somebody has it.
     fn take(&self, of: AllocationId) -> Option<Arc<()>> {
-        let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        turns.retain(|_, turn| turn.strong_count() > 0);
-        if turns.contains_key(&of) {
+        let mut guest_locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        guest_locks.retain(|_, turn| turn.strong_count() > 0);
+        if guest_locks.contains_key(&of) {
             return None;
         }
         let turn = Arc::new(());
-        turns.insert(of, Arc::downgrade(&turn));
+        guest_locks.insert(of, Arc::downgrade(&turn));
         Some(turn)
     }
 }
@@ -93,7 +94,7 @@ async fn count(
     at: impl Fn() -> Duration,
 ) -> HostResult<bool> {
     let (name, port) = (allocation.vm_name(), allocation.port_name());
-    let Some(turn) = telemetry.turns.take(allocation) else {
+    let Some(turn) = telemetry.guest_locks.take(allocation) else {
         return Err(HostError::host(
             ErrorReason::HypervisorFailed,
             format!("the last measurement of {name} has not come back"),

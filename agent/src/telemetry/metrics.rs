@@ -7,8 +7,8 @@ use opentelemetry::KeyValue;
 use opentelemetry::metrics::Meter;
 
 use super::{Present, Telemetry};
-use crate::node::now_ms;
 use crate::vm::Usage;
+use crate::wall_clock::now_ms;
 
 /// A counter: its name, its text, and what it counts.
 type Counter = (&'static str, &'static str, fn(&Usage) -> Option<f64>);

@@ -21,10 +21,11 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::ids::AllocationId;
-use crate::node::{Node, now_ms};
+use crate::node::Node;
 use crate::vm::Usage;
+use crate::wall_clock::now_ms;
 use guest::Guest;
-use measure::{Turns, measure};
+use measure::{GuestLocks, measure};
 use rates::{Sample, rates};
 pub use report::COMMAND as GUEST_COMMAND;
 use report::Report;
@@ -54,7 +55,7 @@ pub struct Telemetry {
     pause: Duration,
     queries_guests: bool,
     /// The measurements that are under way.
-    turns: Turns,
+    guest_locks: GuestLocks,
 }
 
 /// What was measured of a VM in a time.
@@ -78,7 +79,7 @@ impl Telemetry {
             vms: Mutex::default(),
             pause: settings.pause(),
             queries_guests: settings.guests,
-            turns: Turns::default(),
+            guest_locks: GuestLocks::default(),
         }
     }
 

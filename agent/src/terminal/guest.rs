@@ -10,7 +10,7 @@ use russh::client::{self, Handle, Msg};
 use russh::{ChannelMsg, ChannelReadHalf, ChannelWriteHalf};
 use tokio::net::TcpStream;
 
-use super::shell::{CHUNK, Ends, Said, Shell, Size};
+use super::shell::{CHUNK, Ends, Shell, ShellMessage, Size};
 use super::target::Guest;
 use crate::guest::RelayKey;
 use crate::guest::ssh::{self, Client, SshError};
@@ -134,12 +134,12 @@ async fn run(
     ends: Ends,
 ) {
     let Ends {
-        said,
+        messages,
         mut input,
         taken,
         mut size,
     } = ends;
-    let reading = read(from_guest, early, said);
+    let reading = read(from_guest, early, messages);
     let writing = async {
         while let Some(data) = input.recv().await {
             let length = data.len() as u64;
@@ -181,10 +181,10 @@ async fn run(
 async fn read(
     mut from_guest: ChannelReadHalf,
     early: Vec<Bytes>,
-    said: tokio::sync::mpsc::Sender<Said>,
+    messages: tokio::sync::mpsc::Sender<ShellMessage>,
 ) {
     for data in early {
-        if !pass_on(&said, data).await {
+        if !pass_on(&messages, data).await {
             return;
         }
     }
@@ -193,7 +193,7 @@ async fn read(
     while let Some(message) = from_guest.wait().await {
         let taken = match message {
             ChannelMsg::Data { data } | ChannelMsg::ExtendedData { data, .. } => {
-                pass_on(&said, data).await
+                pass_on(&messages, data).await
             }
             ChannelMsg::ExitStatus { exit_status } => {
                 status = Some(exit_status);
@@ -215,14 +215,14 @@ async fn read(
         }
     }
     // nothing waits for it when the caller went first
-    let _ = said.send(Said::Exit(status)).await;
+    let _ = messages.send(ShellMessage::Exit(status)).await;
 }
 
-async fn pass_on(said: &tokio::sync::mpsc::Sender<Said>, mut data: Bytes) -> bool {
+async fn pass_on(messages: &tokio::sync::mpsc::Sender<ShellMessage>, mut data: Bytes) -> bool {
     // a packet larger than agreed is cut, not trusted
     while !data.is_empty() {
         let piece = data.split_to(data.len().min(CHUNK));
-        if said.send(Said::Output(piece)).await.is_err() {
+        if messages.send(ShellMessage::Output(piece)).await.is_err() {
             return false;
         }
     }

@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Child;
 use tokio::sync::mpsc;
 
-use super::shell::{CHUNK, Ends, Said, Shell, Size};
+use super::shell::{CHUNK, Ends, Shell, ShellMessage, Size};
 use crate::image::seed::GuestUser;
 
 /// Why there is no shell.
@@ -72,7 +72,7 @@ fn pty_size(size: Size) -> pty_process::Size {
 
 async fn run(mut child: Child, from_shell: OwnedReadPty, mut to_shell: OwnedWritePty, ends: Ends) {
     let Ends {
-        said,
+        messages,
         mut input,
         taken,
         mut size,
@@ -108,13 +108,15 @@ async fn run(mut child: Child, from_shell: OwnedReadPty, mut to_shell: OwnedWrit
         std::future::pending::<()>().await;
     };
     let reading = async {
-        if !read(from_shell, &said).await {
+        if !read(from_shell, &messages).await {
             return;
         }
         let status = child.wait().await.ok().and_then(|status| status.code());
         // nothing waits for it when the caller went first
-        let _ = said
-            .send(Said::Exit(status.and_then(|code| u32::try_from(code).ok())))
+        let _ = messages
+            .send(ShellMessage::Exit(
+                status.and_then(|code| u32::try_from(code).ok()),
+            ))
             .await;
     };
     tokio::select! {
@@ -124,7 +126,7 @@ async fn run(mut child: Child, from_shell: OwnedReadPty, mut to_shell: OwnedWrit
 }
 
 /// Passes output on until the terminal is closed by its last process; false when the receiver is gone.
-async fn read(mut from_shell: OwnedReadPty, said: &mpsc::Sender<Said>) -> bool {
+async fn read(mut from_shell: OwnedReadPty, messages: &mpsc::Sender<ShellMessage>) -> bool {
     let mut buffer = vec![0_u8; CHUNK];
     loop {
         match from_shell.read(&mut buffer).await {
@@ -132,7 +134,7 @@ async fn read(mut from_shell: OwnedReadPty, said: &mpsc::Sender<Said>) -> bool {
             Ok(0) | Err(_) => return true,
             Ok(length) => {
                 let data = Bytes::copy_from_slice(&buffer[..length]);
-                if said.send(Said::Output(data)).await.is_err() {
+                if messages.send(ShellMessage::Output(data)).await.is_err() {
                     return false;
                 }
             }
@@ -149,12 +151,17 @@ mod tests {
     const SIZE: Size = Size { cols: 80, rows: 24 };
 
     /// All output of the shell until `stop` holds; panics after ten seconds.
-    async fn listen(shell: &mut Shell, stop: impl Fn(&str) -> bool) -> (String, Option<Said>) {
+    async fn listen(
+        shell: &mut Shell,
+        stop: impl Fn(&str) -> bool,
+    ) -> (String, Option<ShellMessage>) {
         let mut text = String::new();
         let heard = tokio::time::timeout(Duration::from_secs(10), async {
             while !stop(&text) {
-                match shell.said.recv().await {
-                    Some(Said::Output(data)) => text.push_str(&String::from_utf8_lossy(&data)),
+                match shell.messages.recv().await {
+                    Some(ShellMessage::Output(data)) => {
+                        text.push_str(&String::from_utf8_lossy(&data))
+                    }
                     other => return other,
                 }
             }
@@ -229,14 +236,17 @@ mod tests {
             .expect("takes input");
         let (text, end) = listen(&mut shell, |_| false).await;
         assert!(text.contains("44 133"), "{text}");
-        assert_eq!(end, Some(Said::Exit(Some(7))));
+        assert_eq!(end, Some(ShellMessage::Exit(Some(7))));
     }
 
     #[tokio::test]
     async fn a_shell_nobody_listens_to_stops_and_ends_with_its_owner() {
         let command = ["/bin/sh", "-c", "while :; do echo yes; done"].map(OsString::from);
         let mut shell = start(&command, "vt100", SIZE).expect("a shell");
-        assert!(matches!(shell.said.recv().await, Some(Said::Output(_))));
+        assert!(matches!(
+            shell.messages.recv().await,
+            Some(ShellMessage::Output(_))
+        ));
         let task = shell.task_for_test();
         drop(shell);
         tokio::time::timeout(Duration::from_secs(10), async {

@@ -7,7 +7,7 @@ use gpuaas_proto::gpuaas::agent::v1::open_response::Message as Outgoing;
 use tokio::sync::mpsc;
 use tonic::{Status, Streaming};
 
-use super::shell::{CHUNK, Said, Shell, Size};
+use super::shell::{CHUNK, Shell, ShellMessage, Size};
 
 /// Both windows, without any effect.
 #[derive(Debug)]
@@ -104,14 +104,14 @@ pub async fn run(
                     Err(_) => waiting.clear(),
                 }
             }
-            said = shell.said.recv(), if answer.is_none() && windows.may_read() => {
-                let status = match said {
-                    Some(Said::Output(data)) => {
+            message = shell.messages.recv(), if answer.is_none() && windows.may_read() => {
+                let status = match message {
+                    Some(ShellMessage::Output(data)) => {
                         windows.sent += data.len() as u64;
                         answer = Some(Outgoing::Output(Bytes::into(data)));
                         continue;
                     }
-                    Some(Said::Exit(status)) => status,
+                    Some(ShellMessage::Exit(status)) => status,
                     None => None,
                 };
                 answer = Some(Outgoing::Exit(pb::TerminalExit { status }));

@@ -36,7 +36,7 @@ impl Size {
 
 /// A message of a shell.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum ShellMessage {
     /// Output, at most [`CHUNK`] bytes.
     Output(Bytes),
     /// It ended; nothing follows.
@@ -46,7 +46,7 @@ pub enum Said {
 /// A shell. Dropping it ends it.
 pub struct Shell {
     /// Its messages. A reader that stops applies backpressure.
-    pub said: mpsc::Receiver<Said>,
+    pub messages: mpsc::Receiver<ShellMessage>,
     /// Input. One piece is queued; the next one waits to be sent.
     pub input: mpsc::Sender<Bytes>,
     /// Bytes of input that the shell has consumed.
@@ -58,7 +58,7 @@ pub struct Shell {
 
 /// The other end of a [`Shell`].
 pub struct Ends {
-    pub said: mpsc::Sender<Said>,
+    pub messages: mpsc::Sender<ShellMessage>,
     pub input: mpsc::Receiver<Bytes>,
     pub taken: watch::Sender<u64>,
     pub size: watch::Receiver<Size>,
@@ -70,19 +70,19 @@ impl Shell {
         size: Size,
         run: impl FnOnce(Ends) -> F,
     ) -> Self {
-        let (said_in, said) = mpsc::channel(1);
+        let (sender, messages) = mpsc::channel(1);
         let (input, input_out) = mpsc::channel(1);
         let (taken_in, taken) = watch::channel(0);
         let (size, size_out) = watch::channel(size);
         let ends = Ends {
-            said: said_in,
+            messages: sender,
             input: input_out,
             taken: taken_in,
             size: size_out,
         };
         let task = tokio::spawn(run(ends)).abort_handle();
         Self {
-            said,
+            messages,
             input,
             taken,
             size,

@@ -10,7 +10,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, watch};
 
 use super::guest::{self, GuestError};
-use super::shell::{CHUNK, Ends, Said, Shell, Size};
+use super::shell::{CHUNK, Ends, Shell, ShellMessage, Size};
 
 /// A tunnel has no screen.
 const NO_SIZE: Size = Size { cols: 0, rows: 0 };
@@ -30,34 +30,34 @@ pub async fn open(to: SocketAddrV4) -> Result<Shell, GuestError> {
 
 async fn run(stream: TcpStream, ends: Ends) {
     let Ends {
-        said,
+        messages,
         input,
         taken,
         size: _,
     } = ends;
     let (from_guest, to_guest) = stream.into_split();
     tokio::select! {
-        () = read(from_guest, &said) => {}
+        () = read(from_guest, &messages) => {}
         () = write(to_guest, input, taken) => {}
     }
 }
 
 /// Passes on what the guest sends until it closes the connection.
-async fn read(mut from_guest: OwnedReadHalf, said: &mpsc::Sender<Said>) {
+async fn read(mut from_guest: OwnedReadHalf, messages: &mpsc::Sender<ShellMessage>) {
     let mut buffer = vec![0_u8; CHUNK];
     loop {
         match from_guest.read(&mut buffer).await {
             Ok(0) | Err(_) => break,
             Ok(length) => {
                 let data = Bytes::copy_from_slice(&buffer[..length]);
-                if said.send(Said::Output(data)).await.is_err() {
+                if messages.send(ShellMessage::Output(data)).await.is_err() {
                     return;
                 }
             }
         }
     }
     // nothing waits for it when the caller went first
-    let _ = said.send(Said::Exit(None)).await;
+    let _ = messages.send(ShellMessage::Exit(None)).await;
 }
 
 /// Writes what the caller sends, and counts what the guest took. Never returns: whether the connection is over is read.
@@ -115,12 +115,12 @@ mod tests {
         let receiving = async {
             let mut received = Vec::new();
             loop {
-                match tunnel.said.recv().await.expect("an end is told") {
-                    Said::Output(data) => {
+                match tunnel.messages.recv().await.expect("an end is told") {
+                    ShellMessage::Output(data) => {
                         assert!(data.len() <= CHUNK);
                         received.extend_from_slice(&data);
                     }
-                    Said::Exit(status) => return (received, status),
+                    ShellMessage::Exit(status) => return (received, status),
                 }
             }
         };

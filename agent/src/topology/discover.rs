@@ -14,7 +14,7 @@ use super::platform::Platform;
 use crate::disk::identity::{KIND_BY_ID, KIND_LAB};
 use crate::disk::method::possible;
 use crate::disk::passthrough::{self, Given};
-use crate::disk::wipe::WipePolicy;
+use crate::disk::policy::WipePolicy;
 use crate::gpu_fabric::GpuFabric;
 use crate::host::root::HostRoot;
 use crate::host::{blocking, recording};

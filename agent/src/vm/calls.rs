@@ -8,7 +8,7 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use tokio::sync::oneshot;
 use virt::connect::Connect;
 
-use super::workers::{AllHang, Job, MOST_THREADS, Workers};
+use super::workers::{AllHang, Job, MOST_THREADS, Workers, failed};
 use crate::error::{HostError, HostResult};
 
 /// Longest waits for an answer of libvirt.
@@ -230,13 +230,6 @@ impl Hypervisor {
         let answered = self.call_once(self.limits.call, what, Arc::new(work)).await;
         answered.map_err(|failed| failed.error)
     }
-}
-
-pub(super) fn failed(what: &str, error: &virt::error::Error) -> HostError {
-    HostError::host(
-        ErrorReason::HypervisorFailed,
-        format!("{what}: {}", error.message()),
-    )
 }
 
 /// Threads of libvirt that a test keeps busy.

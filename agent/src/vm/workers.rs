@@ -5,9 +5,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use virt::connect::Connect;
 
-use super::calls::failed;
 use crate::error::HostError;
 
 /// Threads, and with them calls at a time, while none hangs.
@@ -239,6 +239,14 @@ impl Pool {
 
 fn is_alive(connection: &Connect) -> bool {
     connection.is_alive().unwrap_or(false)
+}
+
+/// What libvirt says of a call that failed.
+pub(super) fn failed(what: &str, error: &virt::error::Error) -> HostError {
+    HostError::host(
+        ErrorReason::HypervisorFailed,
+        format!("{what}: {}", error.message()),
+    )
 }
 
 #[cfg(test)]

@@ -12,10 +12,10 @@ use std::net::Ipv4Addr;
 use gpuaas_proto::gpuaas::agent::v1 as pb;
 
 use super::filter::TABLE;
-use super::net::Ipv4Net;
 use crate::dhcp::Reservation;
 use crate::ids::AllocationId;
 use crate::ingress::{Ingress, Owned, Protocol};
+use crate::ip::Ipv4Net;
 use crate::settings::Network;
 
 /// Marks the connections that came in by a mapping. Those of guests have marks of their own, and are never translated so.

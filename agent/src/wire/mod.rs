@@ -21,7 +21,6 @@ mod filter;
 mod flows;
 mod host;
 mod ingress;
-mod net;
 pub(crate) mod ports;
 pub(crate) mod probe;
 mod watch;
@@ -30,7 +29,6 @@ use std::net::Ipv4Addr;
 
 pub use host::Wire;
 pub use ingress::Opening;
-pub use net::Ipv4Net;
 pub use ports::REMEDIATION as FOREIGN_PORT_REMEDIATION;
 pub use probe::{Counted, PORT as PROBE_PORT, PORT_NUMBER as PROBE_PORT_NUMBER};
 pub use watch::watch;

@@ -7,8 +7,9 @@ use std::net::Ipv4Addr;
 
 use serde_json::Value;
 
+use super::Guest;
 use super::filter::TABLE;
-use super::{Guest, Ipv4Net};
+use crate::ip::Ipv4Net;
 use crate::settings::Network;
 
 /// Name of its port. No guest has it: what follows the prefix is no hexadecimal digit.

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use gpuaas_agent::disk::claim::is_claimed_by_others;
 use gpuaas_agent::disk::method::{Method, Zero};
-use gpuaas_agent::disk::wipe::{
-    HostWiper, Note, Stage, WipeJob, WipeLog, WipePolicy, Wiped, Wiper as _,
-};
+use gpuaas_agent::disk::policy::WipePolicy;
+use gpuaas_agent::disk::wipe::{HostWiper, WipeJob, Wiped, Wiper as _};
+use gpuaas_agent::disk::wipe_log::{Note, Stage, WipeLog};
 use gpuaas_agent::disk::{ClaimedDisk, DiskIdentity, DiskProbe, Intent, ProvenDisk};
 use gpuaas_agent::error::HostResult;
 use gpuaas_agent::host::root::HostRoot;

@@ -60,7 +60,7 @@ const COVERS: usize = 6;
 
 /// All that is said of requirements.
 #[derive(Default)]
-struct Said {
+struct References {
     sources: Found,
     named: Vec<Named>,
     not_built: Vec<NotBuilt>,
@@ -102,7 +102,7 @@ impl Places<'_> {
 pub fn page(root: &Path) -> Result<(Page, String)> {
     let requirements = requirements::parse(&crate::read(&root.join(requirements::PATH))?)?;
     let (named, not_built) = pages::tree(root)?;
-    let said = Said {
+    let said = References {
         sources: scan::tree(root)?,
         named,
         not_built,
@@ -116,7 +116,7 @@ pub fn page(root: &Path) -> Result<(Page, String)> {
     ))
 }
 
-fn places(said: &Said) -> BTreeMap<Id, Places<'_>> {
+fn places(said: &References) -> BTreeMap<Id, Places<'_>> {
     let mut all: BTreeMap<Id, Places<'_>> = BTreeMap::new();
     for mention in &said.sources.mentions {
         let places = all.entry(mention.id).or_default();
@@ -159,7 +159,7 @@ fn of_group<'a>(
     requirements.iter().filter(move |r| r.id.group() == group)
 }
 
-fn summary(requirements: &[Requirement], said: &Said) -> String {
+fn summary(requirements: &[Requirement], said: &References) -> String {
     let places = places(said);
     let others = requirements.iter().filter(|r| r.id.group() != "INC");
     let mut text = String::new();
@@ -181,7 +181,7 @@ fn summary(requirements: &[Requirement], said: &Said) -> String {
     text
 }
 
-fn render(requirements: &[Requirement], said: &Said) -> String {
+fn render(requirements: &[Requirement], said: &References) -> String {
     let places = places(said);
     let mut page = String::from(
         "# Traceability\n\n\
@@ -280,7 +280,7 @@ mod tests {
 
     const LIST: &str = "- INC-01: (told) One. [000]\n- INC-02: (told) Two | three. [000]\n- A-01: Four. [000]\n- A-02: Five. [001]\n";
 
-    fn found() -> Said {
+    fn found() -> References {
         let mut mentions = scan::source(
             "tests/tests/it/x.rs",
             "#[test]\nfn inc_01_one() {\n}\n#[test]\nfn inc_01_two() {\n}\n",
@@ -289,10 +289,10 @@ mod tests {
         of_sources(mentions, Vec::new())
     }
 
-    fn of_sources(mentions: Vec<scan::Mention>, partly: Vec<scan::Partly>) -> Said {
-        Said {
+    fn of_sources(mentions: Vec<scan::Mention>, partly: Vec<scan::Partly>) -> References {
+        References {
             sources: Found { mentions, partly },
-            ..Said::default()
+            ..References::default()
         }
     }
 
@@ -349,7 +349,7 @@ mod tests {
             id: id(text),
             why: "nobody needs it".to_owned(),
         });
-        let said = Said {
+        let said = References {
             named: named.into(),
             not_built: not_built.into(),
             ..found()

@@ -104,6 +104,9 @@ pub enum Lookup<'a> {
     Unknown,
 }
 
+/// The name that the route table has for this process.
+pub const GATEWAY: &str = "gateway";
+
 /// The service that serves a proto package of the public contract.
 pub fn service_of(package: &str) -> Option<&'static str> {
     Some(match package {
@@ -113,7 +116,7 @@ pub fn service_of(package: &str) -> Option<&'static str> {
         "gpuaas.images.v1" => "image-catalog",
         "gpuaas.terminal.v1" => "terminal-gateway",
         "gpuaas.billing.v1" => "billing",
-        "gpuaas.identity.v1" | "gpuaas.audit.v1" | "gpuaas.events.v1" => crate::identity::SERVICE,
+        "gpuaas.identity.v1" | "gpuaas.audit.v1" | "gpuaas.events.v1" => GATEWAY,
         _ => return None,
     })
 }

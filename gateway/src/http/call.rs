@@ -20,11 +20,11 @@ use super::rates::{Class, Standing, Tenant, class_of};
 use super::reach::{Outgoing, reach};
 use super::shares::Share;
 use super::streamed::{respond, resume};
-use super::subscribe::{self, Asked, own_or_absent};
+use super::subscribe::{self, StreamRequest, own_or_absent};
 use super::{deprecation, headers};
 use crate::app::App;
 use crate::contract::deprecation::Deprecation;
-use crate::contract::route::{Lookup, Route};
+use crate::contract::route::{GATEWAY, Lookup, Route};
 use crate::contract::template::PathVariables;
 use crate::error::ApiError;
 use crate::identity;
@@ -57,14 +57,14 @@ pub struct Served {
 
 /// What a request holds until its answer is taken, for until then the answer lies in memory.
 #[derive(Debug, Default)]
-pub struct Held {
+pub struct RequestPermits {
     /// A part of its peer's share, from its head on.
     pub of_peer: Option<Share<Peer>>,
     /// Its own place, once its body is there.
     pub place: Option<Place>,
 }
 
-impl Held {
+impl RequestPermits {
     /// The answer, which gives all of it back when it is taken, or nobody wants it any more.
     #[must_use]
     pub fn until_taken(self, response: Response) -> Response {
@@ -82,7 +82,7 @@ pub async fn serve(app: &App, parts: &request::Parts, body: Body, request_id: &s
         standing: None,
         deprecated: None,
     };
-    let mut held = Held::default();
+    let mut held = RequestPermits::default();
     let answer = try_serve(app, parts, body, request_id, (&mut served, &mut held)).await;
     let mut response = answer.unwrap_or_else(|error| {
         error.reason().clone_into(&mut served.reason);
@@ -103,7 +103,7 @@ async fn try_serve(
     parts: &request::Parts,
     body: Body,
     request_id: &str,
-    (served, held): (&mut Served, &mut Held),
+    (served, held): (&mut Served, &mut RequestPermits),
 ) -> Result<Response, ApiError> {
     let (route, path) = find(app, parts)?;
     served.route.clone_from(&route.pattern);
@@ -149,7 +149,7 @@ async fn try_serve(
     let count = async || app.rates.count(cost, principal, tenant).await;
     // a service reads while Redis counts; who has read too much gets nothing of it, and all for whom that limit counts are
     // counted first for a moment
-    let reads = cost.0 == Class::Read && !streams && route.service != identity::SERVICE;
+    let reads = cost.0 == Class::Read && !streams && route.service != GATEWAY;
     let counts_meanwhile = reads && !app.rates.was_reached(cost.0, principal, tenant);
     if !counts_meanwhile {
         served.standing = count().await?;
@@ -162,7 +162,7 @@ async fn try_serve(
         key: idempotency_key.as_deref(),
         request_id,
     };
-    if route.service == identity::SERVICE {
+    if route.service == GATEWAY {
         let answer = identity::answer(&call, &message).await;
         if answer.as_ref().is_err_and(is_denial) {
             record_refusal(app, &session, attempt).await;
@@ -185,7 +185,7 @@ async fn try_serve(
     };
     if streams {
         resume(&mut message, &parts.headers);
-        let asked = Asked {
+        let asked = StreamRequest {
             peer: &peer,
             path: &path,
             session: &session,
@@ -193,7 +193,7 @@ async fn try_serve(
         };
         let opened = subscribe::open(&outgoing, &asked, &message).await?;
         // from here on it is a stream, with a place among the streams
-        *held = Held::default();
+        *held = RequestPermits::default();
         return Ok(respond(opened, &app.streams.pieces, &parts.headers));
     }
     let launch = launch::begin(&call, &grant, &message).await?;

@@ -5,6 +5,7 @@ pub mod authorize;
 pub mod call;
 pub mod cors;
 pub mod deprecation;
+pub mod document;
 pub mod headers;
 pub mod listener;
 pub mod metrics;

@@ -19,7 +19,7 @@ use crate::transcode::request::bind;
 use crate::upstream::{self, Envelope};
 
 /// Who asks for a stream, and by what.
-pub struct Asked<'a> {
+pub struct StreamRequest<'a> {
     /// From where.
     pub peer: &'a Peer,
     /// What the path names.
@@ -36,7 +36,7 @@ pub struct Asked<'a> {
 /// `RATE_LIMITED`, `OVERLOADED`; what the service answers.
 pub async fn open(
     outgoing: &Outgoing<'_>,
-    asked: &Asked<'_>,
+    asked: &StreamRequest<'_>,
     message: &DynamicMessage,
 ) -> Result<Subscription, ApiError> {
     let (app, route) = (outgoing.app, outgoing.route);

@@ -7,9 +7,9 @@ use tonic::Code;
 use uuid::Uuid;
 
 use super::{PlatformRole, Policies, Resource, Scope, Verdict, Who};
+use crate::contract::route::GATEWAY;
 use crate::contract::route::Route;
 use crate::error::ApiError;
-use crate::identity::SERVICE;
 use crate::store::{Principal, PrincipalKind, Role, platform_role_name};
 
 const PROJECT: &str = "project_id";
@@ -182,7 +182,7 @@ impl Policies {
                 let named = named_by(route);
                 // who has a role on the platform may read and manage projects without being a member: what is decided then
                 // is decided on the project that is found
-                let by_platform = route.service == SERVICE && who.platform_role.is_some();
+                let by_platform = route.service == GATEWAY && who.platform_role.is_some();
                 match grant.refusal_everywhere() {
                     // on which allocation it is done, the request says
                     Some(refusal) if !named && !by_platform && grant.allocations.is_empty() => {

@@ -6,8 +6,10 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use serde_json::json;
 use tonic::{Code, Status};
 
-use super::CONTENT_TYPE;
 use crate::error::ApiError;
+
+/// Of all answers.
+pub(super) const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("application/scim+json");
 
 /// What every function of this module answers with.
 pub type Result<T> = std::result::Result<T, ScimError>;

@@ -30,12 +30,12 @@ use serde_json::{Map, Value};
 use sqlx::{PgConnection, Postgres, Transaction};
 use uuid::Uuid;
 
-use self::error::{Result, ScimError};
+use self::error::{CONTENT_TYPE, Result, ScimError};
 use crate::app::{App, Id};
 use crate::auth::sessions::Session;
 use crate::contract::access::{Access, Audience};
 use crate::http::authorize::{Attempt, authenticate, record_refusal};
-use crate::http::call::{Held, collect, peer_of};
+use crate::http::call::{RequestPermits, collect, peer_of};
 use crate::http::rates::{Class, Standing};
 use crate::policy::{Resource, who};
 use crate::store::{self, ScimSettings, TenantState};
@@ -46,8 +46,6 @@ pub const BASE: &str = "/scim/v2";
 pub const READ: &str = "scim.read";
 /// The action of changes.
 pub const WRITE: &str = "scim.write";
-/// Of all answers.
-const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("application/scim+json");
 
 /// The routes.
 pub fn router() -> Router<Arc<App>> {
@@ -272,7 +270,7 @@ async fn serve(State(app): State<Arc<App>>, request: Request) -> Response {
     let target = Target::of(parts.uri.path());
     let mut principal = String::new();
     // the limits of every call of the API: an answer keeps its place until it is taken
-    let mut held = Held::default();
+    let mut held = RequestPermits::default();
     let mut standing = None;
     let called = (id.as_str(), &mut principal, &mut held, &mut standing);
     let answer = try_serve(&app, &parts, body, target, called).await;
@@ -306,7 +304,12 @@ async fn try_serve(
     parts: &request::Parts,
     body: Body,
     target: Option<Target<'_>>,
-    (request_id, principal, held, standing): (&str, &mut String, &mut Held, &mut Option<Standing>),
+    (request_id, principal, held, standing): (
+        &str,
+        &mut String,
+        &mut RequestPermits,
+        &mut Option<Standing>,
+    ),
 ) -> Result<Response> {
     let peer = peer_of(&parts.extensions)?;
     held.of_peer = Some(app.admission.arrive(&peer)?);

@@ -17,7 +17,7 @@ use crate::http::peer::Peer;
 use crate::http::rates::{Tenant, class_of};
 use crate::http::reach::{Outgoing, reach};
 use crate::http::stream::Subscription;
-use crate::http::subscribe::{self, Asked};
+use crate::http::subscribe::{self, StreamRequest};
 use crate::store;
 use crate::transcode::request::bind;
 use crate::upstream::Envelope;
@@ -139,7 +139,7 @@ impl Client<'_> {
                 timeout: app.request_timeout,
             },
         };
-        let asked = Asked {
+        let asked = StreamRequest {
             peer: self.peer,
             path,
             session: &session,

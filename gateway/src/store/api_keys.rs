@@ -175,7 +175,7 @@ pub async fn expire_api_key(
 
 /// What is stored of a key that somebody calls with.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KnownKey {
+pub struct StoredKey {
     /// Digest of the whole key.
     pub hash: Vec<u8>,
     /// The issuer of its service account.
@@ -192,7 +192,7 @@ pub struct KnownKey {
 ///
 /// # Errors
 /// Database errors.
-pub async fn known_key(pool: &PgPool, id: Uuid) -> sqlx::Result<Option<KnownKey>> {
+pub async fn known_key(pool: &PgPool, id: Uuid) -> sqlx::Result<Option<StoredKey>> {
     let row = sqlx::query(
         "SELECT k.hash, p.issuer, p.subject, floor(extract(epoch FROM k.expire_time))::bigint AS expires,
                 k.disable_time IS NOT NULL OR p.disable_time IS NOT NULL AS is_disabled
@@ -202,7 +202,7 @@ pub async fn known_key(pool: &PgPool, id: Uuid) -> sqlx::Result<Option<KnownKey>
     .fetch_optional(pool)
     .await?;
     row.map(|row| {
-        Ok(KnownKey {
+        Ok(StoredKey {
             hash: row.try_get("hash")?,
             issuer: row.try_get("issuer")?,
             subject: row.try_get("subject")?,

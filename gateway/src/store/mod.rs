@@ -33,7 +33,7 @@ pub use allocation_grants::{
     list_allocation_grants,
 };
 pub use api_keys::{
-    ApiKeyRow, KnownKey, NewApiKey, disable_api_key, expire_api_key, find_api_key, insert_api_key,
+    ApiKeyRow, NewApiKey, StoredKey, disable_api_key, expire_api_key, find_api_key, insert_api_key,
     known_key, list_api_keys, note_use,
 };
 pub use bootstrap::{NewPrincipal, Seeded, own_organisation, seed};
@@ -91,7 +91,7 @@ pub use ssh_keys::{
 pub use tenant::TenantState;
 pub use terminals::{note_terminal, terminal_opener};
 pub use webhook_deliveries::{
-    Attempted, DeliveryRow, Next, Outgoing, Room, Taken, find_delivery, insert_ping,
+    Attempted, DeliveryLimits, DeliveryRow, Next, Outgoing, Taken, find_delivery, insert_ping,
     list_deliveries, note_attempt, queue_deliveries, requeue_delivery, rewind_webhooks,
     sweep_deliveries, take_deliveries, webhook_position,
 };
@@ -181,7 +181,7 @@ pub async fn find_profile(
 
 /// A principal of one issuer, as the development sign-in lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KnownPrincipal {
+pub struct ListedPrincipal {
     /// Stable name, for example "user:alice".
     pub name: String,
     /// Whether it administers the platform.
@@ -194,7 +194,7 @@ pub struct KnownPrincipal {
 ///
 /// # Errors
 /// Database errors.
-pub async fn list_principals(pool: &PgPool, issuer: &str) -> sqlx::Result<Vec<KnownPrincipal>> {
+pub async fn list_principals(pool: &PgPool, issuer: &str) -> sqlx::Result<Vec<ListedPrincipal>> {
     let rows = sqlx::query(
         "SELECT p.name, p.platform_role IS NOT DISTINCT FROM 'admin' AS admin,
                 coalesce(array_agg(j.id ORDER BY j.slug, j.id) FILTER (WHERE j.id IS NOT NULL), '{}') AS ids,
@@ -212,7 +212,7 @@ pub async fn list_principals(pool: &PgPool, issuer: &str) -> sqlx::Result<Vec<Kn
         .map(|row| {
             let ids: Vec<Uuid> = row.try_get("ids")?;
             let slugs: Vec<String> = row.try_get("slugs")?;
-            Ok(KnownPrincipal {
+            Ok(ListedPrincipal {
                 name: row.try_get("name")?,
                 admin: row.try_get("admin")?,
                 projects: ids.into_iter().zip(slugs).collect(),

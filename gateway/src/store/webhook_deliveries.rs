@@ -272,7 +272,7 @@ pub struct Taken {
 
 /// How many deliveries a gateway can take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
+pub struct DeliveryLimits {
     /// In all.
     pub all: i64,
     /// Of webhooks that fail.
@@ -287,7 +287,7 @@ pub struct Room {
 /// Database errors.
 pub async fn take_deliveries(
     pool: &PgPool,
-    room: Room,
+    room: DeliveryLimits,
     lease_seconds: f64,
 ) -> sqlx::Result<Vec<Taken>> {
     let rows = sqlx::query(

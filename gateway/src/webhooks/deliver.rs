@@ -16,7 +16,7 @@ use super::address::{self, NotPublic, PublicOnly};
 use super::message::digested;
 use super::secret::{Secret, signature};
 use super::{WebhookSettings, Work};
-use crate::store::{self, Attempted, Group, Next, Room, Taken};
+use crate::store::{self, Attempted, DeliveryLimits, Group, Next, Taken};
 
 /// What a gateway needs of a lease beside twice the time of an attempt, in seconds. A result that is noted later counts as well,
 /// unless another gateway has begun anew.
@@ -47,7 +47,7 @@ pub(super) async fn run(work: Arc<Work>, poll: Duration) {
     let mut trouble = false;
     loop {
         // no more is taken than can be attempted at once
-        let room = Room {
+        let room = DeliveryLimits {
             all: places.available_permits() as i64,
             failing: of_failing.available_permits() as i64,
         };

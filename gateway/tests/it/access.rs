@@ -165,7 +165,7 @@ fn table() -> BTreeMap<String, Vec<String>> {
 
 /// Whether the gateway answers it itself.
 fn is_own(route: &Route) -> bool {
-    route.service == gpuaas_gateway::identity::SERVICE
+    route.service == gpuaas_gateway::contract::route::GATEWAY
 }
 
 fn name_of(route: &Route) -> String {

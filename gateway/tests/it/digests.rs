@@ -230,7 +230,7 @@ async fn p10_every_change_has_digests_of_what_was_and_of_what_is() {
     // all that the gateway answers itself and that changes something was done
     let routes = gpuaas_gateway::routes().expect("served");
     let changes = routes.routes().iter().filter(|route| {
-        route.service == gpuaas_gateway::identity::SERVICE
+        route.service == gpuaas_gateway::contract::route::GATEWAY
             && route.http_method != http::Method::GET
             && route.access.action != EXCHANGE
     });
@@ -283,7 +283,8 @@ fn p10_every_change_of_the_other_services_is_recorded_by_its_action() {
     let sources = sources();
     let routes = gpuaas_gateway::routes().expect("served");
     let changes = routes.routes().iter().filter(|route| {
-        route.service != gpuaas_gateway::identity::SERVICE && route.http_method != http::Method::GET
+        route.service != gpuaas_gateway::contract::route::GATEWAY
+            && route.http_method != http::Method::GET
     });
     let mut count = 0;
     for route in changes {

@@ -109,7 +109,7 @@ async fn no_method_of_the_gateway_itself_is_left_out() {
     let own: Vec<_> = table
         .routes()
         .iter()
-        .filter(|route| route.service == gpuaas_gateway::identity::SERVICE)
+        .filter(|route| route.service == gpuaas_gateway::contract::route::GATEWAY)
         .collect();
     assert!(!own.is_empty());
     for route in own {

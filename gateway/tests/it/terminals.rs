@@ -130,9 +130,9 @@ pub async fn answers(terminal: &mut TcpStream, text: &str) {
     assert_eq!((kind, payload.as_slice()), (TEXT, text.as_bytes()));
 }
 
-type Said = tokio_stream::Iter<std::vec::IntoIter<Result<pb::RelayResponse, Status>>>;
+type RelayMessages = tokio_stream::Iter<std::vec::IntoIter<Result<pb::RelayResponse, Status>>>;
 
-fn said(messages: impl IntoIterator<Item = Message>) -> Said {
+fn said(messages: impl IntoIterator<Item = Message>) -> RelayMessages {
     let answer = |message| {
         Ok(pb::RelayResponse {
             message: Some(message),
@@ -142,7 +142,7 @@ fn said(messages: impl IntoIterator<Item = Message>) -> Said {
 }
 
 /// What the terminal gateway says when its user has lost access.
-fn closed() -> Said {
+fn closed() -> RelayMessages {
     said([Message::Close(pb::Close {
         code: 4403,
         reason: "access_lost".to_owned(),

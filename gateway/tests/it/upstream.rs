@@ -33,7 +33,7 @@ use crate::script;
 
 /// One call as the service saw it.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct RecordedCall {
     pub rpc: &'static str,
     pub caller: Caller,
     pub traceparent: String,
@@ -48,7 +48,7 @@ const HELD_UP: Duration = Duration::from_millis(300);
 /// What the service saw, for the test.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
-    calls: Arc<Mutex<Vec<Seen>>>,
+    calls: Arc<Mutex<Vec<RecordedCall>>>,
     open: Arc<AtomicUsize>,
     sent: Arc<AtomicUsize>,
     held_up: Arc<AtomicBool>,
@@ -142,7 +142,7 @@ impl Record {
         listed
     }
 
-    pub fn all(&self) -> Vec<Seen> {
+    pub fn all(&self) -> Vec<RecordedCall> {
         self.calls.lock().expect("lock").clone()
     }
 
@@ -196,7 +196,7 @@ impl Allocations {
                 .unwrap_or_default()
                 .to_owned()
         };
-        self.0.calls.lock().expect("lock").push(Seen {
+        self.0.calls.lock().expect("lock").push(RecordedCall {
             rpc,
             caller: Caller::of(request)?,
             traceparent: text("traceparent"),

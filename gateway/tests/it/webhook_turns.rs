@@ -3,7 +3,7 @@
 use gpuaas_common::id::IdGen;
 use gpuaas_dev::postgres::TestDb;
 use gpuaas_gateway::store::{
-    self, Attempted, Group, NewWebhook, Next, Outgoing, Room, Taken, seed,
+    self, Attempted, DeliveryLimits, Group, NewWebhook, Next, Outgoing, Taken, seed,
 };
 use jiff::Timestamp;
 use jiff_sqlx::ToSqlx as _;
@@ -68,7 +68,7 @@ impl Queue {
     }
 
     async fn take(&self, all: i64, failing: i64) -> Vec<Taken> {
-        let room = Room { all, failing };
+        let room = DeliveryLimits { all, failing };
         let taken = store::take_deliveries(&self.pool, room, LEASE).await;
         taken.expect("taken")
     }

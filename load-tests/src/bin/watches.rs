@@ -201,7 +201,7 @@ impl Edge {
 }
 
 /// What a reader says.
-enum Said {
+enum ReaderMessage {
     /// It has the first state.
     Synced,
     /// It has this revision of the allocation since.
@@ -211,7 +211,7 @@ enum Said {
 /// Readers of the project's allocations; they go with the value.
 struct Readers {
     count: usize,
-    said: mpsc::UnboundedReceiver<anyhow::Result<Said>>,
+    said: mpsc::UnboundedReceiver<anyhow::Result<ReaderMessage>>,
     _running: JoinSet<()>,
 }
 
@@ -249,14 +249,14 @@ impl Readers {
         Ok(readers)
     }
 
-    async fn next(&mut self) -> anyhow::Result<Said> {
+    async fn next(&mut self) -> anyhow::Result<ReaderMessage> {
         let said = tokio::time::timeout(TIMEOUT, self.said.recv()).await;
         said.context("the streams say nothing")?
             .context("the streams have ended")?
     }
 
     async fn synced(&mut self) -> anyhow::Result<()> {
-        while !matches!(self.next().await?, Said::Synced) {}
+        while !matches!(self.next().await?, ReaderMessage::Synced) {}
         Ok(())
     }
 
@@ -273,7 +273,7 @@ impl Readers {
         let mut times = vec![None; self.count];
         let mut missing = self.count;
         while missing > 0 {
-            if let Said::Change(reader, now, at) = self.next().await?
+            if let ReaderMessage::Change(reader, now, at) = self.next().await?
                 && now >= revision
                 && times[reader].is_none()
             {
@@ -292,7 +292,7 @@ async fn read(
     number: usize,
     address: SocketAddr,
     token: &str,
-    said: &mpsc::UnboundedSender<anyhow::Result<Said>>,
+    said: &mpsc::UnboundedSender<anyhow::Result<ReaderMessage>>,
 ) -> anyhow::Result<()> {
     let mut connection = Connection::open(address).await?;
     let mut body = connection
@@ -318,7 +318,7 @@ async fn read(
     Ok(())
 }
 
-fn event(reader: usize, message: &Value, at: Instant) -> anyhow::Result<Option<Said>> {
+fn event(reader: usize, message: &Value, at: Instant) -> anyhow::Result<Option<ReaderMessage>> {
     if message.get("error").is_some() {
         bail!("a stream was ended: {message}");
     }
@@ -326,12 +326,12 @@ fn event(reader: usize, message: &Value, at: Instant) -> anyhow::Result<Option<S
         .get("synced")
         .is_some_and(|synced| !synced.is_null())
     {
-        return Ok(Some(Said::Synced));
+        return Ok(Some(ReaderMessage::Synced));
     }
     let revision = &message["change"]["allocation"]["metadata"]["revision"];
     Ok(match string(revision) {
         "" => None,
-        revision => Some(Said::Change(reader, revision.parse()?, at)),
+        revision => Some(ReaderMessage::Change(reader, revision.parse()?, at)),
     })
 }
 

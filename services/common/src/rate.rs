@@ -240,10 +240,10 @@ fn read(answer: &[i64], buckets: usize) -> Taken {
 
 /// The same buckets in this process.
 #[derive(Default)]
-struct Local(Mutex<Known>);
+struct Local(Mutex<LocalBuckets>);
 
 #[derive(Default)]
-struct Known {
+struct LocalBuckets {
     /// By key when each is full again.
     full: HashMap<String, Instant>,
     /// How many are left by the last clearing: the next is when there are twice as many.
@@ -253,7 +253,7 @@ struct Known {
 impl Local {
     fn take(&self, buckets: &[Bucket], cost: u32, now: Instant) -> Taken {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Known { full: known, kept } = &mut *known;
+        let LocalBuckets { full: known, kept } = &mut *known;
         if known.len() > MANY.max(2 * *kept) {
             known.retain(|_, full| *full > now);
             *kept = known.len();

@@ -22,7 +22,7 @@ pub struct Definition {
 
 /// The inspection of a host that slots are approved from.
 #[derive(Debug, Clone, Default)]
-pub struct Look {
+pub struct Inspection {
     /// Host instance that was inspected; none: any.
     pub instance_id: Option<Uuid>,
     /// Generations of the node's slots before the inspection, by index. A slot not among them is unknown, or there was no such
@@ -44,7 +44,7 @@ pub struct Look {
 pub async fn approve(
     conn: &mut PgConnection,
     node_id: Uuid,
-    look: &Look,
+    look: &Inspection,
     definitions: &[Definition],
     origin: Origin<'_>,
     mut new_id: impl FnMut() -> Uuid,
@@ -78,7 +78,7 @@ pub async fn approve(
     .await?;
     let had_tenants = had_tenants_since(conn, node_id, look).await?;
     for definition in definitions {
-        let seen = Seen {
+        let seen = InspectedSlot {
             generation: look.generations.get(&definition.slot_index).copied(),
             has_tenant,
             had_tenants,
@@ -104,7 +104,11 @@ fn stale_slot(definition: &Definition) -> Error {
 }
 
 /// Somebody may have had the bare-metal node since the inspection, with the disks of slots that are not in the ledger.
-async fn had_tenants_since(conn: &mut PgConnection, node_id: Uuid, look: &Look) -> Result<bool> {
+async fn had_tenants_since(
+    conn: &mut PgConnection,
+    node_id: Uuid,
+    look: &Inspection,
+) -> Result<bool> {
     let was_allocated: bool = sqlx::query_scalar(
         "SELECT EXISTS (SELECT FROM claims WHERE node_id = $1 AND kind = 'node_exclusive')",
     )
@@ -125,7 +129,7 @@ async fn had_tenants_since(conn: &mut PgConnection, node_id: Uuid, look: &Look) 
 
 /// What an inspection reports of one slot.
 #[derive(Clone, Copy)]
-struct Seen<'a> {
+struct InspectedSlot<'a> {
     /// Before the inspection.
     generation: Option<i64>,
     /// The node is in use as bare metal: its disks are the tenant's.
@@ -140,7 +144,7 @@ async fn approve_one(
     conn: &mut PgConnection,
     node_id: Uuid,
     definition: &Definition,
-    seen: Seen<'_>,
+    seen: InspectedSlot<'_>,
     host_health: StoredHealth,
     new_id: &mut impl FnMut() -> Uuid,
 ) -> Result<()> {

@@ -60,7 +60,7 @@ impl Deref for Ledger {
 /// A copy that brings itself up to date. It begins empty; the first use reads everything.
 #[derive(Debug, Default)]
 pub struct Capacity {
-    known: Mutex<Known>,
+    known: Mutex<CachedRegions>,
     /// How many readings have begun.
     begun: AtomicU64,
     /// One transaction owns it, so it may contain what that transaction wrote.
@@ -68,7 +68,7 @@ pub struct Capacity {
 }
 
 #[derive(Debug, Default, Clone)]
-struct Known {
+struct CachedRegions {
     /// Cell epoch and snapshot of the last reading.
     since: Option<(i64, String)>,
     /// Number of the last reading that came to its end.
@@ -79,7 +79,7 @@ struct Known {
 
 /// The snapshot read from the ledger.
 #[derive(sqlx::FromRow)]
-struct Look {
+struct LedgerSnapshot {
     epoch: i64,
     snapshot: String,
     /// The transaction has written: its snapshot contains its own changes.
@@ -154,12 +154,12 @@ impl Capacity {
     }
 
     /// The cached state, once concurrent reads are over.
-    async fn lock(&self) -> Result<MutexGuard<'_, Known>> {
+    async fn lock(&self) -> Result<MutexGuard<'_, CachedRegions>> {
         let locked = timeout(WAIT, self.known.lock()).await;
         locked.map_err(|_| Error::Reading)
     }
 
-    async fn current(&self, conn: &mut PgConnection) -> Result<MutexGuard<'_, Known>> {
+    async fn current(&self, conn: &mut PgConnection) -> Result<MutexGuard<'_, CachedRegions>> {
         let requested = self.begun.load(Ordering::Acquire);
         let mut known = self.lock().await?;
         if known.reading > requested {
@@ -173,11 +173,11 @@ impl Capacity {
     }
 }
 
-impl Known {
+impl CachedRegions {
     /// What changed since the last reading. After a restore transactions are numbered anew: then it is everything.
-    async fn look(&mut self, conn: &mut PgConnection) -> Result<Look> {
+    async fn look(&mut self, conn: &mut PgConnection) -> Result<LedgerSnapshot> {
         if let Some((epoch, snapshot)) = &self.since {
-            let look: Look = sqlx::query_as(
+            let look: LedgerSnapshot = sqlx::query_as(
                 "SELECT epoch, pg_current_snapshot()::text AS snapshot, pg_current_xact_id_if_assigned() IS NOT NULL AS writes,
                         nodes_changed_since($1::text::pg_snapshot) AS changed
                    FROM cell",
@@ -200,7 +200,7 @@ impl Known {
 
     /// Reads what changed; what is committed in between is read now and once more the next time. It may be interrupted
     /// and repeated.
-    async fn read(&mut self, conn: &mut PgConnection, look: Look) -> Result<()> {
+    async fn read(&mut self, conn: &mut PgConnection, look: LedgerSnapshot) -> Result<()> {
         if !look.changed.is_empty() {
             self.put(conn, look.changed).await?;
         }

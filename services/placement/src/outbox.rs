@@ -57,12 +57,12 @@ pub(crate) async fn append_allocation(
     allocation: &Allocation,
 ) -> Result<()> {
     let held = claims::of_allocation(conn, allocation.id).await?;
-    let held: Vec<Held<'_>> = held.iter().map(Held::from).collect();
+    let held: Vec<EventClaim<'_>> = held.iter().map(EventClaim::from).collect();
     append_holding(conn, kind, allocation, &held).await
 }
 
 /// A claim in an event.
-pub(crate) struct Held<'a> {
+pub(crate) struct EventClaim<'a> {
     pub id: Uuid,
     pub kind: &'a str,
     pub node_id: Uuid,
@@ -70,7 +70,7 @@ pub(crate) struct Held<'a> {
     pub slot_generation: i64,
 }
 
-impl<'a> From<&'a Claim> for Held<'a> {
+impl<'a> From<&'a Claim> for EventClaim<'a> {
     fn from(claim: &'a Claim) -> Self {
         Self {
             id: claim.id,
@@ -87,7 +87,7 @@ pub(crate) async fn append_holding(
     conn: &mut PgConnection,
     kind: &str,
     allocation: &Allocation,
-    held: &[Held<'_>],
+    held: &[EventClaim<'_>],
 ) -> Result<()> {
     append(
         conn,
@@ -105,7 +105,7 @@ pub(crate) async fn append_holding(
 }
 
 /// An allocation and its claims in an event.
-pub(crate) fn describe(allocation: &Allocation, held: &[&Held<'_>]) -> Value {
+pub(crate) fn describe(allocation: &Allocation, held: &[&EventClaim<'_>]) -> Value {
     let claims: Vec<Value> = held
         .iter()
         .map(|claim| {

@@ -6,17 +6,17 @@
 //! snapshot when the caller's transaction has one. The decisions are pure functions
 //! ([`crate::decision::evacuate`], [`crate::decision::defragment`], [`crate::decision::preserve`]) that place with the
 //! code that places launches. They consider capacity alone: not quotas, nor whether region, SKU and image are enabled.
+mod allocations;
 mod defragmentation;
 mod evacuation;
-mod held;
 mod preservation;
 mod ties;
 
+pub use allocations::{PlannedAllocation, PlannedMove, PlannedPlacement};
 pub use defragmentation::{
     DefragmentationSpec, MAX_MOVES, PlannedStep, Suggestion, defragmentation,
 };
 pub use evacuation::{MAX_NODES, Outcome, Plan, Planned, evacuation};
-pub use held::{Held, Place, PlannedMove};
 pub use preservation::{Recoverable, RegionReport, SHOWN, preservation};
 
 /// What every plan's reader must know.

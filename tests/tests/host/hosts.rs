@@ -147,7 +147,7 @@ async fn b_28_c_12_c_13_p2_p3_a_lost_host_is_given_up_and_is_wiped_when_it_is_ba
     let word = system.admin.post(&forced, word).await;
     let word = word.unwrap_or_else(|refusal| panic!("{}", refusal.body));
     assert_eq!(text(&word, "/allocation/status/state"), "released");
-    assert_eq!(word["host_last_seen_time"], since.as_str());
+    assert_eq!(word["host_last_heartbeat_time"], since.as_str());
     assert_eq!(word["billing_end_time"], since.as_str());
     let active_time = text(&lost_now, "/status/active_time");
     assert_ne!(since, active_time);

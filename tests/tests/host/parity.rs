@@ -122,7 +122,7 @@ impl<'a> SshServer<'a> {
     }
 
     /// Runs the script on this machine, for the lab host.
-    fn check(&self, system: &System, user: &str, more: &[&str]) -> Said {
+    fn check(&self, system: &System, user: &str, more: &[&str]) -> ScriptOutput {
         let path = std::env::var("PATH").expect("a path");
         let output = Command::new(paths::checkout().join(SCRIPT))
             .args(["--host", &self.lab.host_address().to_string()])
@@ -136,7 +136,7 @@ impl<'a> SshServer<'a> {
             )
             .env("PATH", format!("{}:{path}", self.path("client").display()))
             .output();
-        Said::of(&output.expect("the script runs"))
+        ScriptOutput::of(&output.expect("the script runs"))
     }
 }
 
@@ -154,12 +154,12 @@ fn mode(path: &Path, mode: u32) {
 }
 
 /// What the script printed, and how it ended.
-struct Said {
+struct ScriptOutput {
     text: String,
     status: Option<i32>,
 }
 
-impl Said {
+impl ScriptOutput {
     fn of(output: &Output) -> Self {
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(

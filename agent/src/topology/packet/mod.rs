@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex;
 
-use self::namespace::{Namespace, Said, Sender};
+use self::namespace::{Namespace, ProbeReport, Sender};
 use crate::dhcp::Dhcp;
 use crate::error::{HostError, HostResult, io_error};
 use crate::host::{blocking, exec};
@@ -167,7 +167,7 @@ impl Job {
         let mut namespace = Namespace::start(self.sender()).await?;
         self.attach(namespace.thread()).await?;
         let before = counted().await?;
-        let Said { dhcp, sent } = namespace.send().await?;
+        let ProbeReport { dhcp, sent } = namespace.send().await?;
         let way = match sent {
             Ok(()) => self.arrived(before, &mut namespace).await,
             Err(why) => Err(why),

@@ -44,7 +44,7 @@ pub struct Sender {
 
 /// What the thread says.
 #[derive(Debug)]
-pub struct Said {
+pub struct ProbeReport {
     /// The address that was offered; `None` when it did not ask.
     pub dhcp: Option<Result<Ipv4Addr, String>>,
     /// Whether the packet was handed to the kernel.
@@ -55,7 +55,7 @@ pub struct Said {
 pub struct Namespace {
     thread: i32,
     go: mpsc::Sender<()>,
-    said: reported::UnboundedReceiver<Said>,
+    said: reported::UnboundedReceiver<ProbeReport>,
 }
 
 impl Namespace {
@@ -103,7 +103,7 @@ impl Namespace {
     ///
     /// # Errors
     /// The thread is gone.
-    pub async fn send(&mut self) -> HostResult<Said> {
+    pub async fn send(&mut self) -> HostResult<ProbeReport> {
         let gone = || HostError::internal("the thread that sends is gone");
         self.go.send(()).map_err(|_| gone())?;
         self.said.recv().await.ok_or_else(gone)
@@ -112,7 +112,7 @@ impl Namespace {
 
 /// In the namespace: puts the interface up, asks for an address, sends the packet; and the packet again for as long as
 /// somebody says so.
-fn act(sender: &Sender, goes: &mut dyn FnMut() -> bool, say: &dyn Fn(Said) -> bool) {
+fn act(sender: &Sender, goes: &mut dyn FnMut() -> bool, say: &dyn Fn(ProbeReport) -> bool) {
     let raw = put_up(sender)
         .map_err(|why| format!("the interface cannot be put up: {why}"))
         .and_then(|()| raw_socket().map_err(|error| format!("nothing can be sent: {error}")));
@@ -129,7 +129,7 @@ fn act(sender: &Sender, goes: &mut dyn FnMut() -> bool, say: &dyn Fn(Said) -> bo
                 .map_err(|error| format!("it cannot be sent: {error}"))
         });
         let dhcp = requested.clone();
-        if !say(Said { dhcp, sent }) || !goes() {
+        if !say(ProbeReport { dhcp, sent }) || !goes() {
             return;
         }
     }

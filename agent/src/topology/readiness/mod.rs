@@ -32,9 +32,10 @@ use crate::checks::{self, HostKind, Observer};
 use crate::disk::DiskIdentity;
 use crate::disk::identity::{Resolution, loop_devices, resolve_lab};
 use crate::host::blocking;
-use crate::node::{Node, now_ms, timestamp};
+use crate::node::Node;
 use crate::topology::in_use;
 use crate::vm::without_waiting;
+use crate::wall_clock::{now_ms, timestamp};
 
 /// Most cached images that are reported.
 const MAX_IMAGES: usize = 1000;

@@ -4,7 +4,7 @@ use gpuaas_proto::gpuaas::images::v1::ListImagesRequest;
 use gpuaas_proto::gpuaas::scheduler::v1::{ExplainPlacementRequest, PlacementExplanation};
 
 use super::catalog::default_region;
-use super::{Session, Side, place};
+use super::{Session, Side, placement};
 use crate::allocation::Among;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table};
@@ -60,7 +60,7 @@ pub struct Flags {
     #[arg(long)]
     image: Option<String>,
     #[command(flatten)]
-    placement: place::PlacementFlags,
+    placement: placement::PlacementFlags,
 }
 
 impl Flags {

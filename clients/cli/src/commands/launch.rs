@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::catalog::{self, default_region};
 use super::explain::print_explanation;
 use super::show::{print_allocation, print_login};
-use super::{Session, place, ssh_keys, user_data};
+use super::{Session, placement, ssh_keys, user_data};
 use crate::allocation::{Among, name_of, queue_text};
 use crate::failure::Failure;
 use crate::keys::{self, PublicKey};
@@ -52,7 +52,7 @@ pub struct Flags {
     #[arg(long, default_value_t = 1, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=16))]
     count: u32,
     #[command(flatten)]
-    placement: place::PlacementFlags,
+    placement: placement::PlacementFlags,
     /// Queue the launch if it does not fit now, for so long or until a time: 90m, 2h, 3d, 2026-01-31T12:00:00Z; at most
     /// 7d.
     #[arg(long, value_name = "TIME", value_parser = parse_deadline)]

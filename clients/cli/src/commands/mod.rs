@@ -20,7 +20,7 @@ pub mod metrics;
 pub mod network;
 pub mod nodes;
 pub mod organisations;
-pub mod place;
+pub mod placement;
 pub mod port_forward;
 pub mod power;
 pub mod projects;

@@ -5,7 +5,7 @@ use gpuaas_proto::gpuaas::allocation::v1::{
 use gpuaas_proto::gpuaas::billing::v1::{ListUsageRequest, UsageTotal};
 use serde_json::json;
 
-use super::{Session, place};
+use super::{Session, placement};
 use crate::allocation::{AllocationRef, check_text, is_off, state_of, status_text};
 use crate::failure::Failure;
 use crate::output::{amount, print_command, print_json, print_line, size, span, time};
@@ -98,7 +98,7 @@ pub fn print_allocation(allocation: &Allocation) {
         &config
             .placement
             .as_ref()
-            .map(place::text)
+            .map(placement::text)
             .unwrap_or_default(),
     );
     if let Some(data) = &config.user_data {

@@ -13,7 +13,7 @@ fn planned(name: &str, gpus: u32, state: &str) -> Value {
 
 fn a_move() -> Value {
     json!({ "allocation": planned("web", 2, "active"),
-            "place": { "node_id": OTHER, "hostname": "h2", "slot_indexes": [4, 5] } })
+            "placement": { "node_id": OTHER, "hostname": "h2", "slot_indexes": [4, 5] } })
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn b_49_an_evacuation_plan_shows_each_placement_or_why_there_is_none() {
         "allocations": [
             { "allocation": planned("db", 4, "active"), "constraints_known": true,
               "reasons": [{ "reason": "SLOTS_IN_USE", "gpus": 8, "nodes": 1, "message": "8 GPUs are in use on 1 node." }] },
-            { "allocation": planned("web", 2, "active"), "place": { "node_id": OTHER, "hostname": "h9", "slot_indexes": [4, 5] } },
+            { "allocation": planned("web", 2, "active"), "placement": { "node_id": OTHER, "hostname": "h9", "slot_indexes": [4, 5] } },
             { "allocation": planned("old", 1, "releasing") },
         ]
     });

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 /// One request as the API saw it.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct RecordedRequest {
     pub method: String,
     /// Path and query.
     pub target: String,
@@ -29,7 +29,7 @@ type Script = HashMap<(String, String), Vec<(u16, Value)>>;
 #[derive(Clone, Default)]
 struct Api {
     script: Arc<Mutex<Script>>,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    seen: Arc<Mutex<Vec<RecordedRequest>>>,
 }
 
 async fn answer(State(api): State<Api>, request: Request) -> Response {
@@ -43,7 +43,7 @@ async fn answer(State(api): State<Api>, request: Request) -> Response {
             .map(str::to_owned)
     };
     let target = parts.uri.to_string();
-    api.seen.lock().expect("lock").push(Seen {
+    api.seen.lock().expect("lock").push(RecordedRequest {
         method: parts.method.to_string(),
         target: target.clone(),
         key: header("x-idempotency-key"),
@@ -191,12 +191,12 @@ impl World {
         self.on("GET", target, [(200, answer)])
     }
 
-    pub fn seen(&self) -> Vec<Seen> {
+    pub fn seen(&self) -> Vec<RecordedRequest> {
         self.api.seen.lock().expect("lock").clone()
     }
 
     /// What changed something.
-    pub fn changes(&self) -> Vec<Seen> {
+    pub fn changes(&self) -> Vec<RecordedRequest> {
         self.seen()
             .into_iter()
             .filter(|s| s.method != "GET")

@@ -64,7 +64,7 @@ enum Source {
 
 #[derive(Debug)]
 struct Remote {
-    known: watch::Receiver<Known>,
+    known: watch::Receiver<FetchedKeys>,
     /// Tells the background task that somebody came with a key that is not in the set.
     unknown_key: Arc<Notify>,
     task: AbortHandle,
@@ -78,7 +78,7 @@ impl Drop for Remote {
 
 /// What the background task has learned.
 #[derive(Clone, Debug, Default)]
-struct Known {
+struct FetchedKeys {
     /// The last set that was fetched.
     keys: Option<Arc<JwkSet>>,
     /// Attempts that have ended.
@@ -117,7 +117,7 @@ impl KeySource {
         fetches: Fetches,
     ) -> Result<Self, KeysError> {
         let client = fetch_client(settings)?;
-        let (learned, known) = watch::channel(Known::default());
+        let (learned, known) = watch::channel(FetchedKeys::default());
         let unknown_key = Arc::new(Notify::new());
         let refresher = Refresher {
             url,
@@ -157,7 +157,7 @@ impl KeySource {
 }
 
 impl Remote {
-    fn pick(&self, known: &Known, key_id: Option<&str>) -> Result<Option<Jwk>, KeysError> {
+    fn pick(&self, known: &FetchedKeys, key_id: Option<&str>) -> Result<Option<Jwk>, KeysError> {
         let keys = known.keys.as_deref().ok_or(KeysError::None)?;
         if let Some(key) = pick(keys, key_id) {
             return Ok(Some(key));

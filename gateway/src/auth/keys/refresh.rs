@@ -12,7 +12,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use url::Url;
 
-use super::{KeysError, Known, MAX_JWKS_BYTES, parse};
+use super::{FetchedKeys, KeysError, MAX_JWKS_BYTES, parse};
 
 /// Pause after the first failure; each further one doubles it.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -88,7 +88,7 @@ pub(super) struct Refresher {
     pub(super) client: reqwest::Client,
     pub(super) settings: RefreshSettings,
     pub(super) fetches: Fetches,
-    pub(super) learned: watch::Sender<Known>,
+    pub(super) learned: watch::Sender<FetchedKeys>,
     pub(super) unknown_key: Arc<Notify>,
 }
 

@@ -12,7 +12,8 @@ use uuid::Uuid;
 
 use super::authorize::failed;
 use super::clients::Client;
-use super::{OAuthError, Provider, database, json_response, pages, provider, redirect};
+use super::request::{database, provider};
+use super::{OAuthError, Provider, json_response, pages, redirect};
 use crate::app::{App, Id};
 use crate::auth::form::Form;
 use crate::error::ApiError;

@@ -11,27 +11,20 @@ mod device;
 pub mod grants;
 mod leave;
 mod pages;
+mod request;
+pub mod routes;
 mod token;
 
-use std::sync::Arc;
-
 use axum::body::Body;
-use axum::extract::State;
 use axum::response::Response;
-use axum::routing::{get, post};
-use axum::{Extension, Router};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
-use http::{HeaderMap, HeaderValue, StatusCode, header};
-use jiff::Timestamp;
+use http::{HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
 use tonic::Code;
 
 use super::dev_issuer::DevIssuer;
 use super::form::Form;
-use super::settings::default_scopes;
-use crate::app::{App, Id};
 use crate::error::ApiError;
-use crate::store;
 use grants::Grants;
 
 /// The embedded issuer with what it remembers.
@@ -62,72 +55,6 @@ impl Provider {
     }
 }
 
-/// The addresses of the provider.
-pub fn router() -> Router<Arc<App>> {
-    Router::new()
-        .route("/.well-known/openid-configuration", get(metadata))
-        .route(
-            "/dev/authorize",
-            get(authorize::show).post(authorize::decide),
-        )
-        .route("/dev/token", post(token::token))
-        .route("/dev/device/authorize", post(device::begin))
-        .route("/dev/device", get(device::show).post(device::decide))
-        .route("/dev/revoke", post(leave::revoke))
-        .route("/dev/end-session", get(leave::end_session))
-        .route("/dev/ticket", post(ticket))
-        .route("/dev/page.css", get(|| async { pages::style() }))
-}
-
-async fn metadata(State(app): State<Arc<App>>) -> Response {
-    let Some(provider) = &app.provider else {
-        return OAuthError::internal().into_response();
-    };
-    json_response(&json!({
-        "issuer": provider.issuer.address(),
-        "authorization_endpoint": provider.at("/dev/authorize"),
-        "token_endpoint": provider.at("/dev/token"),
-        "device_authorization_endpoint": provider.at("/dev/device/authorize"),
-        "revocation_endpoint": provider.at("/dev/revoke"),
-        "end_session_endpoint": provider.at("/dev/end-session"),
-        "jwks_uri": provider.at("/.well-known/jwks.json"),
-        "scopes_supported": default_scopes(),
-        "response_types_supported": ["code"],
-        "response_modes_supported": ["query"],
-        "grant_types_supported": ["authorization_code", "refresh_token", token::DEVICE_CODE],
-        "subject_types_supported": ["public"],
-        "id_token_signing_alg_values_supported": ["EdDSA"],
-        "token_endpoint_auth_methods_supported": ["none"],
-        "revocation_endpoint_auth_methods_supported": ["none"],
-        "code_challenge_methods_supported": ["S256"],
-        "claims_supported": ["iss", "aud", "sub", "exp", "iat", "auth_time", "nonce", "sid", "preferred_username"],
-        "authorization_response_iss_parameter_supported": true,
-        "request_uri_parameter_supported": false,
-    }))
-}
-
-/// Exchanges the stack's code for a ticket that a link to one of the pages carries in place of the code.
-async fn ticket(
-    State(app): State<Arc<App>>,
-    Extension(Id(id)): Extension<Id>,
-    headers: HeaderMap,
-    body: Body,
-) -> Response {
-    let taken = async {
-        let provider = provider(&app, &headers)?;
-        let form = Form::read(&headers, body, app.body_timeout).await;
-        if !form.is_some_and(|form| provider.issuer.is_code(form.get("code").trim())) {
-            return Err(wrong_code());
-        }
-        let ticket = provider.grants.ticket(Timestamp::now().as_second());
-        ticket.ok_or_else(ApiError::unavailable)
-    };
-    match taken.await {
-        Ok(ticket) => json_response(&json!({ "ticket": ticket })),
-        Err(error) => error.into_response(&id),
-    }
-}
-
 fn wrong_code() -> ApiError {
     ApiError::new(
         Code::PermissionDenied,
@@ -135,58 +62,6 @@ fn wrong_code() -> ApiError {
         "code: is not that of this stack. Open the link that `make status` prints.",
     )
     .violation("code", "must be that of the stack")
-}
-
-fn provider<'a>(app: &'a App, headers: &HeaderMap) -> Result<&'a Provider, ApiError> {
-    let provider = app.provider.as_ref().filter(|_| is_local(headers));
-    provider.ok_or_else(|| {
-        ApiError::new(
-            Code::PermissionDenied,
-            ErrorReason::PermissionDenied,
-            "Development sign-in works only from this machine: open the console at http://127.0.0.1 and its port.",
-        )
-    })
-}
-
-/// Whether the request names a loopback host and, when a page sent it, comes from a page of that host.
-fn is_local(headers: &HeaderMap) -> bool {
-    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    let Some(host) = text(header::HOST) else {
-        return false;
-    };
-    let name = match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,
-        _ => host,
-    };
-    let loopback = matches!(name, "127.0.0.1" | "localhost" | "[::1]");
-    let same_page = match headers.get(header::ORIGIN) {
-        None => true,
-        Some(_) => text(header::ORIGIN)
-            .and_then(|o| {
-                o.strip_prefix("http://")
-                    .or_else(|| o.strip_prefix("https://"))
-            })
-            .is_some_and(|page| page == host),
-    };
-    loopback && same_page
-}
-
-/// The subject of a principal that may sign in now.
-async fn subject_of(app: &App, principal: &str) -> Result<Option<String>, ApiError> {
-    let Some(provider) = &app.provider else {
-        return Ok(None);
-    };
-    // what no text of the database holds
-    if principal.contains(char::is_control) {
-        return Ok(None);
-    }
-    let found = store::subject_of(&app.pool, provider.issuer.issuer(), principal);
-    found.await.map_err(|error| database(&error))
-}
-
-fn database(error: &sqlx::Error) -> ApiError {
-    tracing::error!("read principals: {error}");
-    ApiError::unavailable()
 }
 
 /// An error of RFC 6749, 5.2.
@@ -260,33 +135,4 @@ fn redirect(to: &str, parameters: &[(&str, &str)]) -> Response {
     *response.status_mut() = StatusCode::SEE_OTHER;
     response.headers_mut().insert(header::LOCATION, location);
     response
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_this_machine_signs_in() {
-        for (host, origin, local) in [
-            ("127.0.0.1:7080", None, true),
-            ("localhost:7080", None, true),
-            ("[::1]:7080", None, true),
-            ("127.0.0.1:7080", Some("http://127.0.0.1:7080"), true),
-            ("127.0.0.1:7080", Some("http://127.0.0.1:7081"), false),
-            ("127.0.0.1:7080", Some("https://evil.example"), false),
-            ("127.0.0.1:7080", Some("null"), false),
-            ("evil.example:7080", Some("http://evil.example:7080"), false),
-            ("127.0.0.1.evil.example", None, false),
-            ("", None, false),
-        ] {
-            let mut headers = HeaderMap::new();
-            headers.insert(header::HOST, HeaderValue::from_static(host));
-            if let Some(origin) = origin {
-                headers.insert(header::ORIGIN, HeaderValue::from_static(origin));
-            }
-            assert_eq!(is_local(&headers), local, "{host} {origin:?}");
-        }
-        assert!(!is_local(&HeaderMap::new()));
-    }
 }

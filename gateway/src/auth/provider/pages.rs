@@ -6,7 +6,7 @@ use axum::response::Response;
 use http::{HeaderValue, StatusCode, header};
 use url::Url;
 
-use crate::store::KnownPrincipal;
+use crate::store::ListedPrincipal;
 
 const STYLE: &str = include_str!("page.css");
 
@@ -46,7 +46,7 @@ pub struct Choice<'a> {
 
 impl Choice<'_> {
     /// The page.
-    pub fn page(&self, principals: &[KnownPrincipal], status: StatusCode) -> Response {
+    pub fn page(&self, principals: &[ListedPrincipal], status: StatusCode) -> Response {
         let mut html = format!("<p>{}</p>", escape(self.text));
         if !self.shown.is_empty() {
             let _ = write!(html, "<p class=code>{}</p>", escape(self.shown));
@@ -98,7 +98,7 @@ impl Choice<'_> {
     }
 }
 
-fn entry(principal: &KnownPrincipal) -> String {
+fn entry(principal: &ListedPrincipal) -> String {
     let projects: Vec<&str> = principal
         .projects
         .iter()

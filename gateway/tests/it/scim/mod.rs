@@ -23,13 +23,13 @@ pub struct Provider {
 }
 
 /// Status, headers and body of an answer.
-pub struct Said {
+pub struct Answer {
     pub status: u16,
     pub headers: HeaderMap,
     pub body: Value,
 }
 
-impl Said {
+impl Answer {
     fn kind(&self) -> &str {
         self.body["scimType"].as_str().unwrap_or_default()
     }
@@ -91,7 +91,7 @@ impl Provider {
     }
 
     /// A call of SCIM.
-    pub async fn scim(&self, method: Method, path: &str, body: Value) -> Said {
+    pub async fn scim(&self, method: Method, path: &str, body: Value) -> Answer {
         self.scim_with(&self.key, method, path, body, &[]).await
     }
 
@@ -102,7 +102,7 @@ impl Provider {
         path: &str,
         body: Value,
         headers: &[(&str, &str)],
-    ) -> Said {
+    ) -> Answer {
         let url = self.world.url(&format!("/scim/v2{path}"));
         let mut request = self.world.http.request(method, url).bearer_auth(credential);
         for (name, value) in headers {
@@ -129,7 +129,7 @@ impl Provider {
         if !body.is_null() {
             assert_eq!(headers["content-type"], "application/scim+json");
         }
-        Said {
+        Answer {
             status,
             headers,
             body,
@@ -148,7 +148,7 @@ impl Provider {
         self.scim(Method::POST, "/Groups", body).await.id()
     }
 
-    pub async fn patch(&self, path: &str, operation: Value) -> Said {
+    pub async fn patch(&self, path: &str, operation: Value) -> Answer {
         let body = json!({
             "schemas": ["urn:ietf:params:scim:api:messages:2.0:PatchOp"], "Operations": [operation],
         });

@@ -113,7 +113,7 @@ async fn answer(conn: &mut PgConnection, allocation_id: Uuid) -> Result<pb::Forc
         host_fate: fate(&forced).into(),
         slot_ids: forced.slot_ids.iter().map(Uuid::to_string).collect(),
         time: Some(convert::time(forced.at)),
-        host_last_seen_time: forced.last_seen_at.map(convert::time),
+        host_last_heartbeat_time: forced.last_seen_at.map(convert::time),
         billing_end_time: row.billed_until.map(convert::time),
         reason: forced.reason,
         principal: forced.principal,

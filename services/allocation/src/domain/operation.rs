@@ -32,7 +32,7 @@ pub struct Change {
 }
 
 /// What was last reported of each step.
-pub type Seen = HashMap<String, (Reported, u32)>;
+pub type ReportedSteps = HashMap<String, (Reported, u32)>;
 
 /// The running step, for the read model; stored as `workflows.progress`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,7 +50,7 @@ pub struct Progress {
 
 /// What to report, given what was reported; a percentage only when it moved by a step. A step that failed is reported with
 /// its reason, which the host sends when its undo has ended. Updates `seen`.
-pub fn changes(seen: &mut Seen, operation: &HostOperation) -> Vec<Change> {
+pub fn changes(seen: &mut ReportedSteps, operation: &HostOperation) -> Vec<Change> {
     let mut reported = Vec::new();
     for step in &operation.steps {
         let state = match step.state() {
@@ -144,8 +144,8 @@ mod tests {
     /// C-38
     #[test]
     fn c_40_progress_is_told_when_it_moves() {
-        let mut seen = Seen::new();
-        let reported = |seen: &mut Seen, op: &HostOperation| {
+        let mut seen = ReportedSteps::new();
+        let reported = |seen: &mut ReportedSteps, op: &HostOperation| {
             changes(seen, op)
                 .into_iter()
                 .map(|c| (c.step, c.state, c.percent))
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_step_that_began_and_had_nothing_to_do_is_told_to_be_done() {
-        let mut seen = Seen::new();
+        let mut seen = ReportedSteps::new();
         let op = |state| operation(&[("stop", state, 0)]);
         assert!(changes(&mut seen, &op(StepState::Skipped)).is_empty());
         assert_eq!(changes(&mut seen, &op(StepState::Running)).len(), 1);
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn c_05_a_step_that_failed_is_told_with_its_reason() {
-        let mut seen = Seen::new();
+        let mut seen = ReportedSteps::new();
         let undoing = operation(&[("wait_login", StepState::Failed, 0)]);
         assert!(changes(&mut seen, &undoing).is_empty());
         let ended = HostOperation {

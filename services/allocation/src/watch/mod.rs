@@ -58,19 +58,19 @@ pub struct Watching {
 }
 
 /// A connection that a stream reads with, while it holds its permit.
-struct Turn {
+struct StreamConnection {
     conn: PoolConnection<Postgres>,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Deref for Turn {
+impl Deref for StreamConnection {
     type Target = PgConnection;
     fn deref(&self) -> &PgConnection {
         &self.conn
     }
 }
 
-impl DerefMut for Turn {
+impl DerefMut for StreamConnection {
     fn deref_mut(&mut self) -> &mut PgConnection {
         &mut self.conn
     }
@@ -98,10 +98,10 @@ impl Watching {
 
     /// A connection to read with, once a permit is free. A change wakes thousands of streams at once: they
     /// wait here, however long, and not for the connections that everything else of the service needs.
-    async fn turn(&self) -> Result<Turn, Error> {
+    async fn turn(&self) -> Result<StreamConnection, Error> {
         let permit = self.turns.clone().acquire_owned().await;
         let permit = permit.map_err(Error::internal)?;
-        Ok(Turn {
+        Ok(StreamConnection {
             conn: self.deps.pool.acquire().await?,
             _permit: permit,
         })

@@ -12,7 +12,7 @@ use tracing::Instrument as _;
 
 use super::failure::{Failure, StepError, backoff_seconds, class_name};
 use super::kill::Point;
-use super::table::{Definition, Effect, Next, OnFailure, Seen, Step, StepResult};
+use super::table::{Definition, Effect, Next, OnFailure, Step, StepOutcome, StepResult};
 use super::work::{Deps, Work};
 use crate::config::Config;
 use crate::domain::advice::explain;
@@ -111,13 +111,13 @@ pub async fn run(
     }
 }
 
-fn seen(rows: &[StepRow], name: &str) -> Option<Seen> {
+fn seen(rows: &[StepRow], name: &str) -> Option<StepOutcome> {
     rows.iter()
         .find(|row| row.step == name)
         .map(|row| match row.state.as_str() {
-            "done" => Seen::Done,
-            "failed" => Seen::Failed,
-            _ => Seen::Running,
+            "done" => StepOutcome::Done,
+            "failed" => StepOutcome::Failed,
+            _ => StepOutcome::Running,
         })
 }
 

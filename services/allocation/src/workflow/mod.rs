@@ -71,7 +71,7 @@ pub fn step_tables() -> Vec<StepTable> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::table::{Effect, Next, OnFailure, Seen};
+    use super::table::{Effect, Next, OnFailure, StepOutcome};
     use super::*;
 
     #[test]
@@ -144,7 +144,7 @@ mod tests {
         let definition = &provision::DEFINITION;
         let mut done: Vec<&str> = Vec::new();
         loop {
-            let seen = |name: &str| done.contains(&name).then_some(Seen::Done);
+            let seen = |name: &str| done.contains(&name).then_some(StepOutcome::Done);
             match definition.next(false, seen) {
                 Next::Run(step) => done.push(step.name),
                 Next::Succeeded => break,
@@ -162,8 +162,8 @@ mod tests {
         // a crash in the middle of the third step: it is run again
         let third = definition.steps[2].name;
         let seen = |name: &str| match name {
-            n if n == third => Some(Seen::Running),
-            n if done[..2].contains(&n) => Some(Seen::Done),
+            n if n == third => Some(StepOutcome::Running),
+            n if done[..2].contains(&n) => Some(StepOutcome::Done),
             _ => None,
         };
         assert!(matches!(definition.next(false, seen), Next::Run(step) if step.name == third));

@@ -19,7 +19,7 @@ use super::host::{Host, refused};
 use super::subject::Subject;
 use super::work::Work;
 use crate::domain::names::operation_id;
-use crate::domain::operation::{Progress, Reported, Seen, changes, progress};
+use crate::domain::operation::{Progress, Reported, ReportedSteps, changes, progress};
 use crate::store::workflow_rows::{self, Lost};
 
 /// How often the host lease is renewed while an operation runs.
@@ -258,14 +258,14 @@ async fn finish(work: &Work, id: Uuid, operation: &HostOperation) -> Result<(), 
 struct Teller<'a> {
     work: &'a Work,
     around: (u32, u32),
-    seen: Seen,
+    seen: ReportedSteps,
     progress: Option<Progress>,
 }
 
 impl<'a> Teller<'a> {
     /// Loads what earlier runners of this workflow have reported.
     async fn new(work: &'a Work, around: (u32, u32)) -> Result<Self, StepError> {
-        let mut seen = Seen::new();
+        let mut seen = ReportedSteps::new();
         let prefix = format!("{}.", work.taken.kind);
         for (step, state, percent) in
             workflow_rows::shown_steps(&work.deps.pool, work.taken.id).await?

@@ -77,7 +77,7 @@ pub struct Definition {
 
 /// A step's row, as far as the order of steps cares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Seen {
+pub enum StepOutcome {
     /// Begun, outcome unknown.
     Running,
     /// Its effect is there.
@@ -109,20 +109,25 @@ impl Definition {
     }
 
     /// Decides what comes next from the rows.
-    pub fn next(&self, undoing: bool, seen: impl Fn(&str) -> Option<Seen>) -> Next {
+    pub fn next(&self, undoing: bool, seen: impl Fn(&str) -> Option<StepOutcome>) -> Next {
         if undoing {
             let steps = self.undo_steps(|name| seen(name).is_some());
             // an undo that failed for good was one that may be ignored
-            let open = |step: &&Step| !matches!(seen(step.name), Some(Seen::Done | Seen::Failed));
+            let open = |step: &&Step| {
+                !matches!(
+                    seen(step.name),
+                    Some(StepOutcome::Done | StepOutcome::Failed)
+                )
+            };
             return steps
                 .into_iter()
                 .find(open)
                 .map_or(Next::Compensated, Next::Run);
         }
         let open = |step: &&'static Step| match seen(step.name) {
-            Some(Seen::Done) => false,
-            Some(Seen::Failed) => step.on_failure != OnFailure::Ignore,
-            Some(Seen::Running) | None => true,
+            Some(StepOutcome::Done) => false,
+            Some(StepOutcome::Failed) => step.on_failure != OnFailure::Ignore,
+            Some(StepOutcome::Running) | None => true,
         };
         self.steps
             .iter()

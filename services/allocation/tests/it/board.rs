@@ -119,7 +119,7 @@ impl Board {
         let known = slots::list(&mut tx, self.node_id).await.expect("slots");
         let all: Vec<_> = (0..8).map(slot).collect();
         let generations = known.iter().map(|slot| (slot.slot_index, slot.generation));
-        let look = approval::Look {
+        let look = approval::Inspection {
             instance_id: None,
             generations: generations.collect(),
         };

@@ -1,7 +1,7 @@
 //! P2: what a host signs of a wipe, from the wipe to whoever verifies it.
 
 use gpuaas_agent::disk::method::{Method, Zero};
-use gpuaas_agent::disk::wipe::{Note, Stage};
+use gpuaas_agent::disk::wipe_log::{Note, Stage};
 use gpuaas_common::Error;
 use gpuaas_placement::model::SlotStatus;
 use gpuaas_proto::gpuaas::agent::v1::FailureClass;

@@ -1,7 +1,7 @@
 //! an approved slot is wiped before anybody gets it, whatever its disk looked like.
 
 use gpuaas_common::id::IdGen;
-use gpuaas_placement::approval::{self, Definition, Look};
+use gpuaas_placement::approval::{self, Definition, Inspection};
 use gpuaas_placement::model::{Attribution, Health, Slot, SlotStatus};
 use gpuaas_placement::operators;
 use gpuaas_placement::repair::{self, Origin};
@@ -42,7 +42,7 @@ async fn first(world: &World) -> Slot {
 /// Approves the first slot as it stands.
 async fn approve(world: &World) {
     let slot = first(world).await;
-    let look = Look {
+    let look = Inspection {
         instance_id: Some(world.instance_id),
         generations: [(slot.slot_index, slot.generation)].into(),
     };

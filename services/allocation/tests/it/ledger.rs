@@ -101,7 +101,7 @@ impl World {
         let approved = approval::approve(
             &mut tx,
             self.node_id,
-            &approval::Look::default(),
+            &approval::Inspection::default(),
             &made,
             Origin::default(),
             || ids.next(),

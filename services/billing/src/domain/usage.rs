@@ -84,7 +84,7 @@ impl Inconsistency {
 
 /// What the sequence rule says about an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turn {
+pub enum EventOrder {
     /// It was applied before: a replay is harmless.
     Applied,
     /// It is the next one.
@@ -95,10 +95,10 @@ pub enum Turn {
 ///
 /// # Errors
 /// [`Inconsistency::Gap`] when events before it were not seen.
-pub fn turn(after: i64, position: i64) -> Result<Turn, Inconsistency> {
+pub fn event_order(after: i64, position: i64) -> Result<EventOrder, Inconsistency> {
     match position {
-        p if p <= after => Ok(Turn::Applied),
-        p if p == after + 1 => Ok(Turn::Next),
+        p if p <= after => Ok(EventOrder::Applied),
+        p if p == after + 1 => Ok(EventOrder::Next),
         found => Err(Inconsistency::Gap { after, found }),
     }
 }

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::HostLost;
 use crate::domain::event::{self, Change, LedgerEvent};
-use crate::domain::usage::{self, Effect, Inconsistency, Recorded, Turn};
+use crate::domain::usage::{self, Effect, EventOrder, Inconsistency, Recorded};
 use crate::store::{self, credits};
 
 /// What a batch came to.
@@ -83,7 +83,7 @@ async fn apply_one(
     after: i64,
     event: &Event,
 ) -> Result<i64, Failure> {
-    if usage::turn(after, event.position)? == Turn::Applied {
+    if usage::event_order(after, event.position)? == EventOrder::Applied {
         return Ok(after);
     }
     let event = event::parse(event)?;

@@ -225,7 +225,11 @@ impl Hosts {
         text("agent_version", &request.agent_version, MAX_TEXT)?;
         text("agent_address", &request.agent_address, 2 * MAX_TEXT)?;
         let address = AgentAddress::parse(&request.agent_address).map_err(bad("agent_address"))?;
-        let update = request.agent_update.as_ref().map(Said::of).transpose()?;
+        let update = request
+            .agent_update
+            .as_ref()
+            .map(CheckedUpdate::of)
+            .transpose()?;
         let readiness = request.readiness.as_ref();
         if let Some(report) = readiness {
             report::check(report).map_err(|fault| {
@@ -300,14 +304,14 @@ impl Hosts {
 }
 
 /// What a host says of the update of its agent, checked.
-struct Said<'a> {
+struct CheckedUpdate<'a> {
     rollout_id: Uuid,
     attempt: i32,
     state: &'static str,
     reason: &'a str,
 }
 
-impl<'a> Said<'a> {
+impl<'a> CheckedUpdate<'a> {
     fn of(report: &'a AgentUpdateReport) -> Result<Self> {
         at_most("agent_update.reason", &report.reason, MAX_REASON)?;
         let state = match report.state() {

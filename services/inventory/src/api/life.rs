@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::{LEDGER, Mutation, Nodes, bad, no_node, wire};
 use crate::domain::life::Removed;
 use crate::domain::names::{NodeMode, RackName};
-use crate::store::ledger_sync::{self, Held, Kind};
+use crate::store::ledger_sync::{self, Kind, SendLock};
 use crate::store::life::{self, NodeConfig};
 use crate::store::nodes::{self, NodeRow};
 use crate::workflow::ledger_sync::{push_now, set_desired_node};
@@ -198,8 +198,8 @@ impl Nodes {
         let key = request.node_id.clone();
         let this = (Kind::Node, key.as_str());
         let epoch = match ledger_sync::hold(&self.0.pool, this, HOLD_SECONDS).await? {
-            Held::Ours(epoch) => epoch,
-            Held::InFlight => {
+            SendLock::Ours(epoch) => epoch,
+            SendLock::InFlight => {
                 let text = format!(
                     "Node {} is being sent to the ledger. Try again in a few seconds.",
                     row.hostname

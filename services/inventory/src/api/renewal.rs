@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::hosts::MAX_CSR;
 use super::{Hosts, text};
 use crate::authority::{CertificateError, HostKey, Issued};
-use crate::domain::renewal::{Held, by_key, not_current};
+use crate::domain::renewal::{LatestCertificate, by_key, not_current};
 use crate::store::enrolment::{self, NewCertificate};
 
 /// Who renews: a host instance, as its certificate or its request identifies it.
@@ -64,7 +64,7 @@ impl Hosts {
         instance: Instance,
         key: &HostKey,
         proof: &str,
-        admit: impl FnOnce(Option<&Held>) -> Result<()>,
+        admit: impl FnOnce(Option<&LatestCertificate>) -> Result<()>,
     ) -> Result<RenewResponse> {
         let grace = f64::from(self.0.config.host_certificate_grace_days) * 86_400.0;
         let mut tx = self.0.pool.begin().await?;

@@ -165,7 +165,7 @@ pub fn decide(review: Review<'_>) -> Result<Vec<Candidate>, Refusal> {
             return Err(Refusal::NotRequested(index));
         }
     }
-    let known = choice::Known {
+    let known = choice::NodeDevices {
         reported: review.devices,
         inspected: review.inspected,
     };

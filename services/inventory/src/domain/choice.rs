@@ -18,14 +18,14 @@ pub struct Choice {
 
 /// What is known of the devices of a node.
 #[derive(Debug, Clone, Copy)]
-pub struct Known<'a> {
+pub struct NodeDevices<'a> {
     /// By the host's last report; `None`: it has not reported since the discovery.
     pub reported: Option<&'a HostDevices>,
     /// What the discovery has inspected, also what no candidate has.
     pub inspected: &'a [InspectedDevice],
 }
 
-impl Known<'_> {
+impl NodeDevices<'_> {
     /// What the discovery found against a device; `None`: it did not inspect it.
     fn blockers(&self, device: &str) -> Option<&[String]> {
         let mut inspected = self.inspected.iter();
@@ -46,7 +46,7 @@ impl Known<'_> {
 pub(super) fn can_wipe(
     candidate: &Candidate,
     choice: Option<usize>,
-    known: Known<'_>,
+    known: NodeDevices<'_>,
 ) -> Result<(), Refusal> {
     let bindings = &candidate.bindings;
     let possible = known.wipe_policies(&bindings.nvme_device);
@@ -67,7 +67,7 @@ pub(super) fn can_wipe(
 pub(super) fn apply(
     candidate: &Candidate,
     (at, choice): (usize, &Choice),
-    known: Known<'_>,
+    known: NodeDevices<'_>,
 ) -> Result<Candidate, Refusal> {
     let mut candidate = candidate.clone();
     let reported = || {

@@ -5,7 +5,7 @@ use tonic::Code;
 
 /// The latest certificate of a node's current instance, as far as known.
 #[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
-pub struct Held {
+pub struct LatestCertificate {
     /// SHA-256 of its public key.
     pub key_digest: Vec<u8>,
     /// It expired longer ago than the grace period of renewal.
@@ -18,7 +18,7 @@ pub struct Held {
 /// # Errors
 /// `PEER_NOT_ALLOWED`: the instance is not the node's current one. `CREDENTIAL_INVALID`: another key.
 /// `CREDENTIAL_EXPIRED`: too late.
-pub fn by_key(held: Option<&Held>, shown: &[u8; 32]) -> Result<()> {
+pub fn by_key(held: Option<&LatestCertificate>, shown: &[u8; 32]) -> Result<()> {
     let held = held.ok_or_else(not_current)?;
     if held.key_digest != shown {
         return Err(Error::new(
@@ -53,7 +53,7 @@ mod tests {
     #[test]
     fn a_09_only_the_current_instance_renews_with_its_own_key_and_in_time() {
         let held = |key: u8, beyond_grace| {
-            Some(Held {
+            Some(LatestCertificate {
                 key_digest: vec![key; 32],
                 beyond_grace,
             })

@@ -3,7 +3,7 @@ use jiff_sqlx::Timestamp;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::domain::renewal::Held;
+use crate::domain::renewal::LatestCertificate;
 
 /// Stores a token's digest; ends an earlier token of the node that was not used. Returns when it expires.
 ///
@@ -242,7 +242,7 @@ pub async fn lock_current(
     node_id: Uuid,
     instance_id: Uuid,
     grace_seconds: f64,
-) -> sqlx::Result<Option<Held>> {
+) -> sqlx::Result<Option<LatestCertificate>> {
     let current: Option<Uuid> = sqlx::query_scalar(
         "SELECT id FROM nodes WHERE id = $1 AND current_instance_id = $2 AND removed IS NULL FOR NO KEY UPDATE",
     )

@@ -156,7 +156,7 @@ pub async fn postpone(pool: &PgPool, push: &ClaimedPush, pause: Duration) -> sql
 
 /// What keeps a state from being sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Held {
+pub enum SendLock {
     /// Nobody else sends it for so long as was requested. None: there is nothing to send.
     Ours(Option<i64>),
     /// It is being sent now.
@@ -167,7 +167,11 @@ pub enum Held {
 ///
 /// # Errors
 /// Database errors.
-pub async fn hold(pool: &PgPool, (kind, key): (Kind, &str), seconds: u32) -> sqlx::Result<Held> {
+pub async fn hold(
+    pool: &PgPool,
+    (kind, key): (Kind, &str),
+    seconds: u32,
+) -> sqlx::Result<SendLock> {
     let (exists, epoch): (bool, Option<i64>) = sqlx::query_as(
         "WITH held AS (UPDATE ledger_sync SET lease_epoch = lease_epoch + 1,
                               lease_until = clock_timestamp() + make_interval(secs => $3)
@@ -181,9 +185,9 @@ pub async fn hold(pool: &PgPool, (kind, key): (Kind, &str), seconds: u32) -> sql
     .fetch_one(pool)
     .await?;
     Ok(if exists && epoch.is_none() {
-        Held::InFlight
+        SendLock::InFlight
     } else {
-        Held::Ours(epoch)
+        SendLock::Ours(epoch)
     })
 }
 

@@ -69,7 +69,7 @@ pub(crate) async fn run(state: State, shutdown: CancellationToken) {
 }
 
 /// What the ledger last reported of a host: one whose ledger does not answer is shown as it was.
-struct Known {
+struct LastAnswer {
     answer: ListSlotsResponse,
     /// The host was gone by then: what the ledger has of it never changes.
     is_final: bool,
@@ -77,7 +77,7 @@ struct Known {
 
 async fn snapshot(
     state: &State,
-    known: &mut HashMap<Uuid, Known>,
+    known: &mut HashMap<Uuid, LastAnswer>,
     answers: u64,
 ) -> Result<Snapshot> {
     let mut rows: Vec<NodeRow> = Vec::new();
@@ -97,12 +97,12 @@ async fn snapshot(
         .map(|row| (row.id, row.removed.is_some()))
         .filter(|(id, _)| !known.get(id).is_some_and(|known| known.is_final))
         .collect();
-    let answered: Vec<Option<(Uuid, Known)>> = futures::stream::iter(requested)
+    let answered: Vec<Option<(Uuid, LastAnswer)>> = futures::stream::iter(requested)
         .map(|(id, is_final)| ask(state, id, is_final))
         .buffered(LEDGER_CALLS)
         .collect()
         .await;
-    let (heard, now): (HashSet<Uuid>, Vec<(Uuid, Known)>) = answered
+    let (heard, now): (HashSet<Uuid>, Vec<(Uuid, LastAnswer)>) = answered
         .into_iter()
         .flatten()
         .map(|one| (one.0, one))
@@ -125,7 +125,7 @@ async fn snapshot(
 }
 
 /// What the ledger has of a host; none: it does not answer.
-async fn ask(state: &State, node_id: Uuid, is_final: bool) -> Option<(Uuid, Known)> {
+async fn ask(state: &State, node_id: Uuid, is_final: bool) -> Option<(Uuid, LastAnswer)> {
     let answer = match state.ledger_slots(node_id).await {
         Ok(answer) => answer,
         // no host has enrolled yet
@@ -135,7 +135,7 @@ async fn ask(state: &State, node_id: Uuid, is_final: bool) -> Option<(Uuid, Know
             return None;
         }
     };
-    Some((node_id, Known { answer, is_final }))
+    Some((node_id, LastAnswer { answer, is_final }))
 }
 
 async fn arrange(

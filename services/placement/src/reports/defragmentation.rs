@@ -3,7 +3,7 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::held::{Names, PlannedMove, Skus, allocations, in_regions, kept};
+use super::allocations::{Names, PlannedMove, Skus, allocations, in_regions, kept};
 use crate::capacity::Capacity;
 use crate::catalog::{self, Sku};
 use crate::decision::{GpuCount, PackingStrategy, PlanInput, Step, defragment};

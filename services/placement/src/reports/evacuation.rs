@@ -7,7 +7,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::held::{Held, Names, Place, Row, Skus, on_nodes};
+use super::allocations::{Names, PlannedAllocation, PlannedPlacement, Row, Skus, on_nodes};
 use crate::capacity::Capacity;
 use crate::decision::{
     BaremetalCandidate, DisplacedAllocation, Fleet, GpuCount, PlanInput, Rules, evacuate,
@@ -26,7 +26,7 @@ pub const MAX_NODES: usize = 32;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// It would fit here.
-    Fits(Place),
+    Fits(PlannedPlacement),
     /// It fits nowhere, and why.
     Nowhere(Vec<Reason>),
     /// It is being released and ends by itself.
@@ -37,7 +37,7 @@ pub enum Outcome {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Planned {
     /// The allocation as it is.
-    pub allocation: Held,
+    pub allocation: PlannedAllocation,
     /// What becomes of it.
     pub outcome: Outcome,
     /// The plan respects its placement constraints; false: the platform before this one made it, and they are unknown.
@@ -123,14 +123,14 @@ pub async fn evacuation(
         .collect();
     let planned = |id: Uuid, outcome: Outcome| {
         Ok(Planned {
-            allocation: names.held(id)?,
+            allocation: names.allocation(id)?,
             outcome,
             constraints_known: known.contains(&id),
         })
     };
     let placed = outcomes.into_iter().map(|(id, outcome)| {
         let outcome = match outcome {
-            Ok((node_id, slot_indexes)) => Outcome::Fits(Place {
+            Ok((node_id, slot_indexes)) => Outcome::Fits(PlannedPlacement {
                 node_id,
                 hostname: names.host(node_id),
                 slot_indexes,

@@ -2,7 +2,7 @@
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::held::{Names, PlannedMove, Row, Skus, allocations, in_regions, kept};
+use super::allocations::{Names, PlannedMove, Row, Skus, allocations, in_regions, kept};
 use crate::capacity::Capacity;
 use crate::catalog;
 use crate::decision::{DrainedNode, PackingStrategy, PlanInput, preserve};

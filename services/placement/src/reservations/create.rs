@@ -348,7 +348,7 @@ async fn hold_now(
         capacity: &own,
         ..search
     };
-    let (mut missing, mut seen) = (spec.gpu_count, hold::Seen::nothing());
+    let (mut missing, mut seen) = (spec.gpu_count, hold::SearchState::nothing());
     while missing > 0 {
         match hold::some(conn, search, made, sku, missing, &mut seen).await {
             Ok(held) => missing -= held.get(),

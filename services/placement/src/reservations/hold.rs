@@ -14,14 +14,14 @@ use crate::{Error, Result};
 
 /// What was observed while the groups of one reservation were searched, one after the other.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct SearchState {
     /// More GPUs than these fit on no node.
     pub(super) most: u32,
     /// Bare-metal nodes that fitted and were not needed yet.
     baremetal: VecDeque<Uuid>,
 }
 
-impl Seen {
+impl SearchState {
     /// Nothing yet.
     pub(super) fn nothing() -> Self {
         Self {
@@ -42,7 +42,7 @@ pub(super) async fn some(
     of: &CapacityReservation,
     sku: &Sku,
     missing: u32,
-    seen: &mut Seen,
+    seen: &mut SearchState,
 ) -> Result<GpuCount> {
     let sizes = sizes(sku, missing);
     if sku.capacity_shape == Shape::GpuSlice {

@@ -11,7 +11,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::end::close;
-use super::hold::{self, Seen, Which};
+use super::hold::{self, SearchState, Which};
 use super::{CapacityReservation, SYSTEM, digested, get, least, offered, record};
 use crate::capacity::Ledger;
 use crate::model::{ReservationState, Scope};
@@ -80,7 +80,7 @@ pub(super) async fn reconcile_one(
     id: Uuid,
     reconciled: &mut Reconciled,
 ) -> Result<()> {
-    let mut seen = Seen::nothing();
+    let mut seen = SearchState::nothing();
     loop {
         let search = Search {
             capacity: &ledger.capacity,
@@ -134,7 +134,7 @@ async fn one(
     conn: &mut PgConnection,
     search: Search<'_>,
     id: Uuid,
-    seen: &mut Seen,
+    seen: &mut SearchState,
     step: &mut Reconciled,
 ) -> Result<bool> {
     let locked: Option<(bool, bool)> = sqlx::query_as(

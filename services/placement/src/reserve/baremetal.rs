@@ -16,7 +16,7 @@ pub(super) use crate::decision::Judged;
 use crate::decision::{BaremetalCandidate, Fleet, Rules, judge_baremetal, judge_each_baremetal};
 use crate::decision_input::decision_request;
 use crate::model::{Bindings, Snapshot};
-use crate::outbox::Held;
+use crate::outbox::EventClaim;
 use crate::queue::Ahead;
 use crate::{Error, Result, candidates, constraints};
 
@@ -147,7 +147,7 @@ pub(super) async fn claim(
     .fetch_one(&mut *conn)
     .await?;
     let claim = NewClaim {
-        held: Held {
+        held: EventClaim {
             id: ids.next(),
             kind: "node_exclusive",
             node_id: host.id,

@@ -87,7 +87,7 @@ pub(crate) async fn take(
             }
             None => shortlist.take(),
         };
-        let mut seen = few.map(|fleet| Seen {
+        let mut seen = few.map(|fleet| RankedFleet {
             ranking: fleet.rank(&ahead.keep_in(&rules, &fleet), &requested),
             fleet,
         });
@@ -185,13 +185,13 @@ struct Sought<'a> {
     /// As it was before any node was locked.
     ahead: Ahead,
     /// What holds for a node that has not changed since.
-    seen: Option<Seen>,
+    seen: Option<RankedFleet>,
     /// Nodes that are evaluated for slots reserved for the project.
     own: BTreeSet<Uuid>,
 }
 
 /// The snapshot of the nodes, and the choice that was made on each.
-struct Seen {
+struct RankedFleet {
     fleet: Fleet,
     ranking: Ranking,
 }

@@ -12,7 +12,7 @@ use super::Request;
 use super::place::Taken;
 use crate::catalog::Sku;
 use crate::model::{Allocation, AllocationState, SlotClass, Snapshot};
-use crate::outbox::Held;
+use crate::outbox::EventClaim;
 use crate::{Error, Result, allocations, outbox, slots, user_data, workflows};
 
 /// How an allocation begins.
@@ -95,7 +95,7 @@ pub(super) async fn insert_allocation(
 
 /// A claim that is to be made, `reserved`.
 pub(super) struct NewClaim {
-    pub(super) held: Held<'static>,
+    pub(super) held: EventClaim<'static>,
     /// Of its slot; none: a bare-metal node.
     pub(super) class: Option<SlotClass>,
     /// Parent fabric device that it holds alone.
@@ -109,7 +109,7 @@ pub(super) fn claims(ids: IdGen, sku: &Sku, taken: Taken) -> Vec<NewClaim> {
     let of_slot = |slot: slots::Reserved| {
         let device = slot.bindings.fabric_device.clone();
         NewClaim {
-            held: Held {
+            held: EventClaim {
                 id: ids.next(),
                 kind: "slot",
                 node_id: host.id,
@@ -146,7 +146,7 @@ pub(super) async fn begin(
     let classes: Vec<Option<&str>> = claims.iter().map(of).collect();
     let fabric_keys: Vec<&str> = claims.iter().map(|one| one.fabric_key.as_str()).collect();
     let snapshots: Vec<Json<&Snapshot>> = claims.iter().map(|one| Json(&one.snapshot)).collect();
-    let held: Vec<&Held<'_>> = claims.iter().map(|claim| &claim.held).collect();
+    let held: Vec<&EventClaim<'_>> = claims.iter().map(|claim| &claim.held).collect();
     let message = format!(
         "Reserved {} GPU of {} in {}.",
         request.gpu_count, request.sku, request.region_code

@@ -1,6 +1,6 @@
 //! Bare-metal nodes, with the test in the place of what will bring them up: one claim, one mode, and clean before allocation.
 use futures::future::join_all;
-use gpuaas_placement::approval::{self, Definition, Look};
+use gpuaas_placement::approval::{self, Definition, Inspection};
 use gpuaas_placement::catalog::{self, Sku};
 use gpuaas_placement::force_release::{Attestation, Fate};
 use gpuaas_placement::model::Attribution;
@@ -161,7 +161,7 @@ async fn p2_a_look_from_before_a_bare_metal_nodes_release_approves_nothing_after
     install(&world, id).await;
     let under_the_tenant = look_at(&world.slots(node).await);
     give_back(&world, id).await;
-    let approve = async |look: &Look, definitions: &[Definition]| {
+    let approve = async |look: &Inspection, definitions: &[Definition]| {
         let mut tx = world.scheduler.begin().await.expect("begin");
         let next = Uuid::now_v7;
         let done =
@@ -173,7 +173,7 @@ async fn p2_a_look_from_before_a_bare_metal_nodes_release_approves_nothing_after
     let mut ninth = h200_slot(8);
     ninth.bindings.fabric_vf_pci_address = "0000:1a:01.0".into();
     let unknown = [ninth];
-    for look in [before, under_the_tenant, Look::default()] {
+    for look in [before, under_the_tenant, Inspection::default()] {
         for (first, definitions) in [(0, &all[..]), (8, &unknown[..])] {
             let error = approve(&look, definitions)
                 .await
@@ -197,7 +197,7 @@ async fn p2_a_look_from_before_a_bare_metal_nodes_release_approves_nothing_after
     assert_eq!(world.count(node, SlotStatus::Available).await, 8);
     // said again it changes nothing, nor does an earlier look at what is approved
     approve(&after, &all).await.expect("again");
-    approve(&Look::default(), &all)
+    approve(&Inspection::default(), &all)
         .await
         .expect("approved already");
     approve(&after, &unknown).await.expect("looked at since");

@@ -1,5 +1,5 @@
 //! What others tell the ledger: nodes, slots, regions, SKUs, prices. Said twice it counts once.
-use gpuaas_placement::approval::{self, Definition, Look};
+use gpuaas_placement::approval::{self, Definition, Inspection};
 use gpuaas_placement::model::Attribution;
 use gpuaas_placement::model::{Health, Price, SlotClass, SlotStatus};
 use gpuaas_placement::nodes::{self, Node, NodeSpec};
@@ -327,9 +327,9 @@ async fn approval_is_repeatable_but_not_replaceable() {
     let stale = approval::approve(
         &mut tx,
         node,
-        &Look {
+        &Inspection {
             instance_id: Some(Uuid::now_v7()),
-            ..Look::default()
+            ..Inspection::default()
         },
         &[lab_slot(1)],
         Origin::default(),

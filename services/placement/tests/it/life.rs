@@ -202,7 +202,7 @@ async fn maintenance_needs_an_empty_node_and_retirement_is_the_end() {
         .execute(&*world.scheduler)
         .await;
     assert!(refused.is_err(), "the database refuses as well");
-    let look = approval::Look::default();
+    let look = approval::Inspection::default();
     let more = [lab_slot(5)];
     let origin = gpuaas_placement::repair::Origin::default();
     let refused = call!(world, |tx| approval::approve(

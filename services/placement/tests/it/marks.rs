@@ -95,12 +95,12 @@ const SLOT_ELSE: [&str; 15] = [
 ];
 
 /// A node as it was at one moment.
-struct Look {
+struct NodeSnapshot {
     snapshot: String,
     node: Option<CandidateNode>,
 }
 
-async fn look(world: &World, node: Uuid) -> Look {
+async fn look(world: &World, node: Uuid) -> NodeSnapshot {
     let mut conn = world.scheduler.acquire().await.expect("connection");
     let snapshot = sqlx::query_scalar("SELECT pg_current_snapshot()::text")
         .fetch_one(&mut *conn)
@@ -109,7 +109,7 @@ async fn look(world: &World, node: Uuid) -> Look {
     let mut found = candidates::load(&mut conn, REGION, &[node])
         .await
         .expect("read");
-    Look {
+    NodeSnapshot {
         snapshot,
         node: found.pop(),
     }
@@ -138,7 +138,7 @@ fn sight(node: &Option<CandidateNode>) -> String {
 }
 
 /// Whether placement sees something else than before; then the node was marked.
-async fn changed(world: &World, node: Uuid, before: &Look, what: &str) -> bool {
+async fn changed(world: &World, node: Uuid, before: &NodeSnapshot, what: &str) -> bool {
     let after = look(world, node).await;
     if sight(&before.node) == sight(&after.node) {
         return false;
@@ -224,7 +224,7 @@ async fn p1_every_column_that_placement_sees_marks_its_node() {
 /// What placement sees of a node, step by step.
 struct Watch {
     node: Uuid,
-    before: Look,
+    before: NodeSnapshot,
     /// Steps after which it saw something else.
     seen: Vec<&'static str>,
 }

@@ -339,7 +339,10 @@ async fn b_49_b_47_suggested_moves_make_the_room_and_the_bare_metal_node_they_pr
         (single, a)
     );
     assert_eq!(
-        (planned.place.node_id, &planned.place.slot_indexes[..]),
+        (
+            planned.placement.node_id,
+            &planned.placement.slot_indexes[..]
+        ),
         (b, &[4][..])
     );
     let reported = report(&mut conn).await;

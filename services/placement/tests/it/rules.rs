@@ -276,7 +276,7 @@ async fn b_51_a_slice_has_fabric_functions_of_its_own_and_no_part_in_a_shared_on
     let outcome = approval::approve(
         &mut tx,
         node,
-        &approval::Look::default(),
+        &approval::Inspection::default(),
         &[shared],
         Origin::default(),
         uuid::Uuid::now_v7,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::reserving::{self, Reserved};
 use gpuaas_common::id::IdGen;
 use gpuaas_dev::postgres::TestDb;
-use gpuaas_placement::approval::{self, Definition, Look};
+use gpuaas_placement::approval::{self, Definition, Inspection};
 use gpuaas_placement::capacity::{Capacity, Ledger};
 use gpuaas_placement::catalog::{self, Sku};
 use gpuaas_placement::decision::GpuCount;
@@ -441,9 +441,9 @@ pub fn lab_spec() -> NodeSpec {
 }
 
 /// A look that was begun when the slots were these.
-pub fn look_at(slots: &[Slot]) -> Look {
+pub fn look_at(slots: &[Slot]) -> Inspection {
     let of = |slot: &Slot| (slot.slot_index, slot.generation);
-    Look {
+    Inspection {
         instance_id: None,
         generations: slots.iter().map(of).collect(),
     }

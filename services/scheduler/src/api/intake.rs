@@ -117,7 +117,7 @@ impl Api {
             text => Some(id::parse("instance_id", text)?),
         };
         let generations = request.slot_generations.iter();
-        let look = approval::Look {
+        let look = approval::Inspection {
             instance_id: looked_at,
             generations: generations
                 .map(|(index, generation)| {

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use gpuaas_common::time::proto_time;
 use gpuaas_common::{Error, Result, id};
 use gpuaas_placement::reports::{
-    self, DefragmentationSpec, Held, MAX_MOVES, NOTICE, Outcome, Place, Planned, PlannedMove,
-    PlannedStep, Recoverable, RegionReport,
+    self, DefragmentationSpec, MAX_MOVES, NOTICE, Outcome, Planned, PlannedAllocation, PlannedMove,
+    PlannedPlacement, PlannedStep, Recoverable, RegionReport,
 };
 use gpuaas_proto::gpuaas::common::v1::CapacityShape;
 use gpuaas_proto::gpuaas::scheduler::v1 as pb;
@@ -120,14 +120,14 @@ impl Api {
 }
 
 fn evacuated(planned: Planned) -> pb::EvacuatedAllocation {
-    let (place, reasons) = match planned.outcome {
-        Outcome::Fits(at) => (Some(place(at)), Vec::new()),
+    let (placement, reasons) = match planned.outcome {
+        Outcome::Fits(at) => (Some(placement(at)), Vec::new()),
         Outcome::Nowhere(causes) => (None, wire::reasons(causes)),
         Outcome::Ends => (None, Vec::new()),
     };
     pb::EvacuatedAllocation {
         allocation: Some(allocation(planned.allocation)),
-        place,
+        placement,
         reasons,
         constraints_known: planned.constraints_known,
     }
@@ -169,11 +169,11 @@ fn recoverable(node: Recoverable) -> pb::RecoverableNode {
 fn moved(planned: PlannedMove) -> pb::PlannedMove {
     pb::PlannedMove {
         allocation: Some(allocation(planned.allocation)),
-        place: Some(place(planned.place)),
+        placement: Some(placement(planned.placement)),
     }
 }
 
-fn place(at: Place) -> pb::PlannedPlacement {
+fn placement(at: PlannedPlacement) -> pb::PlannedPlacement {
     let indexes = at.slot_indexes.into_iter();
     pb::PlannedPlacement {
         node_id: at.node_id.to_string(),
@@ -182,17 +182,17 @@ fn place(at: Place) -> pb::PlannedPlacement {
     }
 }
 
-fn allocation(held: Held) -> pb::PlannedAllocation {
+fn allocation(planned: PlannedAllocation) -> pb::PlannedAllocation {
     pb::PlannedAllocation {
-        id: held.id.to_string(),
-        project_id: held.project_id.to_string(),
-        name: held.name,
-        sku: held.sku,
-        gpu_count: held.gpu_count.get(),
-        capacity_shape: CapacityShape::from(held.capacity_shape).into(),
-        state: held.state.to_string(),
-        create_time: Some(proto_time(held.created_at.to_jiff())),
-        node_id: held.node_id.to_string(),
-        hostname: held.hostname,
+        id: planned.id.to_string(),
+        project_id: planned.project_id.to_string(),
+        name: planned.name,
+        sku: planned.sku,
+        gpu_count: planned.gpu_count.get(),
+        capacity_shape: CapacityShape::from(planned.capacity_shape).into(),
+        state: planned.state.to_string(),
+        create_time: Some(proto_time(planned.created_at.to_jiff())),
+        node_id: planned.node_id.to_string(),
+        hostname: planned.hostname,
     }
 }

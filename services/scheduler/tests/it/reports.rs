@@ -55,9 +55,13 @@ async fn b_49_an_evacuation_plan_counts_what_fits_and_says_that_nothing_is_done(
             && plan.notice.contains("no live migration")
     );
     let (fits, waits) = (&plan.allocations[0], &plan.allocations[1]);
-    let place = fits.place.as_ref().expect("a place");
+    let placement = fits.placement.as_ref().expect("a placement");
     assert_eq!(
-        (&place.node_id, place.hostname.as_str(), &place.slot_indexes),
+        (
+            &placement.node_id,
+            placement.hostname.as_str(),
+            &placement.slot_indexes
+        ),
         (&other, "lab-host-2", &vec![0])
     );
     let held = fits.allocation.as_ref().expect("told");
@@ -72,7 +76,7 @@ async fn b_49_an_evacuation_plan_counts_what_fits_and_says_that_nothing_is_done(
     assert!(held.create_time.is_some() && held.name.starts_with("vm-"));
     assert_eq!(held.project_id, Uuid::from_u128(5).to_string());
     assert!(
-        waits.place.is_none() && waits.reasons[0].reason == "SLOTS_IN_USE",
+        waits.placement.is_none() && waits.reasons[0].reason == "SLOTS_IN_USE",
         "{waits:?}"
     );
     assert_eq!(

@@ -25,7 +25,7 @@ const SEND: Duration = Duration::from_secs(10);
 
 /// What a host is asked for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct SessionRequest<'a> {
     pub(crate) kind: Kind,
     pub(crate) size: Size,
     pub(crate) term: &'a str,
@@ -39,7 +39,7 @@ pub(crate) struct Host {
 
 /// What a host says.
 #[derive(Debug)]
-pub(crate) enum Said {
+pub(crate) enum HostMessage {
     Output(Vec<u8>),
     InputAck(u64),
     Exit(Option<u32>),
@@ -61,7 +61,7 @@ impl Host {
         peers: &Peers,
         target: &Target,
         session_id: Uuid,
-        asked: Asked<'_>,
+        asked: SessionRequest<'_>,
     ) -> Result<Self, End> {
         let wire = &target.wire;
         let start = start(target, session_id, asked);
@@ -96,7 +96,7 @@ impl Host {
     }
 
     /// The next message; an error ends the session.
-    pub(crate) async fn said(&mut self, session_id: Uuid) -> Result<Said, End> {
+    pub(crate) async fn said(&mut self, session_id: Uuid) -> Result<HostMessage, End> {
         loop {
             let answer = self
                 .answers
@@ -104,9 +104,9 @@ impl Host {
                 .await
                 .map_err(|status| ended_by(session_id, status))?;
             match answer.ok_or(End::HostUnreachable)?.message {
-                Some(Incoming::Output(data)) => return Ok(Said::Output(data)),
-                Some(Incoming::InputAck(offset)) => return Ok(Said::InputAck(offset)),
-                Some(Incoming::Exit(exit)) => return Ok(Said::Exit(exit.status)),
+                Some(Incoming::Output(data)) => return Ok(HostMessage::Output(data)),
+                Some(Incoming::InputAck(offset)) => return Ok(HostMessage::InputAck(offset)),
+                Some(Incoming::Exit(exit)) => return Ok(HostMessage::Exit(exit.status)),
                 // it started once
                 Some(Incoming::Started(_)) | None => {}
             }
@@ -138,7 +138,7 @@ impl Host {
 }
 
 /// The first message. What a shell needs is missing for a tunnel, so that an agent that knows none refuses it.
-fn start(target: &Target, session_id: Uuid, asked: Asked<'_>) -> pb::TerminalStart {
+fn start(target: &Target, session_id: Uuid, asked: SessionRequest<'_>) -> pb::TerminalStart {
     let wire = &target.wire;
     let start = pb::TerminalStart {
         session_id: session_id.to_string(),
@@ -216,7 +216,7 @@ mod tests {
                 ..ResolveTerminalTargetResponse::default()
             },
         };
-        let asked = |kind| Asked {
+        let asked = |kind| SessionRequest {
             kind,
             size: Size { cols: 80, rows: 24 },
             term: "vt100",

@@ -13,7 +13,7 @@ use tonic::Code;
 use uuid::Uuid;
 
 use super::Deps;
-use super::host::{Asked, Host};
+use super::host::{Host, SessionRequest};
 use super::kill::{self, Killed};
 use super::link::{Command, Link};
 use super::recorder::Recorder;
@@ -247,7 +247,7 @@ async fn start(
             &spec.term,
         )
         .await?;
-        let shell = Asked {
+        let shell = SessionRequest {
             kind,
             size: spec.size,
             term: &spec.term,

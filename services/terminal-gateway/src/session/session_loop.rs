@@ -9,7 +9,7 @@ use gpuaas_proto::gpuaas::internal::terminal::v1::relay_response::Message;
 use tokio::sync::mpsc::{self, OwnedPermit};
 use tonic::Status;
 
-use super::host::{Host, Said};
+use super::host::{Host, HostMessage};
 use super::kill::Killed;
 use super::link::{Command, Link, wire};
 use super::open::Admitted;
@@ -292,9 +292,9 @@ impl Session {
         }
     }
 
-    async fn hear(&mut self, said: Said) -> Result<(), End> {
+    async fn hear(&mut self, said: HostMessage) -> Result<(), End> {
         match said {
-            Said::Output(data) => {
+            HostMessage::Output(data) => {
                 // a tunnel is used in either direction, a shell by who types
                 if self.admitted.kind == Kind::SshTunnel {
                     self.typed = Instant::now();
@@ -311,14 +311,14 @@ impl Session {
                     .output(&data)
                     .map_err(|broken| self.distrust(broken))
             }
-            Said::InputAck(offset) => {
+            HostMessage::InputAck(offset) => {
                 self.flow
                     .input_acked(offset)
                     .map_err(|broken| self.distrust(broken))?;
                 self.input_ack = Some(offset);
                 Ok(())
             }
-            Said::Exit(status) => {
+            HostMessage::Exit(status) => {
                 self.exit = Some((status, Instant::now()));
                 // nobody will come back for the last words of a shell
                 if self.link.is_none() {

@@ -6,7 +6,7 @@ use serde_json::json;
 use tokio_tungstenite::tungstenite::Message;
 use uuid::Uuid;
 
-use crate::client::{Said, Upgrade};
+use crate::client::{ClientMessage, Upgrade};
 use crate::world::{CONSOLE, OTHER, World, until};
 
 fn with_origin(origin: &'static str) -> Upgrade {
@@ -147,9 +147,9 @@ async fn of_many_who_show_a_ticket_at_once_one_gets_in() {
         }
     }))
     .await;
-    let ready = answers
-        .iter()
-        .filter(|(_, said)| matches!(said, Said::Text(text) if text["type"] == "session_ready"));
+    let ready = answers.iter().filter(
+        |(_, said)| matches!(said, ClientMessage::Text(text) if text["type"] == "session_ready"),
+    );
     assert_eq!(ready.count(), 1);
 }
 
@@ -397,16 +397,16 @@ async fn garbage_ends_the_connection_and_nothing_else() {
     client.say_raw(Message::binary(vec![0; 200_000])).await;
     assert!(matches!(
         end(&mut client).await,
-        Said::Closed(_) | Said::Broken
+        ClientMessage::Closed(_) | ClientMessage::Broken
     ));
     bystander.input("still here\n").await;
     bystander.until("<still here>").await;
 }
 
-async fn end(client: &mut crate::client::Client) -> Said {
+async fn end(client: &mut crate::client::Client) -> ClientMessage {
     loop {
         match client.next().await {
-            Said::Text(_) | Said::Output(_) => {}
+            ClientMessage::Text(_) | ClientMessage::Output(_) => {}
             ended => return ended,
         }
     }

@@ -14,7 +14,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What the platform said.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Said {
+pub enum ClientMessage {
     Text(Value),
     Output(Vec<u8>),
     Closed(u16),
@@ -115,7 +115,7 @@ impl Client {
     }
 
     /// The next message; output is checked for its offset, and acknowledged.
-    pub async fn next(&mut self) -> Said {
+    pub async fn next(&mut self) -> ClientMessage {
         let deadline = tokio::time::Instant::now() + TIMEOUT;
         loop {
             let message = tokio::time::timeout_at(deadline, self.socket.next()).await;
@@ -128,7 +128,7 @@ impl Client {
                     if value["type"] == "gap" {
                         self.received = value["to"].as_u64().expect("offset");
                     }
-                    Said::Text(value)
+                    ClientMessage::Text(value)
                 }
                 Some(Ok(Message::Binary(data))) => {
                     let (offset, data) = data.split_first_chunk::<8>().expect("an offset");
@@ -144,13 +144,13 @@ impl Client {
                         self.say(json!({"type": "ack", "received": self.received}))
                             .await;
                     }
-                    Said::Output(data.to_vec())
+                    ClientMessage::Output(data.to_vec())
                 }
                 Some(Ok(Message::Close(frame))) => {
-                    Said::Closed(frame.map_or(0, |frame| frame.code.into()))
+                    ClientMessage::Closed(frame.map_or(0, |frame| frame.code.into()))
                 }
                 Some(Ok(_)) => continue,
-                Some(Err(_)) | None => Said::Broken,
+                Some(Err(_)) | None => ClientMessage::Broken,
             };
         }
     }
@@ -164,7 +164,7 @@ impl Client {
                 }
             }
             match self.next().await {
-                Said::Text(_) | Said::Output(_) => {}
+                ClientMessage::Text(_) | ClientMessage::Output(_) => {}
                 ended => panic!("{ended:?} before {kind}; heard {:?}", self.texts),
             }
         }
@@ -178,7 +178,7 @@ impl Client {
             .any(|window| window == needle.as_bytes())
         {
             match self.next().await {
-                Said::Text(_) | Said::Output(_) => {}
+                ClientMessage::Text(_) | ClientMessage::Output(_) => {}
                 ended => panic!(
                     "{ended:?} before {needle}; heard {:?} {:?}",
                     self.texts,
@@ -192,7 +192,7 @@ impl Client {
     pub async fn ended(&mut self) -> (u16, String) {
         loop {
             match self.next().await {
-                Said::Closed(code) => {
+                ClientMessage::Closed(code) => {
                     let closed = self
                         .texts
                         .iter()
@@ -202,8 +202,8 @@ impl Client {
                         closed.map(|closed| closed["reason"].as_str().expect("reason").to_owned());
                     return (code, reason.unwrap_or_default());
                 }
-                Said::Broken => panic!("broken after {:?}", self.texts),
-                Said::Text(_) | Said::Output(_) => {}
+                ClientMessage::Broken => panic!("broken after {:?}", self.texts),
+                ClientMessage::Text(_) | ClientMessage::Output(_) => {}
             }
         }
     }

@@ -44,7 +44,7 @@ pub enum Manner {
 
 /// What a guest saw.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub struct GuestLog {
     pub users: Mutex<Vec<String>>,
     pub sizes: Mutex<Vec<(u32, u32)>>,
     pub term: Mutex<String>,
@@ -61,7 +61,7 @@ pub struct Guest {
     pub address: SocketAddr,
     /// The key it is known by.
     pub host_key: String,
-    pub seen: Arc<Seen>,
+    pub seen: Arc<GuestLog>,
 }
 
 fn key() -> PrivateKey {
@@ -86,7 +86,7 @@ impl Guest {
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("port");
         let address = listener.local_addr().expect("address");
-        let seen = Arc::new(Seen::default());
+        let seen = Arc::new(GuestLog::default());
         let relay = PublicKey::from_openssh(relay).expect("relay key");
         let shared = seen.clone();
         tokio::spawn(async move {
@@ -114,7 +114,7 @@ async fn connection(
     config: Arc<server::Config>,
     mut stream: TcpStream,
     relay: PublicKey,
-    seen: Arc<Seen>,
+    seen: Arc<GuestLog>,
 ) {
     match manner {
         Manner::Silent => {
@@ -150,7 +150,7 @@ async fn connection(
 struct Shell {
     manner: Manner,
     relay: PublicKey,
-    seen: Arc<Seen>,
+    seen: Arc<GuestLog>,
     channel: Option<Channel<Msg>>,
 }
 
@@ -228,7 +228,7 @@ impl server::Handler for Shell {
 }
 
 /// Counts while it lives.
-struct Running(Arc<Seen>);
+struct Running(Arc<GuestLog>);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -236,7 +236,7 @@ impl Drop for Running {
     }
 }
 
-async fn shell(manner: Manner, channel: Channel<Msg>, handle: server::Handle, seen: Arc<Seen>) {
+async fn shell(manner: Manner, channel: Channel<Msg>, handle: server::Handle, seen: Arc<GuestLog>) {
     let id = channel.id();
     seen.shells.fetch_add(1, Ordering::SeqCst);
     let _running = Running(seen.clone());
@@ -321,7 +321,7 @@ async fn obey(
     out: &mut (dyn AsyncWrite + Send + Unpin),
     handle: &server::Handle,
     id: ChannelId,
-    seen: &Seen,
+    seen: &GuestLog,
 ) -> bool {
     let words: Vec<&str> = command.split_whitespace().collect();
     match words.as_slice() {

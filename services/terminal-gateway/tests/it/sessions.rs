@@ -2,7 +2,7 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::client::Said;
+use crate::client::ClientMessage;
 use crate::guest::pattern;
 use crate::world::{World, until};
 
@@ -12,7 +12,7 @@ async fn f_05_session_ready_comes_first_then_a_marker_of_a_command() {
     let ticket = world.ticket().await;
     let mut client = world.program().await;
     client.attach(&ticket, &world.allocation_id()).await;
-    let Said::Text(ready) = client.next().await else {
+    let ClientMessage::Text(ready) = client.next().await else {
         panic!("a text first")
     };
     assert_eq!(ready["type"], "session_ready");

@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use uuid::Uuid;
 
-use crate::client::{Client, Said};
+use crate::client::{Client, ClientMessage};
 use crate::guest::{Manner, pattern};
 use crate::world::World;
 
@@ -102,7 +102,7 @@ async fn a_tunnel_carries_every_byte_both_ways_to_a_slow_reader() {
     let most = ready["output_window"].as_u64().expect("window");
     client.acking = false;
     while client.received + (32 << 10) <= most {
-        assert!(matches!(client.next().await, Said::Output(_)));
+        assert!(matches!(client.next().await, ClientMessage::Output(_)));
     }
     client.say(json!({"type": "ping", "id": 1})).await;
     client.text("pong").await;
@@ -121,8 +121,8 @@ async fn a_tunnel_carries_every_byte_both_ways_to_a_slow_reader() {
             client.sent += PIECE;
         }
         match client.next().await {
-            Said::Output(_) => {}
-            Said::Text(text) if text["type"] == "input_ack" => {
+            ClientMessage::Output(_) => {}
+            ClientMessage::Text(text) if text["type"] == "input_ack" => {
                 taken = text["offset"].as_u64().expect("offset");
             }
             other => panic!("{other:?}"),
@@ -169,7 +169,7 @@ async fn the_last_bytes_before_the_guest_closes_are_not_lost() {
     let sent = output.clone();
     tokio::spawn(async move { guest.write_all(&sent).await });
     while client.received < length {
-        assert!(matches!(client.next().await, Said::Output(_)));
+        assert!(matches!(client.next().await, ClientMessage::Output(_)));
         if client.received - acked >= window / 2 || client.received == length {
             acked = client.received;
             client
@@ -291,7 +291,7 @@ async fn an_idle_tunnel_ends_at_the_limit_and_a_used_one_does_not() {
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(8) {
         guest.write_all(b"x").await.expect("taken");
-        assert!(matches!(client.next().await, Said::Output(_)));
+        assert!(matches!(client.next().await, ClientMessage::Output(_)));
         // output at some rate, far below the limit
         tokio::time::sleep(Duration::from_millis(100)).await;
     }

@@ -63,9 +63,9 @@ pub struct LabHost {
 static SHARED: tokio::sync::Mutex<Option<Arc<LabHost>>> = tokio::sync::Mutex::const_new(None);
 
 /// The shared host while a test has it.
-pub struct Held(Arc<LabHost>);
+pub struct SharedHost(Arc<LabHost>);
 
-impl std::ops::Deref for Held {
+impl std::ops::Deref for SharedHost {
     type Target = LabHost;
 
     fn deref(&self) -> &LabHost {
@@ -73,7 +73,7 @@ impl std::ops::Deref for Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for SharedHost {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("log of the host:\n{}", self.log());
@@ -85,7 +85,7 @@ impl Drop for Held {
 impl LabHost {
     /// The host for one test: idle, with a generation that no test had before. The test before this one may have left
     /// slots held; a host on which a test failed is replaced.
-    pub async fn get() -> Held {
+    pub async fn get() -> SharedHost {
         let mut shared = SHARED.lock().await;
         if shared
             .as_ref()
@@ -100,7 +100,7 @@ impl LabHost {
         let _kept_for_the_next_test = shared.insert(Arc::clone(&host));
         host.give_slots_back().await;
         host.base.fetch_add(100, SeqCst);
-        Held(host)
+        SharedHost(host)
     }
 
     /// Ends the shared host, if there is one.

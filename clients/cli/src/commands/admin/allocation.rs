@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::{Session, tenants};
 use crate::allocation::{name_of, state_of};
-use crate::commands::place;
+use crate::commands::placement;
 use crate::failure::Failure;
 use crate::node;
 use crate::output::{print_json, print_line, print_table, stamp, time, took, word};
@@ -148,7 +148,7 @@ async fn show(session: &Session, given: &str) -> Result<(), Failure> {
     let constraints = config.placement.as_ref();
     print_line(
         "Placement",
-        &constraints.map(place::text).unwrap_or_default(),
+        &constraints.map(placement::text).unwrap_or_default(),
     );
     let claims = detail.claims.into_iter().map(|c| {
         [

@@ -102,8 +102,8 @@ pub async fn evacuation(session: &Session, nodes: &[String]) -> Result<(), Failu
 
 fn evacuated(one: &EvacuatedAllocation, projects: &HashMap<String, String>) -> [String; 9] {
     let allocation = one.allocation.clone().unwrap_or_default();
-    let outcome = match &one.place {
-        Some(place) => placement_text(place),
+    let outcome = match &one.placement {
+        Some(placement) => placement_text(placement),
         None if allocation.state == "releasing" => "being released".to_owned(),
         None => {
             let why: Vec<&str> = one.reasons.iter().map(|r| r.message.as_str()).collect();
@@ -130,8 +130,12 @@ fn age(since: impl Moment) -> String {
 }
 
 /// A planned placement as text.
-fn placement_text(place: &PlannedPlacement) -> String {
-    format!("{}, {}", place.hostname, slots_text(&place.slot_indexes))
+fn placement_text(placement: &PlannedPlacement) -> String {
+    format!(
+        "{}, {}",
+        placement.hostname,
+        slots_text(&placement.slot_indexes)
+    )
 }
 
 /// The slots of a placement as text; without slots it is bare metal.
@@ -201,7 +205,7 @@ fn print_moves(moves: &[PlannedMove], projects: &HashMap<String, String>) {
             allocation.name,
             project::name_of(projects, &allocation.project_id),
             allocation.gpu_count.to_string(),
-            placement_text(&one.place.clone().unwrap_or_default()),
+            placement_text(&one.placement.clone().unwrap_or_default()),
         ]
     };
     print_table(

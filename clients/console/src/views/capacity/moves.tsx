@@ -17,7 +17,7 @@ export function Moves({ moves, label }: { moves: PlannedMove[]; label: string })
   return (
     <div className="scroll">
       <Table label={label} columns={COLUMNS}>
-        {moves.map(({ allocation, place }) => (
+        {moves.map(({ allocation, placement }) => (
           <tr key={allocation?.id}>
             <td>
               <strong title={allocation?.id}>{allocation?.name}</strong>
@@ -30,7 +30,7 @@ export function Moves({ moves, label }: { moves: PlannedMove[]; label: string })
             <td className="optional">
               <Time value={allocation?.create_time} />
             </td>
-            <td>{place ? placementText(place) : "–"}</td>
+            <td>{placement ? placementText(placement) : "–"}</td>
           </tr>
         ))}
       </Table>

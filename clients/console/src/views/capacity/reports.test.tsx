@@ -9,13 +9,13 @@ import { Suggestion, firstWithNodes } from "./defragmentation";
 import { nodeParts, recoveryText } from "./bare-metal";
 
 const moves = [
-  { allocation: { id: "1", name: "train", project_id: "0198aaaa-1", sku: "s", gpu_count: 2 }, place: { hostname: "h2", slot_indexes: [4, 5] } },
-  { allocation: { id: "2", name: "dev", project_id: "0198bbbb-2", sku: "s", gpu_count: 1 }, place: { hostname: "h3", slot_indexes: [0] } },
+  { allocation: { id: "1", name: "train", project_id: "0198aaaa-1", sku: "s", gpu_count: 2 }, placement: { hostname: "h2", slot_indexes: [4, 5] } },
+  { allocation: { id: "2", name: "dev", project_id: "0198bbbb-2", sku: "s", gpu_count: 1 }, placement: { hostname: "h3", slot_indexes: [0] } },
 ];
 
 it("moves show what goes where", () => {
   expect(movesText(moves)).toBe("2 allocations with 3 GPUs");
-  expect(placementText(moves[1]!.place)).toBe("h3, slot 0");
+  expect(placementText(moves[1]!.placement)).toBe("h3, slot 0");
   const shown = renderToStaticMarkup(
     <QueryClientProvider client={new QueryClient()}>
       <Moves moves={moves} label="Moves off h1" />

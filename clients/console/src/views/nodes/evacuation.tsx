@@ -12,8 +12,8 @@ import { ForceRelease } from "../allocations/force-release";
 const COLUMNS: Column[] = ["Allocation", "Project", "SKU", ["GPUs", "number"], "State", "Since", "Outcome"];
 
 /** Where an allocation would go, or why it cannot move. */
-export function outcomeOf({ allocation, place, reasons }: EvacuatedAllocation): string {
-  if (place) return placementText(place);
+export function outcomeOf({ allocation, placement, reasons }: EvacuatedAllocation): string {
+  if (placement) return placementText(placement);
   if (allocation?.state === "releasing") return "Being released";
   return ["Does not fit elsewhere.", ...(reasons ?? []).map(({ message }) => message)].join(" ");
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use gpuaas_agent::disk::wipe::{HostWiper, Note, WipeJob, WipeLog, Wiped, Wiper};
+use gpuaas_agent::disk::wipe::{HostWiper, WipeJob, Wiped, Wiper};
+use gpuaas_agent::disk::wipe_log::{Note, WipeLog};
 use gpuaas_agent::error::{HostError, HostResult};
 use gpuaas_agent::faults::{Edge, Edges, Place};
 use gpuaas_proto::gpuaas::agent::v1::FailureClass;

@@ -12,7 +12,7 @@ use super::calls::{Ask, Place};
 use super::draw::Item;
 use super::fleet::Fleet;
 use super::predict::No;
-use super::room::{Choice, Room, Rule, Who, not_for};
+use super::room::{Choice, FreeCapacity, Rule, Who, not_for};
 use super::view::{AllocationView, Batch, View};
 
 /// What may come of a request.
@@ -49,7 +49,7 @@ impl Desired<'_> {
         at: usize,
         view: &View,
         fleet: &Fleet,
-        room: &Room,
+        room: &FreeCapacity,
     ) -> Result<Vec<Choice>, No> {
         let item = self.items[at];
         let held = |bare_metal: bool| gpus(&self.items[..at], bare_metal);
@@ -79,7 +79,7 @@ impl Desired<'_> {
     /// Everything that trying to place it may lead to.
     pub fn ends(&self, view: &View, fleet: &Fleet) -> BTreeSet<Result<(), No>> {
         let mut found = BTreeSet::new();
-        self.go(0, view, fleet, &Room::of(view, fleet), &mut found);
+        self.go(0, view, fleet, &FreeCapacity::of(view, fleet), &mut found);
         found
     }
 
@@ -88,7 +88,7 @@ impl Desired<'_> {
         at: usize,
         view: &View,
         fleet: &Fleet,
-        room: &Room,
+        room: &FreeCapacity,
         found: &mut BTreeSet<Result<(), No>>,
     ) {
         let choices = match self.choices(at, view, fleet, room) {
@@ -122,7 +122,7 @@ impl Desired<'_> {
         after: &View,
     ) -> Result<View, String> {
         let mut now = view.clone();
-        let mut room = Room::of(view, fleet);
+        let mut room = FreeCapacity::of(view, fleet);
         for (at, (id, item)) in ids.iter().zip(self.items).enumerate() {
             let has = after.allocations.get(id).ok_or("no such allocation")?;
             let set = if item.bare_metal {
@@ -222,7 +222,7 @@ impl Ask {
     }
 
     fn first_fits(&self, view: &View, fleet: &Fleet) -> bool {
-        let room = Room::of(view, fleet);
+        let room = FreeCapacity::of(view, fleet);
         self.desired().choices(0, view, fleet, &room).is_ok()
     }
 

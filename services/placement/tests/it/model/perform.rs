@@ -1,5 +1,5 @@
 //! Calls as the services make them: one transaction each, over pools that may be cut.
-use gpuaas_placement::approval::{self, Look};
+use gpuaas_placement::approval::{self, Inspection};
 use gpuaas_placement::capacity::Ledger;
 use gpuaas_placement::model::Attribution;
 use gpuaas_placement::model::{EvidenceKind, Failure, Scope, SlotEvidence};
@@ -285,7 +285,7 @@ pub async fn perform(
             let node_id = fleet.nodes[*node].id;
             let known = view.slots.values().filter(|slot| slot.node == node_id);
             let generations = known.map(|slot| (slot.index, slot.generation));
-            let look = Look {
+            let look = Inspection {
                 instance_id: None,
                 generations: generations.collect(),
             };

@@ -8,7 +8,7 @@ use super::calls::Hold;
 use super::draw::Item;
 use super::fleet::{Fleet, GPUS};
 use super::predict::No;
-use super::room::{Room, Rule};
+use super::room::{FreeCapacity, Rule};
 use super::view::{ReservationView, View};
 
 /// A reservation that exceeds the quota is refused. All windows of a run overlap.
@@ -33,7 +33,7 @@ pub fn end(view: &mut View, id: Uuid) {
 
 /// GPUs that can be held one by one, at least and at most: with a limit of VMs it depends on how they are grouped.
 fn open(view: &View, fleet: &Fleet, bare_metal: bool) -> (u32, u32) {
-    let room = Room::of(view, fleet);
+    let room = FreeCapacity::of(view, fleet);
     if bare_metal {
         let item = Item {
             count: GPUS,
@@ -162,7 +162,7 @@ fn take(now: &mut View, before: &View, after: &View, fleet: &Fleet) -> Result<()
         .iter()
         .filter(|(slot, of)| now.held.get(*slot) != Some(*of));
     let new: Vec<(Uuid, Uuid)> = new.map(|(slot, of)| (*slot, *of)).collect();
-    let room = Room::of(now, fleet);
+    let room = FreeCapacity::of(now, fleet);
     for (slot, of) in new {
         let seen = &before.slots[&slot];
         let node = room.0.iter().find(|node| node.id == seen.node);

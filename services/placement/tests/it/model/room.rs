@@ -34,12 +34,12 @@ pub struct NodeCapacity {
 
 /// All nodes.
 #[derive(Debug, Clone)]
-pub struct Room(pub Vec<NodeCapacity>);
+pub struct FreeCapacity(pub Vec<NodeCapacity>);
 
 /// Slots of a node that one allocation could have; all of them for a bare-metal node.
 pub type Choice = (usize, u8);
 
-impl Room {
+impl FreeCapacity {
     pub fn of(view: &View, fleet: &Fleet) -> Self {
         let nodes = fleet.nodes.iter().map(|node| {
             let seen = &view.nodes[&node.id];
@@ -335,7 +335,13 @@ pub fn able_ones(view: &View, fleet: &Fleet) -> Vec<Batch> {
 }
 
 /// The nodes that are not for somebody, because somebody before it would fit there now or they are kept for one.
-pub fn not_for(who: Who, view: &View, fleet: &Fleet, room: &Room, more: More) -> BTreeSet<Uuid> {
+pub fn not_for(
+    who: Who,
+    view: &View,
+    fleet: &Fleet,
+    room: &FreeCapacity,
+    more: More,
+) -> BTreeSet<Uuid> {
     if view.queue.is_empty() {
         return BTreeSet::new();
     }

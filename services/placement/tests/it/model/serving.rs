@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::asking::{Desired, to_the_end};
 use super::fleet::Fleet;
 use super::predict::{No, end};
-use super::room::{Room, Rule, Who, able_ones, item_of, order};
+use super::room::{FreeCapacity, Rule, Who, able_ones, item_of, order};
 use super::view::{Batch, View};
 
 /// What became of a batch.
@@ -146,7 +146,7 @@ fn fates(batch: &Batch, now: &View, fleet: &Fleet) -> (Vec<Fate>, Option<bool>) 
 /// Nodes are kept for the first that could be helped, and for nobody else. For one allocation it is the node with
 /// most free slots on which it would fit if everybody left; for a batch they are nodes on which it would.
 fn kept(view: &View, fleet: &Fleet) -> Result<(), String> {
-    let emptied = Room::of(view, fleet).emptied();
+    let emptied = FreeCapacity::of(view, fleet).emptied();
     let batches: BTreeSet<Uuid> = view.kept.values().copied().collect();
     for batch in able_ones(view, fleet) {
         if let [id] = batch.members.as_slice() {
@@ -178,10 +178,10 @@ fn kept(view: &View, fleet: &Fleet) -> Result<(), String> {
     Err(format!("{:?} is kept for nobody", view.kept))
 }
 
-fn best(id: Uuid, view: &View, fleet: &Fleet, emptied: &Room) -> Option<Uuid> {
+fn best(id: Uuid, view: &View, fleet: &Fleet, emptied: &FreeCapacity) -> Option<Uuid> {
     let launched = &fleet.launched[&id];
     let rule = Rule::of(view, fleet, launched.project, &launched.place, true)?;
-    let free = Room::of(view, fleet);
+    let free = FreeCapacity::of(view, fleet);
     emptied
         .choices(item_of(fleet, id), &rule, Some(launched.project))
         .into_iter()
@@ -191,17 +191,17 @@ fn best(id: Uuid, view: &View, fleet: &Fleet, emptied: &Room) -> Option<Uuid> {
 }
 
 /// Whether the kept nodes could hold a whole batch once everybody on them has gone.
-fn holds(batch: &Batch, view: &View, fleet: &Fleet, emptied: &Room) -> bool {
+fn holds(batch: &Batch, view: &View, fleet: &Fleet, emptied: &FreeCapacity) -> bool {
     let only: Vec<_> = emptied
         .0
         .iter()
         .filter(|node| view.kept.contains_key(&node.id))
         .cloned()
         .collect();
-    fits(&batch.members, view, fleet, &Room(only))
+    fits(&batch.members, view, fleet, &FreeCapacity(only))
 }
 
-fn fits(ids: &[Uuid], view: &View, fleet: &Fleet, room: &Room) -> bool {
+fn fits(ids: &[Uuid], view: &View, fleet: &Fleet, room: &FreeCapacity) -> bool {
     let Some((id, others)) = ids.split_first() else {
         return true;
     };

@@ -86,6 +86,24 @@ fn constrained(world: &World, placed: &[Uuid], number: usize) -> Request {
     }
 }
 
+/// The figure of `docs/performance.md`.
+#[tokio::test]
+async fn a_reservation_takes_eleven_round_trips() {
+    let world = World::new().await;
+    world.lab_node(4).await;
+    let ledger = single(&world).await;
+    let reserve = async || {
+        let made = reserving::one(&ledger, world.ids, POLICY, &world.request(1)).await;
+        made.expect("reserved");
+    };
+    // what is only asked once has been asked
+    reserve().await;
+    for _ in 0..2 {
+        let (sent, ()) = Box::pin(statements(reserve())).await;
+        assert_eq!(sent, 11, "BEGIN and COMMIT among them");
+    }
+}
+
 #[tokio::test]
 async fn b_57_a_launch_behind_a_long_queue_sends_as_many_statements_as_behind_a_short_one() {
     let (world, placed) = two_nodes().await;

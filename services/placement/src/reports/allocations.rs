@@ -15,7 +15,7 @@ use crate::{Error, Result};
 
 /// An allocation as a plan shows it.
 #[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
-pub struct Held {
+pub struct PlannedAllocation {
     pub id: Uuid,
     pub project_id: Uuid,
     pub name: String,
@@ -34,7 +34,7 @@ pub struct Held {
 
 /// Where placement would put an allocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct PlannedPlacement {
     pub node_id: Uuid,
     /// Its host name.
     pub hostname: String,
@@ -46,9 +46,9 @@ pub struct Place {
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlannedMove {
     /// The allocation as it is.
-    pub allocation: Held,
+    pub allocation: PlannedAllocation,
     /// Where it would be.
-    pub place: Place,
+    pub placement: PlannedPlacement,
 }
 
 /// An allocation with its live claims.
@@ -182,7 +182,7 @@ pub(super) async fn kept(conn: &mut PgConnection, region_code: &str) -> Result<B
 #[derive(Debug, Default)]
 pub(super) struct Names {
     hosts: HashMap<Uuid, String>,
-    held: HashMap<Uuid, Held>,
+    held: HashMap<Uuid, PlannedAllocation>,
 }
 
 impl Names {
@@ -196,7 +196,7 @@ impl Names {
                 .bind(nodes)
                 .fetch_all(&mut *conn)
                 .await?;
-        let held: Vec<Held> = sqlx::query_as(
+        let held: Vec<PlannedAllocation> = sqlx::query_as(
             "SELECT a.id, a.project_id, a.name, a.sku, a.gpu_count, a.capacity_shape, a.state, a.created_at,
                     n.id AS node_id, n.hostname
                FROM allocations a JOIN nodes n ON n.id = a.node_id WHERE a.id = ANY ($1)",
@@ -223,13 +223,13 @@ impl Names {
         self.hosts.get(&node_id).cloned().unwrap_or_default()
     }
 
-    pub(super) fn held(&self, id: Uuid) -> Result<Held> {
+    pub(super) fn allocation(&self, id: Uuid) -> Result<PlannedAllocation> {
         let held = self.held.get(&id).cloned();
         held.ok_or_else(|| Error::not_found("allocation", id))
     }
 
-    pub(super) fn place(&self, choice: Choice) -> Place {
-        Place {
+    pub(super) fn placement(&self, choice: Choice) -> PlannedPlacement {
+        PlannedPlacement {
             hostname: self.host(choice.node_id),
             node_id: choice.node_id,
             slot_indexes: choice.score.indexes,
@@ -239,8 +239,8 @@ impl Names {
     pub(super) fn moves(&self, moves: Vec<Move>) -> Result<Vec<PlannedMove>> {
         let planned = moves.into_iter().map(|one| {
             Ok(PlannedMove {
-                allocation: self.held(one.id)?,
-                place: self.place(one.to),
+                allocation: self.allocation(one.id)?,
+                placement: self.placement(one.to),
             })
         });
         planned.collect()

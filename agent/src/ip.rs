@@ -1,4 +1,4 @@
-//! A network as settings name it.
+//! Networks and ranges of ports as settings name them.
 use std::fmt;
 use std::net::Ipv4Addr;
 use std::str::FromStr;
@@ -6,6 +6,9 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::ParseError;
+
+/// Below are the ports of a host's own services.
+const FIRST_PORT: u16 = 1024;
 
 /// An IPv4 network, "10.20.0.0/16".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
@@ -69,6 +72,76 @@ impl fmt::Display for Ipv4Net {
     }
 }
 
+/// Ports from one to another, both included: "30000-30999".
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct PortRange {
+    first: u16,
+    last: u16,
+}
+
+impl PortRange {
+    /// From `first` to `last`.
+    pub fn new(first: u16, last: u16) -> Self {
+        Self { first, last }
+    }
+
+    /// The lowest of them.
+    pub fn first(self) -> u16 {
+        self.first
+    }
+
+    /// The highest of them.
+    pub fn last(self) -> u16 {
+        self.last
+    }
+
+    /// Whether a port is one of them.
+    pub fn contains(self, port: u16) -> bool {
+        (self.first..=self.last).contains(&port)
+    }
+}
+
+impl FromStr for PortRange {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        const BAD: ParseError = ParseError {
+            what: "range of ports",
+            rule: "two ports from 1024 on, the lower one first, like 30000-30999",
+        };
+        let (first, last) = text.split_once('-').ok_or(BAD)?;
+        let (first, last) = (
+            first.parse().map_err(|_| BAD)?,
+            last.parse().map_err(|_| BAD)?,
+        );
+        if first < FIRST_PORT || last < first {
+            return Err(BAD);
+        }
+        Ok(Self { first, last })
+    }
+}
+
+impl TryFrom<String> for PortRange {
+    type Error = ParseError;
+
+    fn try_from(text: String) -> Result<Self, ParseError> {
+        text.parse()
+    }
+}
+
+impl From<PortRange> for String {
+    fn from(range: PortRange) -> Self {
+        range.to_string()
+    }
+}
+
+impl fmt::Display for PortRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.first, self.last)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,6 +171,16 @@ mod tests {
             "1.2.3.4/32; drop",
         ] {
             assert!(bad.parse::<Ipv4Net>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_range_of_ports_has_its_lower_end_first_and_none_of_the_hosts_own() {
+        let range: PortRange = "30000-30999".parse().unwrap();
+        assert_eq!(range.to_string(), "30000-30999");
+        assert!(range.contains(30_000) && range.contains(30_999) && !range.contains(31_000));
+        for bad in ["30000", "22-80", "31000-30000", "1024-70000", "a-b", ""] {
+            assert!(bad.parse::<PortRange>().is_err(), "{bad}");
         }
     }
 }

@@ -1,0 +1,84 @@
+//! The addresses of the provider.
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::{get, post};
+use axum::{Extension, Router};
+use http::HeaderMap;
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::request::provider;
+use super::{OAuthError, authorize, device, json_response, leave, pages, token, wrong_code};
+use crate::app::{App, Id};
+use crate::auth::form::Form;
+use crate::auth::settings::default_scopes;
+use crate::error::ApiError;
+
+/// The addresses of the provider.
+pub fn router() -> Router<Arc<App>> {
+    Router::new()
+        .route("/.well-known/openid-configuration", get(metadata))
+        .route(
+            "/dev/authorize",
+            get(authorize::show).post(authorize::decide),
+        )
+        .route("/dev/token", post(token::token))
+        .route("/dev/device/authorize", post(device::begin))
+        .route("/dev/device", get(device::show).post(device::decide))
+        .route("/dev/revoke", post(leave::revoke))
+        .route("/dev/end-session", get(leave::end_session))
+        .route("/dev/ticket", post(ticket))
+        .route("/dev/page.css", get(|| async { pages::style() }))
+}
+
+async fn metadata(State(app): State<Arc<App>>) -> Response {
+    let Some(provider) = &app.provider else {
+        return OAuthError::internal().into_response();
+    };
+    json_response(&json!({
+        "issuer": provider.issuer.address(),
+        "authorization_endpoint": provider.at("/dev/authorize"),
+        "token_endpoint": provider.at("/dev/token"),
+        "device_authorization_endpoint": provider.at("/dev/device/authorize"),
+        "revocation_endpoint": provider.at("/dev/revoke"),
+        "end_session_endpoint": provider.at("/dev/end-session"),
+        "jwks_uri": provider.at("/.well-known/jwks.json"),
+        "scopes_supported": default_scopes(),
+        "response_types_supported": ["code"],
+        "response_modes_supported": ["query"],
+        "grant_types_supported": ["authorization_code", "refresh_token", token::DEVICE_CODE],
+        "subject_types_supported": ["public"],
+        "id_token_signing_alg_values_supported": ["EdDSA"],
+        "token_endpoint_auth_methods_supported": ["none"],
+        "revocation_endpoint_auth_methods_supported": ["none"],
+        "code_challenge_methods_supported": ["S256"],
+        "claims_supported": ["iss", "aud", "sub", "exp", "iat", "auth_time", "nonce", "sid", "preferred_username"],
+        "authorization_response_iss_parameter_supported": true,
+        "request_uri_parameter_supported": false,
+    }))
+}
+
+/// Exchanges the stack's code for a ticket that a link to one of the pages carries in place of the code.
+async fn ticket(
+    State(app): State<Arc<App>>,
+    Extension(Id(id)): Extension<Id>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let taken = async {
+        let provider = provider(&app, &headers)?;
+        let form = Form::read(&headers, body, app.body_timeout).await;
+        if !form.is_some_and(|form| provider.issuer.is_code(form.get("code").trim())) {
+            return Err(wrong_code());
+        }
+        let ticket = provider.grants.ticket(Timestamp::now().as_second());
+        ticket.ok_or_else(ApiError::unavailable)
+    };
+    match taken.await {
+        Ok(ticket) => json_response(&json!({ "ticket": ticket })),
+        Err(error) => error.into_response(&id),
+    }
+}
