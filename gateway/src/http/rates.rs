@@ -219,7 +219,7 @@ impl Rates {
         let observed = limiter.clone();
         // the meter keeps it
         let _gauge = meter
-            .u64_observable_gauge("edge_rates_local_count")
+            .u64_observable_gauge("edge_rates_local")
             .with_description("1 while this gateway counts rates for itself, because Redis does not answer or is not configured")
             .with_callback(move |gauge| gauge.observe(u64::from(!observed.is_shared()), &[]))
             .build();

@@ -20,29 +20,29 @@ impl Metrics {
     pub fn new(meter: &Meter) -> Self {
         Self {
             applied: meter
-                .u64_counter("gpuaas_billing_events_applied_total")
+                .u64_counter("billing_events_applied_total")
                 .with_description("Ledger events whose effect on usage was committed")
                 .build(),
             position: meter
-                .i64_gauge("gpuaas_billing_position_events")
+                .i64_gauge("billing_position")
                 .with_description("Position in the ledger's log up to which usage is complete")
                 .build(),
             lag: meter
-                .i64_gauge("gpuaas_billing_lag_events")
+                .i64_gauge("billing_lag_events")
                 .with_description("Ledger events not applied yet")
                 .build(),
             stopped: meter
-                .u64_gauge("gpuaas_billing_stopped_count")
+                .u64_gauge("billing_stopped")
                 .with_description(
                     "1 while an inconsistent event keeps usage from going on, by reason",
                 )
                 .build(),
             differences: meter
-                .u64_gauge("gpuaas_billing_reconcile_differences_count")
+                .u64_gauge("billing_reconcile_differences")
                 .with_description("Allocations whose billed time differs from their billable time")
                 .build(),
             unpublished: meter
-                .u64_gauge("gpuaas_billing_unpublished_skus_count")
+                .u64_gauge("billing_unpublished_skus")
                 .with_description("SKUs with a price the ledger has not acknowledged")
                 .build(),
         }

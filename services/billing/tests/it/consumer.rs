@@ -386,7 +386,7 @@ async fn the_reconciler_finds_lost_and_invented_time() {
     want.sort();
     assert_eq!(unequal, want);
     let metric = world
-        .metric("gpuaas_billing_reconcile_differences_count")
+        .metric("billing_reconcile_differences")
         .expect("metric");
     assert!(metric.ends_with(" 2"), "{metric}");
 }

@@ -46,7 +46,7 @@ async fn without_redis_it_polls_says_that_it_stands_still_and_goes_on() {
 
     // position 5 without 4
     world.ledger.push(events[4].clone());
-    let stopped = "gpuaas_billing_stopped_count{";
+    let stopped = "billing_stopped{";
     eventually("the metric", async || {
         world
             .metric(stopped)

@@ -203,9 +203,7 @@ async fn prices_made_while_the_ledger_is_down_follow_in_order() {
         want.push(created.id);
     }
     assert_eq!(world.scheduler.prices(), []);
-    let unpublished = world
-        .metric("gpuaas_billing_unpublished_skus_count")
-        .expect("metric");
+    let unpublished = world.metric("billing_unpublished_skus").expect("metric");
     assert!(unpublished.ends_with(" 1"), "{unpublished}");
 
     let shutdown = CancellationToken::new();

@@ -61,8 +61,8 @@ impl Metrics {
     pub(crate) fn new(meter: &opentelemetry::metrics::Meter) -> Self {
         Self {
             open: meter.i64_up_down_counter("terminal_sessions_open").build(),
-            ended: meter.u64_counter("terminal_sessions_ended").build(),
-            output_bytes: meter.u64_counter("terminal_output_bytes").build(),
+            ended: meter.u64_counter("terminal_sessions_ended_total").build(),
+            output_bytes: meter.u64_counter("terminal_output_bytes_total").build(),
         }
     }
 }
