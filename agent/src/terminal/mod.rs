@@ -29,6 +29,7 @@ use crate::error::HostResult;
 use crate::guest::RelayKey;
 use crate::ids::AllocationId;
 use crate::node::Node;
+use crate::operation::SSH_PORT;
 use shell::Shell;
 use target::{Place, Start};
 
@@ -51,6 +52,10 @@ pub trait Guests: Send + Sync + 'static {
     /// # Errors
     /// The journal cannot be read.
     fn holds(&self, allocation: AllocationId) -> HostResult<bool>;
+    /// The port of every guest's SSH server: the only one that a shell or tunnel leads to.
+    fn ssh_port(&self) -> u16 {
+        SSH_PORT
+    }
 }
 
 impl Guests for Node {
@@ -118,8 +123,13 @@ fn refused(message: impl Into<String>) -> Status {
     Error::new(Code::FailedPrecondition, ErrorReason::GuestNoLogin, message).into()
 }
 
-/// Refuses an address that is not the one of the allocation's VM by the host's own records.
-fn check_address(host: &Host, start: &Start, address: Ipv4Addr) -> Result<(), Status> {
+/// Refuses what is not the SSH server of the allocation's VM by the host's own records: another port of it is reached through
+/// that server alone, by whoever may log in there.
+fn check_target(host: &Host, start: &Start, target: (Ipv4Addr, u16)) -> Result<(), Status> {
+    let ((address, port), ssh_port) = (target, host.guests.ssh_port());
+    if port != ssh_port {
+        return Err(Error::invalid("target_port", format!("must be {ssh_port}")).into());
+    }
     let reserved = host
         .guests
         .address(start.allocation)
@@ -141,7 +151,7 @@ fn stale(message: &str) -> Status {
 async fn open(host: &Host, start: &Start) -> Result<Shell, Status> {
     match &start.place {
         Place::Guest(guest, screen) => {
-            check_address(host, start, guest.address)?;
+            check_target(host, start, (guest.address, guest.port))?;
             guest::log_in(
                 guest,
                 &host.relay,
@@ -152,7 +162,7 @@ async fn open(host: &Host, start: &Start) -> Result<Shell, Status> {
             .map_err(|error| refused(error.to_string()))
         }
         Place::Tunnel(to) => {
-            check_address(host, start, *to.ip())?;
+            check_target(host, start, (*to.ip(), to.port()))?;
             tunnel::open(*to)
                 .await
                 .map_err(|error| refused(error.to_string()))

@@ -504,15 +504,50 @@ async fn no_text_of_a_change_of_power_or_of_a_shell_is_believed() {
     for (field, change) in shell_texts() {
         let mut start = shell();
         change(&mut start, "../<a/>\0");
-        let first = pb::OpenRequest {
-            message: Some(pb::open_request::Message::Start(start)),
-        };
-        let opened = world.terminal().open(tokio_stream::once(first)).await;
-        let answer = match opened {
-            Ok(mut stream) => stream.get_mut().message().await,
-            Err(status) => Err(status),
-        };
+        let answer = opened(&world, start).await;
         refused(field, answer.map(Response::new), invalid(field));
+    }
+    assert_eq!(world.snapshot().await, before);
+}
+
+/// The first answer to the start of a shell or tunnel.
+async fn opened(
+    world: &World,
+    start: pb::TerminalStart,
+) -> Result<Option<pb::OpenResponse>, Status> {
+    let first = pb::OpenRequest {
+        message: Some(pb::open_request::Message::Start(start)),
+    };
+    let stream = world.terminal().open(tokio_stream::once(first)).await;
+    stream?.get_mut().message().await
+}
+
+/// A ledger, or whoever speaks for it, that names another port of a VM is not followed there.
+#[tokio::test]
+async fn p6_a_shell_or_tunnel_leads_to_no_other_port_than_ssh() {
+    let world = World::new().await;
+    let before = world.snapshot().await;
+    for port in [1, 21, 23, 2222, 5432, 65_535] {
+        let there = || pb::TerminalStart {
+            target_port: port,
+            ..shell()
+        };
+        let tunnel = pb::TerminalStart {
+            ssh_tunnel: true,
+            user: String::new(),
+            ssh_host_keys: Vec::new(),
+            size: None,
+            term: String::new(),
+            ..there()
+        };
+        for start in [there(), tunnel] {
+            let answer = opened(&world, start).await;
+            refused(
+                &port.to_string(),
+                answer.map(Response::new),
+                invalid("target_port"),
+            );
+        }
     }
     assert_eq!(world.snapshot().await, before);
 }

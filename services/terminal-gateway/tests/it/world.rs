@@ -58,6 +58,8 @@ pub struct Ledger {
     pub agent_address: String,
     pub target_host: String,
     pub target_port: u32,
+    /// The port of guests by the host; none: that of the ledger.
+    pub ssh_port: Option<u32>,
     pub host_key: String,
     pub shape: CapacityShape,
     /// State of the allocation.
@@ -144,6 +146,12 @@ impl Guests for Shared {
 
     fn holds(&self, allocation: AllocationId) -> HostResult<bool> {
         Ok(allocation.0 == self.0.lock().expect("lock").allocation_id)
+    }
+
+    /// Guests of tests share one address, and so have ports of their own.
+    fn ssh_port(&self) -> u16 {
+        let ledger = self.0.lock().expect("lock");
+        ledger.ssh_port.unwrap_or(ledger.target_port) as u16
     }
 }
 
@@ -255,6 +263,7 @@ impl World {
             agent_address: format!("127.0.0.1:{agent}"),
             target_host: guest.address.ip().to_string(),
             target_port: guest.address.port().into(),
+            ssh_port: None,
             host_key: guest.host_key.clone(),
             shape: CapacityShape::GpuSlice,
             state: "active".to_owned(),
