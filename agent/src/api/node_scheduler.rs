@@ -177,11 +177,17 @@ impl NodeSchedulerApi {
                 named.any(|path| std::path::Path::new(path).starts_with(&folder))
             });
             let keys = rescued.map_or(Ok(None), |one| rescue_host_key(&node.journal, one))?;
+            let allocation = AllocationId::of_vm(&domain.name);
+            let (guest, unwell) = allocation
+                .map(|one| node.telemetry.guest(one))
+                .unwrap_or_default();
             let state = domain_state(domain, &left, node.clock.boot_id());
             Ok(pb::DomainState {
                 is_rescued: rescued.is_some(),
                 rescue_host_keys: keys.into_iter().collect(),
                 missing_files: missing.into_iter().map(str::to_owned).collect(),
+                guest_state: guest.into(),
+                guest_unwell_queries: unwell,
                 ..state
             })
         });
@@ -232,6 +238,8 @@ fn domain_state(domain: Domain, left: &[PowerRow], boot_id: &str) -> pb::DomainS
         missing_files: Vec::new(),
         is_rescued: false,
         rescue_host_keys: Vec::new(),
+        guest_state: 0,
+        guest_unwell_queries: 0,
     }
 }
 

@@ -44,6 +44,8 @@ struct Vm {
     /// Counters of the run that is under way.
     last: Option<Sample>,
     guest: GuestMetricsState,
+    /// Queries in a row to which the guest gave no complete answer.
+    unwell: u32,
     /// What the guest reported last, and when.
     reported: Vec<(Key, f64)>,
     reported_ms: i64,
@@ -105,6 +107,15 @@ impl Telemetry {
         Measured { series, guest }
     }
 
+    /// What came of the last query to the guest of a VM, and how many in a row gave no complete answer (D-80).
+    pub fn guest(&self, of: AllocationId) -> (GuestMetricsState, u32) {
+        match self.vms().get(&of) {
+            _ if !self.queries_guests => (GuestMetricsState::Off, 0),
+            None => (GuestMetricsState::Unspecified, 0),
+            Some(vm) => (vm.guest, vm.unwell),
+        }
+    }
+
     /// Takes in what was counted of a VM; none: it does not run.
     fn counted(&self, of: AllocationId, sample: Option<Sample>, now_ms: i64) {
         let mut vms = self.vms();
@@ -118,6 +129,7 @@ impl Telemetry {
             vm.reported.clear();
             // what it reported was of a VM that ran
             vm.guest = GuestMetricsState::Unspecified;
+            vm.unwell = 0;
         }
         vm.last = sample;
         vm.series.forget(now_ms);
@@ -129,6 +141,10 @@ impl Telemetry {
         // its hold ended meanwhile
         let Some(vm) = vms.get_mut(&of) else { return };
         vm.guest = report.state;
+        vm.unwell = match report.state {
+            GuestMetricsState::Complete | GuestMetricsState::NoGpuTool => 0,
+            _ => vm.unwell.saturating_add(1),
+        };
         for (key, value) in &report.values {
             vm.series.add(*key, (now_ms, *value));
         }
@@ -204,5 +220,41 @@ async fn follow(node: Arc<Node>, allocation: AllocationId) {
         };
         node.telemetry.reported(allocation, report, now_ms());
         tokio::time::sleep(pause).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn d_80_the_queries_that_a_guest_left_unanswered_are_counted_until_it_is_well_or_off() {
+        use GuestMetricsState as State;
+        let telemetry = Telemetry::new(&crate::settings::Telemetry::default());
+        let of = AllocationId(uuid::Uuid::from_u128(1));
+        assert_eq!(telemetry.guest(of), (State::Unspecified, 0));
+        let report = |state| {
+            let values = Vec::new();
+            telemetry.reported(of, Report { state, values }, 0);
+            telemetry.guest(of)
+        };
+        telemetry.counted(of, None, 0);
+        assert_eq!(report(State::NoLogin), (State::NoLogin, 1));
+        assert_eq!(report(State::TooSlow), (State::TooSlow, 2));
+        assert_eq!(report(State::GpuToolFailed), (State::GpuToolFailed, 3));
+        assert_eq!(report(State::NoGpuTool), (State::NoGpuTool, 0));
+        assert_eq!(report(State::Malformed), (State::Malformed, 1));
+        assert_eq!(report(State::Complete), (State::Complete, 0));
+        report(State::NoLogin);
+        // it was shut off
+        telemetry.counted(of, None, 0);
+        assert_eq!(telemetry.guest(of), (State::Unspecified, 0));
+
+        let off = Telemetry::new(&crate::settings::Telemetry {
+            guests: false,
+            ..crate::settings::Telemetry::default()
+        });
+        off.counted(of, None, 0);
+        assert_eq!(off.guest(of), (State::Off, 0));
     }
 }

@@ -173,6 +173,12 @@ fn of(standing: Standing, finding: Option<Finding>, is_bare: bool) -> Judged {
         Some(Finding::MissingFiles(_)) => report(
             "it is active, and its VM names a seed or NVRAM that is not there: stop and start it, which makes the VM anew on its disk",
         ),
+        Some(Finding::SilentGuest(_)) => report(
+            "it is active and its VM runs, and its guest has not answered its host for some time: see its serial log, and ask its owner before a reboot",
+        ),
+        Some(Finding::GuestGpusFailed(_)) => report(
+            "it is active and its VM runs, and nvidia-smi fails in its guest: see the slot's health and the findings of its node, and ask its owner",
+        ),
         Some(Finding::UnexpectedShutdown {
             with_host: true, ..
         }) => (
@@ -197,6 +203,7 @@ fn of(standing: Standing, finding: Option<Finding>, is_bare: bool) -> Judged {
 #[cfg(test)]
 mod tests {
     use gpuaas_proto::gpuaas::agent::v1::{DomainState, Hold};
+    use gpuaas_proto::gpuaas::common::v1::GuestMetricsState;
 
     use super::*;
     use crate::domain::names::vm_name;
@@ -288,6 +295,19 @@ mod tests {
                 Some(Repair::Report),
                 Some(Repair::Report),
             ]
+        );
+        // D-80: of a guest that is silent an operator hears, and nothing is done to it
+        let mut silent = host.clone();
+        silent.domains[0].set_guest_state(GuestMetricsState::NoLogin);
+        silent.domains[0].guest_unwell_queries = 9;
+        let of_silent = judge(&ledger, &ledger, &silent)[&well];
+        assert_eq!(
+            (of_silent.verdict, of_silent.repair, of_silent.finding),
+            (
+                Verdict::Report,
+                Some(Repair::Report),
+                Some(Finding::SilentGuest(well))
+            )
         );
         // what moved while the host was read is nobody's residue
         let before = [(well, active)].into();

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpuaas_proto::gpuaas::agent::v1::{DomainState, ListHoldsResponse};
+use gpuaas_proto::gpuaas::common::v1::GuestMetricsState;
 use uuid::Uuid;
 
 use super::names::{allocation_of, port_name};
@@ -61,7 +62,14 @@ pub enum Finding {
     KeptSeed(Uuid),
     /// A domain of an active allocation that names files which are not there.
     MissingFiles(Uuid),
+    /// The guest of a VM that runs has not answered its host for some time (D-80).
+    SilentGuest(Uuid),
+    /// The guest of a VM that runs answers, and its GPUs have not for some time (D-80).
+    GuestGpusFailed(Uuid),
 }
+
+/// Queries without a complete answer after which a guest is not well: a boot or an update takes a few.
+const UNWELL: u32 = 3;
 
 impl Finding {
     /// Name of the kind, for metric and log.
@@ -79,6 +87,8 @@ impl Finding {
             Self::LeakedNvram(_) => "leaked_nvram",
             Self::KeptSeed(_) => "kept_seed",
             Self::MissingFiles(_) => "missing_files",
+            Self::SilentGuest(_) => "silent_guest",
+            Self::GuestGpusFailed(_) => "guest_gpus_failed",
         }
     }
 
@@ -110,13 +120,15 @@ impl Finding {
             | Self::LeakedNvram(id)
             | Self::KeptSeed(id)
             | Self::MissingFiles(id)
+            | Self::SilentGuest(id)
+            | Self::GuestGpusFailed(id)
             | Self::UnexpectedShutdown { id, .. } => *id,
         }
     }
 }
 
 /// All kinds, so that a metric shows zero too.
-pub const KINDS: [&str; 11] = [
+pub const KINDS: [&str; 13] = [
     "leaked_domain",
     "leaked_reservation",
     "leaked_hold",
@@ -128,6 +140,8 @@ pub const KINDS: [&str; 11] = [
     "leaked_nvram",
     "kept_seed",
     "missing_files",
+    "silent_guest",
+    "guest_gpus_failed",
 ];
 
 /// States of a domain in a host's report.
@@ -226,7 +240,28 @@ pub fn compare(
         .filter(|(_, domain)| !domain.missing_files.is_empty());
     let misses = misses.map(|(id, _)| *id).filter(is_active);
     findings.extend(misses.map(Finding::MissingFiles));
+    findings.extend(domains.iter().filter_map(|(&id, domain)| {
+        let runs = matches!(standing(id), Standing::Active(vm) if vm.running);
+        guest_finding(id, domain).filter(|_| runs)
+    }));
     findings
+}
+
+/// What is wrong with the guest of a VM that runs; nothing of one that its host does not query.
+fn guest_finding(id: Uuid, domain: &DomainState) -> Option<Finding> {
+    if domain.state != ON || domain.guest_unwell_queries < UNWELL {
+        return None;
+    }
+    match domain.guest_state() {
+        GuestMetricsState::NoLogin | GuestMetricsState::TooSlow | GuestMetricsState::Malformed => {
+            Some(Finding::SilentGuest(id))
+        }
+        GuestMetricsState::GpuToolFailed => Some(Finding::GuestGpusFailed(id)),
+        GuestMetricsState::Unspecified
+        | GuestMetricsState::Complete
+        | GuestMetricsState::NoGpuTool
+        | GuestMetricsState::Off => None,
+    }
 }
 
 #[cfg(test)]
@@ -309,6 +344,49 @@ mod tests {
         );
         let kinds: BTreeSet<&str> = found.iter().map(Finding::kind).collect();
         assert!(kinds.iter().all(|kind| KINDS.contains(kind)), "{kinds:?}");
+    }
+
+    #[test]
+    fn d_80_a_guest_that_stays_silent_or_whose_gpus_fail_is_found_and_one_that_just_boots_is_not() {
+        use GuestMetricsState as State;
+        let id = Uuid::from_u128(1);
+        let found = |standing, domain: &str, state: State, unwell| {
+            let ledger = [(id, standing)].into();
+            let mut host = host(&[id], &[], &[]);
+            host.domains[0].state = domain.into();
+            host.domains[0].guest_state = state.into();
+            host.domains[0].guest_unwell_queries = unwell;
+            let found = compare(&ledger, &ledger, &host);
+            assert!(found.iter().all(|one| KINDS.contains(&one.kind())));
+            found
+        };
+        let active = Standing::Active(VM);
+        for state in [State::NoLogin, State::TooSlow, State::Malformed] {
+            assert_eq!(
+                found(active, ON, state, UNWELL),
+                [Finding::SilentGuest(id)],
+                "{state:?}"
+            );
+            assert_eq!(found(active, ON, state, UNWELL - 1), [], "{state:?}");
+        }
+        let failed = found(active, ON, State::GpuToolFailed, UNWELL);
+        assert_eq!(failed, [Finding::GuestGpusFailed(id)]);
+        for state in [
+            State::Unspecified,
+            State::Complete,
+            State::NoGpuTool,
+            State::Off,
+        ] {
+            assert_eq!(found(active, ON, state, UNWELL), [], "{state:?}");
+        }
+        // of one that nobody expects to run, or that somebody works on, nothing follows
+        let stopped = Standing::Active(Vm {
+            running: false,
+            ..VM
+        });
+        assert_eq!(found(stopped, ON, State::NoLogin, UNWELL), []);
+        assert_eq!(found(active, OFF, State::NoLogin, UNWELL), []);
+        assert_eq!(found(Standing::Moving, ON, State::NoLogin, UNWELL), []);
     }
 
     /// D-82
