@@ -1,8 +1,6 @@
 //! The reconciler: compares ledger, host and hypervisor of every slice node, reports what differs, has removed what
 //! is provably ours and over (P5, D-82), brings the hosts' ingress mappings to what the ledger says (D-80), and records `stopped`
 //! after an unexpected shutdown of a VM.
-//!
-//! partly D-80: the health of an active guest is measured (D-90) and not compared
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -28,7 +26,7 @@ const VISIT: Duration = Duration::from_secs(120);
 const VISIT_LEASE_SECONDS: f64 = 150.0;
 
 /// Compares at once, and then at the interval of the settings until `shutdown`; a node whose agent was started is compared as soon
-/// as that is known. `owner` names the replica.
+/// as that is known, and again soon when that fails. `owner` names the replica.
 pub async fn run(deps: &Deps, owner: &str, shutdown: CancellationToken) {
     if deps.config.reconcile_seconds <= 0.0 {
         return;
@@ -44,7 +42,10 @@ pub async fn run(deps: &Deps, owner: &str, shutdown: CancellationToken) {
                     due = Instant::now() + interval;
                     return round(deps, owner).await;
                 }
-                starts.wait(left).await;
+                // without a database to ask there is nothing to be early for
+                let retry = visits::next_retry(&deps.pool).await.unwrap_or_default();
+                let retry = retry.map_or(left, Duration::from_secs_f64);
+                starts.wait(left.min(retry)).await;
                 after_starts(deps, owner).await
             })
             .await;
@@ -74,8 +75,8 @@ pub async fn round(deps: &Deps, owner: &str) -> sqlx::Result<Round> {
     Ok(visit_all(deps, nodes, owner).await)
 }
 
-/// Compares the nodes whose agent was started since somebody was there (D-82): what it had begun before may have come to an end
-/// that nobody saw.
+/// Compares the nodes whose agent was started since somebody was there (D-82), or since when nobody got through: what it had
+/// begun before may have come to an end that nobody saw.
 ///
 /// # Errors
 /// Those of the database while it lists the nodes.
@@ -105,7 +106,8 @@ enum Visit {
     Left,
 }
 
-/// Compares one node under its lease; a failure is counted and told, and the next round tries again.
+/// Compares one node under its lease; a failure is counted and told. Since a start of its agent it is tried again soon, and
+/// otherwise with the next round.
 async fn visit(deps: &Deps, node_id: Uuid, owner: &str) -> Visit {
     // two replicas share the interval; clocks and rounds are not exact
     let interval = deps.config.reconcile_seconds / 2.0;
@@ -116,7 +118,8 @@ async fn visit(deps: &Deps, node_id: Uuid, owner: &str) -> Visit {
         Err(error) => return not_compared(deps, node_id, &error.to_string()),
     };
     let compared = tokio::time::timeout(VISIT, node(deps, node_id)).await;
-    if let Err(error) = visits::end(&deps.pool, node_id, epoch).await {
+    let failed = !matches!(compared, Ok(Ok(_)));
+    if let Err(error) = visits::end(&deps.pool, node_id, epoch, failed).await {
         tracing::warn!(%node_id, "leave the end of a visit to its lease: {error}");
     }
     match compared {

@@ -3,8 +3,21 @@
 use sqlx::PgPool;
 use uuid::Uuid;
 
+/// When a visit that failed since the agent of its node was started is tried again, and that it is, of `v` and its start `s`:
+/// after 1, 2, 4, 8 and 16 seconds, and then with the rounds alone.
+macro_rules! retried {
+    () => {
+        "v.failures BETWEEN 1 AND 5 AND v.visited_at >= s.noted_at"
+    };
+}
+macro_rules! retry_at {
+    () => {
+        "v.visited_at + make_interval(secs => 2 ^ (v.failures - 1))"
+    };
+}
+
 /// Takes a node for `lease_seconds`, unless somebody is there, or was there within `interval_seconds` and since its agent was
-/// started. Returns the visit.
+/// started, and did not fail. Returns the visit.
 ///
 /// # Errors
 /// Those of the database.
@@ -15,16 +28,24 @@ pub async fn take(
     lease_seconds: f64,
     interval_seconds: f64,
 ) -> sqlx::Result<Option<i64>> {
-    sqlx::query_scalar(
+    // what failed before the agent was started says nothing of the one that runs
+    sqlx::query_scalar(concat!(
         "INSERT INTO node_visits AS v (node_id, owner, expires_at)
          VALUES ($1, $2, clock_timestamp() + make_interval(secs => $3))
          ON CONFLICT (node_id) DO UPDATE
-            SET owner = excluded.owner, expires_at = excluded.expires_at, epoch = v.epoch + 1, visited_at = clock_timestamp()
+            SET owner = excluded.owner, expires_at = excluded.expires_at, epoch = v.epoch + 1, visited_at = clock_timestamp(),
+                failures = CASE WHEN v.visited_at < (SELECT noted_at FROM agent_starts s WHERE s.node_id = v.node_id)
+                                THEN 0 ELSE v.failures END
           WHERE (v.expires_at IS NULL OR v.expires_at < clock_timestamp())
             AND (v.visited_at <= clock_timestamp() - make_interval(secs => $4)
-                 OR v.visited_at < (SELECT noted_at FROM agent_starts s WHERE s.node_id = v.node_id))
-         RETURNING epoch",
-    )
+                 OR EXISTS (SELECT FROM agent_starts s WHERE s.node_id = v.node_id
+                               AND (v.visited_at < s.noted_at OR (",
+        retried!(),
+        " AND ",
+        retry_at!(),
+        " <= clock_timestamp()))))
+         RETURNING epoch"
+    ))
     .bind(node_id)
     .bind(owner)
     .bind(lease_seconds)
@@ -33,30 +54,58 @@ pub async fn take(
     .await
 }
 
-/// The slice nodes whose agent was started after their last visit.
+/// The slice nodes whose agent was started after their last visit, and those whose visits since then have failed and are due
+/// again.
 ///
 /// # Errors
 /// Those of the database.
 pub async fn started_since(pool: &PgPool) -> sqlx::Result<Vec<Uuid>> {
-    sqlx::query_scalar(
+    sqlx::query_scalar(concat!(
         "SELECT s.node_id FROM agent_starts s JOIN nodes n ON n.id = s.node_id AND n.mode = 'slice'
            LEFT JOIN node_visits v ON v.node_id = s.node_id
-          WHERE v.visited_at < s.noted_at OR v.node_id IS NULL
-          ORDER BY s.node_id",
-    )
+          WHERE v.visited_at < s.noted_at OR v.node_id IS NULL OR (",
+        retried!(),
+        " AND ",
+        retry_at!(),
+        " <= clock_timestamp())
+          ORDER BY s.node_id"
+    ))
     .fetch_all(pool)
     .await
+}
+
+/// Seconds until the next of the failed visits is due again; none has to be.
+///
+/// # Errors
+/// Those of the database.
+pub async fn next_retry(pool: &PgPool) -> sqlx::Result<Option<f64>> {
+    let seconds: Option<f64> = sqlx::query_scalar(concat!(
+        "SELECT extract(epoch FROM min(greatest(now(), ",
+        retry_at!(),
+        ")) - now())::float8
+           FROM agent_starts s JOIN nodes n ON n.id = s.node_id AND n.mode = 'slice'
+           JOIN node_visits v ON v.node_id = s.node_id
+          WHERE v.expires_at IS NULL AND ",
+        retried!()
+    ))
+    .fetch_one(pool)
+    .await?;
+    Ok(seconds)
 }
 
 /// Ends a visit, if it still is this one.
 ///
 /// # Errors
 /// Those of the database.
-pub async fn end(pool: &PgPool, node_id: Uuid, epoch: i64) -> sqlx::Result<()> {
-    sqlx::query("UPDATE node_visits SET expires_at = NULL WHERE node_id = $1 AND epoch = $2")
-        .bind(node_id)
-        .bind(epoch)
-        .execute(pool)
-        .await?;
+pub async fn end(pool: &PgPool, node_id: Uuid, epoch: i64, failed: bool) -> sqlx::Result<()> {
+    sqlx::query(
+        "UPDATE node_visits SET expires_at = NULL, failures = CASE WHEN $3 THEN least(failures, 1000) + 1 ELSE 0 END
+          WHERE node_id = $1 AND epoch = $2",
+    )
+    .bind(node_id)
+    .bind(epoch)
+    .bind(failed)
+    .execute(pool)
+    .await?;
     Ok(())
 }

@@ -7,7 +7,7 @@ use gpuaas_allocation::Config;
 use gpuaas_allocation::domain::names::vm_name;
 use gpuaas_allocation::domain::residue::Finding;
 use gpuaas_allocation::reconcile::{self, Round};
-use gpuaas_allocation::store::residue;
+use gpuaas_allocation::store::{residue, visits};
 use gpuaas_common::CancellationToken;
 use gpuaas_placement::model::SlotStatus;
 use gpuaas_placement::power;
@@ -217,6 +217,78 @@ async fn d_82_a_host_is_compared_at_once_after_the_start_of_its_agent() {
     noted.execute(&world.owner).await.expect("noted");
     assert_eq!(after_starts().await, (1, 0, 0));
     assert_eq!(after_starts().await, (0, 0, 0), "it was seen");
+}
+
+/// An agent says that it was started before it answers everything: nobody waits for the next round then.
+#[tokio::test]
+async fn d_82_a_comparison_that_fails_after_a_start_is_tried_again_soon_and_not_for_ever() {
+    let world = World::start().await;
+    let config = Config {
+        reconcile_seconds: 3600.0,
+        ..World::config()
+    };
+    let deps = world.deps(world.pool.clone(), config);
+    let sql = async |statement: &'static str| {
+        let query = sqlx::query(statement).bind(world.node_id);
+        query.execute(&world.owner).await.expect(statement)
+    };
+    let address: String =
+        sqlx::query_scalar("SELECT agent_address FROM placement.nodes WHERE id = $1")
+            .bind(world.node_id)
+            .fetch_one(&world.owner)
+            .await
+            .expect("an address");
+    let nobody = world::loopback(0);
+    let nobody = std::net::TcpListener::bind(nobody).expect("a port");
+    let dead = nobody.local_addr().expect("an address").to_string();
+    drop(nobody);
+    let move_to = async |to: &str| {
+        let moved = "UPDATE placement.nodes SET agent_address = $2 WHERE id = $1";
+        let query = sqlx::query(moved).bind(world.node_id).bind(to);
+        query.execute(&world.owner).await.expect("moved");
+    };
+    let after_starts = async || {
+        let round = reconcile::after_starts(&deps, "one")
+            .await
+            .expect("a round");
+        (round.compared, round.failed, round.left)
+    };
+    let retry = async || visits::next_retry(&world.pool).await.expect("a time");
+    move_to(&dead).await;
+    // of a host that was not started nobody asks sooner
+    let round = reconcile::round(&deps, "one").await.expect("a round");
+    assert_eq!((round.failed, retry().await), (1, None));
+
+    sql("INSERT INTO placement.agent_starts (node_id, started_at) VALUES ($1, clock_timestamp())")
+        .await;
+    for pause in [1.0, 2.0, 4.0, 8.0, 16.0] {
+        assert_eq!(after_starts().await, (0, 1, 0), "{pause}");
+        // a minute ahead, so that a slow machine changes nothing
+        sql("UPDATE placement.node_visits SET visited_at = clock_timestamp() + interval '1 min' WHERE node_id = $1").await;
+        let left = retry().await.expect("it is due again") - 60.0;
+        assert!(left > pause - 8.0 && left <= pause, "{left} of {pause}");
+        assert_eq!(after_starts().await, (0, 0, 0), "not yet");
+        // its time has passed
+        sql("UPDATE placement.agent_starts SET noted_at = clock_timestamp() - interval '1 hour' WHERE node_id = $1").await;
+        sql("UPDATE placement.node_visits SET visited_at = clock_timestamp() - interval '20 s' WHERE node_id = $1").await;
+    }
+    assert_eq!(after_starts().await, (0, 1, 0));
+    assert_eq!(retry().await, None, "the rounds go on");
+    assert_eq!(after_starts().await, (0, 0, 0));
+
+    // another start begins anew, and one that gets through is the last
+    sql("UPDATE placement.agent_starts SET noted_at = clock_timestamp() WHERE node_id = $1").await;
+    assert_eq!(after_starts().await, (0, 1, 0));
+    assert!(retry().await.is_some());
+    move_to(&address).await;
+    let shutdown = CancellationToken::new();
+    let (stop, other) = (shutdown.clone(), deps.clone());
+    let running = tokio::spawn(async move { reconcile::run(&other, "two", stop).await });
+    let well = "SELECT EXISTS (SELECT FROM node_visits WHERE node_id = $1 AND failures = 0 AND expires_at IS NULL)";
+    world.until("the retry", well, world.node_id).await;
+    assert_eq!(retry().await, None);
+    shutdown.cancel();
+    running.await.expect("it ends");
 }
 
 /// A replica that starts knows nothing of what happened while there was none.
