@@ -7,9 +7,11 @@ use super::Shared;
 use crate::disk::{DiskIdentity, passthrough};
 use crate::host::blocking;
 use crate::node::Node;
+use crate::prepare::storage;
 use crate::settings::NvmeAttachment;
 use crate::topology::discover::{
-    Inventory, gpu_report, inventory, lab_report, propose_wipe_policy, tell_wipe_policies,
+    Inventory, gpu_report, inventory, lab_report, propose_wipe_policy, tell_transitions,
+    tell_wipe_policies,
 };
 use crate::topology::{describe, inspect, printable, readiness};
 
@@ -83,6 +85,7 @@ pub async fn discover(node: &Node, left_by_tenants: Vec<String>) -> pb::Topology
     propose_wipe_policy(&mut report, settings.wipe.policy);
     let has_site_command = !settings.wipe.site_command.as_os_str().is_empty();
     tell_wipe_policies(&mut report, &devices, has_site_command);
+    tell_transitions(&mut report, &storage::manifests(&node.root));
     report.schema_version = gpuaas_proto::TOPOLOGY_SCHEMA_VERSION;
     report.host = Some(printable::inventory(
         Box::pin(describe::host(node, &devices)).await,

@@ -471,6 +471,15 @@ pub fn propose_wipe_policy(report: &mut pb::TopologyReport, policy: WipePolicy) 
     }
 }
 
+/// Tells of every disk by which manifest a storage transition took it over.
+pub fn tell_transitions(report: &mut pb::TopologyReport, manifests: &BTreeMap<String, String>) {
+    for one in &mut report.inspected_devices {
+        if let Some(manifest) = manifests.get(&one.device) {
+            manifest.clone_into(&mut one.storage_transition_manifest);
+        }
+    }
+}
+
 /// Tells of every disk which wipe policies this host can meet on it (D-75): an operator chooses among those.
 pub fn tell_wipe_policies(
     report: &mut pb::TopologyReport,

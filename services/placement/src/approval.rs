@@ -18,6 +18,8 @@ pub struct Definition {
     pub class: SlotClass,
     /// Devices and addresses.
     pub bindings: Bindings,
+    /// Path on the host of the record of how its disk was taken over; empty: it was raw (A-105).
+    pub storage_transition_manifest: String,
 }
 
 /// The inspection of a host that slots are approved from.
@@ -219,8 +221,9 @@ async fn insert(
     sqlx::query(
         "INSERT INTO slots (id, node_id, slot_index, class, host_health, gpu_pci_address, gpu_module_id, numa_node,
                             nvme_device, storage_identity_kind, nvme_bytes, management_mac, private_ip, fabric_device,
-                            fabric_vf_pci_address, fabric_claim_mode, destructive_wipe_policy)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
+                            fabric_vf_pci_address, fabric_claim_mode, destructive_wipe_policy,
+                            storage_transition_manifest)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)",
     )
     .bind(id)
     .bind(node_id)
@@ -239,6 +242,7 @@ async fn insert(
     .bind(&bindings.fabric_vf_pci_address)
     .bind(&bindings.fabric_claim_mode)
     .bind(&bindings.destructive_wipe_policy)
+    .bind(&definition.storage_transition_manifest)
     .execute(conn)
     .await
     .map_err(|error| refused_definition(error, definition.slot_index))?;

@@ -545,6 +545,12 @@ pub struct Slot {
     /// Devices and addresses.
     #[sqlx(flatten)]
     pub bindings: Bindings,
+    /// To whom its disk belongs: "slice".
+    pub storage_ownership: String,
+    /// What its disk is used for: "slice".
+    pub storage_mode: String,
+    /// Path on its host of the record of how the disk was taken over, as of its approval.
+    pub storage_transition_manifest: String,
     /// Allocation that holds it.
     pub allocation_id: Option<Uuid>,
     /// Of that allocation.

@@ -20,7 +20,8 @@ macro_rules! select {
                     s.admin_state = 'disabled' AS disabled, s.health_state, s.health_detail, s.updated_at, s.revision,
                     s.gpu_pci_address, s.gpu_module_id, s.numa_node, s.nvme_device, s.storage_identity_kind,
                     s.nvme_bytes, s.management_mac, s.private_ip, s.fabric_device, s.fabric_vf_pci_address,
-                    s.fabric_claim_mode, s.destructive_wipe_policy, s.drift,
+                    s.fabric_claim_mode, s.destructive_wipe_policy, s.storage_ownership, s.storage_mode,
+                    s.storage_transition_manifest, s.drift,
                     (SELECT c.allocation_id FROM claims c WHERE c.slot_id = s.id AND c.state <> 'released') AS allocation_id,
                     (SELECT a.project_id FROM claims c JOIN allocations a ON a.id = c.allocation_id
                       WHERE c.slot_id = s.id AND c.state <> 'released') AS project_id,

@@ -10,12 +10,9 @@
 //! A disk looks raw as soon as its signatures are gone, long before its content is. So that it was begun is noted before the
 //! first of them goes ([`begun`]), and the note goes once the disk is proven raw: whoever repeats a transition that was
 //! broken off erases such a disk to the end.
-//!
-//! partly A-102: the value is printed and stands in the manifest; no slot has the field
-//! partly A-103: the value is printed and stands in the manifest; no slot has the field
-//! partly A-105: the path is printed; no slot has the field
 mod begun;
 mod domains;
+mod done;
 mod fstab;
 mod manifest;
 mod profile;
@@ -26,6 +23,7 @@ use std::time::Duration;
 
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
+pub use self::done::manifests;
 pub use self::manifest::{Disk, lines};
 pub use self::profile::{DEFAULT_PROFILE, Profile};
 use super::mode::Modes;
@@ -72,7 +70,7 @@ pub async fn plan(
 ) -> HostResult<Transition> {
     let mut plan = Plan::new("storage-transition");
     let mut disks = manifest::disks(machine).await?;
-    let manifest = Path::new(LOG_FOLDER).join(format!("slice-storage-transition-{stamp}.txt"));
+    let manifest = Path::new(LOG_FOLDER).join(format!("{}{stamp}.txt", done::MANIFEST));
     let profile = match Profile::read(machine, &request.profile) {
         Ok(profile) => profile,
         Err(error) => {

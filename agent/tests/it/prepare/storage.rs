@@ -1,5 +1,9 @@
 //! The storage transition: the only command that erases.
+use std::collections::BTreeMap;
 use std::fs;
+
+use gpuaas_agent::host::root::HostRoot;
+use gpuaas_agent::prepare::storage::manifests;
 
 use super::{Host, SLOT, TestHost, good};
 use crate::recorded::tree::CORNERS;
@@ -150,6 +154,10 @@ fn i_115_i_122_approved_disks_are_raw_afterwards_and_a_second_run_changes_nothin
         manifest.starts_with("/var/log/gpuaas/slice-storage-transition-"),
         "{manifest}"
     );
+    // whoever asks the host then hears of it
+    let told = manifests(&HostRoot::new(host.path("/")));
+    let both = [by_id(0), by_id(1)].map(|disk| (disk, manifest.clone()));
+    assert_eq!(told, BTreeMap::from(both));
     let manifest = host.read(&manifest);
     for line in [
         "approved_by=infra,\\ change\\ 4711",

@@ -1,5 +1,6 @@
 //! Discovery on the good host: the reference numbers of the documents, and everything that operators are shown.
 use std::collections::BTreeSet;
+use std::fs;
 
 use gpuaas_agent::recorded::Recorded;
 use gpuaas_proto::gpuaas::agent::v1::TopologyReport;
@@ -36,6 +37,26 @@ async fn a_69_reference_host_counts() {
     assert_eq!(report.blockers, Vec::<String>::new());
     assert_eq!(report.hugepages_1g_free, 512);
     assert_eq!(report.schema_version, gpuaas_proto::TOPOLOGY_SCHEMA_VERSION);
+}
+
+#[tokio::test]
+async fn a_105_a_disk_tells_by_which_manifest_it_was_taken_over() {
+    let host = Recorded::open(good().recording).expect("the recording is laid out");
+    let folder = host.tree().join("var/log/gpuaas");
+    fs::create_dir_all(&folder).expect("a folder");
+    let disk = format!("/dev/disk/by-id/{}", DISKS[1]);
+    let text = format!(
+        "disk=/dev/nvme1n1 by_id={disk} role=approved bytes=1 model=M serial=S\noutcome=done\nstorage_ownership=slice\nstorage_mode=slice\n"
+    );
+    let name = "slice-storage-transition-20260417152532.txt";
+    fs::write(folder.join(name), text).expect("a manifest");
+    let report = host.discover().await;
+    let told = report.inspected_devices.iter();
+    let told: Vec<_> = told
+        .filter(|one| !one.storage_transition_manifest.is_empty())
+        .map(|one| (&one.device, &one.storage_transition_manifest))
+        .collect();
+    assert_eq!(told, [(&disk, &format!("/var/log/gpuaas/{name}"))]);
 }
 
 /// as a host proposes them.

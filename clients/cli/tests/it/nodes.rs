@@ -374,7 +374,8 @@ fn a_node_is_described_with_what_to_do_about_its_checks_and_what_differs() {
         &format!("{path}/placement"),
         json!({ "node_id": NODE, "admin_state": "cordoned", "admin_reason": "new power supply" }),
     );
-    world.get(&format!("{path}/resource-slots"), json!({ "slots": [{ "id": SLOT, "slot_index": 0, "status": "available", "bindings": { "gpu_pci_address": "0000:1b:00.0" } }] }));
+    world.get(&format!("{path}/resource-slots"), json!({ "slots": [{ "id": SLOT, "slot_index": 0, "status": "available", "bindings": { "gpu_pci_address": "0000:1b:00.0" },
+        "storage_ownership": "slice", "storage_mode": "slice", "storage_transition_manifest": "/var/log/gpuaas/one.txt" }] }));
     world.get(
         &format!("{path}/slice-topology/discovery"),
         json!({ "state": "completed",
@@ -394,6 +395,8 @@ fn a_node_is_described_with_what_to_do_about_its_checks_and_what_differs() {
         "To do, nat: Run host.sh nat.",
         "disk-a    disk-b",
         "Not found: slot 1.",
+        //
+        "0     slice      slice  /var/log/gpuaas/one.txt",
         "Dell XE9680L",
         "0000:1b:00.0  1     0     -",
         "in use: mount nvme9n1p1",

@@ -39,6 +39,7 @@ fn slot(index: i32) -> approval::Definition {
             fabric_claim_mode: "per_slot_vf".into(),
             destructive_wipe_policy: "blkdiscard".into(),
         },
+        storage_transition_manifest: String::new(),
     }
 }
 

@@ -50,6 +50,7 @@ async fn approve(world: &World) {
         slot_index: slot.slot_index,
         class: slot.class,
         bindings: slot.bindings,
+        storage_transition_manifest: slot.storage_transition_manifest,
     };
     let (ids, all) = (IdGen::new(CELL), [definition]);
     let mut tx = world.scheduler.begin().await.expect("a transaction");

@@ -94,6 +94,7 @@ impl World {
                 destructive_wipe_policy: "blkdiscard".into(),
                 ..Bindings::default()
             },
+            storage_transition_manifest: String::new(),
         };
         let ids = IdGen::new(CELL);
         let made: Vec<_> = (0..).take(disks.len()).map(definition).collect();

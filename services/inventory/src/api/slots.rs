@@ -2,6 +2,7 @@
 use gpuaas_common::drift::Drift;
 use gpuaas_common::error::{Error, Result};
 use gpuaas_common::{audit, id};
+use gpuaas_proto::gpuaas::agent::v1::InspectedDevice;
 use gpuaas_proto::gpuaas::common::v1::SlotStatus;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::internal::scheduler::v1 as ledger;
@@ -105,7 +106,7 @@ impl Nodes {
         })
         .map_err(refused)?;
         let approved = self
-            .ledger_approves(&mutation, &discovery, &chosen, &choices)
+            .ledger_approves(&mutation, &discovery, (&chosen, &inspected), &choices)
             .await?;
         self.record_approval(&mutation, &discovery, &approved, &choices)
             .await?;
@@ -128,7 +129,7 @@ impl Nodes {
         &self,
         mutation: &Mutation,
         discovery: &TaskRow,
-        chosen: &[Candidate],
+        (chosen, inspected): (&[Candidate], &[InspectedDevice]),
         choices: &[Choice],
     ) -> Result<Vec<ledger::LedgerSlot>> {
         let seen_at = discovery
@@ -145,6 +146,12 @@ impl Nodes {
             slot_index: candidate.slot_index,
             slot_class: candidate.slot_class.clone(),
             bindings: Some(candidate.bindings.clone()),
+            // of the disk that the slot gets, whichever was proposed
+            storage_transition_manifest: inspected
+                .iter()
+                .find(|one| one.device == candidate.bindings.nvme_device)
+                .map(|one| one.storage_transition_manifest.clone())
+                .unwrap_or_default(),
         };
         let request = ledger::ApproveSlotsRequest {
             node_id: discovery.node_id.to_string(),

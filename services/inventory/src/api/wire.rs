@@ -293,6 +293,7 @@ fn inspected(device: InspectedDevice) -> api::InspectedDevice {
         device: device.device,
         blockers: device.blockers,
         wipe_policies: device.wipe_policies,
+        storage_transition_manifest: device.storage_transition_manifest,
     }
 }
 
@@ -316,5 +317,8 @@ pub(crate) fn slot(slot: LedgerSlot) -> api::ResourceSlot {
         clean_generation: slot.clean_generation,
         drift: slot.drift,
         etag: slot.etag,
+        storage_ownership: slot.storage_ownership,
+        storage_mode: slot.storage_mode,
+        storage_transition_manifest: slot.storage_transition_manifest,
     }
 }

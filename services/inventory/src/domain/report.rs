@@ -206,6 +206,10 @@ pub fn check_topology(report: &TopologyReport) -> Checked {
         for policy in &one.wipe_policies {
             name(&of("wipe_policies"), policy)?;
         }
+        host_path(
+            &of("storage_transition_manifest"),
+            &one.storage_transition_manifest,
+        )?;
     }
     at_most("legal_groups", &report.legal_groups, MAX_DEVICES)?;
     for group in &report.legal_groups {
@@ -293,6 +297,18 @@ fn candidate(of: &impl Fn(&str) -> String, candidate: &CandidateSlot) -> Checked
         name(&of(part), value)?;
     }
     Ok(())
+}
+
+/// Shown, and recorded with a slot: an absolute path of plain characters, as the ledger takes it.
+fn host_path(field: &str, value: &str) -> Checked {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._/-".contains(&byte);
+    let rest = value.strip_prefix('/');
+    let is_path =
+        rest.is_some_and(|rest| (1..=255).contains(&rest.len()) && rest.bytes().all(is_plain));
+    match value.is_empty() || is_path {
+        true => Ok(()),
+        false => fault(field, "must be an absolute path of a host"),
+    }
 }
 
 /// Advisory, and shown: a node of a disk and nothing else.
@@ -451,7 +467,7 @@ mod tests {
 
         assert_eq!(check_topology(&report(0..8)), Ok(()));
         type Change = fn(&mut TopologyReport);
-        let table: [(&str, Change); 15] = [
+        let table: [(&str, Change); 17] = [
             ("inspected_devices", |r| {
                 r.inspected_devices = vec![InspectedDevice::default(); 10_000];
             }),
@@ -464,6 +480,18 @@ mod tests {
             ("inspected_devices[0].wipe_policies", |r| {
                 r.inspected_devices = vec![InspectedDevice {
                     wipe_policies: vec!["\u{1b}[2J".into()],
+                    ..InspectedDevice::default()
+                }];
+            }),
+            ("inspected_devices[0].storage_transition_manifest", |r| {
+                r.inspected_devices = vec![InspectedDevice {
+                    storage_transition_manifest: "var/log/gpuaas/one.txt".into(),
+                    ..InspectedDevice::default()
+                }];
+            }),
+            ("inspected_devices[0].storage_transition_manifest", |r| {
+                r.inspected_devices = vec![InspectedDevice {
+                    storage_transition_manifest: "/var/log/\u{1b}[2J".into(),
                     ..InspectedDevice::default()
                 }];
             }),

@@ -92,6 +92,30 @@ async fn a_67_a_68_a_candidate_and_its_slot_have_the_same_port_on_the_switch() {
     assert_ne!(approved[0].ovs_interface_id, approved[1].ovs_interface_id);
 }
 
+///
+#[tokio::test]
+async fn a_102_a_103_a_105_an_approved_slot_says_that_its_disk_is_of_slices_and_by_which_record() {
+    let manifest = "/var/log/gpuaas/slice-storage-transition-20260417152532.txt";
+    let (ready, discovery) = Ready::start(|topology| {
+        manifest.clone_into(&mut topology.inspected_devices[1].storage_transition_manifest);
+    })
+    .await;
+    let approved = ready.approve("a1", &discovery, &[0, 1]).await;
+    let approved = approved.expect("approved");
+    let storage = |slot: &api::ResourceSlot| {
+        [
+            slot.storage_ownership.clone(),
+            slot.storage_mode.clone(),
+            slot.storage_transition_manifest.clone(),
+        ]
+    };
+    // the disk of slot 0 was raw without a transition
+    let expected = [["slice", "slice", ""], ["slice", "slice", manifest]];
+    assert_eq!(approved.iter().map(storage).collect::<Vec<_>>(), expected);
+    let listed = ready.slots().await;
+    assert_eq!(listed.iter().map(storage).collect::<Vec<_>>(), expected);
+}
+
 /// CON-17: every binding.
 #[tokio::test]
 async fn a_118_an_incomplete_candidate_approves_nothing_and_names_field_and_rule() {

@@ -49,7 +49,14 @@ impl Ready {
 
 #[tokio::test]
 async fn a_116_a_spare_disk_and_its_wipe_policy_are_approved_and_are_no_drift() {
-    let (ready, discovery) = Ready::start(|_| {}).await;
+    let manifest = "/var/log/gpuaas/slice-storage-transition-20260417152532.txt";
+    let (ready, discovery) = Ready::start(|topology| {
+        let mut inspected = topology.inspected_devices.iter_mut();
+        let spare = inspected.find(|one| one.device == SPARE);
+        let spare = spare.expect("inspected");
+        manifest.clone_into(&mut spare.storage_transition_manifest);
+    })
+    .await;
     let wrong = |device: &str| api::SlotChoice {
         slot_index: 1,
         nvme_device: device.into(),
@@ -83,6 +90,11 @@ async fn a_116_a_spare_disk_and_its_wipe_policy_are_approved_and_are_no_drift() 
         ),
         (SPARE, 2 << 30, "site_erase")
     );
+    // the record is that of the disk that was chosen
+    let records = approved
+        .iter()
+        .map(|slot| &slot.storage_transition_manifest);
+    assert_eq!(records.collect::<Vec<_>>(), ["", manifest]);
     // the same key answers the same slots
     let again = ready.choose("c2", &discovery, choice).await;
     assert_eq!(again.expect("replayed").len(), 2);

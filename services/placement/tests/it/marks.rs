@@ -76,7 +76,7 @@ const SLOT: [(&str, &str); 17] = [
 
 /// Columns of `slots` that decide nothing: health is made from its two parts, of which drift bounds one, `retired` from the
 /// status, and what a slot that is schedulable proves is checked by the database.
-const SLOT_ELSE: [&str; 15] = [
+const SLOT_ELSE: [&str; 18] = [
     "admin_by",
     "admin_reason",
     "admin_state",
@@ -91,6 +91,9 @@ const SLOT_ELSE: [&str; 15] = [
     "node_id",
     "retired",
     "revision",
+    "storage_mode",
+    "storage_ownership",
+    "storage_transition_manifest",
     "updated_at",
 ];
 

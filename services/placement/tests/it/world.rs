@@ -462,6 +462,7 @@ pub fn lab_slot(index: i32) -> Definition {
             destructive_wipe_policy: "blkdiscard".into(),
             ..Bindings::default()
         },
+        storage_transition_manifest: String::new(),
     }
 }
 
@@ -490,6 +491,7 @@ pub fn h200_slot(index: i32) -> Definition {
             fabric_claim_mode: "per_slot_vf".into(),
             destructive_wipe_policy: "blkdiscard".into(),
         },
+        storage_transition_manifest: String::new(),
     }
 }
 

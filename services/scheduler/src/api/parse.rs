@@ -352,6 +352,7 @@ pub(super) fn definitions(
                     .bindings
                     .ok_or_else(|| Error::required("slots.bindings"))?
                     .into(),
+                storage_transition_manifest: slot.storage_transition_manifest,
             })
         })
         .collect()

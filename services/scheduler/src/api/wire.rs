@@ -223,6 +223,9 @@ pub(super) fn slot(slot: Slot) -> internal::LedgerSlot {
         drift: slot.drift.iter().map(Standing::to_proto).collect(),
         etag,
         project_id: slot.project_id.map(|id| id.to_string()).unwrap_or_default(),
+        storage_ownership: slot.storage_ownership,
+        storage_mode: slot.storage_mode,
+        storage_transition_manifest: slot.storage_transition_manifest,
     }
 }
 

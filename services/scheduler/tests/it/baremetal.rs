@@ -83,6 +83,7 @@ fn whole_board(node_id: &str, size: u32) -> ApproveSlotsRequest {
             fabric_claim_mode: "per_slot_vf".into(),
             destructive_wipe_policy: "blkdiscard".into(),
         }),
+        storage_transition_manifest: String::new(),
     };
     ApproveSlotsRequest {
         slots: (0..size).map(slot).collect(),

@@ -182,6 +182,7 @@ pub fn approval(node_id: &str, count: u32) -> ApproveSlotsRequest {
             destructive_wipe_policy: "blkdiscard".into(),
             ..SlotBindings::default()
         }),
+        storage_transition_manifest: String::new(),
     };
     ApproveSlotsRequest {
         node_id: node_id.to_owned(),

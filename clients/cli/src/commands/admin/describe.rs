@@ -3,7 +3,7 @@ use gpuaas_proto::gpuaas::common::v1::{Evidence, EvidenceStatus};
 use gpuaas_proto::gpuaas::inventory::v1::{
     ComparisonState, GetNodeRequest, GetTopologyDiscoveryRequest, ListNodeHistoryRequest,
     ListResourceSlotsRequest, Node, NodeHistoryEntry, OnboardingState, OnboardingStep,
-    TopologyDiscovery,
+    ResourceSlot, TopologyDiscovery,
 };
 use gpuaas_proto::gpuaas::scheduler::v1::{GetNodePlacementRequest, NodePlacement};
 use serde_json::json;
@@ -54,7 +54,12 @@ pub async fn run(session: &Session, given: &str) -> Result<(), Failure> {
     say!("\nSlots");
     let none = format!("None. Discover candidates: gpuaas admin node discover {given} --wait");
     let owners = owners(&slots.message);
+    let storage = storage_rows(&slots.message.slots);
     print_slots(session, slots, &none).await;
+    if !storage.is_empty() {
+        say!("\nStorage");
+        print_table(["SLOT", "OWNERSHIP", "MODE", "MANIFEST"], storage);
+    }
     if let Some(Answer { message: found, .. }) = &discovery {
         print_differences(found);
         if let Some(host) = &found.host {
@@ -63,6 +68,23 @@ pub async fn run(session: &Session, given: &str) -> Result<(), Failure> {
     }
     print_history(history.message.entries);
     Ok(())
+}
+
+/// Whose the disks of the slots are, where a storage transition took one over.
+fn storage_rows(slots: &[ResourceSlot]) -> Vec<[String; 4]> {
+    let shown = slots
+        .iter()
+        .filter(|slot| !slot.storage_transition_manifest.is_empty());
+    shown
+        .map(|slot| {
+            [
+                slot.slot_index.to_string(),
+                slot.storage_ownership.clone(),
+                slot.storage_mode.clone(),
+                slot.storage_transition_manifest.clone(),
+            ]
+        })
+        .collect()
 }
 
 fn print_history(entries: Vec<NodeHistoryEntry>) {

@@ -1,5 +1,5 @@
 /** The approved slots of a node, and the actions on them. */
-import { useState } from "react";
+import { type ReactNode, useState } from "react";
 import { client, unwrap } from "../../api/client";
 import { useAdminAllocations, useSlotRepair } from "../../api/nodes";
 import type { Allocation, Slot } from "../../api/types";
@@ -106,6 +106,7 @@ export function SlotCard({ slot, allocation, isLost }: { slot: Slot; allocation:
           ["Class", slot.slot_class],
           ["GPU", b?.gpu_pci_address || "none (lab)"],
           ["Disk", <><code>{b?.nvme_device}</code> {b?.nvme_bytes && bytes(Number(b.nvme_bytes))}</>],
+          ...(slot.storage_transition_manifest ? ([["Disk taken over by", <code key="manifest">{slot.storage_transition_manifest}</code>]] as [string, ReactNode][]) : []),
           ["Address", `${b?.private_ip ?? ""} · ${b?.management_mac ?? ""}`],
           ...(slot.ovs_interface_id ? ([["Port on the switch", slot.ovs_interface_id]] as [string, string][]) : []),
           ...(b?.fabric_device ? ([["Fabric", `${b.fabric_device} · ${b.fabric_vf_pci_address ?? ""}`]] as [string, string][]) : []),
