@@ -86,7 +86,7 @@ export async function members({ assert, page, server, test, look, go, signIn, ta
 
   await test("d_90 metrics that are missing say why, and what to do", async () => {
     await go(`/allocations/${allocationId(2)}?tab=metrics`, "train-large");
-    await page.getByText("Nothing measured in the last 1 hour").waitFor();
+    await page.getByText("Nothing measured in the last hour").waitFor();
     await page.getByText("nvidia-smi is not installed in the VM").waitFor();
     await look("allocation-metrics-none");
     await go(`/allocations/${failed.id}?tab=metrics`, "broken-boot");

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { duration, fromField, relativeTime, span, toField } from "./time";
+import { duration, fromField, fullTime, plannedShortTime, plannedTime, relativeTime, span, toField, zone } from "./time";
 
 describe("time", () => {
   it.each([
@@ -57,4 +57,11 @@ it.each([
   [-1, "0 minutes"],
 ])("a window of %d ms is %s long", (ms, text) => {
   expect(span(ms)).toBe(text);
+});
+
+it("a date that is shown says its zone", () => {
+  const time = "2026-07-01T12:05:00Z";
+  const short = new Intl.DateTimeFormat(undefined, { timeZoneName: "short" }).formatToParts(new Date(time)).find(({ type }) => type === "timeZoneName")?.value;
+  expect(fullTime(time)).toMatch(new RegExp(`2026.*\\(${zone}\\)$`));
+  for (const text of [plannedTime(time), plannedShortTime(time)]) expect(text.endsWith(` ${short}`)).toBe(true);
 });

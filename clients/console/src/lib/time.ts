@@ -7,13 +7,15 @@ const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-d
 const day = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
 const hour = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
 const minute = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" });
-const planned = new Intl.DateTimeFormat(undefined, { weekday: "short", year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" });
+const planned = new Intl.DateTimeFormat(undefined, { weekday: "short", year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", timeZoneName: "short" });
+const plannedShort = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", timeZoneName: "short" });
 const relative = new Intl.RelativeTimeFormat(undefined, { numeric: "always", style: "long" });
 
 export const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
+/** With the zone, so that it stands on its own. */
 export function fullTime(time: string): string {
-  return full.format(new Date(time));
+  return `${full.format(new Date(time))} (${zone})`;
 }
 
 /** Without the year. */
@@ -30,9 +32,14 @@ export const dayText = (milliseconds: number): string => day.format(milliseconds
 export const hourText = (milliseconds: number): string => hour.format(milliseconds);
 export const minuteText = (milliseconds: number): string => minute.format(milliseconds);
 
-/** Of something planned: with the day of the week and the year, without seconds. */
+/** Of something planned: with the day of the week, the year and the zone, without seconds. */
 export function plannedTime(time: string): string {
   return planned.format(new Date(time));
+}
+
+/** The same without the day of the week and the year. */
+export function plannedShortTime(time: string): string {
+  return plannedShort.format(new Date(time));
 }
 
 /** A time as a field for date and time has it: in the reader's zone, to the minute. */

@@ -110,7 +110,14 @@ function Ways() {
   const listed = useQuery({ queryKey: ["issuers"], queryFn: listIssuers, retry: false, staleTime: Infinity });
   if (listed.isPending) return <Skeleton lines={2} label="Loading" />;
   if (listed.error) return <ProblemNote error={listed.error} retry={() => listed.refetch()} />;
-  if (listed.data.length === 0) return <TokenForm />;
+  if (listed.data.length === 0) {
+    return (
+      <>
+        <p className="muted">This installation has no identity provider for the console. An administrator can issue you a token.</p>
+        <TokenForm />
+      </>
+    );
+  }
   return (
     <>
       <Issuers listed={listed.data} />

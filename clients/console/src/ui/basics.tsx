@@ -1,7 +1,7 @@
 /** Small parts that every view uses. */
 import { type ComponentProps, type ReactNode, useEffect, useState } from "react";
 import { type Amount, exact, placesOf, rounded } from "../lib/money";
-import { fullTime, minuteText, plannedTime, relativeTime, zone } from "../lib/time";
+import { fullTime, plannedShortTime, plannedTime, relativeTime } from "../lib/time";
 import { useNow } from "./use-now";
 import { Check, Copy } from "./icons";
 
@@ -53,7 +53,7 @@ export function Time({ value }: { value: string | undefined }) {
   useNow(15_000);
   if (!value) return <span className="muted">–</span>;
   return (
-    <time dateTime={value} title={`${fullTime(value)} (${zone})`}>
+    <time dateTime={value} title={fullTime(value)}>
       {relativeTime(value, Date.now())}
     </time>
   );
@@ -63,8 +63,8 @@ export function Time({ value }: { value: string | undefined }) {
 export function Planned({ value, short = false }: { value: string | undefined; short?: boolean }) {
   if (!value) return <span className="muted">–</span>;
   return (
-    <time dateTime={value} title={`${fullTime(value)} (${zone})`}>
-      {short ? minuteText(Date.parse(value)) : plannedTime(value)}
+    <time dateTime={value} title={fullTime(value)}>
+      {short ? plannedShortTime(value) : plannedTime(value)}
     </time>
   );
 }

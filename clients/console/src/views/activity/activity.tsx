@@ -1,8 +1,6 @@
 /** Who did what in the project, newest first. */
 import { type ActivityFilter, useActivities } from "../../api/activity";
 import { useAllocationsWatch } from "../../api/watches";
-import { plural } from "../../lib/text";
-import { zone } from "../../lib/time";
 import { projectOf } from "../../session/roles";
 import { useSession } from "../../session/session";
 import { Button, Empty, Skeleton } from "../../ui/basics";
@@ -11,16 +9,10 @@ import { ScrollText } from "../../ui/icons";
 import { ProblemNote } from "../../ui/problem";
 import { Page } from "../../ui/shell";
 import { TableCard } from "../../ui/table";
-import { TextFilter, TimeFilter, moment } from "../../ui/text-filter";
-import { useQueryReset, useQueryState } from "../../ui/use-query-state";
+import { TrailFilters, TrailFoot, useTrail } from "../../ui/trail";
+import { useQueryState } from "../../ui/use-query-state";
 import { COLUMNS, Row } from "./row";
-import "../../styles/audit.css";
 
-const OUTCOMES = [
-  { value: "" as const, label: "All" },
-  { value: "allowed" as const, label: "Allowed" },
-  { value: "denied" as const, label: "Denied" },
-];
 const KINDS = [
   ["", "All"],
   ["allocation", "Allocations"],
@@ -37,19 +29,13 @@ const KINDS = [
   ["project", "The project"],
   ["quota", "Quotas"],
 ].map(([value = "", label = ""]) => ({ value, label }));
-const KEYS = ["kind", "who", "outcome", "from", "to"];
 
 export default function ActivityPage() {
   const [kind, setKind] = useQueryState("kind");
-  const [actor, setActor] = useQueryState("who");
-  const [outcome, setOutcome] = useQueryState("outcome");
-  const [from, setFrom] = useQueryState("from");
-  const [to, setTo] = useQueryState("to");
-  const clear = useQueryReset(KEYS);
+  const trail = useTrail(["kind"]);
   const session = useSession();
   const project = (session && projectOf(session)?.id) ?? "";
-  const chosen = OUTCOMES.find(({ value }) => value === outcome)?.value ?? "";
-  const filter: ActivityFilter = { kind, actor, outcome: chosen, start_time: moment(from), end_time: moment(to) };
+  const filter: ActivityFilter = { kind, actor: trail.who, ...trail.times };
   const found = useActivities(project, filter);
   const { view } = useAllocationsWatch();
   const activities = found.data?.pages.flatMap((page) => page.activities ?? []) ?? [];
@@ -64,13 +50,9 @@ export default function ActivityPage() {
       }
     >
       <p className="intro muted">Who did what in this project, and what was denied, the newest first.</p>
-      <div className="filters audit-filters" role="search" aria-label="Activity">
+      <TrailFilters label="Activity" trail={trail}>
         <Select label="Kind" value={kind} onChoose={setKind} options={KINDS} />
-        <TextFilter label="Who" placeholder="user:alice" value={actor} onChange={setActor} />
-        <Select label="Outcome" value={chosen} onChoose={setOutcome} options={OUTCOMES} />
-        <TimeFilter label="From" value={from} onChange={setFrom} />
-        <TimeFilter label="To" value={to} onChange={setTo} />
-      </div>
+      </TrailFilters>
       {found.error && <ProblemNote error={found.error} retry={() => found.refetch()} />}
       {found.isLoading && <Skeleton lines={8} label="Loading the activity" />}
       {found.data?.pages.some(({ incomplete }) => incomplete) && (
@@ -79,7 +61,7 @@ export default function ActivityPage() {
         </p>
       )}
       {found.data && activities.length === 0 && !found.hasNextPage && (
-        <Empty icon={<ScrollText size={28} />} title={filtered ? "No activity matches" : "No activity yet"} action={filtered && <Button onClick={clear}>Clear the filters</Button>}>
+        <Empty icon={<ScrollText size={28} />} title={filtered ? "No activity matches" : "No activity yet"} action={filtered && <Button onClick={trail.clear}>Clear the filters</Button>}>
           Launches, changes of members and keys, terminals and what was denied are shown here.
         </Empty>
       )}
@@ -87,19 +69,7 @@ export default function ActivityPage() {
         <TableCard
           label="Activity"
           columns={COLUMNS}
-          foot={
-            <>
-              <span className="muted" role="status">
-                {plural(activities.length, "activity", "activities")}
-                {found.hasNextPage ? ", and more" : ""}. Times in {zone}.
-              </span>
-              {found.hasNextPage && (
-                <Button small busy={found.isFetchingNextPage} onClick={() => found.fetchNextPage()}>
-                  Show more
-                </Button>
-              )}
-            </>
-          }
+          foot={<TrailFoot count={activities.length} noun="activity" many="activities" of={found} />}
         >
           {activities.map((activity) => (
             <Row key={activity.id} activity={activity} view={view} />

@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "react";
 import { client, refused } from "../../api/client";
 import { MOST_LINES, NO_LOG, type Part, type SerialLog as Log, bytesOf, matching, shownLines, withParts } from "../../lib/serial-log";
 import { saveFile } from "../../lib/csv";
-import { clockTime, fullTime } from "../../lib/time";
+import { clockTime, fullTime, zone } from "../../lib/time";
 import { Button, Card, Empty, Skeleton } from "../../ui/basics";
 import { SearchBox } from "../../ui/form";
 import { ProblemNote } from "../../ui/problem";
@@ -60,6 +60,7 @@ export default function SerialLog({ id, name }: { id: string; name: string }) {
         <label>
           <input type="checkbox" checked={times} onChange={(event) => setTimes(event.target.checked)} /> Times
         </label>
+        {times && <span className="muted">in {zone}</span>}
         {search && (
           <span className="muted" role="status">
             {lines.length} of {all.length} lines

@@ -1,6 +1,6 @@
 /** The timeline of an allocation by operation, the newest first. */
 import type { TimelineEntry } from "../../api/types";
-import { between, clockTime, fullTime } from "../../lib/time";
+import { between, clockTime, dayText, fullTime, zone } from "../../lib/time";
 import { Card, Empty, Progress } from "../../ui/basics";
 import { Check, TriangleAlert } from "../../ui/icons";
 import { useNow } from "../../ui/use-now";
@@ -44,14 +44,16 @@ function Entry({ entry, now }: { entry: TimelineEntry; now: number }) {
 export function Timeline({ entries }: { entries: TimelineEntry[] }) {
   const now = useNow(1000);
   return (
-    <Card title="Timeline">
+    <Card title="Timeline" aside={entries.length > 0 && <small className="muted">Times in {zone}</small>}>
       {entries.length === 0 && <Empty title="No entries yet">Each step of the launch appears here as it happens.</Empty>}
       <div className="operations" role="group" aria-label="Timeline">
         {operationsOf(entries)
           .toReversed()
           .map(({ title, entries: own }) => (
             <section key={own[0]?.sequence}>
-              <h3>{title}</h3>
+              <h3>
+                {title} {own[0]?.time && <small className="muted">{dayText(Date.parse(own[0].time))}</small>}
+              </h3>
               <ol className="timeline" aria-label={`Timeline of ${title}`}>
                 {own.toReversed().map((entry) => (
                   <Entry key={entry.sequence} entry={entry} now={now} />

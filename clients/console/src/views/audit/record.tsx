@@ -1,11 +1,12 @@
 /** One audit record as a row, with the rest of it to unfold. */
+import { Fragment } from "react";
 import type { AuditRecord } from "../../api/audit";
 import { shortId } from "../../lib/text";
-import { fullTime, shortTime, zone } from "../../lib/time";
+import { fullTime, shortTime } from "../../lib/time";
 import { Badge, Facts } from "../../ui/basics";
 import type { Column } from "../../ui/table";
 
-export const COLUMNS: Column[] = ["Time", "Who", "Action", "Outcome", ["Resource", "optional"], "From", "Details"];
+export const COLUMNS: Column[] = ["Time", "Who", "Action", "Outcome", ["Resource", "optional"], "Address", "Details"];
 
 /** The detail with its lines; as it is where it is no JSON. */
 export function detailText(detail = ""): string {
@@ -30,19 +31,30 @@ function Sealed({ record: { position = "0", digest } }: { record: AuditRecord })
 export type Names = ReadonlyMap<string, string>;
 
 export function Row({ record, names }: { record: AuditRecord; names: Names }) {
-  const { create_time = "", principal, action, outcome, resource, resource_id = "", address, user_agent, region, request_id, service, source, detail } = record;
+  const { create_time = "", principal, action = "", outcome, resource, resource_id = "", address, user_agent, region, request_id, service, source, detail } = record;
   const name = names.get(resource_id);
   const denied = outcome === "denied";
   return (
     <tr className={denied ? "denied" : undefined}>
       <td className="tight">
-        <time dateTime={create_time} title={`${fullTime(create_time)} (${zone})`}>
+        <time dateTime={create_time} title={fullTime(create_time)}>
           {shortTime(create_time)}
         </time>
       </td>
       <td>{principal}</td>
       <td>
-        <code>{action}</code>
+        <code className="parts">
+          {action.split(".").map((part, index) => (
+            <Fragment key={index}>
+              {index > 0 && (
+                <>
+                  .<wbr />
+                </>
+              )}
+              {part}
+            </Fragment>
+          ))}
+        </code>
       </td>
       <td>
         <Badge tone={denied ? "bad" : "good"}>{denied ? "Denied" : "Allowed"}</Badge>
@@ -56,7 +68,7 @@ export function Row({ record, names }: { record: AuditRecord; names: Names }) {
           <summary aria-label={`Show. Details of ${action} by ${principal}`}>Show</summary>
           <Facts
             rows={[
-              ["Time", `${fullTime(create_time)} (${zone})`],
+              ["Time", fullTime(create_time)],
               ["Resource", [resource, name, resource_id].filter(Boolean).join(" ")],
               ["Request", request_id || "–"],
               ["Client", user_agent || "–"],

@@ -55,7 +55,7 @@ function Row({ nodeId, row, slots, allocation }: { nodeId: string; row: Comparis
   const actions = actionsOf(row, slots);
   return (
     <tr>
-      <td title={id}>{ledger_state ? <Link href={`/admin/allocations/${id}`}>{name}</Link> : <code>…{shortId(id)}</code>}</td>
+      <td title={id}>{ledger_state ? <Link href={`/admin/allocations/${id}`}>{name}</Link> : <code className="tight">…{shortId(id)}</code>}</td>
       <td>
         {ledger_state ? sentence(ledger_state) : "Unknown"}
         {has_claims && <small className="muted block">has claims</small>}
@@ -73,12 +73,14 @@ function Row({ nodeId, row, slots, allocation }: { nodeId: string; row: Comparis
         {detail && <small className="muted block">{sentence(detail)}.</small>}
       </td>
       <td className="number">
-        {actions.release && allocation && <Operate allocation={allocation} />}
-        {actions.repair.map((slot) => (
-          <RepairSlot key={slot.id} slot={slot} />
-        ))}
-        <RepairRow nodeId={nodeId} row={row} name={name} />
-        {!actions.release && actions.repair.length === 0 && !repairOf(row) && <span className="muted">–</span>}
+        <span className="page-actions">
+          {actions.release && allocation && <Operate allocation={allocation} />}
+          {actions.repair.map((slot) => (
+            <RepairSlot key={slot.id} slot={slot} />
+          ))}
+          <RepairRow nodeId={nodeId} row={row} name={name} />
+          {!actions.release && actions.repair.length === 0 && !repairOf(row) && <span className="muted">–</span>}
+        </span>
       </td>
     </tr>
   );

@@ -27,7 +27,7 @@ function Device({ claim: { slot_index = 0, slot_id, kind, state = "", bindings, 
         {sentence(state)}
         {slot_generation && <small className="muted block">generation {slot_generation}</small>}
       </td>
-      <td>{bindings?.gpu_pci_address ? <code>{bindings.gpu_pci_address}</code> : "–"}</td>
+      <td className="tight">{bindings?.gpu_pci_address ? <code>{bindings.gpu_pci_address}</code> : "–"}</td>
       <td>
         {bindings?.nvme_device ? <code>{bindings.nvme_device}</code> : "–"} {bindings?.nvme_bytes && <small className="muted">{bytes(Number(bindings.nvme_bytes))}</small>}
       </td>
@@ -81,7 +81,7 @@ function Shown({ detail: { allocation = {}, node_id = "", claims = [], tasks = [
                       <code>{task.type}</code>
                     </td>
                     <td>
-                      <Badge tone={TONES[task.state ?? ""] ?? "idle"}>{task.state}</Badge>
+                      <Badge tone={TONES[task.state ?? ""] ?? "idle"}>{sentence(task.state ?? "unknown")}</Badge>
                     </td>
                     <td className="number">
                       <Time value={task.create_time} />

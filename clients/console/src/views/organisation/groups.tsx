@@ -47,7 +47,7 @@ function Row({ organisation, group, owner }: { organisation: string; group: Scim
       </td>
       <td className="number">{group.member_count ?? 0}</td>
       <td>
-        {mappings.length === 0 && <span className="muted">Nothing</span>}
+        {mappings.length === 0 && <span className="muted">No role</span>}
         {mappings.map((mapping) => (
           <div key={mapping.id}>
             {roleWord(mapping.role)} of {mapping.project}{" "}

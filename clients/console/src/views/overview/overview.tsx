@@ -177,7 +177,7 @@ function Events({ view }: { view: ById<Allocation> | undefined }) {
               {found.slice(0, FEW).map(({ id, allocation_id = "", health, start_time, end_time, message }) => (
                 <li key={id}>
                   <p>
-                    <Badge tone={end_time ? "idle" : "warn"}>{end_time ? "Over" : sentence(health ?? "unknown")}</Badge> {message}
+                    <Badge tone={end_time ? "idle" : "warn"}>{end_time ? "Resolved" : sentence(health ?? "unknown")}</Badge> {message}
                   </p>
                   <small className="muted">
                     <Named id={allocation_id} view={view} />, <Time value={start_time} />

@@ -100,7 +100,7 @@ function One({ webhook, made, manages }: { webhook: Webhook; made: (webhook: Web
         {webhook.disable_reason && <>. {webhook.disable_reason}</>}
         {!disabled && webhook.failing_time && (
           <>
-            . No delivery has succeeded since <Time value={webhook.failing_time} />
+            . Deliveries have failed since the last success; the first failure was <Time value={webhook.failing_time} />.
           </>
         )}
       </p>
