@@ -1,9 +1,9 @@
 import { inspect } from "node:util";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { ApiError, CallTimeoutError, type Client, idempotencyKey, isTransient, ProtocolError, TransportError, unwrap, UsageError } from "../src/index.js";
+import { ApiError, CallTimeoutError, type Client, idempotencyKey, isTransient, ProtocolError, TransportError, unwrap, UsageError, type WatchStatus } from "../src/index.js";
 import { Client as Plain } from "../src/client.js";
-import { clientFromEnvironment } from "../src/node.js";
-import { Api, allocation, error, TOKEN } from "./server.js";
+import { clientFromEnvironment, tokenFile } from "../src/node.js";
+import { Api, allocation, error, lines, TOKEN } from "./server.js";
 
 let api: Api;
 beforeEach(async () => {
@@ -233,6 +233,37 @@ test("tokens come from a function, the environment and a file", async () => {
     await rm(folder, { recursive: true });
   }
   expect(() => clientFromEnvironment({}, {})).toThrow(UsageError);
+});
+
+test("a token file that is empty or missing while it is renewed is read once more", async () => {
+  const { mkdtemp, writeFile, rm } = await import("node:fs/promises");
+  const folder = await mkdtemp("/tmp/gpuaas-sdk-");
+  const path = `${folder}/token`;
+  let pauses = 0;
+  const renew = async () => {
+    pauses += 1;
+    await writeFile(path, `renewed-${pauses}`);
+  };
+  try {
+    await writeFile(path, "");
+    expect(await tokenFile(path, renew)()).toBe("renewed-1");
+    expect(await tokenFile(path, renew)()).toBe("renewed-1");
+    await rm(path);
+    expect(await tokenFile(path, renew)()).toBe("renewed-2");
+    expect(pauses).toBe(2);
+    await rm(path);
+    await expect(tokenFile(path, () => Promise.resolve())()).rejects.toThrow(UsageError);
+    // a watch goes on over it: without the second read the setting would be one that cannot be used, which ends it
+    await writeFile(path, "\n");
+    api.plays(lines({ end: {}, resume_token: "" }));
+    const ended = await new Promise((resolve) => {
+      const status = (now: WatchStatus) => ["refused", "ended"].includes(now) && resolve(now);
+      api.client({ token: tokenFile(path, renew) }).follow("/api/v1/allocations/{allocation_id}:watch", { path: { allocation_id: "a-1" } }, { anew: () => undefined, messages: () => undefined, status });
+    });
+    expect([ended, api.seen.at(-1)?.headers.authorization]).toEqual(["ended", "Bearer renewed-3"]);
+  } finally {
+    await rm(folder, { recursive: true });
+  }
 });
 
 test("a token is never shown", async () => {
