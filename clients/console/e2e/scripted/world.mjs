@@ -295,6 +295,7 @@ export const answers = {
     const kept = placed().filter(({ allocation: { config, status }, node_id }) => (!project || config.project_id === project) && (!node || node_id === node) && (!state || status.state === state));
     return { allocations: kept, next_page_token: "" };
   },
+  "POST /api/v1/admin/nodes/*:cordon": (_, { pathname }) => ({ node_id: pathname.split("/")[5].split(":")[0], admin_state: "cordoned", etag: "q" }),
   "POST /api/v1/admin/allocations/*:stop": allocations[0],
   "POST /api/v1/admin/allocations/*:release": allocations[0],
   "PATCH /api/v1/allocations/*": (body) => ({ ...allocations[0], display_name: body.display_name }),

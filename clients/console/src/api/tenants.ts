@@ -1,6 +1,6 @@
 /** Allocations of all projects, as operators see and change them. */
 import type { components } from "@gpuaas/sdk";
-import { useInfiniteQuery, useMutation, useQueryClient } from "@tanstack/react-query";
+import { type QueryClient, useInfiniteQuery, useMutation, useQueryClient } from "@tanstack/react-query";
 import { client, unwrap } from "./client";
 import type { AllocationState } from "./types";
 
@@ -30,10 +30,19 @@ export function useTenantAllocations({ state, ...rest }: TenantFilter) {
 }
 
 /** Stops or releases an allocation of any project. */
+export function operate(allocation_id: string, verb: "stop" | "release", reason: string) {
+  return unwrap(client.POST(`/api/v1/admin/allocations/{allocation_id}:${verb}`, { params: { path: { allocation_id } }, body: { reason } }));
+}
+
+/** What shows an allocation to operators is asked for again. */
+export function refreshOperated(queries: QueryClient) {
+  return Promise.all(["tenant-allocations", "admin-allocation", "evacuation", "placement"].map((key) => queries.invalidateQueries({ queryKey: [key] })));
+}
+
 export function useOperate(allocation_id: string) {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: ({ verb, reason }: { verb: "stop" | "release"; reason: string }) => unwrap(client.POST(`/api/v1/admin/allocations/{allocation_id}:${verb}`, { params: { path: { allocation_id } }, body: { reason } })),
-    onSuccess: () => Promise.all(["tenant-allocations", "admin-allocation", "evacuation", "placement"].map((key) => queries.invalidateQueries({ queryKey: [key] }))),
+    mutationFn: ({ verb, reason }: { verb: "stop" | "release"; reason: string }) => operate(allocation_id, verb, reason),
+    onSuccess: () => refreshOperated(queries),
   });
 }

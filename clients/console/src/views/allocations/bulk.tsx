@@ -1,14 +1,14 @@
-/** Actions on several allocations at once. Each is a request of its own; those that fail stay selected. */
+/** Actions on several allocations at once, for their members and, with a reason, for operators. */
 import { useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
 import { client, unwrap } from "../../api/client";
+import { operate, refreshOperated } from "../../api/tenants";
 import type { Allocation } from "../../api/types";
 import { learn } from "../../api/watches";
-import { plural } from "../../lib/text";
-import { Button } from "../../ui/basics";
-import { Confirm } from "../../ui/dialog";
-import { ProblemNote } from "../../ui/problem";
+import { Bulk } from "../../ui/bulk";
+import { ReasonField } from "../project/parts";
+import { nameOf } from "./rename";
 import { VERBS, type Verb, open } from "./selection";
+import { isHostLost } from "./state";
 
 const WORDS: Record<Verb, string> = { start: "Start", stop: "Stop", release: "Release" };
 const MEANINGS: Record<Verb, string> = {
@@ -16,64 +16,43 @@ const MEANINGS: Record<Verb, string> = {
   stop: "Their VMs are shut down and keep disk and address. Billing continues, because their GPUs stay allocated.",
   release: "Billing stops at once. Their VMs are deleted and their disks wiped: all data on them is lost. This cannot be undone.",
 };
+const OPERATORS_VERBS = ["stop", "release"] as const;
 
 function change(verb: Verb, allocation_id: string): Promise<Allocation> {
   return unwrap(client.POST(`/api/v1/allocations/{allocation_id}:${verb}`, { params: { path: { allocation_id } }, body: {} }));
 }
 
-export function BulkActions({ selected, keep }: { selected: Allocation[]; /** Leaves only these ids selected. */ keep: (ids: string[]) => void }) {
+interface Props {
+  selected: Allocation[];
+  /** Leaves only these ids selected. */
+  keep: (ids: string[]) => void;
+}
+
+const OF = { label: "Selected allocations", noun: "allocation", id: ({ id = "" }: Allocation) => id, name: nameOf };
+
+export function BulkActions({ selected, keep }: Props) {
   const queries = useQueryClient();
-  const [failed, setFailed] = useState<{ name: string; error: unknown }[]>([]);
-  const run = async (verb: Verb) => {
-    const asked = open(verb, selected);
-    const done = await Promise.allSettled(asked.map(({ id = "" }) => change(verb, id)));
-    const wrong = done.flatMap((result, index) => (result.status === "rejected" ? [{ allocation: asked[index]!, error: result.reason as unknown }] : []));
-    for (const result of done) if (result.status === "fulfilled") learn(queries, result.value);
-    void queries.invalidateQueries({ queryKey: ["allocations"] });
-    setFailed(wrong.map(({ allocation, error }) => ({ name: allocation.config?.name ?? "", error })));
-    keep(wrong.map(({ allocation }) => allocation.id ?? ""));
-  };
-  return (
-    <>
-      {selected.length > 0 && (
-        <div className="bulk" role="group" aria-label="Selected allocations">
-          <span role="status">{selected.length} selected</span>
-          {VERBS.map((verb) => {
-            const asked = open(verb, selected);
-            const names = asked.map(({ config }) => config?.name).join(", ");
-            return (
-              <Confirm
-                key={verb}
-                danger={verb === "release"}
-                trigger={
-                  <Button small kind={verb === "release" ? "danger" : "plain"} disabled={asked.length === 0}>
-                    {WORDS[verb]} {asked.length > 0 && asked.length}
-                  </Button>
-                }
-                title={`${WORDS[verb]} ${plural(asked.length, "allocation")}?`}
-                action={WORDS[verb]}
-                run={() => run(verb)}
-              >
-                <p>
-                  <strong>{names}</strong>
-                </p>
-                <p>{MEANINGS[verb]}</p>
-              </Confirm>
-            );
-          })}
-          <Button small kind="quiet" onClick={() => keep([])}>
-            Clear
-          </Button>
-        </div>
-      )}
-      {failed.map(({ name, error }) => (
-        <div key={name}>
-          <p>
-            <strong>{name}</strong>
-          </p>
-          <ProblemNote error={error} />
-        </div>
-      ))}
-    </>
-  );
+  const actions = VERBS.map((verb) => ({
+    word: WORDS[verb],
+    danger: verb === "release",
+    open: open(verb, selected),
+    text: MEANINGS[verb],
+    run: async ({ id = "" }: Allocation) => learn(queries, await change(verb, id)),
+  }));
+  return <Bulk {...OF} selected={selected} keep={keep} actions={actions} after={() => queries.invalidateQueries({ queryKey: ["allocations"] })} />;
+}
+
+/** The same for operators, of allocations of any project. */
+export function OperatorsBulk({ selected, keep }: Props) {
+  const queries = useQueryClient();
+  const actions = OPERATORS_VERBS.map((verb) => ({
+    word: WORDS[verb],
+    danger: verb === "release",
+    // what a lost host has is only released by force, one by one
+    open: open(verb, selected).filter((one) => !isHostLost(one)),
+    text: MEANINGS[verb],
+    reason: (value: string, onChange: (value: string) => void) => <ReasonField value={value} onChange={onChange} />,
+    run: ({ id = "" }: Allocation, reason: string) => operate(id, verb, reason),
+  }));
+  return <Bulk {...OF} needs="operate" selected={selected} keep={keep} actions={actions} after={() => refreshOperated(queries)} />;
 }

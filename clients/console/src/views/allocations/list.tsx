@@ -1,5 +1,5 @@
 /** The project's allocations, live. */
-import { useRef, useState } from "react";
+import { useRef } from "react";
 import { Link } from "wouter";
 import { useAllAllocations, useUsage } from "../../api/queries";
 import type { Allocation } from "../../api/types";
@@ -9,6 +9,7 @@ import { costByAllocation } from "../../lib/usage";
 import { plural, sentence } from "../../lib/text";
 import { useProjectMay } from "../../session/roles";
 import { Button, Empty, LabMark, MoneyText, Progress, Skeleton, Time } from "../../ui/basics";
+import { Chooser, useChosen } from "../../ui/bulk";
 import { SearchBox, Select } from "../../ui/form";
 import { Cpu, Plus, Search } from "../../ui/icons";
 import { ProblemNote } from "../../ui/problem";
@@ -30,7 +31,7 @@ function Row({ allocation, cost, places, chosen, choose }: { allocation: Allocat
   const { config, status, metadata } = allocation;
   const percent = overallPercent(allocation);
   return (
-    <LinkRow to={`/allocations/${allocation.id}`} name={nameOf(allocation)} mark={status?.lab && <LabMark />} before={choose && <input type="checkbox" aria-label={`Select ${config?.name}`} checked={chosen} onChange={(event) => choose(event.target.checked)} />}>
+    <LinkRow to={`/allocations/${allocation.id}`} name={nameOf(allocation)} mark={status?.lab && <LabMark />} before={choose && <Chooser name={config?.name} checked={chosen} choose={choose} />}>
       <td className="state-cell">
         <StateBadge allocation={allocation} />
         {percent !== undefined && (
@@ -77,11 +78,10 @@ export default function AllocationList() {
   const [search, setSearch] = useQueryState("search");
   const [state, setState] = useQueryState("state");
   const clear = useQueryReset(["search", "state"]);
-  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
+  const { chosen, choose, keep } = useChosen();
   const every = rowsOf(watched.view ?? {}, listed, ended, seen.current);
   const rows = filtered(every, { search, state });
   const selected = rows.filter(({ id = "" }) => chosen.has(id));
-  const choose = (id: string, on: boolean) => setChosen((before) => new Set(on ? [...before, id] : [...before].filter((one) => one !== id)));
   const places = placesFor(rows.flatMap(({ id }) => costs.get(id ?? "") ?? []));
   const parts = [{ loaded: !!watched.view, failed: !!watched.problem }, ...(ended ? [{ loaded: !!history.data, failed: !!history.error }] : [])];
   const instead = every.length === 0 ? insteadOfRows(parts) : undefined;
@@ -128,7 +128,7 @@ export default function AllocationList() {
             <SearchBox label="Search by name, id, SKU, image, region or label" placeholder="Name, SKU, image, region or label" value={search} onChange={setSearch} />
             <Select label="State" value={state} onChoose={setState} options={[{ value: "", label: "All" }, ...STATES.map((value) => ({ value, label: sentence(value) }))]} />
           </div>
-          <BulkActions selected={selected} keep={(ids) => setChosen(new Set(ids))} />
+          <BulkActions selected={selected} keep={keep} />
           {rows.length === 0 && (
             <Empty icon={<Search size={28} />} title="No allocation matches" action={<Button onClick={clear}>Clear the filters</Button>}>
               Change the search or the state to see others.

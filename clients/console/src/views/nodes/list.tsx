@@ -5,7 +5,9 @@ import { usePlacements } from "../../api/queries";
 import type { InventoryNode, NodePlacement, Slot } from "../../api/types";
 import { nodesOf, slotsOf, useFleetWatch } from "../../api/watches";
 import { plural } from "../../lib/text";
+import { useMay } from "../../session/rights";
 import { Button, Card, Empty, Facts, LabMark, Skeleton, Time } from "../../ui/basics";
+import { Chooser, useChosen } from "../../ui/bulk";
 import { SearchBox, Segments, Select } from "../../ui/form";
 import { Search, Server } from "../../ui/icons";
 import { Meter } from "../../ui/meter";
@@ -13,6 +15,7 @@ import { ProblemNote } from "../../ui/problem";
 import { Page } from "../../ui/shell";
 import { useQueryReset, useQueryState } from "../../ui/use-query-state";
 import { LiveMark, WatchProblem, isTold } from "../../watch/live";
+import { NodesBulk } from "./bulk";
 import { countsText } from "./checks";
 import { HEALTH, HEALTH_LABELS, type Placements, filtered, healthParts } from "./fleet";
 import { NodeTable } from "./node-table";
@@ -28,12 +31,13 @@ const VIEWS = [
 const PAGE = 60;
 const NO_PLACEMENTS: Placements = new Map();
 
-function NodeCard({ node, slots, placement }: { node: InventoryNode; slots: Slot[]; placement: NodePlacement | undefined }) {
+function NodeCard({ node, slots, placement, before }: { node: InventoryNode; slots: Slot[]; placement: NodePlacement | undefined; before: ReactNode }) {
   const { config, status, id = "" } = node;
   return (
     <article className="card node-card">
       <header>
         <h2>
+          {before && <span className="row-before">{before}</span>}
           <Link href={`/admin/nodes/${id}`} className="row-name">
             {config?.hostname}
           </Link>
@@ -77,6 +81,8 @@ function Nodes({ nodes, slots, placements }: { nodes: InventoryNode[]; slots: (n
   const [health, setHealth] = useQueryState("health");
   const [view, setView] = useQueryState("view", VIEWS[0]!.value);
   const [most, setMost] = useState(PAGE);
+  const { chosen, choose, keep } = useChosen();
+  const mayChange = useMay("operate");
   const shown = filtered(nodes, placements, { search, region, mode, health });
   const ready = nodes.filter((node) => isSchedulable(node, placements.get(node.id ?? ""))).length;
   const clear = useQueryReset(["search", "region", "mode", "health"]);
@@ -96,16 +102,17 @@ function Nodes({ nodes, slots, placements }: { nodes: InventoryNode[]; slots: (n
         {shown.length < nodes.length && `${shown.length} of `}
         {plural(nodes.length, "node")}, {ready} schedulable
       </p>
+      <NodesBulk selected={shown.filter(({ id = "" }) => chosen.has(id))} keep={keep} placements={placements} />
       {shown.length === 0 ? (
         <Empty icon={<Search size={28} />} title="No node matches" action={<Button onClick={clear}>Clear the filters</Button>}>
           Change the search or a filter to see other nodes.
         </Empty>
       ) : view === "table" ? (
-        <NodeTable nodes={shown.slice(0, most)} slots={slots} placements={placements} />
+        <NodeTable nodes={shown.slice(0, most)} slots={slots} placements={placements} chosen={chosen} choose={mayChange ? choose : undefined} />
       ) : (
         <div className="node-grid">
           {shown.slice(0, most).map((node) => (
-            <NodeCard key={node.id} node={node} slots={slots(node.id ?? "")} placement={placements.get(node.id ?? "")} />
+            <NodeCard key={node.id} node={node} slots={slots(node.id ?? "")} placement={placements.get(node.id ?? "")} before={mayChange && <Chooser name={node.config?.hostname} checked={chosen.has(node.id ?? "")} choose={(on) => choose(node.id ?? "", on)} />} />
           ))}
         </div>
       )}

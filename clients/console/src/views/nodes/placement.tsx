@@ -1,15 +1,13 @@
 /** Cordon and drain of a node, and the progress of a drain. */
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
-import { client, unwrap } from "../../api/client";
+import { type Verb, changePlacement, placementVerbs } from "../../api/placement";
 import type { InventoryNode, NodePlacement } from "../../api/types";
 import { plural } from "../../lib/text";
 import { Badge, Button, Progress, Time } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { CircleOff, LogOut, Play, Wrench } from "../../ui/icons";
 import { NodeBadge, Reason } from "./parts";
-
-type Verb = "cordon" | "uncordon" | "drain" | "startMaintenance";
 
 /** Whether launches can go to it: it is ready, and no operator took it out of service. */
 export function isSchedulable(node: InventoryNode, placement: NodePlacement | undefined): boolean {
@@ -91,10 +89,9 @@ export function PlacementActions({ placement, hostname }: { placement: NodePlace
   const [reason, setReason] = useState("");
   const node_id = placement.node_id ?? "";
   const change = useMutation({
-    mutationFn: (verb: Verb) => unwrap(client.POST(`/api/v1/admin/nodes/{node_id}:${verb}`, { params: { path: { node_id } }, body: { reason: reason.trim(), etag: placement.etag } })),
-    onSuccess: (next) => {
+    mutationFn: (verb: Verb) => changePlacement(queries, node_id, verb, reason.trim(), placement.etag),
+    onSuccess: () => {
       setReason("");
-      queries.setQueryData(["placement", node_id], next);
       void queries.invalidateQueries({ queryKey: ["placements"] });
     },
   });
@@ -111,14 +108,13 @@ export function PlacementActions({ placement, hostname }: { placement: NodePlace
       <Reason id={`${verb}-why`} label={verb === "uncordon" ? "Reason (optional)" : "Reason"} value={reason} onChange={setReason} />
     </Confirm>
   );
-  const state = placement.admin_state;
-  if (state === "broken" || state === "retired") return null;
+  const verbs = placementVerbs(placement);
   return (
     <>
-      {state === "enabled" && ask("cordon", <CircleOff size={15} aria-hidden="true" />, "Cordon", "The node takes no new allocations. Existing allocations continue.")}
-      {state === "draining" && placement.drained && ask("startMaintenance", <Wrench size={15} aria-hidden="true" />, "Start maintenance", "The node stays out of service for work on its host, until you uncordon it.")}
-      {state !== "draining" && state !== "maintenance" && ask("drain", <LogOut size={15} aria-hidden="true" />, "Drain", "The node takes no new allocations. Nothing is stopped: the drain waits until owners release their allocations.")}
-      {state !== "enabled" && ask("uncordon", <Play size={15} aria-hidden="true" />, "Uncordon", "The node takes new allocations again as soon as it is ready.")}
+      {verbs.includes("cordon") && ask("cordon", <CircleOff size={15} aria-hidden="true" />, "Cordon", "The node takes no new allocations. Existing allocations continue.")}
+      {verbs.includes("startMaintenance") && ask("startMaintenance", <Wrench size={15} aria-hidden="true" />, "Start maintenance", "The node stays out of service for work on its host, until you uncordon it.")}
+      {verbs.includes("drain") && ask("drain", <LogOut size={15} aria-hidden="true" />, "Drain", "The node takes no new allocations. Nothing is stopped: the drain waits until owners release their allocations.")}
+      {verbs.includes("uncordon") && ask("uncordon", <Play size={15} aria-hidden="true" />, "Uncordon", "The node takes new allocations again as soon as it is ready.")}
     </>
   );
 }

@@ -1,18 +1,22 @@
 /** The allocations of all projects, for operators: found by state, project and node, stopped and released with a reason. */
+import type { ReactNode } from "react";
 import { Link } from "wouter";
 import { useProjects } from "../../api/queries";
 import { type TenantAllocation, useTenantAllocations } from "../../api/tenants";
 import type { InventoryNode } from "../../api/types";
 import { nodesOf, useFleetWatch } from "../../api/watches";
 import { plural, sentence } from "../../lib/text";
+import { useMay } from "../../session/rights";
 import { Button, Empty, LabMark, Skeleton, Time } from "../../ui/basics";
 import { Cpu, Search } from "../../ui/icons";
+import { Chooser, useChosen } from "../../ui/bulk";
 import { SearchBox, Select } from "../../ui/form";
 import { ProblemNote } from "../../ui/problem";
 import { ProjectName } from "../../ui/project";
 import { Page } from "../../ui/shell";
 import { type Column, TableCard } from "../../ui/table";
 import { useQueryReset, useQueryState, useQuerySwitch } from "../../ui/use-query-state";
+import { OperatorsBulk } from "../allocations/bulk";
 import { ForceRelease } from "../allocations/force-release";
 import { Operate } from "../allocations/operate";
 import { nameOf } from "../allocations/rename";
@@ -23,12 +27,13 @@ const COLUMNS: Column[] = ["Name", "Project", "State", "SKU", ["Node", "optional
 const STATES = ["requested", "reserved", "provisioning", "active", "releasing", "released", "failed"];
 const FILTERS = ["search", "state", "project", "node"];
 
-function Row({ one: { allocation = {}, node_id = "" }, node }: { one: TenantAllocation; node: InventoryNode | undefined }) {
+function Row({ one: { allocation = {}, node_id = "" }, node, before }: { one: TenantAllocation; node: InventoryNode | undefined; before: ReactNode }) {
   const { id = "", config, status, metadata, creator, display_name } = allocation;
   const lost = isHostLost(allocation);
   return (
     <tr>
       <td className="tight" title={id}>
+        {before && <span className="row-before">{before}</span>}
         <Link href={`/admin/allocations/${id}`}><strong>{nameOf(allocation)}</strong></Link> {status?.lab && <LabMark />}
         {display_name && <small className="muted block">{config?.name}</small>}
       </td>
@@ -90,6 +95,9 @@ export default function AllAllocations() {
     fleet?.nodes[node_id]?.config?.hostname ?? node_id,
   ];
   const shown = listed.filter((one) => workMatches(textOf(one), one.allocation ?? {}, { search, state: "" }));
+  const { chosen, choose, keep } = useChosen();
+  const mayChange = useMay("operate");
+  const selected = shown.flatMap(({ allocation }) => (allocation && chosen.has(allocation.id ?? "") ? [allocation] : []));
   const filtered = search !== "" || state !== "" || project !== "" || node !== "";
   return (
     <Page
@@ -116,6 +124,7 @@ export default function AllAllocations() {
             <Select label="Project" value={project} onChoose={setProject} options={[{ value: "", label: "All" }, ...projects.map(({ id, slug }) => ({ value: id, label: slug }))]} />
             <Select label="Node" value={node} onChoose={setNode} options={[{ value: "", label: "All" }, ...(fleet ? nodesOf(fleet) : []).map(({ id = "", config }) => ({ value: id, label: config?.hostname ?? id }))]} />
           </div>
+          <OperatorsBulk selected={selected} keep={keep} />
           {shown.length === 0 ? (
             <Empty icon={<Search size={28} />} title="No allocation matches" action={<Button onClick={clear}>Clear the filters</Button>}>
               Change the search, the state, the project or the node to see others.
@@ -140,7 +149,7 @@ export default function AllAllocations() {
               }
             >
               {shown.map((one) => (
-                <Row key={one.allocation?.id} one={one} node={fleet?.nodes[one.node_id ?? ""]} />
+                <Row key={one.allocation?.id} one={one} node={fleet?.nodes[one.node_id ?? ""]} before={mayChange && <Chooser name={one.allocation?.config?.name} checked={chosen.has(one.allocation?.id ?? "")} choose={(on) => choose(one.allocation?.id ?? "", on)} />} />
               ))}
             </TableCard>
           )}
