@@ -5,7 +5,7 @@ use tokio::process::Command;
 
 /// The tests of this file, with the seconds that each usually takes.
 pub fn cases() -> Vec<Case> {
-    gpuaas_tests::cases![Place::Host; the_console_in_a_browser: 90]
+    gpuaas_tests::cases![Place::Host; the_console_in_a_browser: 380]
 }
 
 async fn the_console_in_a_browser() {
