@@ -28,6 +28,9 @@ struct Issuer<'a> {
     cli_client_id: Option<&'a str>,
     scopes: Vec<String>,
     parameters: BTreeMap<String, String>,
+    /// What `acr` administrators need, so that the console can ask for it (`acr_values`).
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    admin_acr_values: &'a [String],
     /// The embedded issuer of a development stack.
     development: bool,
 }
@@ -50,6 +53,7 @@ pub fn document(
         cli_client_id: issuer.cli_client_id.as_deref(),
         scopes: issuer.scopes.clone(),
         parameters: issuer.parameters.clone(),
+        admin_acr_values: &issuer.admin_acr,
         development: false,
     });
     let embedded = dev.map(|dev| Issuer {
@@ -59,6 +63,7 @@ pub fn document(
         cli_client_id: Some(clients::CLI),
         scopes: default_scopes(),
         parameters: BTreeMap::new(),
+        admin_acr_values: &[],
         development: true,
     });
     let usable =
@@ -128,6 +133,20 @@ mod tests {
                 "parameters": {},
                 "development": false,
             }] })
+        );
+    }
+
+    #[test]
+    fn what_is_asked_of_administrators_is_told() {
+        let strict = IssuerSettings {
+            admin_acr: vec!["urn:gold".to_owned(), "urn:silver".to_owned()],
+            ..issuer()
+        };
+        let text = document(&[strict], None).expect("JSON");
+        let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(
+            value["issuers"][0]["admin_acr_values"],
+            serde_json::json!(["urn:gold", "urn:silver"])
         );
     }
 

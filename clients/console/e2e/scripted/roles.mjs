@@ -118,4 +118,29 @@ export async function roles({ assert, page, server, test, look, go, signIn }) {
     await page.getByRole("button", { name: "Add a member" }).waitFor();
     await menu.getByRole("link", { name: "Launch" }).waitFor();
   });
+
+  await test("an administrator without a second factor is led to sign in again with one, and comes back", async () => {
+    await signIn("admin");
+    const source = { issuer: server.base, clientId: "console", parameters: {} };
+    await page.evaluate((own) => sessionStorage.setItem("gpuaas.session", JSON.stringify({ ...JSON.parse(sessionStorage.getItem("gpuaas.session")), source: own })), source);
+    const details = [{ "@type": "type.googleapis.com/google.rpc.ErrorInfo", reason: "SECOND_FACTOR_REQUIRED", domain: "gpuaas", metadata: {} }];
+    const routes = {
+      "**/api/v1/admin/audit?*": { status: 403, json: { error: { code: 403, status: "PERMISSION_DENIED", message: "This needs a sign-in with a second factor. Sign in again with one.", details } } },
+      "**/.well-known/gpuaas-configuration": { json: { issuers: [{ issuer: server.base, display_name: "Acme", console_client_id: "console", scopes: ["openid"], parameters: {}, development: false, admin_acr_values: ["urn:gold"] }] } },
+      "**/.well-known/openid-configuration": { json: { issuer: server.base, authorization_endpoint: `${server.base}/icon.svg`, token_endpoint: `${server.base}/token` } },
+    };
+    for (const [address, answer] of Object.entries(routes)) await page.route(address, (route) => route.fulfill(answer));
+    await go("/admin/audit?outcome=denied", "Audit");
+    await page.getByText("such as a security key").waitFor();
+    await look("second-factor");
+    await page.getByRole("button", { name: "Sign in again" }).click();
+    await page.waitForURL(/icon\.svg/);
+    const asked = new URL(page.url()).searchParams;
+    assert.deepEqual([asked.get("acr_values"), asked.get("prompt"), asked.get("client_id")], ["urn:gold", "login", "console"]);
+    const { state } = await page.evaluate(() => JSON.parse(sessionStorage.getItem("gpuaas.sign-in")));
+    await page.goto(`${server.base}/sign-in/callback?error=access_denied&state=${state}`);
+    await page.getByRole("heading", { level: 1, name: "Audit" }).waitFor();
+    assert.equal(new URL(page.url()).search, "?outcome=denied");
+    for (const address of Object.keys(routes)) await page.unroute(address);
+  });
 }

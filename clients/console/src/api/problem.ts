@@ -95,6 +95,11 @@ export function isDenied(problem: unknown): boolean {
   return problem instanceof Problem && problem.status === 403;
 }
 
+/** Refused until the administrator has signed in with a second factor. */
+export function needsSecondFactor(problem: unknown): boolean {
+  return problem instanceof Problem && problem.reason === "SECOND_FACTOR_REQUIRED";
+}
+
 const CAPACITY = ["NO_CAPACITY", "SLOTS_IN_USE", "DISKS_BEING_WIPED", "NODE_VM_LIMIT", "FRAGMENTED", "CAPACITY_RESERVED", "QUEUED_AHEAD", "NODE_DRAINING", "HOST_NOT_READY", "SLOT_UNHEALTHY", "CLEANUP_BLOCKED", "INCOMPLETE_SLOT", "FABRIC_HELD", "HUGEPAGES_MISSING"];
 
 /** Not enough capacity is free and schedulable now. */
@@ -138,6 +143,8 @@ export function adviceFor(problem: Problem, ways: string[] = WAYS, admin = false
     case "CREDENTIAL_INVALID":
     case "CREDENTIAL_EXPIRED":
       return "Sign in again.";
+    case "SECOND_FACTOR_REQUIRED":
+      return "This platform asks administrators to prove who they are with a second factor, such as a security key or a code of an app.";
     case "AFFINITY":
       return "Change the affinity or anti-affinity, or choose Anywhere.";
     case "IMAGE_NOT_CACHED":

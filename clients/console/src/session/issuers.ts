@@ -8,12 +8,19 @@ export interface Issuer {
   scopes: string[];
   /** Added to every request for tokens. */
   parameters: Record<string, string>;
+  /** What `acr` the platform asks of administrators, the most wanted first; missing where it asks for none. */
+  admin_acr_values?: string[];
   /** The embedded issuer of a development stack. */
   development: boolean;
 }
 
 /** An issuer that the console has a client id at. */
 export type UsableIssuer = Issuer & { console_client_id: string };
+
+/** What a request to sign in says for a second factor: to prove again who one is, and how well where the platform says so. */
+export function stepUpOf({ admin_acr_values = [] }: Pick<Issuer, "admin_acr_values">): Record<string, string> {
+  return { prompt: "login", ...(admin_acr_values.length > 0 && { acr_values: admin_acr_values.join(" ") }) };
+}
 
 export async function listIssuers(): Promise<UsableIssuer[]> {
   const { issuers } = await request<{ issuers: Issuer[] }>("/.well-known/gpuaas-configuration");

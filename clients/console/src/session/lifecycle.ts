@@ -1,8 +1,9 @@
 /** How sessions of identity providers begin, stay good, and end. */
-import type { UsableIssuer } from "./issuers";
 import { whoIs } from "./caller";
+import { SignInFailure } from "./failure";
+import { type UsableIssuer, listIssuers, stepUpOf } from "./issuers";
 import type { Tokens } from "./oidc";
-import { ownPath } from "./pending";
+import { ownPath, pendingPath } from "./pending";
 import { type Session, beginSession, currentSession, endSession, learnCaller, newestSession, readToken, shareSession } from "./session";
 
 /** A provider that does not say how long a token lives. */
@@ -20,6 +21,14 @@ export async function signIn(issuer: UsableIssuer): Promise<void> {
   await (await oidc()).begin(issuer, ownPath(location.pathname + location.search));
 }
 
+/** The same for who is signed in and needs a second factor; the session stays until the new one has begun. */
+export async function signInAgain(): Promise<void> {
+  const source = currentSession()?.source;
+  const issuer = (await listIssuers()).find((one) => one.issuer === source?.issuer && one.console_client_id === source.clientId);
+  if (!issuer) throw new SignInFailure("The identity provider of your session is not offered here any more. Sign out, and sign in with another one.");
+  await (await oidc()).begin(issuer, ownPath(location.pathname + location.search), stepUpOf(issuer));
+}
+
 function timesOf({ token, expires }: Tokens): { expires: number; renewAt: number } {
   const end = expires ?? readToken(token)?.expires ?? Date.now() + UNKNOWN_LIFE_MS;
   // two thirds of the life, so that some attempts may fail
@@ -28,11 +37,19 @@ function timesOf({ token, expires }: Tokens): { expires: number; renewAt: number
 
 /** Completes the sign-in that the provider has sent the browser back from. */
 export async function completeSignIn(): Promise<void> {
-  const given = await (await oidc()).complete();
-  const { principal, platformRole, projects, organisations } = await whoIs(given.token);
-  const project = projects.length > 1 ? (projects[0]?.id ?? "") : "";
-  beginSession({ token: given.token, principal, platformRole, projects, organisations, project, ...timesOf(given), source: given.source });
-  history.replaceState(null, "", given.returnTo);
+  const before = currentSession();
+  const page = pendingPath();
+  try {
+    const given = await (await oidc()).complete();
+    const { principal, platformRole, projects, organisations } = await whoIs(given.token);
+    const chosen = before?.principal === principal ? before.project : "";
+    const project = projects.length > 1 ? chosen || (projects[0]?.id ?? "") : "";
+    beginSession({ token: given.token, principal, platformRole, projects, organisations, project, ...timesOf(given), source: given.source });
+  } catch (failure) {
+    // a second sign-in that was cancelled: the session before it is as good as it was
+    if (!before) throw failure;
+  }
+  history.replaceState(null, "", page);
 }
 
 /** Renews a session that has expired meanwhile, as on a computer that slept. */

@@ -28,8 +28,8 @@ async function discover(issuer: string): Promise<oauth.AuthorizationServer> {
   return oauth.processDiscoveryResponse(address, answer);
 }
 
-/** Leads the browser to the provider. */
-export async function begin(issuer: UsableIssuer, returnTo: string): Promise<void> {
+/** Leads the browser to the provider; `more` goes into the request beside what every one has. */
+export async function begin(issuer: UsableIssuer, returnTo: string, more: Record<string, string> = {}): Promise<void> {
   const server = await discover(issuer.issuer);
   if (!server.authorization_endpoint) throw new SignInFailure(`${issuer.display_name} has no page to sign in at.`);
   const pending: Pending = {
@@ -46,6 +46,7 @@ export async function begin(issuer: UsableIssuer, returnTo: string): Promise<voi
   const proof = issuer.development ? await ticket() : undefined;
   const asked = {
     ...issuer.parameters,
+    ...more,
     client_id: issuer.console_client_id,
     redirect_uri: redirectUri(),
     response_type: "code",

@@ -16,6 +16,12 @@ export function keepPending(pending: Pending): void {
   sessionStorage.setItem(KEY, JSON.stringify(pending));
 }
 
+/** The page that the sign-in under way leads back to. */
+export function pendingPath(): string {
+  const text = sessionStorage.getItem(KEY);
+  return ownPath(text ? (JSON.parse(text) as Pending).returnTo : "/");
+}
+
 export function takePending(): Pending | undefined {
   const text = sessionStorage.getItem(KEY);
   sessionStorage.removeItem(KEY);

@@ -1,8 +1,9 @@
 /** An error in full: message, fields, advice, and the request id. */
-import { adviceFor, causesOf, isOf, isUnschedulable, messageOf, Problem, unsaidOf } from "../api/problem";
+import { adviceFor, causesOf, isOf, isUnschedulable, messageOf, needsSecondFactor, Problem, unsaidOf } from "../api/problem";
 import { labelOf } from "../api/labels";
 import { useMay } from "../session/rights";
 import { Button, CopyButton } from "./basics";
+import { SecondFactor } from "./second-factor";
 import { CircleAlert } from "./icons";
 
 function asProblem(error: unknown): Problem {
@@ -38,6 +39,7 @@ export function ProblemNote({ error, retry, knownFields = [], ways }: { error: u
           </ul>
         )}
         {advice && <p>{advice}</p>}
+        {needsSecondFactor(problem) && <SecondFactor />}
         {(problem.reason || problem.requestId) && (
           <p className="problem-id">
             {problem.reason && <span>{problem.reason}</span>}
