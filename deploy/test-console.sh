@@ -16,5 +16,7 @@ trap 'stack down --purge > /dev/null' EXIT
 trap 'exit 130' INT TERM
 # so that there is something to replay
 export GPUAAS__TERMINAL_GATEWAY__RECORDING__DEFAULT=required
+# what a run that was killed has left is not what the tests begin with
+stack down --purge > /dev/null
 stack up --no-slice --no-approval
 GPUAAS_STACK=$folder node clients/console/e2e/run.mjs "$(sed -n 's/^api = "\(.*\)"/\1/p' "$folder/profile.toml")" "$folder-screenshots" "${1:-}"
