@@ -60,6 +60,7 @@ export const fleetAnswers = {
   "GET /api/v1/admin/nodes/*/history": { entries: [{ time: ago(2), state: "ready" }, { time: ago(90), state: "cordoned", reason: "new cables", principal: "user:olga" }] },
   "GET /api/v1/admin/nodes/*/image-cache": { images: [] },
   "GET /api/v1/admin/nodes/*/break-fixes": { break_fixes: [] },
+  "POST /api/v1/admin/nodes/*/resource-slots/*:disable": {},
   "GET /api/v1/admin/nodes/*/findings": { findings: [] },
   "GET /api/v1/admin/nodes/*/resource-slots/*/repair": {},
   "GET /api/v1/admin/nodes/*/resource-slots/*/history": { entries: [{ time: ago(31), kind: "claim_created", generation: "7", allocation_id: slots[0].allocation_id, principal: "user:alice" }] },

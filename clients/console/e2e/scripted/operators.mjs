@@ -124,6 +124,27 @@ export async function operators({ assert, page, server, test, look, go, signIn }
     assert.deepEqual(server.changes.at(-1).body, { discovery_id: "d", slot_indexes: [11, 12], choices: [{ slot_index: 12, nvme_device: "/dev/disk/by-id/nvme-eui.spare", destructive_wipe_policy: "nvme_format" }] });
   });
 
+  await test("several slots of a node are disabled together, and reservations of all projects are searched", async () => {
+    await go(`/admin/nodes/${nodeId(2)}`, "gpu-02");
+    for (const slot of [1, 2]) await page.getByRole("checkbox", { name: `Select slot ${slot}` }).check();
+    const group = page.getByRole("group", { name: "Selected slots" });
+    assert.ok(await group.getByRole("button", { name: "Repair" }).isDisabled(), "none of them needs a repair");
+    await look("slots-selected");
+    await group.getByRole("button", { name: "Disable 2" }).click();
+    await dialog.getByText("slot 1, slot 2").waitFor();
+    await dialog.getByLabel("Reason").fill("dead fans");
+    await dialog.getByRole("button", { name: "Disable" }).click();
+    await group.waitFor({ state: "detached" });
+    const disabled = server.changes.filter(({ key }) => key.endsWith(":disable") && key.includes("resource-slots"));
+    assert.deepEqual(disabled.map(({ body }) => body), [{ reason: "dead fans" }, { reason: "dead fans" }]);
+    await go("/admin/reservations", "All reservations");
+    await page.getByRole("searchbox").fill("no such reservation");
+    await page.getByText("No reservation matches").waitFor();
+    await look("reservations-none-found");
+    await page.getByRole("button", { name: "Clear the filters" }).click();
+    await table("All reservations").waitFor();
+  });
+
   await test("nodes as cards and as a dense table; a node is registered and its token shown once", async () => {
     await go("/admin/nodes", "Nodes");
     await page.getByRole("article").first().waitFor();

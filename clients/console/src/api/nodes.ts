@@ -2,7 +2,7 @@
 import { useQueries, useQuery } from "@tanstack/react-query";
 import { client, unwrap } from "./client";
 import { Problem } from "./problem";
-import type { Allocation } from "./types";
+import type { Allocation, Slot } from "./types";
 
 const LIVE_MS = 1000;
 const CALM_MS = 10_000;
@@ -90,4 +90,9 @@ export function useFindings(node_id: string) {
     queryFn: () => unwrap(client.GET("/api/v1/admin/nodes/{node_id}/findings", { params: { path: { node_id } } })).then(({ findings = [] }) => findings),
     refetchInterval: CALM_MS,
   });
+}
+
+/** Takes a slot out of service or back into it, or wipes its disk and makes it schedulable again. */
+export function changeSlot({ node_id = "", id: slot_id = "" }: Slot, verb: "disable" | "enable" | "repair", reason?: string): Promise<unknown> {
+  return unwrap(client.POST(`/api/v1/admin/nodes/{node_id}/resource-slots/{slot_id}:${verb}`, { params: { path: { node_id, slot_id } }, body: reason === undefined ? {} : { reason } }));
 }

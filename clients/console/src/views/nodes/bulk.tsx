@@ -1,10 +1,12 @@
-/** Cordon, drain and uncordon of several nodes at once, with one reason for all. */
+/** Changes of several nodes, or of several slots of one, at once, with one reason for all. */
 import { useQueryClient } from "@tanstack/react-query";
 import { type Verb, changePlacement, placementVerbs } from "../../api/placement";
-import type { InventoryNode } from "../../api/types";
+import { changeSlot } from "../../api/nodes";
+import type { InventoryNode, Slot } from "../../api/types";
 import { Bulk } from "../../ui/bulk";
 import type { Placements } from "./fleet";
 import { Reason } from "./parts";
+import { isRepairable } from "./three-way";
 
 const WORDS: [Verb, string, string][] = [
   ["cordon", "Cordon", "They take no new allocations. Existing allocations continue."],
@@ -32,6 +34,33 @@ export function NodesBulk({ selected, keep, placements }: { selected: InventoryN
       keep={keep}
       actions={actions}
       after={() => queries.invalidateQueries({ queryKey: ["placements"] })}
+    />
+  );
+}
+
+/** Which of several slots a change applies to. Pure. */
+export function openSlots(verb: "disable" | "enable" | "repair", slots: Slot[]): Slot[] {
+  if (verb === "repair") return slots.filter(isRepairable);
+  return slots.filter(({ status, disabled = false }) => status !== "retired" && disabled === (verb === "enable"));
+}
+
+export function SlotsBulk({ selected, keep }: { selected: Slot[]; /** Leaves only these ids selected. */ keep: (ids: string[]) => void }) {
+  const why = (verb: string) => (value: string, onChange: (value: string) => void) => <Reason id={`${verb}-selected-why`} label="Reason" value={value} onChange={onChange} />;
+  return (
+    <Bulk
+      label="Selected slots"
+      noun="slot"
+      needs="operate"
+      selected={selected}
+      id={({ id = "" }) => id}
+      name={({ slot_index }) => `slot ${slot_index}`}
+      keep={keep}
+      after={() => undefined}
+      actions={[
+        { word: "Disable", open: openSlots("disable", selected), text: "They become unschedulable. Their allocations continue until they are released.", reason: why("disable"), run: (slot, reason) => changeSlot(slot, "disable", reason) },
+        { word: "Enable", open: openSlots("enable", selected), text: "They are schedulable again as soon as they are healthy and clean.", run: (slot) => changeSlot(slot, "enable") },
+        { word: "Repair", danger: true, open: openSlots("repair", selected), text: "Their disks are wiped and verified empty. Then they are schedulable again.", reason: why("repair"), run: (slot, reason) => changeSlot(slot, "repair", reason) },
+      ]}
     />
   );
 }

@@ -39,7 +39,7 @@ export function Onboarding({ steps }: { steps: OnboardingStep[] }) {
             </span>
             <span>
               {stepName(name)} <span className="visually-hidden">({sentence(state)})</span>
-              {detail && state !== "done" && <small className="muted">{detail}</small>}
+              {detail && state !== "done" && <small className="muted">{sentence(detail)}</small>}
             </span>
           </li>
         ))}

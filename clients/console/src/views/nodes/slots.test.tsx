@@ -4,7 +4,8 @@ import { beforeAll, expect, it } from "vitest";
 import { signInAs } from "../../session/fixture";
 import type { Allocation, Slot } from "../../api/types";
 import { Router } from "wouter";
-import { SlotActions, SlotCard, anchorOf } from "./slots";
+import { openSlots } from "./bulk";
+import { SlotActions, SlotCard, Slots, anchorOf } from "./slots";
 
 beforeAll(() => signInAs("operator"));
 
@@ -43,4 +44,15 @@ it("a slot card names the allocation and project that have the slot, and leads t
   // not loaded yet, or gone
   expect(inQueries(<SlotCard slot={owned} allocation={undefined} isLost={false} />)).toContain("…000000ab</code>");
   expect(inQueries(<SlotCard slot={{ ...owned, allocation_id: "" }} allocation={undefined} isLost={false} />)).not.toContain("/admin/allocations/");
+});
+
+it("several slots are changed together: each change is for those that it applies to", () => {
+  const slots: Slot[] = [owned, { ...owned, id: "s2", slot_index: 4, status: "disabled", disabled: true, allocation_id: "", generation: "2", clean_generation: "1" }, { ...owned, id: "s3", status: "retired" }];
+  const ids = (verb: "disable" | "enable" | "repair") => openSlots(verb, slots).map(({ id }) => id);
+  expect([ids("disable"), ids("enable"), ids("repair")]).toEqual([["s1"], ["s2"], ["s2"]]);
+  const page = inQueries(<Slots slots={slots} isLost={false} />);
+  expect(page.match(/aria-label="Select slot \d"/g)).toEqual(['aria-label="Select slot 3"', 'aria-label="Select slot 4"']);
+  signInAs("auditor");
+  expect(inQueries(<Slots slots={slots} isLost={false} />)).not.toContain("Select slot");
+  signInAs("operator");
 });

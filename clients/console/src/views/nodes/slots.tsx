@@ -1,15 +1,17 @@
 /** The approved slots of a node, and the actions on them. */
 import { type ReactNode, useState } from "react";
-import { client, unwrap } from "../../api/client";
-import { useAdminAllocations, useSlotRepair } from "../../api/nodes";
+import { changeSlot, useAdminAllocations, useSlotRepair } from "../../api/nodes";
 import type { Allocation, Slot } from "../../api/types";
 import { bytes } from "../../lib/text";
 import { Button, Empty, Facts, Progress, Time } from "../../ui/basics";
+import { useMay } from "../../session/rights";
+import { Chooser, useChosen } from "../../ui/bulk";
 import { Confirm } from "../../ui/dialog";
 import { Power, Wrench } from "../../ui/icons";
 import { ForceRelease } from "../allocations/force-release";
 import { isHostLost } from "../allocations/state";
 import { Drifts } from "./compare";
+import { SlotsBulk } from "./bulk";
 import { SlotHistory } from "./history";
 import { Owner, Reason, SlotBadges } from "./parts";
 import { isRepairable } from "./three-way";
@@ -18,8 +20,7 @@ import { isFirstWipe, percentIn, withoutPercent } from "./wipe";
 /** Wipes a slot's disk and makes the slot schedulable again. */
 export function RepairSlot({ slot }: { slot: Slot }) {
   const [reason, setReason] = useState("");
-  const path = { node_id: slot.node_id ?? "", slot_id: slot.id ?? "" };
-  const repair = () => unwrap(client.POST("/api/v1/admin/nodes/{node_id}/resource-slots/{slot_id}:repair", { params: { path }, body: { reason } }));
+  const repair = () => changeSlot(slot, "repair", reason);
   const name = `slot ${slot.slot_index}`;
   return (
     <Confirm needs="operate" danger trigger={<Button small kind="danger"><Wrench size={14} aria-hidden="true" /> Repair <span className="visually-hidden">{name}</span></Button>} title={`Repair ${name}?`} action="Wipe and repair" ready={reason.trim() !== ""} run={repair}>
@@ -33,9 +34,8 @@ export function RepairSlot({ slot }: { slot: Slot }) {
 
 export function SlotActions({ slot, allocation, isLost }: { slot: Slot; allocation: Allocation | undefined; /** Its node is. */ isLost: boolean }) {
   const [reason, setReason] = useState("");
-  const path = { node_id: slot.node_id ?? "", slot_id: slot.id ?? "" };
-  const disable = () => unwrap(client.POST("/api/v1/admin/nodes/{node_id}/resource-slots/{slot_id}:disable", { params: { path }, body: { reason } }));
-  const enable = () => unwrap(client.POST("/api/v1/admin/nodes/{node_id}/resource-slots/{slot_id}:enable", { params: { path }, body: {} }));
+  const disable = () => changeSlot(slot, "disable", reason);
+  const enable = () => changeSlot(slot, "enable");
   const name = `slot ${slot.slot_index}`;
   return (
     <div className="slot-actions">
@@ -88,12 +88,13 @@ export function anchorOf({ id, slot_index, status }: Slot): string {
   return status === "retired" ? `slot-${id}` : `slot-${slot_index}`;
 }
 
-export function SlotCard({ slot, allocation, isLost }: { slot: Slot; allocation: Allocation | undefined; isLost: boolean }) {
+export function SlotCard({ slot, allocation, isLost, before }: { slot: Slot; allocation: Allocation | undefined; isLost: boolean; /** Stands before the name, such as a checkbox. */ before?: ReactNode }) {
   const b = slot.bindings;
   return (
     <article id={anchorOf(slot)} className="card slot" aria-label={`Slot ${slot.slot_index}`} tabIndex={-1}>
       <header>
         <h2>
+          {before && <span className="row-before">{before}</span>}
           Slot {slot.slot_index} <SlotBadges slot={slot} />
         </h2>
         <SlotActions slot={slot} allocation={allocation} isLost={isLost} />
@@ -124,12 +125,23 @@ export function SlotCard({ slot, allocation, isLost }: { slot: Slot; allocation:
 
 export function Slots({ slots, isLost }: { slots: Slot[]; /** Its reports have stopped. */ isLost: boolean }) {
   const owners = useAdminAllocations([...new Set(slots.flatMap(({ allocation_id }) => allocation_id || []))]);
+  const { chosen, choose, keep } = useChosen();
+  const mayChange = useMay("operate") && slots.length > 1;
   if (slots.length === 0) return <Empty title="No approved slots">Run a discovery on the Topology tab and approve its candidates.</Empty>;
   return (
-    <div className="slots">
-      {slots.map((slot) => (
-        <SlotCard key={slot.id} slot={slot} allocation={owners.get(slot.allocation_id ?? "")} isLost={isLost} />
-      ))}
-    </div>
+    <>
+      <SlotsBulk selected={slots.filter(({ id = "" }) => chosen.has(id))} keep={keep} />
+      <div className="slots">
+        {slots.map((slot) => (
+          <SlotCard
+            key={slot.id}
+            slot={slot}
+            allocation={owners.get(slot.allocation_id ?? "")}
+            isLost={isLost}
+            before={mayChange && slot.status !== "retired" && <Chooser name={`slot ${slot.slot_index}`} checked={chosen.has(slot.id ?? "")} choose={(on) => choose(slot.id ?? "", on)} />}
+          />
+        ))}
+      </div>
+    </>
   );
 }

@@ -3,22 +3,22 @@ import { useState } from "react";
 import { Link } from "wouter";
 import { type Side, useReservations } from "../../api/capacity";
 import type { Reservation } from "../../api/types";
-import { useQuotas } from "../../api/queries";
-import { zone } from "../../lib/time";
+import { useProjects, useQuotas } from "../../api/queries";
 import { plural, raise } from "../../lib/text";
 import { useMay } from "../../session/rights";
 import { useProjectMay } from "../../session/roles";
 import { Button, Card, Empty, Skeleton } from "../../ui/basics";
-import { CalendarClock, Plus } from "../../ui/icons";
+import { SearchBox } from "../../ui/form";
+import { CalendarClock, Plus, Search } from "../../ui/icons";
 import { Meter } from "../../ui/meter";
 import { ProblemNote } from "../../ui/problem";
 import { ProjectName } from "../../ui/project";
 import { Page } from "../../ui/shell";
 import { type Column, LinkRow, TableCard } from "../../ui/table";
-import { useQuerySwitch } from "../../ui/use-query-state";
+import { useQueryReset, useQueryState, useQuerySwitch } from "../../ui/use-query-state";
 import { LimitButton } from "./limit";
 import { Gpus, HOME, StateBadge, TITLE, RULES, Window } from "./parts";
-import { totalsOf } from "./rules";
+import { found as matching, totalsOf } from "./rules";
 
 function columnsOf(side: Side): Column[] {
   const project: Column[] = side === "operator" ? [["Project", "optional"]] : [];
@@ -77,7 +77,11 @@ export default function ReservationList({ side }: { side: Side }) {
   const mayWrite = useProjectMay("write");
   const mayReserve = side === "operator" ? mayOperate : mayWrite && (limit ?? 0) > 0;
   const all = found.data?.pages.flatMap((page) => page.reservations ?? []) ?? [];
-  const rows = idle ? all.filter(({ status }) => (status?.unused_gpus ?? 0) > 0) : all;
+  const projects = useProjects();
+  const [search, setSearch] = useQueryState("search");
+  const clear = useQueryReset(["search", "unused"]);
+  const listed = matching(all, search, (project) => projects.find(({ id }) => id === project)?.slug ?? "");
+  const rows = idle ? listed.filter(({ status }) => (status?.unused_gpus ?? 0) > 0) : listed;
   const more = found.hasNextPage;
   return (
     <Page
@@ -116,33 +120,39 @@ export default function ReservationList({ side }: { side: Side }) {
             <Meter parts={totalsOf(all)} label="Reserved GPUs" legend />
             <p className="muted">{RULES[side]}</p>
           </Card>
-          <TableCard
-            label={TITLE[side]}
-            columns={columnsOf(side)}
-            rowsAct
-            foot={
-              <>
-                <span className="muted" role="status">
-                  {plural(rows.length, "reservation")}
-                  {more ? ", and more" : ""}. Times in {zone}.
-                </span>
-                {more && (
-                  <Button small busy={found.isFetchingNextPage} onClick={() => found.fetchNextPage()}>
-                    Show more
-                  </Button>
-                )}
-              </>
-            }
-          >
-            {rows.map((reservation) => (
-              <Row key={reservation.id} side={side} reservation={reservation} />
-            ))}
-            {rows.length === 0 && (
-              <tr>
-                <td colSpan={6}>No reservation has unused GPUs.</td>
-              </tr>
-            )}
-          </TableCard>
+          <div className="filters" role="search" aria-label="Reservations">
+            <SearchBox label="Search by name, project, SKU, region or state" placeholder={side === "operator" ? "Name, project, SKU, region or state" : "Name, SKU, region or state"} value={search} onChange={setSearch} />
+          </div>
+          {rows.length === 0 && (
+            <Empty icon={<Search size={28} />} title={idle ? "No reservation with unused GPUs matches" : "No reservation matches"} action={<Button onClick={clear}>Clear the filters</Button>}>
+              Change the search, or show all that are listed.
+            </Empty>
+          )}
+          {rows.length > 0 && (
+            <TableCard
+              label={TITLE[side]}
+              columns={columnsOf(side)}
+              rowsAct
+              foot={
+                <>
+                  <span className="muted" role="status">
+                    {rows.length < all.length && `${rows.length} of `}
+                    {plural(all.length, "reservation")}
+                    {more ? ", and more" : ""}
+                  </span>
+                  {more && (
+                    <Button small busy={found.isFetchingNextPage} onClick={() => found.fetchNextPage()}>
+                      Show more
+                    </Button>
+                  )}
+                </>
+              }
+            >
+              {rows.map((reservation) => (
+                <Row key={reservation.id} side={side} reservation={reservation} />
+              ))}
+            </TableCard>
+          )}
         </>
       )}
     </Page>

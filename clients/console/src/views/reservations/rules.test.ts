@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { Reservation } from "../../api/types";
 import { fromField, toField } from "../../lib/time";
 import { partsText } from "../../ui/meter";
-import { type Draft, draftOf, mayEnd, paramsOf, partsOf, passedPercent, problemsOf, requestOf, sizeOf, totalsOf, unusedOf, usageText, waysOf } from "./rules";
+import { type Draft, draftOf, found, mayEnd, paramsOf, partsOf, passedPercent, problemsOf, requestOf, sizeOf, totalsOf, unusedOf, usageText, waysOf } from "./rules";
 
 const NOW = new Date(2026, 0, 31, 12, 0).getTime();
 const HOUR = 3_600_000;
@@ -15,6 +15,13 @@ it("h_33_a_refused_reservation_is_never_advised_to_request_fewer_gpus_than_the_s
   const ways = (gpus: string, enabled: boolean) => waysOf({ gpus, region: "a" }, 2, [{ code: "a", enabled: true }, { code: "b", enabled }]);
   expect(ways("2", false)).toEqual(["wait until capacity becomes free"]);
   expect(ways("4", true)).toEqual(["request fewer GPUs", "choose another region", "wait until capacity becomes free"]);
+});
+
+it("a reservation is found by its name, SKU, region, state and project", () => {
+  const one = (id: string, name: string, project_id: string): Reservation => ({ id, config: { name, project_id, sku: "h200-sxm-slice", region_code: "eu-1", gpu_count: 8, end_time: "2026-02-01T00:00:00Z" }, status: { state: "active" } });
+  const all = [one("1", "Training", "p"), one("2", "night", "q")];
+  const names = (search: string) => found(all, search, (project) => ({ p: "vision", q: "speech" })[project] ?? "").map(({ id }) => id);
+  expect([names(""), names("TRAIN vision"), names("speech active"), names("eu-1 h200"), names("vision night")]).toEqual([["1", "2"], ["1"], ["2"], ["1", "2"], []]);
 });
 
 describe("what a reservation is", () => {

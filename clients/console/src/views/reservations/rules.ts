@@ -28,6 +28,15 @@ export function partsOf(reservation: Reservation): Part[] {
   ];
 }
 
+/** Those with every word of a search in name, id, SKU, region, state or the name of their project. */
+export function found(reservations: Reservation[], search: string, slugOf: (project: string) => string): Reservation[] {
+  const words = search.toLowerCase().split(/\s+/).filter(Boolean);
+  return reservations.filter(({ id, config, status }) => {
+    const text = [config?.name, id, config?.sku, config?.region_code, status?.state, slugOf(config?.project_id ?? "")].join(" ").toLowerCase();
+    return words.every((word) => text.includes(word));
+  });
+}
+
 /** The same over several reservations; scheduled and ended ones have no GPUs. */
 export function totalsOf(reservations: Reservation[]): Part[] {
   const running = reservations.filter(({ status }) => status?.state === "active" || status?.state === "gathering");
