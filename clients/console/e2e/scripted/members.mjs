@@ -301,7 +301,7 @@ export async function members({ assert, page, server, test, look, go, signIn, ta
     await page.getByLabel("From").waitFor();
     await look("usage");
     await page.getByLabel("From").fill("2020-01-01");
-    await page.getByLabel("to", { exact: true }).fill("2020-01-02");
+    await page.getByLabel("To", { exact: true }).fill("2020-01-02");
     await page.getByText("Nothing was billed in this time").waitFor();
   });
 

@@ -139,7 +139,7 @@ export default function Usage() {
                   From <input type="date" value={first} max={last} onChange={(event) => setFirst(event.target.value)} />
                 </label>
                 <label>
-                  to <input type="date" value={last} min={first} onChange={(event) => setLast(event.target.value)} />
+                  To <input type="date" value={last} min={first} onChange={(event) => setLast(event.target.value)} />
                 </label>
               </span>
             )}
