@@ -59,7 +59,11 @@ pub fn http_request<C: Call>(call: &C) -> HttpRequest {
     let body = match C::BODY {
         "" => None,
         "*" => Some(Value::Object(std::mem::take(&mut fields))),
-        field => Some(fields.remove(field).unwrap_or(Value::Object(Map::new()))),
+        field => Some(
+            fields
+                .shift_remove(field)
+                .unwrap_or(Value::Object(Map::new())),
+        ),
     };
     let mut query = Vec::new();
     for (name, value) in fields {

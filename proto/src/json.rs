@@ -9,6 +9,8 @@ use prost_reflect::{
 };
 use serde_json::Value;
 
+use crate::words::{enum_number, prefix, word_of};
+
 /// The messages of the contract, without what only servers need of it: a client decodes them at each start, and only
 /// when it has something to read.
 static MESSAGES: LazyLock<DescriptorPool> = LazyLock::new(|| {
@@ -67,7 +69,7 @@ pub fn from_json<M: Name + Default>(json: &Value) -> Result<M, JsonError> {
     let mut json = json.clone();
     visit(&mut json, &descriptor, &|names, value| {
         if let Value::String(word) = value {
-            *value = number_of(names, word).into();
+            *value = enum_number(names, word).unwrap_or_default().into();
         }
     });
     let options = DeserializeOptions::new().deny_unknown_fields(false);
@@ -126,25 +128,6 @@ fn is_known(kind: &Kind, item: &Value) -> bool {
         .unwrap_or_default();
     let name = url.rsplit('/').next().unwrap_or_default();
     !is_any || MESSAGES.get_message_by_name(name).is_some()
-}
-
-fn number_of(names: &EnumDescriptor, word: &str) -> i32 {
-    let zero = names.default_value().name().to_owned();
-    let found = names
-        .values()
-        .find(|value| value.name() == word || word_of(value.name(), &zero) == word);
-    found.map_or(0, |value| value.number())
-}
-
-/// What the values of an enum begin with: the name of the zero value up to `UNSPECIFIED`.
-fn prefix(zero: &str) -> &str {
-    zero.strip_suffix("UNSPECIFIED").unwrap_or_default()
-}
-
-/// The word for an enum value: lower case, without what all values begin with.
-fn word_of(name: &str, zero: &str) -> String {
-    let own = name.strip_prefix(prefix(zero)).unwrap_or(name);
-    own.to_ascii_lowercase()
 }
 
 /// An enum of the contract.

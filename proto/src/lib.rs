@@ -11,6 +11,7 @@ use prost_reflect::DescriptorPool;
 pub mod call;
 #[cfg(feature = "json")]
 pub mod json;
+pub mod words;
 
 #[allow(clippy::all, missing_docs)]
 mod generated {

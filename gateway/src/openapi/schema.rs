@@ -2,6 +2,7 @@
 use std::collections::BTreeMap;
 
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use gpuaas_proto::words::{enum_value_name, enum_value_names};
 use prost_reflect::{
     DescriptorPool, EnumDescriptor, FieldDescriptor, FileDescriptor, Kind, MessageDescriptor,
 };
@@ -9,7 +10,6 @@ use prost_reflect::{
 use crate::contract::access::behavior_of;
 use crate::error::reason_name;
 use crate::transcode::json::{Json, object};
-use crate::transcode::names::enum_value_names;
 
 /// The schemas that operations refer to, found as they are referred to.
 #[derive(Debug, Default)]
@@ -195,10 +195,7 @@ fn enum_schema(descriptor: &EnumDescriptor) -> Json {
     for value in descriptor.values() {
         let text = comment(&descriptor.parent_file(), value.path());
         if !text.is_empty() && value.number() != 0 {
-            lines.push(format!(
-                "- `{}`: {text}",
-                crate::transcode::names::enum_value_name(&value)
-            ));
+            lines.push(format!("- `{}`: {text}", enum_value_name(&value)));
         }
     }
     let mut names = vec![Json::from("unspecified")];

@@ -4,7 +4,6 @@
 //! enum values are lower-case without the enum's prefix, and anything unknown is refused by name.
 pub mod json;
 pub mod mask;
-pub mod names;
 pub mod read;
 pub mod request;
 pub mod scalar;

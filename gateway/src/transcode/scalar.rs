@@ -1,10 +1,10 @@
 //! One scalar from JSON or from text (path, query), with the rule it breaks when it cannot be.
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use gpuaas_proto::words::{enum_number, enum_value_names};
 use prost_reflect::{Kind, MapKey, Value};
 
 use super::json::Json;
-use super::names::{enum_number, enum_value_names};
 
 /// Reads a scalar of a kind from JSON; `Err` is the broken rule.
 ///

@@ -2,11 +2,11 @@
 //! defaults; messages and `optional` fields only when set, so that absent means absent.
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use gpuaas_proto::words::enum_value_name;
 use prost_reflect::{DynamicMessage, FieldDescriptor, Kind, MapKey, ReflectMessage as _, Value};
 use prost_types::Any;
 
 use super::json::Json;
-use super::names::enum_value_name;
 
 /// Whether unset scalars, enums, lists and maps are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -234,7 +234,7 @@ fn h_23_no_fractional_shape_is_offered() {
         .get_enum_by_name("gpuaas.common.v1.CapacityShape")
         .expect("exists");
     assert_eq!(
-        gpuaas_gateway::transcode::names::enum_value_names(&shapes),
+        gpuaas_proto::words::enum_value_names(&shapes),
         ["baremetal", "gpu_slice"]
     );
 }
