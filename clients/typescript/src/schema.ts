@@ -3655,6 +3655,8 @@ export interface components {
              * @description When the platform releases it; absent: never.
              */
             auto_release_time?: string;
+            /** @description Changes with what UpdateAllocation changes, and not with the state. */
+            etag?: string;
         };
         /** @description AllocationChange is an allocation as it is now. */
         "allocation.AllocationChange": {
@@ -9283,6 +9285,10 @@ export interface operations {
                 platform_role?: components["schemas"]["identity.PlatformRole"];
                 /** @description Only those that are disabled, or only those that are not; absent: all. */
                 disabled?: boolean;
+                /** @description Only those that it is true of, for example `kind = user AND email:example.com`. See "Filters and orders" of the guide for integrators. Fields: name, display_name, email, kind, platform_role, issuer, subject, disabled, create_time, update_time. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not, for example `name`; default the order in which they were registered. Fields: name, display_name, create_time, update_time. */
+                order_by?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };
@@ -10016,6 +10022,8 @@ export interface operations {
                     auto_release_time?: string;
                     /** @description Do not release it by itself any more. */
                     no_auto_release?: boolean;
+                    /** @description Of the allocation that was read; another one makes the call fail with ABORTED (ETAG_STALE). Empty: not checked. */
+                    etag?: string;
                 };
             };
         };
@@ -11430,6 +11438,10 @@ export interface operations {
                 /** @description Default 50, at most 500. */
                 page_size?: number;
                 page_token?: string;
+                /** @description Only those that it is true of, for example `state = disabled OR failing_time:*`. See "Filters and orders" of the guide for integrators. Fields: url, description, state, creator, create_time, update_time, disable_time, failing_time. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not, for example `url`; default the order in which they were made. Fields: url, state, creator, create_time, update_time. */
+                order_by?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };
@@ -12046,6 +12058,10 @@ export interface operations {
                 /** @description Default 50, at most 500. */
                 page_size?: number;
                 page_token?: string;
+                /** @description Only those that it is true of, for example `role = member AND NOT disabled = true`. See "Filters and orders" of the guide for integrators. Fields: slug, principal, description, role, creator, disabled, create_time. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not, for example `slug`; default the order in which they were made. Fields: slug, principal, creator, create_time. */
+                order_by?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };
@@ -12142,6 +12158,10 @@ export interface operations {
                 /** @description Default 50, at most 500. */
                 page_size?: number;
                 page_token?: string;
+                /** @description Only those that it is true of, for example `disabled = false AND last_used_time < 2027-01-01`. See "Filters and orders" of the guide for integrators. Fields: display_name, creator, disabled, create_time, expire_time, last_used_time. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not, for example `create_time desc`; default the order in which they were made. Fields: display_name, creator, create_time. */
+                order_by?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };
@@ -12447,6 +12467,10 @@ export interface operations {
                 /** @description Default 50, at most 500. */
                 page_size?: number;
                 page_token?: string;
+                /** @description Only those that it is true of, for example `state = disabled OR failing_time:*`. See "Filters and orders" of the guide for integrators. Fields: url, description, state, creator, create_time, update_time, disable_time, failing_time. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not, for example `url`; default the order in which they were made. Fields: url, state, creator, create_time, update_time. */
+                order_by?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };

@@ -2,6 +2,7 @@
 use std::collections::BTreeSet;
 
 use gpuaas_common::audit::with_digests;
+use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_common::time::from_proto_time;
 use gpuaas_common::{Error, Result, page};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -75,7 +76,8 @@ pub(super) async fn list(
     call: &Call<'_>,
     request: pb::ListApiKeysRequest,
 ) -> Result<pb::ListApiKeysResponse> {
-    let page = parse::Page::of(request.page_size)?;
+    let selection = Selection::parse(&store::API_KEYS, &request.filter, &request.order_by)?;
+    let size = page::page_size(request.page_size)?;
     let account = known_id(&request.service_account_id, account_unknown)?;
     let mut conn = call.conn().await?;
     let group = call
@@ -83,10 +85,13 @@ pub(super) async fn list(
         .await?;
     found_account(&mut conn, group.id(), account).await?;
     let id = account.to_string();
-    let query = ["api keys", &id];
-    let after = page::decode(&request.page_token, &query)?.unwrap_or_else(Uuid::nil);
-    let rows = store::list_api_keys(&mut conn, account, after, page.limit()).await?;
-    let (rows, next_page_token) = page.cut(rows, &query, |row| row.id);
+    let wanted = Wanted {
+        page_token: &request.page_token,
+        size,
+        query: &["api keys", &id],
+    };
+    let (rows, next_page_token) =
+        store::list_api_keys(&mut conn, account, &selection, wanted).await?;
     let cell = call.app.cell;
     Ok(pb::ListApiKeysResponse {
         api_keys: rows

@@ -1,5 +1,6 @@
 //! `PrincipalAdminService`: who may call at all, and who runs the platform.
 use gpuaas_common::audit::with_digests;
+use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_common::{Error, Result, etag, page};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::identity::v1 as pb;
@@ -70,7 +71,8 @@ pub(super) async fn list(
     call: &Call<'_>,
     request: pb::ListPrincipalsRequest,
 ) -> Result<pb::ListPrincipalsResponse> {
-    let page = parse::Page::of(request.page_size)?;
+    let selection = Selection::parse(&store::PRINCIPALS, &request.filter, &request.order_by)?;
+    let size = page::page_size(request.page_size)?;
     let filter = PrincipalFilter {
         name: Some(request.name.clone()).filter(|name| !name.is_empty()),
         kind: parse::kind(request.kind)?,
@@ -82,10 +84,14 @@ pub(super) async fn list(
         request.kind, request.platform_role, request.disabled
     );
     let query = ["principals", request.name.as_str(), selected.as_str()];
-    let after = page::decode(&request.page_token, &query)?.unwrap_or_else(Uuid::nil);
+    let wanted = Wanted {
+        page_token: &request.page_token,
+        size,
+        query: &query,
+    };
     let mut conn = call.conn().await?;
-    let rows = store::all_principals(&mut conn, &filter, after, page.limit()).await?;
-    let (rows, next_page_token) = page.cut(rows, &query, |row| row.id);
+    let (rows, next_page_token) =
+        store::select_principals(&mut conn, filter, &selection, wanted).await?;
     Ok(pb::ListPrincipalsResponse {
         principals: rows.into_iter().map(wire::principal).collect(),
         next_page_token,

@@ -1,5 +1,6 @@
 //! `ServiceAccountService`: programs of a project that call the API.
 use gpuaas_common::audit::with_digests;
+use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_common::{Error, Result, page};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::identity::v1 as pb;
@@ -67,16 +68,20 @@ pub(super) async fn list(
     call: &Call<'_>,
     request: pb::ListServiceAccountsRequest,
 ) -> Result<pb::ListServiceAccountsResponse> {
-    let page = parse::Page::of(request.page_size)?;
+    let selection = Selection::parse(&store::SERVICE_ACCOUNTS, &request.filter, &request.order_by)?;
+    let size = page::page_size(request.page_size)?;
     let mut conn = call.conn().await?;
     let group = call
         .seen(&mut conn, Of::Project(&request.project_id))
         .await?;
     let id = group.id().to_string();
-    let query = ["service accounts", &id];
-    let after = page::decode(&request.page_token, &query)?.unwrap_or_else(Uuid::nil);
-    let rows = store::list_service_accounts(&mut conn, group.id(), after, page.limit()).await?;
-    let (rows, next_page_token) = page.cut(rows, &query, |row| row.id);
+    let wanted = Wanted {
+        page_token: &request.page_token,
+        size,
+        query: &["service accounts", &id],
+    };
+    let (rows, next_page_token) =
+        store::list_service_accounts(&mut conn, group.id(), &selection, wanted).await?;
     Ok(pb::ListServiceAccountsResponse {
         service_accounts: rows.into_iter().map(wire::service_account).collect(),
         next_page_token,

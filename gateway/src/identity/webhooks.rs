@@ -2,6 +2,7 @@
 use std::time::Duration;
 
 use gpuaas_common::audit::with_digests;
+use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_common::time::{from_proto_duration, proto_time};
 use gpuaas_common::{Error, Result, etag, page};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -124,12 +125,13 @@ pub(super) async fn list_of_project(
     call: &Call<'_>,
     request: pb::ListProjectWebhooksRequest,
 ) -> Result<pb::ListProjectWebhooksResponse> {
+    let selection = Selection::parse(&store::WEBHOOKS, &request.filter, &request.order_by)?;
     let mut conn = call.conn().await?;
     let group = call
         .seen(&mut conn, Of::Project(&request.project_id))
         .await?;
     let requested = (request.page_size, request.page_token.as_str());
-    let (webhooks, next_page_token) = listed(&mut conn, group, requested).await?;
+    let (webhooks, next_page_token) = listed(&mut conn, group, &selection, requested).await?;
     Ok(pb::ListProjectWebhooksResponse {
         webhooks,
         next_page_token,
@@ -140,14 +142,15 @@ pub(super) async fn list_of_organisation(
     call: &Call<'_>,
     request: pb::ListOrganisationWebhooksRequest,
 ) -> Result<pb::ListOrganisationWebhooksResponse> {
+    let selection = Selection::parse(&store::WEBHOOKS, &request.filter, &request.order_by)?;
     let mut conn = call.conn().await?;
     let row = call
         .organisation(&mut conn, &request.organisation_id)
         .await?;
     call.needs(row.role, Role::Owner)?;
     let requested = (request.page_size, request.page_token.as_str());
-    let (webhooks, next_page_token) =
-        listed(&mut conn, Group::Organisation(row.id), requested).await?;
+    let group = Group::Organisation(row.id);
+    let (webhooks, next_page_token) = listed(&mut conn, group, &selection, requested).await?;
     Ok(pb::ListOrganisationWebhooksResponse {
         webhooks,
         next_page_token,
@@ -157,14 +160,16 @@ pub(super) async fn list_of_organisation(
 async fn listed(
     conn: &mut PgConnection,
     group: Group,
+    selection: &Selection,
     (size, token): (i32, &str),
 ) -> Result<(Vec<pb::Webhook>, String)> {
-    let page = parse::Page::of(size)?;
     let id = group.id().to_string();
-    let query = ["webhooks", &id];
-    let after = page::decode(token, &query)?.unwrap_or_else(Uuid::nil);
-    let rows = store::list_webhooks(conn, group, after, page.limit()).await?;
-    let (rows, next) = page.cut(rows, &query, |row| row.id);
+    let wanted = Wanted {
+        page_token: token,
+        size: page::page_size(size)?,
+        query: &["webhooks", &id],
+    };
+    let (rows, next) = store::list_webhooks(conn, group, selection, wanted).await?;
     Ok((rows.into_iter().map(message).collect(), next))
 }
 

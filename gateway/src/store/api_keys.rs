@@ -1,7 +1,8 @@
 //! API keys of service accounts.
+use gpuaas_common::select::{Catalog, Field, Kind, Selection, Statement, Wanted};
 use jiff_sqlx::Timestamp;
 use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, PgPool, Row as _};
+use sqlx::{FromRow, PgConnection, PgPool, Row as _};
 use uuid::Uuid;
 
 use crate::policy::Scope;
@@ -40,6 +41,12 @@ pub(super) fn scopes(row: &PgRow, column: &str) -> sqlx::Result<Vec<Scope>> {
         .iter()
         .filter_map(|name| Scope::from_name(name))
         .collect())
+}
+
+impl FromRow<'_, PgRow> for ApiKeyRow {
+    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
+        read(row)
+    }
 }
 
 fn read(row: &PgRow) -> sqlx::Result<ApiKeyRow> {
@@ -122,26 +129,37 @@ pub async fn find_api_key(
     row.as_ref().map(read).transpose()
 }
 
-/// Keys of a service account after one by id, which is the order in which they were made.
+/// What the list of a service account's keys can be selected by.
+pub static API_KEYS: Catalog = Catalog {
+    fields: &[
+        Field::sortable("display_name", Kind::Text, "listed.display_name"),
+        Field::sortable("creator", Kind::Text, "listed.creator"),
+        Field::new("disabled", Kind::Flag, "(listed.disable_time IS NOT NULL)"),
+        Field::sortable("create_time", Kind::Time, "listed.create_time"),
+        Field::new("expire_time", Kind::Time, "listed.expire_time"),
+        Field::new("last_used_time", Kind::Time, "listed.last_used_time"),
+    ],
+    // the order in which they were made
+    key: Field::new("id", Kind::Id, "listed.id"),
+    order: "",
+};
+
+/// A page of the keys of a service account that a caller selects, and the token of the next one.
 ///
 /// # Errors
-/// Database errors.
+/// `PAGE_TOKEN_INVALID`; database errors.
 pub async fn list_api_keys(
     conn: &mut PgConnection,
     account: Uuid,
-    after: Uuid,
-    limit: i64,
-) -> sqlx::Result<Vec<ApiKeyRow>> {
-    let rows = sqlx::query(
+    selection: &Selection,
+    wanted: Wanted<'_>,
+) -> gpuaas_common::Result<(Vec<ApiKeyRow>, String)> {
+    let statement = Statement::new(&[
         "SELECT k.*, EXISTS (SELECT FROM api_keys n WHERE n.replaces = k.id) AS is_replaced
-           FROM api_keys k WHERE k.principal_id = $1 AND k.id > $2 ORDER BY k.id LIMIT $3",
-    )
-    .bind(account)
-    .bind(after)
-    .bind(limit)
-    .fetch_all(conn)
-    .await?;
-    rows.iter().map(read).collect()
+           FROM api_keys k WHERE k.principal_id = $1",
+    ])
+    .bind(account);
+    selection.page(conn, statement, wanted).await
 }
 
 /// Ends a key now.

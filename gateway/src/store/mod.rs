@@ -33,8 +33,8 @@ pub use allocation_grants::{
     list_allocation_grants,
 };
 pub use api_keys::{
-    ApiKeyRow, NewApiKey, StoredKey, disable_api_key, expire_api_key, find_api_key, insert_api_key,
-    known_key, list_api_keys, note_use,
+    API_KEYS, ApiKeyRow, NewApiKey, StoredKey, disable_api_key, expire_api_key, find_api_key,
+    insert_api_key, known_key, list_api_keys, note_use,
 };
 pub use bootstrap::{NewPrincipal, Seeded, own_organisation, seed};
 pub use invitations::{
@@ -59,9 +59,9 @@ pub use principal::{
     platform_role_name,
 };
 pub use principals::{
-    Disabled, NewUser, PrincipalFilter, PrincipalRow, all_principals, get_principal, insert_user,
-    lock_other_admins, lock_principal, principal_by_identity, principal_by_name, set_disabled,
-    set_platform_role,
+    Disabled, NewUser, PRINCIPALS, PrincipalFilter, PrincipalRow, get_principal, insert_user,
+    lock_other_admins, lock_principal, principal_by_identity, principal_by_name, select_principals,
+    set_disabled, set_platform_role,
 };
 pub use projects::{
     PROJECTS, ProjectFilter, ProjectRow, find_project, find_projects, insert_project,
@@ -81,8 +81,8 @@ pub use scim_groups::{
 };
 pub use scim_select::{Page, list_groups as select_scim_groups, list_users as select_scim_users};
 pub use service_accounts::{
-    NewServiceAccount, ServiceAccountRow, delete_service_account, find_service_account,
-    insert_service_account, list_service_accounts,
+    NewServiceAccount, SERVICE_ACCOUNTS, ServiceAccountRow, delete_service_account,
+    find_service_account, insert_service_account, list_service_accounts,
 };
 pub use ssh_keys::{
     KeyOwner, SshKeyRow, count_ssh_keys, delete_ssh_key, find_ssh_key, insert_ssh_key,
@@ -96,8 +96,8 @@ pub use webhook_deliveries::{
     sweep_deliveries, take_deliveries, webhook_position,
 };
 pub use webhooks::{
-    NewWebhook, WebhookRow, count_webhooks, delete_webhook, disable_webhook, disable_webhooks_of,
-    enable_webhook, find_webhook, insert_webhook, list_webhooks, lock_webhook,
+    NewWebhook, WEBHOOKS, WebhookRow, count_webhooks, delete_webhook, disable_webhook,
+    disable_webhooks_of, enable_webhook, find_webhook, insert_webhook, list_webhooks, lock_webhook,
     rotate_webhook_secret, update_webhook,
 };
 

@@ -1,7 +1,8 @@
 //! Principals as administrators see them, and their changes.
+use gpuaas_common::select::{Catalog, Field, Kind, Selection, Statement, Wanted};
 use jiff_sqlx::Timestamp;
 use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, Row as _};
+use sqlx::{FromRow, PgConnection, Row as _};
 use uuid::Uuid;
 
 use super::principal::{
@@ -35,6 +36,12 @@ pub struct PrincipalRow {
     pub update_time: Timestamp,
     /// Rises with every change.
     pub version: i64,
+}
+
+impl FromRow<'_, PgRow> for PrincipalRow {
+    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
+        read(row)
+    }
 }
 
 fn read(row: &PgRow) -> sqlx::Result<PrincipalRow> {
@@ -151,31 +158,51 @@ pub struct PrincipalFilter {
     pub disabled: Option<bool>,
 }
 
-/// Principals after one by id, which is the order of registration.
+/// What the list of principals can be selected by.
+pub static PRINCIPALS: Catalog = Catalog {
+    fields: &[
+        Field::sortable("name", Kind::Text, "listed.name"),
+        Field::sortable("display_name", Kind::Text, "listed.display_name"),
+        Field::new("email", Kind::Text, "listed.email"),
+        Field::new(
+            "kind",
+            Kind::OneOf(&["user", "service_account"]),
+            "CASE listed.kind WHEN 'service' THEN 'service_account' ELSE listed.kind END",
+        ),
+        Field::new(
+            "platform_role",
+            Kind::OneOf(&["admin", "operator", "auditor"]),
+            "listed.platform_role",
+        ),
+        Field::new("issuer", Kind::Text, "listed.issuer"),
+        Field::new("subject", Kind::Text, "listed.subject"),
+        Field::new("disabled", Kind::Flag, "(listed.disable_time IS NOT NULL)"),
+        Field::sortable("create_time", Kind::Time, "listed.create_time"),
+        Field::sortable("update_time", Kind::Time, "listed.update_time"),
+    ],
+    // the order of registration
+    key: Field::new("id", Kind::Id, "listed.id"),
+    order: "",
+};
+
+/// A page of the principals that a caller selects, and the token of the next one.
 ///
 /// # Errors
-/// Database errors.
-pub async fn all_principals(
+/// `PAGE_TOKEN_INVALID`; database errors.
+pub async fn select_principals(
     conn: &mut PgConnection,
-    filter: &PrincipalFilter,
-    after: Uuid,
-    limit: i64,
-) -> sqlx::Result<Vec<PrincipalRow>> {
-    let rows = sqlx::query(
-        "SELECT * FROM principals
-          WHERE id > $1 AND ($2 IS NULL OR name = $2) AND ($3 IS NULL OR kind = $3)
-            AND ($4 IS NULL OR platform_role = $4) AND ($5 IS NULL OR (disable_time IS NOT NULL) = $5)
-          ORDER BY id LIMIT $6",
-    )
-    .bind(after)
-    .bind(&filter.name)
+    filter: PrincipalFilter,
+    selection: &Selection,
+    wanted: Wanted<'_>,
+) -> gpuaas_common::Result<(Vec<PrincipalRow>, String)> {
+    let statement = Statement::new(&["SELECT * FROM principals
+          WHERE ($1 IS NULL OR name = $1) AND ($2 IS NULL OR kind = $2)
+            AND ($3 IS NULL OR platform_role = $3) AND ($4 IS NULL OR (disable_time IS NOT NULL) = $4)"])
+    .bind(filter.name)
     .bind(filter.kind.map(PrincipalKind::as_str))
     .bind(filter.platform_role.map(platform_role_name))
-    .bind(filter.disabled)
-    .bind(limit)
-    .fetch_all(conn)
-    .await?;
-    rows.iter().map(read).collect()
+    .bind(filter.disabled);
+    selection.page(conn, statement, wanted).await
 }
 
 /// Locks the administrators until the end of the transaction, and answers whether there is one besides this principal that is

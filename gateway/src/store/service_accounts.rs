@@ -1,7 +1,8 @@
 //! Service accounts of projects.
+use gpuaas_common::select::{Catalog, Field, Kind, Selection, Statement, Wanted};
 use jiff_sqlx::Timestamp;
 use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, Row as _};
+use sqlx::{FromRow, PgConnection, Row as _};
 use uuid::Uuid;
 
 use super::principal::{Role, decode_optional};
@@ -29,6 +30,12 @@ pub struct ServiceAccountRow {
     pub disable_time: Option<Timestamp>,
     /// Only an administrator of the platform enables it.
     pub disabled_by_platform: bool,
+}
+
+impl FromRow<'_, PgRow> for ServiceAccountRow {
+    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
+        read(row)
+    }
 }
 
 fn read(row: &PgRow) -> sqlx::Result<ServiceAccountRow> {
@@ -131,30 +138,45 @@ pub async fn find_service_account(
     row.as_ref().map(read).transpose()
 }
 
-/// Service accounts of a project after one by id, which is the order in which they were made.
+/// What the list of a project's service accounts can be selected by.
+pub static SERVICE_ACCOUNTS: Catalog = Catalog {
+    fields: &[
+        Field::sortable("slug", Kind::Text, "listed.slug"),
+        Field::sortable("principal", Kind::Text, "listed.name"),
+        Field::new("description", Kind::Text, "listed.description"),
+        Field::new(
+            "role",
+            Kind::OneOf(&["owner", "member", "viewer", "billing"]),
+            "listed.role",
+        ),
+        Field::sortable("creator", Kind::Text, "listed.creator"),
+        Field::new("disabled", Kind::Flag, "(listed.disable_time IS NOT NULL)"),
+        Field::sortable("create_time", Kind::Time, "listed.create_time"),
+    ],
+    // the order in which they were made
+    key: Field::new("id", Kind::Id, "listed.id"),
+    order: "",
+};
+
+/// A page of the service accounts of a project that a caller selects, and the token of the next one.
 ///
 /// # Errors
-/// Database errors.
+/// `PAGE_TOKEN_INVALID`; database errors.
 pub async fn list_service_accounts(
     conn: &mut PgConnection,
     project: Uuid,
-    after: Uuid,
-    limit: i64,
-) -> sqlx::Result<Vec<ServiceAccountRow>> {
-    let rows = sqlx::query(
+    selection: &Selection,
+    wanted: Wanted<'_>,
+) -> gpuaas_common::Result<(Vec<ServiceAccountRow>, String)> {
+    let statement = Statement::new(&[
         "SELECT p.id, a.project_id, a.slug, p.name, a.description, m.role, a.creator, a.create_time, p.disable_time,
                 p.disabled_by_platform
            FROM service_accounts a JOIN principals p ON p.id = a.principal_id
            LEFT JOIN memberships m ON m.principal_id = p.id AND m.project_id = a.project_id
-          WHERE a.project_id = $1 AND a.principal_id > $2 AND a.delete_time IS NULL
-          ORDER BY a.principal_id LIMIT $3",
-    )
-    .bind(project)
-    .bind(after)
-    .bind(limit)
-    .fetch_all(conn)
-    .await?;
-    rows.iter().map(read).collect()
+          WHERE a.project_id = $1 AND a.delete_time IS NULL",
+    ])
+    .bind(project);
+    selection.page(conn, statement, wanted).await
 }
 
 /// Ends a service account for good, with its memberships and keys. Its principal stays, for the audit trail names it.

@@ -1,7 +1,8 @@
 //! Endpoints that events are delivered to.
+use gpuaas_common::select::{Catalog, Field, Kind, Selection, Statement, Wanted};
 use jiff_sqlx::Timestamp;
 use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, Row as _};
+use sqlx::{FromRow, PgConnection, Row as _};
 use uuid::Uuid;
 
 use super::members::Group;
@@ -37,6 +38,12 @@ pub struct WebhookRow {
     pub update_time: Timestamp,
     /// Grows with every change of a caller.
     pub version: i64,
+}
+
+impl FromRow<'_, PgRow> for WebhookRow {
+    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
+        read(row)
+    }
 }
 
 fn read(row: &PgRow) -> sqlx::Result<WebhookRow> {
@@ -138,27 +145,43 @@ pub async fn lock_webhook(conn: &mut PgConnection, id: Uuid) -> sqlx::Result<Opt
     row.as_ref().map(read).transpose()
 }
 
-/// Webhooks of a project or an organisation after one by id, which is the order in which they were made.
+/// What a list of webhooks can be selected by.
+pub static WEBHOOKS: Catalog = Catalog {
+    fields: &[
+        Field::sortable("url", Kind::Text, "listed.url"),
+        Field::new("description", Kind::Text, "listed.description"),
+        Field::sortable(
+            "state",
+            Kind::OneOf(&["enabled", "disabled"]),
+            "listed.state",
+        ),
+        Field::sortable("creator", Kind::Text, "listed.creator"),
+        Field::sortable("create_time", Kind::Time, "listed.create_time"),
+        Field::sortable("update_time", Kind::Time, "listed.update_time"),
+        Field::new("disable_time", Kind::Time, "listed.disable_time"),
+        Field::new("failing_time", Kind::Time, "listed.failing_time"),
+    ],
+    // the order in which they were made
+    key: Field::new("id", Kind::Id, "listed.id"),
+    order: "",
+};
+
+/// A page of the webhooks of a project or an organisation that a caller selects, and the token of the next one.
 ///
 /// # Errors
-/// Database errors.
+/// `PAGE_TOKEN_INVALID`; database errors.
 pub async fn list_webhooks(
     conn: &mut PgConnection,
     group: Group,
-    after: Uuid,
-    limit: i64,
-) -> sqlx::Result<Vec<WebhookRow>> {
+    selection: &Selection,
+    wanted: Wanted<'_>,
+) -> gpuaas_common::Result<(Vec<WebhookRow>, String)> {
     let (project, organisation) = columns(group);
-    let rows = sqlx::query(
-        "SELECT * FROM webhooks WHERE (project_id = $1 OR organisation_id = $2) AND id > $3 ORDER BY id LIMIT $4",
-    )
-    .bind(project)
-    .bind(organisation)
-    .bind(after)
-    .bind(limit)
-    .fetch_all(conn)
-    .await?;
-    rows.iter().map(read).collect()
+    let statement =
+        Statement::new(&["SELECT * FROM webhooks WHERE (project_id = $1 OR organisation_id = $2)"])
+            .bind(project)
+            .bind(organisation);
+    selection.page(conn, statement, wanted).await
 }
 
 /// How many a project or an organisation has.

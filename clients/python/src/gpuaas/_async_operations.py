@@ -2105,6 +2105,8 @@ class AsyncOperations(AsyncCaller):
         *,
         page_size: int | None = None,
         page_token: str | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListApiKeysResponse:
@@ -2113,10 +2115,15 @@ class AsyncOperations(AsyncCaller):
         Owners, members and viewers of the project; action `api_key.list` on `project`.
 
         page_size: Default 50, at most 500.
+        filter: Only those that it is true of, for example `disabled = false AND last_used_time < 2027-01-01`. See
+        "Filters and orders" of the guide for integrators. Fields: display_name, creator, disabled, create_time,
+        expire_time, last_used_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `create_time
+        desc`; default the order in which they were made. Fields: display_name, creator, create_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return await self._call(t.LIST_API_KEYS, {"project_id": project_id, "service_account_id": service_account_id}, {"page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
+        return await self._call(t.LIST_API_KEYS, {"project_id": project_id, "service_account_id": service_account_id}, {"page_size": page_size, "page_token": page_token, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     def iter_api_keys(
         self,
@@ -2124,16 +2131,23 @@ class AsyncOperations(AsyncCaller):
         service_account_id: str,
         *,
         page_size: int | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> AsyncIterator[m.ApiKey]:
         """The items of all pages of `list_api_keys`.
 
         page_size: Default 50, at most 500.
+        filter: Only those that it is true of, for example `disabled = false AND last_used_time < 2027-01-01`. See
+        "Filters and orders" of the guide for integrators. Fields: display_name, creator, disabled, create_time,
+        expire_time, last_used_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `create_time
+        desc`; default the order in which they were made. Fields: display_name, creator, create_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_API_KEYS, {"project_id": project_id, "service_account_id": service_account_id}, {"page_size": page_size, "read_mask": read_mask}, "api_keys", timeout)
+        return self._pages(t.LIST_API_KEYS, {"project_id": project_id, "service_account_id": service_account_id}, {"page_size": page_size, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "api_keys", timeout)
 
     async def list_audit_chains(
         self,
@@ -2793,6 +2807,8 @@ class AsyncOperations(AsyncCaller):
         *,
         page_size: int | None = None,
         page_token: str | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListOrganisationWebhooksResponse:
@@ -2801,26 +2817,38 @@ class AsyncOperations(AsyncCaller):
         Members of the organisation; action `organisation_webhook.list` on `organisation`.
 
         page_size: Default 50, at most 500.
+        filter: Only those that it is true of, for example `state = disabled OR failing_time:*`. See "Filters and
+        orders" of the guide for integrators. Fields: url, description, state, creator, create_time, update_time,
+        disable_time, failing_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `url`; default the
+        order in which they were made. Fields: url, state, creator, create_time, update_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return await self._call(t.LIST_ORGANISATION_WEBHOOKS, {"organisation_id": organisation_id}, {"page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
+        return await self._call(t.LIST_ORGANISATION_WEBHOOKS, {"organisation_id": organisation_id}, {"page_size": page_size, "page_token": page_token, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     def iter_organisation_webhooks(
         self,
         organisation_id: str,
         *,
         page_size: int | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> AsyncIterator[m.Webhook]:
         """The items of all pages of `list_organisation_webhooks`.
 
         page_size: Default 50, at most 500.
+        filter: Only those that it is true of, for example `state = disabled OR failing_time:*`. See "Filters and
+        orders" of the guide for integrators. Fields: url, description, state, creator, create_time, update_time,
+        disable_time, failing_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `url`; default the
+        order in which they were made. Fields: url, state, creator, create_time, update_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_ORGANISATION_WEBHOOKS, {"organisation_id": organisation_id}, {"page_size": page_size, "read_mask": read_mask}, "webhooks", timeout)
+        return self._pages(t.LIST_ORGANISATION_WEBHOOKS, {"organisation_id": organisation_id}, {"page_size": page_size, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "webhooks", timeout)
 
     async def list_organisations(
         self,
@@ -2913,6 +2941,8 @@ class AsyncOperations(AsyncCaller):
         kind: m.PrincipalKind | None = None,
         platform_role: m.PlatformRole | None = None,
         disabled: bool | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListPrincipalsResponse:
@@ -2925,10 +2955,15 @@ class AsyncOperations(AsyncCaller):
         kind: Only these; unspecified: all.
         platform_role: Only those with this role; unspecified: all.
         disabled: Only those that are disabled, or only those that are not; absent: all.
+        filter: Only those that it is true of, for example `kind = user AND email:example.com`. See "Filters and
+        orders" of the guide for integrators. Fields: name, display_name, email, kind, platform_role, issuer,
+        subject, disabled, create_time, update_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `name`; default
+        the order in which they were registered. Fields: name, display_name, create_time, update_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return await self._call(t.LIST_PRINCIPALS, {}, {"page_size": page_size, "page_token": page_token, "name": name, "kind": kind, "platform_role": platform_role, "disabled": disabled, "read_mask": read_mask}, None, None, timeout)
+        return await self._call(t.LIST_PRINCIPALS, {}, {"page_size": page_size, "page_token": page_token, "name": name, "kind": kind, "platform_role": platform_role, "disabled": disabled, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     def iter_principals(
         self,
@@ -2938,6 +2973,8 @@ class AsyncOperations(AsyncCaller):
         kind: m.PrincipalKind | None = None,
         platform_role: m.PlatformRole | None = None,
         disabled: bool | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> AsyncIterator[m.Principal]:
@@ -2948,10 +2985,15 @@ class AsyncOperations(AsyncCaller):
         kind: Only these; unspecified: all.
         platform_role: Only those with this role; unspecified: all.
         disabled: Only those that are disabled, or only those that are not; absent: all.
+        filter: Only those that it is true of, for example `kind = user AND email:example.com`. See "Filters and
+        orders" of the guide for integrators. Fields: name, display_name, email, kind, platform_role, issuer,
+        subject, disabled, create_time, update_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `name`; default
+        the order in which they were registered. Fields: name, display_name, create_time, update_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_PRINCIPALS, {}, {"page_size": page_size, "name": name, "kind": kind, "platform_role": platform_role, "disabled": disabled, "read_mask": read_mask}, "principals", timeout)
+        return self._pages(t.LIST_PRINCIPALS, {}, {"page_size": page_size, "name": name, "kind": kind, "platform_role": platform_role, "disabled": disabled, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "principals", timeout)
 
     async def list_project_invitations(
         self,
@@ -3092,6 +3134,8 @@ class AsyncOperations(AsyncCaller):
         *,
         page_size: int | None = None,
         page_token: str | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListProjectWebhooksResponse:
@@ -3100,26 +3144,38 @@ class AsyncOperations(AsyncCaller):
         Owners, members and viewers of the project; action `webhook.list` on `project`.
 
         page_size: Default 50, at most 500.
+        filter: Only those that it is true of, for example `state = disabled OR failing_time:*`. See "Filters and
+        orders" of the guide for integrators. Fields: url, description, state, creator, create_time, update_time,
+        disable_time, failing_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `url`; default the
+        order in which they were made. Fields: url, state, creator, create_time, update_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return await self._call(t.LIST_PROJECT_WEBHOOKS, {"project_id": project_id}, {"page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
+        return await self._call(t.LIST_PROJECT_WEBHOOKS, {"project_id": project_id}, {"page_size": page_size, "page_token": page_token, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     def iter_project_webhooks(
         self,
         project_id: str,
         *,
         page_size: int | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> AsyncIterator[m.Webhook]:
         """The items of all pages of `list_project_webhooks`.
 
         page_size: Default 50, at most 500.
+        filter: Only those that it is true of, for example `state = disabled OR failing_time:*`. See "Filters and
+        orders" of the guide for integrators. Fields: url, description, state, creator, create_time, update_time,
+        disable_time, failing_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `url`; default the
+        order in which they were made. Fields: url, state, creator, create_time, update_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_PROJECT_WEBHOOKS, {"project_id": project_id}, {"page_size": page_size, "read_mask": read_mask}, "webhooks", timeout)
+        return self._pages(t.LIST_PROJECT_WEBHOOKS, {"project_id": project_id}, {"page_size": page_size, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "webhooks", timeout)
 
     async def list_projects(
         self,
@@ -3319,6 +3375,8 @@ class AsyncOperations(AsyncCaller):
         *,
         page_size: int | None = None,
         page_token: str | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListServiceAccountsResponse:
@@ -3327,26 +3385,38 @@ class AsyncOperations(AsyncCaller):
         Owners, members and viewers of the project; action `service_account.list` on `project`.
 
         page_size: Default 50, at most 500.
+        filter: Only those that it is true of, for example `role = member AND NOT disabled = true`. See "Filters and
+        orders" of the guide for integrators. Fields: slug, principal, description, role, creator, disabled,
+        create_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `slug`; default
+        the order in which they were made. Fields: slug, principal, creator, create_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return await self._call(t.LIST_SERVICE_ACCOUNTS, {"project_id": project_id}, {"page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
+        return await self._call(t.LIST_SERVICE_ACCOUNTS, {"project_id": project_id}, {"page_size": page_size, "page_token": page_token, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     def iter_service_accounts(
         self,
         project_id: str,
         *,
         page_size: int | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> AsyncIterator[m.ServiceAccount]:
         """The items of all pages of `list_service_accounts`.
 
         page_size: Default 50, at most 500.
+        filter: Only those that it is true of, for example `role = member AND NOT disabled = true`. See "Filters and
+        orders" of the guide for integrators. Fields: slug, principal, description, role, creator, disabled,
+        create_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `slug`; default
+        the order in which they were made. Fields: slug, principal, creator, create_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_SERVICE_ACCOUNTS, {"project_id": project_id}, {"page_size": page_size, "read_mask": read_mask}, "service_accounts", timeout)
+        return self._pages(t.LIST_SERVICE_ACCOUNTS, {"project_id": project_id}, {"page_size": page_size, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "service_accounts", timeout)
 
     async def list_skus(
         self,
@@ -4437,6 +4507,7 @@ class AsyncOperations(AsyncCaller):
         termination_protection: bool | None = None,
         auto_release_time: datetime | None = None,
         no_auto_release: bool | None = None,
+        etag: str | None = None,
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> m.Allocation:
@@ -4449,8 +4520,10 @@ class AsyncOperations(AsyncCaller):
         termination_protection: Refuse a release by the project. Not together with a release time.
         auto_release_time: Release it then; in the future.
         no_auto_release: Do not release it by itself any more.
+        etag: Of the allocation that was read; another one makes the call fail with ABORTED (ETAG_STALE). Empty: not
+        checked.
         """
-        return await self._call(t.UPDATE_ALLOCATION, {"allocation_id": allocation_id}, {}, {"display_name": display_name, "termination_protection": termination_protection, "auto_release_time": auto_release_time, "no_auto_release": no_auto_release}, idempotency_key, timeout)
+        return await self._call(t.UPDATE_ALLOCATION, {"allocation_id": allocation_id}, {}, {"display_name": display_name, "termination_protection": termination_protection, "auto_release_time": auto_release_time, "no_auto_release": no_auto_release, "etag": etag}, idempotency_key, timeout)
 
     async def update_node(
         self,

@@ -78,6 +78,7 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("creator", "creator", "str"),
         ("termination_protection", "termination_protection", "bool"),
         ("auto_release_time", "auto_release_time", "time"),
+        ("etag", "etag", "str"),
     ),
     "AllocationChange": (
         ("kind", "kind", "str"),

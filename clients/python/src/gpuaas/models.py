@@ -945,6 +945,8 @@ class Allocation:
     """A release by the project is refused while it is set; an operator's is not."""
     auto_release_time: datetime | None = None
     """When the platform releases it; absent: never."""
+    etag: str = ""
+    """Changes with what UpdateAllocation changes, and not with the state."""
 
 
 

@@ -12,6 +12,7 @@ use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::common::v1 as common;
 use jiff_sqlx::Timestamp;
 use prost::Message as _;
+use sha2::{Digest as _, Sha256};
 
 use crate::domain::names::vm_name;
 use crate::store::read::Now;
@@ -28,6 +29,7 @@ pub fn allocation(row: Row, now: Now) -> pb::Allocation {
     let conditions = conditions(&row, now.host_replaced);
     let rescue_image = rescue_image(&row);
     let rescued = row.rescued().cloned();
+    let etag = etag(&row);
     let status = pb::AllocationStatus {
         state: state(row.state).into(),
         power: power(row.power.as_deref()).into(),
@@ -108,7 +110,18 @@ pub fn allocation(row: Row, now: Now) -> pb::Allocation {
         creator: row.principal,
         termination_protection: row.termination_protection,
         auto_release_time: row.auto_release_at.map(time),
+        etag,
     }
+}
+
+/// Changes with what a project changes of an allocation; not with its state, which changes by itself.
+pub fn etag(row: &Row) -> String {
+    let ends = row.auto_release_at.map(|at| at.to_jiff().as_microsecond());
+    let changed = format!(
+        "{:?}",
+        (&row.display_name, row.termination_protection, ends)
+    );
+    hex::encode(&Sha256::digest(changed)[..8])
 }
 
 /// Slug of the image that the VM is rescued with.

@@ -3,7 +3,7 @@
 use gpuaas_common::identity::Caller;
 use gpuaas_common::text::is_deceptive;
 use gpuaas_common::time::from_proto_time;
-use gpuaas_common::{Error, audit, id, idempotency};
+use gpuaas_common::{Error, audit, etag, id, idempotency};
 use gpuaas_placement::model::Allocation;
 use gpuaas_placement::update::{self, AutoRelease, Update};
 use gpuaas_placement::{Scope, allocations};
@@ -13,6 +13,7 @@ use jiff_sqlx::ToSqlx as _;
 use serde_json::json;
 use uuid::Uuid;
 
+use super::convert;
 use super::owned::owned;
 use crate::workflow::Deps;
 
@@ -25,7 +26,7 @@ const MOST: usize = 200;
 ///
 /// # Errors
 /// There is no such allocation in the caller's projects; nothing is given; the name is too long or more than a line; the
-/// time is not in the future; it would be protected and end by itself.
+/// time is not in the future; it would be protected and end by itself; it was changed after the caller had read it.
 pub async fn update(
     deps: &Deps,
     caller: &Caller,
@@ -52,6 +53,7 @@ pub async fn update(
     }
     let ledger_scope = Scope::Project(project.id());
     let before = allocations::locked(&mut tx, ledger_scope, allocation_id).await?;
+    etag::check(&request.etag, &convert::etag(&before))?;
     update::apply(&mut tx, ledger_scope, allocation_id, change).await?;
     let after = allocations::get(&mut tx, ledger_scope, allocation_id).await?;
     let resource_id = allocation_id.to_string();

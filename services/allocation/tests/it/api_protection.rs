@@ -222,3 +222,61 @@ async fn a_launch_says_its_protection_and_its_end() {
     let again = platform.create(soon, "key-3").await.expect("a repeat");
     assert_eq!(again.id, made.id, "although the time is over");
 }
+
+#[tokio::test]
+async fn of_two_who_change_what_they_have_read_the_second_is_told_to_read_again() {
+    let platform = Platform::start().await;
+    let made = platform.create(good("web"), "key-1").await;
+    let id = made.expect("created").id;
+    let read = platform.get(&id).await;
+    assert!(!read.etag.is_empty());
+    platform.world.until_state(uuid(&id), "active").await;
+    // its state changes by itself, and is nobody's decision
+    assert_eq!(platform.get(&id).await.etag, read.etag);
+
+    let rename = |name: &str, etag: &str| pb::UpdateAllocationRequest {
+        display_name: Some(name.to_owned()),
+        etag: etag.to_owned(),
+        ..Default::default()
+    };
+    let with = |change: pb::UpdateAllocationRequest, etag: &str| pb::UpdateAllocationRequest {
+        etag: etag.to_owned(),
+        ..change
+    };
+    let first = platform
+        .update(&id, "key-2", rename("First", &read.etag))
+        .await
+        .expect("as it was read");
+    assert_ne!(first.etag, read.etag);
+    let late = [
+        rename("Second", &read.etag),
+        with(protect(true), &read.etag),
+        with(end_at(in_seconds(3600)), &read.etag),
+    ];
+    let before = platform.rows().await;
+    for (number, change) in late.into_iter().enumerate() {
+        let key = format!("late-{number}");
+        let refused = platform.update(&id, &key, change).await;
+        let refused = refused.expect_err("changed meanwhile");
+        assert_eq!(
+            (refused.code(), refused.reason()),
+            (Code::Aborted, ErrorReason::EtagStale)
+        );
+        assert_eq!(refused.fields()[0].0, "etag");
+    }
+    assert_eq!(platform.rows().await, before, "nothing has changed");
+    // the same call again, and one by somebody who does not ask
+    platform
+        .update(&id, "key-2", rename("First", &read.etag))
+        .await
+        .expect("the same key");
+    let protected = platform
+        .update(&id, "key-3", with(protect(true), &first.etag))
+        .await
+        .expect("as it was read");
+    assert_ne!(protected.etag, first.etag);
+    platform
+        .update(&id, "key-4", rename("Third", ""))
+        .await
+        .expect("not checked");
+}
