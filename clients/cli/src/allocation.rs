@@ -86,7 +86,7 @@ pub async fn all(api: &Api, project: Option<&str>) -> Result<Vec<contract::Alloc
 pub struct AllocationRef {
     /// Id, unique prefix of it, or name.
     allocation: String,
-    /// Project to search for the name or prefix [default: your only one].
+    /// Project to search for the name or prefix [default: that of the context, else your only one].
     #[arg(long, value_name = "PROJECT")]
     project: Option<String>,
 }
@@ -100,7 +100,7 @@ impl AllocationRef {
         if Uuid::parse_str(&self.allocation).is_ok() {
             return Ok(self.allocation.clone());
         }
-        let project = project::given(api, self.project.clone()).await?;
+        let project = project::chosen(api, self.project.clone()).await?;
         let among = Among::Project(project.as_deref());
         resolve(api, among, &self.allocation).await
     }

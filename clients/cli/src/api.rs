@@ -31,6 +31,7 @@ const PAGE_SIZE: &str = "200";
 pub struct Api {
     base: Url,
     credential: Credential,
+    project: Option<String>,
     http: reqwest::Client,
 }
 
@@ -81,6 +82,7 @@ impl Api {
         Ok(Self {
             base: target.api,
             credential: target.credential,
+            project: target.project,
             http,
         })
     }
@@ -92,6 +94,15 @@ impl Api {
     pub async fn call<C: Unary>(&self, call: &C) -> Result<Answer<C::Response>, Failure> {
         const { assert!(reads(C::VERB), "a change has a key: apply") }
         Answer::read(self.sent(&http_request(call), None).await?)
+    }
+
+    /// Reads what is needed as it was sent alone.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    pub async fn call_json<C: Unary>(&self, call: &C) -> Result<Value, Failure> {
+        const { assert!(reads(C::VERB), "a change has a key: apply") }
+        self.sent(&http_request(call), None).await
     }
 
     /// Reads all pages of a list, whose items are in this field; of what else an answer has, that of the first page.
@@ -255,6 +266,11 @@ impl Api {
             url: self.base.to_string(),
             cause,
         }
+    }
+
+    /// The id of the project that is meant where none is named.
+    pub fn project(&self) -> Option<&str> {
+        self.project.as_deref()
     }
 
     /// The base address.

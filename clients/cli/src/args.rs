@@ -85,7 +85,7 @@ pub enum Command {
     /// Your projects.
     #[command(subcommand)]
     Project(projects::Command),
-    /// Members of a project, and invitations.
+    /// Members of a project or an organisation, and invitations.
     #[command(subcommand)]
     Member(members::Command),
     /// Access of members to one allocation, whatever their role.

@@ -31,6 +31,8 @@ pub struct Target {
     pub api: Url,
     /// What is shown to it.
     pub credential: Credential,
+    /// The id of the project that commands are about which name none.
+    pub project: Option<String>,
     /// Private key for logins whose own is unknown.
     pub identity: Option<PathBuf>,
 }
@@ -73,6 +75,9 @@ pub fn target(global: &Global, admin: bool) -> Result<Target, Failure> {
         known => known.unwrap_or_default(),
     };
     let (api, context) = choose(global, &profile, &known)?;
+    // of who signed in there, and of nobody else
+    let signed_in = context.filter(|_| given.is_none());
+    let project = signed_in.and_then(|(_, context)| context.project.clone());
     let credential = match (given, context, from_profile, file) {
         (Some(token), ..) => Credential::Given(token),
         (None, Some((name, context)), _, Ok(file)) => {
@@ -84,6 +89,7 @@ pub fn target(global: &Global, admin: bool) -> Result<Target, Failure> {
     Ok(Target {
         api,
         credential,
+        project: project.map(|project| project.id),
         identity: profile.identity_file.filter(|file| file.exists()),
     })
 }

@@ -44,7 +44,16 @@ pub async fn own(api: &Api) -> Vec<Project> {
     caller.unwrap_or_default().message.projects
 }
 
-/// The id of a project of a flag; see [`id`].
+/// The id of the project of a flag, without it that of the context.
+///
+/// # Errors
+/// Those of [`id`].
+pub async fn chosen(api: &Api, flag: Option<String>) -> Result<Option<String>, Failure> {
+    let found = given(api, flag).await?;
+    Ok(found.or_else(|| api.project().map(str::to_owned)))
+}
+
+/// The id of the project of a flag alone: where its absence says something, and for operators, who see all projects.
 ///
 /// # Errors
 /// Those of [`id`].

@@ -22,7 +22,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Man { folder } => return completion::pages(folder.as_deref(), Cli::command()),
         Command::Login(flags) => return login::login(&cli.global, &flags).await,
         Command::Logout => return login::logout(&cli.global).await,
-        Command::Context(command) => return context::run(&cli.global, command),
+        Command::Context(command) => return context::run(&cli.global, command).await,
         Command::Admin(admin::Command::Certificate(admin::certificate::Command::Verify(flags))) => {
             return admin::certificate::verify_file(&flags);
         }

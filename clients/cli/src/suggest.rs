@@ -53,9 +53,21 @@ pub fn better(
     program: Command,
     arguments: impl Iterator<Item = String>,
 ) -> Error {
+    let is_unknown = matches!(
+        error.kind(),
+        ErrorKind::InvalidSubcommand | ErrorKind::UnknownArgument
+    );
+    let arguments: Vec<String> = arguments.collect();
+    if is_unknown && let Some(path) = of_operators(&program, &arguments) {
+        let tip = format!("operators have the command: gpuaas {path}").into();
+        error.remove(ContextKind::SuggestedSubcommand);
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+        return error;
+    }
     if error.kind() != ErrorKind::InvalidSubcommand {
         return error;
     }
+    let arguments = arguments.into_iter();
     let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidSubcommand) else {
         return error;
     };
@@ -81,6 +93,34 @@ pub fn better(
         );
     }
     error
+}
+
+/// The command below `admin` that these words name, when outside of it they lead less far: what only operators do is there.
+fn of_operators(program: &Command, arguments: &[String]) -> Option<String> {
+    let admin = program.find_subcommand("admin")?;
+    let words: Vec<&str> = arguments
+        .iter()
+        .map(String::as_str)
+        .filter(|word| !word.starts_with('-'))
+        .skip_while(|word| {
+            program.find_subcommand(word).is_none() && admin.find_subcommand(word).is_none()
+        })
+        .collect();
+    let path = path(admin, &words);
+    (path.len() > self::path(program, &words).len()).then(|| format!("admin {}", path.join(" ")))
+}
+
+/// The commands that these words lead to, one below the other.
+fn path<'a>(mut command: &'a Command, words: &[&str]) -> Vec<&'a str> {
+    let mut path = Vec::new();
+    for word in words {
+        let Some(below) = command.find_subcommand(word) else {
+            break;
+        };
+        path.push(below.get_name());
+        command = below;
+    }
+    path
 }
 
 /// The commands that there are where an unknown one was typed.
@@ -155,6 +195,31 @@ mod tests {
             let given = words.last().expect("a word");
             let siblings = siblings(Cli::command(), given, words.iter().cloned());
             assert_eq!(meant(given, &siblings), command, "{typed}");
+        }
+    }
+
+    #[test]
+    fn what_only_operators_do_is_found_below_admin() {
+        for (typed, command) in [
+            ("node describe gpu-07", Some("admin node describe")),
+            ("nodes cordon gpu-07", Some("admin node cordon")),
+            ("--output json slot approve", Some("admin slots approve")),
+            ("region put eu --name x", Some("admin region put")),
+            ("principals ls", Some("admin principal list")),
+            (
+                "organisation create acme",
+                Some("admin organisation create"),
+            ),
+            ("capacity", Some("admin capacity")),
+            ("nodes", None),
+            ("nodes frobnicate", None),
+            ("project show x y", None),
+            ("admin node frobnicate", None),
+            ("frobnicate", None),
+        ] {
+            let words: Vec<String> = typed.split(' ').map(str::to_owned).collect();
+            let found = of_operators(&crate::aliases::command(), &words);
+            assert_eq!(found.as_deref(), command, "{typed}");
         }
     }
 

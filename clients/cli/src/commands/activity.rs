@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::Session;
 use super::admin::moment;
-use super::members::Of;
+use super::whose::Of;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, short, stamp, time, word};
 

@@ -285,7 +285,7 @@ pub struct AvailabilityFlags {
     /// Only this SKU.
     #[arg(long)]
     sku: Option<String>,
-    /// Include the reserved capacity of this project [default: your only one].
+    /// Include the reserved capacity of this project [default: that of the context, else your only one].
     #[arg(long, value_name = "PROJECT")]
     project: Option<String>,
 }
@@ -300,7 +300,7 @@ pub async fn availability(session: &Session, flags: AvailabilityFlags) -> Result
         sku,
         project,
     } = flags;
-    let project = project::given(&session.api, project).await?;
+    let project = project::chosen(&session.api, project).await?;
     let request = ListAvailabilityRequest {
         region_code: region.unwrap_or_default(),
         sku: sku.unwrap_or_default(),

@@ -24,7 +24,7 @@ pub struct Flags {
     /// Way to the VM: through the platform, or directly over the network.
     #[arg(long, value_enum, value_name = "WAY", default_value = "network")]
     via: Via,
-    /// Project to search for the name or prefix [default: your only one].
+    /// Project to search for the name or prefix [default: that of the context, else your only one].
     #[arg(long, value_name = "PROJECT")]
     project: Option<String>,
 }
@@ -35,7 +35,7 @@ pub struct Flags {
 /// See [`Failure`]; or `scp` is not installed.
 pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
     let name = only_allocation(&flags.paths)?;
-    let project = project::given(&session.api, flags.project).await?;
+    let project = project::chosen(&session.api, flags.project).await?;
     let among = allocation::Among::Project(project.as_deref());
     let id = allocation::resolve(&session.api, among, name).await?;
     let login = login(session, &id, flags.identity, flags.via).await?;

@@ -53,7 +53,7 @@ impl Size {
 pub struct Flags {
     #[command(flatten)]
     size: Size,
-    /// Project, for its reserved capacity and its allocations [default: your only one].
+    /// Project, for its reserved capacity and its allocations [default: that of the context, else your only one].
     #[arg(long, value_name = "PROJECT")]
     project: Option<String>,
     /// Image; see: gpuaas images.
@@ -79,7 +79,10 @@ impl Flags {
             Some(slug) => digest_of(session, &slug).await?,
             None => String::new(),
         };
-        let project = project::given(&session.api, self.project).await?;
+        let project = match side {
+            Side::Member => project::chosen(&session.api, self.project).await?,
+            Side::Operator => project::given(&session.api, self.project).await?,
+        };
         let among = match side {
             Side::Member => Among::Project(project.as_deref()),
             Side::Operator => Among::All,

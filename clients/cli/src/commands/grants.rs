@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use super::Session;
 use super::launch::parse_deadline;
-use super::members::Of;
+use super::whose::Of;
 use crate::allocation::{Among, resolve};
 use crate::api::Answer;
 use crate::failure::Failure;

@@ -42,7 +42,7 @@ pub struct Flags {
     /// Name, a DNS label [default: generated from the SKU].
     #[arg(long)]
     name: Option<String>,
-    /// Project [default: your only one].
+    /// Project [default: that of the context, else your only one].
     #[arg(long, value_name = "PROJECT")]
     project: Option<String>,
     /// Label; repeatable.
@@ -123,7 +123,7 @@ async fn launch(session: &Session, flags: Flags) -> Result<(), Failure> {
         .map(user_data::read)
         .transpose()?;
     let (key_names, keys) = chosen_keys(session, &flags.ssh_keys).await?;
-    let project = project::given(&session.api, flags.project).await?;
+    let project = project::chosen(&session.api, flags.project).await?;
     let region = match flags.region {
         Some(region) => region,
         None => default_region(session, &flags.sku, flags.gpus).await?,

@@ -13,7 +13,7 @@ pub struct Flags {
     /// Include released and failed ones.
     #[arg(long)]
     all: bool,
-    /// Only this project.
+    /// Only this project [default: that of the context].
     #[arg(long, value_name = "PROJECT")]
     project: Option<String>,
     #[command(flatten)]
@@ -30,7 +30,7 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
         project,
         selected,
     } = flags;
-    let project = project::given(&session.api, project).await?;
+    let project = project::chosen(&session.api, project).await?;
     let request = ListAllocationsRequest {
         project_id: project.unwrap_or_default(),
         include_ended: all,

@@ -64,9 +64,17 @@ pub async fn login(global: &Global, flags: &Flags) -> Result<(), Failure> {
         principal: caller.principal.clone(),
         is_admin: caller.roles().any(|role| role == Role::PlatformAdmin),
         tokens: Some(tokens),
+        project: None,
     };
     let locked = file.lock()?;
     let mut contexts = locked.read()?;
+    let before = contexts.contexts.remove(&name);
+    let context = Context {
+        project: before
+            .filter(|one| one.api == context.api && one.principal == context.principal)
+            .and_then(|one| one.project),
+        ..context
+    };
     contexts.contexts.insert(name.clone(), context);
     contexts.current = Some(name.clone());
     locked.write(&contexts)?;
@@ -161,6 +169,7 @@ async fn whoami_of(api: &Url, token: &str) -> Result<Caller, Failure> {
     let api = Api::new(Target {
         api: api.clone(),
         credential: Credential::Given(token.to_owned()),
+        project: None,
         identity: None,
     })?;
     Ok(api.call(&GetCallerRequest {}).await?.message)

@@ -1,18 +1,22 @@
-//! `member`: who belongs to a project, and invitations into it.
+//! `member`: who belongs to a project or an organisation, and invitations into them.
 use gpuaas_proto::gpuaas::identity::v1::{
-    AcceptInvitationRequest, AddProjectMemberRequest, CreateProjectInvitationRequest, Invitation,
-    ListProjectInvitationsRequest, ListProjectMembersRequest, ListProjectMembersResponse, Member,
-    MemberRole, RemoveProjectMemberRequest, RevokeInvitationRequest, UpdateProjectMemberRequest,
+    AcceptInvitationRequest, AddOrganisationMemberRequest, AddProjectMemberRequest,
+    CreateOrganisationInvitationRequest, CreateProjectInvitationRequest, Invitation,
+    ListOrganisationInvitationsRequest, ListOrganisationMembersRequest,
+    ListProjectInvitationsRequest, ListProjectMembersRequest, Member, MemberRole,
+    RemoveOrganisationMemberRequest, RemoveProjectMemberRequest, RevokeInvitationRequest,
+    UpdateOrganisationMemberRequest, UpdateProjectMemberRequest,
 };
 use gpuaas_proto::json::Enumeration as _;
 use serde_json::Value;
 
 use super::Session;
 use super::select::Selected;
+use super::whose::{Owner, Whose};
 use crate::api::Answer;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, time, word};
-use crate::{project, suggest};
+use crate::suggest;
 
 /// Roles of members, the strongest first.
 pub const ROLES: [&str; 4] = ["owner", "member", "viewer", "billing"];
@@ -24,14 +28,14 @@ pub fn role(word: &str) -> i32 {
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
-    /// List the members with their roles.
+    /// List the members with their roles. Those of an organisation have theirs in all of its projects.
     List {
         #[command(flatten)]
-        of: Of,
+        of: Whose,
         #[command(flatten)]
         selected: Selected,
     },
-    /// Add somebody who is in the organisation; invite others.
+    /// Add somebody who is in the organisation, in it or in one of its projects; invite others.
     Add {
         /// Principal, for example user:alice.
         principal: String,
@@ -39,7 +43,7 @@ pub enum Command {
         #[arg(long, default_value = "member", value_parser = ROLES)]
         role: String,
         #[command(flatten)]
-        of: Of,
+        of: Whose,
     },
     /// Change the role of a member.
     SetRole {
@@ -49,14 +53,14 @@ pub enum Command {
         #[arg(value_parser = ROLES)]
         role: String,
         #[command(flatten)]
-        of: Of,
+        of: Whose,
     },
     /// Remove a member. Its open terminals and streams end.
     Remove {
         /// Principal, for example user:alice, or the id of the member.
         member: String,
         #[command(flatten)]
-        of: Of,
+        of: Whose,
     },
     /// Invite somebody by email. The token is printed once; send it to them.
     Invite {
@@ -66,10 +70,10 @@ pub enum Command {
         #[arg(long, default_value = "member", value_parser = ROLES)]
         role: String,
         #[command(flatten)]
-        of: Of,
+        of: Whose,
     },
     /// List the invitations.
-    Invitations(Of),
+    Invitations(Whose),
     /// Revoke an invitation.
     Revoke {
         /// Id of the invitation.
@@ -79,48 +83,16 @@ pub enum Command {
     Accept,
 }
 
-/// The project of a command.
-#[derive(Debug, clap::Args)]
-pub struct Of {
-    /// Project [default: your only one].
-    #[arg(long, value_name = "PROJECT")]
-    project: Option<String>,
-}
-
-impl Of {
-    /// Its id; without the flag the only project of the caller.
-    ///
-    /// # Errors
-    /// The caller belongs to none, or to several.
-    pub async fn id(self, session: &Session) -> Result<String, Failure> {
-        if let Some(id) = project::given(&session.api, self.project).await? {
-            return Ok(id);
-        }
-        let own = project::own(&session.api).await;
-        match own.as_slice() {
-            [one] => Ok(one.id.clone()),
-            [] => Err(Failure::Usage("you belong to no project".to_owned())),
-            several => {
-                let slugs: Vec<&str> = several.iter().map(|one| one.slug.as_str()).collect();
-                Err(Failure::Usage(format!(
-                    "choose a project with --project: {}",
-                    slugs.join(", ")
-                )))
-            }
-        }
-    }
-}
-
 /// Runs it.
 ///
 /// # Errors
 /// See [`Failure`].
 pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
+    let (api, key) = (&session.api, &session.key);
     match command {
         Command::List { of, selected } => {
-            let project = of.id(session).await?;
-            let found = members(session, &project, &selected).await?;
-            print(session, &found.json, found.message.members);
+            let (found, json) = members(session, &of.find(session).await?, &selected).await?;
+            print(session, &json, found);
             Ok(())
         }
         Command::Add {
@@ -128,80 +100,141 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             role,
             of,
         } => {
-            let request = AddProjectMemberRequest {
-                project_id: of.id(session).await?,
-                principal: principal.clone(),
-                role: self::role(&role),
+            let sentence = format!("{principal} is {role}.");
+            let role = self::role(&role);
+            let json = match of.find(session).await? {
+                Owner::Project(project_id) => {
+                    let request = AddProjectMemberRequest {
+                        project_id,
+                        principal,
+                        role,
+                    };
+                    api.apply(&request, key).await?.json
+                }
+                Owner::Organisation(organisation_id) => {
+                    let request = AddOrganisationMemberRequest {
+                        organisation_id,
+                        principal,
+                        role,
+                    };
+                    api.apply(&request, key).await?.json
+                }
             };
-            let answer = session.api.apply(&request, &session.key).await?;
-            super::done(session, &answer.json, &format!("{principal} is {role}."));
+            super::done(session, &json, &sentence);
             Ok(())
         }
         Command::SetRole { member, role, of } => {
-            let project_id = of.id(session).await?;
-            let found = find(session, &project_id, &member).await?;
-            let request = UpdateProjectMemberRequest {
-                project_id,
-                member_id: found.member_id,
-                role: self::role(&role),
-                etag: found.etag,
+            let owner = of.find(session).await?;
+            let Member {
+                member_id, etag, ..
+            } = find(session, &owner, &member).await?;
+            let sentence = format!("{member} is {role}.");
+            let role = self::role(&role);
+            let json = match owner {
+                Owner::Project(project_id) => {
+                    let request = UpdateProjectMemberRequest {
+                        project_id,
+                        member_id,
+                        role,
+                        etag,
+                    };
+                    api.apply(&request, key).await?.json
+                }
+                Owner::Organisation(organisation_id) => {
+                    let request = UpdateOrganisationMemberRequest {
+                        organisation_id,
+                        member_id,
+                        role,
+                        etag,
+                    };
+                    api.apply(&request, key).await?.json
+                }
             };
-            let answer = session.api.apply(&request, &session.key).await?;
-            super::done(session, &answer.json, &format!("{member} is {role}."));
+            super::done(session, &json, &sentence);
             Ok(())
         }
         Command::Remove { member, of } => {
-            let project_id = of.id(session).await?;
-            let found = find(session, &project_id, &member).await?;
-            let request = RemoveProjectMemberRequest {
-                project_id,
-                member_id: found.member_id,
-                etag: found.etag,
+            let owner = of.find(session).await?;
+            let Member {
+                member_id, etag, ..
+            } = find(session, &owner, &member).await?;
+            let json = match owner {
+                Owner::Project(project_id) => {
+                    let request = RemoveProjectMemberRequest {
+                        project_id,
+                        member_id,
+                        etag,
+                    };
+                    api.apply(&request, key).await?.json
+                }
+                Owner::Organisation(organisation_id) => {
+                    let request = RemoveOrganisationMemberRequest {
+                        organisation_id,
+                        member_id,
+                        etag,
+                    };
+                    api.apply(&request, key).await?.json
+                }
             };
-            let answer = session.api.apply(&request, &session.key).await?;
-            super::done(session, &answer.json, &format!("Removed {member}."));
+            super::done(session, &json, &format!("Removed {member}."));
             Ok(())
         }
         Command::Invite { email, role, of } => {
-            let request = CreateProjectInvitationRequest {
-                project_id: of.id(session).await?,
-                email: email.clone(),
-                role: self::role(&role),
-                ..CreateProjectInvitationRequest::default()
+            let role = self::role(&role);
+            let answer = match of.find(session).await? {
+                Owner::Project(project_id) => {
+                    let request = CreateProjectInvitationRequest {
+                        project_id,
+                        email: email.clone(),
+                        role,
+                        ..CreateProjectInvitationRequest::default()
+                    };
+                    api.apply(&request, key).await?
+                }
+                Owner::Organisation(organisation_id) => {
+                    let request = CreateOrganisationInvitationRequest {
+                        organisation_id,
+                        email: email.clone(),
+                        role,
+                        ..CreateOrganisationInvitationRequest::default()
+                    };
+                    api.apply(&request, key).await?
+                }
             };
-            let answer = session.api.apply(&request, &session.key).await?;
             invited(session, &answer, &email);
             Ok(())
         }
-        Command::Invitations(of) => invitations(session, of.id(session).await?).await,
+        Command::Invitations(of) => invitations(session, of.find(session).await?).await,
         Command::Revoke { invitation } => {
             let request = RevokeInvitationRequest {
                 invitation_id: invitation,
             };
-            let answer = session.api.apply(&request, &session.key).await?;
+            let answer = api.apply(&request, key).await?;
             super::done(session, &answer.json, "Revoked.");
             Ok(())
         }
-        Command::Accept => {
-            note!("Paste the token of the invitation, then Enter:");
-            let mut token = String::new();
-            std::io::stdin()
-                .read_line(&mut token)
-                .map_err(|error| Failure::Usage(format!("cannot read the token: {error}")))?;
-            // people paste the whole link
-            let token = token.trim();
-            let token = token.split_once("/join#").map_or(token, |(_, token)| token);
-            let request = AcceptInvitationRequest {
-                token: token.to_owned(),
-                ..AcceptInvitationRequest::default()
-            };
-            let answer = session.api.apply(&request, &session.key).await?;
-            let role = word(answer.message.role());
-            let sentence = format!("You are {role} of {}.", answer.message.target);
-            super::done(session, &answer.json, &sentence);
-            Ok(())
-        }
+        Command::Accept => accept(session).await,
     }
+}
+
+async fn accept(session: &Session) -> Result<(), Failure> {
+    note!("Paste the token of the invitation, then Enter:");
+    let mut token = String::new();
+    std::io::stdin()
+        .read_line(&mut token)
+        .map_err(|error| Failure::Usage(format!("cannot read the token: {error}")))?;
+    // people paste the whole link
+    let token = token.trim();
+    let token = token.split_once("/join#").map_or(token, |(_, token)| token);
+    let request = AcceptInvitationRequest {
+        token: token.to_owned(),
+        ..AcceptInvitationRequest::default()
+    };
+    let answer = session.api.apply(&request, &session.key).await?;
+    let role = word(answer.message.role());
+    let sentence = format!("You are {role} of {}.", answer.message.target);
+    super::done(session, &answer.json, &sentence);
+    Ok(())
 }
 
 /// The answer to an invitation. The token is the one thing that must be printed: nobody sees it again.
@@ -221,23 +254,39 @@ fn invited(session: &Session, answer: &Answer<Invitation>, email: &str) {
     say!("{email} is invited. Send this link; it works once and is not shown again:\n{link}");
 }
 
+/// The members, also as they were sent.
 async fn members(
     session: &Session,
-    project: &str,
+    owner: &Owner,
     selected: &Selected,
-) -> Result<Answer<ListProjectMembersResponse>, Failure> {
-    let request = ListProjectMembersRequest {
-        project_id: project.to_owned(),
-        filter: selected.filter(),
-        order_by: selected.order_by(),
-        ..ListProjectMembersRequest::default()
-    };
-    session.api.call_all_pages(&request, "members").await
+) -> Result<(Vec<Member>, Value), Failure> {
+    let (filter, order_by) = (selected.filter(), selected.order_by());
+    match owner {
+        Owner::Project(project) => {
+            let request = ListProjectMembersRequest {
+                project_id: project.clone(),
+                filter,
+                order_by,
+                ..ListProjectMembersRequest::default()
+            };
+            let found = session.api.call_all_pages(&request, "members").await?;
+            Ok((found.message.members, found.json))
+        }
+        Owner::Organisation(organisation) => {
+            let request = ListOrganisationMembersRequest {
+                organisation_id: organisation.clone(),
+                filter,
+                order_by,
+                ..ListOrganisationMembersRequest::default()
+            };
+            let found = session.api.call_all_pages(&request, "members").await?;
+            Ok((found.message.members, found.json))
+        }
+    }
 }
 
-async fn find(session: &Session, project: &str, given: &str) -> Result<Member, Failure> {
-    let all = members(session, project, &Selected::default()).await?;
-    let all = all.message.members;
+async fn find(session: &Session, owner: &Owner, given: &str) -> Result<Member, Failure> {
+    let (all, _) = members(session, owner, &Selected::default()).await?;
     let names = all.iter().map(|one| one.principal.as_str());
     let message = format!("no member is {given:?}; see: gpuaas member list");
     let missing = suggest::with_nearest(message, given, names);
@@ -275,17 +324,30 @@ pub fn print(session: &Session, json: &Value, members: Vec<Member>) {
     );
 }
 
-async fn invitations(session: &Session, project_id: String) -> Result<(), Failure> {
-    let request = ListProjectInvitationsRequest {
-        project_id,
-        ..ListProjectInvitationsRequest::default()
+async fn invitations(session: &Session, owner: Owner) -> Result<(), Failure> {
+    let api = &session.api;
+    let (found, json) = match owner {
+        Owner::Project(project_id) => {
+            let request = ListProjectInvitationsRequest {
+                project_id,
+                ..ListProjectInvitationsRequest::default()
+            };
+            let found = api.call_all_pages(&request, "invitations").await?;
+            (found.message.invitations, found.json)
+        }
+        Owner::Organisation(organisation_id) => {
+            let request = ListOrganisationInvitationsRequest {
+                organisation_id,
+                ..ListOrganisationInvitationsRequest::default()
+            };
+            let found = api.call_all_pages(&request, "invitations").await?;
+            (found.message.invitations, found.json)
+        }
     };
-    let found = session.api.call_all_pages(&request, "invitations").await?;
     if session.json() {
-        print_json(&found.json);
+        print_json(&json);
         return Ok(());
     }
-    let found = found.message.invitations;
     if found.is_empty() {
         say!("No invitations. Invite somebody: gpuaas member invite EMAIL");
         return Ok(());

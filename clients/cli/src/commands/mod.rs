@@ -42,6 +42,7 @@ mod user_data;
 pub mod wait;
 pub mod watch;
 pub mod webhooks;
+mod whose;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -11,7 +11,7 @@ pub struct Flags {
     /// Change whether VMs of the project that are on one host reach each other; without it the setting is shown.
     #[arg(long, value_name = "RULE")]
     between_vms: Option<Rule>,
-    /// The project [default: your only one].
+    /// The project [default: that of the context, else your only one].
     #[arg(long, value_name = "PROJECT")]
     project: Option<String>,
 }
@@ -27,7 +27,7 @@ enum Rule {
 /// # Errors
 /// See [`Failure`].
 pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
-    let project = project::given(&session.api, flags.project).await?;
+    let project = project::chosen(&session.api, flags.project).await?;
     let project_id = project.unwrap_or_default();
     let answer = match flags.between_vms {
         None => {

@@ -9,7 +9,7 @@ use crate::project;
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {
-    /// The project [default: your only one].
+    /// The project [default: that of the context, else your only one].
     #[arg(long, value_name = "PROJECT")]
     project: Option<String>,
 }
@@ -19,7 +19,7 @@ pub struct Flags {
 /// # Errors
 /// See [`Failure`].
 pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
-    let project = project::given(&session.api, flags.project).await?;
+    let project = project::chosen(&session.api, flags.project).await?;
     let request = GetQuotasRequest {
         project_id: project.unwrap_or_default(),
     };

@@ -55,7 +55,7 @@ pub struct Listed {
     /// Include ended ones.
     #[arg(long)]
     all: bool,
-    /// Only this project.
+    /// Only this project [default: that of the context; for administrators all].
     #[arg(long, value_name = "PROJECT")]
     project: Option<String>,
 }
@@ -65,14 +65,14 @@ pub struct Listed {
 pub struct ReservationRef {
     /// Id, unique prefix of it, or name.
     reservation: String,
-    /// Project to search for the name or prefix [default: your only one; for administrators all].
+    /// Project to search for the name or prefix [default: that of the context, else your only one; for administrators all].
     #[arg(long, value_name = "PROJECT")]
     project: Option<String>,
 }
 
 impl ReservationRef {
     async fn id(&self, session: &Session, side: Side) -> Result<String, Failure> {
-        let project = project::given(&session.api, self.project.clone()).await?;
+        let project = side.project(&session.api, self.project.clone()).await?;
         resolve(&session.api, side, project, &self.reservation).await
     }
 }
@@ -88,7 +88,7 @@ pub struct Create {
     /// Number of GPUs.
     #[arg(long, value_name = "COUNT")]
     gpus: u32,
-    /// Project [default: your only one].
+    /// Project [default: that of the context, else your only one; administrators name one].
     #[arg(long, value_name = "PROJECT")]
     project: Option<String>,
     /// Region [default: one where the SKU fits now].
@@ -109,6 +109,14 @@ pub struct Create {
 }
 
 impl Side {
+    /// The project of a flag; for members without it that of the context.
+    async fn project(self, api: &Api, flag: Option<String>) -> Result<Option<String>, Failure> {
+        match self {
+            Self::Member => project::chosen(api, flag).await,
+            Self::Operator => project::given(api, flag).await,
+        }
+    }
+
     /// Reservations as messages, and as they were sent.
     async fn list(
         self,
@@ -292,13 +300,10 @@ async fn create(session: &Session, side: Side, flags: Create) -> Result<(), Fail
         None => default_region(session, &flags.sku, 0).await?,
     };
     let given = (flags.sku.clone(), region.clone());
-    let project_id = match flags.project {
-        Some(project) => project::id(&session.api, &project).await?,
-        None => String::new(),
-    };
+    let project = side.project(&session.api, flags.project).await?;
     let unused = flags.release_unused_after.map(|length| length.as_secs());
     let config = CapacityReservationConfig {
-        project_id,
+        project_id: project.unwrap_or_default(),
         name: flags.name,
         region_code: region,
         sku: flags.sku,
@@ -336,7 +341,7 @@ pub async fn list(
     region: Option<String>,
 ) -> Result<(), Failure> {
     let Listed { all, project } = flags;
-    let project = project::given(&session.api, project).await?;
+    let project = side.project(&session.api, project).await?;
     let (rows, json) = side.list(&session.api, project, region, all).await?;
     if session.json() {
         print_json(&json);

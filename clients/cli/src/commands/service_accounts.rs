@@ -5,7 +5,9 @@ use gpuaas_proto::gpuaas::identity::v1::{
 };
 
 use super::Session;
-use super::members::{self, Of, ROLES};
+use super::members::{self, ROLES};
+use super::select::Selected;
+use super::whose::Of;
 use crate::api::Answer;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, time, word};
@@ -14,7 +16,12 @@ use crate::suggest;
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
     /// List the service accounts of a project.
-    List(Of),
+    List {
+        #[command(flatten)]
+        of: Of,
+        #[command(flatten)]
+        selected: Selected,
+    },
     /// Create a service account. It calls by its API keys.
     Create {
         /// Slug: lower-case letters, digits and hyphens.
@@ -62,7 +69,8 @@ impl Account {
     /// Its project has none of this name.
     pub async fn find(self, session: &Session) -> Result<Found, Failure> {
         let project = self.of.id(session).await?;
-        let all = accounts(session, &project).await?.message.service_accounts;
+        let all = accounts(session, &project, &Selected::default()).await?;
+        let all = all.message.service_accounts;
         let given = self.account;
         let found = all.iter().find(|one| one.slug == given || one.id == given);
         let Some(found) = found else {
@@ -87,9 +95,9 @@ impl Account {
 /// See [`Failure`].
 pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
-        Command::List(of) => {
-            let found = accounts(session, &of.id(session).await?).await?;
-            list(session, found);
+        Command::List { of, selected } => {
+            let found = accounts(session, &of.id(session).await?, &selected).await?;
+            list(session, found, &selected);
         }
         Command::Create {
             slug,
@@ -143,21 +151,28 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
 async fn accounts(
     session: &Session,
     project: &str,
+    selected: &Selected,
 ) -> Result<Answer<ListServiceAccountsResponse>, Failure> {
     let request = ListServiceAccountsRequest {
         project_id: project.to_owned(),
+        filter: selected.filter(),
+        order_by: selected.order_by(),
         ..ListServiceAccountsRequest::default()
     };
     let listed = session.api.call_all_pages(&request, "service_accounts");
     listed.await
 }
 
-fn list(session: &Session, listed: Answer<ListServiceAccountsResponse>) {
+fn list(session: &Session, listed: Answer<ListServiceAccountsResponse>, selected: &Selected) {
     if session.json() {
         print_json(&listed.json);
         return;
     }
     let found = listed.message.service_accounts;
+    if found.is_empty() && selected.narrows() {
+        say!("No service account matches the filter.");
+        return;
+    }
     if found.is_empty() {
         say!("No service accounts yet. Create one: gpuaas service-account create SLUG");
         return;

@@ -17,7 +17,7 @@ pub struct Flags {
     /// Only this allocation.
     #[arg(long, value_name = "ID")]
     allocation: Option<String>,
-    /// Only this project.
+    /// Only this project [default: that of the context].
     #[arg(long, value_name = "PROJECT")]
     project: Option<String>,
     #[command(flatten)]
@@ -34,11 +34,12 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
         project,
         selected,
     } = flags;
-    let project = project::given(&session.api, project).await?;
     let mut request = match allocation {
         Some(reference) => of_allocation(session, &reference, project).await?,
         None => ListUsageRequest {
-            project_id: project.unwrap_or_default(),
+            project_id: project::chosen(&session.api, project)
+                .await?
+                .unwrap_or_default(),
             ..ListUsageRequest::default()
         },
     };
@@ -116,15 +117,16 @@ async fn names(session: &Session, project: &str) -> HashMap<String, String> {
         .collect()
 }
 
-/// The request for one allocation. Usage belongs to a project: by default that of the allocation.
+/// The request for one allocation. Usage belongs to a project: without the flag that of the allocation.
 async fn of_allocation(
     session: &Session,
     reference: &str,
-    project: Option<String>,
+    flag: Option<String>,
 ) -> Result<ListUsageRequest, Failure> {
-    let among = Among::Project(project.as_deref());
-    let id = allocation::resolve(&session.api, among, reference).await?;
-    let project_id = match project {
+    let given = project::given(&session.api, flag).await?;
+    let among = given.as_deref().or(session.api.project());
+    let id = allocation::resolve(&session.api, Among::Project(among), reference).await?;
+    let project_id = match given {
         Some(project) => project,
         None => {
             let request = GetAllocationRequest {

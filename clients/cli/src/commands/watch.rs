@@ -26,7 +26,7 @@ pub struct Flags {
     /// Include released and failed allocations.
     #[arg(long, conflicts_with = "allocation")]
     all: bool,
-    /// Project [default: your only one].
+    /// Project [default: that of the context, else your only one].
     #[arg(long, value_name = "PROJECT")]
     project: Option<String>,
 }
@@ -36,7 +36,7 @@ pub struct Flags {
 /// # Errors
 /// See [`Failure`].
 pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
-    let project = project::given(&session.api, flags.project).await?;
+    let project = project::chosen(&session.api, flags.project).await?;
     let Some(reference) = &flags.allocation else {
         let request = WatchAllocationsRequest {
             project_id: project.unwrap_or_default(),

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 
 use super::Session;
 use super::launch::parse_length;
-use super::members::Of;
-use super::organisations;
+use super::select::Selected;
+use super::whose::{Owner, Whose};
 use crate::api::Answer;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, span_of, time, word};
@@ -22,7 +22,12 @@ use crate::output::{print_json, print_table, span_of, time, word};
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
     /// List the webhooks of a project or an organisation.
-    List(Whose),
+    List {
+        #[command(flatten)]
+        whose: Whose,
+        #[command(flatten)]
+        selected: Selected,
+    },
     /// Create a webhook. The secret that signs its deliveries is printed once, alone on standard output.
     Create {
         /// Where events go; begins with https://.
@@ -85,16 +90,6 @@ pub enum Command {
     },
 }
 
-/// Whose webhooks.
-#[derive(Debug, clap::Args)]
-pub struct Whose {
-    #[command(flatten)]
-    of: Of,
-    /// Organisation: events of all of its projects.
-    #[arg(long, value_name = "ORGANISATION", conflicts_with = "project")]
-    organisation: Option<String>,
-}
-
 /// One webhook.
 #[derive(Debug, clap::Args)]
 pub struct Webhook {
@@ -108,24 +103,29 @@ pub struct Webhook {
 /// See [`Failure`].
 pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
-        Command::List(whose) => {
+        Command::List { whose, selected } => {
             let api = &session.api;
+            let (filter, order_by) = (selected.filter(), selected.order_by());
             match whose.find(session).await? {
                 Owner::Project(project_id) => {
                     let request = ListProjectWebhooksRequest {
                         project_id,
+                        filter,
+                        order_by,
                         ..ListProjectWebhooksRequest::default()
                     };
                     let listed = api.call_all_pages(&request, "webhooks").await?;
-                    list(session, &listed.json, listed.message.webhooks);
+                    list(session, &listed.json, listed.message.webhooks, &selected);
                 }
                 Owner::Organisation(organisation_id) => {
                     let request = ListOrganisationWebhooksRequest {
                         organisation_id,
+                        filter,
+                        order_by,
                         ..ListOrganisationWebhooksRequest::default()
                     };
                     let listed = api.call_all_pages(&request, "webhooks").await?;
-                    list(session, &listed.json, listed.message.webhooks);
+                    list(session, &listed.json, listed.message.webhooks, &selected);
                 }
             }
         }
@@ -164,7 +164,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             };
             let answer = session.api.call(&request).await?;
             let json = json!({ "webhooks": [answer.json] });
-            list(session, &json, vec![answer.message]);
+            list(session, &json, vec![answer.message], &Selected::default());
         }
         Command::Update {
             webhook,
@@ -232,24 +232,6 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whose webhooks, by id.
-enum Owner {
-    Project(String),
-    Organisation(String),
-}
-
-impl Whose {
-    async fn find(self, session: &Session) -> Result<Owner, Failure> {
-        match self.organisation {
-            Some(given) => {
-                let id = organisations::find(session, &given).await?;
-                Ok(Owner::Organisation(id))
-            }
-            None => Ok(Owner::Project(self.of.id(session).await?)),
-        }
-    }
-}
-
 async fn switch(
     session: &Session,
     one: Webhook,
@@ -294,9 +276,13 @@ fn secret(session: &Session, answer: &Answer<contract::Webhook>) -> Result<(), F
     Ok(())
 }
 
-fn list(session: &Session, json: &Value, found: Vec<contract::Webhook>) {
+fn list(session: &Session, json: &Value, found: Vec<contract::Webhook>, selected: &Selected) {
     if session.json() {
         print_json(json);
+        return;
+    }
+    if found.is_empty() && selected.narrows() {
+        say!("No webhook matches the filter.");
         return;
     }
     if found.is_empty() {

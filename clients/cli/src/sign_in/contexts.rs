@@ -47,6 +47,18 @@ pub struct Context {
     pub is_admin: bool,
     /// Nothing after signing out.
     pub tokens: Option<Tokens>,
+    /// What commands are about that name no project.
+    #[serde(default)]
+    pub project: Option<DefaultProject>,
+}
+
+/// The project of a context.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DefaultProject {
+    /// Its id.
+    pub id: String,
+    /// Its slug, for people.
+    pub name: String,
 }
 
 /// What the identity provider gave.

@@ -435,7 +435,7 @@ fn a_project_that_is_no_id_comes_with_where_ids_are_found() {
         "{ran:?}"
     );
     let help = world.run(&["admin", "quota", "get", "--help"]).ok();
-    assert!(help.out.contains("gpuaas list --output json"), "{help:?}");
+    assert!(help.out.contains("gpuaas admin project list"), "{help:?}");
 }
 
 /// Said on standard error: a program reads the answer as it is.

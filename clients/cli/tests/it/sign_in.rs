@@ -417,3 +417,96 @@ fn contexts_are_listed_chosen_and_deleted() {
         "{ran:?}"
     );
 }
+
+#[test]
+fn the_project_of_a_context_is_that_of_commands_which_name_none() {
+    const PROJECT: &str = "01930000-0007-7000-8000-000000000007";
+    const OTHER: &str = "01930000-0008-7000-8000-000000000008";
+    const QUOTAS: &str = "/api/v1/quotas";
+    let world = provider([
+        (200, granted("one", "r", 3600)),
+        (200, granted("two", "r", 3600)),
+    ]);
+    let project = |id: &str, slug: &str| json!({ "id": id, "slug": slug, "organisation": "acme" });
+    let own = json!({ "projects": [project(PROJECT, "vision"), project(OTHER, "speech")] });
+    world.get("/api/v1/projects", own.clone());
+    world.get("/api/v1/admin/projects", own);
+    world.get(QUOTAS, json!({ "quotas": [] }));
+    world.get("/api/v1/ssh-keys", json!({ "ssh_keys": [] }));
+    world.get("/api/v1/admin/allocations", json!({ "allocations": [] }));
+    let asked = |world: &World| {
+        let seen = world.seen().into_iter().rev();
+        let mut seen = seen.filter(|seen| seen.target.starts_with(QUOTAS));
+        seen.next().expect("asked").target
+    };
+    let login = |name: &str| run(&world, &["login", "--api", &world.url(), "--context", name]).ok();
+    login("work");
+    run(&world, &["quota"]).ok();
+    assert!(!asked(&world).contains("project_id"), "{}", asked(&world));
+
+    let ran = run(&world, &["context", "set", "--project", "visoin"]);
+    assert!(
+        ran.code == 3 && ran.err.contains("did you mean vision?"),
+        "{ran:?}"
+    );
+    let set = ["context", "set", "--project", "vision"];
+    let said = run(&world, &set).ok().out;
+    assert!(said.contains("vision"), "{said}");
+    assert_eq!(
+        contexts(&world)["contexts"]["work"]["project"]["id"],
+        PROJECT
+    );
+    let listed = run(&world, &["context", "list"]).ok().out;
+    assert!(
+        listed.contains("PROJECT") && listed.contains("vision"),
+        "{listed}"
+    );
+    let listed = run(&world, &["context", "list", "--output", "json"]).json();
+    assert_eq!(
+        (
+            &listed["contexts"][0]["project"],
+            &listed["contexts"][0]["project_id"]
+        ),
+        (&json!("vision"), &json!(PROJECT))
+    );
+    run(&world, &["quota"]).ok();
+    assert!(asked(&world).contains(PROJECT), "{}", asked(&world));
+    run(&world, &["quota", "--project", "speech"]).ok();
+    assert!(asked(&world).contains(OTHER), "{}", asked(&world));
+
+    // whoever is somebody else there has other projects
+    let given = plain(&world, &["quota"])
+        .env("GPUAAS_TOKEN", "another")
+        .output();
+    Ran::from(given.expect("runs")).ok();
+    assert!(!asked(&world).contains("project_id"), "{}", asked(&world));
+    // where the absence of a project says something else
+    run(&world, &["ssh-key", "list"]).ok();
+    run(&world, &["admin", "allocation", "list"]).ok();
+    let elsewhere = world.seen().into_iter().filter(|seen| {
+        seen.target.starts_with("/api/v1/ssh-keys")
+            || seen.target.starts_with("/api/v1/admin/allocations")
+    });
+    let elsewhere: Vec<String> = elsewhere.map(|seen| seen.target).collect();
+    assert_eq!(elsewhere.len(), 2);
+    assert!(
+        elsewhere.iter().all(|target| !target.contains(PROJECT)),
+        "{elsewhere:?}"
+    );
+
+    // the same person again
+    login("work");
+    run(&world, &["quota"]).ok();
+    assert!(asked(&world).contains(PROJECT), "{}", asked(&world));
+    run(&world, &["context", "set", "work", "--no-project"]).ok();
+    run(&world, &["quota"]).ok();
+    assert!(!asked(&world).contains("project_id"), "{}", asked(&world));
+    for wrong in [
+        &["context", "set", "work"][..],
+        &["context", "set", "--project", "vision", "--no-project"],
+    ] {
+        assert_eq!(run(&world, wrong).code, 2);
+    }
+    let ran = run(&world, &["context", "set", "other", "--project", "vision"]);
+    assert_eq!(ran.code, 3, "{ran:?}");
+}

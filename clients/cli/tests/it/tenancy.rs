@@ -144,6 +144,102 @@ fn members_are_listed_changed_and_removed_by_their_principal() {
 }
 
 #[test]
+fn members_of_an_organisation_are_managed_by_the_same_commands() {
+    let world = world();
+    let organisation = "01930000-0003-7000-8000-000000000003";
+    world.get(
+        "/api/v1/organisations",
+        json!({ "organisations": [{ "id": organisation, "slug": "acme" }] }),
+    );
+    let path = format!("/api/v1/organisations/{organisation}/members");
+    let one = format!("{path}/{MEMBER}");
+    let invitations = format!("/api/v1/organisations/{organisation}/invitations");
+    world.get(&path, json!({ "members": [{ "member_id": MEMBER, "principal": "user:bob", "role": "member", "etag": "e1" }] }));
+    world.on("POST", &path, [(200, json!({}))]);
+    world.on("PATCH", &one, [(200, json!({}))]);
+    world.on("DELETE", &one, [(200, json!({}))]);
+    let run = |words: &[&str]| {
+        let command = [words, &["--organisation", "acme"]].concat();
+        world.run(&command).ok().out
+    };
+    assert!(run(&["member", "list"]).contains("user:bob"));
+    run(&["member", "add", "user:mia", "--role", "viewer"]);
+    let body = json!({ "principal": "user:mia", "role": "viewer" });
+    assert_eq!(last(&world), ("POST".into(), path.clone(), body));
+    run(&["member", "set-role", "user:bob", "owner"]);
+    let body = json!({ "role": "owner", "etag": "e1" });
+    assert_eq!(last(&world), ("PATCH".into(), one.clone(), body));
+    run(&["member", "remove", "user:bob"]);
+    assert_eq!(last(&world).1, format!("{one}?etag=e1"));
+    world.on(
+        "POST",
+        &invitations,
+        [(200, json!({ "id": "i", "token": "once" }))],
+    );
+    let said = run(&["member", "invite", "dan@example.com"]);
+    assert!(said.contains("/join#once"), "{said}");
+    assert_eq!(last(&world).1, invitations);
+    world.get(
+        &invitations,
+        json!({ "invitations": [{ "id": "i", "email": "dan@example.com", "state": "pending" }] }),
+    );
+    assert!(run(&["member", "invitations"]).contains("dan@example.com"));
+    let both = ["member", "list", "--organisation", "acme", "--project", "p"];
+    assert_eq!(world.run(&both).code, 2);
+}
+
+#[test]
+fn operators_list_the_projects_of_all_organisations() {
+    let world = world();
+    let all = "/api/v1/admin/projects";
+    let organisation = "01930000-0003-7000-8000-000000000003";
+    world.get(
+        "/api/v1/admin/organisations",
+        json!({ "organisations": [{ "id": organisation, "slug": "acme" }] }),
+    );
+    world.get(all, json!({ "projects": [{ "id": PROJECT, "slug": "vision", "organisation": "acme", "state": "suspended", "state_reason": "unpaid" }] }));
+    let said = world.run(&["admin", "project", "list"]).ok().out;
+    for part in ["vision", "acme", "suspended", "unpaid", PROJECT] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let flags = ["--organisation", "acme", "--state", "suspended"];
+    let more = ["--filter", "slug:vis", "--sort", "slug"];
+    let list = ["admin", "project", "list"];
+    world.run(&[&list[..], &flags, &more].concat()).ok();
+    let seen = world.seen().into_iter().rev();
+    let mut seen = seen.filter(|seen| seen.target.starts_with(all));
+    let asked = seen.next().expect("asked");
+    assert_eq!(asked.authorization.as_deref(), Some("Bearer admin-token"));
+    for part in [
+        &format!("organisation_id={organisation}"),
+        "state=suspended",
+        "filter=slug%3Avis",
+        "order_by=slug",
+    ] {
+        assert!(asked.target.contains(part), "{part}: {}", asked.target);
+    }
+    world.get(all, json!({ "projects": [] }));
+    let said = world.run(&["admin", "project", "list"]).ok().out;
+    assert!(said.contains("No project matches"), "{said}");
+}
+
+#[test]
+fn a_command_that_is_only_for_operators_is_found_where_it_is() {
+    let world = world();
+    for (typed, command) in [
+        (
+            &["node", "describe", "gpu-07"][..],
+            "gpuaas admin node describe",
+        ),
+        (&["principal", "list"], "gpuaas admin principal list"),
+    ] {
+        let ran = world.run(typed);
+        assert_eq!(ran.code, 2);
+        assert!(ran.err.contains(command), "{}", ran.err);
+    }
+}
+
+#[test]
 fn an_invitation_is_a_link_that_is_printed_once_and_accepted_from_standard_input() {
     let world = world();
     let path = format!("/api/v1/projects/{PROJECT}/invitations");

@@ -16,6 +16,7 @@ mod organisations;
 pub mod placement;
 mod plans;
 mod principals;
+mod projects;
 mod queue;
 mod quota;
 mod reservations;
@@ -29,8 +30,7 @@ use crate::failure::Failure;
 pub(crate) use trail::moment;
 
 /// Help of an argument that is a project.
-const PROJECT_HELP: &str = "Project: its name, or its id, a UUID; see the column PROJECT of `gpuaas admin queue list`, `gpuaas admin reservations list` and \
-`gpuaas admin node evacuation-plan`, or `project_id` in `gpuaas list --output json` of a member";
+const PROJECT_HELP: &str = "Project: its name, or its id, a UUID; see: gpuaas admin project list";
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
@@ -84,6 +84,9 @@ pub enum Command {
     /// Organisations of the platform.
     #[command(subcommand)]
     Organisation(organisations::Command),
+    /// Projects of all organisations.
+    #[command(subcommand)]
+    Project(projects::Command),
     /// SCIM users and groups of organisations.
     #[command(subcommand)]
     Scim(scim::Command),
@@ -116,6 +119,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Certificate(command) => certificate::run(session, command).await,
         Command::Principal(command) => principals::run(session, command).await,
         Command::Organisation(command) => organisations::run(session, command).await,
+        Command::Project(command) => projects::run(session, command).await,
         Command::Scim(command) => scim::run(session, command).await,
         Command::Audit(command) => audit::run(session, command).await,
     }

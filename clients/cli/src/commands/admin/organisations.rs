@@ -15,7 +15,8 @@ use crate::resolve::unique;
 use crate::suggest;
 
 const LIST: &str = "gpuaas admin organisation list";
-const STATES: [&str; 3] = ["active", "suspended", "closed"];
+/// Words of states.
+pub const STATES: [&str; 3] = ["active", "suspended", "closed"];
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
@@ -218,7 +219,10 @@ async fn describe(session: &Session, given: &str) -> Result<(), Failure> {
 }
 
 /// The id of an organisation by its slug, its id, or a unique prefix of the id.
-async fn resolve(session: &Session, given: &str) -> Result<String, Failure> {
+///
+/// # Errors
+/// There is none, or several begin like that.
+pub async fn resolve(session: &Session, given: &str) -> Result<String, Failure> {
     if uuid::Uuid::parse_str(given).is_ok() {
         return Ok(given.to_owned());
     }

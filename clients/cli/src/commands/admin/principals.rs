@@ -9,6 +9,7 @@ use gpuaas_proto::json::Enumeration as _;
 
 use super::{Session, done};
 use crate::api::Answer;
+use crate::commands::select::Selected;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, time, word};
 use crate::resolve::unique;
@@ -32,6 +33,8 @@ pub enum Command {
         /// Only those that are disabled.
         #[arg(long)]
         disabled: bool,
+        #[command(flatten)]
+        selected: Selected,
     },
     /// Show one principal.
     #[command(visible_alias = "show")]
@@ -91,6 +94,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             kind,
             role,
             disabled,
+            selected,
         } => {
             let kind = kind.and_then(|kind| PrincipalKind::of_word(&kind.replace('-', "_")));
             let role = role.as_deref().and_then(PlatformRole::of_word);
@@ -98,6 +102,8 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
                 kind: kind.unwrap_or_default().into(),
                 platform_role: role.unwrap_or_default().into(),
                 disabled: disabled.then_some(true),
+                filter: selected.filter(),
+                order_by: selected.order_by(),
                 ..ListPrincipalsRequest::default()
             };
             let found = session.api.call_all_pages(&request, "principals").await?;

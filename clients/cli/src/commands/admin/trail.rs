@@ -209,7 +209,7 @@ async fn read(
             page_size: i32::try_from(PAGE).unwrap_or(i32::MAX),
         };
         // as they were sent: their digests are of what this version does not know, too
-        let mut answer = session.api.call(&request).await?.json;
+        let mut answer = session.api.call_json(&request).await?;
         if !begun {
             begin(&answer["start"])?;
             begun = true;

@@ -1,0 +1,70 @@
+//! What a command is about: a project, or an organisation where both have such things.
+use super::{Session, organisations};
+use crate::failure::Failure;
+use crate::project;
+
+/// The project of a command.
+#[derive(Debug, clap::Args)]
+pub struct Of {
+    /// Project [default: that of the context, else your only one].
+    #[arg(long, value_name = "PROJECT")]
+    project: Option<String>,
+}
+
+impl Of {
+    /// Its id; without the flag the only project of the caller.
+    ///
+    /// # Errors
+    /// The caller belongs to none, or to several.
+    pub async fn id(self, session: &Session) -> Result<String, Failure> {
+        if let Some(id) = project::chosen(&session.api, self.project).await? {
+            return Ok(id);
+        }
+        let own = project::own(&session.api).await;
+        match own.as_slice() {
+            [one] => Ok(one.id.clone()),
+            [] => Err(Failure::Usage("you belong to no project".to_owned())),
+            several => {
+                let slugs: Vec<&str> = several.iter().map(|one| one.slug.as_str()).collect();
+                Err(Failure::Usage(format!(
+                    "choose a project with --project: {}",
+                    slugs.join(", ")
+                )))
+            }
+        }
+    }
+}
+
+/// A project or an organisation.
+#[derive(Debug, clap::Args)]
+pub struct Whose {
+    #[command(flatten)]
+    of: Of,
+    /// Organisation, by slug or id, instead of a project.
+    #[arg(long, value_name = "ORGANISATION", conflicts_with = "project")]
+    organisation: Option<String>,
+}
+
+/// Either of them, by its id.
+pub enum Owner {
+    /// A project.
+    Project(String),
+    /// An organisation.
+    Organisation(String),
+}
+
+impl Whose {
+    /// What is meant.
+    ///
+    /// # Errors
+    /// There is no such organisation, or it is not said which project.
+    pub async fn find(self, session: &Session) -> Result<Owner, Failure> {
+        match self.organisation {
+            Some(name) => {
+                let id = organisations::find(session, &name).await?;
+                Ok(Owner::Organisation(id))
+            }
+            None => Ok(Owner::Project(self.of.id(session).await?)),
+        }
+    }
+}
