@@ -8,6 +8,7 @@ use gpuaas_gateway::auth::logout::PATH;
 use gpuaas_gateway::auth::provider::grants::challenge_of;
 use gpuaas_gateway::auth::verify::IssuerSettings;
 use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
 use crate::visitor::{Ended, Visitor};
@@ -37,6 +38,8 @@ fn form(fields: &[(&str, &str)]) -> String {
 /// What is different of providers.
 struct Kind {
     audience: &'static str,
+    /// What a sign-in of the command line adds to its requests.
+    parameters: &'static [(&'static str, &'static str)],
     algorithm: &'static str,
     keys: &'static str,
 }
@@ -58,6 +61,11 @@ impl Trusting {
                 },
                 console_client_id: Some("console".to_owned()),
                 cli_client_id: Some("cli".to_owned()),
+                parameters: kind
+                    .parameters
+                    .iter()
+                    .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                    .collect(),
                 ..IssuerSettings::default()
             });
         })
@@ -97,6 +105,7 @@ impl Trusting {
         assert!(installed, "npm cannot install the console's libraries");
         let kind = Kind {
             audience: API,
+            parameters: &[("resource", API), ("prompt", "consent")],
             algorithm: "RS256",
             keys: "/jwks",
         };
@@ -117,6 +126,7 @@ impl Trusting {
     async fn canaille() -> Self {
         let kind = Kind {
             audience: "gpuaas-api",
+            parameters: &[],
             algorithm: "RS512",
             keys: "/oauth/jwks.json",
         };
@@ -129,6 +139,35 @@ impl Trusting {
                 .expect("bash starts")
         })
         .await
+    }
+
+    /// The program of the command line, for a person who has nothing but the test's folder.
+    fn gpuaas(&self, arguments: &[&str]) -> Command {
+        let program = paths::checkout().join("target/debug/gpuaas");
+        assert!(program.exists(), "cargo build --workspace --bins builds it");
+        let mut command = Command::new(program);
+        command
+            .args(arguments)
+            .env_clear()
+            .env("HOME", self.world.folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        command
+    }
+
+    /// A sign-in with the provider, and not with the gateway's own issuer.
+    fn login(&self) -> [&str; 5] {
+        ["login", "--api", &self.world.base, "--issuer", &self.issuer]
+    }
+
+    /// What it prints, and whether it worked.
+    async fn ran(&self, arguments: &[&str]) -> (bool, String) {
+        let ran = self.gpuaas(arguments).output().await.expect("it starts");
+        let said = [ran.stdout, ran.stderr].concat();
+        let said = String::from_utf8(said).expect("text");
+        (ran.status.success(), said)
     }
 
     fn endpoint(&self, name: &str) -> &str {
@@ -284,6 +323,83 @@ async fn a_program_signs_in_with_oidc_provider_by_a_code() {
     let (status, tokens) = trusting.post("token_endpoint", &fields).await;
     assert_eq!(status, 200, "{tokens}");
     assert_eq!(trusting.call(&tokens["access_token"]).await.0, 200);
+}
+
+#[tokio::test]
+async fn the_command_line_signs_in_and_out_with_oidc_provider() {
+    let trusting = Trusting::oidc_provider().await;
+    let login = trusting.login();
+    let mut login = trusting.gpuaas(&login).spawn().expect("it starts");
+    let said = login.stderr.take().expect("piped");
+    let mut said = BufReader::new(said).lines();
+    let page = loop {
+        let line = said.next_line().await.expect("text");
+        let line = line.expect("it names a page before it ends");
+        if line.trim().starts_with(&trusting.issuer) {
+            break line.trim().to_owned();
+        }
+    };
+    let mut browser = Visitor::new(&[("login", "ada"), ("password", "x")]);
+    let done = browser.visit(&page, CALLBACK).await;
+    assert!(
+        matches!(&done, Ended::Page(page) if page.contains("Success")),
+        "{done:?}"
+    );
+    let ended = login.wait_with_output().await.expect("it ends");
+    let text = String::from_utf8(ended.stdout).expect("text");
+    assert!(
+        ended.status.success() && text.contains("Signed in as user:ada"),
+        "{text}"
+    );
+    let (worked, said) = trusting.ran(&["whoami"]).await;
+    assert!(worked && said.contains("user:ada"), "{said}");
+
+    // a token that has ended is renewed by the provider
+    let file = trusting.world.folder.path();
+    let file = file.join(".config/gpuaas/contexts.json");
+    let read = || -> Value {
+        let text = std::fs::read_to_string(&file).expect("the contexts");
+        serde_json::from_str(&text).expect("JSON")
+    };
+    let mut contexts = read();
+    let name = contexts["current"].as_str().expect("a name").to_owned();
+    let tokens = contexts["contexts"][&name]["tokens"].clone();
+    contexts["contexts"][&name]["tokens"]["expires"] = 1.into();
+    std::fs::write(&file, contexts.to_string()).expect("written");
+    let (worked, said) = trusting.ran(&["whoami"]).await;
+    assert!(worked && said.contains("user:ada"), "{said}");
+    let renewed = read()["contexts"][&name]["tokens"].clone();
+    assert_ne!(renewed["access_token"], tokens["access_token"]);
+
+    let (worked, said) = trusting.ran(&["logout"]).await;
+    assert!(worked && !said.contains("did not revoke"), "{said}");
+    let (worked, said) = trusting.ran(&["whoami"]).await;
+    assert!(!worked && said.contains("gpuaas login"), "{said}");
+    let refresh = renewed["refresh_token"].as_str().expect("a token");
+    let fields = [
+        ("grant_type", "refresh_token"),
+        ("client_id", "cli"),
+        ("refresh_token", refresh),
+    ];
+    let (status, body) = trusting.post("token_endpoint", &fields).await;
+    assert_eq!(
+        (status, &body["error"]),
+        (400, &"invalid_grant".into()),
+        "the provider has ended it, too"
+    );
+}
+
+#[tokio::test]
+async fn the_command_line_says_that_it_cannot_sign_in_with_canaille() {
+    let trusting = Trusting::canaille().await;
+    let login = trusting.login();
+    let (worked, said) = trusting.ran(&login).await;
+    assert!(
+        !worked && said.contains("has no device authorization"),
+        "{said}"
+    );
+    let (worked, said) = trusting.ran(&["context", "list", "--output", "json"]).await;
+    assert!(worked && said.contains("\"contexts\": []"), "{said}");
 }
 
 /// It gives access tokens and id tokens of one audience, so that nothing but their claims tells them apart.
