@@ -3877,7 +3877,7 @@ export interface components {
              * Format: date-time
              * @description Last proof of life of the host, as far as it is known.
              */
-            host_last_seen_time?: string;
+            host_last_heartbeat_time?: string;
             /**
              * Format: date-time
              * @description When billing ended; absent when the allocation was not active.
@@ -4002,6 +4002,8 @@ export interface components {
             has_port?: boolean;
             /** @description The journal of the host has an NVSwitch partition of it. */
             has_partition?: boolean;
+            /** @description What came of the host's last query to its guest (D-80). */
+            guest_state?: components["schemas"]["common.GuestMetricsState"];
         };
         /** @description NodeTask is the durable record of one call to a host (C-22..C-27, C-33). */
         "allocation.NodeTask": {
@@ -5698,6 +5700,8 @@ export interface components {
             blockers?: string[];
             /** @description Of a disk: the wipe policies that its host can meet on it; another one is not approved. Empty: the host does not report them. */
             wipe_policies?: string[];
+            /** @description Of a disk: path on the host of the manifest of the last storage transition that took it over for slices. Empty: it was raw without one. */
+            storage_transition_manifest?: string;
         };
         "inventory.ListAgentRolloutsResponse": {
             rollouts?: components["schemas"]["inventory.AgentRollout"][];
@@ -5868,6 +5872,12 @@ export interface components {
             etag?: string;
             /** @description As in SlotCandidate. */
             ovs_interface_id?: string;
+            /** @description To whom the disk belongs: "slice". */
+            storage_ownership?: string;
+            /** @description What the disk is used for: "slice". */
+            storage_mode?: string;
+            /** @description Path on the host of the manifest of the storage transition that took the disk over, as of the approval. Empty: the disk was raw without one. */
+            storage_transition_manifest?: string;
         };
         /** @description SlotCandidate is a proposed slot. It is not schedulable before approval. */
         "inventory.SlotCandidate": {
@@ -6138,7 +6148,7 @@ export interface components {
         "scheduler.EvacuatedAllocation": {
             allocation?: components["schemas"]["scheduler.PlannedAllocation"];
             /** @description Where it would fit; absent when it fits nowhere or is being released. */
-            place?: components["schemas"]["scheduler.PlannedPlacement"];
+            placement?: components["schemas"]["scheduler.PlannedPlacement"];
             /** @description Unschedulable reasons over the other nodes of the region. */
             reasons?: components["schemas"]["scheduler.UnavailableReason"][];
             /** @description False when its placement constraints are unknown, because an older release created it without recording them. */
@@ -6503,7 +6513,7 @@ export interface components {
         /** @description PlannedMove is an allocation and its planned placement. */
         "scheduler.PlannedMove": {
             allocation?: components["schemas"]["scheduler.PlannedAllocation"];
-            place?: components["schemas"]["scheduler.PlannedPlacement"];
+            placement?: components["schemas"]["scheduler.PlannedPlacement"];
         };
         /** @description PlannedPlacement is the node and slots that placement would choose. */
         "scheduler.PlannedPlacement": {

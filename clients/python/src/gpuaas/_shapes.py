@@ -424,7 +424,7 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
     ),
     "EvacuatedAllocation": (
         ("allocation", "allocation", "PlannedAllocation"),
-        ("place", "place", "PlannedPlacement"),
+        ("placement", "placement", "PlannedPlacement"),
         ("reasons", "reasons", "[UnavailableReason]"),
         ("constraints_known", "constraints_known", "bool"),
     ),
@@ -538,7 +538,7 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("reason", "reason", "str"),
         ("principal", "principal", "str"),
         ("time", "time", "time"),
-        ("host_last_seen_time", "host_last_seen_time", "time"),
+        ("host_last_heartbeat_time", "host_last_heartbeat_time", "time"),
         ("billing_end_time", "billing_end_time", "time"),
         ("slot_ids", "slot_ids", "[str]"),
     ),
@@ -666,6 +666,7 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("device", "device", "str"),
         ("blockers", "blockers", "[str]"),
         ("wipe_policies", "wipe_policies", "[str]"),
+        ("storage_transition_manifest", "storage_transition_manifest", "str"),
     ),
     "Invitation": (
         ("id", "id", "str"),
@@ -971,6 +972,7 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("etag", "etag", "str"),
         ("has_port", "has_port", "bool"),
         ("has_partition", "has_partition", "bool"),
+        ("guest_state", "guest_state", "str"),
     ),
     "NodeConfig": (
         ("hostname", "hostname", "str"),
@@ -1170,7 +1172,7 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
     ),
     "PlannedMove": (
         ("allocation", "allocation", "PlannedAllocation"),
-        ("place", "place", "PlannedPlacement"),
+        ("placement", "placement", "PlannedPlacement"),
     ),
     "PlannedPlacement": (
         ("node_id", "node_id", "str"),
@@ -1345,6 +1347,9 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("drift", "drift", "[SlotDrift]"),
         ("etag", "etag", "str"),
         ("ovs_interface_id", "ovs_interface_id", "str"),
+        ("storage_ownership", "storage_ownership", "str"),
+        ("storage_mode", "storage_mode", "str"),
+        ("storage_transition_manifest", "storage_transition_manifest", "str"),
     ),
     "RuntimeProfile": (
         ("name", "name", "str"),

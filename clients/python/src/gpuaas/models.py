@@ -1652,7 +1652,7 @@ class EnrolmentToken:
 class EvacuatedAllocation:
     """EvacuatedAllocation is an allocation on a node of the plan."""
     allocation: PlannedAllocation | None = None
-    place: PlannedPlacement | None = None
+    placement: PlannedPlacement | None = None
     """Where it would fit; absent when it fits nowhere or is being released."""
     reasons: list[UnavailableReason] = dataclasses.field(default_factory=list)
     """Unschedulable reasons over the other nodes of the region."""
@@ -1874,7 +1874,7 @@ class ForceRelease:
     principal: str = ""
     """The administrator."""
     time: datetime | None = None
-    host_last_seen_time: datetime | None = None
+    host_last_heartbeat_time: datetime | None = None
     """Last proof of life of the host, as far as it is known."""
     billing_end_time: datetime | None = None
     """When billing ended; absent when the allocation was not active."""
@@ -2122,6 +2122,10 @@ class InspectedDevice:
     wipe_policies: list[str] = dataclasses.field(default_factory=list)
     """Of a disk: the wipe policies that its host can meet on it; another one is not approved. Empty: the host does not
     report them.
+    """
+    storage_transition_manifest: str = ""
+    """Of a disk: path on the host of the manifest of the last storage transition that took it over for slices (A-105).
+    Empty: it was raw without one.
     """
 
 
@@ -2741,6 +2745,8 @@ class NodeComparisonRow:
     """The bridge of the host has a port of its VM."""
     has_partition: bool = False
     """The journal of the host has an NVSwitch partition of it."""
+    guest_state: GuestMetricsState = "unspecified"
+    """What came of the host's last query to its guest (D-80)."""
 
 
 
@@ -3112,7 +3118,7 @@ class PlannedAllocation:
 class PlannedMove:
     """PlannedMove is an allocation and its planned placement."""
     allocation: PlannedAllocation | None = None
-    place: PlannedPlacement | None = None
+    placement: PlannedPlacement | None = None
 
 
 
@@ -3459,6 +3465,14 @@ class ResourceSlot:
     """Another one after every change of the slot."""
     ovs_interface_id: str = ""
     """As in SlotCandidate."""
+    storage_ownership: str = ""
+    """To whom the disk belongs: "slice" (A-102)."""
+    storage_mode: str = ""
+    """What the disk is used for: "slice" (A-103)."""
+    storage_transition_manifest: str = ""
+    """Path on the host of the manifest of the storage transition that took the disk over, as of the approval (A-105).
+    Empty: the disk was raw without one.
+    """
 
 
 
