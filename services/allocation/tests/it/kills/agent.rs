@@ -46,17 +46,17 @@ async fn killed_in_power(share: usize) {
 
 #[tokio::test]
 async fn p5_agent_killed_in_power_first_share() {
-    killed_in_power(0).await;
+    Box::pin(killed_in_power(0)).await;
 }
 
 #[tokio::test]
 async fn p5_agent_killed_in_power_second_share() {
-    killed_in_power(1).await;
+    Box::pin(killed_in_power(1)).await;
 }
 
 #[tokio::test]
 async fn p5_agent_killed_in_power_third_share() {
-    killed_in_power(2).await;
+    Box::pin(killed_in_power(2)).await;
 }
 
 /// The guest of each never lets anybody in; what that leaves is removed, and the slot repaired.
