@@ -160,7 +160,7 @@ mod tests {
             while !stop(&text) {
                 match shell.messages.recv().await {
                     Some(ShellMessage::Output(data)) => {
-                        text.push_str(&String::from_utf8_lossy(&data))
+                        text.push_str(&String::from_utf8_lossy(&data));
                     }
                     other => return other,
                 }
