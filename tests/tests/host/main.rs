@@ -18,6 +18,7 @@ mod ingress;
 mod kills;
 mod parity;
 mod power;
+mod schemathesis;
 mod slice;
 mod terminal;
 mod trace;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         watch::cases(),
         trace::cases(),
         docs::cases(),
+        schemathesis::cases(),
         hosts::cases(),
         agent::cases(),
         comparison::cases(),
