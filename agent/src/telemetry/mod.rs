@@ -44,7 +44,7 @@ struct Vm {
     /// Counters of the run that is under way.
     last: Option<Sample>,
     guest: GuestMetricsState,
-    /// Queries in a row to which the guest gave no complete answer.
+    /// Queries in a row to which the guest gave no complete answer, all silent or all with GPUs that failed.
     unwell: u32,
     /// What the guest reported last, and when.
     reported: Vec<(Key, f64)>,
@@ -140,11 +140,15 @@ impl Telemetry {
         let mut vms = self.vms();
         // its hold ended meanwhile
         let Some(vm) = vms.get_mut(&of) else { return };
-        vm.guest = report.state;
-        vm.unwell = match report.state {
+        // a guest that boots is silent first, and its driver may not be loaded when it first answers
+        let (gpus, failed) = (GuestMetricsState::GpuToolFailed, report.state);
+        let as_before = (vm.guest == gpus) == (failed == gpus);
+        vm.unwell = match failed {
             GuestMetricsState::Complete | GuestMetricsState::NoGpuTool => 0,
-            _ => vm.unwell.saturating_add(1),
+            _ if as_before => vm.unwell.saturating_add(1),
+            _ => 1,
         };
+        vm.guest = report.state;
         for (key, value) in &report.values {
             vm.series.add(*key, (now_ms, *value));
         }
@@ -241,7 +245,8 @@ mod tests {
         telemetry.counted(of, None, 0);
         assert_eq!(report(State::NoLogin), (State::NoLogin, 1));
         assert_eq!(report(State::TooSlow), (State::TooSlow, 2));
-        assert_eq!(report(State::GpuToolFailed), (State::GpuToolFailed, 3));
+        assert_eq!(report(State::GpuToolFailed), (State::GpuToolFailed, 1));
+        assert_eq!(report(State::GpuToolFailed), (State::GpuToolFailed, 2));
         assert_eq!(report(State::NoGpuTool), (State::NoGpuTool, 0));
         assert_eq!(report(State::Malformed), (State::Malformed, 1));
         assert_eq!(report(State::Complete), (State::Complete, 0));

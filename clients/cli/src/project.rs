@@ -44,6 +44,30 @@ pub async fn own(api: &Api) -> Vec<Project> {
     caller.unwrap_or_default().message.projects
 }
 
+/// Of which projects a list is.
+#[derive(Debug, clap::Args)]
+pub struct Which {
+    /// Only this project [default: that of the context].
+    #[arg(long, value_name = "PROJECT")]
+    pub project: Option<String>,
+    /// All of your projects, also where the context has one.
+    #[arg(long, conflicts_with = "project")]
+    all_projects: bool,
+}
+
+impl Which {
+    /// The id of the only project; none: all of them.
+    ///
+    /// # Errors
+    /// Those of [`id`].
+    pub async fn id(self, api: &Api) -> Result<Option<String>, Failure> {
+        match self.all_projects {
+            true => Ok(None),
+            false => chosen(api, self.project).await,
+        }
+    }
+}
+
 /// The id of the project of a flag, without it that of the context.
 ///
 /// # Errors

@@ -63,7 +63,7 @@ async fn local(world: &World) -> String {
         .expect("text");
     let line = text
         .lines()
-        .find(|line| line.starts_with("edge_rates_local"));
+        .find(|line| line.starts_with("edge_rates_local{"));
     line.and_then(|line| line.rsplit(' ').next())
         .unwrap_or_default()
         .to_owned()

@@ -11,6 +11,7 @@ pub struct Metrics {
     duration: Histogram<f64>,
     stamped: Counter<u64>,
     residue: Gauge<u64>,
+    unwell_guests: Gauge<u64>,
     not_compared: Counter<u64>,
 }
 
@@ -46,6 +47,12 @@ impl Metrics {
                 .u64_gauge("allocation_host_residue")
                 .with_description(
                     "Differences between ledger and host at the last comparison, by node and kind",
+                )
+                .build(),
+            unwell_guests: meter
+                .u64_gauge("allocation_unwell_guests")
+                .with_description(
+                    "Guests that were silent or whose GPUs failed at the last comparison, by node and kind",
                 )
                 .build(),
             not_compared: meter
@@ -89,12 +96,18 @@ impl Metrics {
 
     /// The result of a comparison of a node.
     pub fn residue(&self, node: &str, kind: &'static str, count: u64) {
-        self.residue.record(
-            count,
-            &[
-                KeyValue::new("node", node.to_owned()),
-                KeyValue::new("kind", kind),
-            ],
-        );
+        self.residue.record(count, &of_node(node, kind));
     }
+
+    /// Guests of a node that were not well at its comparison.
+    pub fn unwell_guests(&self, node: &str, kind: &'static str, count: u64) {
+        self.unwell_guests.record(count, &of_node(node, kind));
+    }
+}
+
+fn of_node(node: &str, kind: &'static str) -> [KeyValue; 2] {
+    [
+        KeyValue::new("node", node.to_owned()),
+        KeyValue::new("kind", kind),
+    ]
 }

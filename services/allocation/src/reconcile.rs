@@ -12,7 +12,7 @@ use sqlx::PgConnection;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::domain::residue::{Finding, KINDS, Standing, Vm, compare};
+use crate::domain::residue::{Finding, GUEST_KINDS, KINDS, Standing, Vm, compare};
 use crate::ingress;
 use crate::store::{residue, visits};
 use crate::workflow::Deps;
@@ -145,15 +145,18 @@ pub async fn node(deps: &Deps, node_id: Uuid) -> Result<Vec<Finding>, StepError>
     let held = host.holds().await?;
     let after = standings(deps, node_id).await?;
     let findings = compare(&before, &after, &held);
+    let node = node_id.to_string();
+    let count = |kind| findings.iter().filter(|one| one.kind() == kind).count() as u64;
     for kind in KINDS {
-        let count = findings
-            .iter()
-            .filter(|finding| finding.kind() == kind)
-            .count();
-        deps.metrics
-            .residue(&node_id.to_string(), kind, count as u64);
+        deps.metrics.residue(&node, kind, count(kind));
+    }
+    for kind in GUEST_KINDS {
+        deps.metrics.unwell_guests(&node, kind, count(kind));
     }
     for finding in &findings {
+        if finding.is_of_guest() {
+            continue;
+        }
         let allocation_id = finding.allocation_id();
         tracing::warn!(%node_id, %allocation_id, kind = finding.kind(), "find residue");
         // without a hold of the ledger there is no token the host would accept: that is for an operator

@@ -6,16 +6,15 @@ use super::select::Selected;
 use crate::allocation::{queue_text, status_text};
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, time};
-use crate::project;
+use crate::project::Which;
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {
     /// Include released and failed ones.
     #[arg(long)]
     all: bool,
-    /// Only this project [default: that of the context].
-    #[arg(long, value_name = "PROJECT")]
-    project: Option<String>,
+    #[command(flatten)]
+    project: Which,
     #[command(flatten)]
     selected: Selected,
 }
@@ -30,7 +29,7 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
         project,
         selected,
     } = flags;
-    let project = project::chosen(&session.api, project).await?;
+    let project = project.id(&session.api).await?;
     let request = ListAllocationsRequest {
         project_id: project.unwrap_or_default(),
         include_ended: all,

@@ -17,7 +17,7 @@ use super::{Session, Side};
 use crate::api::{Answer, Api};
 use crate::failure::Failure;
 use crate::output::{duration, print_json, print_line, print_table, stamp, time, word};
-use crate::project;
+use crate::project::{self, Which};
 use crate::resolve::unique;
 
 /// Commands of a member.
@@ -55,9 +55,8 @@ pub struct Listed {
     /// Include ended ones.
     #[arg(long)]
     all: bool,
-    /// Only this project [default: that of the context; for administrators all].
-    #[arg(long, value_name = "PROJECT")]
-    project: Option<String>,
+    #[command(flatten)]
+    project: Which,
 }
 
 /// The reservation that a command is about.
@@ -341,7 +340,11 @@ pub async fn list(
     region: Option<String>,
 ) -> Result<(), Failure> {
     let Listed { all, project } = flags;
-    let project = side.project(&session.api, project).await?;
+    let project = match side {
+        Side::Member => project.id(&session.api).await?,
+        // who sees all projects is shown all of them
+        Side::Operator => project::given(&session.api, project.project).await?,
+    };
     let (rows, json) = side.list(&session.api, project, region, all).await?;
     if session.json() {
         print_json(&json);

@@ -10,16 +10,15 @@ use super::select::Selected;
 use crate::allocation::{self, Among};
 use crate::failure::Failure;
 use crate::output::{amount, amounts, print_json, print_table, span, time};
-use crate::project;
+use crate::project::{self, Which};
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {
     /// Only this allocation.
     #[arg(long, value_name = "ID")]
     allocation: Option<String>,
-    /// Only this project [default: that of the context].
-    #[arg(long, value_name = "PROJECT")]
-    project: Option<String>,
+    #[command(flatten)]
+    project: Which,
     #[command(flatten)]
     selected: Selected,
 }
@@ -35,11 +34,9 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
         selected,
     } = flags;
     let mut request = match allocation {
-        Some(reference) => of_allocation(session, &reference, project).await?,
+        Some(reference) => of_allocation(session, &reference, project.project).await?,
         None => ListUsageRequest {
-            project_id: project::chosen(&session.api, project)
-                .await?
-                .unwrap_or_default(),
+            project_id: project.id(&session.api).await?.unwrap_or_default(),
             ..ListUsageRequest::default()
         },
     };

@@ -474,6 +474,18 @@ fn the_project_of_a_context_is_that_of_commands_which_name_none() {
     run(&world, &["quota", "--project", "speech"]).ok();
     assert!(asked(&world).contains(OTHER), "{}", asked(&world));
 
+    // a list may still be of all of them
+    const ALLOCATIONS: &str = "/api/v1/allocations";
+    world.get(ALLOCATIONS, json!({ "allocations": [] }));
+    run(&world, &["list"]).ok();
+    run(&world, &["list", "--all-projects"]).ok();
+    let both = world.seen().into_iter();
+    let both: Vec<bool> = both
+        .filter(|seen| seen.target.starts_with(ALLOCATIONS))
+        .map(|seen| seen.target.contains(PROJECT))
+        .collect();
+    assert_eq!(both, [true, false]);
+
     // whoever is somebody else there has other projects
     let given = plain(&world, &["quota"])
         .env("GPUAAS_TOKEN", "another")

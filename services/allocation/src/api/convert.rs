@@ -117,11 +117,8 @@ pub fn allocation(row: Row, now: Now) -> pb::Allocation {
 /// Changes with what a project changes of an allocation; not with its state, which changes by itself.
 pub fn etag(row: &Row) -> String {
     let ends = row.auto_release_at.map(|at| at.to_jiff().as_microsecond());
-    let changed = format!(
-        "{:?}",
-        (&row.display_name, row.termination_protection, ends)
-    );
-    hex::encode(&Sha256::digest(changed)[..8])
+    let changed = serde_json::json!([row.display_name, row.termination_protection, ends]);
+    hex::encode(&Sha256::digest(changed.to_string())[..8])
 }
 
 /// Slug of the image that the VM is rescued with.

@@ -3,18 +3,8 @@
 use sqlx::PgPool;
 use uuid::Uuid;
 
-/// When a visit that failed since the agent of its node was started is tried again, and that it is, of `v` and its start `s`:
-/// after 1, 2, 4, 8 and 16 seconds, and then with the rounds alone.
-macro_rules! retried {
-    () => {
-        "v.failures BETWEEN 1 AND 5 AND v.visited_at >= s.noted_at"
-    };
-}
-macro_rules! retry_at {
-    () => {
-        "v.visited_at + make_interval(secs => 2 ^ (v.failures - 1))"
-    };
-}
+/// Visits in a row that are tried again ahead of the round, 1, 2, 4, 8 and 16 seconds after each has failed.
+const RETRIES: i32 = 5;
 
 /// Takes a node for `lease_seconds`, unless somebody is there, or was there within `interval_seconds` and since its agent was
 /// started, and did not fail. Returns the visit.
@@ -29,23 +19,20 @@ pub async fn take(
     interval_seconds: f64,
 ) -> sqlx::Result<Option<i64>> {
     // what failed before the agent was started says nothing of the one that runs
-    sqlx::query_scalar(concat!(
+    sqlx::query_scalar(
         "INSERT INTO node_visits AS v (node_id, owner, expires_at)
          VALUES ($1, $2, clock_timestamp() + make_interval(secs => $3))
          ON CONFLICT (node_id) DO UPDATE
             SET owner = excluded.owner, expires_at = excluded.expires_at, epoch = v.epoch + 1, visited_at = clock_timestamp(),
+                retry_at = NULL,
                 failures = CASE WHEN v.visited_at < (SELECT noted_at FROM agent_starts s WHERE s.node_id = v.node_id)
                                 THEN 0 ELSE v.failures END
           WHERE (v.expires_at IS NULL OR v.expires_at < clock_timestamp())
             AND (v.visited_at <= clock_timestamp() - make_interval(secs => $4)
-                 OR EXISTS (SELECT FROM agent_starts s WHERE s.node_id = v.node_id
-                               AND (v.visited_at < s.noted_at OR (",
-        retried!(),
-        " AND ",
-        retry_at!(),
-        " <= clock_timestamp()))))
-         RETURNING epoch"
-    ))
+                 OR v.retry_at <= clock_timestamp()
+                 OR v.visited_at < (SELECT noted_at FROM agent_starts s WHERE s.node_id = v.node_id))
+         RETURNING epoch",
+    )
     .bind(node_id)
     .bind(owner)
     .bind(lease_seconds)
@@ -60,16 +47,12 @@ pub async fn take(
 /// # Errors
 /// Those of the database.
 pub async fn started_since(pool: &PgPool) -> sqlx::Result<Vec<Uuid>> {
-    sqlx::query_scalar(concat!(
+    sqlx::query_scalar(
         "SELECT s.node_id FROM agent_starts s JOIN nodes n ON n.id = s.node_id AND n.mode = 'slice'
            LEFT JOIN node_visits v ON v.node_id = s.node_id
-          WHERE v.visited_at < s.noted_at OR v.node_id IS NULL OR (",
-        retried!(),
-        " AND ",
-        retry_at!(),
-        " <= clock_timestamp())
-          ORDER BY s.node_id"
-    ))
+          WHERE v.visited_at < s.noted_at OR v.node_id IS NULL OR v.retry_at <= clock_timestamp()
+          ORDER BY s.node_id",
+    )
     .fetch_all(pool)
     .await
 }
@@ -79,32 +62,36 @@ pub async fn started_since(pool: &PgPool) -> sqlx::Result<Vec<Uuid>> {
 /// # Errors
 /// Those of the database.
 pub async fn next_retry(pool: &PgPool) -> sqlx::Result<Option<f64>> {
-    let seconds: Option<f64> = sqlx::query_scalar(concat!(
-        "SELECT extract(epoch FROM min(greatest(now(), ",
-        retry_at!(),
-        ")) - now())::float8
-           FROM agent_starts s JOIN nodes n ON n.id = s.node_id AND n.mode = 'slice'
-           JOIN node_visits v ON v.node_id = s.node_id
-          WHERE v.expires_at IS NULL AND ",
-        retried!()
-    ))
+    sqlx::query_scalar(
+        "SELECT extract(epoch FROM min(greatest(now(), v.retry_at)) - now())::float8
+           FROM node_visits v JOIN nodes n ON n.id = v.node_id AND n.mode = 'slice'
+          WHERE v.expires_at IS NULL AND v.retry_at IS NOT NULL",
+    )
     .fetch_one(pool)
-    .await?;
-    Ok(seconds)
+    .await
 }
 
-/// Ends a visit, if it still is this one.
+/// Ends a visit, if it still is this one. One that has failed is due again soon while none has come to its end since the agent
+/// of its node was started.
 ///
 /// # Errors
 /// Those of the database.
 pub async fn end(pool: &PgPool, node_id: Uuid, epoch: i64, failed: bool) -> sqlx::Result<()> {
     sqlx::query(
-        "UPDATE node_visits SET expires_at = NULL, failures = CASE WHEN $3 THEN least(failures, 1000) + 1 ELSE 0 END
+        "UPDATE node_visits v
+            SET expires_at = NULL,
+                failures = CASE WHEN $3 THEN least(v.failures, $4) + 1 ELSE 0 END,
+                compared_at = CASE WHEN $3 THEN v.compared_at ELSE v.visited_at END,
+                retry_at = CASE WHEN $3 AND v.failures < $4
+                                 AND EXISTS (SELECT FROM agent_starts s WHERE s.node_id = v.node_id
+                                                AND s.noted_at > coalesce(v.compared_at, '-infinity'))
+                                THEN clock_timestamp() + make_interval(secs => 2 ^ least(v.failures, $4)) END
           WHERE node_id = $1 AND epoch = $2",
     )
     .bind(node_id)
     .bind(epoch)
     .bind(failed)
+    .bind(RETRIES)
     .execute(pool)
     .await?;
     Ok(())

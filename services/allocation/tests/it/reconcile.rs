@@ -263,14 +263,24 @@ async fn d_82_a_comparison_that_fails_after_a_start_is_tried_again_soon_and_not_
         .await;
     for pause in [1.0, 2.0, 4.0, 8.0, 16.0] {
         assert_eq!(after_starts().await, (0, 1, 0), "{pause}");
+        // from the end of the visit on
+        let waits: f64 = sqlx::query_scalar(
+            "SELECT extract(epoch FROM retry_at - visited_at)::float8 FROM placement.node_visits WHERE node_id = $1",
+        )
+        .bind(world.node_id)
+        .fetch_one(&world.owner)
+        .await
+        .expect("it is due again");
+        let left = retry().await.expect("it is due again");
+        assert!(
+            waits >= pause && left <= pause,
+            "{waits}, {left} of {pause}"
+        );
         // a minute ahead, so that a slow machine changes nothing
-        sql("UPDATE placement.node_visits SET visited_at = clock_timestamp() + interval '1 min' WHERE node_id = $1").await;
-        let left = retry().await.expect("it is due again") - 60.0;
-        assert!(left > pause - 8.0 && left <= pause, "{left} of {pause}");
+        sql("UPDATE placement.node_visits SET retry_at = clock_timestamp() + interval '1 min' WHERE node_id = $1").await;
         assert_eq!(after_starts().await, (0, 0, 0), "not yet");
-        // its time has passed
-        sql("UPDATE placement.agent_starts SET noted_at = clock_timestamp() - interval '1 hour' WHERE node_id = $1").await;
-        sql("UPDATE placement.node_visits SET visited_at = clock_timestamp() - interval '20 s' WHERE node_id = $1").await;
+        sql("UPDATE placement.node_visits SET retry_at = clock_timestamp() WHERE node_id = $1")
+            .await;
     }
     assert_eq!(after_starts().await, (0, 1, 0));
     assert_eq!(retry().await, None, "the rounds go on");
@@ -289,6 +299,13 @@ async fn d_82_a_comparison_that_fails_after_a_start_is_tried_again_soon_and_not_
     assert_eq!(retry().await, None);
     shutdown.cancel();
     running.await.expect("it ends");
+
+    // of one that failed in a round long after, nobody asks sooner
+    move_to(&dead).await;
+    sql("UPDATE placement.node_visits SET visited_at = visited_at - interval '1 day' WHERE node_id = $1").await;
+    sql("UPDATE placement.agent_starts SET noted_at = noted_at - interval '2 days' WHERE node_id = $1").await;
+    let round = reconcile::round(&deps, "one").await.expect("a round");
+    assert_eq!((round.failed, retry().await), (1, None));
 }
 
 /// A replica that starts knows nothing of what happened while there was none.
