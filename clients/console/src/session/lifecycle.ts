@@ -1,10 +1,10 @@
 /** How sessions of identity providers begin, stay good, and end. */
 import { whoIs } from "./caller";
-import { SignInFailure } from "./failure";
+import { SignInFailure, noteRepeated } from "./failure";
 import { type UsableIssuer, listIssuers, stepUpOf } from "./issuers";
 import type { Tokens } from "./oidc";
 import { ownPath, pendingPath } from "./pending";
-import { type Session, beginSession, currentSession, endSession, learnCaller, newestSession, readToken, shareSession } from "./session";
+import { type Session, beginSession, currentSession, endSession, learnCaller, newestSession, projectOf, readToken, shareSession } from "./session";
 
 /** A provider that does not say how long a token lives. */
 const UNKNOWN_LIFE_MS = 5 * 60_000;
@@ -35,19 +35,27 @@ function timesOf({ token, expires }: Tokens): { expires: number; renewAt: number
   return { expires: end, renewAt: end - (end - Date.now()) / 3 };
 }
 
-/** Completes the sign-in that the provider has sent the browser back from. */
+/**
+ * Completes the sign-in that the provider has sent the browser back from. A repeated one that fails leaves the session
+ * as it was.
+ */
 export async function completeSignIn(): Promise<void> {
   const before = currentSession();
   const page = pendingPath();
   try {
     const given = await (await oidc()).complete();
     const { principal, platformRole, projects, organisations } = await whoIs(given.token);
-    const chosen = before?.principal === principal ? before.project : "";
-    const project = projects.length > 1 ? chosen || (projects[0]?.id ?? "") : "";
-    beginSession({ token: given.token, principal, platformRole, projects, organisations, project, ...timesOf(given), source: given.source });
+    const { source } = before ?? {};
+    if (source && before?.principal !== principal) throw new SignInFailure(`You signed in as ${principal}. You are still ${before?.principal} here: to change that, sign out first.`);
+    const project = projectOf(projects, before?.principal === principal ? before.project : "");
+    const next: Session = { token: given.token, principal, platformRole, projects, organisations, project, ...timesOf(given), signedIn: Date.now(), source: given.source };
+    // other tabs would stay refused what this sign-in allows
+    if (source?.issuer === given.source.issuer) shareSession(next);
+    else beginSession(next);
   } catch (failure) {
-    // a second sign-in that was cancelled: the session before it is as good as it was
     if (!before) throw failure;
+    // who cancels knows it
+    if (!(failure instanceof SignInFailure && failure.cancelled)) noteRepeated(failure);
   }
   history.replaceState(null, "", page);
 }

@@ -71,7 +71,7 @@ export async function complete(): Promise<Tokens & { returnTo: string }> {
   try {
     came = oauth.validateAuthResponse(server, client, new URL(location.href), pending.state);
   } catch (failure) {
-    if (failure instanceof oauth.AuthorizationResponseError) throw new SignInFailure(refusal(failure));
+    if (failure instanceof oauth.AuthorizationResponseError) throw refusal(failure);
     throw new SignInFailure("The answer is not one to this sign-in, so it was not used.");
   }
   const answer = await oauth.authorizationCodeGrantRequest(server, client, oauth.None(), came, redirectUri(), pending.verifier, {
@@ -82,9 +82,9 @@ export async function complete(): Promise<Tokens & { returnTo: string }> {
   return { ...tokens(given, pending), returnTo: pending.returnTo };
 }
 
-function refusal({ error, error_description }: oauth.AuthorizationResponseError): string {
-  if (error === "access_denied") return "The sign-in was refused or cancelled.";
-  return `The identity provider refused the sign-in: ${error_description ?? error}.`;
+function refusal({ error, error_description }: oauth.AuthorizationResponseError): SignInFailure {
+  if (error === "access_denied") return new SignInFailure("The sign-in was refused or cancelled.", true);
+  return new SignInFailure(`The identity provider refused the sign-in: ${error_description ?? error}.`);
 }
 
 type Former = Pick<Source, "issuer" | "clientId" | "parameters"> & Partial<Source>;

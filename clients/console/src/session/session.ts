@@ -47,6 +47,8 @@ export interface Session {
   expires: number;
   /** When to renew it, in milliseconds since the epoch. */
   renewAt: number;
+  /** When its sign-in was completed, in milliseconds since the epoch; a renewal leaves it. Missing for a token that was pasted. */
+  signedIn?: number;
   /** Missing for a token that was pasted. */
   source?: Source;
 }
@@ -97,8 +99,8 @@ if (tabs) {
       change(data.session);
       adopting();
     }
-    // another tab has renewed the session of both
-    if (data.kind === "session" && session?.source && isNewer(data.session, session)) change({ ...data.session, project: session.project });
+    // another tab has renewed the session of both, or signed in again
+    if (data.kind === "session" && session?.source && isNewer(data.session, session)) change({ ...data.session, project: projectOf(data.session.projects, session.project) });
     if (data.kind === "signed_out" && session?.principal === data.principal) {
       ended = "signed_out";
       leave();
@@ -106,8 +108,17 @@ if (tabs) {
   };
 }
 
+/** A later sign-in may have had a second factor, whatever expires first; of one sign-in the last renewal counts. */
 function isNewer(other: Session, own: Session): boolean {
-  return other.principal === own.principal && other.source?.issuer === own.source?.issuer && other.expires > own.expires;
+  if (other.principal !== own.principal || other.source?.issuer !== own.source?.issuer) return false;
+  const later = (other.signedIn ?? 0) - (own.signedIn ?? 0);
+  return later === 0 ? other.expires > own.expires : later > 0;
+}
+
+/** The project to look at: the one before while it is among them, else the first. Empty: the only one. */
+export function projectOf(projects: Project[], before = ""): string {
+  if (projects.some(({ id }) => id === before)) return before;
+  return projects.length > 1 ? (projects[0]?.id ?? "") : "";
 }
 
 /** Waits until every tab had the time to tell of a newer session. */

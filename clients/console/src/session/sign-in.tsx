@@ -7,7 +7,7 @@ import { ChevronRight, KeyRound } from "../ui/icons";
 import { ProblemNote } from "../ui/problem";
 import { Logo, ThemeSwitch } from "../ui/shell";
 import { whoIs } from "./caller";
-import { SignInFailure, lastFailure } from "./failure";
+import { lastFailure, sentenceOf } from "./failure";
 import { type UsableIssuer, listIssuers } from "./issuers";
 import { signIn } from "./lifecycle";
 import { type EndReason, beginSession, endedBecause, readToken } from "./session";
@@ -51,10 +51,9 @@ function Issuers({ listed }: { listed: UsableIssuer[] }) {
 /** What the API says is shown as everywhere; what is wrong with the sign-in itself is one sentence. */
 function Failure({ error }: { error: unknown }) {
   if (error instanceof Problem) return <ProblemNote error={error} />;
-  const text = error instanceof SignInFailure ? error.message : "The identity provider did not answer as expected. Try again.";
   return (
     <p className="notice" role="alert">
-      {text}
+      {sentenceOf(error)}
     </p>
   );
 }

@@ -1,6 +1,6 @@
 /** What an administrator does who was refused for want of a second factor: sign in again with one. */
 import { useState } from "react";
-import { SignInFailure } from "../session/failure";
+import { sentenceOf, takeRepeated } from "../session/failure";
 import { signInAgain } from "../session/lifecycle";
 import { useSession } from "../session/session";
 import { Button } from "./basics";
@@ -9,14 +9,15 @@ import { KeyRound } from "./icons";
 export function SecondFactor() {
   const source = useSession()?.source;
   const [busy, setBusy] = useState(false);
-  const [failure, setFailure] = useState("");
+  // React keeps what the first call returns, so it stays for as long as this offer, and no other one shows it
+  const [failure, setFailure] = useState<unknown>(takeRepeated);
   if (!source) return <p>You are signed in with a token. Sign out, and sign in with your identity provider, or with a token of a sign-in that had a second factor.</p>;
   // the page stays busy until the browser has left it
   const begin = () => {
     setBusy(true);
-    setFailure("");
+    setFailure(undefined);
     signInAgain().catch((error: unknown) => {
-      setFailure(error instanceof SignInFailure ? error.message : "The identity provider did not answer as expected. Try again.");
+      setFailure(error);
       setBusy(false);
     });
   };
@@ -28,7 +29,7 @@ export function SecondFactor() {
           <KeyRound size={14} aria-hidden="true" /> Sign in again
         </Button>
       </p>
-      {failure && <p role="alert">{failure}</p>}
+      {failure !== undefined && <p role="alert">{sentenceOf(failure)}</p>}
     </>
   );
 }
