@@ -83,6 +83,11 @@ export default function ReservationList({ side }: { side: Side }) {
   const listed = matching(all, search, (project) => projects.find(({ id }) => id === project)?.slug ?? "");
   const rows = idle ? listed.filter(({ status }) => (status?.unused_gpus ?? 0) > 0) : listed;
   const more = found.hasNextPage;
+  const showMore = more && (
+    <Button small busy={found.isFetchingNextPage} onClick={() => found.fetchNextPage()}>
+      Show more
+    </Button>
+  );
   return (
     <Page
       title={TITLE[side]}
@@ -124,8 +129,17 @@ export default function ReservationList({ side }: { side: Side }) {
             <SearchBox label="Search by name, project, SKU, region or state" placeholder={side === "operator" ? "Name, project, SKU, region or state" : "Name, SKU, region or state"} value={search} onChange={setSearch} />
           </div>
           {rows.length === 0 && (
-            <Empty icon={<Search size={28} />} title={idle ? "No reservation with unused GPUs matches" : "No reservation matches"} action={<Button onClick={clear}>Clear the filters</Button>}>
-              Change the search, or show all that are listed.
+            <Empty
+              icon={<Search size={28} />}
+              title={idle ? "No reservation with unused GPUs matches" : "No reservation matches"}
+              action={
+                <span className="page-actions">
+                  <Button onClick={clear}>Clear the filters</Button>
+                  {showMore}
+                </span>
+              }
+            >
+              {more ? `Only the ${plural(all.length, "reservation")} loaded so far ${all.length === 1 ? "was" : "were"} searched. Show more, or change the search.` : "Change the search, or show all that are listed."}
             </Empty>
           )}
           {rows.length > 0 && (
@@ -140,11 +154,7 @@ export default function ReservationList({ side }: { side: Side }) {
                     {plural(all.length, "reservation")}
                     {more ? ", and more" : ""}
                   </span>
-                  {more && (
-                    <Button small busy={found.isFetchingNextPage} onClick={() => found.fetchNextPage()}>
-                      Show more
-                    </Button>
-                  )}
+                  {showMore}
                 </>
               }
             >
