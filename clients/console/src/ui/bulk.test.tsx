@@ -1,7 +1,7 @@
 import { renderToStaticMarkup } from "react-dom/server";
 import { expect, it } from "vitest";
 import { signInAs } from "../session/fixture";
-import { Bulk, Chooser, runEach } from "./bulk";
+import { Bulk, Chooser, runEach, stillTold } from "./bulk";
 
 it("each is asked for on its own, and those that are refused are told with what was said", async () => {
   const asked: string[] = [];
@@ -13,6 +13,16 @@ it("each is asked for on its own, and those that are refused are told with what 
   expect(asked).toEqual(["a", "b", "c"]);
 });
 
+it("failures are told until another choice is made, and not shorter", () => {
+  const failed = [{ one: "b", error: new Error("no") }, { one: "c", error: new Error("no") }];
+  const told = (...chosen: string[]) => stillTold(failed, new Set(chosen), (one) => one);
+  expect(told("c", "b")).toBe(failed);
+  for (const chosen of [[], ["b"], ["b", "c", "d"], ["b", "d"]]) expect(told(...chosen)).toEqual([]);
+  // the same array, or the view would never come to rest
+  const none: typeof failed = [];
+  expect(stillTold(none, new Set("a"), (one) => one)).toBe(none);
+});
+
 const bar = (selected: string[]) =>
   renderToStaticMarkup(
     <Bulk
@@ -20,6 +30,7 @@ const bar = (selected: string[]) =>
       noun="node"
       needs="operate"
       selected={selected}
+      chosen={new Set(selected)}
       id={(one) => one}
       name={(one) => one}
       keep={() => undefined}

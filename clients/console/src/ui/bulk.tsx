@@ -17,11 +17,32 @@ export interface BulkAction<T> {
   text: ReactNode;
   /** Asks for a reason; missing for one that takes none. */
   reason?: (value: string, change: (value: string) => void) => ReactNode;
+  /** The reason may be left out. */
+  optional?: boolean;
   run: (one: T, reason: string) => Promise<unknown>;
 }
 
+/** Whether it can be confirmed with this reason. */
+export function isReady({ reason, optional = false }: Pick<BulkAction<unknown>, "reason" | "optional">, value: string): boolean {
+  return !reason || optional || value.trim() !== "";
+}
+
+export interface Failure<T> {
+  one: T;
+  error: unknown;
+}
+
+/**
+ * The failures that are still told: an action leaves exactly those chosen that failed, so any other choice is of the person, who
+ * has done with them. What a list shows of the chosen changes by itself and counts for nothing.
+ */
+export function stillTold<T>(failed: Failure<T>[], chosen: ReadonlySet<string>, id: (one: T) => string): Failure<T>[] {
+  const isSame = failed.length === chosen.size && failed.every(({ one }) => chosen.has(id(one)));
+  return isSame || failed.length === 0 ? failed : [];
+}
+
 /** What happened to each: `failed` has the ones that were refused, with what was said. */
-export async function runEach<T>(all: T[], run: (one: T) => Promise<unknown>): Promise<{ one: T; error: unknown }[]> {
+export async function runEach<T>(all: T[], run: (one: T) => Promise<unknown>): Promise<Failure<T>[]> {
   const done = await Promise.allSettled(all.map((one) => run(one)));
   return done.flatMap((result, index) => (result.status === "rejected" ? [{ one: all[index]!, error: result.reason as unknown }] : []));
 }
@@ -32,6 +53,8 @@ interface Props<T> {
   /** One of them, such as "node". */
   noun: string;
   selected: T[];
+  /** The ids that are chosen, shown or not. */
+  chosen: ReadonlySet<string>;
   id: (one: T) => string;
   name: (one: T) => string;
   actions: BulkAction<T>[];
@@ -43,7 +66,7 @@ interface Props<T> {
   needs?: Right;
 }
 
-function Action<T>({ action, props, tell }: { action: BulkAction<T>; props: Props<T>; tell: (failed: { one: T; error: unknown }[]) => void }) {
+function Action<T>({ action, props, tell }: { action: BulkAction<T>; props: Props<T>; tell: (failed: Failure<T>[]) => void }) {
   const [reason, setReason] = useState("");
   const { word, danger = false, open, text, run } = action;
   const act = async () => {
@@ -63,7 +86,7 @@ function Action<T>({ action, props, tell }: { action: BulkAction<T>; props: Prop
       }
       title={`${word} ${plural(open.length, props.noun)}?`}
       action={word}
-      ready={!action.reason || reason.trim() !== ""}
+      ready={isReady(action, reason)}
       run={act}
     >
       <p>
@@ -77,12 +100,14 @@ function Action<T>({ action, props, tell }: { action: BulkAction<T>; props: Prop
 
 export function Bulk<T>(props: Props<T>) {
   const { label, selected, name, actions, keep, needs } = props;
-  const [failed, setFailed] = useState<{ one: T; error: unknown }[]>([]);
+  const [failed, setFailed] = useState<Failure<T>[]>([]);
+  const told = stillTold(failed, props.chosen, props.id);
+  if (told !== failed) setFailed(told);
   const role = useSession()?.platformRole;
   if (needs && !may(role, needs)) return null;
   return (
     <>
-      {selected.length > 0 && (
+      {(selected.length > 0 || told.length > 0) && (
         <div className="bulk" role="group" aria-label={label}>
           <span role="status">{selected.length} selected</span>
           {actions.map((action) => (
@@ -93,7 +118,7 @@ export function Bulk<T>(props: Props<T>) {
           </Button>
         </div>
       )}
-      {failed.map(({ one, error }) => (
+      {told.map(({ one, error }) => (
         <div key={props.id(one)}>
           <p>
             <strong>{name(one)}</strong>

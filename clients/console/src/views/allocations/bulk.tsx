@@ -24,13 +24,15 @@ function change(verb: Verb, allocation_id: string): Promise<Allocation> {
 
 interface Props {
   selected: Allocation[];
+  /** The ids that are chosen, shown or not. */
+  chosen: ReadonlySet<string>;
   /** Leaves only these ids selected. */
   keep: (ids: string[]) => void;
 }
 
 const OF = { label: "Selected allocations", noun: "allocation", id: ({ id = "" }: Allocation) => id, name: nameOf };
 
-export function BulkActions({ selected, keep }: Props) {
+export function BulkActions({ selected, chosen, keep }: Props) {
   const queries = useQueryClient();
   const actions = VERBS.map((verb) => ({
     word: WORDS[verb],
@@ -39,11 +41,11 @@ export function BulkActions({ selected, keep }: Props) {
     text: MEANINGS[verb],
     run: async ({ id = "" }: Allocation) => learn(queries, await change(verb, id)),
   }));
-  return <Bulk {...OF} selected={selected} keep={keep} actions={actions} after={() => queries.invalidateQueries({ queryKey: ["allocations"] })} />;
+  return <Bulk {...OF} selected={selected} chosen={chosen} keep={keep} actions={actions} after={() => queries.invalidateQueries({ queryKey: ["allocations"] })} />;
 }
 
 /** The same for operators, of allocations of any project. */
-export function OperatorsBulk({ selected, keep }: Props) {
+export function OperatorsBulk({ selected, chosen, keep }: Props) {
   const queries = useQueryClient();
   const actions = OPERATORS_VERBS.map((verb) => ({
     word: WORDS[verb],
@@ -54,5 +56,5 @@ export function OperatorsBulk({ selected, keep }: Props) {
     reason: (value: string, onChange: (value: string) => void) => <ReasonField value={value} onChange={onChange} />,
     run: ({ id = "" }: Allocation, reason: string) => operate(id, verb, reason),
   }));
-  return <Bulk {...OF} needs="operate" selected={selected} keep={keep} actions={actions} after={() => refreshOperated(queries)} />;
+  return <Bulk {...OF} needs="operate" selected={selected} chosen={chosen} keep={keep} actions={actions} after={() => refreshOperated(queries)} />;
 }

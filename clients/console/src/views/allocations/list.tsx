@@ -128,7 +128,7 @@ export default function AllocationList() {
             <SearchBox label="Search by name, id, SKU, image, region or label" placeholder="Name, SKU, image, region or label" value={search} onChange={setSearch} />
             <Select label="State" value={state} onChoose={setState} options={[{ value: "", label: "All" }, ...STATES.map((value) => ({ value, label: sentence(value) }))]} />
           </div>
-          <BulkActions selected={selected} keep={keep} />
+          <BulkActions selected={selected} chosen={chosen} keep={keep} />
           {rows.length === 0 && (
             <Empty icon={<Search size={28} />} title="No allocation matches" action={<Button onClick={clear}>Clear the filters</Button>}>
               Change the search or the state to see others.

@@ -3,7 +3,7 @@ import { useQueryClient } from "@tanstack/react-query";
 import { type Verb, changePlacement, placementVerbs } from "../../api/placement";
 import { changeSlot } from "../../api/nodes";
 import type { InventoryNode, Slot } from "../../api/types";
-import { Bulk } from "../../ui/bulk";
+import { Bulk, type BulkAction } from "../../ui/bulk";
 import type { Placements } from "./fleet";
 import { Reason } from "./parts";
 import { isRepairable } from "./three-way";
@@ -14,21 +14,39 @@ const WORDS: [Verb, string, string][] = [
   ["uncordon", "Uncordon", "They take new allocations again as soon as they are ready."],
 ];
 
-export function NodesBulk({ selected, keep, placements }: { selected: InventoryNode[]; /** Leaves only these ids selected. */ keep: (ids: string[]) => void; placements: Placements }) {
+/** What of a choice does not depend on what is chosen. */
+interface Chosen {
+  /** The ids that are chosen, shown or not. */
+  chosen: ReadonlySet<string>;
+  /** Leaves only these ids selected. */
+  keep: (ids: string[]) => void;
+}
+
+/** What can be done with several nodes; as with one, to end it needs no reason. */
+export function nodeActions(selected: InventoryNode[], placements: Placements, change: (id: string, verb: Verb, reason: string) => Promise<unknown>): BulkAction<InventoryNode>[] {
+  return WORDS.map(([verb, word, text]) => {
+    const optional = verb === "uncordon";
+    return {
+      word,
+      open: selected.filter(({ id = "" }) => placementVerbs(placements.get(id)).includes(verb)),
+      text,
+      optional,
+      reason: (value, onChange) => <Reason id={`${verb}-selected-why`} label={optional ? "Reason (optional)" : "Reason"} value={value} onChange={onChange} />,
+      run: ({ id = "" }, reason) => change(id, verb, reason),
+    };
+  });
+}
+
+export function NodesBulk({ selected, chosen, keep, placements }: Chosen & { selected: InventoryNode[]; placements: Placements }) {
   const queries = useQueryClient();
-  const actions = WORDS.map(([verb, word, text]) => ({
-    word,
-    open: selected.filter(({ id = "" }) => placementVerbs(placements.get(id)).includes(verb)),
-    text,
-    reason: (value: string, onChange: (value: string) => void) => <Reason id={`${verb}-selected-why`} label="Reason" value={value} onChange={onChange} />,
-    run: ({ id = "" }: InventoryNode, reason: string) => changePlacement(queries, id, verb, reason, placements.get(id)?.etag),
-  }));
+  const actions = nodeActions(selected, placements, (id, verb, reason) => changePlacement(queries, id, verb, reason, placements.get(id)?.etag));
   return (
     <Bulk
       label="Selected nodes"
       noun="node"
       needs="operate"
       selected={selected}
+      chosen={chosen}
       id={({ id = "" }) => id}
       name={({ config, id = "" }) => config?.hostname ?? id}
       keep={keep}
@@ -44,7 +62,7 @@ export function openSlots(verb: "disable" | "enable" | "repair", slots: Slot[]):
   return slots.filter(({ status, disabled = false }) => status !== "retired" && disabled === (verb === "enable"));
 }
 
-export function SlotsBulk({ selected, keep }: { selected: Slot[]; /** Leaves only these ids selected. */ keep: (ids: string[]) => void }) {
+export function SlotsBulk({ selected, chosen, keep }: Chosen & { selected: Slot[] }) {
   const why = (verb: string) => (value: string, onChange: (value: string) => void) => <Reason id={`${verb}-selected-why`} label="Reason" value={value} onChange={onChange} />;
   return (
     <Bulk
@@ -52,6 +70,7 @@ export function SlotsBulk({ selected, keep }: { selected: Slot[]; /** Leaves onl
       noun="slot"
       needs="operate"
       selected={selected}
+      chosen={chosen}
       id={({ id = "" }) => id}
       name={({ slot_index }) => `slot ${slot_index}`}
       keep={keep}

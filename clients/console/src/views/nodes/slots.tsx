@@ -130,7 +130,7 @@ export function Slots({ slots, isLost }: { slots: Slot[]; /** Its reports have s
   if (slots.length === 0) return <Empty title="No approved slots">Run a discovery on the Topology tab and approve its candidates.</Empty>;
   return (
     <>
-      <SlotsBulk selected={slots.filter(({ id = "" }) => chosen.has(id))} keep={keep} />
+      <SlotsBulk selected={slots.filter(({ id = "" }) => chosen.has(id))} chosen={chosen} keep={keep} />
       <div className="slots">
         {slots.map((slot) => (
           <SlotCard

@@ -124,7 +124,7 @@ export default function AllAllocations() {
             <Select label="Project" value={project} onChoose={setProject} options={[{ value: "", label: "All" }, ...projects.map(({ id, slug }) => ({ value: id, label: slug }))]} />
             <Select label="Node" value={node} onChoose={setNode} options={[{ value: "", label: "All" }, ...(fleet ? nodesOf(fleet) : []).map(({ id = "", config }) => ({ value: id, label: config?.hostname ?? id }))]} />
           </div>
-          <OperatorsBulk selected={selected} keep={keep} />
+          <OperatorsBulk selected={selected} chosen={chosen} keep={keep} />
           {shown.length === 0 ? (
             <Empty icon={<Search size={28} />} title="No allocation matches" action={<Button onClick={clear}>Clear the filters</Button>}>
               Change the search, the state, the project or the node to see others.
