@@ -15,7 +15,7 @@ import { Operate } from "../allocations/operate";
 import { nameOf } from "../allocations/rename";
 import { Reason } from "./parts";
 import { RepairSlot } from "./slots";
-import { filesOf, actionsOf, repairOf, sorted, verdictOf } from "./three-way";
+import { actionsOf, filesOf, guestOf, repairOf, sorted, verdictOf } from "./three-way";
 
 const COLUMNS: Column[] = ["Allocation", "Ledger", "Host", "Hypervisor", "Verdict", ["Repair", "number"]];
 
@@ -51,6 +51,7 @@ function Row({ nodeId, row, slots, allocation }: { nodeId: string; row: Comparis
   const { allocation_id: id = "", ledger_state, has_claims, held_slot_ids = [], missing_files = [], domain_state, detail } = row;
   const name = allocation ? nameOf(allocation) : `…${shortId(id)}`;
   const files = filesOf(row);
+  const guest = guestOf(row);
   const [word, tone] = verdictOf(row);
   const actions = actionsOf(row, slots);
   return (
@@ -67,6 +68,7 @@ function Row({ nodeId, row, slots, allocation }: { nodeId: string; row: Comparis
       <td>
         {domain_state ? sentence(domain_state) : "No VM"}
         {missing_files.length > 0 && <small className="bad-text block">without {missing_files.join(" and ")}</small>}
+        {guest && <small className="muted block">{guest}</small>}
       </td>
       <td>
         <Badge tone={tone}>{word}</Badge>

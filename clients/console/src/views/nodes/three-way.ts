@@ -36,6 +36,21 @@ export function filesOf({ has_reservation, has_port, has_partition, has_seed, ha
   return [has_reservation && "address reserved", has_port && "port", has_partition && "partition", has_seed && "seed", has_nvram && "NVRAM"].filter(Boolean).join(", ");
 }
 
+/** What is wrong with a guest that the host asks for its metrics. */
+const GUESTS: Partial<Record<NonNullable<ComparisonRow["guest_state"]>, string>> = {
+  no_gpu_tool: "guest has no nvidia-smi",
+  gpu_tool_failed: "nvidia-smi of the guest fails",
+  no_login: "guest is not reached, or refuses the login",
+  too_slow: "guest did not answer in time",
+  malformed: "answer of the guest is not understood",
+};
+
+/** The same in words; empty where the guest was not asked, is not to be, or said everything (D-80). */
+export function guestOf({ guest_state: state = "unspecified" }: ComparisonRow): string {
+  if (state === "unspecified" || state === "off" || state === "complete") return "";
+  return GUESTS[state] ?? `guest: ${(state as string).replaceAll("_", " ")}`;
+}
+
 /** Differences first, those that wait for an operator before those that the platform ends by itself. */
 export function sorted(rows: ComparisonRow[]): ComparisonRow[] {
   const rank = ({ verdict }: ComparisonRow) => {

@@ -1,0 +1,35 @@
+import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import { renderToStaticMarkup } from "react-dom/server";
+import { expect, it } from "vitest";
+import { Router } from "wouter";
+import type { ComparisonRow } from "../../api/types";
+import { signInAs } from "../../session/fixture";
+import { ThreeWay } from "./three-way-view";
+
+function shown(row: ComparisonRow): string {
+  signInAs("operator");
+  const queries = new QueryClient();
+  queries.setQueryData(["node-comparison", "n"], { rows: [{ allocation_id: "01930000-1000-7000-8000-0000000000ab", ledger_state: "active", domain_state: "running", verdict: "agrees", ...row }] });
+  return renderToStaticMarkup(
+    <QueryClientProvider client={queries}>
+      <Router ssrPath="/admin/nodes/n">
+        <ThreeWay nodeId="n" slots={[]} />
+      </Router>
+    </QueryClientProvider>,
+  );
+}
+
+it("d_80_a_guest_that_does_not_answer_as_it_should_is_told_beside_its_vm", () => {
+  const told = { no_gpu_tool: "guest has no nvidia-smi", gpu_tool_failed: "nvidia-smi of the guest fails", no_login: "guest is not reached, or refuses the login", too_slow: "guest did not answer in time", malformed: "answer of the guest is not understood" } as const;
+  for (const [state, words] of Object.entries(told)) expect(shown({ guest_state: state as keyof typeof told })).toContain(`Running<small class="muted block">${words}</small>`);
+  const later = { guest_state: "too_hot" } as unknown as ComparisonRow;
+  expect(shown(later)).toContain("guest: too hot");
+});
+
+it("d_80_a_guest_that_said_everything_or_is_not_asked_is_not_mentioned", () => {
+  for (const guest_state of ["unspecified", "off", "complete", undefined] as const) {
+    const text = shown({ guest_state });
+    expect(text).toContain("Running</td>");
+    expect(text.toLowerCase()).not.toContain("guest");
+  }
+});
