@@ -1,6 +1,10 @@
 //! Killing a process exactly at a step, and being sure that it was there.
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
 
 use crate::until::until;
 
@@ -81,28 +85,47 @@ pub fn tree() -> Vec<i32> {
 /// Kills every process that this one has started, directly or not, and that is still of its session. Parts of a stack,
 /// which are meant to stay, have sessions of their own.
 pub fn descendants() {
-    let session = |pid: Option<i32>| nix::unistd::getsid(pid.map(nix::unistd::Pid::from_raw));
-    for pid in tree() {
-        if session(Some(pid)) == session(None) {
-            let _gone_is_fine = nix::sys::signal::kill(
-                nix::unistd::Pid::from_raw(pid),
-                nix::sys::signal::Signal::SIGKILL,
-            );
+    let session = |pid: Option<Pid>| nix::unistd::getsid(pid);
+    let own = session(None);
+    let send = |pid, signal| {
+        let _gone_is_fine = nix::sys::signal::kill(pid, signal);
+    };
+    // what is stopped starts nothing more, and stays the parent of what it has just started
+    let mut stopped = BTreeSet::new();
+    loop {
+        let found = tree().into_iter().map(Pid::from_raw);
+        let found = found.filter(|pid| !stopped.contains(pid) && session(Some(*pid)) == own);
+        let found: Vec<Pid> = found.collect();
+        if found.is_empty() {
+            break;
         }
+        for pid in found {
+            send(pid, Signal::SIGSTOP);
+            stopped.insert(pid);
+        }
+    }
+    for pid in stopped {
+        send(pid, Signal::SIGKILL);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
+    use std::io::Read as _;
+    use std::process::{Command, Stdio};
 
     #[test]
     fn what_a_shell_has_started_ends_with_it() {
         let mut shell = Command::new("bash")
             .args(["-c", "sleep 300 & wait"])
+            .stdout(Stdio::piped())
             .spawn()
             .expect("bash");
+        let mut output = shell.stdout.take().expect("its output");
         super::descendants();
         assert!(!shell.wait().expect("ended").success());
+        // it ends when nobody has it any more
+        let mut rest = String::new();
+        output.read_to_string(&mut rest).expect("an end");
     }
 }
