@@ -46,7 +46,7 @@ async fn a_105_a_disk_tells_by_which_manifest_it_was_taken_over() {
     fs::create_dir_all(&folder).expect("a folder");
     let disk = format!("/dev/disk/by-id/{}", DISKS[1]);
     let text = format!(
-        "disk=/dev/nvme1n1 by_id={disk} role=approved bytes=1 model=M serial=S\noutcome=done\nstorage_ownership=slice\nstorage_mode=slice\n"
+        "step=prove_raw detail={disk}\\ \\(/dev/nvme1n1\\)\noutcome=done\nstorage_ownership=slice\nstorage_mode=slice\n"
     );
     let name = "slice-storage-transition-20260417152532.txt";
     fs::write(folder.join(name), text).expect("a manifest");
