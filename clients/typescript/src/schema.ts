@@ -5700,7 +5700,7 @@ export interface components {
             blockers?: string[];
             /** @description Of a disk: the wipe policies that its host can meet on it; another one is not approved. Empty: the host does not report them. */
             wipe_policies?: string[];
-            /** @description Of a disk: path on the host of the manifest of the last storage transition that took it over for slices. Empty: it was raw without one. */
+            /** @description Of a disk: path on the host of the manifest of the last storage transition that took it over for slices. Empty: none is known: the disk was raw before, or the agent is of a release that does not report it. */
             storage_transition_manifest?: string;
         };
         "inventory.ListAgentRolloutsResponse": {
@@ -5876,7 +5876,7 @@ export interface components {
             storage_ownership?: string;
             /** @description What the disk is used for: "slice". */
             storage_mode?: string;
-            /** @description Path on the host of the manifest of the storage transition that took the disk over, as of the approval. Empty: the disk was raw without one. */
+            /** @description Path on the host of the manifest of the storage transition that took the disk over, as of the approval. Empty: none was known, of a disk that was raw before, an older agent, or a slot that an earlier release approved. */
             storage_transition_manifest?: string;
         };
         /** @description SlotCandidate is a proposed slot. It is not schedulable before approval. */

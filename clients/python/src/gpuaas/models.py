@@ -2125,7 +2125,7 @@ class InspectedDevice:
     """
     storage_transition_manifest: str = ""
     """Of a disk: path on the host of the manifest of the last storage transition that took it over for slices (A-105).
-    Empty: it was raw without one.
+    Empty: none is known: the disk was raw before, or the agent is of a release that does not report it.
     """
 
 
@@ -3471,7 +3471,8 @@ class ResourceSlot:
     """What the disk is used for: "slice" (A-103)."""
     storage_transition_manifest: str = ""
     """Path on the host of the manifest of the storage transition that took the disk over, as of the approval (A-105).
-    Empty: the disk was raw without one.
+    Empty: none was known, of a disk that was raw before, an older agent, or a slot that an earlier release
+    approved.
     """
 
 
