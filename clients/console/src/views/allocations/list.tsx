@@ -8,10 +8,11 @@ import { type Amount, placesFor } from "../../lib/money";
 import { costByAllocation } from "../../lib/usage";
 import { plural, sentence } from "../../lib/text";
 import { useProjectMay } from "../../session/roles";
-import { Button, Empty, LabMark, MoneyText, Progress, Skeleton, Time } from "../../ui/basics";
+import { Empty, LabMark, MoneyText, Progress, Skeleton, Time } from "../../ui/basics";
 import { Chooser, useChosen } from "../../ui/bulk";
 import { SearchBox, Select } from "../../ui/form";
-import { Cpu, Plus, Search } from "../../ui/icons";
+import { Cpu, Plus } from "../../ui/icons";
+import { NoMatch, ShowMore } from "../../ui/no-match";
 import { ProblemNote } from "../../ui/problem";
 import { Page } from "../../ui/shell";
 import { type Column, LinkRow, TableCard } from "../../ui/table";
@@ -85,6 +86,7 @@ export default function AllocationList() {
   const places = placesFor(rows.flatMap(({ id }) => costs.get(id ?? "") ?? []));
   const parts = [{ loaded: !!watched.view, failed: !!watched.problem }, ...(ended ? [{ loaded: !!history.data, failed: !!history.error }] : [])];
   const instead = every.length === 0 ? insteadOfRows(parts) : undefined;
+  const more = { ...history, hasNextPage: ended && history.hasNextPage };
   return (
     <Page
       title="Allocations"
@@ -130,9 +132,9 @@ export default function AllocationList() {
           </div>
           <BulkActions selected={selected} chosen={chosen} keep={keep} />
           {rows.length === 0 && (
-            <Empty icon={<Search size={28} />} title="No allocation matches" action={<Button onClick={clear}>Clear the filters</Button>}>
+            <NoMatch title="No allocation matches" noun="allocation" loaded={every.length} more={more} clear={clear}>
               Change the search or the state to see others.
-            </Empty>
+            </NoMatch>
           )}
         </>
       )}
@@ -146,13 +148,9 @@ export default function AllocationList() {
               <span className="muted" role="status">
                 {rows.length < every.length && `${rows.length} of `}
                 {plural(every.length, "allocation")}
-                {ended && history.hasNextPage ? ", and more" : ""}
+                {more.hasNextPage ? ", and more" : ""}
               </span>
-              {ended && history.hasNextPage && (
-                <Button small busy={history.isFetchingNextPage} onClick={() => history.fetchNextPage()}>
-                  Show more
-                </Button>
-              )}
+              <ShowMore of={more} />
             </>
           }
         >

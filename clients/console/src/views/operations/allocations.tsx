@@ -7,10 +7,11 @@ import type { InventoryNode } from "../../api/types";
 import { nodesOf, useFleetWatch } from "../../api/watches";
 import { plural, sentence } from "../../lib/text";
 import { useMay } from "../../session/rights";
-import { Button, Empty, LabMark, Skeleton, Time } from "../../ui/basics";
-import { Cpu, Search } from "../../ui/icons";
+import { Empty, LabMark, Skeleton, Time } from "../../ui/basics";
+import { Cpu } from "../../ui/icons";
 import { Chooser, useChosen } from "../../ui/bulk";
 import { SearchBox, Select } from "../../ui/form";
+import { NoMatch, ShowMore } from "../../ui/no-match";
 import { ProblemNote } from "../../ui/problem";
 import { ProjectName } from "../../ui/project";
 import { Page } from "../../ui/shell";
@@ -126,9 +127,9 @@ export default function AllAllocations() {
           </div>
           <OperatorsBulk selected={selected} chosen={chosen} keep={keep} />
           {shown.length === 0 ? (
-            <Empty icon={<Search size={28} />} title="No allocation matches" action={<Button onClick={clear}>Clear the filters</Button>}>
+            <NoMatch title="No allocation matches" noun="allocation" loaded={listed.length} more={found} clear={clear}>
               Change the search, the state, the project or the node to see others.
-            </Empty>
+            </NoMatch>
           ) : (
             <TableCard
               label="All allocations"
@@ -140,11 +141,7 @@ export default function AllAllocations() {
                     {plural(listed.length, "allocation")}
                     {found.hasNextPage ? ", and more" : ""}
                   </span>
-                  {found.hasNextPage && (
-                    <Button small busy={found.isFetchingNextPage} onClick={() => found.fetchNextPage()}>
-                      Show more
-                    </Button>
-                  )}
+                  <ShowMore of={found} />
                 </>
               }
             >

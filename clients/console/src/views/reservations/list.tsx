@@ -7,10 +7,11 @@ import { useProjects, useQuotas } from "../../api/queries";
 import { plural, raise } from "../../lib/text";
 import { useMay } from "../../session/rights";
 import { useProjectMay } from "../../session/roles";
-import { Button, Card, Empty, Skeleton } from "../../ui/basics";
+import { Card, Empty, Skeleton } from "../../ui/basics";
 import { SearchBox } from "../../ui/form";
-import { CalendarClock, Plus, Search } from "../../ui/icons";
+import { CalendarClock, Plus } from "../../ui/icons";
 import { Meter } from "../../ui/meter";
+import { NoMatch, ShowMore } from "../../ui/no-match";
 import { ProblemNote } from "../../ui/problem";
 import { ProjectName } from "../../ui/project";
 import { Page } from "../../ui/shell";
@@ -83,11 +84,6 @@ export default function ReservationList({ side }: { side: Side }) {
   const listed = matching(all, search, (project) => projects.find(({ id }) => id === project)?.slug ?? "");
   const rows = idle ? listed.filter(({ status }) => (status?.unused_gpus ?? 0) > 0) : listed;
   const more = found.hasNextPage;
-  const showMore = more && (
-    <Button small busy={found.isFetchingNextPage} onClick={() => found.fetchNextPage()}>
-      Show more
-    </Button>
-  );
   return (
     <Page
       title={TITLE[side]}
@@ -129,18 +125,9 @@ export default function ReservationList({ side }: { side: Side }) {
             <SearchBox label="Search by name, project, SKU, region or state" placeholder={side === "operator" ? "Name, project, SKU, region or state" : "Name, SKU, region or state"} value={search} onChange={setSearch} />
           </div>
           {rows.length === 0 && (
-            <Empty
-              icon={<Search size={28} />}
-              title={idle ? "No reservation with unused GPUs matches" : "No reservation matches"}
-              action={
-                <span className="page-actions">
-                  <Button onClick={clear}>Clear the filters</Button>
-                  {showMore}
-                </span>
-              }
-            >
-              {more ? `Only the ${plural(all.length, "reservation")} loaded so far ${all.length === 1 ? "was" : "were"} searched. Show more, or change the search.` : "Change the search, or show all that are listed."}
-            </Empty>
+            <NoMatch title={idle ? "No reservation with unused GPUs matches" : "No reservation matches"} noun="reservation" loaded={all.length} more={found} clear={clear}>
+              Change the search, or show all that are listed.
+            </NoMatch>
           )}
           {rows.length > 0 && (
             <TableCard
@@ -154,7 +141,7 @@ export default function ReservationList({ side }: { side: Side }) {
                     {plural(all.length, "reservation")}
                     {more ? ", and more" : ""}
                   </span>
-                  {showMore}
+                  <ShowMore of={found} />
                 </>
               }
             >

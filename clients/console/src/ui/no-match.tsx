@@ -1,0 +1,39 @@
+/** What a list says when nothing of it that is loaded matches: there may be more to load. */
+import type { ReactNode } from "react";
+import { plural } from "../lib/text";
+import { Button, Empty } from "./basics";
+import { Search } from "./icons";
+
+interface More {
+  hasNextPage: boolean;
+  isFetchingNextPage: boolean;
+  fetchNextPage: () => unknown;
+}
+
+/** Loads the next page; nothing where there is none. */
+export function ShowMore({ of }: { of: More }) {
+  if (!of.hasNextPage) return null;
+  return (
+    <Button small busy={of.isFetchingNextPage} onClick={() => of.fetchNextPage()}>
+      Show more
+    </Button>
+  );
+}
+
+/** `children`: what to do where all is loaded. */
+export function NoMatch({ title, noun, loaded, more, clear, children }: { title: string; noun: string; loaded: number; more: More; clear: () => void; children: ReactNode }) {
+  return (
+    <Empty
+      icon={<Search size={28} />}
+      title={title}
+      action={
+        <span className="page-actions">
+          <Button onClick={clear}>Clear the filters</Button>
+          <ShowMore of={more} />
+        </span>
+      }
+    >
+      {more.hasNextPage ? `Only the ${plural(loaded, noun)} loaded so far ${loaded === 1 ? "was" : "were"} searched. Show more, or change the search.` : children}
+    </Empty>
+  );
+}
