@@ -134,7 +134,8 @@ export async function operators({ assert, page, server, test, look, go, signIn }
     await dialog.getByText("slot 1, slot 2").waitFor();
     await dialog.getByLabel("Reason").fill("dead fans");
     await dialog.getByRole("button", { name: "Disable" }).click();
-    await group.waitFor({ state: "detached" });
+    // by its text: the open dialog hides what is behind it from roles
+    await page.getByText("2 selected").waitFor({ state: "detached" });
     const disabled = server.changes.filter(({ key }) => key.endsWith(":disable") && key.includes("resource-slots"));
     assert.deepEqual(disabled.map(({ body }) => body), [{ reason: "dead fans" }, { reason: "dead fans" }]);
     await go("/admin/reservations", "All reservations");
