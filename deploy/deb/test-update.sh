@@ -105,6 +105,12 @@ runs() {
 # backups: what was kept of programs that were replaced
 backups() { find "${root}/${program%/*}" -name "$name.backup-*"; }
 
+# The program that was replaced is there, under the time of its replacement.
+d_93_the_replaced_program_is_kept() {
+    same "the backup" "$(sha256sum < "$GPUAAS_TEST_PROGRAM")" "$(sha256sum < "$(backups)")"
+    [[ $(backups) =~ \.backup-[0-9]{8}T[0-9]{6}Z$ ]] || fail "the backup is $(backups)"
+}
+
 # begun with every start of the agent: without a request it does nothing
 deploy/deb/update.sh > "$work/said" || fail "the updater fails without a request"
 same "said without a request" "" "$(cat "$work/said")"
@@ -114,9 +120,7 @@ same "the folder without a request" "" "$(ls -A "$folder")"
 [ -z "$(backups)" ] || fail "there are backups before anything was replaced"
 request update good "$work/good.deb"
 runs installed good ""
-# D-93: the program that was replaced is kept under the time of its replacement
-same "the backup" "$(sha256sum < "$GPUAAS_TEST_PROGRAM")" "$(sha256sum < "$(backups)")"
-[[ $(backups) =~ \.backup-[0-9]{8}T[0-9]{6}Z$ ]] || fail "the backup is $(backups)"
+d_93_the_replaced_program_is_kept
 starts=$(wc -l < "$work/log")
 deploy/deb/update.sh > "$work/said"
 grep -q "has ended" "$work/said" || fail "an update that has ended runs again"

@@ -51,7 +51,7 @@ pub const GPU_LINKS: Check = Check {
     by: Observer::Agent,
 };
 
-/// NVSwitch partitions of single GPUs (D-96, J-15).
+/// NVSwitch partitions of single GPUs (D-96).
 pub const GPU_PARTITIONS: Check = Check {
     id: "gpu_partitions",
     proves: "Each GPU can be connected for a VM: Fabric Manager offers it, and nobody else has it.",

@@ -126,7 +126,7 @@ pub const GPU_SERVICES: Check = Check {
     by: Observer::Agent,
 };
 
-/// Fabric Manager answers (D-96, J-15).
+/// Fabric Manager answers (D-96).
 pub const FABRIC_MANAGER: Check = Check {
     id: "fabric_manager",
     proves: "The GPUs of a VM can be connected with each other and with nobody else.",

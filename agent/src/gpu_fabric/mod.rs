@@ -1,4 +1,4 @@
-//! The fabric of the GPUs: NVSwitch partitions, which Fabric Manager makes and unmakes (J-15, D-96).
+//! The fabric of the GPUs: NVSwitch partitions, which Fabric Manager makes and unmakes (D-96).
 //!
 //! With the shared NVSwitch model a VM gets its GPUs and no switch. Fabric Manager, in a service VM or on the host,
 //! connects the GPUs of one partition with each other and with nobody else. The order is that of NVIDIA's guide: the

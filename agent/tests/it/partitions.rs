@@ -199,7 +199,7 @@ impl World {
 }
 
 #[tokio::test]
-async fn j_15_a_vm_gets_the_partition_of_exactly_its_gpus_and_gives_it_back() {
+async fn d_96_a_vm_gets_the_partition_of_exactly_its_gpus_and_gives_it_back() {
     let world = World::new();
     let (pair, one) = (allocation(), allocation());
     for vm in [pair, one] {
@@ -222,7 +222,7 @@ async fn j_15_a_vm_gets_the_partition_of_exactly_its_gpus_and_gives_it_back() {
 }
 
 #[tokio::test]
-async fn j_15_gpus_that_cannot_be_connected_are_refused_and_leave_nothing() {
+async fn d_96_gpus_that_cannot_be_connected_are_refused_and_leave_nothing() {
     let world = World::new();
     let (first, second) = (allocation(), allocation());
     let reported = world.refused(first, &[1, 2]).await;
@@ -265,7 +265,7 @@ async fn j_15_gpus_that_cannot_be_connected_are_refused_and_leave_nothing() {
 }
 
 #[tokio::test]
-async fn j_15_no_partition_is_deactivated_under_a_vm_that_runs() {
+async fn d_96_no_partition_is_deactivated_under_a_vm_that_runs() {
     let world = World::new();
     let vm = allocation();
     world.up(vm, &[4]).await;
@@ -335,7 +335,7 @@ async fn d_10_fabric_manager_is_told_that_nothing_is_active() {
 }
 
 #[tokio::test]
-async fn j_15_a_launch_waits_for_a_fabric_manager_that_starts() {
+async fn d_96_a_launch_waits_for_a_fabric_manager_that_starts() {
     let world = Arc::new(World::new());
     world.board.set("state", "starting\n");
     let vm = allocation();

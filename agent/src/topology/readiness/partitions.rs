@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn j_15_a_gpu_that_fabric_manager_leaves_out_is_out_of_service_alone() {
+    fn d_96_a_gpu_that_fabric_manager_leaves_out_is_out_of_service_alone() {
         let gpus: BTreeMap<String, Option<u32>> =
             (1..=4).map(|id| (format!("gpu{id}"), Some(id))).collect();
         let named = |table: Table, owned: &[u32]| {

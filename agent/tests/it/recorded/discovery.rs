@@ -60,6 +60,7 @@ async fn a_105_a_disk_tells_by_which_manifest_it_was_taken_over() {
 }
 
 /// as a host proposes them.
+/// D-81: discovery and candidates are the agent's.
 #[tokio::test]
 async fn a_71_candidates_bind_slot_index_to_stable_disk() {
     let report = report().await;

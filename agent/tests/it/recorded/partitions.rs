@@ -64,7 +64,7 @@ async fn b_43_a_gpu_that_fell_off_the_bus_is_in_no_group_although_fabric_manager
 }
 
 #[tokio::test]
-async fn j_15_a_sick_gpu_takes_its_own_slot_out_of_service() {
+async fn d_96_a_sick_gpu_takes_its_own_slot_out_of_service() {
     let board = Board::new();
     for check in ["fabric_manager", "gpu_partitions"] {
         let found = evidence(managed(&board), check).await;

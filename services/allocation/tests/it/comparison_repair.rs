@@ -67,6 +67,7 @@ impl Platform {
     }
 }
 
+/// J-15: a stale reservation, among other things.
 #[tokio::test]
 async fn d_82_p5_what_nobody_owns_of_a_vm_is_a_row_and_removed_by_its_repair_once() {
     let platform = Platform::start().await;

@@ -102,6 +102,7 @@ async fn j_13_the_database_gives_each_port_of_a_host_once_whoever_asks_at_once()
     assert_eq!(refused(&world, copy).await, "ingress_mappings_one_per_port");
 }
 
+/// J-15: NAT to a released VM ends with it.
 #[tokio::test]
 async fn j_13_a_mapping_ends_with_its_allocation_whoever_ends_it_and_none_begins_without_it() {
     let (world, node) = World::with_lab_slots(2).await;

@@ -230,6 +230,7 @@ async fn d_29_a_disk_that_a_process_holds_open_or_that_changed_is_refused() {
     .await;
 }
 
+/// J-15: a mapping is removed with its VM.
 async fn inc_20_a_stale_reservation_is_removed_unless_its_domain_lives() {
     let host = LabHost::get().await;
     let image = host.image("lab-mini").await;

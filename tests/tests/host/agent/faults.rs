@@ -132,6 +132,7 @@ fn find(folder: &std::path::Path, hex: &str) -> Option<PathBuf> {
     None
 }
 
+/// D-74: what is left on the disk is found by reading it.
 async fn d_78_a_wiper_that_lies_is_caught() {
     let host = LabHost::get().await;
     let image = host.image("lab-mini").await;
