@@ -167,6 +167,12 @@ fn of(standing: Standing, finding: Option<Finding>, is_bare: bool) -> Judged {
         Some(Finding::MissingDomain(_)) => {
             report("it is active, and the hypervisor has no VM of it: release it")
         }
+        Some(Finding::MissingHold(_)) => report(
+            "it is active, and its host does not hold its slots: drain the node, and ask its owner to launch it anew elsewhere",
+        ),
+        Some(Finding::MissingReservation(_)) => report(
+            "it is active, and its address is not reserved on its host, whose rules let no VM without one use the network: ask its owner to launch it anew",
+        ),
         Some(Finding::KeptSeed(_)) => report(
             "it is active, and its seed with the private host key is still there: stop and start it, which removes the seed",
         ),
@@ -224,6 +230,13 @@ mod tests {
         }
     }
 
+    fn hold(id: Uuid) -> Hold {
+        Hold {
+            allocation_id: id.to_string(),
+            ..Hold::default()
+        }
+    }
+
     #[test]
     fn p5_every_row_has_a_verdict_and_only_what_is_provably_over_is_undone() {
         let [
@@ -257,10 +270,8 @@ mod tests {
                 domain(held, "running", false),
                 domain(unknown, "running", false),
             ],
-            holds: vec![Hold {
-                allocation_id: over.to_string(),
-                ..Hold::default()
-            }],
+            holds: vec![hold(over), hold(well)],
+            reservations: vec![vm_name(well)],
             ..ListHoldsResponse::default()
         };
         let judged = judge(&ledger, &ledger, &host);
@@ -309,6 +320,29 @@ mod tests {
                 Some(Finding::SilentGuest(well))
             )
         );
+        // of what an active VM has lost, too
+        for (change, finding) in [
+            (
+                ListHoldsResponse {
+                    holds: vec![],
+                    ..host.clone()
+                },
+                Finding::MissingHold(well),
+            ),
+            (
+                ListHoldsResponse {
+                    reservations: vec![],
+                    ..host.clone()
+                },
+                Finding::MissingReservation(well),
+            ),
+        ] {
+            let of_lost = judge(&ledger, &ledger, &change)[&well];
+            assert_eq!(
+                (of_lost.verdict, of_lost.finding),
+                (Verdict::Report, Some(finding))
+            );
+        }
         // what moved while the host was read is nobody's residue
         let before = [(well, active)].into();
         let after = [(well, Standing::OverHeld)].into();
@@ -331,10 +365,8 @@ mod tests {
         let names = |ids: &[Uuid]| -> Vec<String> { ids.iter().map(|id| vm_name(*id)).collect() };
         let host = ListHoldsResponse {
             domains: vec![domain(kept, "running", false)],
-            holds: vec![Hold {
-                allocation_id: claimed.to_string(),
-                ..Hold::default()
-            }],
+            holds: vec![hold(claimed), hold(kept)],
+            reservations: vec![vm_name(kept)],
             seeds: names(&[held, over, kept, moving]),
             nvram: names(&[unknown, claimed, kept]),
             ..ListHoldsResponse::default()

@@ -41,6 +41,10 @@ pub enum Finding {
     LeakedHold(Uuid),
     /// An active allocation without a domain.
     MissingDomain(Uuid),
+    /// An active allocation with a domain, whose slots its host does not hold.
+    MissingHold(Uuid),
+    /// An active allocation with a domain, whose address is not reserved on its host.
+    MissingReservation(Uuid),
     /// A VM that ought to run and is shut off.
     UnexpectedShutdown {
         /// The allocation.
@@ -80,6 +84,8 @@ impl Finding {
             Self::LeakedReservation(_) => "leaked_reservation",
             Self::LeakedHold(_) => "leaked_hold",
             Self::MissingDomain(_) => "missing_domain",
+            Self::MissingHold(_) => "missing_hold",
+            Self::MissingReservation(_) => "missing_reservation",
             Self::UnexpectedShutdown { .. } => "unexpected_shutdown",
             Self::LeakedPort(_) => "leaked_port",
             Self::LeakedPartition(_) => "leaked_partition",
@@ -120,6 +126,8 @@ impl Finding {
             | Self::LeakedReservation(id)
             | Self::LeakedHold(id)
             | Self::MissingDomain(id)
+            | Self::MissingHold(id)
+            | Self::MissingReservation(id)
             | Self::LeakedPort(id)
             | Self::LeakedPartition(id)
             | Self::LeakedSeed(id)
@@ -134,11 +142,13 @@ impl Finding {
 }
 
 /// All kinds of residue, so that a metric shows zero too.
-pub const KINDS: [&str; 11] = [
+pub const KINDS: [&str; 13] = [
     "leaked_domain",
     "leaked_reservation",
     "leaked_hold",
     "missing_domain",
+    "missing_hold",
+    "missing_reservation",
     "unexpected_shutdown",
     "leaked_port",
     "leaked_partition",
@@ -205,13 +215,15 @@ pub fn compare(
         .collect();
     findings.extend(
         reservations
-            .into_iter()
+            .iter()
+            .copied()
             .filter(over)
             .map(Finding::LeakedReservation),
     );
     findings.extend(
         holds
-            .into_iter()
+            .iter()
+            .copied()
             .filter(|id| standing(*id) == Standing::Over)
             .map(Finding::LeakedHold),
     );
@@ -230,6 +242,12 @@ pub fn compare(
         })
     }));
     let is_active = |id: &Uuid| matches!(standing(*id), Standing::Active(_));
+    let actives = domains.keys().copied().filter(is_active);
+    findings.extend(actives.flat_map(|id| {
+        let hold = (!holds.contains(&id)).then_some(Finding::MissingHold(id));
+        let reservation = (!reservations.contains(&id)).then_some(Finding::MissingReservation(id));
+        hold.into_iter().chain(reservation)
+    }));
     let known = before.keys().chain(after.keys()).copied();
     let has_port = |id: &Uuid| host.ports.contains(&port_name(*id));
     let with_port: BTreeSet<Uuid> = known.filter(has_port).filter(over).collect();
@@ -321,7 +339,7 @@ mod tests {
             seeds: names(&[moving]),
             partitions: names(&[active, moving]),
             ports: vec![port_name(active), port_name(moving)],
-            ..host(&[active, moving], &[], &[])
+            ..host(&[active, moving], &[active], &[active])
         };
         assert_eq!(compare(&ledger, &ledger, &well), []);
         let mut residue = ListHoldsResponse {
@@ -330,7 +348,7 @@ mod tests {
             partitions: names(&[active, blocked]),
             // the port of an allocation that the ledger does not know has no name that could be told
             ports: vec![port_name(active), port_name(over), port_name(unknown)],
-            ..host(&[active, moving], &[], &[])
+            ..host(&[active, moving], &[active], &[active])
         };
         // also of one that is worked on, which is nobody's finding
         for domain in &mut residue.domains {
@@ -359,7 +377,7 @@ mod tests {
         let id = Uuid::from_u128(1);
         let found = |standing, domain: &str, state: State, unwell| {
             let ledger = [(id, standing)].into();
-            let mut host = host(&[id], &[], &[]);
+            let mut host = host(&[id], &[id], &[id]);
             host.domains[0].state = domain.into();
             host.domains[0].guest_state = state.into();
             host.domains[0].guest_unwell_queries = unwell;
@@ -413,6 +431,14 @@ mod tests {
         .into();
         let all_well = host(&[active, moving], &[active], &[active, moving, blocked]);
         assert_eq!(compare(&ledger, &ledger, &all_well), []);
+        let lost = host(&[active, moving], &[], &[]);
+        assert_eq!(
+            compare(&ledger, &ledger, &lost),
+            [
+                Finding::MissingHold(active),
+                Finding::MissingReservation(active)
+            ]
+        );
         let residue = host(&[moving, blocked, over, unknown], &[over], &[over]);
         assert_eq!(
             compare(&ledger, &ledger, &residue),

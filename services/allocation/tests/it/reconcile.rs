@@ -64,6 +64,8 @@ async fn p5_what_is_missing_or_nobodys_is_reported_and_left_alone() {
     world.until_state(id, "active").await;
     world.until_idle(id).await;
     expect(&world, &[]).await;
+    world.host.lose_reservation(&vm_name(id));
+    expect(&world, &[Finding::MissingReservation(id)]).await;
     let unknown = Uuid::now_v7();
     world.host.lose_domain(&vm_name(id)).await;
     world.host.leak_domain(&vm_name(unknown)).await;

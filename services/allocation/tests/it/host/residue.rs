@@ -10,6 +10,12 @@ impl Host {
         std::fs::write(file, "52:54:00:00:00:07,10.100.0.7\n").expect("a reservation");
     }
 
+    /// Removes the reservation of a VM behind the agent's back.
+    pub fn lose_reservation(&self, vm: &str) {
+        let file = self.path(&format!("dhcp/gpuaas-{vm}.conf"));
+        std::fs::remove_file(file).expect("a reservation");
+    }
+
     /// Leaves a seed of a VM behind the agent's back.
     pub fn leak_seed(&self, vm: &str) {
         let folder = self.path("state/seeds").join(vm);
