@@ -122,11 +122,10 @@ fn open_nodes(
 ) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for thread in processes::threads(root, pid)? {
-        let listed = root.list(format!("{thread}/fd"));
+        let listed = root.links(format!("{thread}/fd"));
         let open = processes::unless_ended(root, &thread, listed)?.unwrap_or_default();
-        for number in open {
-            let link = root.path(format!("{thread}/fd/{number}"));
-            let target = processes::unless_ended(root, &thread, std::fs::read_link(&link))?;
+        for (number, target) in open {
+            let target = processes::unless_ended(root, &thread, target)?;
             // a socket, a pipe: none is a device
             let Some(target) = target.filter(|target| target.is_absolute()) else {
                 continue;
@@ -136,7 +135,8 @@ fn open_nodes(
                 continue;
             }
             // through the link itself: a node of another name or namespace has the same number
-            let metadata = processes::unless_ended(root, &thread, std::fs::metadata(&link))?;
+            let link = root.path(format!("{thread}/fd/{number}"));
+            let metadata = processes::unless_ended(root, &thread, std::fs::metadata(link))?;
             let node = metadata.and_then(|metadata| numbers.get(&number_of(&metadata)?));
             found.extend(node.cloned());
         }

@@ -61,18 +61,18 @@ fn holds(root: &HostRoot, pid: u32, devices: &[Device]) -> io::Result<bool> {
     // of one name may be two files: the node of a disk that went away and of the one that came in its place.
     let mut followed = BTreeSet::new();
     for thread in processes::threads(root, pid)? {
-        let listed = root.list(format!("{thread}/fd"));
-        let numbers = processes::unless_ended(root, &thread, listed)?.unwrap_or_default();
+        let listed = root.links(format!("{thread}/fd"));
+        let links = processes::unless_ended(root, &thread, listed)?.unwrap_or_default();
         let mounts = root.link(format!("{thread}/ns/mnt"));
-        for number in numbers {
-            let link = root.path(format!("{thread}/fd/{number}"));
-            let target = processes::unless_ended(root, &thread, std::fs::read_link(&link))?;
+        for (number, target) in links {
+            let target = processes::unless_ended(root, &thread, target)?;
             // a socket, a pipe: none is a disk
             let Some(target) = target.filter(|target| target.is_absolute()) else {
                 continue;
             };
             // nobody may see which mounts a thread has: then its names are its own
             let of = mounts.clone().unwrap_or_else(|| thread.clone().into());
+            let link = root.path(format!("{thread}/fd/{number}"));
             if followed.insert((of, number, target.clone())) {
                 let found = is_one_of(root, &link, &target, devices);
                 if processes::unless_ended(root, &thread, found)? == Some(true) {

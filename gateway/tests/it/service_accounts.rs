@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::access::join;
+use crate::terminals::{ended, opened_by};
 use crate::world::{ISSUER, World, answer, detail, field, reason};
 
 struct Owner<'a> {
@@ -287,14 +288,14 @@ async fn no_key_puts_an_owner_out() {
 
 #[tokio::test]
 async fn an_account_is_disabled_enabled_and_deleted_with_its_keys() {
-    let world = World::start().await;
+    let world = World::start_with(|config, _| config.terminal.access_seconds = 0.1).await;
     let owner = Owner::of(&world);
     let account = owner.account("ci", "member").await;
     let (status, body) = owner
         .send(Method::POST, "", json!({ "slug": "ci", "role": "viewer" }))
         .await;
     assert_eq!((status, field(&body)), (409, "slug"), "{body}");
-    let key = owner.key(&account, json!(["read"])).await;
+    let key = owner.key(&account, json!(["read", "terminal"])).await;
     let key = key["key"].as_str().expect("key").to_owned();
     let status_of = async || by(&world, Method::GET, "/api/v1/skus", &key).await.0;
     let until = async |refused: bool| {
@@ -306,12 +307,18 @@ async fn an_account_is_disabled_enabled_and_deleted_with_its_keys() {
         }
     };
     until(false).await;
+    let (_, who) = by(&world, Method::GET, "/api/v1/whoami", &key).await;
+    let name = who["principal"].as_str().expect("a name");
+    let (mut terminal, _) = opened_by(&world, name, &key).await;
     for (verb, refused) in [("disable", true), ("enable", false)] {
         let path = format!("/{account}:{verb}");
         let (status, shown) = owner.send(Method::POST, &path, json!({})).await;
         assert_eq!(status, 200, "{shown}");
         assert_eq!(!shown["disable_time"].is_null(), refused, "{shown}");
         until(refused).await;
+        if refused {
+            ended(&mut terminal).await;
+        }
     }
     let (status, _) = owner
         .send(Method::DELETE, &format!("/{account}"), Value::Null)

@@ -3,6 +3,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::ssh_keys::ED;
+use crate::terminals::{answers, ended, opened_by};
 use crate::world::{World, answer, field, reason};
 
 const ED2: &str =
@@ -175,4 +176,50 @@ async fn a_removed_member_loses_its_open_stream_at_once() {
         .get(world.url("/api/v1/whoami"))
         .bearer_auth(world.token("mia"));
     assert_eq!(answer(refused.send().await.expect("answer")).await.0, 403);
+}
+
+/// Whoever opened a terminal loses it with the membership, with a role that is too weak for it, and when disabled: long
+/// before anybody looks again. Who kept all three goes on.
+#[tokio::test]
+async fn p10_a_terminal_ends_with_the_membership_or_the_role_of_its_user() {
+    let world = World::start_with(|config, _| config.terminal.access_seconds = 0.1).await;
+    let project = world.seeded.project_id.to_string();
+    let mut opened = Vec::new();
+    for who in ["removed", "lowered", "disabled", "stays"] {
+        world.users(&[who]).await;
+        let id = world.member(&project, who, "member").await;
+        world.becomes(who, "/api/v1/allocations", 200).await;
+        let name = format!("user:{who}");
+        opened.push((opened_by(&world, &name, &world.token(who)).await, id));
+    }
+    let member = |id: &str| format!("/api/v1/projects/{project}/members/{id}");
+    let viewer = json!({ "role": "viewer" });
+    let [removed, lowered, disabled, _] = [0, 1, 2, 3].map(|index: usize| opened[index].1.clone());
+    for (who, method, target, body) in [
+        ("demo", Method::DELETE, member(&removed), Value::Null),
+        ("demo", Method::PATCH, member(&lowered), viewer),
+        (
+            "admin",
+            Method::POST,
+            format!("/api/v1/admin/principals/{disabled}:disable"),
+            json!({}),
+        ),
+    ] {
+        let (status, answer) = world.send(who, method, &target, body).await;
+        assert_eq!(status, 200, "{target}: {answer}");
+    }
+    let ((mut stays, whose), _) = opened.pop().expect("four");
+    for ((mut terminal, _), _) in opened {
+        ended(&mut terminal).await;
+    }
+    answers(&mut stays, &whose).await;
+    // nor does the gateway take another of theirs
+    for who in ["lowered", "disabled"] {
+        let target = format!(
+            "/api/v1/allocations/{}/terminal-sessions",
+            uuid::Uuid::now_v7()
+        );
+        let (status, answer) = world.post_by(who, &target, json!({})).await;
+        assert_eq!(status, 403, "{who}: {answer}");
+    }
 }
