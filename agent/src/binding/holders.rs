@@ -57,7 +57,8 @@ impl Holders {
             let program = root
                 .read_value(format!("/proc/{pid}/comm"))
                 .unwrap_or_default();
-            let nodes = open_nodes(root, pid, &numbers).map_err(io_error(format_args!(
+            let nodes = processes::when_allowed(|| open_nodes(root, pid, &numbers));
+            let nodes = nodes.map_err(io_error(format_args!(
                 "cannot read what process {pid} ({program}) holds open"
             )))?;
             found.extend(nodes.into_iter().map(|node| Holder {

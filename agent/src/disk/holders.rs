@@ -37,7 +37,14 @@ pub fn descriptor_holders(
             root.read_value(format!("/proc/{pid}/comm"))
                 .unwrap_or_default()
         };
-        match holds(root, pid, devices) {
+        // of a program that is trusted it need not be known
+        let held = match holds(root, pid, devices) {
+            Err(_) if !trusts.contains(&program()) => {
+                processes::when_allowed(|| holds(root, pid, devices))
+            }
+            held => held,
+        };
+        match held {
             Ok(true) => {
                 let program = program();
                 found.insert(DescriptorHolder { pid, program });

@@ -1,9 +1,14 @@
 //! Processes as `/proc` shows them, for questions whose answer must not be a guess (P9).
 use std::io;
+use std::time::Duration;
 
 use nix::errno::Errno;
 
 use super::root::HostRoot;
+
+/// How often a process that may not be looked into is tried, and the pause between two attempts.
+const ATTEMPTS: u32 = 5;
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Ids of all processes.
 ///
@@ -48,6 +53,23 @@ pub fn unless_ended<T>(
     }
 }
 
+/// Tries again what the kernel does not allow at first. What a process with more rights than the agent starts, a supervisor
+/// or the runtime of a container, has those rights until it runs its own program: nobody may look into it for that moment.
+///
+/// # Errors
+/// That of the last attempt.
+pub fn when_allowed<T>(mut read: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    for _ in 1..ATTEMPTS {
+        match read() {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                std::thread::sleep(PAUSE);
+            }
+            result => return result,
+        }
+    }
+    read()
+}
+
 fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(Errno::ESRCH as i32)
 }
@@ -60,5 +82,46 @@ fn has_ended(root: &HostRoot, thread: &str) -> bool {
             state.starts_with(['Z', 'X'])
         }
         Err(error) => is_gone(&error) && !root.exists(thread),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_nobody_may_look_into_is_tried_again_and_not_for_ever() {
+        let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
+        let mut tries = 0;
+        let read = when_allowed(|| {
+            tries += 1;
+            if tries < ATTEMPTS {
+                Err(denied())
+            } else {
+                Ok(tries)
+            }
+        });
+        assert_eq!(read.expect("allowed in the end"), ATTEMPTS);
+        let mut tries = 0;
+        let refused = when_allowed(|| {
+            tries += 1;
+            Err::<(), _>(denied())
+        });
+        assert_eq!(
+            refused.expect_err("never").kind(),
+            io::ErrorKind::PermissionDenied
+        );
+        assert_eq!(tries, ATTEMPTS);
+        // every other failure is one at once
+        let mut tries = 0;
+        let broken = when_allowed(|| {
+            tries += 1;
+            Err::<(), _>(io::Error::from(io::ErrorKind::InvalidData))
+        });
+        assert_eq!(
+            broken.expect_err("broken").kind(),
+            io::ErrorKind::InvalidData
+        );
+        assert_eq!(tries, 1);
     }
 }
