@@ -93,11 +93,11 @@ impl From<ParseError> for HostError {
 
 impl From<rusqlite::Error> for HostError {
     fn from(error: rusqlite::Error) -> Self {
-        // nothing was done: whoever called may call again, which goes well once there is room
+        // nothing was done: whoever called may call again, which goes well once there is space
         if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull) {
             return Self::host(
                 ErrorReason::Overloaded,
-                "the file system of the journal is full: make room on the host",
+                "the file system of the journal is full: free some space on the host",
             );
         }
         Self::internal(format!("journal: {error}"))

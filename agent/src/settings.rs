@@ -239,8 +239,8 @@ pub struct HostProfile {
     /// Marks a host without GPUs; its slots are of class `lab`.
     #[serde(default)]
     pub lab: bool,
-    /// What this host was deployed for, "slice" or "baremetal". Checks judge it by its node's mode, as the platform tells
-    /// it; until it did, by this. A difference between the two is a failure of its own (A-48, INC-07).
+    /// What this host was deployed for, "slice" or "baremetal". Checks judge it by its node's mode, as the platform reports
+    /// it; before that, by this. A difference between the two is a failure of its own (A-48, INC-07).
     #[serde(default)]
     pub mode: Option<NodeMode>,
     /// Domain type.

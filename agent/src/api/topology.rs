@@ -10,8 +10,8 @@ use crate::node::Node;
 use crate::prepare::storage;
 use crate::settings::NvmeAttachment;
 use crate::topology::discover::{
-    Inventory, gpu_report, inventory, lab_report, propose_wipe_policy, tell_transitions,
-    tell_wipe_policies,
+    Inventory, gpu_report, inventory, lab_report, propose_wipe_policy, set_storage_transitions,
+    set_wipe_policies,
 };
 use crate::topology::{describe, inspect, printable, readiness};
 
@@ -84,8 +84,8 @@ pub async fn discover(node: &Node, left_by_tenants: Vec<String>) -> pb::Topology
     };
     propose_wipe_policy(&mut report, settings.wipe.policy);
     let has_site_command = !settings.wipe.site_command.as_os_str().is_empty();
-    tell_wipe_policies(&mut report, &devices, has_site_command);
-    tell_transitions(&mut report, &storage::manifests(&node.root));
+    set_wipe_policies(&mut report, &devices, has_site_command);
+    set_storage_transitions(&mut report, &storage::manifests(&node.root));
     report.schema_version = gpuaas_proto::TOPOLOGY_SCHEMA_VERSION;
     report.host = Some(printable::inventory(
         Box::pin(describe::host(node, &devices)).await,

@@ -20,7 +20,7 @@ pub const NODE_AGENT: Check = Check {
 pub const NODE_MODE: Check = Check {
     id: "node_mode",
     proves: "The host was deployed for what its node is offered as: slices or bare metal.",
-    observed: "The setting `agent.profile.mode` of the deployment, and the mode that the platform tells with every answer to a heartbeat, are the same.",
+    observed: "The setting `agent.profile.mode` of the deployment, and the mode in the platform's answer to every heartbeat, are the same.",
     remedy: "Deploy the host again with the profile of its node's mode, or give the node the mode of its profile.",
     steps: &[
         "`gpuaas nodes` shows the node's mode; the MAAS tag of the machine shows the profile.",

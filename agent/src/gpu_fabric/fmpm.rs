@@ -67,7 +67,7 @@ impl FabricManager for Fmpm {
         self.change(&["-d", &id.to_string()]).await
     }
 
-    async fn tell_active(&self, ids: &BTreeSet<PartitionId>) -> Result<(), FabricError> {
+    async fn set_active(&self, ids: &BTreeSet<PartitionId>) -> Result<(), FabricError> {
         let ids: Vec<String> = ids.iter().map(PartitionId::to_string).collect();
         self.change(&["--set-activated-list", &ids.join(",")]).await
     }

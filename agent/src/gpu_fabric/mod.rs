@@ -33,7 +33,7 @@ use crate::topology::pci::{self, PciKind};
 use crate::vm::PowerState;
 use crate::vm::disk_sources::pci_device;
 
-/// Between two looks at Fabric Manager: well within the 60 seconds that it waits after its restart.
+/// Between two polls of Fabric Manager: well within the 60 seconds that it waits after its restart.
 pub const INTERVAL: Duration = Duration::from_secs(10);
 
 /// Fabric Manager, as a host uses it.
@@ -45,8 +45,8 @@ pub trait FabricManager: Send + Sync {
     async fn activate(&self, id: PartitionId) -> Result<(), FabricError>;
     /// Separates them again.
     async fn deactivate(&self, id: PartitionId) -> Result<(), FabricError>;
-    /// Tells it, after its restart, which partitions are active: all of them, or none.
-    async fn tell_active(&self, ids: &BTreeSet<PartitionId>) -> Result<(), FabricError>;
+    /// Sets, after its restart, which partitions are active: all of them, or none.
+    async fn set_active(&self, ids: &BTreeSet<PartitionId>) -> Result<(), FabricError>;
 }
 
 /// Why Fabric Manager did not do something.
@@ -123,7 +123,7 @@ impl GpuFabric {
         self.manager.table().await
     }
 
-    /// The partitions, when Fabric Manager was told which are active: it answers nothing before that.
+    /// The partitions, once Fabric Manager has the list of active ones: it answers nothing before that.
     async fn reported(&self, node: &Node) -> Result<Table, Stopped> {
         match self.manager.table().await {
             Err(FabricError::NotReady) => {
@@ -133,12 +133,12 @@ impl GpuFabric {
                     return Err(FabricError::Unjournaled(vm).into());
                 }
                 let ids: BTreeSet<PartitionId> = rows.iter().map(|row| row.id).collect();
-                if let Err(error) = self.manager.tell_active(&ids).await {
-                    // one that begins anew is not to be told, and does not say so otherwise
+                if let Err(error) = self.manager.set_active(&ids).await {
+                    // one that begins anew needs no list, and reports that in no other way
                     tracing::info!(partitions = ?ids, %error, "Fabric Manager does not take the list of active partitions");
                     return Err(FabricError::NotReady.into());
                 }
-                tracing::warn!(partitions = ?ids, "told Fabric Manager which partitions are active");
+                tracing::warn!(partitions = ?ids, "set the active partitions of Fabric Manager");
                 Ok(self.manager.table().await?)
             }
             other => Ok(other?),

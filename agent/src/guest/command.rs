@@ -158,11 +158,11 @@ async fn read(channel: &mut Channel<Msg>) -> Result<Answer, LoginError> {
     while let Some(message) = channel.wait().await {
         match message {
             ChannelMsg::Data { data } | ChannelMsg::ExtendedData { data, .. } => {
-                let room = MAX_OUTPUT - answer.output.len();
-                answer.cut = data.len() > room;
+                let free = MAX_OUTPUT - answer.output.len();
+                answer.cut = data.len() > free;
                 answer
                     .output
-                    .extend_from_slice(&data[..data.len().min(room)]);
+                    .extend_from_slice(&data[..data.len().min(free)]);
             }
             ChannelMsg::Failure => return Err(LoginError::NoCommand),
             ChannelMsg::ExitStatus { exit_status } => {

@@ -104,7 +104,7 @@ async fn reservations(
         Ok(live) => live,
         Err(error) => {
             plan.note(format!(
-                "{} reservations stay: which VMs there are cannot be told: {error}",
+                "{} reservations stay: cannot list the VMs: {error}",
                 found.len()
             ));
             return Ok(());

@@ -471,8 +471,11 @@ pub fn propose_wipe_policy(report: &mut pb::TopologyReport, policy: WipePolicy) 
     }
 }
 
-/// Tells of every disk by which manifest a storage transition took it over.
-pub fn tell_transitions(report: &mut pb::TopologyReport, manifests: &BTreeMap<String, String>) {
+/// Sets for every disk by which manifest a storage transition took it over.
+pub fn set_storage_transitions(
+    report: &mut pb::TopologyReport,
+    manifests: &BTreeMap<String, String>,
+) {
     for one in &mut report.inspected_devices {
         if let Some(manifest) = manifests.get(&one.device) {
             manifest.clone_into(&mut one.storage_transition_manifest);
@@ -480,8 +483,8 @@ pub fn tell_transitions(report: &mut pb::TopologyReport, manifests: &BTreeMap<St
     }
 }
 
-/// Tells of every disk which wipe policies this host can meet on it (D-75): an operator chooses among those.
-pub fn tell_wipe_policies(
+/// Sets for every disk which wipe policies this host can meet on it (D-75): an operator chooses among those.
+pub fn set_wipe_policies(
     report: &mut pb::TopologyReport,
     inventory: &Inventory,
     has_site_command: bool,

@@ -430,7 +430,7 @@ fn d_75_every_disk_tells_how_this_host_can_wipe_it() {
         subnet: "10.100.0".into(),
     };
     let policies = |report: &mut pb::TopologyReport, has_site_command| {
-        tell_wipe_policies(report, &inventory, has_site_command);
+        set_wipe_policies(report, &inventory, has_site_command);
         let all = report.inspected_devices.iter();
         all.map(|one| one.wipe_policies.join(" "))
             .collect::<Vec<_>>()

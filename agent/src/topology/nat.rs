@@ -38,16 +38,16 @@ struct Walk<'a> {
     subnet: &'a str,
 }
 
-/// What a rule asks of a packet of the network.
+/// What a rule requires of a packet of the network.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Asks {
-    Nothing,
+enum Condition {
+    Always,
     /// That it is of the network.
     Subnet,
     /// An interface, as every packet that leaves has one.
     Interface,
     /// What not every packet of the network is.
-    More,
+    Other,
 }
 
 impl Walk<'_> {
@@ -61,14 +61,15 @@ impl Walk<'_> {
         };
         for rule in self.rules.iter().filter(own) {
             let terms = rule["expr"].as_array().map_or(&[][..], Vec::as_slice);
-            let asks: Vec<Asks> = terms.iter().map(|term| self.asks(term)).collect();
-            if asks.contains(&Asks::More) {
+            let conditions: Vec<Condition> =
+                terms.iter().map(|term| self.condition(term)).collect();
+            if conditions.contains(&Condition::Other) {
                 continue;
             }
-            let of_subnet = of_subnet || asks.contains(&Asks::Subnet);
-            let always = asks
+            let of_subnet = of_subnet || conditions.contains(&Condition::Subnet);
+            let always = conditions
                 .iter()
-                .all(|one| matches!(one, Asks::Nothing | Asks::Subnet));
+                .all(|one| matches!(one, Condition::Always | Condition::Subnet));
             for term in terms {
                 if term.get("masquerade").is_some() && of_subnet {
                     return Some(true);
@@ -95,7 +96,7 @@ impl Walk<'_> {
         None
     }
 
-    fn asks(&self, term: &Value) -> Asks {
+    fn condition(&self, term: &Value) -> Condition {
         let Some(test) = term.get("match") else {
             return match term
                 .as_object()
@@ -105,9 +106,9 @@ impl Walk<'_> {
                 Some(
                     "masquerade" | "accept" | "drop" | "return" | "jump" | "goto" | "counter"
                     | "comment" | "log",
-                ) => Asks::Nothing,
+                ) => Condition::Always,
                 // limits, other targets, what this agent does not know
-                _ => Asks::More,
+                _ => Condition::Other,
             };
         };
         let (left, right) = (&test["left"], &test["right"]);
@@ -115,7 +116,7 @@ impl Walk<'_> {
             left["meta"]["key"].as_str(),
             Some("oifname" | "oif" | "iifname" | "iif")
         ) {
-            return Asks::Interface;
+            return Condition::Interface;
         }
         let is_source = left["payload"]["protocol"] == "ip" && left["payload"]["field"] == "saddr";
         let network = right["prefix"]["addr"]
@@ -123,7 +124,11 @@ impl Walk<'_> {
             .zip(right["prefix"]["len"].as_u64())
             .map(|(address, length)| format!("{address}/{length}"));
         let exact = is_source && test["op"] == "==" && network.as_deref() == Some(self.subnet);
-        if exact { Asks::Subnet } else { Asks::More }
+        if exact {
+            Condition::Subnet
+        } else {
+            Condition::Other
+        }
     }
 }
 

@@ -13,8 +13,8 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 use crate::commands::Session;
 use crate::failure::Failure;
 
-/// A platform that says nothing for this long, not even a ping, is not there.
-pub const SILENCE: Duration = Duration::from_secs(50);
+/// The connection is lost when nothing came for so long, not even a ping.
+pub const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(50);
 
 /// A connection.
 pub type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;

@@ -1,4 +1,4 @@
-//! Suggestions for commands that there are not: what people mean, and not what happens to look alike.
+//! Suggestions for commands that there are not: what people mean, and not what happens to look similar.
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, Error};
 use strsim::levenshtein;
@@ -74,18 +74,18 @@ pub fn better(
     let given = given.clone();
     let siblings = siblings(program, &given, arguments);
     let meant = meant(&given, &siblings).map(str::to_owned);
-    let alike = match error.remove(ContextKind::SuggestedSubcommand) {
+    let similar = match error.remove(ContextKind::SuggestedSubcommand) {
         Some(ContextValue::Strings(names)) => names,
         Some(ContextValue::String(name)) => vec![name],
         _ => Vec::new(),
     };
-    let alike = alike
+    let similar = similar
         .into_iter()
         .filter(|name| levenshtein(&given, name) <= MOST_DIFFERENCES.min(given.len() / 2))
         // and no second name of one
         .filter(|name| siblings.contains(name))
         .filter(|name| Some(name) != meant.as_ref());
-    let names: Vec<String> = meant.iter().cloned().chain(alike).collect();
+    let names: Vec<String> = meant.iter().cloned().chain(similar).collect();
     if !names.is_empty() {
         error.insert(
             ContextKind::SuggestedSubcommand,
@@ -147,7 +147,7 @@ fn meant(given: &str, siblings: &[String]) -> Option<&'static str> {
     commands.iter().find(is_there).copied()
 }
 
-/// The name that is most like what was typed, when one is alike enough to be meant.
+/// The name that is most like what was typed, when one is similar enough to be meant.
 pub fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let given = given.to_ascii_lowercase();
     let most = MOST_DIFFERENCES.min(given.chars().count() / 2);

@@ -13,7 +13,7 @@ use crate::pause::pauses;
 /// How long the platform may be away.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 /// A live stream gives a sign of life more often than this.
-const SILENCE: Duration = Duration::from_secs(60);
+const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Pauses between attempts, the first and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 /// Longest line: an allocation is a few kilobytes.
@@ -88,7 +88,7 @@ impl<'a, C: Streaming> Watch<'a, C> {
                 self.open = Some(self.api.open_stream(&self.call, &self.token).await?);
             }
             let Some(open) = &mut self.open else { continue };
-            let part = tokio::time::timeout(SILENCE, open.chunk()).await;
+            let part = tokio::time::timeout(HEARTBEAT_TIMEOUT, open.chunk()).await;
             match part {
                 Ok(Ok(Some(part))) => self.take(&part)?,
                 Ok(Ok(None)) => return Err(self.api.unreachable("the stream ended".to_owned())),

@@ -3979,7 +3979,7 @@ export interface components {
             /** @description It has a claim that is not released. */
             has_claims?: boolean;
             /** @description Slots that the journal of the host holds for it. */
-            held_slot_ids?: string[];
+            journal_slot_ids?: string[];
             /** @description The host reserves an address for its VM. */
             has_reservation?: boolean;
             /** @description State of its domain: "running", "shut off" or "paused"; empty: the hypervisor has none. */
@@ -4897,7 +4897,7 @@ export interface components {
          *     - `serial_log_unavailable`: The host has no serial log of the allocation: nothing was printed yet, or it is not retained any more.
          *     - `guest_not_ready`: The guest accepted the login and did not pass a readiness check of its image.
          *     - `gpu_partition_unavailable`: The GPUs of the allocation cannot be connected: Fabric Manager does not offer or does not activate their NVSwitch partition, or does not answer.
-         *     - `metrics_unavailable`: The allocation has no VM now, so nothing of it is measured.
+         *     - `metrics_unavailable`: The allocation has no VM now, so it has no metrics.
          *     - `device_reset_failed`: A GPU or function of the slot could not be reset after its last VM, or does not answer since.
          *     - `ingress_off`: The operator of the host gave the platform no address and ports for ingress mappings.
          *     - `deadline_exceeded`: The system.
@@ -11712,7 +11712,7 @@ export interface operations {
     ActivityService_ListActivities: {
         parameters: {
             query?: {
-                /** @description Only of this kind of thing, for example "allocation" or "api_key". Empty: of all. */
+                /** @description Only of this kind of resource, for example "allocation" or "api_key". Empty: of all. */
                 kind?: string;
                 /** @description Only what this principal did, for example "user:alice"; "operator" for what operators did. Empty: whoever did it. */
                 actor?: string;

@@ -1,6 +1,6 @@
 //! The activity of a project: what its members may see of the audit records of what was done in it (P10). There is no second
 //! store: a record that is of a project says so in its detail.
-mod words;
+mod summaries;
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -43,7 +43,7 @@ const REASON_FOR_MEMBERS: [&str; 5] = [
 /// Schemas that have records of projects.
 const SOURCES: [&str; 3] = ["placement", "terminal", audit::OWN];
 /// How long a page waits for one of them before it goes without.
-const PATIENCE: Duration = Duration::from_secs(5);
+const SOURCE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Most characters of a kind.
 const MAX_KIND: usize = 50;
 
@@ -89,7 +89,7 @@ pub async fn list(
                 project: Some((project, kind)),
             };
             let read = audit::records(call.app, source, of, after, size + 1);
-            let in_time = tokio::time::timeout(PATIENCE, read).await;
+            let in_time = tokio::time::timeout(SOURCE_TIMEOUT, read).await;
             let late = || Err(Status::deadline_exceeded("it does not answer in time"));
             (source, in_time.unwrap_or_else(|_| late()))
         }
@@ -99,7 +99,7 @@ pub async fn list(
     let mut records = Vec::new();
     for (source, answer) in answers {
         match answer {
-            // a service of the release before does not know what it is asked for, and answers with what is of others
+            // a service of the release before does not know this filter, and answers with what is of others
             Ok(some) => records.extend(some.into_iter().filter(|one| is_of(one, project))),
             Err(status) => {
                 tracing::warn!(source, "list activities without it: {}", status.message());
@@ -118,8 +118,8 @@ pub async fn list(
     let actors = Actors::of(call, project, &records).await?;
     let shown = records.into_iter().map(|record| show(record, &actors));
     // an operator is not found by name
-    let asked = |one: &Activity| request.actor.is_empty() || one.actor == request.actor;
-    found.activities = shown.filter(asked).collect();
+    let requested = |one: &Activity| request.actor.is_empty() || one.actor == request.actor;
+    found.activities = shown.filter(requested).collect();
     Ok(found)
 }
 
@@ -132,7 +132,7 @@ fn is_of(record: &AuditRecord, project: Uuid) -> bool {
 fn parse_kind(kind: &str) -> Result<&str> {
     let is_word = |one: char| one.is_ascii_lowercase() || one == '_';
     if kind.len() > MAX_KIND || !kind.chars().all(is_word) {
-        let rule = "must be a kind of thing, for example allocation";
+        let rule = "must be a kind of resource, for example allocation";
         return Err(Error::invalid("kind", rule));
     }
     Ok(kind)
@@ -219,7 +219,7 @@ fn show(record: AuditRecord, actors: &Actors) -> Activity {
         create_time: record.create_time,
         actor,
         actor_kind: actor_kind.into(),
-        summary: words::summary(&record.action, denied),
+        summary: summaries::summary(&record.action, denied),
         kind: kind.to_owned(),
         name: name.unwrap_or_default(),
         reason,

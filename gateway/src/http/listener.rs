@@ -37,7 +37,7 @@ pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Longest goodbye of a connection that has rested too long.
 const GOODBYE: Duration = Duration::from_secs(5);
 
-/// How many connections there may be, and how long each may be silent.
+/// How many connections there may be, and how long each may send nothing.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Connections open at once.
@@ -71,7 +71,7 @@ impl Meters {
             refused: refused_counter(meter),
             ended: meter
                 .u64_counter("edge_connections_closed_total")
-                .with_description("Connections that the gateway closed, by cause (silent, idle, stalled, replaced, handshake, not_a_proxy)")
+                .with_description("Connections that the gateway closed, by cause (request_timeout, idle, stalled, replaced, handshake, not_a_proxy)")
                 .build(),
         }
     }
@@ -180,7 +180,7 @@ impl Served {
                 tracing::debug!("handshake failed: {error}");
                 self.meters.let_go("handshake");
             }
-            Err(_) => self.meters.let_go("silent"),
+            Err(_) => self.meters.let_go("request_timeout"),
         }
     }
 
@@ -230,9 +230,9 @@ impl Served {
                     goodbye = Some(None);
                 }
                 () = until(goodbye.flatten()) => return,
-                silent = rested, if goodbye.flatten().is_none() => {
-                    if silent {
-                        return self.meters.let_go("silent");
+                before_request = rested, if goodbye.flatten().is_none() => {
+                    if before_request {
+                        return self.meters.let_go("request_timeout");
                     }
                     self.meters.let_go("idle");
                     connection.as_mut().graceful_shutdown();

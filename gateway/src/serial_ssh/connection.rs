@@ -68,7 +68,7 @@ impl Served {
                 tracing::debug!("begin SSH: {error}");
                 return self.meters.let_go("handshake");
             }
-            Err(_) => return self.meters.let_go("silent"),
+            Err(_) => return self.meters.let_go("request_timeout"),
         };
         let mut session = pin!(session);
         let cause = tokio::select! {
@@ -80,7 +80,7 @@ impl Served {
                 return;
             }
             () = self.place.let_go.cancelled() => Some("replaced"),
-            () = self.unsettled(&course) => Some("silent"),
+            () = self.unsettled(&course) => Some("request_timeout"),
             () = said(&course) => Some("stalled"),
             () = self.shut_down(&course) => None,
         };

@@ -287,7 +287,7 @@ pub struct DeliveryLimits {
 /// Database errors.
 pub async fn take_deliveries(
     pool: &PgPool,
-    room: DeliveryLimits,
+    limits: DeliveryLimits,
     lease_seconds: f64,
 ) -> sqlx::Result<Vec<Taken>> {
     let rows = sqlx::query(
@@ -333,10 +333,10 @@ pub async fn take_deliveries(
          RETURNING d.id, d.webhook_id, d.attempts, d.tries, d.body, d.queue_time, w.url, w.secret, w.failing_time,
                    CASE WHEN w.previous_expire_time > clock_timestamp() THEN w.previous_secret END AS previous",
     )
-    .bind(room.all)
+    .bind(limits.all)
     .bind(lease_seconds)
     .bind(PER_WEBHOOK)
-    .bind(room.failing)
+    .bind(limits.failing)
     .fetch_all(pool)
     .await?;
     rows.iter()

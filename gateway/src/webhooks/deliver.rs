@@ -47,14 +47,14 @@ pub(super) async fn run(work: Arc<Work>, poll: Duration) {
     let mut trouble = false;
     loop {
         // no more is taken than can be attempted at once
-        let room = DeliveryLimits {
+        let available = DeliveryLimits {
             all: places.available_permits() as i64,
             failing: of_failing.available_permits() as i64,
         };
         let lease = 2.0 * work.settings.timeout_seconds + LEASE_MARGIN;
-        let taken = match room.all {
+        let taken = match available.all {
             0 => Ok(Vec::new()),
-            _ => store::take_deliveries(&work.pool, room, lease).await,
+            _ => store::take_deliveries(&work.pool, available, lease).await,
         };
         if let (Err(error), false) = (&taken, trouble) {
             tracing::warn!("wait with webhooks: {error}");
@@ -67,7 +67,7 @@ pub(super) async fn run(work: Arc<Work>, poll: Duration) {
                 return;
             };
             let failing = one.failing_time.is_some();
-            // it may have begun to fail since there was room
+            // it may have begun to fail since a place was free
             let place_of_failing = failing.then(|| of_failing.clone().try_acquire_owned());
             let (work, client) = (work.clone(), client.clone());
             tokio::spawn(async move {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gpuaas_common::{Error, audit};
-use gpuaas_placement::{Scope, allocations, auto_release};
+use gpuaas_placement::{Scope, allocations, auto_release, lock};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -58,7 +58,7 @@ async fn round(deps: &Deps) -> Result<(), Error> {
 
 async fn one(deps: &Deps, id: Uuid) -> Result<bool, Error> {
     let mut tx = deps.pool.begin().await?;
-    let before = allocations::locked(&mut tx, Scope::Platform, id).await?;
+    let before = lock::allocation(&mut tx, Scope::Platform, id).await?;
     if !auto_release::begin(&mut tx, id).await? {
         return Ok(false);
     }

@@ -1,7 +1,7 @@
-//! Carries ingress mappings to hosts (J-13): what begins, ends, expires or failed within a second or so, and what a host has
+//! Applies ingress mappings on hosts (J-13): what begins, ends, expires or failed within a second or so, and what a host has
 //! otherwise than the ledger says with the reconciler's visit (D-80).
 //!
-//! A host is told everything that is to be open for an allocation, under the tokens of its claims and with a version, so a late call
+//! A call has everything that is to be open for an allocation, under the tokens of its claims and with a version, so a late call
 //! changes nothing. The release of an allocation needs no call: with the VM's address the host closes what leads to it.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,10 +30,10 @@ use crate::workflow::subject;
 
 /// Who did it, in the audit trail.
 const SYSTEM: &str = "service:allocation";
-/// Shortest time between two looks.
+/// Shortest time between two polls.
 const SHORTEST: Duration = Duration::from_millis(50);
 
-/// Looks at the interval of the settings until `shutdown`, and calls the hosts of all allocations with something to do: a host that
+/// Polls at the interval of the settings until `shutdown`, and calls the hosts of all allocations with something to do: a host that
 /// hangs holds up no other.
 pub async fn run(deps: &Deps, shutdown: CancellationToken) {
     let mut tick =
@@ -49,10 +49,10 @@ pub async fn run(deps: &Deps, shutdown: CancellationToken) {
             _ = tick.tick() => match due(deps, &called).await {
                 Ok(found) => for id in found {
                     called.insert(id);
-                    calls.push(carry_one(deps, id));
+                    calls.push(apply_one(deps, id));
                 },
                 Err(error) => tracing::warn!(
-                    "wait for the database to carry ingress mappings to hosts: {}",
+                    "wait for the database to apply ingress mappings on hosts: {}",
                     error.chain()
                 ),
             },
@@ -60,41 +60,41 @@ pub async fn run(deps: &Deps, shutdown: CancellationToken) {
     }
 }
 
-/// What is due and not being carried, as far as there is room beside that.
+/// What is due and not being applied, as far as the limit of concurrent calls allows.
 async fn due(deps: &Deps, called: &BTreeSet<Uuid>) -> Result<Vec<Uuid>, Error> {
-    let room = deps
+    let available = deps
         .config
         .reconcile_concurrency
         .max(1)
         .saturating_sub(called.len());
-    if room == 0 {
+    if available == 0 {
         return Ok(Vec::new());
     }
     let called: Vec<Uuid> = called.iter().copied().collect();
     let mut conn = deps.pool.acquire().await?;
-    let room = i64::try_from(room).unwrap_or(i64::MAX);
-    Ok(ingress::due(&mut conn, &called, room).await?)
+    let available = i64::try_from(available).unwrap_or(i64::MAX);
+    Ok(ingress::due(&mut conn, &called, available).await?)
 }
 
-async fn carry_one(deps: &Deps, id: Uuid) -> Uuid {
-    if let Err(error) = carry(deps, id).await {
-        tracing::warn!(allocation_id = %id, "cannot carry ingress mappings to the host: {error:?}");
+async fn apply_one(deps: &Deps, id: Uuid) -> Uuid {
+    if let Err(error) = apply(deps, id).await {
+        tracing::warn!(allocation_id = %id, "cannot apply ingress mappings on the host: {error:?}");
     }
     id
 }
 
-/// Tells the host of an allocation what is to be open, and records how that went.
+/// Sends the host of an allocation what is to be open, and records how that went.
 ///
 /// # Errors
 /// The host refuses or does not answer; those of the database.
-pub async fn carry(deps: &Deps, allocation_id: Uuid) -> Result<(), StepError> {
+pub async fn apply(deps: &Deps, allocation_id: Uuid) -> Result<(), StepError> {
     let mut tx = deps.pool.begin().await?;
     let wanted = ingress::wanted(&mut tx, allocation_id)
         .await
         .map_err(subject::ledger)?;
     tx.commit().await?;
     let Some(wanted) = wanted else { return Ok(()) };
-    if let Err(error) = tell(deps, &wanted).await {
+    if let Err(error) = set_ingress(deps, &wanted).await {
         let mut tx = deps.pool.begin().await?;
         let failed = ingress::failed(&mut tx, allocation_id, sentence(&error)).await;
         failed.map_err(subject::ledger)?;
@@ -124,7 +124,7 @@ pub async fn carry(deps: &Deps, allocation_id: Uuid) -> Result<(), StepError> {
     }
     tx.commit().await?;
     let (open, closed, lost) = (wanted.open.len(), ended.len(), wanted.lost.len());
-    tracing::debug!(%allocation_id, open, closed, lost, "carry ingress mappings to host");
+    tracing::debug!(%allocation_id, open, closed, lost, "apply ingress mappings on host");
     Ok(())
 }
 
@@ -147,7 +147,7 @@ fn sentence(error: &StepError) -> &'static str {
     }
 }
 
-async fn tell(deps: &Deps, wanted: &Wanted) -> Result<(), StepError> {
+async fn set_ingress(deps: &Deps, wanted: &Wanted) -> Result<(), StepError> {
     let mut conn = deps.pool.acquire().await?;
     let node = nodes::get(&mut conn, wanted.node_id)
         .await
@@ -199,7 +199,7 @@ fn rule(mapping: &Mapping) -> IngressRule {
     }
 }
 
-/// Records what a host gives to the platform, and tells it again what it has otherwise than the ledger says: a host that lost its
+/// Records what a host gives to the platform, and applies again what it has otherwise than the ledger says: a host that lost its
 /// mappings, and one that has some of which the ledger knows nothing.
 ///
 /// # Errors
@@ -246,9 +246,9 @@ pub async fn compare(
             on_host.get(&id).unwrap_or(&none),
         );
         if ledger != host {
-            tracing::info!(%node_id, allocation_id = %id, "tell a host again of ingress mappings");
-            if let Err(error) = carry(deps, id).await {
-                tracing::warn!(%node_id, allocation_id = %id, "cannot carry ingress mappings to the host: {error:?}");
+            tracing::info!(%node_id, allocation_id = %id, "apply ingress mappings on a host again");
+            if let Err(error) = apply(deps, id).await {
+                tracing::warn!(%node_id, allocation_id = %id, "cannot apply ingress mappings on the host: {error:?}");
             }
         }
     }

@@ -11,7 +11,7 @@ pub struct Metrics {
     duration: Histogram<f64>,
     stamped: Counter<u64>,
     residue: Gauge<u64>,
-    unwell_guests: Gauge<u64>,
+    unhealthy_vms: Gauge<u64>,
     not_compared: Counter<u64>,
 }
 
@@ -49,10 +49,10 @@ impl Metrics {
                     "Differences between ledger and host at the last comparison, by node and kind",
                 )
                 .build(),
-            unwell_guests: meter
-                .u64_gauge("allocation_unwell_guests")
+            unhealthy_vms: meter
+                .u64_gauge("allocation_unhealthy_vms")
                 .with_description(
-                    "Guests that were silent or whose GPUs failed at the last comparison, by node and kind",
+                    "VMs that did not answer or whose GPUs failed at the last comparison, by node and kind",
                 )
                 .build(),
             not_compared: meter
@@ -99,9 +99,9 @@ impl Metrics {
         self.residue.record(count, &of_node(node, kind));
     }
 
-    /// Guests of a node that were not well at its comparison.
-    pub fn unwell_guests(&self, node: &str, kind: &'static str, count: u64) {
-        self.unwell_guests.record(count, &of_node(node, kind));
+    /// VMs of a node that were unhealthy at its comparison.
+    pub fn unhealthy_vms(&self, node: &str, kind: &'static str, count: u64) {
+        self.unhealthy_vms.record(count, &of_node(node, kind));
     }
 }
 

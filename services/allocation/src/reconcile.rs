@@ -151,7 +151,7 @@ pub async fn node(deps: &Deps, node_id: Uuid) -> Result<Vec<Finding>, StepError>
         deps.metrics.residue(&node, kind, count(kind));
     }
     for kind in GUEST_KINDS {
-        deps.metrics.unwell_guests(&node, kind, count(kind));
+        deps.metrics.unhealthy_vms(&node, kind, count(kind));
     }
     for finding in &findings {
         if finding.is_of_guest() {
@@ -278,7 +278,7 @@ pub(crate) async fn clean_up(conn: &mut PgConnection, allocation_id: Uuid) -> sq
     let workflow = workflows::New {
         kind: "clean_up",
         allocation_id: Some(allocation_id),
-        deadline_seconds: workflows::DISCARD_WINDOW_SECONDS,
+        deadline_seconds: workflows::CLEAN_UP_WINDOW_SECONDS,
         ..workflows::New::default()
     };
     workflows::enqueue(conn, &workflow).await

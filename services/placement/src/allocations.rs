@@ -44,19 +44,11 @@ pub async fn get(conn: &mut PgConnection, scope: Scope, id: Uuid) -> Result<Allo
     .ok_or_else(|| Error::not_found("allocation", id))
 }
 
-/// The same under its lock, and that of everything it holds, until the transaction ends: before anything else that is locked.
-///
-/// # Errors
-/// [`Error::NotFound`] when there is none in this scope.
-pub async fn locked(conn: &mut PgConnection, scope: Scope, id: Uuid) -> Result<Allocation> {
-    crate::lock::allocation(conn, scope, id).await
-}
-
-/// The detail of an audit row with the digests of what an allocation was and is: of what its events tell, without its claims (P10).
+/// The detail of an audit row with the digests of what an allocation was and is: of what its events say, without its claims (P10).
 #[must_use]
 pub fn with_digests(detail: Value, before: Option<&Allocation>, after: &Allocation) -> Value {
-    let told = |one: &Allocation| outbox::describe(one, &[]);
-    audit::with_digests_of_json(detail, before.map(told), Some(told(after)))
+    let described = |one: &Allocation| outbox::describe(one, &[]);
+    audit::with_digests_of_json(detail, before.map(described), Some(described(after)))
 }
 
 /// A project's allocations, newest first, at most `limit`; `before` is the last row of the page before.

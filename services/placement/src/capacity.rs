@@ -60,7 +60,7 @@ impl Deref for Ledger {
 /// A copy that brings itself up to date. It begins empty; the first use reads everything.
 #[derive(Debug, Default)]
 pub struct Capacity {
-    known: Mutex<CachedRegions>,
+    cached: Mutex<CachedRegions>,
     /// How many readings have begun.
     begun: AtomicU64,
     /// One transaction owns it, so it may contain what that transaction wrote.
@@ -95,16 +95,16 @@ impl Capacity {
     /// # Errors
     /// [`Error::Reading`]; those of the database.
     pub async fn now(&self, conn: &mut PgConnection) -> Result<Regions> {
-        let mut known = self.lock().await?;
-        let look = known.look(conn).await?;
-        if look.writes && !self.own {
-            let mut own = known.clone();
-            drop(known);
-            own.read(conn, look).await?;
+        let mut cached = self.lock().await?;
+        let snapshot = cached.snapshot(conn).await?;
+        if snapshot.writes && !self.own {
+            let mut own = cached.clone();
+            drop(cached);
+            own.read(conn, snapshot).await?;
             return Ok(own.regions);
         }
-        known.read(conn, look).await?;
-        Ok(known.regions.clone())
+        cached.read(conn, snapshot).await?;
+        Ok(cached.regions.clone())
     }
 
     /// A copy for one transaction that reads often between its writes: it keeps what the transaction changed, so
@@ -113,7 +113,7 @@ impl Capacity {
     /// be rolled back to a savepoint.
     pub(crate) async fn for_transaction(&self) -> Result<Self> {
         Ok(Self {
-            known: Mutex::new(self.lock().await?.clone()),
+            cached: Mutex::new(self.lock().await?.clone()),
             begun: AtomicU64::default(),
             own: true,
         })
@@ -129,22 +129,22 @@ impl Capacity {
     }
 
     /// A region as it was when it was last read: for choosing nodes to try, not for answers.
-    pub(crate) async fn known<T>(
+    pub(crate) async fn with_cached<T>(
         &self,
         region_code: &str,
-        look: impl FnOnce(&Fleet) -> T,
+        read: impl FnOnce(&Fleet) -> T,
     ) -> Result<T> {
-        Ok(self.lock().await?.region(region_code, look))
+        Ok(self.lock().await?.region(region_code, read))
     }
 
     /// The regions as they are now. Concurrent requests share one read, which begins after all of them
     /// have started. The connection's transaction must not have written.
-    pub(crate) async fn look<T>(
+    pub(crate) async fn with_current<T>(
         &self,
         conn: &mut PgConnection,
-        look: impl FnOnce(&Regions) -> T,
+        read: impl FnOnce(&Regions) -> T,
     ) -> Result<T> {
-        Ok(look(&self.current(conn).await?.regions))
+        Ok(read(&self.current(conn).await?.regions))
     }
 
     /// Brings the copy up to date, so that transactions that write have little to read for themselves. The connection's
@@ -155,29 +155,29 @@ impl Capacity {
 
     /// The cached state, once concurrent reads are over.
     async fn lock(&self) -> Result<MutexGuard<'_, CachedRegions>> {
-        let locked = timeout(WAIT, self.known.lock()).await;
+        let locked = timeout(WAIT, self.cached.lock()).await;
         locked.map_err(|_| Error::Reading)
     }
 
     async fn current(&self, conn: &mut PgConnection) -> Result<MutexGuard<'_, CachedRegions>> {
         let requested = self.begun.load(Ordering::Acquire);
-        let mut known = self.lock().await?;
-        if known.reading > requested {
-            return Ok(known);
+        let mut cached = self.lock().await?;
+        if cached.reading > requested {
+            return Ok(cached);
         }
         let reading = self.begun.fetch_add(1, Ordering::AcqRel) + 1;
-        let look = known.look(conn).await?;
-        known.read(conn, look).await?;
-        known.reading = reading;
-        Ok(known)
+        let snapshot = cached.snapshot(conn).await?;
+        cached.read(conn, snapshot).await?;
+        cached.reading = reading;
+        Ok(cached)
     }
 }
 
 impl CachedRegions {
     /// What changed since the last reading. After a restore transactions are numbered anew: then it is everything.
-    async fn look(&mut self, conn: &mut PgConnection) -> Result<LedgerSnapshot> {
+    async fn snapshot(&mut self, conn: &mut PgConnection) -> Result<LedgerSnapshot> {
         if let Some((epoch, snapshot)) = &self.since {
-            let look: LedgerSnapshot = sqlx::query_as(
+            let snapshot: LedgerSnapshot = sqlx::query_as(
                 "SELECT epoch, pg_current_snapshot()::text AS snapshot, pg_current_xact_id_if_assigned() IS NOT NULL AS writes,
                         nodes_changed_since($1::text::pg_snapshot) AS changed
                    FROM cell",
@@ -185,8 +185,8 @@ impl CachedRegions {
             .bind(snapshot)
             .fetch_one(&mut *conn)
             .await?;
-            if look.epoch == *epoch {
-                return Ok(look);
+            if snapshot.epoch == *epoch {
+                return Ok(snapshot);
             }
             *self = Self::default();
         }
@@ -200,11 +200,11 @@ impl CachedRegions {
 
     /// Reads what changed; what is committed in between is read now and once more the next time. It may be interrupted
     /// and repeated.
-    async fn read(&mut self, conn: &mut PgConnection, look: LedgerSnapshot) -> Result<()> {
-        if !look.changed.is_empty() {
-            self.put(conn, look.changed).await?;
+    async fn read(&mut self, conn: &mut PgConnection, snapshot: LedgerSnapshot) -> Result<()> {
+        if !snapshot.changed.is_empty() {
+            self.put(conn, snapshot.changed).await?;
         }
-        self.since = Some((look.epoch, look.snapshot));
+        self.since = Some((snapshot.epoch, snapshot.snapshot));
         Ok(())
     }
 
@@ -216,10 +216,10 @@ impl CachedRegions {
         Ok(())
     }
 
-    fn region<T>(&self, region_code: &str, look: impl FnOnce(&Fleet) -> T) -> T {
+    fn region<T>(&self, region_code: &str, read: impl FnOnce(&Fleet) -> T) -> T {
         match self.regions.get(region_code) {
-            Some(fleet) => look(fleet),
-            None => look(&Fleet::default()),
+            Some(fleet) => read(fleet),
+            None => read(&Fleet::default()),
         }
     }
 }

@@ -78,9 +78,9 @@ impl Neighbours {
             let constraints = one.constraints;
             ids.extend(constraints.affinity);
             ids.extend(&constraints.anti_affinity);
-            let apart = constraints.anti_affinity_label.as_ref();
-            let said = apart.into_iter().chain(&constraints.affinity_label);
-            labels.extend(said.map(|label| (one.project_id, label)));
+            let avoided = constraints.anti_affinity_label.as_ref();
+            let named = avoided.into_iter().chain(&constraints.affinity_label);
+            labels.extend(named.map(|label| (one.project_id, label)));
         }
         let mut found = Self::default();
         if ids.is_empty() && labels.is_empty() {

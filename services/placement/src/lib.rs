@@ -97,7 +97,7 @@ pub mod force_release;
 pub mod history;
 pub mod ingress;
 pub mod life;
-mod lock;
+pub mod lock;
 pub mod lost;
 pub mod model;
 pub mod networks;

@@ -15,12 +15,12 @@ pub(crate) async fn node(conn: &mut PgConnection, id: Uuid) -> Result<()> {
         .ok_or_else(|| Error::not_found("node", id))
 }
 
-/// Locks everything an allocation holds, then the allocation itself, and returns it as it is under the lock.
-pub(crate) async fn allocation(
-    conn: &mut PgConnection,
-    scope: Scope,
-    id: Uuid,
-) -> Result<Allocation> {
+/// Locks everything an allocation holds, then the allocation itself, until the transaction ends, and returns it as it is under
+/// the lock: before anything else that is locked.
+///
+/// # Errors
+/// [`Error::NotFound`] when there is none in this scope.
+pub async fn allocation(conn: &mut PgConnection, scope: Scope, id: Uuid) -> Result<Allocation> {
     // The node of an allocation never changes once it has one, so reading it without a lock is safe.
     if let Some(node_id) = allocations::get(conn, scope, id).await?.node_id {
         return with_node(conn, node_id, id).await;

@@ -226,7 +226,7 @@ async fn scout(
         skus.push(check(conn, search.policy, request).await?);
     }
     let anywhere = |(request, sku): &(&Request, &Sku)| {
-        sku.capacity_shape == Shape::GpuSlice && !request.constraints.beside_others()
+        sku.capacity_shape == Shape::GpuSlice && !request.constraints.has_affinity()
     };
     if !call.requests.iter().zip(&skus).any(|one| anywhere(&one)) {
         return Ok(skus.into_iter().map(|sku| (sku, None)).collect());
@@ -245,7 +245,7 @@ async fn scout(
         let requested = launch_request(sku, request);
         fleet.shortlist(&rules, &requested, u32::from_be_bytes([a, b, c, d]))
     };
-    let look = |regions: &Regions| {
+    let read = |regions: &Regions| {
         let all = call.requests.iter().zip(skus).zip(made);
         let scouted = all.map(|((request, sku), id)| {
             let shortlist =
@@ -254,7 +254,7 @@ async fn scout(
         });
         scouted.collect()
     };
-    search.capacity.look(conn, look).await
+    search.capacity.with_current(conn, read).await
 }
 
 async fn reserve_batch(

@@ -18,8 +18,8 @@ pub const WIPE_SECONDS: i64 = 6 * 60 * 60;
 pub const RELEASE_WINDOW_SECONDS: i64 = WIPE_SECONDS + 30 * 60;
 /// Seconds a slot repair may take before it reports so; each of its steps has a bound of its own.
 pub const REPAIR_WINDOW_SECONDS: i64 = WIPE_SECONDS + 30 * 60;
-/// Seconds the removal of residue may take in all.
-pub const DISCARD_WINDOW_SECONDS: i64 = 10 * 60;
+/// Seconds a clean-up may take in all.
+pub const CLEAN_UP_WINDOW_SECONDS: i64 = 10 * 60;
 
 /// Seconds a stop, start or reboot may take in all.
 pub const POWER_WINDOW_SECONDS: i64 = 15 * 60;

@@ -11,7 +11,7 @@ use rustls::{CertificateError, RootCertStore};
 use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
 use x509_parser::public_key::PublicKey;
 
-use crate::verify::Refusal;
+use crate::Refusal;
 
 const ED25519: &str = "1.3.101.112";
 

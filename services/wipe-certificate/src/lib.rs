@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod chain;
+mod refusal;
 mod sign;
 mod verify;
 
@@ -14,8 +15,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use refusal::Refusal;
 pub use sign::{SignError, sign};
-pub use verify::{Refusal, verify};
+pub use verify::verify;
 
 /// Version of the statement that this program writes.
 pub const VERSION: u32 = 1;

@@ -1,4 +1,4 @@
-//! Every kill point of both step tables, each with a real VM: `make test-chaos`.
+//! Every kill point of a launch, of its release and of the changes of its power, each with a real VM: `make test-chaos`.
 use std::process::ExitCode;
 
 #[path = "../kills/mod.rs"]

@@ -18,7 +18,7 @@ pub fn cases() -> Vec<Case> {
 }
 
 /// A live stream gives a sign of life more often.
-const SILENCE: Duration = Duration::from_secs(40);
+const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(40);
 
 /// A reader of one stream, over any number of connections.
 struct Reader {
@@ -87,7 +87,7 @@ impl Reader {
                 self.open = Some(response);
             }
             let open = self.open.as_mut()?;
-            let part = tokio::time::timeout(SILENCE, open.chunk()).await;
+            let part = tokio::time::timeout(HEARTBEAT_TIMEOUT, open.chunk()).await;
             self.begun.extend_from_slice(&part.ok()?.ok()??);
         }
     }

@@ -103,7 +103,7 @@ pub async fn plan(
     let vms = match domains::all(machine).await {
         Ok(vms) => vms,
         Err(error) => {
-            let why = format!("which VMs name a disk cannot be told: {error}");
+            let why = format!("cannot list the VMs that name a disk: {error}");
             plan.refuse_for(Cause::Unknown, why);
             Vec::new()
         }

@@ -470,6 +470,11 @@ fn d_34_a_disk_that_a_vm_names_is_never_erased_whether_or_not_it_runs() {
     host.instead("virsh", "exit 1");
     let ran = host.run(&APPLY);
     assert_eq!(ran.code, 1);
-    assert!(ran.refusals().contains("cannot be told"), "{}", ran.text);
+    assert!(
+        ran.refusals()
+            .contains("cannot list the VMs that name a disk"),
+        "{}",
+        ran.text
+    );
     assert!(erasures(&host).is_empty());
 }

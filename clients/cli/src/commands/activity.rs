@@ -17,7 +17,7 @@ const MOST_PAGES: usize = 20;
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {
-    /// Only this kind of thing, for example allocation, project_member or api_key.
+    /// Only activities of this kind of resource, for example allocation, project_member or api_key.
     #[arg(long)]
     kind: Option<String>,
     /// Only what this principal did, for example user:alice; operator for what operators of the platform did.

@@ -126,6 +126,13 @@ fn print(session: &Session, listed: Answer<ListAllocationGrantsResponse>) {
             one.id,
         ]
     });
-    let head = ["ALLOCATION", "PRINCIPAL", "PERMISSION", "UNTIL", "BY", "ID"];
+    let head = [
+        "ALLOCATION",
+        "PRINCIPAL",
+        "PERMISSION",
+        "UNTIL",
+        "GRANTED BY",
+        "ID",
+    ];
     print_table(head, rows.collect());
 }

@@ -35,7 +35,7 @@ pub enum Command {
         #[command(flatten)]
         selected: Selected,
     },
-    /// Add somebody who is in the organisation, in it or in one of its projects; invite others.
+    /// Add a principal of the organisation as a member of it or of one of its projects. Invite people who are not in the organisation.
     Add {
         /// Principal, for example user:alice.
         principal: String,

@@ -29,7 +29,7 @@ pub struct Flags {
 pub struct Forced {
     #[command(flatten)]
     flags: Flags,
-    /// Do not ask the guest to shut down. What it did not write to its disk is lost.
+    /// Do not shut the operating system of the VM down first. What it did not write to its disk is lost.
     #[arg(long)]
     force: bool,
 }

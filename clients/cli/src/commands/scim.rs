@@ -178,7 +178,7 @@ fn print(session: &Session, listed: Answer<ListScimGroupsResponse>) {
         ]
     });
     print_table(
-        ["GROUP", "MEMBERS", "GIVES", "CHANGED", "ID"],
+        ["GROUP", "MEMBERS", "ROLES", "CHANGED", "ID"],
         rows.collect(),
     );
 }

@@ -13,7 +13,7 @@ use super::Session;
 use crate::allocation::AllocationRef;
 use crate::failure::Failure;
 use crate::pause::pauses;
-use crate::socket::{SILENCE, Socket, begin, connect, refused, text, ticket};
+use crate::socket::{HEARTBEAT_TIMEOUT, Socket, begin, connect, refused, text, ticket};
 use crate::transfer::Transfer;
 use crate::tty::{self, Escape, Raw};
 
@@ -55,7 +55,7 @@ pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
     let attach = json!({"type": "attach", "ticket": ticket.ticket, "allocation_id": id, "cols": cols, "rows": rows,
         "term": term.unwrap_or_else(|| "xterm-256color".to_owned())});
     let mut terminal = Terminal::open(session, ticket, attach).await?;
-    let outcome = terminal.carry().await;
+    let outcome = terminal.session_loop().await;
     // the terminal is as it was before anything is printed
     drop(terminal);
     match outcome? {
@@ -131,7 +131,7 @@ impl<'a> Terminal<'a> {
     }
 
     /// Until the session is over: a lost connection is taken up again as long as the platform keeps the session.
-    async fn carry(&mut self) -> Result<Ended, Failure> {
+    async fn session_loop(&mut self) -> Result<Ended, Failure> {
         loop {
             if let Some(mut socket) = self.socket.take() {
                 match self.serve(&mut socket).await? {
@@ -192,7 +192,7 @@ impl<'a> Terminal<'a> {
                 continue;
             }
             tokio::select! {
-                said = tokio::time::timeout(SILENCE, socket.next()) => match said {
+                said = tokio::time::timeout(HEARTBEAT_TIMEOUT, socket.next()) => match said {
                     Ok(Some(Ok(Message::Binary(data)))) => {
                         let Some((output, ack)) = self.transfer.output(&data) else {
                             return Ok(Ended::Lost);

@@ -13,7 +13,7 @@ use tokio_tungstenite::tungstenite::Message;
 use super::Session;
 use crate::allocation::AllocationRef;
 use crate::failure::Failure;
-use crate::socket::{SILENCE, Socket, begin, connect, refused, text, ticket};
+use crate::socket::{HEARTBEAT_TIMEOUT, Socket, begin, connect, refused, text, ticket};
 use crate::transfer::Transfer;
 use crate::tty;
 
@@ -60,7 +60,7 @@ pub async fn run(session: &Session, flags: &Flags) -> Result<(), Failure> {
             "the platform does not support tunnels yet; use --via network".to_owned(),
         ));
     }
-    match Tunnel::new(&ready).carry(&mut socket).await {
+    match Tunnel::new(&ready).relay(&mut socket).await {
         Ended::Done => Ok(()),
         Ended::Closed(closed) => Err(refused(session, &closed)),
         Ended::Lost => Err(lost()),
@@ -117,7 +117,7 @@ impl Tunnel {
         }
     }
 
-    async fn carry(&mut self, socket: &mut Socket) -> Ended {
+    async fn relay(&mut self, socket: &mut Socket) -> Ended {
         let mut closed = Value::Null;
         let mut exited = false;
         loop {
@@ -131,7 +131,7 @@ impl Tunnel {
                 return self.leave(socket).await;
             }
             tokio::select! {
-                said = tokio::time::timeout(SILENCE, socket.next()) => match said {
+                said = tokio::time::timeout(HEARTBEAT_TIMEOUT, socket.next()) => match said {
                     Ok(Some(Ok(Message::Binary(data)))) => {
                         // a byte that is missing breaks the encryption: better no more at all
                         let Some((output, _)) = self.transfer.output(&data) else {

@@ -515,7 +515,7 @@ fn d_82_a_node_is_shown_and_repaired_as_ledger_host_and_hypervisor_have_it() {
     world.get("/api/v1/admin/nodes", node);
     let path = format!("/api/v1/admin/nodes/{NODE}/comparison");
     let rows = json!([
-        { "allocation_id": FIRST, "ledger_state": "active", "has_claims": true, "held_slot_ids": ["a", "b"],
+        { "allocation_id": FIRST, "ledger_state": "active", "has_claims": true, "journal_slot_ids": ["a", "b"],
           "has_reservation": true, "domain_state": "running", "verdict": "agrees", "repair": "unspecified", "detail": "" },
         { "allocation_id": NODE, "domain_state": "shut off", "verdict": "report", "repair": "report", "etag": "1f",
           "has_seed": true, "has_nvram": true, "missing_files": ["nvram"], "detail": "repair its slots" },

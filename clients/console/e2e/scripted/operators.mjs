@@ -10,7 +10,7 @@ export async function operators({ assert, page, server, test, look, go, signIn }
   await test("the platform at a glance: capacity, blocked nodes by reason, work against its deadline", async () => {
     await go("/admin", "Platform");
     await table("Blocked nodes by reason").getByText("1 hugepage pool is too small").waitFor();
-    await table("Work under way").getByText("Booting the VM").waitFor();
+    await table("Allocations in progress").getByText("Booting the VM").waitFor();
     await page.getByText(/m \d+ s left|m left/).first().waitFor();
     await page.getByText("of 20 in active allocations").waitFor();
     await page.getByText("Out of service: 2 on gpu-03, cordoned: new cables").waitFor();
@@ -75,7 +75,7 @@ export async function operators({ assert, page, server, test, look, go, signIn }
     await table("All allocations").getByRole("link", { name: "train-large" }).click();
     await page.getByRole("heading", { level: 1, name: "train-large" }).waitFor();
     await table("Devices").getByText("0000:1b:00.0").waitFor();
-    await table("Node tasks").getByText("slice.vm_provision").waitFor();
+    await table("Tasks on the node").getByText("slice.vm_provision").waitFor();
     await page.getByText("Reserved 4 GPU of h200-sxm-slice in eu-1.").waitFor();
     await page.getByRole("link", { name: "gpu-01" }).waitFor();
     const text = await page.locator("main").innerText();

@@ -191,11 +191,11 @@ const DETAIL = {
 const comparison = (id) => ({
   node_id: id,
   rows: [
-    { allocation_id: allocationId(1), ledger_state: "active", has_claims: true, held_slot_ids: [slots[0].id], has_reservation: true, domain_state: "running", verdict: "agrees", detail: "" },
-    { allocation_id: allocationId(3), ledger_state: "releasing", has_claims: true, held_slot_ids: [], has_reservation: false, domain_state: "", verdict: "finish", detail: "a workflow works on it" },
-    { allocation_id: allocationId(2), ledger_state: "active", has_claims: true, held_slot_ids: [], has_reservation: false, domain_state: "", verdict: "report", detail: "it is active, and the hypervisor has no VM of it: release it", repair: "report", etag: "2a" },
-    { allocation_id: allocationId(98), ledger_state: "", has_claims: false, held_slot_ids: [], has_reservation: false, has_seed: true, has_nvram: true, domain_state: "", verdict: "report", detail: "the ledger holds nothing for it, and its seed is there: a repair removes the seed", repair: "undo", etag: "62b" },
-    { allocation_id: allocationId(99), ledger_state: "", has_claims: false, held_slot_ids: slots.filter(({ node_id, status }) => node_id === id && status === "cleanup_blocked").map((one) => one.id), has_reservation: false, domain_state: "", verdict: "report", detail: "the ledger holds nothing for it, and the host holds slots for it: repair them" },
+    { allocation_id: allocationId(1), ledger_state: "active", has_claims: true, journal_slot_ids: [slots[0].id], has_reservation: true, domain_state: "running", verdict: "agrees", detail: "" },
+    { allocation_id: allocationId(3), ledger_state: "releasing", has_claims: true, journal_slot_ids: [], has_reservation: false, domain_state: "", verdict: "finish", detail: "a workflow works on it" },
+    { allocation_id: allocationId(2), ledger_state: "active", has_claims: true, journal_slot_ids: [], has_reservation: false, domain_state: "", verdict: "report", detail: "it is active, and the hypervisor has no VM of it: release it", repair: "report", etag: "2a" },
+    { allocation_id: allocationId(98), ledger_state: "", has_claims: false, journal_slot_ids: [], has_reservation: false, has_seed: true, has_nvram: true, domain_state: "", verdict: "report", detail: "the ledger holds nothing for it, and its seed is there: a repair removes the seed", repair: "undo", etag: "62b" },
+    { allocation_id: allocationId(99), ledger_state: "", has_claims: false, journal_slot_ids: slots.filter(({ node_id, status }) => node_id === id && status === "cleanup_blocked").map((one) => one.id), has_reservation: false, domain_state: "", verdict: "report", detail: "the ledger holds nothing for it, and the host holds slots for it: repair them" },
   ],
 });
 

@@ -1,9 +1,9 @@
 import { renderToStaticMarkup } from "react-dom/server";
 import { expect, it } from "vitest";
 import { signInAs } from "../session/fixture";
-import { Bulk, Chooser, runEach, stillTold } from "./bulk";
+import { Bulk, Chooser, runEach, shownFailures } from "./bulk";
 
-it("each is asked for on its own, and those that are refused are told with what was said", async () => {
+it("each is asked for on its own, and those that are refused are shown with what was said", async () => {
   const asked: string[] = [];
   const run = async (one: string) => {
     asked.push(one);
@@ -13,14 +13,14 @@ it("each is asked for on its own, and those that are refused are told with what 
   expect(asked).toEqual(["a", "b", "c"]);
 });
 
-it("failures are told until another choice is made, and not shorter", () => {
+it("failures are shown until another choice is made, and not shorter", () => {
   const failed = [{ one: "b", error: new Error("no") }, { one: "c", error: new Error("no") }];
-  const told = (...chosen: string[]) => stillTold(failed, new Set(chosen), (one) => one);
-  expect(told("c", "b")).toBe(failed);
-  for (const chosen of [[], ["b"], ["b", "c", "d"], ["b", "d"]]) expect(told(...chosen)).toEqual([]);
+  const shown = (...chosen: string[]) => shownFailures(failed, new Set(chosen), (one) => one);
+  expect(shown("c", "b")).toBe(failed);
+  for (const chosen of [[], ["b"], ["b", "c", "d"], ["b", "d"]]) expect(shown(...chosen)).toEqual([]);
   // the same array, or the view would never come to rest
   const none: typeof failed = [];
-  expect(stillTold(none, new Set("a"), (one) => one)).toBe(none);
+  expect(shownFailures(none, new Set("a"), (one) => one)).toBe(none);
 });
 
 const bar = (selected: string[]) =>

@@ -33,15 +33,15 @@ export interface Failure<T> {
 }
 
 /**
- * The failures that are still told: an action leaves exactly those chosen that failed, so any other choice is of the person, who
+ * The failures that are still shown: an action leaves exactly those chosen that failed, so any other choice is of the person, who
  * has done with them. What a list shows of the chosen changes by itself and counts for nothing.
  */
-export function stillTold<T>(failed: Failure<T>[], chosen: ReadonlySet<string>, id: (one: T) => string): Failure<T>[] {
+export function shownFailures<T>(failed: Failure<T>[], chosen: ReadonlySet<string>, id: (one: T) => string): Failure<T>[] {
   const isSame = failed.length === chosen.size && failed.every(({ one }) => chosen.has(id(one)));
   return isSame || failed.length === 0 ? failed : [];
 }
 
-/** What happened to each: `failed` has the ones that were refused, with what was said. */
+/** What happened to each: `failed` has the ones that were refused, with the error. */
 export async function runEach<T>(all: T[], run: (one: T) => Promise<unknown>): Promise<Failure<T>[]> {
   const done = await Promise.allSettled(all.map((one) => run(one)));
   return done.flatMap((result, index) => (result.status === "rejected" ? [{ one: all[index]!, error: result.reason as unknown }] : []));
@@ -66,13 +66,13 @@ interface Props<T> {
   needs?: Right;
 }
 
-function Action<T>({ action, props, tell }: { action: BulkAction<T>; props: Props<T>; tell: (failed: Failure<T>[]) => void }) {
+function Action<T>({ action, props, report }: { action: BulkAction<T>; props: Props<T>; report: (failed: Failure<T>[]) => void }) {
   const [reason, setReason] = useState("");
   const { word, danger = false, open, text, run } = action;
   const act = async () => {
     const failed = await runEach(open, (one) => run(one, reason.trim()));
     props.after();
-    tell(failed);
+    report(failed);
     props.keep(failed.map(({ one }) => props.id(one)));
     setReason("");
   };
@@ -101,24 +101,24 @@ function Action<T>({ action, props, tell }: { action: BulkAction<T>; props: Prop
 export function Bulk<T>(props: Props<T>) {
   const { label, selected, name, actions, keep, needs } = props;
   const [failed, setFailed] = useState<Failure<T>[]>([]);
-  const told = stillTold(failed, props.chosen, props.id);
-  if (told !== failed) setFailed(told);
+  const shown = shownFailures(failed, props.chosen, props.id);
+  if (shown !== failed) setFailed(shown);
   const role = useSession()?.platformRole;
   if (needs && !may(role, needs)) return null;
   return (
     <>
-      {(selected.length > 0 || told.length > 0) && (
+      {(selected.length > 0 || shown.length > 0) && (
         <div className="bulk" role="group" aria-label={label}>
           <span role="status">{selected.length} selected</span>
           {actions.map((action) => (
-            <Action key={action.word} action={action} props={props} tell={setFailed} />
+            <Action key={action.word} action={action} props={props} report={setFailed} />
           ))}
           <Button small kind="quiet" onClick={() => keep([])}>
             Clear
           </Button>
         </div>
       )}
-      {told.map(({ one, error }) => (
+      {shown.map(({ one, error }) => (
         <div key={props.id(one)}>
           <p>
             <strong>{name(one)}</strong>

@@ -1688,7 +1688,7 @@ class Operations(Caller):
 
         Owners, members and viewers of the project; action `activity.list` on `project`.
 
-        kind: Only of this kind of thing, for example "allocation" or "api_key". Empty: of all.
+        kind: Only of this kind of resource, for example "allocation" or "api_key". Empty: of all.
         actor: Only what this principal did, for example "user:alice"; "operator" for what operators did. Empty:
         whoever did it.
         start_time: From this time on.
@@ -1714,7 +1714,7 @@ class Operations(Caller):
     ) -> Iterator[m.Activity]:
         """The items of all pages of `list_activities`.
 
-        kind: Only of this kind of thing, for example "allocation" or "api_key". Empty: of all.
+        kind: Only of this kind of resource, for example "allocation" or "api_key". Empty: of all.
         actor: Only what this principal did, for example "user:alice"; "operator" for what operators did. Empty:
         whoever did it.
         start_time: From this time on.

@@ -960,7 +960,7 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("allocation_id", "allocation_id", "str"),
         ("ledger_state", "ledger_state", "str"),
         ("has_claims", "has_claims", "bool"),
-        ("held_slot_ids", "held_slot_ids", "[str]"),
+        ("journal_slot_ids", "journal_slot_ids", "[str]"),
         ("has_reservation", "has_reservation", "bool"),
         ("domain_state", "domain_state", "str"),
         ("verdict", "verdict", "str"),

@@ -564,7 +564,7 @@ retained any more.
 - `guest_not_ready`: The guest accepted the login and did not pass a readiness check of its image.
 - `gpu_partition_unavailable`: The GPUs of the allocation cannot be connected: Fabric Manager does not offer or does
 not activate their NVSwitch partition, or does not answer.
-- `metrics_unavailable`: The allocation has no VM now, so nothing of it is measured.
+- `metrics_unavailable`: The allocation has no VM now, so it has no metrics.
 - `device_reset_failed`: A GPU or function of the slot could not be reset after its last VM, or does not answer
 since.
 - `ingress_off`: The operator of the host gave the platform no address and ports for ingress mappings.
@@ -2721,7 +2721,7 @@ class NodeComparisonRow:
     """
     has_claims: bool = False
     """It has a claim that is not released."""
-    held_slot_ids: list[str] = dataclasses.field(default_factory=list)
+    journal_slot_ids: list[str] = dataclasses.field(default_factory=list)
     """Slots that the journal of the host holds for it."""
     has_reservation: bool = False
     """The host reserves an address for its VM."""

@@ -11,7 +11,7 @@ A node's blockers, the evidence of its host, what a lease asks before a VM is ma
 have the names of these checks. `gpuaas-node-agent preflight --config FILE` runs them on the host, and \
 `scripts/ops/gpuaas_slice_host_parity_check.sh` prints them for programs.\n\n\
 How much a check counts depends on what the host is for. *hard*: a failure makes what it concerns unschedulable. *warn*: \
-it is told. *info*: neither outcome is a fault. `-`: it does not apply. A failure ends by itself with the first report \
+it is reported. *info*: neither outcome is a fault. `-`: it does not apply. A failure ends by itself with the first report \
 that finds it repaired.\n";
 
 /// The page.

@@ -8,7 +8,7 @@ use gpuaas_common::{Error, audit, id, idempotency, page, trace};
 use gpuaas_placement::allocations::Listed;
 use gpuaas_placement::power::Action;
 use gpuaas_placement::timeline::{self, State};
-use gpuaas_placement::{Scope, allocations, auto_release};
+use gpuaas_placement::{Scope, allocations, auto_release, lock};
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::allocation::v1::allocation_service_server::AllocationService;
 use serde_json::json;
@@ -110,7 +110,7 @@ impl AllocationApi {
         let mut tx = self.deps.pool.begin().await?;
         let ledger_scope = Scope::Project(project.id());
         let traceparent = trace::current_traceparent();
-        let before = allocations::locked(&mut tx, Scope::Platform, allocation_id).await?;
+        let before = lock::allocation(&mut tx, Scope::Platform, allocation_id).await?;
         let begun = auto_release::by_owner(
             &mut tx,
             ledger_scope,

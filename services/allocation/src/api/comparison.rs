@@ -72,7 +72,7 @@ fn row(
     let (allocation_id, vm) = (id.to_string(), vm_name(id));
     let holds = held.holds.iter();
     let holds = holds.filter(|hold| hold.allocation_id == allocation_id);
-    let held_slot_ids = holds.map(|hold| hold.slot_id.clone()).collect();
+    let journal_slot_ids = holds.map(|hold| hold.slot_id.clone()).collect();
     let domain = held.domains.iter().find(|domain| domain.name == vm);
     let verdict = match judged.verdict {
         Verdict::Agrees => pb::ComparisonVerdict::Agrees,
@@ -91,7 +91,7 @@ fn row(
     let mut row = pb::NodeComparisonRow {
         ledger_state: known.map(|row| row.state.clone()).unwrap_or_default(),
         has_claims: known.is_some_and(|row| row.holds),
-        held_slot_ids,
+        journal_slot_ids,
         has_reservation: held.reservations.contains(&vm),
         has_seed: held.seeds.contains(&vm),
         has_nvram: held.nvram.contains(&vm),

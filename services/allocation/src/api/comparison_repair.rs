@@ -112,10 +112,10 @@ fn offered(
     match repair {
         Some(repair) if row.repair() == request.repair() => Ok((repair, finding)),
         _ if request.repair() == pb::ComparisonRepair::Undo
-            && (row.has_claims || !row.held_slot_ids.is_empty()) =>
+            && (row.has_claims || !row.journal_slot_ids.is_empty()) =>
         {
             Err(claimed(
-                "The ledger or the host holds slots for the allocation: nothing of it is removed.",
+                "The ledger or the host holds slots for the allocation, so nothing is removed.",
             ))
         }
         _ => Err(Error::new(

@@ -159,7 +159,7 @@ pub async fn create_all(
 
 /// One allocation of a batch, without what holds for the batch.
 fn parse_one(request: &pb::CreateAllocationRequest) -> Result<CreateRequest, Error> {
-    let left_out = "must be left out; it is said once for the batch";
+    let left_out = "must be left out; set it once for the batch";
     if !request.project_id.is_empty() {
         return Err(Error::invalid("project_id", left_out));
     }

@@ -4,7 +4,7 @@ use gpuaas_common::identity::Caller;
 use gpuaas_common::time::from_proto_time;
 use gpuaas_common::{Error, audit, id, idempotency};
 use gpuaas_placement::force_release::{self, Attestation, Fate, ForceRelease};
-use gpuaas_placement::{Scope, allocations};
+use gpuaas_placement::{Scope, allocations, lock};
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use jiff_sqlx::ToSqlx as _;
 use serde_json::json;
@@ -39,7 +39,7 @@ impl AdminApi {
         };
         let hash = idempotency::hash(request);
         if idempotency::lookup(&mut tx, scope, &hash).await? == idempotency::Lookup::Fresh {
-            let before = allocations::locked(&mut tx, Scope::Platform, allocation_id).await?;
+            let before = lock::allocation(&mut tx, Scope::Platform, allocation_id).await?;
             force_release::force(&mut tx, allocation_id, &word).await?;
             let after = allocations::get(&mut tx, Scope::Platform, allocation_id).await?;
             let resource_id = allocation_id.to_string();

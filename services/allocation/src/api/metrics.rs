@@ -83,7 +83,7 @@ async fn host_of(
     let (allocation, _) = owned(&mut conn, caller, id).await?;
     if allocation.capacity_shape == Shape::Baremetal {
         return Err(none(
-            "The allocation is bare metal: nothing of it is measured.",
+            "The allocation is bare metal, for which there are no metrics.",
         ));
     }
     if allocation.state != AllocationState::Active {

@@ -4,7 +4,7 @@ use gpuaas_common::identity::Caller;
 use gpuaas_common::{Error, audit, idempotency, trace};
 use gpuaas_placement::Scope;
 use gpuaas_placement::power::{self, Action};
-use gpuaas_placement::{allocations, timeline};
+use gpuaas_placement::{allocations, lock, timeline};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -55,7 +55,7 @@ pub async fn change(
     if idempotency::lookup(&mut tx, scope, hash).await? != idempotency::Lookup::Fresh {
         return Ok(());
     }
-    let before = allocations::locked(&mut tx, Scope::Platform, allocation_id).await?;
+    let before = lock::allocation(&mut tx, Scope::Platform, allocation_id).await?;
     let (_, workflow_id) = power::begin_with(
         &mut tx,
         Scope::Project(project.id()),

@@ -22,8 +22,7 @@ pub async fn image(deps: &Deps, row: &Allocation, slug: &str) -> Result<Image, E
     let image = catalog_image(deps, &slug).await?;
     check_image_of(&row.sku, &image).map_err(refused)?;
     if image.digest == row.image.digest {
-        let rule =
-            "must be another image than the allocation's own, whose disk it could not be told from";
+        let rule = "must be another image than the allocation's own: the disks of both would look the same to the rescue system";
         let text = format!("{FIELD}: {rule}");
         let error = Error::new(Code::InvalidArgument, ErrorReason::ImageNotCompatible, text);
         return Err(error.field(FIELD, rule));

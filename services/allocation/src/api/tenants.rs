@@ -6,7 +6,7 @@ use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_common::{Error, audit, id, idempotency, page, trace};
 use gpuaas_placement::allocations::{self, Listed};
 use gpuaas_placement::model::AllocationState;
-use gpuaas_placement::{Scope, tenants};
+use gpuaas_placement::{Scope, lock, tenants};
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use serde_json::json;
 
@@ -84,7 +84,7 @@ impl AdminApi {
         let hash = idempotency::hash(request);
         let mut tx = self.deps.pool.begin().await?;
         if idempotency::lookup(&mut tx, scope, &hash).await? == idempotency::Lookup::Fresh {
-            let before = allocations::locked(&mut tx, Scope::Platform, allocation_id).await?;
+            let before = lock::allocation(&mut tx, Scope::Platform, allocation_id).await?;
             let traceparent = trace::current_traceparent();
             let (trace, request_id) = (traceparent.as_str(), caller.request_id.as_str());
             let workflow_id = match doing {

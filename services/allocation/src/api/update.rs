@@ -6,7 +6,7 @@ use gpuaas_common::time::from_proto_time;
 use gpuaas_common::{Error, audit, etag, id, idempotency};
 use gpuaas_placement::model::Allocation;
 use gpuaas_placement::update::{self, AutoRelease, Update};
-use gpuaas_placement::{Scope, allocations};
+use gpuaas_placement::{Scope, allocations, lock};
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use jiff::Timestamp;
 use jiff_sqlx::ToSqlx as _;
@@ -52,7 +52,7 @@ pub async fn update(
         return Err(Error::invalid(TIME, "must be in the future"));
     }
     let ledger_scope = Scope::Project(project.id());
-    let before = allocations::locked(&mut tx, ledger_scope, allocation_id).await?;
+    let before = lock::allocation(&mut tx, ledger_scope, allocation_id).await?;
     etag::check(&request.etag, &convert::etag(&before))?;
     update::apply(&mut tx, ledger_scope, allocation_id, change).await?;
     let after = allocations::get(&mut tx, ledger_scope, allocation_id).await?;

@@ -179,7 +179,7 @@ fn of(standing: Standing, finding: Option<Finding>, is_bare: bool) -> Judged {
         Some(Finding::MissingFiles(_)) => report(
             "it is active, and its VM names a seed or NVRAM that is not there: stop and start it, which makes the VM anew on its disk",
         ),
-        Some(Finding::SilentGuest(_)) => report(
+        Some(Finding::UnresponsiveGuest(_)) => report(
             "it is active and its VM runs, and its guest has not answered its host for some time: see its serial log, and ask its owner before a reboot",
         ),
         Some(Finding::GuestGpusFailed(_)) => report(
@@ -307,17 +307,21 @@ mod tests {
                 Some(Repair::Report),
             ]
         );
-        // D-80: of a guest that is silent an operator hears, and nothing is done to it
-        let mut silent = host.clone();
-        silent.domains[0].set_guest_state(GuestMetricsState::NoLogin);
-        silent.domains[0].guest_unwell_queries = 9;
-        let of_silent = judge(&ledger, &ledger, &silent)[&well];
+        // D-80: a guest that does not answer is reported to an operator, and nothing is done to it
+        let mut unresponsive = host.clone();
+        unresponsive.domains[0].set_guest_state(GuestMetricsState::NoLogin);
+        unresponsive.domains[0].guest_unwell_queries = 9;
+        let of_unresponsive = judge(&ledger, &ledger, &unresponsive)[&well];
         assert_eq!(
-            (of_silent.verdict, of_silent.repair, of_silent.finding),
+            (
+                of_unresponsive.verdict,
+                of_unresponsive.repair,
+                of_unresponsive.finding
+            ),
             (
                 Verdict::Report,
                 Some(Repair::Report),
-                Some(Finding::SilentGuest(well))
+                Some(Finding::UnresponsiveGuest(well))
             )
         );
         // of what an active VM has lost, too

@@ -67,13 +67,13 @@ pub enum Finding {
     /// A domain of an active allocation that names files which are not there.
     MissingFiles(Uuid),
     /// The guest of a VM that runs has not answered its host for some time (D-80).
-    SilentGuest(Uuid),
+    UnresponsiveGuest(Uuid),
     /// The guest of a VM that runs answers, and its GPUs have not for some time (D-80).
     GuestGpusFailed(Uuid),
 }
 
 /// Queries without a complete answer after which a guest is not well: a boot or an update takes a few.
-const UNWELL: u32 = 3;
+const UNHEALTHY_QUERIES: u32 = 3;
 
 impl Finding {
     /// Name of the kind, for metric and log.
@@ -93,7 +93,7 @@ impl Finding {
             Self::LeakedNvram(_) => "leaked_nvram",
             Self::KeptSeed(_) => "kept_seed",
             Self::MissingFiles(_) => "missing_files",
-            Self::SilentGuest(_) => "silent_guest",
+            Self::UnresponsiveGuest(_) => "unresponsive_guest",
             Self::GuestGpusFailed(_) => "guest_gpus_failed",
         }
     }
@@ -115,7 +115,7 @@ impl Finding {
     /// It is wrong in a guest: nothing of it is left over.
     #[must_use]
     pub fn is_of_guest(&self) -> bool {
-        matches!(self, Self::SilentGuest(_) | Self::GuestGpusFailed(_))
+        matches!(self, Self::UnresponsiveGuest(_) | Self::GuestGpusFailed(_))
     }
 
     /// The allocation.
@@ -134,7 +134,7 @@ impl Finding {
             | Self::LeakedNvram(id)
             | Self::KeptSeed(id)
             | Self::MissingFiles(id)
-            | Self::SilentGuest(id)
+            | Self::UnresponsiveGuest(id)
             | Self::GuestGpusFailed(id)
             | Self::UnexpectedShutdown { id, .. } => *id,
         }
@@ -159,7 +159,7 @@ pub const KINDS: [&str; 13] = [
 ];
 
 /// Kinds of what is wrong in a guest, which is its owner's and no residue.
-pub const GUEST_KINDS: [&str; 2] = ["silent_guest", "guest_gpus_failed"];
+pub const GUEST_KINDS: [&str; 2] = ["unresponsive_guest", "guest_gpus_failed"];
 
 /// States of a domain in a host's report.
 const ON: &str = "running";
@@ -274,12 +274,12 @@ pub fn compare(
 
 /// What is wrong with the guest of a VM that runs; nothing of one that its host does not query.
 fn guest_finding(id: Uuid, domain: &DomainState) -> Option<Finding> {
-    if domain.state != ON || domain.guest_unwell_queries < UNWELL {
+    if domain.state != ON || domain.guest_unwell_queries < UNHEALTHY_QUERIES {
         return None;
     }
     match domain.guest_state() {
         GuestMetricsState::NoLogin | GuestMetricsState::TooSlow | GuestMetricsState::Malformed => {
-            Some(Finding::SilentGuest(id))
+            Some(Finding::UnresponsiveGuest(id))
         }
         GuestMetricsState::GpuToolFailed => Some(Finding::GuestGpusFailed(id)),
         GuestMetricsState::Unspecified
@@ -392,13 +392,17 @@ mod tests {
         let active = Standing::Active(VM);
         for state in [State::NoLogin, State::TooSlow, State::Malformed] {
             assert_eq!(
-                found(active, ON, state, UNWELL),
-                [Finding::SilentGuest(id)],
+                found(active, ON, state, UNHEALTHY_QUERIES),
+                [Finding::UnresponsiveGuest(id)],
                 "{state:?}"
             );
-            assert_eq!(found(active, ON, state, UNWELL - 1), [], "{state:?}");
+            assert_eq!(
+                found(active, ON, state, UNHEALTHY_QUERIES - 1),
+                [],
+                "{state:?}"
+            );
         }
-        let failed = found(active, ON, State::GpuToolFailed, UNWELL);
+        let failed = found(active, ON, State::GpuToolFailed, UNHEALTHY_QUERIES);
         assert_eq!(failed, [Finding::GuestGpusFailed(id)]);
         for state in [
             State::Unspecified,
@@ -406,16 +410,19 @@ mod tests {
             State::NoGpuTool,
             State::Off,
         ] {
-            assert_eq!(found(active, ON, state, UNWELL), [], "{state:?}");
+            assert_eq!(found(active, ON, state, UNHEALTHY_QUERIES), [], "{state:?}");
         }
         // of one that nobody expects to run, or that somebody works on, nothing follows
         let stopped = Standing::Active(Vm {
             running: false,
             ..VM
         });
-        assert_eq!(found(stopped, ON, State::NoLogin, UNWELL), []);
-        assert_eq!(found(active, OFF, State::NoLogin, UNWELL), []);
-        assert_eq!(found(Standing::Moving, ON, State::NoLogin, UNWELL), []);
+        assert_eq!(found(stopped, ON, State::NoLogin, UNHEALTHY_QUERIES), []);
+        assert_eq!(found(active, OFF, State::NoLogin, UNHEALTHY_QUERIES), []);
+        assert_eq!(
+            found(Standing::Moving, ON, State::NoLogin, UNHEALTHY_QUERIES),
+            []
+        );
     }
 
     /// D-82

@@ -32,7 +32,7 @@ use crate::store::read::Now;
 use crate::workflow::Deps;
 
 /// Streams that read at once; fewer than the pool has connections.
-const TURNS: usize = 4;
+const MAX_CONCURRENT_READS: usize = 4;
 
 /// What a subscription is to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -51,8 +51,8 @@ pub struct Watching {
     notifier: Notifier<Key>,
     /// Every event up to here has been notified.
     notified_to: Arc<AtomicI64>,
-    /// Who may read for a stream now.
-    turns: Arc<Semaphore>,
+    /// A permit for each stream that reads now.
+    reads: Arc<Semaphore>,
     /// What the streams of a project have in common.
     lanes: pages::Lanes,
 }
@@ -91,15 +91,15 @@ impl Watching {
             streams,
             notifier: Notifier::default(),
             notified_to: Arc::default(),
-            turns: Arc::new(Semaphore::new(TURNS)),
+            reads: Arc::new(Semaphore::new(MAX_CONCURRENT_READS)),
             lanes: pages::Lanes::default(),
         }
     }
 
     /// A connection to read with, once a permit is free. A change wakes thousands of streams at once: they
     /// wait here, however long, and not for the connections that everything else of the service needs.
-    async fn turn(&self) -> Result<StreamConnection, Error> {
-        let permit = self.turns.clone().acquire_owned().await;
+    async fn connection(&self) -> Result<StreamConnection, Error> {
+        let permit = self.reads.clone().acquire_owned().await;
         let permit = permit.map_err(Error::internal)?;
         Ok(StreamConnection {
             conn: self.deps.pool.acquire().await?,

@@ -146,7 +146,7 @@ impl Follower {
 
     /// In this order: what the timeline holds after it was over is all that it will hold.
     async fn snapshot(&self) -> Result<Snapshot, Error> {
-        let mut conn = self.watching.turn().await?;
+        let mut conn = self.watching.connection().await?;
         let row = allocations::get(&mut conn, self.scope, self.id).await?;
         let is_over = has_ended(row.state) && !read::at_work(&mut conn, self.id).await?;
         let now = read::now_of(&mut conn, &row).await?;
@@ -162,7 +162,7 @@ impl Follower {
 
     async fn entries(&mut self) -> Result<(), Stop> {
         loop {
-            let mut conn = self.watching.turn().await?;
+            let mut conn = self.watching.connection().await?;
             let changed = timeline::changed(&mut conn, self.id, self.place.c, BATCH).await?;
             drop(conn);
             if changed.is_empty() {

@@ -145,7 +145,7 @@ impl Follower {
         &self,
         before: Option<(jiff_sqlx::Timestamp, Uuid)>,
     ) -> Result<(Vec<Allocation>, HashMap<Uuid, Now>), Error> {
-        let mut conn = self.watching.turn().await?;
+        let mut conn = self.watching.connection().await?;
         let all = self.include_ended;
         let rows = allocations::list(&mut conn, self.project, all, before, BATCH).await?;
         let now = read::now(&mut conn, &rows).await?;
@@ -172,7 +172,7 @@ impl Follower {
     }
 
     async fn read(&self) -> Result<Page, Error> {
-        let mut conn = self.watching.turn().await?;
+        let mut conn = self.watching.connection().await?;
         let begun = Instant::now();
         let touched = events::touched(&mut conn, self.project, self.position, BATCH).await?;
         let mut entries = Vec::with_capacity(touched.len());

@@ -101,12 +101,12 @@ pub async fn run(
             Err(StepError::Fail(failure)) => failure,
         };
         match fail(&work, step, undoing, failure).await? {
-            Settled::Turned(failure) => {
+            FailureOutcome::Compensates(failure) => {
                 taken.direction = "undo".into();
                 taken.failure = Some(failure);
             }
-            Settled::GoOn => {}
-            Settled::Gone(outcome) => return Ok(outcome),
+            FailureOutcome::Continues => {}
+            FailureOutcome::Ended(outcome) => return Ok(outcome),
         }
     }
 }
@@ -167,7 +167,7 @@ async fn effect(work: &Work, step: &'static Step) -> Result<(), StepError> {
         // in one transaction: whoever takes the work over waits for it and ends what it reported
         let mut tx = work.deps.pool.begin().await?;
         work.progress(&mut tx, &progress).await?;
-        work.tell(&mut tx, step.name, State::Running, 0, shown.running, None)
+        work.record_timeline(&mut tx, step.name, State::Running, 0, shown.running, None)
             .await?;
         tx.commit().await?;
     }
@@ -234,7 +234,7 @@ async fn record(
         .map_err(|Lost| StepError::Lost)?;
     workflow_rows::end_step(tx, id, step.name, true, output, None).await?;
     if let Some(shown) = &step.shown {
-        work.tell(tx, step.name, State::Done, 100, shown.done, None)
+        work.record_timeline(tx, step.name, State::Done, 100, shown.done, None)
             .await?;
     }
     Ok(())
@@ -293,13 +293,13 @@ fn waiting_sentence(reason: &str) -> &'static str {
 }
 
 /// What became of a failure.
-enum Settled {
-    /// The workflow turned round; the failure as stored.
-    Turned(Value),
+enum FailureOutcome {
+    /// The workflow is compensated from here on; the failure as stored.
+    Compensates(Value),
     /// It goes on without the step.
-    GoOn,
+    Continues,
     /// This runner has it no more.
-    Gone(Outcome),
+    Ended(Outcome),
 }
 
 /// Handles a failure: compensates, goes on without the step, or retries until done.
@@ -308,7 +308,7 @@ async fn fail(
     step: &'static Step,
     undoing: bool,
     failure: Failure,
-) -> sqlx::Result<Settled> {
+) -> sqlx::Result<FailureOutcome> {
     let (id, epoch) = (work.taken.id, work.taken.lease_epoch);
     let own_step = if failure.step.is_empty() {
         format!("{}.{}", work.taken.kind, step.name)
@@ -322,7 +322,7 @@ async fn fail(
     // what is retried until done is given up only when the host that it is for is no more
     let retries = step.on_failure == OnFailure::RetryUntilDone;
     if retries && !failure.of_replaced_host() {
-        return Ok(Settled::Gone(
+        return Ok(FailureOutcome::Ended(
             yield_workflow(work, step, &failure.reason, &failure.message).await?,
         ));
     }
@@ -334,17 +334,17 @@ async fn fail(
     let error = json!({"reason": failure.reason, "message": failure.message});
     let mut tx = work.deps.pool.begin().await?;
     if workflow_rows::hold(&mut tx, id, epoch).await?.is_err() {
-        return Ok(Settled::Gone(Outcome::Lost));
+        return Ok(FailureOutcome::Ended(Outcome::Lost));
     }
     workflow_rows::end_step(&mut tx, id, step.name, false, &json!({}), Some(&error)).await?;
     if step.shown.is_some() {
-        let words = explain(&failure.reason, None);
-        work.tell(
+        let explained = explain(&failure.reason, None);
+        work.record_timeline(
             &mut tx,
             step.name,
             State::Failed,
             0,
-            &words.message,
+            &explained.message,
             Some(&error),
         )
         .await?;
@@ -355,13 +355,13 @@ async fn fail(
             .await?
             .is_err()
     {
-        return Ok(Settled::Gone(Outcome::Lost));
+        return Ok(FailureOutcome::Ended(Outcome::Lost));
     }
     tx.commit().await?;
     Ok(if turn {
-        Settled::Turned(stored)
+        FailureOutcome::Compensates(stored)
     } else {
-        Settled::GoOn
+        FailureOutcome::Continues
     })
 }
 

@@ -60,12 +60,12 @@ pub async fn drive<'a>(
         Some(operation) => operation,
         None => start(work, host, subject, order, id).await?,
     };
-    let mut teller = Teller::new(work, order.around).await?;
+    let mut reporter = Reporter::new(work, order.around).await?;
     let ended = if ended(&operation) {
-        teller.tell(&operation).await?;
+        reporter.report(&operation).await?;
         operation
     } else {
-        watch(work, host, subject, id, &mut teller).await?
+        watch(work, host, subject, id, &mut reporter).await?
     };
     finish(work, id, &ended).await?;
     Ok(ended)
@@ -194,7 +194,7 @@ async fn watch(
     host: &Host,
     subject: &Subject,
     id: Uuid,
-    teller: &mut Teller<'_>,
+    reporter: &mut Reporter<'_>,
 ) -> Result<HostOperation, StepError> {
     let request = GetOperationRequest {
         operation_id: id.to_string(),
@@ -216,7 +216,7 @@ async fn watch(
         };
         match message.map_err(refused)? {
             Some(operation) => {
-                teller.tell(&operation).await?;
+                reporter.report(&operation).await?;
                 if ended(&operation) {
                     return Ok(operation);
                 }
@@ -255,14 +255,14 @@ async fn finish(work: &Work, id: Uuid, operation: &HostOperation) -> Result<(), 
 }
 
 /// Tells the timeline what is new.
-struct Teller<'a> {
+struct Reporter<'a> {
     work: &'a Work,
     around: (u32, u32),
     seen: ReportedSteps,
     progress: Option<Progress>,
 }
 
-impl<'a> Teller<'a> {
+impl<'a> Reporter<'a> {
     /// Loads what earlier runners of this workflow have reported.
     async fn new(work: &'a Work, around: (u32, u32)) -> Result<Self, StepError> {
         let mut seen = ReportedSteps::new();
@@ -291,7 +291,7 @@ impl<'a> Teller<'a> {
         })
     }
 
-    async fn tell(&mut self, operation: &HostOperation) -> Result<(), StepError> {
+    async fn report(&mut self, operation: &HostOperation) -> Result<(), StepError> {
         let changes = changes(&mut self.seen, operation);
         let progress = progress(operation, self.around.0, self.around.1);
         if changes.is_empty()
@@ -315,7 +315,7 @@ impl<'a> Teller<'a> {
                 Reported::Failed => (State::Failed, failure.as_ref()),
             };
             self.work
-                .tell(
+                .record_timeline(
                     &mut tx,
                     &change.step,
                     state,

@@ -69,7 +69,7 @@ const fn act(name: &'static str) -> Step {
 const RECORD_OUTCOME: Step = Step {
     name: "record_outcome",
     effect: Effect::Ledger(record_outcome),
-    records: "nothing; the ledger says the new power",
+    records: "nothing; the ledger has the new power state",
     deadline: Duration::from_secs(300),
     on_failure: OnFailure::Undo,
     undo: None,
@@ -79,7 +79,7 @@ const RECORD_OUTCOME: Step = Step {
 const FAIL: [Step; 1] = [Step {
     name: "record_failure",
     effect: Effect::Ledger(record_failure),
-    records: "nothing; the ledger says the power that the host was seen in",
+    records: "nothing; the ledger has the power state that the host reported last",
     deadline: Duration::from_secs(60),
     on_failure: OnFailure::RetryUntilDone,
     undo: None,

@@ -152,7 +152,7 @@ impl Work {
     ///
     /// # Errors
     /// Those of the database.
-    pub async fn tell(
+    pub async fn record_timeline(
         &self,
         conn: &mut PgConnection,
         step: &str,

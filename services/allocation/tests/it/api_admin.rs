@@ -273,7 +273,7 @@ async fn p5_an_administrator_sees_ledger_host_and_hypervisor_of_a_node_side_by_s
         allocation_id: id.to_string(),
         ledger_state: "active".into(),
         has_claims: true,
-        held_slot_ids: vec![slot.id.to_string()],
+        journal_slot_ids: vec![slot.id.to_string()],
         has_reservation: true,
         domain_state: "running".into(),
         verdict: pb::ComparisonVerdict::Agrees.into(),

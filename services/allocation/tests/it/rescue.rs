@@ -212,7 +212,7 @@ async fn p9_a_rescue_takes_another_active_image_of_the_sku_and_leaves_a_vm_alone
         ("nonsense", ErrorReason::ImageUnknown),
         ("old-mini", ErrorReason::ImageNotActive),
         ("h200-base", ErrorReason::ImageNotCompatible),
-        // its disk could not be told from the rescue's
+        // its disk would look like the rescue's
         ("lab-mini", ErrorReason::ImageNotCompatible),
     ] {
         let refused = platform.rescue(id, image, "k").await.expect_err(image);

@@ -18,9 +18,9 @@ use uuid::Uuid;
 use super::renewal::certificate;
 use super::{Hosts, at_most, bad, text};
 use crate::authority::{HostKey, Issued};
-use crate::domain::known;
 use crate::domain::names::AgentAddress;
 use crate::domain::renewal::not_current;
+use crate::domain::report_digest;
 use crate::domain::{report, token};
 use crate::store::enrolment::{self, NewInstance, TokenUse};
 use crate::store::heartbeats::{self, Repeated};
@@ -247,7 +247,7 @@ impl Hosts {
             .and_then(|report| report.observed_uptime.as_ref())
             .map(report::nanos);
         let freshness = self.0.config.freshness();
-        let digest = known::digest(&request);
+        let digest = report_digest::digest(&request);
         if let Some(digest) = &digest {
             let report = Repeated {
                 node_id: *node_id,

@@ -12,10 +12,10 @@ use uuid::Uuid;
 
 use super::heartbeats;
 use crate::config::Freshness;
-use crate::domain::known;
 use crate::domain::life::{self, Removed};
 use crate::domain::names::{Hostname, NodeMode, RackName, RegionCode};
 use crate::domain::readiness::{self, EvidenceFacts, Facts, Readiness};
+use crate::domain::report_digest;
 
 /// A node, its current instance and its latest evidence, read in one statement.
 #[derive(Debug, Clone, FromRow)]
@@ -101,7 +101,7 @@ impl NodeRow {
         let report = self.report.as_ref().map(decode).transpose();
         let report = report.map_err(|error| sqlx::Error::Decode(error.into()))?;
         let at = self.observed_time.map(|at| proto_time(at.to_jiff()));
-        Ok(report.map(|report| known::observed(report, at)))
+        Ok(report.map(|report| report_digest::observed(report, at)))
     }
 
     /// It was judged silent, and has not been heard since. Silence alone is no loss: nobody may have listened.
@@ -457,7 +457,7 @@ pub async fn heartbeat(conn: &mut PgConnection, heartbeat: Heartbeat<'_>) -> sql
     .bind(heartbeat.node_id)
     .bind(heartbeat.instance_id)
     .bind(heartbeat.observed_time.map(Timestamp::from))
-    .bind(known::timeless(report).encode_to_vec())
+    .bind(report_digest::timeless(report).encode_to_vec())
     .execute(conn)
     .await?;
     Ok(Taken::In)

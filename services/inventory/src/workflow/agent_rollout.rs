@@ -109,11 +109,11 @@ async fn advance(
     if wave != rollout.current_wave {
         rollouts::begin_wave(&mut *conn, rollout.id, wave).await?;
     }
-    let room = i64::from(rollout.max_parallel) - rollout.updating;
+    let available = i64::from(rollout.max_parallel) - rollout.updating;
     let pending = all
         .iter()
         .filter(|node| node.wave == wave && node.state == "pending");
-    for node in pending.take(usize::try_from(room).unwrap_or_default()) {
+    for node in pending.take(usize::try_from(available).unwrap_or_default()) {
         begin(state, &mut *conn, rollout.id, node).await?;
     }
     Ok(())

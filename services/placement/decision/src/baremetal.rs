@@ -102,17 +102,17 @@ fn is_anothers(slot: &CandidateSlot, rules: &Rules) -> bool {
 fn verdict(rules: &Rules, request: &Request, node: &BaremetalCandidate) -> Result<(), NodeReasons> {
     let all = u32::try_from(node.slots.len()).unwrap_or(u32::MAX);
     let of_class = |slot: &CandidateSlot| slot.class == request.slot_class;
-    let asked = rules.only_slots.is_none() || rules.allow(node.id);
+    let requested = rules.only_slots.is_none() || rules.allow(node.id);
     if node.slots.len() != request.gpu_count.get() as usize
         || !node.slots.iter().all(of_class)
-        || !asked
+        || !requested
     {
         // a node of another size or class was not requested: nothing to explain
         return Err(NodeReasons::default());
     }
     let blocked = if !rules.allow(node.id) {
         Some(Cause::Affinity)
-    } else if rules.kept.contains(&node.id) {
+    } else if rules.queued_ahead.contains(&node.id) {
         Some(Cause::QueuedAhead)
     } else if !node.enabled {
         Some(Cause::NodeDraining)

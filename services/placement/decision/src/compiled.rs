@@ -231,7 +231,7 @@ impl CompiledNode {
 
     /// The reasons that remove the node.
     fn blocker(&self, rules: &Rules, request: &Request) -> Option<Cause> {
-        if rules.allow(self.id) && rules.kept.contains(&self.id) {
+        if rules.allow(self.id) && rules.queued_ahead.contains(&self.id) {
             Some(Cause::QueuedAhead)
         } else {
             self.blocker_of_own(rules, request)
@@ -355,7 +355,7 @@ impl CompiledNode {
                 .or_else(|| view.layout.best(usable, request.gpu_count.get()))
         {
             fits += 1;
-            usable &= !(pick.slots | view.layout.kept_away_by(pick.slots));
+            usable &= !(pick.slots | view.layout.conflicting_with(pick.slots));
         }
         fits
     }

@@ -48,7 +48,7 @@ impl<'a, T> EquivalenceClasses<'a, T> {
     }
 }
 
-/// Spreads addresses, which no caller can choose.
+/// Hashes addresses, which no caller can choose.
 #[derive(Default)]
 struct Address(u64);
 
@@ -65,7 +65,7 @@ impl Hasher for Address {
 
     fn write_usize(&mut self, address: usize) {
         // Fibonacci hashing; the upper half is the better one, and both are used
-        let spread = (self.0 ^ address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = spread ^ spread >> 32;
+        let mixed = (self.0 ^ address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ mixed >> 32;
     }
 }

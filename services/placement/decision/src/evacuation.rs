@@ -20,7 +20,7 @@ pub struct DisplacedAllocation {
     /// No node of one of these allocations.
     pub anti_affinity: Vec<Uuid>,
     /// Nodes on which a queued request is before it.
-    pub kept: Arc<BTreeSet<Uuid>>,
+    pub queued_ahead: Arc<BTreeSet<Uuid>>,
 }
 
 /// Where each would be placed when all leave, the largest first and each as if those before it were placed already,
@@ -58,9 +58,10 @@ pub fn evacuate(
                 // no node at all: nothing that its affinity allows is placed
                 only: affinity.into_iter().reduce(|all, of| &all & &of),
                 avoid: nodes(&one.anti_affinity),
-                kept: (*one.kept).clone(),
+                queued_ahead: (*one.queued_ahead).clone(),
             };
-            let admits = |node_id: Uuid| rules.allow(node_id) && !rules.kept.contains(&node_id);
+            let admits =
+                |node_id: Uuid| rules.allow(node_id) && !rules.queued_ahead.contains(&node_id);
             let outcome = match simulation.put(&one.request, admits) {
                 Some(choice) => {
                     node_of.insert(one.id, choice.node_id);
@@ -90,7 +91,7 @@ fn in_order(displaced: &[DisplacedAllocation]) -> Vec<(&DisplacedAllocation, boo
         let (after, now): (Vec<_>, Vec<_>) = left.into_iter().partition(blocked);
         left = after;
         if now.is_empty() {
-            let begins = in_ring(&left);
+            let begins = in_cycle(&left);
             ordered.push((left.remove(begins), true));
         }
         ordered.extend(now.into_iter().map(|one| (one, false)));
@@ -99,7 +100,7 @@ fn in_order(displaced: &[DisplacedAllocation]) -> Vec<(&DisplacedAllocation, boo
 }
 
 /// The index of one of a cycle, where each has another before it: the first that is met twice.
-fn in_ring(blocked: &[&DisplacedAllocation]) -> usize {
+fn in_cycle(blocked: &[&DisplacedAllocation]) -> usize {
     let place_of: HashMap<Uuid, usize> = (0..).zip(blocked).map(|(at, one)| (one.id, at)).collect();
     let mut seen = HashSet::new();
     let mut at = 0;

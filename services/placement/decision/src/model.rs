@@ -212,13 +212,13 @@ pub struct Rules {
     /// None of these nodes.
     pub avoid: BTreeSet<Uuid>,
     /// Excluded as well: what is free there is for queued requests.
-    pub kept: BTreeSet<Uuid>,
+    pub queued_ahead: BTreeSet<Uuid>,
 }
 
 impl Rules {
     /// The rules name this very node: the verdict of its equivalence class is not its own.
     pub(crate) fn name(&self, node_id: Uuid) -> bool {
-        !self.allow(node_id) || self.kept.contains(&node_id) || self.only_slots.is_some()
+        !self.allow(node_id) || self.queued_ahead.contains(&node_id) || self.only_slots.is_some()
     }
 
     pub(crate) fn allow_slot(&self, slot_id: Uuid) -> bool {

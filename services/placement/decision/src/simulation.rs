@@ -59,7 +59,7 @@ pub struct PlanInput<'a> {
     pub fleet: &'a Fleet,
     pub packing_strategy: PackingStrategy,
     /// Nodes with a backfill reservation: nothing is moved there.
-    pub kept: &'a BTreeSet<Uuid>,
+    pub backfill_reserved: &'a BTreeSet<Uuid>,
 }
 
 /// An allocation with its position in the simulation.
@@ -105,8 +105,9 @@ struct Size {
 impl Simulation {
     pub(super) fn of(input: &PlanInput<'_>) -> Self {
         let compiled_nodes = input.fleet.compiled_nodes.iter();
-        let closed = compiled_nodes
-            .map(|compiled| !compiled.can_change() || input.kept.contains(&compiled.id));
+        let closed = compiled_nodes.map(|compiled| {
+            !compiled.can_change() || input.backfill_reserved.contains(&compiled.id)
+        });
         Self {
             closed: closed.collect(),
             fleet: input.fleet.clone(),

@@ -51,7 +51,7 @@ async fn b_57_who_looks_after_a_commit_sees_it_whoever_else_looks() {
                 let mut conn = ledger.acquire().await.expect("connection");
                 let done = sqlx::raw_sql(mode(&region, slice)).execute(&mut *conn);
                 done.await.expect("changed");
-                let nodes = ledger.capacity.look(&mut conn, |regions| {
+                let nodes = ledger.capacity.with_current(&mut conn, |regions| {
                     regions.get(&region).map_or(0, |fleet| fleet.len())
                 });
                 let seen = nodes.await.expect("looked");
@@ -109,7 +109,10 @@ async fn b_35_a_transaction_that_looks_often_copies_the_fleet_once() {
         ];
     for (capacity, left) in [(&own, 0), (&*ledger.capacity, 1)] {
         capacity.changed(&mut tx, &id).await.expect("read");
-        assert_eq!(capacity.known("r-0", Fleet::len).await.expect("read"), left);
+        assert_eq!(
+            capacity.with_cached("r-0", Fleet::len).await.expect("read"),
+            left
+        );
     }
     // its own changes and those of others are in it; its own are nowhere else
     sqlx::raw_sql(mode("r-0", false))

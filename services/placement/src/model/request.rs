@@ -109,12 +109,12 @@ pub struct Constraints {
 impl Constraints {
     /// They depend on where other allocations are.
     #[must_use]
-    pub fn name_others(&self) -> bool {
-        self.beside_others() || !self.anti_affinity.is_empty() || self.anti_affinity_label.is_some()
+    pub fn depend_on_others(&self) -> bool {
+        self.has_affinity() || !self.anti_affinity.is_empty() || self.anti_affinity_label.is_some()
     }
 
     /// It must be on a node of another allocation.
-    pub(crate) fn beside_others(&self) -> bool {
+    pub(crate) fn has_affinity(&self) -> bool {
         self.affinity.is_some() || self.affinity_label.is_some()
     }
 }

@@ -24,7 +24,7 @@ pub(crate) struct Ahead {
     /// Their requests, each once.
     specs: HashSet<QueuedSpec>,
     /// Nodes with a backfill reservation for one of them.
-    kept: BTreeSet<Uuid>,
+    backfill_reserved: BTreeSet<Uuid>,
     /// The queue is not empty: requests are before or behind.
     has_queue: bool,
 }
@@ -60,7 +60,7 @@ impl Ahead {
         let before = queued.into_iter().take_while(|entry| entry.batch.id != own);
         let before = able(conn, policy, before.collect()).await?;
         let batches: Vec<Uuid> = before.iter().map(|entry| entry.batch.id).collect();
-        let kept: Vec<Uuid> = sqlx::query_scalar(
+        let reserved: Vec<Uuid> = sqlx::query_scalar(
             "SELECT node_id FROM backfill_reservations WHERE region_code = $1 AND slot_class = $2 AND batch_id = ANY ($3)",
         )
         .bind(&request.region_code)
@@ -70,11 +70,14 @@ impl Ahead {
         .await?;
         // where one of a batch fits, the batch may still not: only the first batch blocks others
         let first = before.first().map(|entry| entry.batch.id);
-        let mut asking = before;
-        asking.retain(|entry| entry.members.len() == 1 || Some(entry.batch.id) == first);
+        let mut blocking = before;
+        blocking.retain(|entry| entry.members.len() == 1 || Some(entry.batch.id) == first);
         Ok(Self {
-            specs: specs(conn, policy, &asking).await?.into_values().collect(),
-            kept: kept.into_iter().collect(),
+            specs: specs(conn, policy, &blocking)
+                .await?
+                .into_values()
+                .collect(),
+            backfill_reserved: reserved.into_iter().collect(),
             has_queue: true,
         })
     }
@@ -95,20 +98,20 @@ impl Ahead {
     }
 
     /// The rules of a request, with the nodes that are not for it because a request before it would fit there now.
-    pub(crate) fn keep(&self, rules: &Rules, nodes: &[CandidateNode]) -> Rules {
+    pub(crate) fn exclude(&self, rules: &Rules, nodes: &[CandidateNode]) -> Rules {
         if self.has_queue {
-            self.keep_in(rules, &Fleet::of(nodes))
+            self.exclude_compiled(rules, &Fleet::of(nodes))
         } else {
             rules.clone()
         }
     }
 
     /// The same of nodes that are compiled already.
-    pub(crate) fn keep_in(&self, rules: &Rules, fleet: &Fleet) -> Rules {
-        let mut rules = self.keep_slices(rules, fleet);
+    pub(crate) fn exclude_compiled(&self, rules: &Rules, fleet: &Fleet) -> Rules {
+        let mut rules = self.exclude_for_slices(rules, fleet);
         for spec in self.specs.iter().filter(|spec| spec.baremetal) {
             rules
-                .kept
+                .queued_ahead
                 .extend(fleet.baremetal(&spec.rules, &spec.request));
         }
         rules
@@ -116,28 +119,28 @@ impl Ahead {
 
     /// The same for a request for a bare-metal node: `nodes` are those of every mode, `slices` those of them that are in mode
     /// slice.
-    pub(crate) fn keep_baremetal(
+    pub(crate) fn exclude_for_baremetal(
         &self,
         rules: &Rules,
         slices: &Fleet,
         nodes: &[BaremetalCandidate],
     ) -> Rules {
-        let mut rules = self.keep_slices(rules, slices);
+        let mut rules = self.exclude_for_slices(rules, slices);
         for spec in self.specs.iter().filter(|spec| spec.baremetal) {
             let (fit, _) = judge_baremetal(&spec.rules, &spec.request, nodes);
-            rules.kept.extend(fit);
+            rules.queued_ahead.extend(fit);
         }
         rules
     }
 
     /// Without nodes with a backfill reservation, and those on which a slice that a request before it needs would fit.
-    fn keep_slices(&self, rules: &Rules, fleet: &Fleet) -> Rules {
+    fn exclude_for_slices(&self, rules: &Rules, fleet: &Fleet) -> Rules {
         let mut rules = rules.clone();
-        rules.kept.extend(&self.kept);
+        rules.queued_ahead.extend(&self.backfill_reserved);
         for spec in self.specs.iter().filter(|spec| !spec.baremetal) {
             let fit = fleet.rank(&spec.rules, &spec.request);
             rules
-                .kept
+                .queued_ahead
                 .extend(fleet.choices(&fit).map(|choice| choice.node_id));
         }
         rules

@@ -38,7 +38,7 @@ pub(crate) async fn plan_backfill(
         let mut slices = Slices {
             region_code,
             fleet: fleet.unwrap_or_default(),
-            known: HashMap::new(),
+            cached: HashMap::new(),
         };
         let mut nodes = None;
         let requested = specs(conn, policy, &queued).await?;
@@ -85,7 +85,7 @@ struct Slices<'a> {
     region_code: &'a str,
     fleet: Arc<Fleet>,
     /// Those that were read, as they are once all allocations on them have ended.
-    known: HashMap<Uuid, CandidateNode>,
+    cached: HashMap<Uuid, CandidateNode>,
 }
 
 /// Nodes that are read at once; nearly always the first of them will do.
@@ -102,15 +102,15 @@ impl Slices<'_> {
         let mut ids = self.fleet.fits_when_drained(&spec.rules, &spec.request);
         ids.retain(|id| !but.contains(id));
         for some in ids.chunks(READ) {
-            let mut unknown = some.to_vec();
-            unknown.retain(|id| !self.known.contains_key(id));
-            if !unknown.is_empty() {
-                let read = candidates::load(conn, self.region_code, &unknown).await?;
-                let emptied = read.into_iter().map(|node| (node.id, emptied(node)));
-                self.known.extend(emptied);
+            let mut uncached = some.to_vec();
+            uncached.retain(|id| !self.cached.contains_key(id));
+            if !uncached.is_empty() {
+                let read = candidates::load(conn, self.region_code, &uncached).await?;
+                let drained = read.into_iter().map(|node| (node.id, drained(node)));
+                self.cached.extend(drained);
             }
-            let mut known = some.iter().filter_map(|id| self.known.get(id));
-            if let Some(node) = known.find(|node| takes(node, spec)) {
+            let mut cached = some.iter().filter_map(|id| self.cached.get(id));
+            if let Some(node) = cached.find(|node| takes(node, spec)) {
                 return Ok(Some(node.clone()));
             }
         }
@@ -127,17 +127,17 @@ async fn nodes_for(
     slices: &mut Slices<'_>,
     nodes: &[BaremetalCandidate],
 ) -> Result<Option<BTreeSet<Uuid>>> {
-    let mut kept = BTreeSet::new();
-    let mut empty: Vec<BaremetalCandidate> = freest_first(nodes).map(drained_baremetal).collect();
+    let mut reserved = BTreeSet::new();
+    let mut drained: Vec<BaremetalCandidate> = freest_first(nodes).map(drained_baremetal).collect();
     for spec in specs.iter().filter(|spec| spec.baremetal) {
         let fits = |node: &BaremetalCandidate| {
             let (fit, _) = judge_baremetal(&spec.rules, &spec.request, std::slice::from_ref(node));
             !fit.is_empty()
         };
-        let Some(place) = empty.iter().position(fits) else {
+        let Some(place) = drained.iter().position(fits) else {
             return Ok(None);
         };
-        kept.insert(empty.remove(place).id);
+        reserved.insert(drained.remove(place).id);
     }
     let mut chosen: Vec<CandidateNode> = Vec::new();
     for spec in specs.iter().filter(|spec| !spec.baremetal) {
@@ -145,14 +145,14 @@ async fn nodes_for(
             take(node, spec);
             continue;
         }
-        let Some(mut node) = slices.freest(conn, spec, &kept).await? else {
+        let Some(mut node) = slices.freest(conn, spec, &reserved).await? else {
             return Ok(None);
         };
         take(&mut node, spec);
-        kept.insert(node.id);
+        reserved.insert(node.id);
         chosen.push(node);
     }
-    Ok(Some(kept))
+    Ok(Some(reserved))
 }
 
 fn freest_first(nodes: &[BaremetalCandidate]) -> impl Iterator<Item = &BaremetalCandidate> {
@@ -177,23 +177,23 @@ fn is_free(slot: &CandidateSlot) -> bool {
 }
 
 /// The node as it is once all allocations on it have ended.
-fn emptied(mut node: CandidateNode) -> CandidateNode {
+fn drained(mut node: CandidateNode) -> CandidateNode {
     node.live_vms = 0;
     node.exclusively_held = false;
     // what the VMs there have comes back with them
     node.hugepages_1g_free = u32::MAX;
-    empty(&mut node.slots);
+    drain_slots(&mut node.slots);
     node
 }
 
 fn drained_baremetal(node: &BaremetalCandidate) -> BaremetalCandidate {
     let mut node = node.clone();
     node.held = false;
-    empty(&mut node.slots);
+    drain_slots(&mut node.slots);
     node
 }
 
-fn empty(slots: &mut [CandidateSlot]) {
+fn drain_slots(slots: &mut [CandidateSlot]) {
     for slot in slots {
         if !matches!(slot.status, SlotStatus::Disabled | SlotStatus::Retired) {
             slot.status = SlotStatus::Available;

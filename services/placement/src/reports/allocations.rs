@@ -159,14 +159,17 @@ pub(super) fn allocations(rows: &[Row], skus: &Skus) -> Result<Vec<PlacedAllocat
                 hugepages_1g_back: request.hugepages_1g,
                 request,
                 movable: row.state == AllocationState::Active && settled && !ties.bound(row),
-                anti_affinity: ties.apart(row),
+                anti_affinity: ties.anti_affinity(row),
             })
         })
         .collect()
 }
 
 /// Nodes with a backfill reservation in a region; a reservation whose request left the queue does not count.
-pub(super) async fn kept(conn: &mut PgConnection, region_code: &str) -> Result<BTreeSet<Uuid>> {
+pub(super) async fn backfill_reserved(
+    conn: &mut PgConnection,
+    region_code: &str,
+) -> Result<BTreeSet<Uuid>> {
     let ids: Vec<Uuid> = sqlx::query_scalar(
         "SELECT k.node_id FROM backfill_reservations k WHERE k.region_code = $1 AND EXISTS
                (SELECT FROM queued_allocations w JOIN allocations a ON a.id = w.allocation_id

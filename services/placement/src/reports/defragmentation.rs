@@ -3,7 +3,7 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::allocations::{Names, PlannedMove, Skus, allocations, in_regions, kept};
+use super::allocations::{Names, PlannedMove, Skus, allocations, backfill_reserved, in_regions};
 use crate::capacity::Capacity;
 use crate::catalog::{self, Sku};
 use crate::decision::{GpuCount, PackingStrategy, PlanInput, Step, defragment};
@@ -70,7 +70,7 @@ pub async fn defragmentation(
     let input = PlanInput {
         fleet: &fleet,
         packing_strategy,
-        kept: &kept(conn, &spec.region_code).await?,
+        backfill_reserved: &backfill_reserved(conn, &spec.region_code).await?,
     };
     let request = decision_request(&sku, spec.gpu_count);
     let found = defragment(&input, &request, &allocations, spec.max_moves as usize);

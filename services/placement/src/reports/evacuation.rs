@@ -82,19 +82,19 @@ pub async fn evacuation(
         .partition(|row| row.capacity_shape == Shape::Baremetal);
 
     // bare-metal nodes first: they are the largest, and what they take is not there for slices
-    let mut kept = Kept::new(conn, policy, &region_code).await?;
+    let mut queued_ahead = QueuedAhead::new(conn, policy, &region_code).await?;
     let mut outcomes =
-        place_baremetal(conn, &mut kept, &fleet, node_ids, &baremetal, &skus).await?;
+        place_baremetal(conn, &mut queued_ahead, &fleet, node_ids, &baremetal, &skus).await?;
     for (_, outcome) in &outcomes {
         if let Ok((node_id, _)) = outcome {
             fleet.remove(*node_id);
         }
     }
-    let (displaced, node_of) = displaced(conn, &mut kept, &fleet, &slices, &skus).await?;
+    let (displaced, node_of) = displaced(conn, &mut queued_ahead, &fleet, &slices, &skus).await?;
     let input = PlanInput {
         fleet: &fleet,
         packing_strategy: policy.packing_strategy,
-        kept: &BTreeSet::new(),
+        backfill_reserved: &BTreeSet::new(),
     };
     let gpus: HashMap<Uuid, GpuCount> = displaced
         .iter()
@@ -174,20 +174,20 @@ async fn region_of(conn: &mut PgConnection, node_ids: &BTreeSet<Uuid>) -> Result
 type Placed = (Uuid, Result<(Uuid, Vec<i32>), Vec<Reason>>);
 
 /// Nodes on which a queued request is before an allocation; read once for each project, class and shape.
-struct Kept<'a> {
+struct QueuedAhead<'a> {
     policy: Policy,
     region_code: &'a str,
     queues: Vec<(String, SlotClass)>,
-    known: HashMap<(Uuid, SlotClass, Shape), Arc<BTreeSet<Uuid>>>,
+    cached: HashMap<(Uuid, SlotClass, Shape), Arc<BTreeSet<Uuid>>>,
 }
 
-impl<'a> Kept<'a> {
+impl<'a> QueuedAhead<'a> {
     async fn new(conn: &mut PgConnection, policy: Policy, region_code: &'a str) -> Result<Self> {
         Ok(Self {
             policy,
             region_code,
             queues: queue::queues(conn).await?,
-            known: HashMap::new(),
+            cached: HashMap::new(),
         })
     }
 
@@ -201,11 +201,11 @@ impl<'a> Kept<'a> {
         class: SlotClass,
     ) -> Result<Arc<BTreeSet<Uuid>>> {
         let key = (row.project_id, class, row.capacity_shape);
-        if let Some(known) = self.known.get(&key) {
-            return Ok(known.clone());
+        if let Some(cached) = self.cached.get(&key) {
+            return Ok(cached.clone());
         }
         let queue = (self.region_code.to_owned(), class);
-        let kept = if self.queues.contains(&queue) {
+        let queued_ahead = if self.queues.contains(&queue) {
             let again = Request {
                 project_id: row.project_id,
                 region_code: self.region_code.to_owned(),
@@ -215,15 +215,15 @@ impl<'a> Kept<'a> {
             let ahead = Ahead::of(conn, self.policy, &again, class).await?;
             let anybody = Rules::default();
             let rules = match row.capacity_shape {
-                Shape::GpuSlice => ahead.keep_in(&anybody, fleet),
-                Shape::Baremetal => ahead.keep_baremetal(&anybody, fleet, nodes),
+                Shape::GpuSlice => ahead.exclude_compiled(&anybody, fleet),
+                Shape::Baremetal => ahead.exclude_for_baremetal(&anybody, fleet, nodes),
             };
-            Arc::new(rules.kept)
+            Arc::new(rules.queued_ahead)
         } else {
             Arc::default()
         };
-        self.known.insert(key, kept.clone());
-        Ok(kept)
+        self.cached.insert(key, queued_ahead.clone());
+        Ok(queued_ahead)
     }
 }
 
@@ -231,7 +231,7 @@ impl<'a> Kept<'a> {
 /// bare-metal node.
 async fn place_baremetal(
     conn: &mut PgConnection,
-    kept: &mut Kept<'_>,
+    queued_ahead: &mut QueuedAhead<'_>,
     fleet: &Fleet,
     leaving: &BTreeSet<Uuid>,
     rows: &[&Row],
@@ -240,7 +240,7 @@ async fn place_baremetal(
     if rows.is_empty() {
         return Ok(Vec::new());
     }
-    let mut nodes = candidates::load_baremetal(conn, kept.region_code, None).await?;
+    let mut nodes = candidates::load_baremetal(conn, queued_ahead.region_code, None).await?;
     nodes.retain(|node| !leaving.contains(&node.id));
     let mut rows = rows.to_vec();
     rows.sort_by_key(|row| (std::cmp::Reverse(row.gpu_count), row.id));
@@ -248,10 +248,10 @@ async fn place_baremetal(
     let mut placed = Vec::with_capacity(rows.len());
     for row in rows {
         let request = skus.request(row)?;
-        let before = kept
+        let before = queued_ahead
             .for_one(conn, (fleet, &nodes), row, request.slot_class)
             .await?;
-        rules.kept.clone_from(&before);
+        rules.queued_ahead.clone_from(&before);
         let (fit, removed) = judge_baremetal(&rules, &request, &nodes);
         let outcome = match fit.first() {
             Some(node_id) => {
@@ -268,7 +268,7 @@ async fn place_baremetal(
 /// Slices with their placement constraints as far as they are known, and where the allocations are that these name.
 async fn displaced(
     conn: &mut PgConnection,
-    kept: &mut Kept<'_>,
+    queued_ahead: &mut QueuedAhead<'_>,
     fleet: &Fleet,
     rows: &[&Row],
     skus: &Skus,
@@ -283,7 +283,7 @@ async fn displaced(
             request,
             affinity: Vec::new(),
             anti_affinity: Vec::new(),
-            kept: kept.for_one(conn, (fleet, &[]), row, class).await?,
+            queued_ahead: queued_ahead.for_one(conn, (fleet, &[]), row, class).await?,
         };
         constrain(conn, row, &mut one, &mut node_of).await?;
         displaced.push(one);
@@ -298,7 +298,10 @@ async fn constrain(
     one: &mut DisplacedAllocation,
     node_of: &mut HashMap<Uuid, Uuid>,
 ) -> Result<()> {
-    let Some(requested) = row.requested().filter(|requested| requested.name_others()) else {
+    let Some(requested) = row
+        .requested()
+        .filter(|requested| requested.depend_on_others())
+    else {
         return Ok(());
     };
     let label = |label: &Option<(String, String)>| {

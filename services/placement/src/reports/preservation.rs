@@ -2,7 +2,9 @@
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::allocations::{Names, PlannedMove, Row, Skus, allocations, in_regions, kept};
+use super::allocations::{
+    Names, PlannedMove, Row, Skus, allocations, backfill_reserved, in_regions,
+};
 use crate::capacity::Capacity;
 use crate::catalog;
 use crate::decision::{DrainedNode, PackingStrategy, PlanInput, preserve};
@@ -70,7 +72,7 @@ pub async fn preservation(
         let input = PlanInput {
             fleet: &fleet,
             packing_strategy,
-            kept: &kept(conn, &code).await?,
+            backfill_reserved: &backfill_reserved(conn, &code).await?,
         };
         let mut by_class = preserve(&input, &allocations);
         for (class, nodes) in in_mode_baremetal(conn, &code).await? {

@@ -35,7 +35,7 @@ impl<'a> Ties<'a> {
     /// Those of live allocations; ended ones do not constrain any more.
     pub(super) fn of(rows: &'a [Row]) -> Self {
         let mut ties = Self::default();
-        let mut beside: HashMap<(Uuid, From<'a>), Vec<Uuid>> = HashMap::new();
+        let mut by_label: HashMap<(Uuid, From<'a>), Vec<Uuid>> = HashMap::new();
         let live: BTreeSet<Uuid> = rows.iter().map(|row| row.id).collect();
         for row in rows {
             let Some(requested) = row.requested() else {
@@ -53,12 +53,15 @@ impl<'a> Ties<'a> {
             }
             if let Some((key, value)) = &requested.affinity_label {
                 let label = From::Label(row.project_id, key, value);
-                beside.entry((row.node_id, label)).or_default().push(row.id);
+                by_label
+                    .entry((row.node_id, label))
+                    .or_default()
+                    .push(row.id);
             }
         }
         for row in rows {
             for label in labels(row) {
-                if let Some(others) = beside.get(&(row.node_id, label)) {
+                if let Some(others) = by_label.get(&(row.node_id, label)) {
                     // those that are on its node because of its label
                     let others = others.iter().filter(|id| **id != row.id);
                     for other in others {
@@ -79,7 +82,7 @@ impl<'a> Ties<'a> {
     }
 
     /// Whom an allocation must not be on one node with.
-    pub(super) fn apart(&self, row: &'a Row) -> AntiAffinity {
+    pub(super) fn anti_affinity(&self, row: &'a Row) -> AntiAffinity {
         let group = |from| self.groups.get(&from);
         let avoided = row
             .requested()

@@ -47,7 +47,7 @@ pub(super) async fn some(
     let sizes = sizes(sku, missing);
     if sku.capacity_shape == Shape::GpuSlice {
         let free = |fleet: &Fleet| fleet.largest(sku.slot_class);
-        let free = search.capacity.known(&of.region_code, free).await?;
+        let free = search.capacity.with_cached(&of.region_code, free).await?;
         seen.most = free.min(seen.most);
     }
     let mut refusal = Error::Busy { nodes: 0 };
@@ -111,7 +111,10 @@ async fn take(
             ..Rules::default()
         };
         let shortlist = |fleet: &Fleet| fleet.shortlist(&rules, &spec, at);
-        let shortlist = search.capacity.known(&of.region_code, shortlist).await?;
+        let shortlist = search
+            .capacity
+            .with_cached(&of.region_code, shortlist)
+            .await?;
         // it is not queued
         let taken = place::take(conn, search, request, sku, Some(shortlist), false).await?;
         let slots = taken.slots.iter().map(|slot| slot.id).collect();

@@ -43,7 +43,7 @@ pub(crate) async fn take(
     }
     let requested = decision_request(sku, request.gpu_count);
     loop {
-        let (rules, nodes) = look(conn, capacity, policy, request, sku).await?;
+        let (rules, nodes) = read_region(conn, capacity, policy, request, sku).await?;
         let (fit, reasons) = judge_baremetal(&rules, &requested, &nodes);
         if fit.is_empty() {
             return Err(refusal(reasons));
@@ -71,7 +71,7 @@ pub(crate) async fn take(
 
 /// The nodes of a request's region, and its rules, with the nodes that it must leave to the requests before
 /// it.
-async fn look(
+async fn read_region(
     conn: &mut PgConnection,
     capacity: &Capacity,
     policy: Policy,
@@ -84,13 +84,13 @@ async fn look(
     let ahead = Ahead::of(conn, policy, request, sku.slot_class).await?;
     if ahead.has_queue() {
         let slices = capacity.now(conn).await?.fleet(region);
-        rules = ahead.keep_baremetal(&rules, &slices, &nodes);
+        rules = ahead.exclude_for_baremetal(&rules, &slices, &nodes);
     }
     Ok((rules, nodes))
 }
 
 /// The same of one node, which is locked.
-async fn look_again(
+async fn read_locked(
     conn: &mut PgConnection,
     policy: Policy,
     request: &Request,
@@ -103,7 +103,7 @@ async fn look_again(
     let ahead = Ahead::of(conn, policy, request, sku.slot_class).await?;
     if ahead.has_queue() {
         let slices = candidates::load(conn, region, &[node_id]).await?;
-        rules = ahead.keep_baremetal(&rules, &Fleet::of(&slices), &nodes);
+        rules = ahead.exclude_for_baremetal(&rules, &Fleet::of(&slices), &nodes);
     }
     Ok((rules, nodes))
 }
@@ -120,7 +120,7 @@ async fn try_node(
     let mut savepoint = conn.begin().await?;
     if let Some(host) = lock_first(&mut savepoint, &[node_id], wait).await? {
         let requested = decision_request(sku, request.gpu_count);
-        let (rules, found) = look_again(&mut savepoint, policy, request, sku, node_id).await?;
+        let (rules, found) = read_locked(&mut savepoint, policy, request, sku, node_id).await?;
         if !judge_baremetal(&rules, &requested, &found).0.is_empty() {
             unbound(&mut savepoint, wait).await?;
             savepoint.commit().await?;
@@ -176,7 +176,7 @@ pub(super) async fn explain(
     request: &Request,
     sku: &Sku,
 ) -> Result<Explanation> {
-    let (rules, nodes) = look(conn, capacity, policy, request, sku).await?;
+    let (rules, nodes) = read_region(conn, capacity, policy, request, sku).await?;
     let requested = decision_request(sku, request.gpu_count);
     let (fit, removed) = judge_baremetal(&rules, &requested, &nodes);
     Ok(Explanation {
@@ -194,7 +194,7 @@ pub(super) async fn explain_each(
     request: &Request,
     sku: &Sku,
 ) -> Result<(Explanation, Vec<Judged>)> {
-    let (rules, nodes) = look(conn, capacity, policy, request, sku).await?;
+    let (rules, nodes) = read_region(conn, capacity, policy, request, sku).await?;
     let requested = decision_request(sku, request.gpu_count);
     let (removed, each) = judge_each_baremetal(&rules, &requested, &nodes);
     let explanation = Explanation {

@@ -58,7 +58,7 @@ async fn rank(
     let ahead = Ahead::of(conn, policy, request, sku.slot_class).await?;
     let nodes = capacity.now(conn).await?;
     let fleet = nodes.fleet(&request.region_code);
-    let rules = ahead.keep_in(rules, &fleet);
+    let rules = ahead.exclude_compiled(rules, &fleet);
     let ranking = fleet.rank(&rules, &launch_request(sku, request));
     Ok((fleet, ranking))
 }

@@ -74,9 +74,9 @@ pub(crate) async fn take(
         };
         // allocations that the decision depends on may end meanwhile, or others come before it
         let for_itself =
-            !has_queue && !request.bypasses_queue && !request.constraints.name_others();
+            !has_queue && !request.bypasses_queue && !request.constraints.depend_on_others();
         // nothing that is known only now removes the best of the shortlist
-        let as_shortlisted = !has_queue && !request.constraints.name_others();
+        let as_shortlisted = !has_queue && !request.constraints.depend_on_others();
         // the snapshot is old after a round
         has_queue = true;
         let region = &request.region_code;
@@ -88,7 +88,7 @@ pub(crate) async fn take(
             None => shortlist.take(),
         };
         let mut seen = few.map(|fleet| RankedFleet {
-            ranking: fleet.rank(&ahead.keep_in(&rules, &fleet), &requested),
+            ranking: fleet.rank(&ahead.exclude_compiled(&rules, &fleet), &requested),
             fleet,
         });
         // those that it must be on were read just now, and it may be on no others
@@ -103,7 +103,7 @@ pub(crate) async fn take(
         if left.is_empty() {
             // none of the shortlist fits: all, which also give the reasons
             let nodes = capacity.now(conn).await?.fleet(region);
-            let ranking = nodes.rank(&ahead.keep_in(&rules, &nodes), &requested);
+            let ranking = nodes.rank(&ahead.exclude_compiled(&rules, &nodes), &requested);
             if ranking.fits() == 0 {
                 let causes = refusal_reasons(ranking.removed(), requested.gpu_count);
                 return Err(refusal(causes));
@@ -258,7 +258,7 @@ async fn attempt(
     let found = candidates::load(conn, &request.region_code, &[node_id]).await?;
     let class = requested.slot_class;
     let ahead = sought.ahead.again(conn, policy, request, class).await?;
-    let rules = ahead.keep(&rules, &found);
+    let rules = ahead.exclude(&rules, &found);
     let choice = decide_by(&rules, requested, &found)
         .choices
         .into_iter()

@@ -31,7 +31,7 @@ fn input<'a>(fleet: &'a Fleet, kept: &'a BTreeSet<Uuid>) -> PlanInput<'a> {
     PlanInput {
         fleet,
         packing_strategy: PackingStrategy::MostAllocated,
-        kept,
+        backfill_reserved: kept,
     }
 }
 
@@ -163,7 +163,7 @@ fn evacuee(id: u128, gpu_count: usize) -> DisplacedAllocation {
         request: request(gpu_count),
         affinity: Vec::new(),
         anti_affinity: Vec::new(),
-        kept: Arc::default(),
+        queued_ahead: Arc::default(),
     }
 }
 

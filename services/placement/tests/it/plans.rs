@@ -131,7 +131,7 @@ impl Model {
         let rules = Rules {
             packing_strategy: self.packing_strategy,
             avoid,
-            kept: self.kept.clone(),
+            queued_ahead: self.kept.clone(),
             ..Rules::default()
         };
         let met = self.nodes_of(&allocation.anti_affinity.by, allocation.id);
@@ -275,7 +275,7 @@ proptest! {
         let requested = Request { hugepages_1g: 10 * u32::try_from(gpu_count).expect("small"), ..request(gpu_count) };
         let fleet = Fleet::of(&model.nodes);
         let kept = model.kept.clone();
-        let input = PlanInput { fleet: &fleet, packing_strategy: model.packing_strategy, kept: &kept };
+        let input = PlanInput { fleet: &fleet, packing_strategy: model.packing_strategy, backfill_reserved: &kept };
         let found = defragment(&input, &requested, &model.allocations, most);
         prop_assert_eq!(&found, &defragment(&input, &requested, &model.allocations, most));
         prop_assert_eq!(found.before, count_fits(&requested, &model.nodes));
@@ -299,7 +299,7 @@ proptest! {
     fn b_47_a_node_that_would_be_empty_again_is(mut model in worked_with()) {
         let fleet = Fleet::of(&model.nodes);
         let kept = model.kept.clone();
-        let input = PlanInput { fleet: &fleet, packing_strategy: model.packing_strategy, kept: &kept };
+        let input = PlanInput { fleet: &fleet, packing_strategy: model.packing_strategy, backfill_reserved: &kept };
         let report = preserve(&input, &model.allocations).remove(&SlotClass::H200Sxm).expect("one class");
         prop_assert_eq!(report.nodes, 6);
         prop_assert_eq!(report.nodes, report.baremetal_free + report.clean + report.sliced + report.baremetal_allocated);
@@ -325,13 +325,13 @@ proptest! {
         let leaving: BTreeSet<Uuid> = model.nodes.drain(..leaves).map(|node| node.id).collect();
         let fleet = Fleet::of(&model.nodes);
         let kept = BTreeSet::new();
-        let input = PlanInput { fleet: &fleet, packing_strategy: model.packing_strategy, kept: &kept };
+        let input = PlanInput { fleet: &fleet, packing_strategy: model.packing_strategy, backfill_reserved: &kept };
         let kept_of = Arc::new(model.kept.clone());
         let displaced: Vec<DisplacedAllocation> = model.allocations.iter()
             .filter(|allocation| leaving.contains(&allocation.node_id))
             .map(|allocation| DisplacedAllocation {
                 id: allocation.id, request: allocation.request.clone(), affinity: Vec::new(), anti_affinity: Vec::new(),
-                kept: Arc::clone(&kept_of),
+                queued_ahead: Arc::clone(&kept_of),
             })
             .collect();
         let placed = evacuate(&input, &displaced, &HashMap::new());
@@ -341,7 +341,7 @@ proptest! {
             let requested = &displaced.iter().find(|one| one.id == id).expect("one of them").request;
             prop_assert!(requested.gpu_count <= largest);
             largest = requested.gpu_count;
-            let rules = Rules { packing_strategy: model.packing_strategy, kept: model.kept.clone(), ..Rules::default() };
+            let rules = Rules { packing_strategy: model.packing_strategy, queued_ahead: model.kept.clone(), ..Rules::default() };
             let ranking = Fleet::of(&model.nodes).rank(&rules, requested);
             match outcome {
                 Ok(choice) => {

@@ -118,14 +118,14 @@ fn b_49_a_node_that_no_plan_is_made_on_is_told_as_the_reason() {
     let input = PlanInput {
         fleet: &fleet,
         packing_strategy: PackingStrategy::MostAllocated,
-        kept: &BTreeSet::new(),
+        backfill_reserved: &BTreeSet::new(),
     };
     let one = DisplacedAllocation {
         id: Uuid::from_u128(1),
         request,
         affinity: Vec::new(),
         anti_affinity: Vec::new(),
-        kept: std::sync::Arc::default(),
+        queued_ahead: std::sync::Arc::default(),
     };
     let planned = evacuate(&input, &[one], &HashMap::new());
     let causes = planned[0].1.as_ref().expect_err("nothing is planned there");

@@ -284,7 +284,7 @@ proptest! {
         let rules = Rules {
             project: mine.then_some(owner),
             avoid: ids(avoid),
-            kept: ids(kept),
+            queued_ahead: ids(kept),
             ..Rules::default()
         };
         let fleet: Vec<CandidateNode> = kinds

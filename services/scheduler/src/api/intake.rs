@@ -112,13 +112,13 @@ impl Api {
             ..request.clone()
         });
         let definitions = parse::definitions(request.slots)?;
-        let looked_at = match request.instance_id.as_str() {
+        let instance_id = match request.instance_id.as_str() {
             "" => None,
             text => Some(id::parse("instance_id", text)?),
         };
         let generations = request.slot_generations.iter();
-        let look = approval::Inspection {
-            instance_id: looked_at,
+        let inspection = approval::Inspection {
+            instance_id,
             generations: generations
                 .map(|(index, generation)| {
                     Ok((parse::signed("slot_generations", *index)?, *generation))
@@ -142,7 +142,7 @@ impl Api {
         let rows = approval::approve(
             &mut tx,
             node_id,
-            &look,
+            &inspection,
             &definitions,
             Origin {
                 traceparent: &trace::current_traceparent(),

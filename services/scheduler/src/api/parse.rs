@@ -21,7 +21,7 @@ use uuid::Uuid;
 /// Most SSH keys of an allocation.
 const MAX_KEYS: usize = 10;
 /// Most allocations that an anti-affinity names by id.
-const MAX_SPREAD: usize = 64;
+const MAX_ANTI_AFFINITY: usize = 64;
 
 /// A DNS label of at most 63 characters.
 pub(super) fn label(field: &str, text: &str) -> Result<()> {
@@ -133,10 +133,10 @@ fn constraints(placement: &public::PlacementConstraints) -> Result<Constraints> 
         "" => None,
         id => Some(id::parse("placement.affinity", id)?),
     };
-    if placement.anti_affinity.len() > MAX_SPREAD {
+    if placement.anti_affinity.len() > MAX_ANTI_AFFINITY {
         return Err(Error::invalid(
             "placement.anti_affinity",
-            format!("must be at most {MAX_SPREAD} ids"),
+            format!("must be at most {MAX_ANTI_AFFINITY} ids"),
         ));
     }
     let anti_affinity = placement
@@ -244,7 +244,7 @@ pub(super) fn placement(
         // whose allocations they are, and which image is to be there
         (
             "project_id",
-            project_id.is_none() && constraints.name_others(),
+            project_id.is_none() && constraints.depend_on_others(),
         ),
         (
             "image_digest",

@@ -260,11 +260,11 @@ impl Api {
         let launches = reservations::launches(&mut conn, &row).await?;
         let mut shown = message(row);
         if let Some(status) = &mut shown.status {
-            let room = |(gpu_count, fits): (GpuCount, u32)| pb::LaunchCapacity {
+            let capacity = |(gpu_count, fits): (GpuCount, u32)| pb::LaunchCapacity {
                 gpu_count: gpu_count.get(),
                 fits,
             };
-            status.launches = launches.into_iter().map(room).collect();
+            status.launches = launches.into_iter().map(capacity).collect();
         }
         Ok(shown)
     }

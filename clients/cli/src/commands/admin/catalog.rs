@@ -25,7 +25,7 @@ use crate::output::{aligned, parse_money, print_json, print_table, time, word};
 pub enum Region {
     /// List the regions.
     List,
-    /// Create a region, or change what is given of it.
+    /// Create a region, or change the attributes that you give.
     Put {
         /// A DNS label.
         code: String,

@@ -19,7 +19,7 @@ fn ledger(row: &Row) -> String {
 }
 
 fn host(row: &Row) -> String {
-    let slots = row.held_slot_ids.len();
+    let slots = row.journal_slot_ids.len();
     let slots = (slots > 0).then(|| format!("{slots} slot(s)"));
     let parts = [
         (row.has_reservation, "address"),

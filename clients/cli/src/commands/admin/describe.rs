@@ -58,7 +58,7 @@ pub async fn run(session: &Session, given: &str) -> Result<(), Failure> {
     print_slots(session, slots, &none).await;
     if !storage.is_empty() {
         say!("\nStorage");
-        print_table(["SLOT", "OWNERSHIP", "MODE", "MANIFEST"], storage);
+        print_table(["SLOT", "OWNER", "MODE", "TRANSITION MANIFEST"], storage);
     }
     if let Some(Answer { message: found, .. }) = &discovery {
         print_differences(found);
@@ -100,7 +100,7 @@ fn print_history(entries: Vec<NodeHistoryEntry>) {
             node::blocker_text(&one.reason),
         ]
     });
-    print_table(["WHEN", "STATE", "BY", "REASON"], rows.collect());
+    print_table(["TIME", "STATE", "ACTOR", "REASON"], rows.collect());
 }
 
 /// The steps, while one of them is not done.

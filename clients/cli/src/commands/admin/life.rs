@@ -125,7 +125,7 @@ pub async fn history(session: &Session, given: &str) -> Result<(), Failure> {
             node::blocker_text(&one.reason),
         ]
     });
-    print_table(["TIME", "STATE", "BY", "REASON"], rows.collect());
+    print_table(["TIME", "STATE", "ACTOR", "REASON"], rows.collect());
     Ok(())
 }
 
@@ -156,7 +156,7 @@ pub async fn slot_history(session: &Session, node: &str, slot: &str) -> Result<(
             detail,
         ]
     });
-    print_table(["TIME", "WHAT", "BY", "DETAIL"], rows.collect());
+    print_table(["TIME", "EVENT", "ACTOR", "DETAIL"], rows.collect());
     Ok(())
 }
 

@@ -150,8 +150,8 @@ pub enum Command {
     /// Reports of validate-host that are attached to a node.
     #[command(subcommand)]
     Report(host_report::Command),
-    /// Repair a row of the comparison as it offers: adopt, finish, undo, or acknowledge a report. Nothing that is claimed is
-    /// removed.
+    /// Do the repair that a row of the comparison names: adopt, finish, undo, or acknowledge a report. Nothing that is claimed
+    /// is removed.
     Repair(comparison::RepairFlags),
     /// Show whether a node takes allocations, and its claims.
     Placement {
@@ -160,7 +160,7 @@ pub enum Command {
     },
 }
 
-/// The wipe policies that the host can meet on a disk; none: it does not tell.
+/// The wipe policies that the host can meet on a disk; none: it reports none.
 pub fn wipe_policies<'a>(discovery: &'a TopologyDiscovery, disk: &str) -> &'a [String] {
     let mut inspected = discovery.inspected_devices.iter();
     let found = inspected.find(|one| one.device == disk);

@@ -119,7 +119,14 @@ pub async fn list(session: &Session, flags: List) -> Result<(), Failure> {
     });
     print_table(
         [
-            "ID", "NAME", "PROJECT", "STATE", "SIZE", "NODE", "CREATED", "BY",
+            "ID",
+            "NAME",
+            "PROJECT",
+            "STATE",
+            "SIZE",
+            "NODE",
+            "CREATED",
+            "CREATED BY",
         ],
         rows.collect(),
     );

@@ -77,8 +77,8 @@ pub struct VerifyFlags {
     /// Only this source; may be given several times [default: all].
     #[arg(long)]
     source: Vec<String>,
-    /// A head that was printed before. It must still be in its chain: a chain whose end was cut off looks sound otherwise. May
-    /// be given several times.
+    /// The head of a chain, as an earlier verification printed it. The chain must still contain it: without this, records that
+    /// were cut off at the end are not noticed. May be given several times.
     #[arg(long, value_name = "SOURCE:POSITION:DIGEST")]
     expect: Vec<Expected>,
 }

@@ -18,14 +18,14 @@ function changePower(allocation_id: string, verb: PowerVerb, force: boolean): Pr
   return unwrap(client.POST(`/api/v1/allocations/{allocation_id}:${verb}`, { params: { path: { allocation_id } }, body }));
 }
 
-/** Whether the guest is asked; it is, until somebody says otherwise. */
+/** Whether the VM is turned off without a shutdown; it is not, until somebody chooses so. */
 function Force({ force, choose }: { force: boolean; choose: (force: boolean) => void }) {
   return (
     <label className="check">
       <input type="checkbox" checked={force} onChange={(event) => choose(event.target.checked)} />
       <span>
-        Force: do not wait for the guest to shut down
-        <small>For a guest that hangs. What it did not write to its disk is lost.</small>
+        Force: turn the VM off without shutting it down
+        <small>For a VM that hangs. What it did not write to its disk is lost.</small>
       </span>
     </label>
   );

@@ -62,7 +62,7 @@ export function Checks({ evidence }: { evidence: Evidence[] }) {
         </label>
       </p>
       {rows.length === 0 ? (
-        <Empty title="No check fails or warns">The node is as its mode and host profile need it.</Empty>
+        <Empty title="No check fails or warns">The node meets the requirements of its mode.</Empty>
       ) : (
         <TableCard label="Evidence" columns={COLUMNS}>
           {rows.map((item) => (

@@ -10,7 +10,7 @@ const FIELDS: Record<string, string> = {
   storage_identity_kind: "Disk identity",
   fabric_device: "Fabric device",
   fabric_vf_pci_address: "Fabric function",
-  fabric_claim_mode: "Fabric claim",
+  fabric_claim_mode: "Fabric assignment",
   management_mac: "MAC",
   private_ip: "Address",
   destructive_wipe_policy: "Wipe policy",

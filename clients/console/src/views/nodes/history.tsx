@@ -12,8 +12,8 @@ import { Owner, blockerText } from "./parts";
 const COLUMNS: Column[] = ["State", "Reason", "Actor", ["When", "number"]];
 const TONES: Record<string, Tone> = { ready: "good", enabled: "good", validating: "warn", cordoned: "warn", draining: "warn", maintenance: "warn", broken: "bad" };
 const STEPS: Record<string, string> = {
-  commission: "Commission the machine",
-  tag: "Tag it with its mode",
+  commission: "Commission the machine in MAAS",
+  tag: "Tag it in MAAS with its mode",
   deploy: "Deploy its image",
   enrol: "Enrol its agent",
   discover: "Discover its devices",

@@ -14,9 +14,9 @@ it("a_04_the_addresses_of_a_host_are_shown_by_their_kinds", () => {
   expect(addressesOf({ addresses })).toEqual([
     ["Management address", "10.4.0.7/22"],
     ["BMC address", "10.177.3.241/22"],
-    ["Overlay address", "100.127.75.81/32"],
+    ["VPN address", "100.127.75.81/32"],
     ["Fabric address", "192.168.4.7/16, 192.168.5.7/16"],
-    ["Gateway of the guests", "10.100.0.1/24"],
+    ["Gateway of the VMs", "10.100.0.1/24"],
   ]);
   expect([addressesOf(undefined), addressesOf({})]).toEqual([[], []]);
 });

@@ -62,9 +62,9 @@ export interface Host {
 const ADDRESSES: Record<string, string> = {
   management: "Management address",
   bmc: "BMC address",
-  overlay: "Overlay address",
+  overlay: "VPN address",
   fabric: "Fabric address",
-  guests: "Gateway of the guests",
+  guests: "Gateway of the VMs",
   bluefield: "BlueField link",
   other: "Other address",
 };

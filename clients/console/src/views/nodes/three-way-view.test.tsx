@@ -19,17 +19,17 @@ function shown(row: ComparisonRow): string {
   );
 }
 
-it("d_80_a_guest_that_does_not_answer_as_it_should_is_told_beside_its_vm", () => {
-  const told = { no_gpu_tool: "guest has no nvidia-smi", gpu_tool_failed: "nvidia-smi of the guest fails", no_login: "guest is not reached, or refuses the login", too_slow: "guest did not answer in time", malformed: "answer of the guest is not understood" } as const;
-  for (const [state, words] of Object.entries(told)) expect(shown({ guest_state: state as keyof typeof told })).toContain(`Running<small class="muted block">${words}</small>`);
+it("d_80_a_guest_that_does_not_answer_as_it_should_is_shown_beside_its_vm", () => {
+  const texts = { no_gpu_tool: "VM has no nvidia-smi", gpu_tool_failed: "nvidia-smi fails in the VM", no_login: "VM is not reachable, or refuses the login", too_slow: "VM did not answer in time", malformed: "VM sent an invalid answer" } as const;
+  for (const [state, words] of Object.entries(texts)) expect(shown({ guest_state: state as keyof typeof texts })).toContain(`Running<small class="muted block">${words}</small>`);
   const later = { guest_state: "too_hot" } as unknown as ComparisonRow;
-  expect(shown(later)).toContain("guest: too hot");
+  expect(shown(later)).toContain("VM: too hot");
 });
 
-it("d_80_a_guest_that_said_everything_or_is_not_asked_is_not_mentioned", () => {
+it("d_80_a_guest_that_reported_everything_or_is_not_asked_is_not_mentioned", () => {
   for (const guest_state of ["unspecified", "off", "complete", undefined] as const) {
     const text = shown({ guest_state });
     expect(text).toContain("Running</td>");
-    expect(text.toLowerCase()).not.toContain("guest");
+    expect(text).not.toContain("muted block");
   }
 });

@@ -48,7 +48,7 @@ function RepairRow({ nodeId, row, name }: { nodeId: string; row: ComparisonRow; 
 }
 
 function Row({ nodeId, row, slots, allocation }: { nodeId: string; row: ComparisonRow; slots: Slot[]; allocation: Allocation | undefined }) {
-  const { allocation_id: id = "", ledger_state, has_claims, held_slot_ids = [], missing_files = [], domain_state, detail } = row;
+  const { allocation_id: id = "", ledger_state, has_claims, journal_slot_ids = [], missing_files = [], domain_state, detail } = row;
   const name = allocation ? nameOf(allocation) : `…${shortId(id)}`;
   const files = filesOf(row);
   const guest = guestOf(row);
@@ -62,7 +62,7 @@ function Row({ nodeId, row, slots, allocation }: { nodeId: string; row: Comparis
         {has_claims && <small className="muted block">has claims</small>}
       </td>
       <td>
-        {sentence(heldText(held_slot_ids, slots))}
+        {sentence(heldText(journal_slot_ids, slots))}
         {files && <small className="muted block">{files}</small>}
       </td>
       <td>

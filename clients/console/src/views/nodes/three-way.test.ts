@@ -18,7 +18,7 @@ it("p5_only_what_an_operator_decides_has_a_repair_and_only_one_that_is_accepted"
   const unproven: Slot = { id: "2", status: "disabled", clean_generation: "1", generation: "2" };
   const busy: Slot = { id: "3", status: "active", allocation_id: "other" };
   const slots = [blocked, unproven, busy];
-  const held = { held_slot_ids: ["1", "2", "3"] };
+  const held = { journal_slot_ids: ["1", "2", "3"] };
   // the host holds slots for what is over
   expect(actionsOf(row("x", "report", held), slots)).toEqual({ release: false, repair: [blocked, unproven] });
   // the ledger says which slots it has
@@ -37,6 +37,6 @@ it("d_82_a_row_says_what_its_repair_does_and_which_files_the_host_has", () => {
   const offered = (["adopt", "finish", "undo", "report"] as const).map((repair) => repairOf(row("a", "report", { repair }))?.action);
   expect(offered).toEqual(["Adopt", "Finish", "Undo", "Acknowledge"]);
   expect(repairOf(row("a", "undo", { repair: "undo" }))?.text).toContain("Disks stay as they are");
-  expect(filesOf(row("a", "report", { has_reservation: true, has_port: true, has_partition: true, has_seed: true, has_nvram: true }))).toBe("address reserved, port, partition, seed, NVRAM");
+  expect(filesOf(row("a", "report", { has_reservation: true, has_port: true, has_partition: true, has_seed: true, has_nvram: true }))).toBe("address reserved, port, partition, cloud-init seed, NVRAM");
   expect(filesOf(row("a", "agrees"))).toBe("");
 });

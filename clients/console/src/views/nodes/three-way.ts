@@ -22,7 +22,7 @@ export function verdictOf({ verdict }: ComparisonRow): [word: string, tone: Tone
 const REPAIRS: Partial<Record<NonNullable<ComparisonRow["repair"]>, [action: string, text: string]>> = {
   adopt: ["Adopt", "The ledger records the VM as stopped. Its owner can start it again."],
   finish: ["Finish", "The VM is started again."],
-  undo: ["Undo", "What is left over on the host is removed: VM, address, port, seed and NVRAM. Disks stay as they are."],
+  undo: ["Undo", "What is left over on the host is removed: VM, address, port, cloud-init seed and UEFI settings (NVRAM). Disks stay as they are."],
   report: ["Acknowledge", "Nothing is changed. The audit trail records that you have seen it."],
 };
 
@@ -31,24 +31,24 @@ export function repairOf({ repair }: ComparisonRow): { action: string; text: str
   return found && { action: found[0], text: found[1] };
 }
 
-/** What the host has of an allocation beside slots, as "address, seed". */
+/** What the host has of an allocation beside slots, as "port, NVRAM". */
 export function filesOf({ has_reservation, has_port, has_partition, has_seed, has_nvram }: ComparisonRow): string {
-  return [has_reservation && "address reserved", has_port && "port", has_partition && "partition", has_seed && "seed", has_nvram && "NVRAM"].filter(Boolean).join(", ");
+  return [has_reservation && "address reserved", has_port && "port", has_partition && "partition", has_seed && "cloud-init seed", has_nvram && "NVRAM"].filter(Boolean).join(", ");
 }
 
-/** What is wrong with a guest that the host asks for its metrics. */
+/** What is wrong with a VM that the host asks for its metrics. */
 const GUESTS: Partial<Record<NonNullable<ComparisonRow["guest_state"]>, string>> = {
-  no_gpu_tool: "guest has no nvidia-smi",
-  gpu_tool_failed: "nvidia-smi of the guest fails",
-  no_login: "guest is not reached, or refuses the login",
-  too_slow: "guest did not answer in time",
-  malformed: "answer of the guest is not understood",
+  no_gpu_tool: "VM has no nvidia-smi",
+  gpu_tool_failed: "nvidia-smi fails in the VM",
+  no_login: "VM is not reachable, or refuses the login",
+  too_slow: "VM did not answer in time",
+  malformed: "VM sent an invalid answer",
 };
 
-/** The same in words; empty where the guest was not asked, is not to be, or said everything (D-80). */
+/** The same in words; empty where the VM was not asked, is not to be, or reported everything (D-80). */
 export function guestOf({ guest_state: state = "unspecified" }: ComparisonRow): string {
   if (state === "unspecified" || state === "off" || state === "complete") return "";
-  return GUESTS[state] ?? `guest: ${(state as string).replaceAll("_", " ")}`;
+  return GUESTS[state] ?? `VM: ${(state as string).replaceAll("_", " ")}`;
 }
 
 /** Differences first, those that wait for an operator before those that the platform ends by itself. */
@@ -71,8 +71,8 @@ export interface Actions {
   repair: Slot[];
 }
 
-export function actionsOf({ verdict, allocation_id, ledger_state, domain_state, held_slot_ids = [] }: ComparisonRow, slots: Slot[]): Actions {
+export function actionsOf({ verdict, allocation_id, ledger_state, domain_state, journal_slot_ids = [] }: ComparisonRow, slots: Slot[]): Actions {
   if (verdict !== "report") return { release: false, repair: [] };
-  const its = slots.filter(({ id = "", allocation_id: of }) => held_slot_ids.includes(id) || (!!of && of === allocation_id));
+  const its = slots.filter(({ id = "", allocation_id: of }) => journal_slot_ids.includes(id) || (!!of && of === allocation_id));
   return { release: ledger_state === "active" && !domain_state, repair: its.filter(isRepairable) };
 }

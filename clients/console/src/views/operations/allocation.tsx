@@ -70,11 +70,11 @@ function Shown({ detail: { allocation = {}, node_id = "", claims = [], tasks = [
             )}
             {claims.some(({ slot_generation }) => slot_generation) && <p className="muted">The generation counts the uses of a slot. Its disk is wiped and verified empty between two of them.</p>}
           </Card>
-          <Card title="Node tasks">
+          <Card title="Tasks on the node">
             {tasks.length === 0 ? (
-              <p className="muted">There are no node tasks.</p>
+              <p className="muted">There are no tasks on the node.</p>
             ) : (
-              <Table label="Node tasks" columns={CALLS}>
+              <Table label="Tasks on the node" columns={CALLS}>
                 {tasks.map((task) => (
                   <tr key={task.id}>
                     <td>

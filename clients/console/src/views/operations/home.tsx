@@ -124,10 +124,10 @@ function UnderWay({ allocations, all }: { allocations: Allocation[]; all: number
   return (
     <Card title="Allocations" aside={<Link href="/admin/allocations">Show all</Link>}>
       <p className="muted">
-        {plural(all, "allocation")} with capacity, {allocations.length} with work under way.
+        {plural(all, "allocation")} with capacity, {allocations.length} in progress.
       </p>
       {allocations.length > 0 && (
-        <Table label="Work under way" columns={["Allocation", "Step", ["Deadline", "number"]]}>
+        <Table label="Allocations in progress" columns={["Allocation", "Step", ["Deadline", "number"]]}>
           {allocations.slice(0, FEW).map((allocation) => (
             <tr key={allocation.id}>
               <td>

@@ -21,12 +21,12 @@ export default function RolloutView({ id }: { id: string }) {
             <Facts
               rows={[
                 ["State", <StateBadge state={rollout.state} />],
-                ["Why", rollout.state_reason || "–"],
+                ["State reason", rollout.state_reason || "–"],
                 ["Updated", `${rollout.succeeded_nodes ?? 0} of ${rollout.total_nodes ?? 0}`],
                 ["Failed", `${rollout.failed_nodes ?? 0}, limit ${rollout.max_failures ?? 0}`],
                 ["Started", <Time value={rollout.create_time} />],
                 ["Actor", rollout.principal],
-                ["Reason", rollout.reason || "–"],
+                ["Reason for the rollout", rollout.reason || "–"],
                 ...(rollout.rollback_of ? ([["Rolls back", <Link href={`/admin/agent-rollouts/${rollout.rollback_of}`}>this rollout</Link>]] as [string, ReactNode][]) : []),
               ]}
             />

@@ -35,7 +35,7 @@ impl CompiledNode {
     /// nodes for slices are compiled; one in mode baremetal is judged there.
     pub(crate) fn fits_baremetal(&self, rules: &Rules, request: &Request) -> bool {
         let open = rules.allow(self.id)
-            && !rules.kept.contains(&self.id)
+            && !rules.queued_ahead.contains(&self.id)
             && self.enabled
             && self.schedulable
             && !self.exclusively_held;

@@ -41,7 +41,7 @@ pub(super) fn tangled(node: &CandidateNode) -> bool {
 
 impl Layout {
     /// Slots that a claim on any of these blocks.
-    pub(super) fn kept_away_by(&self, slots: u64) -> u64 {
+    pub(super) fn conflicting_with(&self, slots: u64) -> u64 {
         bits(slots)
             .filter_map(|bit| self.conflicts.get(bit as usize))
             .fold(0, |all, others| all | others)
@@ -77,12 +77,12 @@ impl CompiledNode {
         let Some(view) = self.views[request.slot_class as usize].as_mut() else {
             return;
         };
-        let kept_away = view.layout.kept_away_by(pick.slots) & view.usable & !pick.slots;
-        view.usable &= !(pick.slots | kept_away);
+        let conflicting = view.layout.conflicting_with(pick.slots) & view.usable & !pick.slots;
+        view.usable &= !(pick.slots | conflicting);
         view.taken |= pick.slots;
         let mut reasons = (*view.reasons).clone();
         reasons.note(Cause::SlotsInUse, pick.slots.count_ones());
-        reasons.note(Cause::FabricHeld, kept_away.count_ones());
+        reasons.note(Cause::FabricHeld, conflicting.count_ones());
         view.reasons = Arc::new(reasons);
         self.live_vms = self.live_vms.saturating_add(1);
         self.hugepages_1g_free = self.hugepages_1g_free.saturating_sub(request.hugepages_1g);
@@ -96,8 +96,8 @@ impl CompiledNode {
             return;
         };
         view.taken &= !slots;
-        let back = slots | view.layout.kept_away_by(slots);
-        let away = view.taken | view.layout.kept_away_by(view.taken);
+        let back = slots | view.layout.conflicting_with(slots);
+        let away = view.taken | view.layout.conflicting_with(view.taken);
         view.usable |= back & view.sound & !away;
         self.live_vms = self.live_vms.saturating_sub(1);
         self.hugepages_1g_free = self.hugepages_1g_free.saturating_add(hugepages_1g);
@@ -152,7 +152,7 @@ impl CompiledNode {
         };
         let sets = view.layout.slot_sets(request.gpu_count.get()).into_iter();
         sets.filter(|set| set & !view.sound == 0)
-            .map(|set| (set | view.layout.kept_away_by(set)) & view.taken)
+            .map(|set| (set | view.layout.conflicting_with(set)) & view.taken)
             .filter(|others| *others != 0)
             .collect()
     }

@@ -18,16 +18,16 @@
 //! Three steps of ten run over a wire that is cut at a statement drawn at random: then the ledger must be as before or as
 //! foretold, nothing between, and the same call made again must still have one effect. Of a pass, batches served before
 //! the cut stay served. [`every_cut`] cuts each kind of call at statement after statement.
-mod asking;
 mod calls;
 mod doing;
 mod draw;
 mod every_cut;
 mod fleet;
+mod free_capacity;
 mod perform;
 mod predict;
+mod requests;
 mod reserving;
-mod room;
 mod run;
 mod serving;
 mod view;

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use gpuaas_placement::model::{AllocationState, ClaimState, SlotStatus};
 use uuid::Uuid;
 
-use super::asking::End;
 use super::calls::Call;
 use super::fleet::Fleet;
+use super::requests::End;
 use super::view::View;
 
 /// Why nothing changes.

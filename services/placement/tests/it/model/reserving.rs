@@ -7,8 +7,8 @@ use uuid::Uuid;
 use super::calls::Hold;
 use super::draw::Item;
 use super::fleet::{Fleet, GPUS};
+use super::free_capacity::{FreeCapacity, Rule};
 use super::predict::No;
-use super::room::{FreeCapacity, Rule};
 use super::view::{ReservationView, View};
 
 /// A reservation that exceeds the quota is refused. All windows of a run overlap.
@@ -33,17 +33,20 @@ pub fn end(view: &mut View, id: Uuid) {
 
 /// GPUs that can be held one by one, at least and at most: with a limit of VMs it depends on how they are grouped.
 fn open(view: &View, fleet: &Fleet, bare_metal: bool) -> (u32, u32) {
-    let room = FreeCapacity::of(view, fleet);
+    let capacity = FreeCapacity::of(view, fleet);
     if bare_metal {
         let item = Item {
             count: GPUS,
             bare_metal,
         };
-        let nodes = room.choices(item, &Rule::default(), None).len();
+        let nodes = capacity.choices(item, &Rule::default(), None).len();
         let gpus = GPUS * u32::try_from(nodes).expect("few");
         return (gpus, gpus);
     }
-    let nodes = room.0.iter().filter(|node| node.open && !node.baremetal);
+    let nodes = capacity
+        .0
+        .iter()
+        .filter(|node| node.open && !node.baremetal);
     let nodes = nodes.filter(|node| node.takes_more());
     nodes.fold((0, 0), |(least, most), node| {
         let free = node.free.count_ones();
@@ -162,10 +165,10 @@ fn take(now: &mut View, before: &View, after: &View, fleet: &Fleet) -> Result<()
         .iter()
         .filter(|(slot, of)| now.held.get(*slot) != Some(*of));
     let new: Vec<(Uuid, Uuid)> = new.map(|(slot, of)| (*slot, *of)).collect();
-    let room = FreeCapacity::of(now, fleet);
+    let capacity = FreeCapacity::of(now, fleet);
     for (slot, of) in new {
         let seen = &before.slots[&slot];
-        let node = room.0.iter().find(|node| node.id == seen.node);
+        let node = capacity.0.iter().find(|node| node.id == seen.node);
         let node = node.ok_or("no such node")?;
         let bare_metal = match now.reservations.get(&of) {
             Some(reservation) => reservation.bare_metal,

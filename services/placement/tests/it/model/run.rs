@@ -263,7 +263,8 @@ impl Run {
                 self.made(ask, requested.ok_or("not asked")?, made, &after)?;
             }
             (_, Ok(Foretold::Ends(ends)), Err(error))
-                if refusal(&error).is_some_and(|no| ends.contains(&super::asking::End::No(no))) =>
+                if refusal(&error)
+                    .is_some_and(|no| ends.contains(&super::requests::End::No(no))) =>
             {
                 same(&self.view, &after)?;
             }

@@ -5,10 +5,10 @@ use gpuaas_placement::model::AllocationState;
 use gpuaas_placement::reserve::Pass;
 use uuid::Uuid;
 
-use super::asking::{Desired, to_the_end};
 use super::fleet::Fleet;
+use super::free_capacity::{FreeCapacity, Rule, Who, able_ones, item_of, order};
 use super::predict::{No, end};
-use super::room::{FreeCapacity, Rule, Who, able_ones, item_of, order};
+use super::requests::{Desired, to_the_end};
 use super::view::{Batch, View};
 
 /// What became of a batch.
@@ -201,7 +201,7 @@ fn holds(batch: &Batch, view: &View, fleet: &Fleet, emptied: &FreeCapacity) -> b
     fits(&batch.members, view, fleet, &FreeCapacity(only))
 }
 
-fn fits(ids: &[Uuid], view: &View, fleet: &Fleet, room: &FreeCapacity) -> bool {
+fn fits(ids: &[Uuid], view: &View, fleet: &Fleet, capacity: &FreeCapacity) -> bool {
     let Some((id, others)) = ids.split_first() else {
         return true;
     };
@@ -210,9 +210,9 @@ fn fits(ids: &[Uuid], view: &View, fleet: &Fleet, room: &FreeCapacity) -> bool {
         return false;
     };
     let item = item_of(fleet, *id);
-    let choices = room.choices(item, &rule, Some(launched.project));
+    let choices = capacity.choices(item, &rule, Some(launched.project));
     choices.into_iter().any(|choice| {
-        let mut left = room.clone();
+        let mut left = capacity.clone();
         left.take(choice, item, usize::MAX);
         fits(others, view, fleet, &left)
     })

@@ -139,7 +139,7 @@ fn a_fabric_device_that_a_reserved_gpu_needs_alone_is_kept_for_it() {
 fn a_node_that_is_kept_for_who_is_queued_is_open_to_what_is_reserved_on_it() {
     let node = node(1, 0b0001, OURS);
     let kept = |project| Rules {
-        kept: BTreeSet::from([node.id]),
+        queued_ahead: BTreeSet::from([node.id]),
         ..of(project)
     };
     assert_eq!(chosen(&kept(Some(OURS)), 1, &node), Some(vec![0]));

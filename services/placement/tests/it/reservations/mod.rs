@@ -2,9 +2,9 @@
 mod decision;
 mod draw;
 pub mod limits;
-mod looking;
 mod races;
 mod refused;
+mod search;
 mod window;
 
 use gpuaas_placement::model::Scope;

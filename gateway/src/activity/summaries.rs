@@ -1,7 +1,7 @@
-//! What was done, in words: a verb in the past, the same as a command, and what it was done to.
+//! Summaries of what was done: a verb in the past, the same as a command, and what it was done to.
 
 /// Actions of records that are of a project.
-const WORDS: [(&str, &str, &str, &str); 59] = [
+const SUMMARIES: [(&str, &str, &str, &str); 59] = [
     ("allocation.create", "Launched", "launch", "the allocation"),
     ("allocation.update", "Changed", "change", "the allocation"),
     ("allocation.start", "Started", "start", "the allocation"),
@@ -188,9 +188,9 @@ const WORDS: [(&str, &str, &str, &str); 59] = [
     ("activity.list", "Read", "read", "the activity"),
 ];
 
-/// What was done, or denied, in words.
+/// What was done, or denied.
 pub fn summary(action: &str, denied: bool) -> String {
-    let found = WORDS.iter().find(|(known, ..)| *known == action);
+    let found = SUMMARIES.iter().find(|(known, ..)| *known == action);
     match found {
         Some((_, past, _, what)) if !denied => format!("{past} {what}"),
         Some((_, _, command, what)) => format!("Denied: {command} {what}"),
@@ -207,20 +207,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_change_in_a_project_has_words() {
+    fn every_change_in_a_project_has_a_summary() {
         let routes = crate::routes().expect("served");
         let changes = routes.routes().iter().filter(|route| {
             let access = &route.access;
             let changes = route.http_method != Method::GET && !access.no_effect;
             changes && route.group.is_of_a_project()
         });
-        let silent: Vec<_> = changes
+        let missing: Vec<_> = changes
             .map(|route| route.access.action.as_str())
             .filter(|action| summary(action, false) == *action)
             .collect();
-        assert!(silent.is_empty(), "no words for {silent:?}");
-        for (action, ..) in WORDS {
-            let same = WORDS.iter().filter(|(other, ..)| *other == action);
+        assert!(missing.is_empty(), "no summary for {missing:?}");
+        for (action, ..) in SUMMARIES {
+            let same = SUMMARIES.iter().filter(|(other, ..)| *other == action);
             assert_eq!(same.count(), 1, "{action} twice");
         }
     }

@@ -11,8 +11,8 @@ use uuid::Uuid;
 use super::calls::{Ask, Place};
 use super::draw::Item;
 use super::fleet::Fleet;
+use super::free_capacity::{Choice, FreeCapacity, Rule, Who, not_for};
 use super::predict::No;
-use super::room::{Choice, FreeCapacity, Rule, Who, not_for};
 use super::view::{AllocationView, Batch, View};
 
 /// What may come of a request.
@@ -49,7 +49,7 @@ impl Desired<'_> {
         at: usize,
         view: &View,
         fleet: &Fleet,
-        room: &FreeCapacity,
+        capacity: &FreeCapacity,
     ) -> Result<Vec<Choice>, No> {
         let item = self.items[at];
         let held = |bare_metal: bool| gpus(&self.items[..at], bare_metal);
@@ -59,12 +59,12 @@ impl Desired<'_> {
         }
         let rule = self.rule(view, fleet).ok_or(No::Invalid)?;
         let more = [held(false), held(true)];
-        let kept = not_for(self.who, view, fleet, room, (self.project, more));
-        let mut fit = room.choices(item, &rule, Some(self.project));
+        let kept = not_for(self.who, view, fleet, capacity, (self.project, more));
+        let mut fit = capacity.choices(item, &rule, Some(self.project));
         // no queue is before who draws on what is reserved
-        let draws = |choice: Choice| room.is_own(choice, self.project);
+        let draws = |choice: Choice| capacity.is_own(choice, self.project);
         fit.retain(|choice| {
-            !kept.contains(&room.0[choice.0].id) || !item.bare_metal && draws(*choice)
+            !kept.contains(&capacity.0[choice.0].id) || !item.bare_metal && draws(*choice)
         });
         // what is reserved for the project comes first
         if fit.iter().any(|choice| draws(*choice)) {
@@ -88,10 +88,10 @@ impl Desired<'_> {
         at: usize,
         view: &View,
         fleet: &Fleet,
-        room: &FreeCapacity,
+        capacity: &FreeCapacity,
         found: &mut BTreeSet<Result<(), No>>,
     ) {
-        let choices = match self.choices(at, view, fleet, room) {
+        let choices = match self.choices(at, view, fleet, capacity) {
             Err(no) => {
                 found.insert(Err(no));
                 return;
@@ -107,7 +107,7 @@ impl Desired<'_> {
             if found.len() > 1 {
                 return;
             }
-            let mut left = room.clone();
+            let mut left = capacity.clone();
             left.take(choice, self.items[at], self.project);
             self.go(at + 1, view, fleet, &left, found);
         }
@@ -122,7 +122,7 @@ impl Desired<'_> {
         after: &View,
     ) -> Result<View, String> {
         let mut now = view.clone();
-        let mut room = FreeCapacity::of(view, fleet);
+        let mut capacity = FreeCapacity::of(view, fleet);
         for (at, (id, item)) in ids.iter().zip(self.items).enumerate() {
             let has = after.allocations.get(id).ok_or("no such allocation")?;
             let set = if item.bare_metal {
@@ -133,16 +133,16 @@ impl Desired<'_> {
                     .fold(0, |set, slot| set | 1 << after.slots[slot].index)
             };
             let legal = self
-                .choices(at, view, fleet, &room)
+                .choices(at, view, fleet, &capacity)
                 .map_err(|no| format!("{id} is placed, but {no:?}"))?;
-            let place = room.0.iter().position(|node| has.node == Some(node.id));
+            let place = capacity.0.iter().position(|node| has.node == Some(node.id));
             let choice = (place.ok_or("it has no node")?, set);
             if !legal.contains(&choice) {
                 return Err(format!(
                     "{id} has {choice:?}, but could have one of {legal:?}"
                 ));
             }
-            room.take(choice, *item, self.project);
+            capacity.take(choice, *item, self.project);
             now = reserved(&now, *id, has, item.bare_metal);
         }
         Ok(now)
@@ -222,8 +222,8 @@ impl Ask {
     }
 
     fn first_fits(&self, view: &View, fleet: &Fleet) -> bool {
-        let room = FreeCapacity::of(view, fleet);
-        self.desired().choices(0, view, fleet, &room).is_ok()
+        let capacity = FreeCapacity::of(view, fleet);
+        self.desired().choices(0, view, fleet, &capacity).is_ok()
     }
 
     /// What comes of it when it was refused and may wait.
@@ -261,7 +261,7 @@ impl Ask {
         let ends = self.ends(view, fleet);
         let waiting = ids
             .iter()
-            .filter(|id| super::room::waits(after, **id))
+            .filter(|id| super::free_capacity::waits(after, **id))
             .count();
         if ids.len() != self.items.len() {
             return Err(format!("asked for {:?}, got {ids:?}", self.items));

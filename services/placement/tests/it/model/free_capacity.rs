@@ -43,7 +43,7 @@ impl FreeCapacity {
     pub fn of(view: &View, fleet: &Fleet) -> Self {
         let nodes = fleet.nodes.iter().map(|node| {
             let seen = &view.nodes[&node.id];
-            let mut room = NodeCapacity {
+            let mut capacity = NodeCapacity {
                 id: node.id,
                 open: seen.intent == "enabled" && node.schedulable && node.healthy,
                 baremetal: seen.baremetal,
@@ -59,9 +59,9 @@ impl FreeCapacity {
             for (id, slot) in view.slots.iter().filter(|(_, slot)| slot.node == node.id) {
                 let bit = 1u8 << slot.index;
                 let project = view.held_for(*id).map(|project| fleet.project(project));
-                room.slots += u32::from(slot.status != SlotStatus::Retired);
+                capacity.slots += u32::from(slot.status != SlotStatus::Retired);
                 if slot.status == SlotStatus::Available {
-                    *project.map_or(&mut room.free, |of| &mut room.reserved[of]) |= bit;
+                    *project.map_or(&mut capacity.free, |of| &mut capacity.reserved[of]) |= bit;
                 }
                 if !matches!(
                     slot.status,
@@ -70,17 +70,17 @@ impl FreeCapacity {
                         | SlotStatus::Cleanup
                         | SlotStatus::CleanupBlocked
                 ) {
-                    let (all, of_one) = &mut room.leavable;
+                    let (all, of_one) = &mut capacity.leavable;
                     *project.map_or(all, |of| &mut of_one[of]) |= bit;
                 }
             }
-            room
+            capacity
         });
-        let mut room = Self(nodes.collect());
+        let mut capacity = Self(nodes.collect());
         for (id, one) in &view.allocations {
             let Some(node) = one
                 .node
-                .and_then(|node| room.0.iter_mut().find(|of| of.id == node))
+                .and_then(|node| capacity.0.iter_mut().find(|of| of.id == node))
             else {
                 continue;
             };
@@ -91,17 +91,17 @@ impl FreeCapacity {
                 node.projects.insert(fleet.launched[id].project);
             }
         }
-        room
+        capacity
     }
 
     /// The nodes as they are once everybody on them has gone; bare-metal ones have nothing for slices.
     pub fn emptied(&self) -> Self {
-        let mut room = self.clone();
-        for node in &mut room.0 {
+        let mut capacity = self.clone();
+        for node in &mut capacity.0 {
             (node.free, node.reserved) = node.leavable;
             (node.vms, node.held) = (0, false);
         }
-        room
+        capacity
     }
 
     /// Slots of a node that nobody has: those of one that is held as bare metal stay schedulable until its host is touched.
@@ -339,7 +339,7 @@ pub fn not_for(
     who: Who,
     view: &View,
     fleet: &Fleet,
-    room: &FreeCapacity,
+    capacity: &FreeCapacity,
     more: More,
 ) -> BTreeSet<Uuid> {
     if view.queue.is_empty() {
@@ -368,8 +368,8 @@ pub fn not_for(
         for id in &batch.members {
             let launched = &fleet.launched[id];
             if let Some(rule) = Rule::of(view, fleet, launched.project, &launched.place, true) {
-                let fit = room.choices(item_of(fleet, *id), &rule, Some(launched.project));
-                nodes.extend(fit.into_iter().map(|(place, _)| room.0[place].id));
+                let fit = capacity.choices(item_of(fleet, *id), &rule, Some(launched.project));
+                nodes.extend(fit.into_iter().map(|(place, _)| capacity.0[place].id));
             }
         }
     }

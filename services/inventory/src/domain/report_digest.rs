@@ -1,10 +1,10 @@
-//! When two reports of a host say the same: what differs is the time alone.
+//! Digests of host reports: two that differ in the time alone have the same.
 //!
-//! Whatever differs in every report by itself (a time, an uptime) must be left out by [`timeless`]: else no report is ever
-//! known, and each is taken in full.
+//! Whatever differs in every report by itself (a time, an uptime) must be left out by [`timeless`]: else no report ever has the digest
+//! of the one before, and each is taken in full.
 //!
 //! A check that was made for the report has the report's time; one that the host made earlier and repeats has its own,
-//! which is part of what it says.
+//! which is part of the digest.
 use gpuaas_proto::gpuaas::agent::v1::ReadinessReport;
 use gpuaas_proto::gpuaas::internal::inventory::v1::HeartbeatRequest;
 use prost::Message as _;
@@ -35,15 +35,15 @@ pub fn observed(mut report: ReadinessReport, at: Option<Timestamp>) -> Readiness
     report
 }
 
-/// SHA-256 of everything that a heartbeat says except the time; `None` for one without a report.
+/// SHA-256 of everything in a heartbeat except the time; `None` for one without a report.
 #[must_use]
 pub fn digest(request: &HeartbeatRequest) -> Option<[u8; 32]> {
     let report = request.readiness.as_ref()?;
-    let said = HeartbeatRequest {
+    let timeless = HeartbeatRequest {
         readiness: Some(timeless(report)),
         ..request.clone()
     };
-    Some(Sha256::digest(said.encode_to_vec()).into())
+    Some(Sha256::digest(timeless.encode_to_vec()).into())
 }
 
 #[cfg(test)]
