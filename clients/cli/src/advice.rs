@@ -1,6 +1,8 @@
 //! What to do about a refusal, as commands of this program.
-use crate::failure::ApiFailure;
+use crate::api_failure::ApiFailure;
 
+/// Where the project comes from that the API does not know, for a command that names none.
+pub const PROJECT_OF_CONTEXT: &str = "The project is that of the context. Choose another one: --project PROJECT, or gpuaas context set --project PROJECT; or none: gpuaas context set --no-project";
 /// How a refusal begins that a release ends, and one that it does not.
 const OF_PROJECT: &str = "The quota ";
 const OF_RESERVATIONS: &str = "The project may hold ";

@@ -11,7 +11,9 @@ use tokio_tungstenite::tungstenite::http::HeaderValue;
 use url::Url;
 use uuid::Uuid;
 
-use crate::failure::{ApiFailure, Failure};
+use crate::advice;
+use crate::api_failure::ApiFailure;
+use crate::failure::Failure;
 use crate::pause::pauses;
 use crate::profile::Target;
 use crate::sign_in::credential::Credential;
@@ -222,9 +224,10 @@ impl Api {
         path: &[&str],
         query: &[(&str, String)],
     ) -> Result<reqwest::Response, Failure> {
+        let url = self.url(path)?;
         let mut request = self
             .http
-            .get(self.url(path)?)
+            .get(url.clone())
             .query(query)
             .timeout(STREAM_TIMEOUT)
             .header("accept", "application/x-ndjson");
@@ -244,9 +247,25 @@ impl Api {
             .text()
             .await
             .map_err(|error| self.unreachable(root_cause(&error)))?;
-        Err(Failure::Api(Box::new(ApiFailure::new(
-            status, request_id, &text,
-        ))))
+        let error = ApiFailure::new(status, request_id, &text);
+        Err(self.refusal(error, (&url, query, None)))
+    }
+
+    /// What the API refused. Of the project of the context it says where it comes from: the command does not name it.
+    fn refusal(
+        &self,
+        mut error: ApiFailure,
+        (url, query, body): (&Url, &[(&str, String)], Option<&Value>),
+    ) -> Failure {
+        let named = |project: &str| {
+            url.path().contains(project)
+                || query.iter().any(|(_, value)| value == project)
+                || body.is_some_and(|body| body.to_string().contains(project))
+        };
+        if error.reason == "PROJECT_UNKNOWN" && self.project().is_some_and(named) {
+            error.advice = Some(advice::PROJECT_OF_CONTEXT.to_owned());
+        }
+        Failure::Api(Box::new(error))
     }
 
     /// The failure that a stream ended with.
@@ -349,7 +368,7 @@ impl Api {
         body: Option<&Value>,
         key: Option<&IdempotencyKey>,
     ) -> Result<Value, Failure> {
-        let mut request = self.http.request(method, url).query(query);
+        let mut request = self.http.request(method, url.clone()).query(query);
         if let Some(token) = self.credential.token(&self.http).await? {
             request = request.bearer_auth(token);
         }
@@ -366,10 +385,11 @@ impl Api {
         let retry_after = retry_after(&response);
         let text = response.text().await.map_err(|error| unreachable(&error))?;
         if status != StatusCode::OK {
-            return Err(Failure::Api(Box::new(ApiFailure {
+            let error = ApiFailure {
                 retry_after,
                 ..ApiFailure::new(status.as_u16(), request_id, &text)
-            })));
+            };
+            return Err(self.refusal(error, (&url, query, body)));
         }
         serde_json::from_str(&text).map_err(|_| {
             Failure::Local(format!(

@@ -119,7 +119,7 @@ pub enum Command {
     /// List the images.
     Images(catalog::ImageFlags),
     /// List the regions.
-    Regions,
+    Regions(Selected),
     /// Show how many launches fit now, and the reasons why others do not fit.
     Availability(catalog::AvailabilityFlags),
     /// Explain on how many nodes a launch fits now, and why it does not fit on the others.

@@ -67,6 +67,17 @@ fn wrapped_at(line: &str, width: usize, indent: usize) -> String {
     out + rest
 }
 
+/// At most so many characters; what was cut is in the JSON output.
+pub fn short(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    let mut cut: String = text.chars().take(most.saturating_sub(1)).collect();
+    cut.truncate(cut.trim_end().len());
+    cut.push('…');
+    cut
+}
+
 /// Shortens cells until a line takes at most `width` columns: first ids and times, then the widest texts. Answers how many
 /// columns fit at all; the others are left out.
 pub fn rows<const N: usize>(header: &[&str; N], rows: &mut [[String; N]], width: usize) -> usize {
@@ -98,7 +109,7 @@ pub fn rows<const N: usize>(header: &[&str; N], rows: &mut [[String; N]], width:
     }
     for row in rows.iter_mut() {
         for (cell, most) in row.iter_mut().zip(now) {
-            *cell = super::output::short(cell, most);
+            *cell = short(cell, most);
         }
     }
     shown
@@ -179,6 +190,13 @@ mod tests {
             table.drain(..).map(|row| row.map(str::to_owned)).collect();
         rows(&header, &mut cells, width);
         cells
+    }
+
+    #[test]
+    fn long_text_is_cut_where_a_table_shows_it() {
+        assert_eq!(short("wiped: blkdiscard", 20), "wiped: blkdiscard");
+        assert_eq!(short("approved by discovery 7", 12), "approved by…");
+        assert_eq!(short("ééééé", 3), "éé…");
     }
 
     #[test]

@@ -177,17 +177,6 @@ fn table<const N: usize>(header: &[&str], rows: Vec<[String; N]>) -> String {
         .join("\n")
 }
 
-/// At most so many characters; what was cut is in the JSON output.
-pub fn short(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.to_owned();
-    }
-    let mut cut: String = text.chars().take(most.saturating_sub(1)).collect();
-    cut.truncate(cut.trim_end().len());
-    cut.push('…');
-    cut
-}
-
 /// A time in the user's zone.
 pub fn time(timestamp: impl Moment) -> String {
     timestamp
@@ -469,13 +458,6 @@ mod tests {
         ] {
             assert_eq!(parse_money(bad), None, "{bad}");
         }
-    }
-
-    #[test]
-    fn long_text_is_cut_where_a_table_shows_it() {
-        assert_eq!(short("wiped: blkdiscard", 20), "wiped: blkdiscard");
-        assert_eq!(short("approved by discovery 7", 12), "approved by…");
-        assert_eq!(short("ééééé", 3), "éé…");
     }
 
     #[test]

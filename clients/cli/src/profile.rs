@@ -7,7 +7,7 @@ use url::Url;
 
 use crate::failure::Failure;
 use crate::global::Global;
-use crate::sign_in::contexts::{Context, ContextFile, Contexts};
+use crate::sign_in::contexts::{Context, ContextFile, Contexts, config_folder};
 use crate::sign_in::credential::{Credential, SignedIn};
 
 /// The file that a development stack or an administrator hands out.
@@ -35,15 +35,6 @@ pub struct Target {
     pub project: Option<String>,
     /// Private key for logins whose own is unknown.
     pub identity: Option<PathBuf>,
-}
-
-/// Folder of the CLI's own settings: `$XDG_CONFIG_HOME/gpuaas` or `~/.config/gpuaas`.
-pub fn config_folder() -> Option<PathBuf> {
-    let base = std::env::var_os("XDG_CONFIG_HOME")
-        .filter(|v| !v.is_empty())
-        .map(PathBuf::from);
-    base.or_else(|| std::env::home_dir().map(|home| home.join(".config")))
-        .map(|base| base.join("gpuaas"))
 }
 
 /// Finds API and credential. A token that the environment or a flag gives wins; then a context that is named, a profile

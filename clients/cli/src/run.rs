@@ -61,7 +61,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Network(flags) => network::run(&session, flags).await,
         Command::Skus(selected) => catalog::skus(&session, &selected).await,
         Command::Images(flags) => catalog::images(&session, flags).await,
-        Command::Regions => catalog::regions(&session).await,
+        Command::Regions(selected) => catalog::regions(&session, &selected).await,
         Command::Availability(flags) => catalog::availability(&session, flags).await,
         Command::Reservations(command) => reservations::run(&session, command).await,
         Command::Explain(flags) => explain::run(&session, flags).await,

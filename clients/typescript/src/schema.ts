@@ -1776,7 +1776,7 @@ export interface paths {
         get?: never;
         /**
          * PutRegion creates or replaces a region
-         * @description PutRegion creates or replaces a region.
+         * @description PutRegion creates or replaces a region. One with an etag is replaced only if it is the one that was read.
          *
          *     Platform administrators; action `region.put` on `region`.
          */
@@ -1798,7 +1798,7 @@ export interface paths {
         get?: never;
         /**
          * PutSku creates or replaces a SKU
-         * @description PutSku creates or replaces a SKU.
+         * @description PutSku creates or replaces a SKU. One with an etag is replaced only if it is the one that was read.
          *
          *     Platform administrators; action `sku.put` on `catalog`.
          */
@@ -4041,6 +4041,8 @@ export interface components {
             project_id?: string;
             /** @description VMs of the project that are on one host reach each other by IPv4. False unless it was changed. VMs of other projects never reach them. */
             vms_reach_each_other?: boolean;
+            /** @description Another one after every change. */
+            etag?: string;
         };
         /** @description QueueStatus is the position of an allocation in the queue. */
         "allocation.QueueStatus": {
@@ -5427,6 +5429,8 @@ export interface components {
             disable_time?: string;
             /** @description An administrator of the platform disabled it: only one enables it again. */
             disabled_by_platform?: boolean;
+            /** @description Another one after every change, of its role too. */
+            etag?: string;
         };
         /** @description SshKey is an SSH public key with a name. */
         "identity.SshKey": {
@@ -5467,6 +5471,8 @@ export interface components {
             metadata?: components["schemas"]["common.ResourceMetadata"];
             /** @description What must pass in a guest before its allocation is active, in this order (INC-24). */
             readiness_checks?: components["schemas"]["common.ReadinessCheck"][];
+            /** @description Another one after every change. */
+            etag?: string;
         };
         /**
          * @description ImageStatus of an image (E-07).
@@ -5845,6 +5851,8 @@ export interface components {
             enabled?: boolean;
             /** @description Shown when it is not enabled. */
             unavailable_reason?: string;
+            /** @description Another one after every change. In PutRegion that of the region that was read; another one makes the call fail with ABORTED (ETAG_STALE). Empty there: not checked. */
+            etag?: string;
         };
         /** @description ResourceSlot is an approved schedulable bundle of one host (A-88). */
         "inventory.ResourceSlot": {
@@ -6540,10 +6548,14 @@ export interface components {
             max_allocations?: number;
             /** @description Allocations that have not ended and are not queued. */
             used_allocations?: number;
+            /** @description That of the project's ProjectQuotas. */
+            etag?: string;
         };
         "scheduler.ProjectPriority": {
             project_id?: string;
             priority?: components["schemas"]["scheduler.Priority"];
+            /** @description Another one after every change. */
+            etag?: string;
         };
         /** @description ProjectQuota is the GPU quota of a project for a SKU. */
         "scheduler.ProjectQuota": {
@@ -6552,6 +6564,8 @@ export interface components {
             max_gpus?: number;
             /** @description GPUs of allocations that have not ended and are not queued. */
             used_gpus?: number;
+            /** @description That of the project's ProjectQuotas. */
+            etag?: string;
         };
         /** @description ProjectQuotas are the quotas of a project and their use. An allocation counts from its placement to its end; queued ones do not count. */
         "scheduler.ProjectQuotas": {
@@ -6567,12 +6581,16 @@ export interface components {
             max_reserved_gpus?: number;
             /** @description GPUs of the active reservations that members created. */
             reserved_gpus?: number;
+            /** @description Of all limits of the project together: another one after a change of any of them, and not after a change of what is used. */
+            etag?: string;
         };
         "scheduler.ProjectReservationLimit": {
             project_id?: string;
             max_gpus?: number;
             /** @description GPUs that count against the limit. */
             reserved_gpus?: number;
+            /** @description Another one after every change of max_gpus. */
+            etag?: string;
         };
         /** @description QueuedRequest is one queued request: an allocation, or a batch of them. */
         "scheduler.QueuedRequest": {
@@ -6632,6 +6650,8 @@ export interface components {
             disabled?: boolean;
             /** @description GPUs that capacity reservations of the SKU reserve now, in use or not. For operators; 0 in answers to others. */
             readonly reserved_gpus?: number;
+            /** @description Another one after every change by PutSku; a new price leaves it. In PutSku that of the SKU that was read; another one makes the call fail with ABORTED (ETAG_STALE). Empty there: not checked. */
+            etag?: string;
         };
         /** @description UnavailableReason is one unschedulable reason with the GPUs and nodes that it affects (B-57, B-58). */
         "scheduler.UnavailableReason": {
@@ -7664,6 +7684,8 @@ export interface operations {
             content: {
                 "application/json": {
                     status: components["schemas"]["images.ImageStatus"];
+                    /** @description Of the image that was read; another one makes the call fail with ABORTED (ETAG_STALE). Empty: not checked. */
+                    etag?: string;
                 };
             };
         };
@@ -9224,9 +9246,15 @@ export interface operations {
     PriceAdminService_ListPriceVersions: {
         parameters: {
             query?: {
+                /** @description Only those of this SKU. */
                 sku?: string;
+                /** @description Default 50, at most 500. */
                 page_size?: number;
                 page_token?: string;
+                /** @description Only those that it is true of, for example `currency = EUR AND effective_time >= 2027-01-01`. See "Filters and orders" of the guide for integrators. Fields: sku, currency, effective_time. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not, for example `sku, effective_time desc`; default `effective_time desc`. Fields: sku, currency, effective_time. */
+                order_by?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };
@@ -9546,6 +9574,8 @@ export interface operations {
                 "application/json": {
                     /** @description 0 allows none. */
                     max_allocations?: number;
+                    /** @description Of the ProjectQuotas that was read; another one makes the call fail with ABORTED (ETAG_STALE). Empty: not checked. */
+                    etag?: string;
                 };
             };
         };
@@ -9606,6 +9636,8 @@ export interface operations {
             content: {
                 "application/json": {
                     priority: components["schemas"]["scheduler.Priority"];
+                    /** @description Of the ProjectPriority that was read; another one makes the call fail with ABORTED (ETAG_STALE). Empty: not checked. */
+                    etag?: string;
                 };
             };
         };
@@ -9667,6 +9699,8 @@ export interface operations {
             content: {
                 "application/json": {
                     max_gpus?: number;
+                    /** @description Of the ProjectQuotas that was read; another one makes the call fail with ABORTED (ETAG_STALE). Empty: not checked. */
+                    etag?: string;
                 };
             };
         };
@@ -9728,6 +9762,8 @@ export interface operations {
                 "application/json": {
                     /** @description Maximum GPUs of all reservations that members created and that have not ended; 0: only operators can reserve. */
                     max_gpus?: number;
+                    /** @description Of the ProjectReservationLimit that was read; another one makes the call fail with ABORTED (ETAG_STALE). Empty: not checked. */
+                    etag?: string;
                 };
             };
         };
@@ -11116,6 +11152,10 @@ export interface operations {
                 page_token?: string;
                 /** @description Only those in this state; unspecified: all. */
                 state?: components["schemas"]["identity.InvitationState"];
+                /** @description Only those that it is true of, for example `state = pending AND expire_time < 2027-01-01`. See "Filters and orders" of the guide for integrators. Fields: email, role, state, inviter, accepted_by, create_time, expire_time, accept_time. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not, for example `email`; default `create_time desc`. Fields: email, role, inviter, create_time, expire_time. */
+                order_by?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };
@@ -11558,6 +11598,8 @@ export interface operations {
                     project_id?: string;
                     /** @description As in ProjectNetwork. */
                     vms_reach_each_other?: boolean;
+                    /** @description Of the ProjectNetwork that was read; another one makes the call fail with ABORTED (ETAG_STALE). Empty: not checked. */
+                    etag?: string;
                 };
             };
         };
@@ -11756,6 +11798,10 @@ export interface operations {
                 page_token?: string;
                 /** @description Only those of this allocation. */
                 allocation_id?: string;
+                /** @description Only those that it is true of, for example `permission = terminal AND expire_time < 2027-01-01`. See "Filters and orders" of the guide for integrators. Fields: allocation_id, principal, permission, creator, create_time, expire_time. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not, for example `expire_time`; default `create_time desc`. Fields: allocation_id, principal, permission, creator, create_time, expire_time. */
+                order_by?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };
@@ -11858,6 +11904,10 @@ export interface operations {
                 page_token?: string;
                 /** @description Only those in this state; unspecified: all. */
                 state?: components["schemas"]["identity.InvitationState"];
+                /** @description Only those that it is true of, for example `state = pending AND expire_time < 2027-01-01`. See "Filters and orders" of the guide for integrators. Fields: email, role, state, inviter, accepted_by, create_time, expire_time, accept_time. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not, for example `email`; default `create_time desc`. Fields: email, role, inviter, create_time, expire_time. */
+                order_by?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };
@@ -12136,7 +12186,10 @@ export interface operations {
     };
     ServiceAccountService_DeleteServiceAccount: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Of the service account that was read; another one makes the call fail with ABORTED (ETAG_STALE). Empty: not checked. */
+                etag?: string;
+            };
             header?: {
                 /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
                 "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -12328,7 +12381,10 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": Record<string, never>;
+                "application/json": {
+                    /** @description Of the service account that was read; another one makes the call fail with ABORTED (ETAG_STALE). Empty: not checked. */
+                    etag?: string;
+                };
             };
         };
         responses: {
@@ -12360,7 +12416,10 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": Record<string, never>;
+                "application/json": {
+                    /** @description Of the service account that was read; another one makes the call fail with ABORTED (ETAG_STALE). Empty: not checked. */
+                    etag?: string;
+                };
             };
         };
         responses: {
@@ -12383,6 +12442,10 @@ export interface operations {
                 /** @description Default 50, at most 500. */
                 page_size?: number;
                 page_token?: string;
+                /** @description Only those that it is true of, for example `public_key:alice OR create_time > 2027-01-01`. See "Filters and orders" of the guide for integrators. Fields: name, public_key, fingerprint, create_time. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not, for example `create_time desc`; default `name`. Fields: name, create_time. */
+                order_by?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };
@@ -12679,8 +12742,13 @@ export interface operations {
     RegionService_ListRegions: {
         parameters: {
             query?: {
+                /** @description Default 50, at most 500. */
                 page_size?: number;
                 page_token?: string;
+                /** @description Only those that it is true of, for example `enabled = true`. See "Filters and orders" of the guide for integrators. Fields: code, display_name, enabled, unavailable_reason, create_time, update_time. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not, for example `display_name`; default `code`. Fields: code, display_name, create_time, update_time. */
+                order_by?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };
@@ -12740,6 +12808,10 @@ export interface operations {
                 /** @description Default 50, at most 500. */
                 page_size?: number;
                 page_token?: string;
+                /** @description Only those that it is true of, for example `public_key:alice OR create_time > 2027-01-01`. See "Filters and orders" of the guide for integrators. Fields: name, public_key, fingerprint, create_time. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not, for example `create_time desc`; default `name`. Fields: name, create_time. */
+                order_by?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };
@@ -12992,6 +13064,10 @@ export interface operations {
                 /** @description Default 50, at most 500. */
                 page_size?: number;
                 page_token?: string;
+                /** @description Only those that it is true of, for example `state = failed AND response_status >= 500`. See "Filters and orders" of the guide for integrators. Fields: id, event_type, object_id, state, attempts, response_status, error, create_time, last_attempt_time, deliver_time. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not, for example `create_time`; default `id desc`. Fields: id, event_type, state, attempts, response_status, create_time. */
+                order_by?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };
@@ -13096,6 +13172,8 @@ export interface operations {
                 "application/json": {
                     /** @description How long deliveries are signed with the old secret as well, at most 7 days; left out: one day. */
                     overlap?: string;
+                    /** @description Refused with ETAG_STALE when the webhook has another one by now. */
+                    etag?: string;
                 };
             };
         };

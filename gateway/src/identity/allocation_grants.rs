@@ -1,5 +1,6 @@
 //! `AllocationGrantService`: members of a project who have a grant for one allocation, whatever their role.
 use gpuaas_common::audit::with_digests;
+use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_common::{Error, Result, id, page};
 use gpuaas_proto::gpuaas::allocation::v1 as allocation;
 use gpuaas_proto::gpuaas::allocation::v1::allocation_service_client::AllocationServiceClient;
@@ -111,7 +112,12 @@ pub(super) async fn list(
     call: &Call<'_>,
     request: pb::ListAllocationGrantsRequest,
 ) -> Result<pb::ListAllocationGrantsResponse> {
-    let page = parse::Page::of(request.page_size)?;
+    let selection = Selection::parse(
+        &store::ALLOCATION_GRANTS,
+        &request.filter,
+        &request.order_by,
+    )?;
+    let size = page::page_size(request.page_size)?;
     let allocation = match request.allocation_id.as_str() {
         "" => None,
         given => Some(id::parse("allocation_id", given)?),
@@ -122,12 +128,14 @@ pub(super) async fn list(
     // who reads no allocations of the project reads which ones it has a grant for
     let own_alone = row.role == Some(Role::Billing) && !call.sees_all();
     let grantee = own_alone.then(|| call.me());
-    let query = ["allocation grants", &project, &request.allocation_id];
-    let before = page::decode(&request.page_token, &query)?.unwrap_or_else(Uuid::max);
+    let wanted = Wanted {
+        page_token: &request.page_token,
+        size,
+        query: &["allocation grants", &project, &request.allocation_id],
+    };
     let which = (allocation, grantee);
-    let rows =
-        store::list_allocation_grants(&mut conn, row.id, which, before, page.limit()).await?;
-    let (rows, next_page_token) = page.cut(rows, &query, |row| row.id);
+    let (rows, next_page_token) =
+        store::list_allocation_grants(&mut conn, row.id, which, &selection, wanted).await?;
     Ok(pb::ListAllocationGrantsResponse {
         grants: rows.into_iter().map(wire::allocation_grant).collect(),
         next_page_token,

@@ -3,6 +3,7 @@ use aws_lc_rs::digest;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use gpuaas_common::audit::with_digests;
+use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_common::{Error, Result, page};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::identity::v1 as pb;
@@ -112,12 +113,14 @@ pub(super) async fn list_of_organisation(
     request: pb::ListOrganisationInvitationsRequest,
 ) -> Result<pb::ListOrganisationInvitationsResponse> {
     let of = Of::Organisation(&request.organisation_id);
-    let requested = (
-        request.page_size,
-        request.page_token.as_str(),
-        request.state,
-    );
-    let (invitations, next_page_token) = list(call, of, requested).await?;
+    let listing = Listing {
+        state: request.state,
+        filter: &request.filter,
+        order_by: &request.order_by,
+        size: request.page_size,
+        token: &request.page_token,
+    };
+    let (invitations, next_page_token) = list(call, of, listing).await?;
     Ok(pb::ListOrganisationInvitationsResponse {
         invitations,
         next_page_token,
@@ -129,33 +132,47 @@ pub(super) async fn list_of_project(
     request: pb::ListProjectInvitationsRequest,
 ) -> Result<pb::ListProjectInvitationsResponse> {
     let of = Of::Project(&request.project_id);
-    let requested = (
-        request.page_size,
-        request.page_token.as_str(),
-        request.state,
-    );
-    let (invitations, next_page_token) = list(call, of, requested).await?;
+    let listing = Listing {
+        state: request.state,
+        filter: &request.filter,
+        order_by: &request.order_by,
+        size: request.page_size,
+        token: &request.page_token,
+    };
+    let (invitations, next_page_token) = list(call, of, listing).await?;
     Ok(pb::ListProjectInvitationsResponse {
         invitations,
         next_page_token,
     })
 }
 
+/// Which invitations are listed.
+struct Listing<'a> {
+    state: i32,
+    filter: &'a str,
+    order_by: &'a str,
+    size: i32,
+    token: &'a str,
+}
+
 async fn list(
     call: &Call<'_>,
     of: Of<'_>,
-    (size, token, state): (i32, &str, i32),
+    listing: Listing<'_>,
 ) -> Result<(Vec<pb::Invitation>, String)> {
-    let page = parse::Page::of(size)?;
-    let number = state.to_string();
-    let state = parse::invitation_state(state)?;
+    let selection = Selection::parse(&store::INVITATIONS, listing.filter, listing.order_by)?;
+    let size = page::page_size(listing.size)?;
+    let number = listing.state.to_string();
+    let state = parse::invitation_state(listing.state)?;
     let mut conn = call.conn().await?;
     let group = call.seen(&mut conn, of).await?;
     let id = group.id().to_string();
-    let query = ["invitations", &id, &number];
-    let before = page::decode(token, &query)?.unwrap_or_else(Uuid::max);
-    let rows = store::list_invitations(&mut conn, group, state, before, page.limit()).await?;
-    let (rows, next) = page.cut(rows, &query, |row| row.id);
+    let wanted = Wanted {
+        page_token: listing.token,
+        size,
+        query: &["invitations", &id, &number],
+    };
+    let (rows, next) = store::list_invitations(&mut conn, group, state, &selection, wanted).await?;
     Ok((rows.into_iter().map(wire::invitation).collect(), next))
 }
 
@@ -180,7 +197,7 @@ pub(super) async fn revoke(
         // as it is under the lock
         let row = store::find_invitation(&mut tx, id).await?;
         let row = row.ok_or_else(invitation_unknown)?;
-        match row.state() {
+        match row.state {
             InvitationState::Pending | InvitationState::Expired => {}
             InvitationState::Accepted | InvitationState::Revoked => {
                 return Err(Error::new(
@@ -292,7 +309,7 @@ pub(super) async fn accept(
         .email
         .as_ref()
         .is_some_and(|email| email.to_lowercase() != row.email);
-    if row.state() != InvitationState::Pending
+    if row.state != InvitationState::Pending
         || row.target_state == TenantState::Closed
         || for_another
     {

@@ -1,7 +1,7 @@
 //! `ServiceAccountService`: programs of a project that call the API.
 use gpuaas_common::audit::with_digests;
 use gpuaas_common::select::{Selection, Wanted};
-use gpuaas_common::{Error, Result, page};
+use gpuaas_common::{Error, Result, etag, page};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::identity::v1 as pb;
 use serde_json::json;
@@ -96,7 +96,7 @@ pub(super) async fn disable(
         request.project_id.as_str(),
         request.service_account_id.as_str(),
     );
-    set_disabled(call, &request, ids, true).await
+    set_disabled(call, &request, (ids, &request.etag), true).await
 }
 
 pub(super) async fn enable(
@@ -107,13 +107,13 @@ pub(super) async fn enable(
         request.project_id.as_str(),
         request.service_account_id.as_str(),
     );
-    set_disabled(call, &request, ids, false).await
+    set_disabled(call, &request, (ids, &request.etag), false).await
 }
 
 async fn set_disabled(
     call: &Call<'_>,
     request: &impl prost::Message,
-    (project, account): (&str, &str),
+    ((project, account), etag): ((&str, &str), &str),
     disabled: bool,
 ) -> Result<pb::ServiceAccount> {
     let id = known_id(account, account_unknown)?;
@@ -122,6 +122,8 @@ async fn set_disabled(
             group, name: owner, ..
         } = call.owned(&mut tx, Of::Project(project)).await?;
         let row = found(&mut tx, group.id(), id).await?;
+        let before = wire::service_account(row.clone());
+        etag::check(etag, &before.etag)?;
         let by_platform = call.administers();
         if row.disabled_by_platform && !by_platform && !disabled {
             return Err(Error::new(
@@ -142,7 +144,6 @@ async fn set_disabled(
         store::set_disabled(&mut tx, id, to).await?;
         let detail =
             json!({ "service_account": row.name, "of": owner, "by_platform": by_platform });
-        let before = wire::service_account(row);
         let after = wire::service_account(found(&mut tx, group.id(), id).await?);
         let detail = with_digests(detail, Some(&before), Some(&after));
         call.commit_in(tx, group, group.id(), detail).await?;
@@ -162,9 +163,11 @@ pub(super) async fn delete(
             group, name: owner, ..
         } = call.owned(&mut tx, of).await?;
         let row = found(&mut tx, group.id(), id).await?;
-        store::delete_service_account(&mut tx, id).await?;
         let detail = json!({ "service_account": row.name, "of": owner });
-        let detail = with_digests(detail, Some(&wire::service_account(row)), None);
+        let before = wire::service_account(row);
+        etag::check(&request.etag, &before.etag)?;
+        store::delete_service_account(&mut tx, id).await?;
+        let detail = with_digests(detail, Some(&before), None);
         call.commit_in(tx, group, group.id(), detail).await?;
     }
     Ok(pb::DeleteServiceAccountResponse {})

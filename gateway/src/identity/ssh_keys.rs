@@ -2,6 +2,7 @@
 use std::collections::HashMap;
 
 use gpuaas_common::audit::with_digests;
+use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_common::{Error, Result, page, ssh};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::identity::v1 as pb;
@@ -112,8 +113,9 @@ pub(super) async fn list(
     call: &Call<'_>,
     request: pb::ListSshKeysRequest,
 ) -> Result<pb::ListSshKeysResponse> {
-    let (ssh_keys, next_page_token) =
-        listed(call, None, request.page_size, &request.page_token).await?;
+    let selection = Selection::parse(&store::SSH_KEYS, &request.filter, &request.order_by)?;
+    let requested = (request.page_size, request.page_token.as_str());
+    let (ssh_keys, next_page_token) = listed(call, None, &selection, requested).await?;
     Ok(pb::ListSshKeysResponse {
         ssh_keys,
         next_page_token,
@@ -125,8 +127,9 @@ pub(super) async fn list_of_project(
     request: pb::ListProjectSshKeysRequest,
 ) -> Result<pb::ListProjectSshKeysResponse> {
     let project = Some(request.project_id.as_str());
-    let (ssh_keys, next_page_token) =
-        listed(call, project, request.page_size, &request.page_token).await?;
+    let selection = Selection::parse(&store::SSH_KEYS, &request.filter, &request.order_by)?;
+    let requested = (request.page_size, request.page_token.as_str());
+    let (ssh_keys, next_page_token) = listed(call, project, &selection, requested).await?;
     Ok(pb::ListProjectSshKeysResponse {
         ssh_keys,
         next_page_token,
@@ -136,17 +139,19 @@ pub(super) async fn list_of_project(
 async fn listed(
     call: &Call<'_>,
     project: Option<&str>,
-    size: i32,
-    token: &str,
+    selection: &Selection,
+    (size, token): (i32, &str),
 ) -> Result<(Vec<pb::SshKey>, String)> {
-    let page = parse::Page::of(size)?;
+    let size = page::page_size(size)?;
     let mut conn = call.conn().await?;
     let owner = readable(call, &mut conn, project).await?;
     let whose = format!("{owner:?}");
-    let query = ["ssh_keys", whose.as_str()];
-    let after: String = page::decode(token, &query)?.unwrap_or_default();
-    let rows = store::list_ssh_keys(&mut conn, owner, &after, page.limit()).await?;
-    let (rows, next) = page.cut(rows, &query, |row| row.name.clone());
+    let wanted = Wanted {
+        page_token: token,
+        size,
+        query: &["ssh_keys", &whose],
+    };
+    let (rows, next) = store::list_ssh_keys(&mut conn, owner, selection, wanted).await?;
     Ok((rows.into_iter().map(wire::ssh_key).collect(), next))
 }
 

@@ -256,6 +256,7 @@ pub(super) async fn rotate_secret(
     let mut secret = None;
     if let Begun::Fresh(mut tx) = call.begin(&request, id).await? {
         let row = writable(call, &mut tx, id).await?;
+        etag::check(&request.etag, &row.version.to_string())?;
         let (new, sealed) = new_secret(call, id)?;
         store::rotate_webhook_secret(&mut tx, id, &sealed, overlap.as_secs_f64()).await?;
         let detail = json!({ "overlap_seconds": overlap.as_secs() });
@@ -297,7 +298,8 @@ pub(super) async fn list_deliveries(
     call: &Call<'_>,
     request: pb::ListWebhookDeliveriesRequest,
 ) -> Result<pb::ListWebhookDeliveriesResponse> {
-    let page = parse::Page::of(request.page_size)?;
+    let selection = Selection::parse(&store::DELIVERIES, &request.filter, &request.order_by)?;
+    let size = page::page_size(request.page_size)?;
     let state = match pb::WebhookDeliveryState::try_from(request.state) {
         Ok(pb::WebhookDeliveryState::Unspecified) => None,
         Ok(pb::WebhookDeliveryState::Pending) => Some("pending"),
@@ -311,10 +313,13 @@ pub(super) async fn list_deliveries(
     let mut conn = call.conn().await?;
     let row = readable(call, &mut conn, &request.webhook_id).await?;
     let id = row.id.to_string();
-    let query = ["webhook deliveries", &id, state.unwrap_or_default()];
-    let before = page::decode(&request.page_token, &query)?.unwrap_or_else(Uuid::max);
-    let rows = store::list_deliveries(&mut conn, row.id, state, before, page.limit()).await?;
-    let (rows, next_page_token) = page.cut(rows, &query, |row| row.id);
+    let wanted = Wanted {
+        page_token: &request.page_token,
+        size,
+        query: &["webhook deliveries", &id, state.unwrap_or_default()],
+    };
+    let (rows, next_page_token) =
+        store::list_deliveries(&mut conn, row.id, state, &selection, wanted).await?;
     Ok(pb::ListWebhookDeliveriesResponse {
         deliveries: rows.into_iter().map(delivery).collect(),
         next_page_token,

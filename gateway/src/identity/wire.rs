@@ -1,4 +1,5 @@
 //! Rows of the schema `edge` as messages.
+use gpuaas_common::etag;
 use gpuaas_common::time::proto_time;
 use gpuaas_proto::gpuaas::identity::v1 as pb;
 use jiff_sqlx::Timestamp;
@@ -108,7 +109,7 @@ pub(super) fn member(row: MemberRow) -> pb::Member {
 }
 
 pub(super) fn invitation(row: InvitationRow) -> pb::Invitation {
-    let state = match row.state() {
+    let state = match row.state {
         InvitationState::Pending => pb::InvitationState::Pending,
         InvitationState::Accepted => pb::InvitationState::Accepted,
         InvitationState::Revoked => pb::InvitationState::Revoked,
@@ -181,7 +182,7 @@ pub(super) fn principal(row: PrincipalRow) -> pb::Principal {
 }
 
 pub(super) fn service_account(row: ServiceAccountRow) -> pb::ServiceAccount {
-    pb::ServiceAccount {
+    let account = pb::ServiceAccount {
         id: row.id.to_string(),
         project_id: row.project.to_string(),
         slug: row.slug,
@@ -192,6 +193,11 @@ pub(super) fn service_account(row: ServiceAccountRow) -> pb::ServiceAccount {
         create_time: time(row.create_time),
         disable_time: row.disable_time.and_then(time),
         disabled_by_platform: row.disabled_by_platform,
+        etag: String::new(),
+    };
+    pb::ServiceAccount {
+        etag: etag::of(&account),
+        ..account
     }
 }
 

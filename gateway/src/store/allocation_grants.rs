@@ -1,7 +1,8 @@
 //! Grants for single allocations of a project.
+use gpuaas_common::select::{Catalog, Field, Kind, Selection, Statement, Wanted};
 use jiff_sqlx::Timestamp;
 use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, Row as _};
+use sqlx::{FromRow, PgConnection, Row as _};
 use uuid::Uuid;
 
 use super::principal::decode;
@@ -62,6 +63,12 @@ pub struct AllocationGrantRow {
     pub create_time: Timestamp,
     /// Until when.
     pub expire_time: Timestamp,
+}
+
+impl FromRow<'_, PgRow> for AllocationGrantRow {
+    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
+        read(row)
+    }
 }
 
 fn read(row: &PgRow) -> sqlx::Result<AllocationGrantRow> {
@@ -126,31 +133,44 @@ pub async fn insert_allocation_grant(
     Ok(done.rows_affected() == 1)
 }
 
-/// Grants of a project before one by id that have not expired, newest first.
+/// What the list of a project's grants can be selected by.
+pub static ALLOCATION_GRANTS: Catalog = Catalog {
+    fields: &[
+        Field::sortable("allocation_id", Kind::Id, "listed.allocation_id"),
+        Field::sortable("principal", Kind::Text, "listed.principal"),
+        Field::sortable(
+            "permission",
+            Kind::OneOf(&["terminal", "serial_log"]),
+            "listed.permission",
+        ),
+        Field::sortable("creator", Kind::Text, "listed.creator"),
+        Field::sortable("create_time", Kind::Time, "listed.create_time"),
+        Field::sortable("expire_time", Kind::Time, "listed.expire_time"),
+    ],
+    key: Field::new("id", Kind::Id, "listed.id"),
+    order: "create_time desc",
+};
+
+/// A page of the grants of a project that have not expired and that a caller selects, and the token of the next one.
 ///
 /// # Errors
-/// Database errors.
+/// `PAGE_TOKEN_INVALID`; database errors.
 pub async fn list_allocation_grants(
     conn: &mut PgConnection,
     project: Uuid,
     (allocation, grantee): (Option<Uuid>, Option<Uuid>),
-    before: Uuid,
-    limit: i64,
-) -> sqlx::Result<Vec<AllocationGrantRow>> {
-    let rows = sqlx::query(
+    selection: &Selection,
+    wanted: Wanted<'_>,
+) -> gpuaas_common::Result<(Vec<AllocationGrantRow>, String)> {
+    let statement = Statement::new(&[
         "SELECT g.*, p.name AS principal FROM allocation_grants g JOIN principals p ON p.id = g.principal_id
-          WHERE g.project_id = $1 AND ($2::uuid IS NULL OR g.allocation_id = $2) AND g.id < $3
-            AND g.expire_time > clock_timestamp() AND ($5::uuid IS NULL OR g.principal_id = $5)
-          ORDER BY g.id DESC LIMIT $4",
-    )
+          WHERE g.project_id = $1 AND ($2::uuid IS NULL OR g.allocation_id = $2)
+            AND g.expire_time > clock_timestamp() AND ($3::uuid IS NULL OR g.principal_id = $3)",
+    ])
     .bind(project)
     .bind(allocation)
-    .bind(before)
-    .bind(limit)
-    .bind(grantee)
-    .fetch_all(conn)
-    .await?;
-    rows.iter().map(read).collect()
+    .bind(grantee);
+    selection.page(conn, statement, wanted).await
 }
 
 /// One grant of a project.

@@ -1,7 +1,8 @@
 //! Invitations: who may become a member of what.
+use gpuaas_common::select::{Catalog, Field, Kind, Selection, Statement, Wanted};
 use jiff_sqlx::Timestamp;
 use sqlx::postgres::PgRow;
-use sqlx::{AssertSqlSafe, PgConnection, Row as _};
+use sqlx::{AssertSqlSafe, FromRow, PgConnection, Row as _};
 use uuid::Uuid;
 
 use super::members::Group;
@@ -29,10 +30,8 @@ pub struct InvitationRow {
     pub create_time: Timestamp,
     /// When it ends.
     pub expire_time: Timestamp,
-    /// It is past that time.
-    pub expired: bool,
-    /// When it was revoked.
-    pub revoke_time: Option<Timestamp>,
+    /// Its own state.
+    pub state: InvitationState,
     /// When it was accepted.
     pub accept_time: Option<Timestamp>,
     /// Id and name of the principal who accepted it.
@@ -59,7 +58,9 @@ pub struct NewInvitation<'a> {
 }
 
 const SELECT: &str =
-    "SELECT i.*, i.expire_time <= clock_timestamp() AS expired, p.name AS accepted_name,
+    "SELECT i.*, p.name AS accepted_name,
+            CASE WHEN i.accept_time IS NOT NULL THEN 'accepted' WHEN i.revoke_time IS NOT NULL THEN 'revoked'
+                 WHEN i.expire_time <= clock_timestamp() THEN 'expired' ELSE 'pending' END AS state,
             concat_ws('/', o.slug, j.slug) AS target,
             CASE WHEN 'closed' IN (j.state, o.state) THEN 'closed'
                  WHEN 'suspended' IN (j.state, o.state) THEN 'suspended' ELSE 'active' END AS target_state
@@ -67,6 +68,12 @@ const SELECT: &str =
        LEFT JOIN projects j ON j.id = i.project_id
        JOIN organisations o ON o.id = coalesce(i.organisation_id, j.organisation_id)
        LEFT JOIN principals p ON p.id = i.accepted_by";
+
+impl FromRow<'_, PgRow> for InvitationRow {
+    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
+        read(row)
+    }
+}
 
 fn read(row: &PgRow) -> sqlx::Result<InvitationRow> {
     let organisation: Option<Uuid> = row.try_get("organisation_id")?;
@@ -86,11 +93,18 @@ fn read(row: &PgRow) -> sqlx::Result<InvitationRow> {
         inviter: row.try_get("inviter")?,
         create_time: row.try_get("create_time")?,
         expire_time: row.try_get("expire_time")?,
-        expired: row.try_get("expired")?,
-        revoke_time: row.try_get("revoke_time")?,
+        state: decode(row, "state", InvitationState::parse)?,
         accept_time: row.try_get("accept_time")?,
         accepted_by: accepted_by.zip(accepted_name),
     })
+}
+
+/// Organisation and project: one of them.
+fn columns(group: Group) -> (Option<Uuid>, Option<Uuid>) {
+    match group {
+        Group::Organisation(id) => (Some(id), None),
+        Group::Project(id) => (None, Some(id)),
+    }
 }
 
 /// Adds an invitation.
@@ -101,10 +115,7 @@ pub async fn insert_invitation(
     conn: &mut PgConnection,
     new: &NewInvitation<'_>,
 ) -> sqlx::Result<()> {
-    let (organisation, project) = match new.group {
-        Group::Organisation(id) => (Some(id), None),
-        Group::Project(id) => (None, Some(id)),
-    };
+    let (organisation, project) = columns(new.group);
     sqlx::query(
         "INSERT INTO invitations (id, organisation_id, project_id, email, role, token_hash, inviter, expire_time)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
@@ -171,7 +182,7 @@ pub async fn lock_invitation(
     row.as_ref().map(read).transpose()
 }
 
-/// States to list.
+/// State of an invitation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InvitationState {
     /// Can be accepted.
@@ -184,56 +195,74 @@ pub enum InvitationState {
     Expired,
 }
 
-impl InvitationRow {
-    /// Its state.
-    pub fn state(&self) -> InvitationState {
-        if self.accept_time.is_some() {
-            InvitationState::Accepted
-        } else if self.revoke_time.is_some() {
-            InvitationState::Revoked
-        } else if self.expired {
-            InvitationState::Expired
-        } else {
-            InvitationState::Pending
+impl InvitationState {
+    /// From the column.
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "pending" => Some(Self::Pending),
+            "accepted" => Some(Self::Accepted),
+            "revoked" => Some(Self::Revoked),
+            "expired" => Some(Self::Expired),
+            _ => None,
+        }
+    }
+
+    /// For the column.
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Accepted => "accepted",
+            Self::Revoked => "revoked",
+            Self::Expired => "expired",
         }
     }
 }
 
-/// Invitations before one by id, newest first.
+/// What a list of invitations can be selected by.
+pub static INVITATIONS: Catalog = Catalog {
+    fields: &[
+        Field::sortable("email", Kind::Text, "listed.email"),
+        Field::sortable(
+            "role",
+            Kind::OneOf(&["owner", "member", "viewer", "billing"]),
+            "listed.role",
+        ),
+        Field::new(
+            "state",
+            Kind::OneOf(&["pending", "accepted", "revoked", "expired"]),
+            "listed.state",
+        ),
+        Field::sortable("inviter", Kind::Text, "listed.inviter"),
+        Field::new("accepted_by", Kind::Text, "listed.accepted_name"),
+        Field::sortable("create_time", Kind::Time, "listed.create_time"),
+        Field::sortable("expire_time", Kind::Time, "listed.expire_time"),
+        Field::new("accept_time", Kind::Time, "listed.accept_time"),
+    ],
+    key: Field::new("id", Kind::Id, "listed.id"),
+    order: "create_time desc",
+};
+
+/// A page of the invitations that a caller selects, of one state when it is given, and the token of the next one.
 ///
 /// # Errors
-/// Database errors.
+/// `PAGE_TOKEN_INVALID`; database errors.
 pub async fn list_invitations(
     conn: &mut PgConnection,
     group: Group,
     state: Option<InvitationState>,
-    before: Uuid,
-    limit: i64,
-) -> sqlx::Result<Vec<InvitationRow>> {
-    let of = match group {
-        Group::Organisation(_) => "i.organisation_id = $1",
-        Group::Project(_) => "i.project_id = $1",
-    };
-    let in_state = match state {
-        None => "true",
-        Some(InvitationState::Accepted) => "i.accept_time IS NOT NULL",
-        Some(InvitationState::Revoked) => "i.revoke_time IS NOT NULL",
-        Some(InvitationState::Expired) => {
-            "i.accept_time IS NULL AND i.revoke_time IS NULL AND i.expire_time <= clock_timestamp()"
-        }
-        Some(InvitationState::Pending) => {
-            "i.accept_time IS NULL AND i.revoke_time IS NULL AND i.expire_time > clock_timestamp()"
-        }
-    };
-    let sql =
-        format!("{SELECT} WHERE {of} AND {in_state} AND i.id < $2 ORDER BY i.id DESC LIMIT $3");
-    let rows = sqlx::query(AssertSqlSafe(sql))
-        .bind(group.id())
-        .bind(before)
-        .bind(limit)
-        .fetch_all(conn)
-        .await?;
-    rows.iter().map(read).collect()
+    selection: &Selection,
+    wanted: Wanted<'_>,
+) -> gpuaas_common::Result<(Vec<InvitationRow>, String)> {
+    let (organisation, project) = columns(group);
+    let statement = Statement::new(&[
+        "SELECT * FROM (",
+        SELECT,
+        " WHERE (i.organisation_id = $1 OR i.project_id = $2)) AS of_group WHERE ($3::text IS NULL OR state = $3)",
+    ])
+    .bind(organisation)
+    .bind(project)
+    .bind(state.map(InvitationState::as_str));
+    selection.page(conn, statement, wanted).await
 }
 
 /// Revokes an invitation that is not used.

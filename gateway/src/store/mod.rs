@@ -28,9 +28,9 @@ use crate::auth::verify::Identity;
 
 pub use access::{Actor, actors, find_principal, principal_of_name};
 pub use allocation_grants::{
-    AllocationGrantRow, AllocationPermission, NewAllocationGrant, count_allocation_grants,
-    delete_allocation_grant, find_allocation_grant, insert_allocation_grant,
-    list_allocation_grants,
+    ALLOCATION_GRANTS, AllocationGrantRow, AllocationPermission, NewAllocationGrant,
+    count_allocation_grants, delete_allocation_grant, find_allocation_grant,
+    insert_allocation_grant, list_allocation_grants,
 };
 pub use api_keys::{
     API_KEYS, ApiKeyRow, NewApiKey, StoredKey, disable_api_key, expire_api_key, find_api_key,
@@ -38,7 +38,7 @@ pub use api_keys::{
 };
 pub use bootstrap::{NewPrincipal, Seeded, own_organisation, seed};
 pub use invitations::{
-    InvitationRow, InvitationState, NewInvitation, accept_invitation, find_invitation,
+    INVITATIONS, InvitationRow, InvitationState, NewInvitation, accept_invitation, find_invitation,
     insert_invitation, invitation_of_token, list_invitations, lock_invitation, revoke_invitation,
 };
 pub use launches::{
@@ -85,15 +85,15 @@ pub use service_accounts::{
     find_service_account, insert_service_account, list_service_accounts,
 };
 pub use ssh_keys::{
-    KeyOwner, SshKeyRow, count_ssh_keys, delete_ssh_key, find_ssh_key, insert_ssh_key,
+    KeyOwner, SSH_KEYS, SshKeyRow, count_ssh_keys, delete_ssh_key, find_ssh_key, insert_ssh_key,
     list_ssh_keys, named_ssh_keys, people_with_ssh_key,
 };
 pub use tenant::TenantState;
 pub use terminals::{note_terminal, terminal_opener};
 pub use webhook_deliveries::{
-    Attempted, DeliveryLimits, DeliveryRow, Next, Outgoing, Taken, find_delivery, insert_ping,
-    list_deliveries, note_attempt, queue_deliveries, requeue_delivery, rewind_webhooks,
-    sweep_deliveries, take_deliveries, webhook_position,
+    Attempted, DELIVERIES, DeliveryLimits, DeliveryRow, Next, Outgoing, Taken, find_delivery,
+    insert_ping, list_deliveries, note_attempt, queue_deliveries, requeue_delivery,
+    rewind_webhooks, sweep_deliveries, take_deliveries, webhook_position,
 };
 pub use webhooks::{
     NewWebhook, WEBHOOKS, WebhookRow, count_webhooks, delete_webhook, disable_webhook,

@@ -1,7 +1,8 @@
 //! SSH public keys by name.
+use gpuaas_common::select::{Catalog, Field, Kind, Selection, Statement, Wanted};
 use jiff_sqlx::Timestamp;
 use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, PgPool, Row as _};
+use sqlx::{FromRow, PgConnection, PgPool, Row as _};
 use uuid::Uuid;
 
 /// Whose keys.
@@ -38,6 +39,12 @@ pub struct SshKeyRow {
     pub create_time: Timestamp,
     /// Project that owns it; none: a principal does.
     pub project: Option<Uuid>,
+}
+
+impl FromRow<'_, PgRow> for SshKeyRow {
+    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
+        read(row)
+    }
 }
 
 fn read(row: &PgRow) -> sqlx::Result<SshKeyRow> {
@@ -77,33 +84,36 @@ pub async fn insert_ssh_key(
     Ok(done.rows_affected() == 1)
 }
 
-/// Keys of an owner after one by name.
+/// What a list of SSH keys can be selected by.
+pub static SSH_KEYS: Catalog = Catalog {
+    fields: &[
+        NAME,
+        Field::new("public_key", Kind::Text, "listed.public_key"),
+        Field::new("fingerprint", Kind::Text, "listed.fingerprint"),
+        Field::sortable("create_time", Kind::Time, "listed.create_time"),
+    ],
+    key: NAME,
+    order: "name",
+};
+
+const NAME: Field = Field::sortable("name", Kind::Text, "listed.name");
+
+/// A page of the keys of an owner that a caller selects, and the token of the next one.
 ///
 /// # Errors
-/// Database errors.
+/// `PAGE_TOKEN_INVALID`; database errors.
 pub async fn list_ssh_keys(
     conn: &mut PgConnection,
     owner: KeyOwner,
-    after: &str,
-    limit: i64,
-) -> sqlx::Result<Vec<SshKeyRow>> {
-    let sql = match owner {
-        KeyOwner::Principal(_) => {
-            "SELECT * FROM ssh_keys WHERE principal_id = coalesce($1, $2) AND name > $3 ORDER BY name LIMIT $4"
-        }
-        KeyOwner::Project(_) => {
-            "SELECT * FROM ssh_keys WHERE project_id = coalesce($1, $2) AND name > $3 ORDER BY name LIMIT $4"
-        }
-    };
+    selection: &Selection,
+    wanted: Wanted<'_>,
+) -> gpuaas_common::Result<(Vec<SshKeyRow>, String)> {
     let (principal, project) = owner.columns();
-    let rows = sqlx::query(sql)
-        .bind(principal)
-        .bind(project)
-        .bind(after)
-        .bind(limit)
-        .fetch_all(conn)
-        .await?;
-    rows.iter().map(read).collect()
+    let statement =
+        Statement::new(&["SELECT * FROM ssh_keys WHERE (principal_id = $1 OR project_id = $2)"])
+            .bind(principal)
+            .bind(project);
+    selection.page(conn, statement, wanted).await
 }
 
 /// How many keys an owner has.

@@ -1,8 +1,9 @@
 //! What is delivered to webhooks, and which gateway has it in hand.
 use gpuaas_common::id::IdGen;
+use gpuaas_common::select::{Catalog, Field, Kind, Selection, Statement, Wanted};
 use jiff_sqlx::Timestamp;
 use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, PgPool, Row as _};
+use sqlx::{FromRow, PgConnection, PgPool, Row as _};
 use uuid::Uuid;
 
 use super::webhooks::disable_webhook;
@@ -43,6 +44,12 @@ pub struct DeliveryRow {
 
 const COLUMNS: &str = "id, webhook_id, event_type, object_id, state, attempts, response_status, error, create_time, \
      last_attempt_time, next_attempt_time, deliver_time";
+
+impl FromRow<'_, PgRow> for DeliveryRow {
+    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
+        read(row)
+    }
+}
 
 fn read(row: &PgRow) -> sqlx::Result<DeliveryRow> {
     Ok(DeliveryRow {
@@ -207,28 +214,50 @@ pub async fn find_delivery(
     row.as_ref().map(read).transpose()
 }
 
-/// Deliveries of a webhook before one by id, newest first; of one state when it is given.
+/// What the list of a webhook's deliveries can be selected by.
+pub static DELIVERIES: Catalog = Catalog {
+    fields: &[
+        ID,
+        Field::sortable("event_type", Kind::Text, "listed.event_type"),
+        Field::new("object_id", Kind::Id, "listed.object_id"),
+        Field::sortable(
+            "state",
+            Kind::OneOf(&["pending", "delivered", "failed"]),
+            "listed.state",
+        ),
+        Field::sortable("attempts", Kind::Number, "listed.attempts"),
+        Field::sortable("response_status", Kind::Number, "listed.response_status"),
+        Field::new("error", Kind::Text, "listed.error"),
+        Field::sortable("create_time", Kind::Time, "listed.create_time"),
+        Field::new("last_attempt_time", Kind::Time, "listed.last_attempt_time"),
+        Field::new("deliver_time", Kind::Time, "listed.deliver_time"),
+    ],
+    key: ID,
+    // newest first, by an index: there are many
+    order: "id desc",
+};
+
+const ID: Field = Field::sortable("id", Kind::Id, "listed.id");
+
+/// A page of the deliveries of a webhook that a caller selects, of one state when it is given, and the token of the next one.
 ///
 /// # Errors
-/// Database errors.
+/// `PAGE_TOKEN_INVALID`; database errors.
 pub async fn list_deliveries(
     conn: &mut PgConnection,
     webhook: Uuid,
     state: Option<&str>,
-    before: Uuid,
-    limit: i64,
-) -> sqlx::Result<Vec<DeliveryRow>> {
-    let rows = sqlx::query(sqlx::AssertSqlSafe(format!(
-        "SELECT {COLUMNS} FROM webhook_deliveries
-          WHERE webhook_id = $1 AND ($2::text IS NULL OR state = $2) AND id < $3 ORDER BY id DESC LIMIT $4"
-    )))
+    selection: &Selection,
+    wanted: Wanted<'_>,
+) -> gpuaas_common::Result<(Vec<DeliveryRow>, String)> {
+    let statement = Statement::new(&[
+        "SELECT ",
+        COLUMNS,
+        " FROM webhook_deliveries WHERE webhook_id = $1 AND ($2::text IS NULL OR state = $2)",
+    ])
     .bind(webhook)
-    .bind(state)
-    .bind(before)
-    .bind(limit)
-    .fetch_all(conn)
-    .await?;
-    rows.iter().map(read).collect()
+    .bind(state);
+    selection.page(conn, statement, wanted).await
 }
 
 /// Queues a delivery that has ended again; `false` when it is pending still.

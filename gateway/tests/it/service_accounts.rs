@@ -396,3 +396,47 @@ async fn an_account_that_the_platform_disabled_is_not_enabled_by_its_owners() {
     let (_, shown) = own("disable").await;
     assert_eq!(shown["disabled_by_platform"], json!(false));
 }
+
+#[tokio::test]
+async fn an_account_that_somebody_changed_meanwhile_is_left_as_it_is() {
+    let world = World::start().await;
+    let owner = Owner::of(&world);
+    let account = owner.account("ci", "member").await;
+    let read = async || {
+        let (_, listed) = owner.send(Method::GET, "", Value::Null).await;
+        let etag = listed["service_accounts"][0]["etag"].as_str();
+        etag.expect("an etag").to_owned()
+    };
+    let first = read().await;
+    let disable = format!("/{account}:disable");
+    let body = json!({ "etag": first });
+    let (status, disabled) = owner.send(Method::POST, &disable, body.clone()).await;
+    assert_eq!(status, 200, "{disabled}");
+    let second = read().await;
+    assert_eq!(disabled["etag"], json!(second));
+    assert_ne!(second, first);
+    let delete = format!("/{account}?etag={first}");
+    for (method, path, body) in [
+        (Method::POST, &format!("/{account}:enable"), body.clone()),
+        (Method::POST, &disable, body),
+        (Method::DELETE, &delete, Value::Null),
+    ] {
+        let (status, body) = owner.send(method, path, body).await;
+        assert_eq!(
+            (status, reason(&body), field(&body)),
+            (409, "ETAG_STALE", "etag"),
+            "{path}: {body}"
+        );
+    }
+    assert_eq!(read().await, second, "nothing has changed");
+    // its role is a part of it
+    let role = "UPDATE memberships SET role = 'viewer' WHERE principal_id = $1::uuid";
+    let pool = world.pool().await;
+    let changed = sqlx::query(role).bind(&account).execute(&pool).await;
+    assert_eq!(changed.expect("changed").rows_affected(), 1);
+    let third = read().await;
+    assert_ne!(third, second);
+    let delete = format!("/{account}?etag={third}");
+    let (status, body) = owner.send(Method::DELETE, &delete, Value::Null).await;
+    assert_eq!(status, 200, "{body}");
+}

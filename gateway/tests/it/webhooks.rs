@@ -500,6 +500,10 @@ async fn an_endpoint_that_is_gone_disables_its_webhook_which_can_be_enabled_agai
     let stale = json!({ "disabled": false, "etag": made["etag"] });
     let (status, body) = change(&world, Method::PATCH, &target(&made), stale).await;
     assert_eq!((status, reason(&body)), (409, "ETAG_STALE"));
+    let rotate = format!("{}:rotateSecret", target(&made));
+    let stale = json!({ "etag": made["etag"] });
+    let (status, body) = change(&world, Method::POST, &rotate, stale).await;
+    assert_eq!((status, reason(&body)), (409, "ETAG_STALE"));
     until_position(&pool, 3).await;
     let enable = json!({ "disabled": false, "etag": webhook["etag"] });
     let (status, body) = change(&world, Method::PATCH, &target(&made), enable).await;

@@ -339,17 +339,17 @@ pub async fn list_skus(
     Ok((rows.into_iter().map(Sku::from).collect(), next))
 }
 
-/// Whether a SKU is disabled, until the transaction ends. One that does not exist is not.
+/// A SKU as it is until the transaction ends; none: there is none yet.
 ///
 /// # Errors
 /// The database.
-pub async fn is_disabled(conn: &mut PgConnection, code: &str) -> Result<bool> {
-    let disabled: Option<bool> =
-        sqlx::query_scalar("SELECT disabled FROM skus WHERE code = $1 FOR UPDATE")
+pub async fn lock_sku(conn: &mut PgConnection, code: &str) -> Result<Option<Sku>> {
+    let row: Option<Row> =
+        sqlx::query_as(select!("FROM skus s WHERE s.code = $1 FOR NO KEY UPDATE"))
             .bind(code)
             .fetch_optional(conn)
             .await?;
-    Ok(disabled.unwrap_or(false))
+    Ok(row.map(Sku::from))
 }
 
 /// Creates or replaces a SKU; the price stays. Live claims keep their snapshot.

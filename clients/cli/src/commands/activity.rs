@@ -8,7 +8,8 @@ use super::Session;
 use super::admin::moment;
 use super::whose::Of;
 use crate::failure::Failure;
-use crate::output::{print_json, print_table, short, stamp, time, word};
+use crate::fit::short;
+use crate::output::{print_json, print_table, stamp, time, word};
 
 /// Most activities of a page.
 const PAGE: usize = 500;

@@ -8,6 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::Session;
 use super::launch::{parse_deadline, parse_length};
+use super::select::Selected;
 use super::service_accounts::{Account, Found};
 use crate::api::Answer;
 use crate::failure::Failure;
@@ -19,7 +20,12 @@ const SCOPES: [&str; 6] = ["read", "billing", "write", "terminal", "manage", "sc
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
     /// List the API keys of a service account, with scopes, expiry and last use.
-    List(Account),
+    List {
+        #[command(flatten)]
+        account: Account,
+        #[command(flatten)]
+        selected: Selected,
+    },
     /// Create an API key. It is printed once, alone on standard output.
     Create {
         #[command(flatten)]
@@ -61,10 +67,10 @@ pub struct Key {
 /// See [`Failure`].
 pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
-        Command::List(account) => {
+        Command::List { account, selected } => {
             let account = account.find(session).await?;
-            let found = keys(session, &account).await?;
-            list(session, found, &account.slug);
+            let found = keys(session, &account, &selected).await?;
+            list(session, found, &account.slug, &selected);
             Ok(())
         }
         Command::Create {
@@ -109,10 +115,16 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     }
 }
 
-async fn keys(session: &Session, account: &Found) -> Result<Answer<ListApiKeysResponse>, Failure> {
+async fn keys(
+    session: &Session,
+    account: &Found,
+    selected: &Selected,
+) -> Result<Answer<ListApiKeysResponse>, Failure> {
     let request = ListApiKeysRequest {
         project_id: account.project.clone(),
         service_account_id: account.id.clone(),
+        filter: selected.filter(),
+        order_by: selected.order_by(),
         ..ListApiKeysRequest::default()
     };
     session.api.call_all_pages(&request, "api_keys").await
@@ -123,7 +135,8 @@ impl Key {
     async fn find(self, session: &Session) -> Result<(Found, ApiKey, String), Failure> {
         let account = self.account.find(session).await?;
         let given = self.key;
-        let all = keys(session, &account).await?.message.api_keys;
+        let all = keys(session, &account, &Selected::default()).await?;
+        let all = all.message.api_keys;
         let same = |one: &ApiKey| [&one.id, &one.prefix, &one.display_name].contains(&&given);
         let mut found: Vec<ApiKey> = all.into_iter().filter(same).collect();
         let slug = &account.slug;
@@ -156,12 +169,21 @@ fn made(session: &Session, answer: &Answer<ApiKey>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn list(session: &Session, listed: Answer<ListApiKeysResponse>, account: &str) {
+fn list(
+    session: &Session,
+    listed: Answer<ListApiKeysResponse>,
+    account: &str,
+    selected: &Selected,
+) {
     if session.json() {
         print_json(&listed.json);
         return;
     }
     let found = listed.message.api_keys;
+    if found.is_empty() && selected.narrows() {
+        say!("No API key matches the filter.");
+        return;
+    }
     if found.is_empty() {
         say!("No API keys yet. Create one: gpuaas api-key create {account} --scope read");
         return;

@@ -9,7 +9,8 @@ use gpuaas_proto::gpuaas::scheduler::v1::{
 use super::Session;
 use super::select::Selected;
 use crate::api::{Answer, Api};
-use crate::failure::{ApiFailure, Failure};
+use crate::api_failure::ApiFailure;
+use crate::failure::Failure;
 use crate::output::{aligned, print_json, print_table, size, word};
 use crate::{project, suggest};
 
@@ -21,8 +22,15 @@ fn closed_text(region: &Region) -> String {
     }
 }
 
-async fn list_regions(api: &Api) -> Result<Answer<ListRegionsResponse>, Failure> {
-    let request = ListRegionsRequest::default();
+async fn list_regions(
+    api: &Api,
+    selected: &Selected,
+) -> Result<Answer<ListRegionsResponse>, Failure> {
+    let request = ListRegionsRequest {
+        filter: selected.filter(),
+        order_by: selected.order_by(),
+        ..ListRegionsRequest::default()
+    };
     api.call_all_pages(&request, "regions").await
 }
 
@@ -31,7 +39,8 @@ async fn list_regions(api: &Api) -> Result<Answer<ListRegionsResponse>, Failure>
 /// # Errors
 /// See [`Failure`].
 pub async fn all_regions(api: &Api) -> Result<Vec<Region>, Failure> {
-    Ok(list_regions(api).await?.message.regions)
+    let found = list_regions(api, &Selected::default()).await?;
+    Ok(found.message.regions)
 }
 
 /// All SKUs.
@@ -184,13 +193,17 @@ pub fn print_images(session: &Session, found: Answer<ListImagesResponse>, empty:
 ///
 /// # Errors
 /// See [`Failure`].
-pub async fn regions(session: &Session) -> Result<(), Failure> {
-    let found = list_regions(&session.api).await?;
+pub async fn regions(session: &Session, selected: &Selected) -> Result<(), Failure> {
+    let found = list_regions(&session.api, selected).await?;
     if session.json() {
         print_json(&found.json);
         return Ok(());
     }
     let regions = found.message.regions;
+    if regions.is_empty() && selected.narrows() {
+        say!("No region matches the filter.");
+        return Ok(());
+    }
     if regions.is_empty() {
         say!("No regions yet. An administrator adds one: gpuaas admin region put");
         return Ok(());

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 
 use super::Session;
 use super::launch::parse_deadline;
+use super::select::Selected;
 use super::whose::Of;
 use crate::allocation::{Among, resolve};
 use crate::api::Answer;
@@ -26,6 +27,8 @@ pub enum Command {
         allocation: Option<String>,
         #[command(flatten)]
         of: Of,
+        #[command(flatten)]
+        selected: Selected,
     },
     /// Grant a member of the project access to one allocation.
     #[command(visible_alias = "create")]
@@ -59,16 +62,23 @@ pub enum Command {
 pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     let api = &session.api;
     match command {
-        Command::List { allocation, of } => {
+        Command::List {
+            allocation,
+            of,
+            selected,
+        } => {
             let mut request = ListAllocationGrantsRequest {
                 project_id: of.id(session).await?,
+                filter: selected.filter(),
+                order_by: selected.order_by(),
                 ..ListAllocationGrantsRequest::default()
             };
             if let Some(given) = allocation {
                 let among = Among::Project(Some(&request.project_id));
                 request.allocation_id = resolve(api, among, &given).await?;
             }
-            print(session, api.call_all_pages(&request, "grants").await?);
+            let found = api.call_all_pages(&request, "grants").await?;
+            print(session, found, &selected);
         }
         Command::Add {
             allocation,
@@ -105,12 +115,16 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     Ok(())
 }
 
-fn print(session: &Session, listed: Answer<ListAllocationGrantsResponse>) {
+fn print(session: &Session, listed: Answer<ListAllocationGrantsResponse>, selected: &Selected) {
     if session.json() {
         print_json(&listed.json);
         return;
     }
     let found = listed.message.grants;
+    if found.is_empty() && selected.narrows() {
+        say!("No grant matches the filter.");
+        return;
+    }
     if found.is_empty() {
         say!("No grants. Grant access to one allocation: gpuaas grant add ALLOCATION PRINCIPAL");
         return;

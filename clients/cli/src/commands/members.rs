@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::Session;
 use super::select::Selected;
-use super::whose::{Owner, Whose};
+use super::whose::{Owner, Whose, about};
 use crate::api::Answer;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, time, word};
@@ -73,7 +73,12 @@ pub enum Command {
         of: Whose,
     },
     /// List the invitations.
-    Invitations(Whose),
+    Invitations {
+        #[command(flatten)]
+        of: Whose,
+        #[command(flatten)]
+        selected: Selected,
+    },
     /// Revoke an invitation.
     Revoke {
         /// Id of the invitation.
@@ -102,24 +107,11 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         } => {
             let sentence = format!("{principal} is {role}.");
             let role = self::role(&role);
-            let json = match of.find(session).await? {
-                Owner::Project(project_id) => {
-                    let request = AddProjectMemberRequest {
-                        project_id,
-                        principal,
-                        role,
-                    };
-                    api.apply(&request, key).await?.json
-                }
-                Owner::Organisation(organisation_id) => {
-                    let request = AddOrganisationMemberRequest {
-                        organisation_id,
-                        principal,
-                        role,
-                    };
-                    api.apply(&request, key).await?.json
-                }
-            };
+            let json = about!(
+                of.find(session).await?,
+                AddProjectMemberRequest | AddOrganisationMemberRequest { principal, role },
+                |request| api.apply(&request, key).await?.json
+            );
             super::done(session, &json, &sentence);
             Ok(())
         }
@@ -130,26 +122,16 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             } = find(session, &owner, &member).await?;
             let sentence = format!("{member} is {role}.");
             let role = self::role(&role);
-            let json = match owner {
-                Owner::Project(project_id) => {
-                    let request = UpdateProjectMemberRequest {
-                        project_id,
+            let json = about!(
+                owner,
+                UpdateProjectMemberRequest
+                    | UpdateOrganisationMemberRequest {
                         member_id,
                         role,
                         etag,
-                    };
-                    api.apply(&request, key).await?.json
-                }
-                Owner::Organisation(organisation_id) => {
-                    let request = UpdateOrganisationMemberRequest {
-                        organisation_id,
-                        member_id,
-                        role,
-                        etag,
-                    };
-                    api.apply(&request, key).await?.json
-                }
-            };
+                    },
+                |request| api.apply(&request, key).await?.json
+            );
             super::done(session, &json, &sentence);
             Ok(())
         }
@@ -158,53 +140,31 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             let Member {
                 member_id, etag, ..
             } = find(session, &owner, &member).await?;
-            let json = match owner {
-                Owner::Project(project_id) => {
-                    let request = RemoveProjectMemberRequest {
-                        project_id,
-                        member_id,
-                        etag,
-                    };
-                    api.apply(&request, key).await?.json
-                }
-                Owner::Organisation(organisation_id) => {
-                    let request = RemoveOrganisationMemberRequest {
-                        organisation_id,
-                        member_id,
-                        etag,
-                    };
-                    api.apply(&request, key).await?.json
-                }
-            };
+            let json = about!(
+                owner,
+                RemoveProjectMemberRequest | RemoveOrganisationMemberRequest { member_id, etag },
+                |request| api.apply(&request, key).await?.json
+            );
             super::done(session, &json, &format!("Removed {member}."));
             Ok(())
         }
         Command::Invite { email, role, of } => {
-            let role = self::role(&role);
-            let answer = match of.find(session).await? {
-                Owner::Project(project_id) => {
-                    let request = CreateProjectInvitationRequest {
-                        project_id,
+            let answer = about!(
+                of.find(session).await?,
+                CreateProjectInvitationRequest
+                    | CreateOrganisationInvitationRequest {
                         email: email.clone(),
-                        role,
-                        ..CreateProjectInvitationRequest::default()
-                    };
-                    api.apply(&request, key).await?
-                }
-                Owner::Organisation(organisation_id) => {
-                    let request = CreateOrganisationInvitationRequest {
-                        organisation_id,
-                        email: email.clone(),
-                        role,
-                        ..CreateOrganisationInvitationRequest::default()
-                    };
-                    api.apply(&request, key).await?
-                }
-            };
+                        role: self::role(&role),
+                        ..Default::default()
+                    },
+                |request| api.apply(&request, key).await?
+            );
             invited(session, &answer, &email);
             Ok(())
         }
-        Command::Invitations(of) => invitations(session, of.find(session).await?).await,
+        Command::Invitations { of, selected } => {
+            invitations(session, of.find(session).await?, &selected).await
+        }
         Command::Revoke { invitation } => {
             let request = RevokeInvitationRequest {
                 invitation_id: invitation,
@@ -260,29 +220,19 @@ async fn members(
     owner: &Owner,
     selected: &Selected,
 ) -> Result<(Vec<Member>, Value), Failure> {
-    let (filter, order_by) = (selected.filter(), selected.order_by());
-    match owner {
-        Owner::Project(project) => {
-            let request = ListProjectMembersRequest {
-                project_id: project.clone(),
-                filter,
-                order_by,
-                ..ListProjectMembersRequest::default()
-            };
+    about!(
+        owner.clone(),
+        ListProjectMembersRequest
+            | ListOrganisationMembersRequest {
+                filter: selected.filter(),
+                order_by: selected.order_by(),
+                ..Default::default()
+            },
+        |request| {
             let found = session.api.call_all_pages(&request, "members").await?;
             Ok((found.message.members, found.json))
         }
-        Owner::Organisation(organisation) => {
-            let request = ListOrganisationMembersRequest {
-                organisation_id: organisation.clone(),
-                filter,
-                order_by,
-                ..ListOrganisationMembersRequest::default()
-            };
-            let found = session.api.call_all_pages(&request, "members").await?;
-            Ok((found.message.members, found.json))
-        }
-    }
+    )
 }
 
 async fn find(session: &Session, owner: &Owner, given: &str) -> Result<Member, Failure> {
@@ -324,28 +274,26 @@ pub fn print(session: &Session, json: &Value, members: Vec<Member>) {
     );
 }
 
-async fn invitations(session: &Session, owner: Owner) -> Result<(), Failure> {
-    let api = &session.api;
-    let (found, json) = match owner {
-        Owner::Project(project_id) => {
-            let request = ListProjectInvitationsRequest {
-                project_id,
-                ..ListProjectInvitationsRequest::default()
-            };
-            let found = api.call_all_pages(&request, "invitations").await?;
+async fn invitations(session: &Session, owner: Owner, selected: &Selected) -> Result<(), Failure> {
+    let (found, json) = about!(
+        owner,
+        ListProjectInvitationsRequest
+            | ListOrganisationInvitationsRequest {
+                filter: selected.filter(),
+                order_by: selected.order_by(),
+                ..Default::default()
+            },
+        |request| {
+            let found = session.api.call_all_pages(&request, "invitations").await?;
             (found.message.invitations, found.json)
         }
-        Owner::Organisation(organisation_id) => {
-            let request = ListOrganisationInvitationsRequest {
-                organisation_id,
-                ..ListOrganisationInvitationsRequest::default()
-            };
-            let found = api.call_all_pages(&request, "invitations").await?;
-            (found.message.invitations, found.json)
-        }
-    };
+    );
     if session.json() {
         print_json(&json);
+        return Ok(());
+    }
+    if found.is_empty() && selected.narrows() {
+        say!("No invitation matches the filter.");
         return Ok(());
     }
     if found.is_empty() {

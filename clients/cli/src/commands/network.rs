@@ -3,6 +3,7 @@ use clap::ValueEnum;
 use gpuaas_proto::gpuaas::allocation::v1::{GetProjectNetworkRequest, PutProjectNetworkRequest};
 
 use super::Session;
+use super::select::Read;
 use crate::failure::Failure;
 use crate::project;
 
@@ -14,6 +15,8 @@ pub struct Flags {
     /// The project [default: that of the context, else your only one].
     #[arg(long, value_name = "PROJECT")]
     project: Option<String>,
+    #[command(flatten)]
+    read: Read,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -38,6 +41,7 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
             let request = PutProjectNetworkRequest {
                 project_id,
                 vms_reach_each_other: matches!(rule, Rule::Allow),
+                etag: flags.read.etag,
             };
             session.api.apply(&request, &session.key).await?
         }

@@ -15,8 +15,9 @@ use super::admin::placement;
 use super::select::Selected;
 use crate::api::Answer;
 use crate::failure::Failure;
+use crate::fit::short;
 use crate::node::{self, drift_text, is_first_wipe, is_wiped, out_of_service};
-use crate::output::{print_json, print_table, short, time, word};
+use crate::output::{print_json, print_table, time, word};
 use crate::owners;
 
 #[derive(Debug, clap::Args)]

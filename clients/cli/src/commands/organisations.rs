@@ -1,15 +1,13 @@
 //! `organisation`: the organisations of the caller.
 use gpuaas_proto::gpuaas::identity::v1::{
-    ListOrganisationMembersRequest, ListOrganisationsRequest, ListOrganisationsResponse,
-    UpdateOrganisationRequest,
+    ListOrganisationMembersRequest, ListOrganisationsRequest, UpdateOrganisationRequest,
 };
 
 use super::Session;
 use super::select::Selected;
-use crate::api::Answer;
 use crate::failure::Failure;
+use crate::organisation;
 use crate::output::{print_json, print_table, time, word};
-use crate::suggest;
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
@@ -44,7 +42,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Scim(command) => super::scim::run(session, command).await,
         Command::Rename { organisation, name } => {
             let request = UpdateOrganisationRequest {
-                organisation_id: find(session, &organisation).await?,
+                organisation_id: organisation::id(&session.api, &organisation).await?,
                 display_name: name.clone(),
                 ..UpdateOrganisationRequest::default()
             };
@@ -58,7 +56,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             selected,
         } => {
             let request = ListOrganisationMembersRequest {
-                organisation_id: find(session, &organisation).await?,
+                organisation_id: organisation::id(&session.api, &organisation).await?,
                 filter: selected.filter(),
                 order_by: selected.order_by(),
                 ..ListOrganisationMembersRequest::default()
@@ -70,35 +68,14 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     }
 }
 
-async fn all(
-    session: &Session,
-    selected: &Selected,
-) -> Result<Answer<ListOrganisationsResponse>, Failure> {
+async fn list(session: &Session, selected: &Selected) -> Result<(), Failure> {
     let request = ListOrganisationsRequest {
         filter: selected.filter(),
         order_by: selected.order_by(),
         ..ListOrganisationsRequest::default()
     };
-    session.api.call_all_pages(&request, "organisations").await
-}
-
-/// The id of one of the caller's organisations.
-///
-/// # Errors
-/// There is none of this name.
-pub async fn find(session: &Session, given: &str) -> Result<String, Failure> {
-    let all = all(session, &Selected::default()).await?;
-    let all = all.message.organisations;
-    let found = all.iter().find(|one| one.slug == given || one.id == given);
-    found.map(|one| one.id.clone()).ok_or_else(|| {
-        let names = all.iter().map(|one| one.slug.as_str());
-        let message = format!("no organisation is named {given:?}; see: gpuaas organisation list");
-        Failure::NotFound(suggest::with_nearest(message, given, names))
-    })
-}
-
-async fn list(session: &Session, selected: &Selected) -> Result<(), Failure> {
-    let found = all(session, selected).await?;
+    let found = session.api.call_all_pages(&request, "organisations");
+    let found = found.await?;
     if session.json() {
         print_json(&found.json);
         return Ok(());

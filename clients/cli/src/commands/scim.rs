@@ -6,11 +6,10 @@ use gpuaas_proto::gpuaas::identity::v1::{
 
 use super::Session;
 use super::members::{self, ROLES};
-use super::organisations::find;
 use crate::api::Answer;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, time, word};
-use crate::{project, suggest};
+use crate::{organisation, project, suggest};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
@@ -55,11 +54,11 @@ pub struct Mapping {
 pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
         Command::Show { organisation } => {
-            let id = find(session, &organisation).await?;
+            let id = organisation::id(&session.api, &organisation).await?;
             show(session, id).await
         }
         Command::Groups { organisation } => {
-            let id = find(session, &organisation).await?;
+            let id = organisation::id(&session.api, &organisation).await?;
             print(session, groups(session, &id).await?);
             Ok(())
         }
@@ -102,7 +101,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
 impl Mapping {
     /// The id of the organisation, and the group.
     async fn group(&self, session: &Session) -> Result<(String, ScimGroup), Failure> {
-        let organisation = find(session, &self.organisation).await?;
+        let organisation = organisation::id(&session.api, &self.organisation).await?;
         let all = groups(session, &organisation).await?.message.groups;
         let names = all.iter().map(|one| one.display_name.as_str());
         let message = format!(

@@ -1,4 +1,4 @@
-//! `--filter` and `--sort` of lists, in the language of the API.
+//! `--filter` and `--sort` of lists, in the language of the API, and `--etag` of changes of what was read.
 
 /// What a list is narrowed to, and its order.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -10,6 +10,20 @@ pub struct Selected {
     /// Order, such as 'FIELD, FIELD2 desc'; an unknown field is refused with the list of valid fields.
     #[arg(long, value_name = "FIELDS")]
     sort: Option<String>,
+}
+
+/// What a change is made to.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Read {
+    /// Etag of what you have read (`--output json` shows it): the change is refused when somebody has made another one since
+    /// [default: not checked].
+    #[arg(
+        long,
+        value_name = "ETAG",
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub etag: String,
 }
 
 impl Selected {

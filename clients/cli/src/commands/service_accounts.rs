@@ -122,6 +122,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             let request = DisableServiceAccountRequest {
                 project_id: project,
                 service_account_id: id,
+                ..DisableServiceAccountRequest::default()
             };
             let answer = session.api.apply(&request, &session.key).await?;
             super::done(session, &answer.json, &format!("{slug} is disabled."));
@@ -131,6 +132,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             let request = EnableServiceAccountRequest {
                 project_id: project,
                 service_account_id: id,
+                ..EnableServiceAccountRequest::default()
             };
             let answer = session.api.apply(&request, &session.key).await?;
             super::done(session, &answer.json, &format!("{slug} is enabled."));
@@ -140,6 +142,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             let request = DeleteServiceAccountRequest {
                 project_id: project,
                 service_account_id: id,
+                ..DeleteServiceAccountRequest::default()
             };
             let answer = session.api.apply(&request, &session.key).await?;
             super::done(session, &answer.json, &format!("Deleted {slug}."));

@@ -8,6 +8,7 @@ use gpuaas_proto::gpuaas::identity::v1::{
 use serde_json::Value;
 
 use super::Session;
+use super::select::Selected;
 use crate::failure::Failure;
 use crate::keys;
 use crate::output::{print_json, print_table, time};
@@ -20,6 +21,8 @@ pub enum Command {
         /// Keys that all members of this project can launch with.
         #[arg(long, value_name = "PROJECT")]
         project: Option<String>,
+        #[command(flatten)]
+        selected: Selected,
     },
     /// Store a public key under a name.
     #[command(visible_alias = "create")]
@@ -49,9 +52,9 @@ pub enum Command {
 /// See [`Failure`].
 pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
-        Command::List { project } => {
+        Command::List { project, selected } => {
             let project = project::given(&session.api, project).await?;
-            list(session, project).await
+            list(session, project, &selected).await
         }
         Command::Add {
             name,
@@ -84,7 +87,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         }
         Command::Delete { key, project } => {
             let project = project::given(&session.api, project).await?;
-            let (found, _) = kept(session, project.clone()).await?;
+            let (found, _) = kept(session, project.clone(), &Selected::default()).await?;
             let ssh_key_id = id_of(&found, &key)?;
             let json = match project {
                 Some(project_id) => {
@@ -110,23 +113,34 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
 /// # Errors
 /// See [`Failure`].
 pub async fn own_names(session: &Session) -> Result<Vec<String>, Failure> {
-    let (found, _) = kept(session, None).await?;
+    let (found, _) = kept(session, None, &Selected::default()).await?;
     Ok(found.into_iter().map(|key| key.name).collect())
 }
 
 /// The keys, also as they were sent.
-async fn kept(session: &Session, project: Option<String>) -> Result<(Vec<SshKey>, Value), Failure> {
+async fn kept(
+    session: &Session,
+    project: Option<String>,
+    selected: &Selected,
+) -> Result<(Vec<SshKey>, Value), Failure> {
+    let (filter, order_by) = (selected.filter(), selected.order_by());
     match project {
         Some(project_id) => {
             let request = ListProjectSshKeysRequest {
                 project_id,
+                filter,
+                order_by,
                 ..ListProjectSshKeysRequest::default()
             };
             let listed = session.api.call_all_pages(&request, "ssh_keys").await?;
             Ok((listed.message.ssh_keys, listed.json))
         }
         None => {
-            let request = ListSshKeysRequest::default();
+            let request = ListSshKeysRequest {
+                filter,
+                order_by,
+                ..ListSshKeysRequest::default()
+            };
             let listed = session.api.call_all_pages(&request, "ssh_keys").await?;
             Ok((listed.message.ssh_keys, listed.json))
         }
@@ -142,10 +156,18 @@ fn id_of(keys: &[SshKey], given: &str) -> Result<String, Failure> {
     })
 }
 
-async fn list(session: &Session, project: Option<String>) -> Result<(), Failure> {
-    let (found, json) = kept(session, project).await?;
+async fn list(
+    session: &Session,
+    project: Option<String>,
+    selected: &Selected,
+) -> Result<(), Failure> {
+    let (found, json) = kept(session, project, selected).await?;
     if session.json() {
         print_json(&json);
+        return Ok(());
+    }
+    if found.is_empty() && selected.narrows() {
+        say!("No SSH key matches the filter.");
         return Ok(());
     }
     if found.is_empty() {

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::Session;
 use super::launch::parse_length;
 use super::select::Selected;
-use super::whose::{Owner, Whose};
+use super::whose::{Whose, about};
 use crate::api::Answer;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, span_of, time, word};
@@ -80,6 +80,8 @@ pub enum Command {
         /// Only deliveries in this state.
         #[arg(long, value_parser = ["pending", "delivered", "failed"])]
         state: Option<String>,
+        #[command(flatten)]
+        selected: Selected,
     },
     /// Redeliver a delivery that succeeded or failed.
     Redeliver {
@@ -104,30 +106,19 @@ pub struct Webhook {
 pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
         Command::List { whose, selected } => {
-            let api = &session.api;
-            let (filter, order_by) = (selected.filter(), selected.order_by());
-            match whose.find(session).await? {
-                Owner::Project(project_id) => {
-                    let request = ListProjectWebhooksRequest {
-                        project_id,
-                        filter,
-                        order_by,
-                        ..ListProjectWebhooksRequest::default()
-                    };
-                    let listed = api.call_all_pages(&request, "webhooks").await?;
+            about!(
+                whose.find(session).await?,
+                ListProjectWebhooksRequest
+                    | ListOrganisationWebhooksRequest {
+                        filter: selected.filter(),
+                        order_by: selected.order_by(),
+                        ..Default::default()
+                    },
+                |request| {
+                    let listed = session.api.call_all_pages(&request, "webhooks").await?;
                     list(session, &listed.json, listed.message.webhooks, &selected);
                 }
-                Owner::Organisation(organisation_id) => {
-                    let request = ListOrganisationWebhooksRequest {
-                        organisation_id,
-                        filter,
-                        order_by,
-                        ..ListOrganisationWebhooksRequest::default()
-                    };
-                    let listed = api.call_all_pages(&request, "webhooks").await?;
-                    list(session, &listed.json, listed.message.webhooks, &selected);
-                }
-            }
+            );
         }
         Command::Create {
             url,
@@ -135,27 +126,16 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             description,
             whose,
         } => {
-            let (api, key) = (&session.api, &session.key);
-            let answer = match whose.find(session).await? {
-                Owner::Project(project_id) => {
-                    let request = CreateProjectWebhookRequest {
-                        project_id,
+            let answer = about!(
+                whose.find(session).await?,
+                CreateProjectWebhookRequest
+                    | CreateOrganisationWebhookRequest {
                         url,
                         event_types: events,
                         description,
-                    };
-                    api.apply(&request, key).await?
-                }
-                Owner::Organisation(organisation_id) => {
-                    let request = CreateOrganisationWebhookRequest {
-                        organisation_id,
-                        url,
-                        event_types: events,
-                        description,
-                    };
-                    api.apply(&request, key).await?
-                }
-            };
+                    },
+                |request| session.api.apply(&request, &session.key).await?
+            );
             secret(session, &answer)?;
         }
         Command::Show(one) => {
@@ -195,6 +175,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             let request = RotateWebhookSecretRequest {
                 webhook_id: webhook.webhook,
                 overlap: overlap.map(span_of),
+                ..RotateWebhookSecretRequest::default()
             };
             secret(session, &session.api.apply(&request, &session.key).await?)?;
         }
@@ -209,15 +190,21 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             let answer = session.api.apply(&request, &session.key).await?;
             super::done(session, &answer.json, &sentence);
         }
-        Command::Deliveries { webhook, state } => {
+        Command::Deliveries {
+            webhook,
+            state,
+            selected,
+        } => {
             let state = state.as_deref().and_then(WebhookDeliveryState::of_word);
             let request = ListWebhookDeliveriesRequest {
                 webhook_id: webhook.webhook,
                 state: state.unwrap_or_default().into(),
+                filter: selected.filter(),
+                order_by: selected.order_by(),
                 ..ListWebhookDeliveriesRequest::default()
             };
             let found = session.api.call_all_pages(&request, "deliveries").await?;
-            deliveries(session, found);
+            deliveries(session, found, &selected);
         }
         Command::Redeliver { webhook, delivery } => {
             let sentence = format!("{delivery} is queued again.");
@@ -303,12 +290,20 @@ fn list(session: &Session, json: &Value, found: Vec<contract::Webhook>, selected
     print_table(["ID", "URL", "EVENTS", "STATE", "REASON"], rows.collect());
 }
 
-fn deliveries(session: &Session, found: Answer<ListWebhookDeliveriesResponse>) {
+fn deliveries(
+    session: &Session,
+    found: Answer<ListWebhookDeliveriesResponse>,
+    selected: &Selected,
+) {
     if session.json() {
         print_json(&found.json);
         return;
     }
     let found = found.message.deliveries;
+    if found.is_empty() && selected.narrows() {
+        say!("No delivery matches the filter.");
+        return;
+    }
     if found.is_empty() {
         say!("No deliveries.");
         return;

@@ -1,7 +1,7 @@
 //! What a command is about: a project, or an organisation where both have such things.
-use super::{Session, organisations};
+use super::Session;
 use crate::failure::Failure;
-use crate::project;
+use crate::{organisation, project};
 
 /// The project of a command.
 #[derive(Debug, clap::Args)]
@@ -46,6 +46,7 @@ pub struct Whose {
 }
 
 /// Either of them, by its id.
+#[derive(Clone)]
 pub enum Owner {
     /// A project.
     Project(String),
@@ -61,10 +62,27 @@ impl Whose {
     pub async fn find(self, session: &Session) -> Result<Owner, Failure> {
         match self.organisation {
             Some(name) => {
-                let id = organisations::find(session, &name).await?;
+                let id = organisation::id(&session.api, &name).await?;
                 Ok(Owner::Organisation(id))
             }
             None => Ok(Owner::Project(self.of.id(session).await?)),
         }
     }
 }
+
+/// What is done with one of two requests that have the same fields: the one about a project, or the one about an organisation.
+macro_rules! about {
+    ($owner:expr, $of_project:ident | $of_organisation:ident { $($fields:tt)* }, |$request:ident| $done:expr) => {
+        match $owner {
+            $crate::commands::whose::Owner::Project(project_id) => {
+                let $request = $of_project { project_id, $($fields)* };
+                $done
+            }
+            $crate::commands::whose::Owner::Organisation(organisation_id) => {
+                let $request = $of_organisation { organisation_id, $($fields)* };
+                $done
+            }
+        }
+    };
+}
+pub(super) use about;

@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::failure::Failure;
-use crate::profile::config_folder;
 
 /// Everything that is in the file.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -118,6 +117,15 @@ pub struct ContextFile(PathBuf);
 pub struct Locked {
     file: ContextFile,
     _lock: File,
+}
+
+/// Folder of the CLI's own settings: `$XDG_CONFIG_HOME/gpuaas` or `~/.config/gpuaas`.
+pub fn config_folder() -> Option<PathBuf> {
+    let base = std::env::var_os("XDG_CONFIG_HOME")
+        .filter(|v| !v.is_empty())
+        .map(PathBuf::from);
+    base.or_else(|| std::env::home_dir().map(|home| home.join(".config")))
+        .map(|base| base.join("gpuaas"))
 }
 
 impl ContextFile {

@@ -66,8 +66,8 @@ export function useCreateImage() {
 }
 
 export function useSetImageStatus() {
-  return useChange(["all-images", "images"], ({ slug, status }: { slug: string; status: ImageStatus }) =>
-    unwrap(client.POST("/api/v1/admin/images/{slug}:setStatus", { params: { path: { slug } }, body: { status } })),
+  return useChange(["all-images", "images"], ({ slug, ...body }: { slug: string; status: ImageStatus; etag: string | undefined }) =>
+    unwrap(client.POST("/api/v1/admin/images/{slug}:setStatus", { params: { path: { slug } }, body })),
   );
 }
 

@@ -936,14 +936,18 @@ class AsyncOperations(AsyncCaller):
         project_id: str,
         service_account_id: str,
         *,
+        etag: str | None = None,
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> m.DeleteServiceAccountResponse:
         """DeleteServiceAccount ends an account and all of its keys for good. What it launched stays.
 
         Owners of the project; action `service_account.delete` on `project`.
+
+        etag: Of the service account that was read; another one makes the call fail with ABORTED (ETAG_STALE).
+        Empty: not checked.
         """
-        return await self._call(t.DELETE_SERVICE_ACCOUNT, {"project_id": project_id, "service_account_id": service_account_id}, {}, {}, idempotency_key, timeout)
+        return await self._call(t.DELETE_SERVICE_ACCOUNT, {"project_id": project_id, "service_account_id": service_account_id}, {"etag": etag}, {}, idempotency_key, timeout)
 
     async def delete_ssh_key(
         self,
@@ -1031,6 +1035,7 @@ class AsyncOperations(AsyncCaller):
         project_id: str,
         service_account_id: str,
         *,
+        etag: str | None = None,
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> m.ServiceAccount:
@@ -1038,8 +1043,11 @@ class AsyncOperations(AsyncCaller):
         terminals end.
 
         Owners of the project; action `service_account.disable` on `project`.
+
+        etag: Of the service account that was read; another one makes the call fail with ABORTED (ETAG_STALE).
+        Empty: not checked.
         """
-        return await self._call(t.DISABLE_SERVICE_ACCOUNT, {"project_id": project_id, "service_account_id": service_account_id}, {}, {}, idempotency_key, timeout)
+        return await self._call(t.DISABLE_SERVICE_ACCOUNT, {"project_id": project_id, "service_account_id": service_account_id}, {}, {"etag": etag}, idempotency_key, timeout)
 
     async def discover_topology(
         self,
@@ -1111,14 +1119,18 @@ class AsyncOperations(AsyncCaller):
         project_id: str,
         service_account_id: str,
         *,
+        etag: str | None = None,
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> m.ServiceAccount:
         """EnableServiceAccount takes the keys of a disabled account again, those that are not disabled themselves.
 
         Owners of the project; action `service_account.enable` on `project`.
+
+        etag: Of the service account that was read; another one makes the call fail with ABORTED (ETAG_STALE).
+        Empty: not checked.
         """
-        return await self._call(t.ENABLE_SERVICE_ACCOUNT, {"project_id": project_id, "service_account_id": service_account_id}, {}, {}, idempotency_key, timeout)
+        return await self._call(t.ENABLE_SERVICE_ACCOUNT, {"project_id": project_id, "service_account_id": service_account_id}, {}, {"etag": etag}, idempotency_key, timeout)
 
     async def exchange_api_key(
         self,
@@ -1975,6 +1987,8 @@ class AsyncOperations(AsyncCaller):
         page_size: int | None = None,
         page_token: str | None = None,
         allocation_id: str | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListAllocationGrantsResponse:
@@ -1985,10 +1999,15 @@ class AsyncOperations(AsyncCaller):
 
         page_size: Default 50, at most 500.
         allocation_id: Only those of this allocation.
+        filter: Only those that it is true of, for example `permission = terminal AND expire_time < 2027-01-01`. See
+        "Filters and orders" of the guide for integrators. Fields: allocation_id, principal, permission, creator,
+        create_time, expire_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `expire_time`;
+        default `create_time desc`. Fields: allocation_id, principal, permission, creator, create_time, expire_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return await self._call(t.LIST_ALLOCATION_GRANTS, {"project_id": project_id}, {"page_size": page_size, "page_token": page_token, "allocation_id": allocation_id, "read_mask": read_mask}, None, None, timeout)
+        return await self._call(t.LIST_ALLOCATION_GRANTS, {"project_id": project_id}, {"page_size": page_size, "page_token": page_token, "allocation_id": allocation_id, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     def iter_allocation_grants(
         self,
@@ -1996,6 +2015,8 @@ class AsyncOperations(AsyncCaller):
         *,
         page_size: int | None = None,
         allocation_id: str | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> AsyncIterator[m.AllocationGrant]:
@@ -2003,10 +2024,15 @@ class AsyncOperations(AsyncCaller):
 
         page_size: Default 50, at most 500.
         allocation_id: Only those of this allocation.
+        filter: Only those that it is true of, for example `permission = terminal AND expire_time < 2027-01-01`. See
+        "Filters and orders" of the guide for integrators. Fields: allocation_id, principal, permission, creator,
+        create_time, expire_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `expire_time`;
+        default `create_time desc`. Fields: allocation_id, principal, permission, creator, create_time, expire_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_ALLOCATION_GRANTS, {"project_id": project_id}, {"page_size": page_size, "allocation_id": allocation_id, "read_mask": read_mask}, "grants", timeout)
+        return self._pages(t.LIST_ALLOCATION_GRANTS, {"project_id": project_id}, {"page_size": page_size, "allocation_id": allocation_id, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "grants", timeout)
 
     async def list_allocation_terminal_sessions(
         self,
@@ -2710,6 +2736,8 @@ class AsyncOperations(AsyncCaller):
         page_size: int | None = None,
         page_token: str | None = None,
         state: m.InvitationState | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListOrganisationInvitationsResponse:
@@ -2719,10 +2747,15 @@ class AsyncOperations(AsyncCaller):
 
         page_size: Default 50, at most 500.
         state: Only those in this state; unspecified: all.
+        filter: Only those that it is true of, for example `state = pending AND expire_time < 2027-01-01`. See
+        "Filters and orders" of the guide for integrators. Fields: email, role, state, inviter, accepted_by,
+        create_time, expire_time, accept_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `email`; default
+        `create_time desc`. Fields: email, role, inviter, create_time, expire_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return await self._call(t.LIST_ORGANISATION_INVITATIONS, {"organisation_id": organisation_id}, {"page_size": page_size, "page_token": page_token, "state": state, "read_mask": read_mask}, None, None, timeout)
+        return await self._call(t.LIST_ORGANISATION_INVITATIONS, {"organisation_id": organisation_id}, {"page_size": page_size, "page_token": page_token, "state": state, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     def iter_organisation_invitations(
         self,
@@ -2730,6 +2763,8 @@ class AsyncOperations(AsyncCaller):
         *,
         page_size: int | None = None,
         state: m.InvitationState | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> AsyncIterator[m.Invitation]:
@@ -2737,10 +2772,15 @@ class AsyncOperations(AsyncCaller):
 
         page_size: Default 50, at most 500.
         state: Only those in this state; unspecified: all.
+        filter: Only those that it is true of, for example `state = pending AND expire_time < 2027-01-01`. See
+        "Filters and orders" of the guide for integrators. Fields: email, role, state, inviter, accepted_by,
+        create_time, expire_time, accept_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `email`; default
+        `create_time desc`. Fields: email, role, inviter, create_time, expire_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_ORGANISATION_INVITATIONS, {"organisation_id": organisation_id}, {"page_size": page_size, "state": state, "read_mask": read_mask}, "invitations", timeout)
+        return self._pages(t.LIST_ORGANISATION_INVITATIONS, {"organisation_id": organisation_id}, {"page_size": page_size, "state": state, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "invitations", timeout)
 
     async def list_organisation_members(
         self,
@@ -2905,6 +2945,8 @@ class AsyncOperations(AsyncCaller):
         sku: str | None = None,
         page_size: int | None = None,
         page_token: str | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListPriceVersionsResponse:
@@ -2912,25 +2954,39 @@ class AsyncOperations(AsyncCaller):
 
         All platform roles; action `price.list` on `catalog`.
 
+        sku: Only those of this SKU.
+        page_size: Default 50, at most 500.
+        filter: Only those that it is true of, for example `currency = EUR AND effective_time >= 2027-01-01`. See
+        "Filters and orders" of the guide for integrators. Fields: sku, currency, effective_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `sku,
+        effective_time desc`; default `effective_time desc`. Fields: sku, currency, effective_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return await self._call(t.LIST_PRICE_VERSIONS, {}, {"sku": sku, "page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
+        return await self._call(t.LIST_PRICE_VERSIONS, {}, {"sku": sku, "page_size": page_size, "page_token": page_token, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     def iter_price_versions(
         self,
         *,
         sku: str | None = None,
         page_size: int | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> AsyncIterator[m.PriceVersion]:
         """The items of all pages of `list_price_versions`.
 
+        sku: Only those of this SKU.
+        page_size: Default 50, at most 500.
+        filter: Only those that it is true of, for example `currency = EUR AND effective_time >= 2027-01-01`. See
+        "Filters and orders" of the guide for integrators. Fields: sku, currency, effective_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `sku,
+        effective_time desc`; default `effective_time desc`. Fields: sku, currency, effective_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_PRICE_VERSIONS, {}, {"sku": sku, "page_size": page_size, "read_mask": read_mask}, "price_versions", timeout)
+        return self._pages(t.LIST_PRICE_VERSIONS, {}, {"sku": sku, "page_size": page_size, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "price_versions", timeout)
 
     async def list_principals(
         self,
@@ -3002,6 +3058,8 @@ class AsyncOperations(AsyncCaller):
         page_size: int | None = None,
         page_token: str | None = None,
         state: m.InvitationState | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListProjectInvitationsResponse:
@@ -3011,10 +3069,15 @@ class AsyncOperations(AsyncCaller):
 
         page_size: Default 50, at most 500.
         state: Only those in this state; unspecified: all.
+        filter: Only those that it is true of, for example `state = pending AND expire_time < 2027-01-01`. See
+        "Filters and orders" of the guide for integrators. Fields: email, role, state, inviter, accepted_by,
+        create_time, expire_time, accept_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `email`; default
+        `create_time desc`. Fields: email, role, inviter, create_time, expire_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return await self._call(t.LIST_PROJECT_INVITATIONS, {"project_id": project_id}, {"page_size": page_size, "page_token": page_token, "state": state, "read_mask": read_mask}, None, None, timeout)
+        return await self._call(t.LIST_PROJECT_INVITATIONS, {"project_id": project_id}, {"page_size": page_size, "page_token": page_token, "state": state, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     def iter_project_invitations(
         self,
@@ -3022,6 +3085,8 @@ class AsyncOperations(AsyncCaller):
         *,
         page_size: int | None = None,
         state: m.InvitationState | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> AsyncIterator[m.Invitation]:
@@ -3029,10 +3094,15 @@ class AsyncOperations(AsyncCaller):
 
         page_size: Default 50, at most 500.
         state: Only those in this state; unspecified: all.
+        filter: Only those that it is true of, for example `state = pending AND expire_time < 2027-01-01`. See
+        "Filters and orders" of the guide for integrators. Fields: email, role, state, inviter, accepted_by,
+        create_time, expire_time, accept_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `email`; default
+        `create_time desc`. Fields: email, role, inviter, create_time, expire_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_PROJECT_INVITATIONS, {"project_id": project_id}, {"page_size": page_size, "state": state, "read_mask": read_mask}, "invitations", timeout)
+        return self._pages(t.LIST_PROJECT_INVITATIONS, {"project_id": project_id}, {"page_size": page_size, "state": state, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "invitations", timeout)
 
     async def list_project_members(
         self,
@@ -3099,6 +3169,8 @@ class AsyncOperations(AsyncCaller):
         *,
         page_size: int | None = None,
         page_token: str | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListProjectSshKeysResponse:
@@ -3107,26 +3179,36 @@ class AsyncOperations(AsyncCaller):
         Owners, members and viewers of the project; action `project_ssh_key.list` on `project`.
 
         page_size: Default 50, at most 500.
+        filter: Only those that it is true of, for example `public_key:alice OR create_time > 2027-01-01`. See
+        "Filters and orders" of the guide for integrators. Fields: name, public_key, fingerprint, create_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `create_time
+        desc`; default `name`. Fields: name, create_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return await self._call(t.LIST_PROJECT_SSH_KEYS, {"project_id": project_id}, {"page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
+        return await self._call(t.LIST_PROJECT_SSH_KEYS, {"project_id": project_id}, {"page_size": page_size, "page_token": page_token, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     def iter_project_ssh_keys(
         self,
         project_id: str,
         *,
         page_size: int | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> AsyncIterator[m.SshKey]:
         """The items of all pages of `list_project_ssh_keys`.
 
         page_size: Default 50, at most 500.
+        filter: Only those that it is true of, for example `public_key:alice OR create_time > 2027-01-01`. See
+        "Filters and orders" of the guide for integrators. Fields: name, public_key, fingerprint, create_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `create_time
+        desc`; default `name`. Fields: name, create_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_PROJECT_SSH_KEYS, {"project_id": project_id}, {"page_size": page_size, "read_mask": read_mask}, "ssh_keys", timeout)
+        return self._pages(t.LIST_PROJECT_SSH_KEYS, {"project_id": project_id}, {"page_size": page_size, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "ssh_keys", timeout)
 
     async def list_project_webhooks(
         self,
@@ -3272,6 +3354,8 @@ class AsyncOperations(AsyncCaller):
         *,
         page_size: int | None = None,
         page_token: str | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListRegionsResponse:
@@ -3279,24 +3363,36 @@ class AsyncOperations(AsyncCaller):
 
         Every registered principal; action `region.list` on `catalog`.
 
+        page_size: Default 50, at most 500.
+        filter: Only those that it is true of, for example `enabled = true`. See "Filters and orders" of the guide
+        for integrators. Fields: code, display_name, enabled, unavailable_reason, create_time, update_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `display_name`;
+        default `code`. Fields: code, display_name, create_time, update_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return await self._call(t.LIST_REGIONS, {}, {"page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
+        return await self._call(t.LIST_REGIONS, {}, {"page_size": page_size, "page_token": page_token, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     def iter_regions(
         self,
         *,
         page_size: int | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> AsyncIterator[m.Region]:
         """The items of all pages of `list_regions`.
 
+        page_size: Default 50, at most 500.
+        filter: Only those that it is true of, for example `enabled = true`. See "Filters and orders" of the guide
+        for integrators. Fields: code, display_name, enabled, unavailable_reason, create_time, update_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `display_name`;
+        default `code`. Fields: code, display_name, create_time, update_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_REGIONS, {}, {"page_size": page_size, "read_mask": read_mask}, "regions", timeout)
+        return self._pages(t.LIST_REGIONS, {}, {"page_size": page_size, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "regions", timeout)
 
     async def list_resource_slot_history(
         self,
@@ -3506,6 +3602,8 @@ class AsyncOperations(AsyncCaller):
         *,
         page_size: int | None = None,
         page_token: str | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListSshKeysResponse:
@@ -3514,25 +3612,35 @@ class AsyncOperations(AsyncCaller):
         Every registered principal; action `ssh_key.list` on `principal`.
 
         page_size: Default 50, at most 500.
+        filter: Only those that it is true of, for example `public_key:alice OR create_time > 2027-01-01`. See
+        "Filters and orders" of the guide for integrators. Fields: name, public_key, fingerprint, create_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `create_time
+        desc`; default `name`. Fields: name, create_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return await self._call(t.LIST_SSH_KEYS, {}, {"page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
+        return await self._call(t.LIST_SSH_KEYS, {}, {"page_size": page_size, "page_token": page_token, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     def iter_ssh_keys(
         self,
         *,
         page_size: int | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> AsyncIterator[m.SshKey]:
         """The items of all pages of `list_ssh_keys`.
 
         page_size: Default 50, at most 500.
+        filter: Only those that it is true of, for example `public_key:alice OR create_time > 2027-01-01`. See
+        "Filters and orders" of the guide for integrators. Fields: name, public_key, fingerprint, create_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `create_time
+        desc`; default `name`. Fields: name, create_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_SSH_KEYS, {}, {"page_size": page_size, "read_mask": read_mask}, "ssh_keys", timeout)
+        return self._pages(t.LIST_SSH_KEYS, {}, {"page_size": page_size, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "ssh_keys", timeout)
 
     async def list_terminal_sessions(
         self,
@@ -3660,6 +3768,8 @@ class AsyncOperations(AsyncCaller):
         state: m.WebhookDeliveryState | None = None,
         page_size: int | None = None,
         page_token: str | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListWebhookDeliveriesResponse:
@@ -3669,10 +3779,15 @@ class AsyncOperations(AsyncCaller):
 
         state: Left out: all.
         page_size: Default 50, at most 500.
+        filter: Only those that it is true of, for example `state = failed AND response_status >= 500`. See "Filters
+        and orders" of the guide for integrators. Fields: id, event_type, object_id, state, attempts,
+        response_status, error, create_time, last_attempt_time, deliver_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `create_time`;
+        default `id desc`. Fields: id, event_type, state, attempts, response_status, create_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return await self._call(t.LIST_WEBHOOK_DELIVERIES, {"webhook_id": webhook_id}, {"state": state, "page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
+        return await self._call(t.LIST_WEBHOOK_DELIVERIES, {"webhook_id": webhook_id}, {"state": state, "page_size": page_size, "page_token": page_token, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     def iter_webhook_deliveries(
         self,
@@ -3680,6 +3795,8 @@ class AsyncOperations(AsyncCaller):
         *,
         state: m.WebhookDeliveryState | None = None,
         page_size: int | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> AsyncIterator[m.WebhookDelivery]:
@@ -3687,10 +3804,15 @@ class AsyncOperations(AsyncCaller):
 
         state: Left out: all.
         page_size: Default 50, at most 500.
+        filter: Only those that it is true of, for example `state = failed AND response_status >= 500`. See "Filters
+        and orders" of the guide for integrators. Fields: id, event_type, object_id, state, attempts,
+        response_status, error, create_time, last_attempt_time, deliver_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `create_time`;
+        default `id desc`. Fields: id, event_type, state, attempts, response_status, create_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_WEBHOOK_DELIVERIES, {"webhook_id": webhook_id}, {"state": state, "page_size": page_size, "read_mask": read_mask}, "deliveries", timeout)
+        return self._pages(t.LIST_WEBHOOK_DELIVERIES, {"webhook_id": webhook_id}, {"state": state, "page_size": page_size, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "deliveries", timeout)
 
     async def list_wipe_certificates(
         self,
@@ -3782,6 +3904,7 @@ class AsyncOperations(AsyncCaller):
         project_id: str,
         *,
         max_allocations: int | None = None,
+        etag: str | None = None,
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> m.ProjectAllocationLimit:
@@ -3791,14 +3914,17 @@ class AsyncOperations(AsyncCaller):
         Platform administrators; action `quota.put` on `project`.
 
         max_allocations: 0 allows none.
+        etag: Of the ProjectQuotas that was read; another one makes the call fail with ABORTED (ETAG_STALE). Empty:
+        not checked.
         """
-        return await self._call(t.PUT_PROJECT_ALLOCATION_LIMIT, {"project_id": project_id}, {}, {"max_allocations": max_allocations}, idempotency_key, timeout)
+        return await self._call(t.PUT_PROJECT_ALLOCATION_LIMIT, {"project_id": project_id}, {}, {"max_allocations": max_allocations, "etag": etag}, idempotency_key, timeout)
 
     async def put_project_network(
         self,
         *,
         project_id: str | None = None,
         vms_reach_each_other: bool | None = None,
+        etag: str | None = None,
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> m.ProjectNetwork:
@@ -3809,14 +3935,17 @@ class AsyncOperations(AsyncCaller):
 
         project_id: Optional for a member of exactly one.
         vms_reach_each_other: As in ProjectNetwork.
+        etag: Of the ProjectNetwork that was read; another one makes the call fail with ABORTED (ETAG_STALE). Empty:
+        not checked.
         """
-        return await self._call(t.PUT_PROJECT_NETWORK, {}, {}, {"project_id": project_id, "vms_reach_each_other": vms_reach_each_other}, idempotency_key, timeout)
+        return await self._call(t.PUT_PROJECT_NETWORK, {}, {}, {"project_id": project_id, "vms_reach_each_other": vms_reach_each_other, "etag": etag}, idempotency_key, timeout)
 
     async def put_project_priority(
         self,
         project_id: str,
         *,
         priority: m.Priority,
+        etag: str | None = None,
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> m.ProjectPriority:
@@ -3824,8 +3953,11 @@ class AsyncOperations(AsyncCaller):
         that the project exists.
 
         Platform administrators and operators; action `queue.prioritise` on `project`.
+
+        etag: Of the ProjectPriority that was read; another one makes the call fail with ABORTED (ETAG_STALE).
+        Empty: not checked.
         """
-        return await self._call(t.PUT_PROJECT_PRIORITY, {"project_id": project_id}, {}, {"priority": priority}, idempotency_key, timeout)
+        return await self._call(t.PUT_PROJECT_PRIORITY, {"project_id": project_id}, {}, {"priority": priority, "etag": etag}, idempotency_key, timeout)
 
     async def put_project_quota(
         self,
@@ -3833,6 +3965,7 @@ class AsyncOperations(AsyncCaller):
         sku: str,
         *,
         max_gpus: int | None = None,
+        etag: str | None = None,
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> m.ProjectQuota:
@@ -3840,14 +3973,18 @@ class AsyncOperations(AsyncCaller):
         exists.
 
         Platform administrators; action `quota.put` on `project`.
+
+        etag: Of the ProjectQuotas that was read; another one makes the call fail with ABORTED (ETAG_STALE). Empty:
+        not checked.
         """
-        return await self._call(t.PUT_PROJECT_QUOTA, {"project_id": project_id, "sku": sku}, {}, {"max_gpus": max_gpus}, idempotency_key, timeout)
+        return await self._call(t.PUT_PROJECT_QUOTA, {"project_id": project_id, "sku": sku}, {}, {"max_gpus": max_gpus, "etag": etag}, idempotency_key, timeout)
 
     async def put_project_reservation_limit(
         self,
         project_id: str,
         *,
         max_gpus: int | None = None,
+        etag: str | None = None,
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> m.ProjectReservationLimit:
@@ -3858,8 +3995,10 @@ class AsyncOperations(AsyncCaller):
 
         max_gpus: Maximum GPUs of all reservations that members created and that have not ended; 0: only operators
         can reserve.
+        etag: Of the ProjectReservationLimit that was read; another one makes the call fail with ABORTED
+        (ETAG_STALE). Empty: not checked.
         """
-        return await self._call(t.PUT_PROJECT_RESERVATION_LIMIT, {"project_id": project_id}, {}, {"max_gpus": max_gpus}, idempotency_key, timeout)
+        return await self._call(t.PUT_PROJECT_RESERVATION_LIMIT, {"project_id": project_id}, {}, {"max_gpus": max_gpus, "etag": etag}, idempotency_key, timeout)
 
     async def put_region(
         self,
@@ -3869,7 +4008,7 @@ class AsyncOperations(AsyncCaller):
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> m.Region:
-        """PutRegion creates or replaces a region.
+        """PutRegion creates or replaces a region. One with an etag is replaced only if it is the one that was read.
 
         Platform administrators; action `region.put` on `region`.
         """
@@ -3903,7 +4042,7 @@ class AsyncOperations(AsyncCaller):
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> m.Sku:
-        """PutSku creates or replaces a SKU.
+        """PutSku creates or replaces a SKU. One with an etag is replaced only if it is the one that was read.
 
         Platform administrators; action `sku.put` on `catalog`.
 
@@ -4292,6 +4431,7 @@ class AsyncOperations(AsyncCaller):
         webhook_id: str,
         *,
         overlap: str | None = None,
+        etag: str | None = None,
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> m.Webhook:
@@ -4301,22 +4441,27 @@ class AsyncOperations(AsyncCaller):
         Owners of the project; action `webhook.rotate_secret` on `webhook`.
 
         overlap: How long deliveries are signed with the old secret as well, at most 7 days; left out: one day.
+        etag: Refused with ETAG_STALE when the webhook has another one by now.
         """
-        return await self._call(t.ROTATE_WEBHOOK_SECRET, {"webhook_id": webhook_id}, {}, {"overlap": overlap}, idempotency_key, timeout)
+        return await self._call(t.ROTATE_WEBHOOK_SECRET, {"webhook_id": webhook_id}, {}, {"overlap": overlap, "etag": etag}, idempotency_key, timeout)
 
     async def set_image_status(
         self,
         slug: str,
         *,
         status: m.ImageStatus,
+        etag: str | None = None,
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> m.Image:
         """SetImageStatus enables or disables an image.
 
         Platform administrators and operators; action `image.update` on `catalog`.
+
+        etag: Of the image that was read; another one makes the call fail with ABORTED (ETAG_STALE). Empty: not
+        checked.
         """
-        return await self._call(t.SET_IMAGE_STATUS, {"slug": slug}, {}, {"status": status}, idempotency_key, timeout)
+        return await self._call(t.SET_IMAGE_STATUS, {"slug": slug}, {}, {"status": status, "etag": etag}, idempotency_key, timeout)
 
     async def set_platform_role(
         self,

@@ -640,6 +640,7 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("boot_timeout_seconds", "boot_timeout_seconds", "int"),
         ("metadata", "metadata", "ResourceMetadata"),
         ("readiness_checks", "readiness_checks", "[ReadinessCheck]"),
+        ("etag", "etag", "str"),
     ),
     "IngressMapping": (
         ("id", "id", "str"),
@@ -1237,20 +1238,24 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("project_id", "project_id", "str"),
         ("max_allocations", "max_allocations", "int"),
         ("used_allocations", "used_allocations", "int"),
+        ("etag", "etag", "str"),
     ),
     "ProjectNetwork": (
         ("project_id", "project_id", "str"),
         ("vms_reach_each_other", "vms_reach_each_other", "bool"),
+        ("etag", "etag", "str"),
     ),
     "ProjectPriority": (
         ("project_id", "project_id", "str"),
         ("priority", "priority", "str"),
+        ("etag", "etag", "str"),
     ),
     "ProjectQuota": (
         ("project_id", "project_id", "str"),
         ("sku", "sku", "str"),
         ("max_gpus", "max_gpus", "int"),
         ("used_gpus", "used_gpus", "int"),
+        ("etag", "etag", "str"),
     ),
     "ProjectQuotas": (
         ("project_id", "project_id", "str"),
@@ -1260,11 +1265,13 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("default_max_gpus", "default_max_gpus", "int"),
         ("max_reserved_gpus", "max_reserved_gpus", "int"),
         ("reserved_gpus", "reserved_gpus", "int"),
+        ("etag", "etag", "str"),
     ),
     "ProjectReservationLimit": (
         ("project_id", "project_id", "str"),
         ("max_gpus", "max_gpus", "int"),
         ("reserved_gpus", "reserved_gpus", "int"),
+        ("etag", "etag", "str"),
     ),
     "QueueStatus": (
         ("position", "position", "int"),
@@ -1318,6 +1325,7 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("display_name", "display_name", "str"),
         ("enabled", "enabled", "bool"),
         ("unavailable_reason", "unavailable_reason", "str"),
+        ("etag", "etag", "str"),
     ),
     "RemoveOrganisationMemberResponse": (
     ),
@@ -1405,6 +1413,7 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("create_time", "create_time", "time"),
         ("disable_time", "disable_time", "time"),
         ("disabled_by_platform", "disabled_by_platform", "bool"),
+        ("etag", "etag", "str"),
     ),
     "Sku": (
         ("code", "code", "str"),
@@ -1418,6 +1427,7 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("lab", "lab", "bool"),
         ("disabled", "disabled", "bool?"),
         ("reserved_gpus", "reserved_gpus", "int"),
+        ("etag", "etag", "str"),
     ),
     "SlotBindings": (
         ("gpu_pci_address", "gpu_pci_address", "str"),

@@ -2062,6 +2062,8 @@ class Image:
     metadata: ResourceMetadata = dataclasses.field(default_factory=lambda: ResourceMetadata())
     readiness_checks: list[ReadinessCheck] = dataclasses.field(default_factory=list)
     """What must pass in a guest before its allocation is active, in this order (INC-24)."""
+    etag: str = ""
+    """Another one after every change."""
 
 
 
@@ -3238,6 +3240,8 @@ class ProjectAllocationLimit:
     max_allocations: int = 0
     used_allocations: int = 0
     """Allocations that have not ended and are not queued."""
+    etag: str = ""
+    """That of the project's ProjectQuotas."""
 
 
 
@@ -3249,6 +3253,8 @@ class ProjectNetwork:
     """VMs of the project that are on one host reach each other by IPv4. False unless it was changed. VMs of other
     projects never reach them.
     """
+    etag: str = ""
+    """Another one after every change."""
 
 
 
@@ -3257,6 +3263,8 @@ class ProjectPriority:
     """ProjectPriority."""
     project_id: str = ""
     priority: Priority = "unspecified"
+    etag: str = ""
+    """Another one after every change."""
 
 
 
@@ -3268,6 +3276,8 @@ class ProjectQuota:
     max_gpus: int = 0
     used_gpus: int = 0
     """GPUs of allocations that have not ended and are not queued."""
+    etag: str = ""
+    """That of the project's ProjectQuotas."""
 
 
 
@@ -3288,6 +3298,10 @@ class ProjectQuotas:
     """GPUs that members of the project can reserve; with 0, only operators can reserve for it."""
     reserved_gpus: int = 0
     """GPUs of the active reservations that members created."""
+    etag: str = ""
+    """Of all limits of the project together: another one after a change of any of them, and not after a change of what
+    is used.
+    """
 
 
 
@@ -3298,6 +3312,8 @@ class ProjectReservationLimit:
     max_gpus: int = 0
     reserved_gpus: int = 0
     """GPUs that count against the limit."""
+    etag: str = ""
+    """Another one after every change of max_gpus."""
 
 
 
@@ -3412,6 +3428,10 @@ class Region:
     enabled: bool = False
     unavailable_reason: str = ""
     """Shown when it is not enabled."""
+    etag: str = ""
+    """Another one after every change. In PutRegion that of the region that was read; another one makes the call fail
+    with ABORTED (ETAG_STALE). Empty there: not checked.
+    """
 
 
 
@@ -3573,6 +3593,8 @@ class ServiceAccount:
     """Absent while it is enabled."""
     disabled_by_platform: bool = False
     """An administrator of the platform disabled it: only one enables it again."""
+    etag: str = ""
+    """Another one after every change, of its role too."""
 
 
 
@@ -3598,6 +3620,10 @@ class Sku:
     """
     reserved_gpus: int = 0
     """GPUs that capacity reservations of the SKU reserve now, in use or not. For operators; 0 in answers to others.
+    """
+    etag: str = ""
+    """Another one after every change by PutSku; a new price leaves it. In PutSku that of the SKU that was read;
+    another one makes the call fail with ABORTED (ETAG_STALE). Empty there: not checked.
     """
 
 

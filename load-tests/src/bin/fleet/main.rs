@@ -127,7 +127,7 @@ async fn register(system: &Services<'_>, hosts: usize) -> anyhow::Result<Vec<Str
         code: REGION.into(),
         display_name: "Fleet".into(),
         enabled: true,
-        unavailable_reason: String::new(),
+        ..api::Region::default()
     };
     let put = api::PutRegionRequest {
         region: Some(region),

@@ -1,7 +1,7 @@
 //! The comparison of a node: ledger, host and hypervisor, read now and side by side.
 use std::collections::BTreeMap;
 
-use gpuaas_common::{Error, idempotency};
+use gpuaas_common::{Error, etag};
 use gpuaas_placement::{claims, nodes};
 use gpuaas_proto::gpuaas::agent::v1::ListHoldsResponse;
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
@@ -108,14 +108,11 @@ fn row(
         etag: String::new(),
         guest_state: 0,
     };
-    row.etag = hex::encode(&idempotency::hash(&row)[..ETAG_BYTES]);
+    row.etag = etag::of(&row);
     // measured four times a minute: what is judged by it is in the detail, and so in the etag
     row.guest_state = domain.map_or(0, |one| one.guest_state);
     row
 }
-
-/// Enough that no two rows that an operator sees have the same.
-const ETAG_BYTES: usize = 12;
 
 pub(super) fn unreachable(error: StepError) -> Error {
     let why = match error {

@@ -1,8 +1,8 @@
 //! Rows as messages of the contract.
 
 use gpuaas_common::readiness::Outcome;
-use gpuaas_common::ssh;
 use gpuaas_common::time::proto_time;
+use gpuaas_common::{etag, ssh};
 use gpuaas_placement::ingress::Mapping;
 use gpuaas_placement::model::{Allocation as Row, AllocationState as RowState};
 use gpuaas_placement::queue::{Standing, sentence};
@@ -12,7 +12,6 @@ use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::common::v1 as common;
 use jiff_sqlx::Timestamp;
 use prost::Message as _;
-use sha2::{Digest as _, Sha256};
 
 use crate::domain::names::vm_name;
 use crate::store::read::Now;
@@ -29,7 +28,7 @@ pub fn allocation(row: Row, now: Now) -> pb::Allocation {
     let conditions = conditions(&row, now.host_replaced);
     let rescue_image = rescue_image(&row);
     let rescued = row.rescued().cloned();
-    let etag = etag(&row);
+    let etag = self::etag(&row);
     let status = pb::AllocationStatus {
         state: state(row.state).into(),
         power: power(row.power.as_deref()).into(),
@@ -116,9 +115,12 @@ pub fn allocation(row: Row, now: Now) -> pb::Allocation {
 
 /// Changes with what a project changes of an allocation; not with its state, which changes by itself.
 pub fn etag(row: &Row) -> String {
-    let ends = row.auto_release_at.map(|at| at.to_jiff().as_microsecond());
-    let changed = serde_json::json!([row.display_name, row.termination_protection, ends]);
-    hex::encode(&Sha256::digest(changed.to_string())[..8])
+    etag::of(&pb::UpdateAllocationRequest {
+        display_name: Some(row.display_name.clone()),
+        termination_protection: Some(row.termination_protection),
+        auto_release_time: row.auto_release_at.map(time),
+        ..pb::UpdateAllocationRequest::default()
+    })
 }
 
 /// Slug of the image that the VM is rescued with.

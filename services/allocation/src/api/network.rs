@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use gpuaas_common::idempotency::{self, Lookup};
 use gpuaas_common::identity::Caller;
-use gpuaas_common::{Error, audit};
+use gpuaas_common::{Error, audit, etag};
 use gpuaas_placement::networks;
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::allocation::v1::project_network_service_server::ProjectNetworkService;
 use serde_json::json;
 use tonic::{Request, Response, Status};
+use uuid::Uuid;
 
 use crate::workflow::Deps;
 
@@ -32,10 +33,8 @@ impl NetworkApi {
     ) -> Result<pb::ProjectNetwork, Error> {
         let project_id = caller.project(&request.project_id)?.id();
         let mut conn = self.deps.pool.acquire().await?;
-        Ok(pb::ProjectNetwork {
-            project_id: project_id.to_string(),
-            vms_reach_each_other: networks::vms_reach_each_other(&mut conn, project_id).await?,
-        })
+        let allowed = networks::vms_reach_each_other(&mut conn, project_id).await?;
+        Ok(network(project_id, allowed))
     }
 
     async fn put(
@@ -53,12 +52,10 @@ impl NetworkApi {
         let mut tx = self.deps.pool.begin().await?;
         if idempotency::lookup(&mut tx, scope, &hash).await? == Lookup::Fresh {
             let allowed = request.vms_reach_each_other;
-            let network = |vms_reach_each_other| pb::ProjectNetwork {
-                project_id: project_id.to_string(),
-                vms_reach_each_other,
-            };
             let before = networks::put(&mut tx, project_id, allowed).await?;
-            let (before, after) = (network(before), network(allowed));
+            let (before, after) = (network(project_id, before), network(project_id, allowed));
+            // the change of who is late ends with its transaction
+            etag::check(&request.etag, &before.etag)?;
             let detail = json!({ "vms_reach_each_other": allowed });
             let detail = audit::with_digests(detail, Some(&before), Some(&after));
             let resource_id = project_id.to_string();
@@ -79,6 +76,18 @@ impl NetworkApi {
             project_id: project_id.to_string(),
         };
         self.get(caller, get).await
+    }
+}
+
+fn network(project_id: Uuid, vms_reach_each_other: bool) -> pb::ProjectNetwork {
+    let network = pb::ProjectNetwork {
+        project_id: project_id.to_string(),
+        vms_reach_each_other,
+        etag: String::new(),
+    };
+    pb::ProjectNetwork {
+        etag: etag::of(&network),
+        ..network
     }
 }
 

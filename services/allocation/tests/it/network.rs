@@ -44,6 +44,7 @@ async fn p11_vms_of_a_project_reach_each_other_only_while_the_project_says_so() 
         let request = pb::PutProjectNetworkRequest {
             project_id: world.project.to_string(),
             vms_reach_each_other: allowed,
+            ..pb::PutProjectNetworkRequest::default()
         };
         let reported = networks
             .put_project_network(platform.user(request, Some(key)))
@@ -76,11 +77,42 @@ async fn p11_vms_of_a_project_reach_each_other_only_while_the_project_says_so() 
 }
 
 #[tokio::test]
+async fn a_setting_that_somebody_changed_meanwhile_is_not_put() {
+    let platform = Platform::start().await;
+    let mut networks = networks(&platform);
+    let get = pb::GetProjectNetworkRequest::default();
+    let read = networks.get_project_network(platform.user(get, None)).await;
+    let read = read.expect("shown").into_inner().etag;
+    let mut put = async |allowed: bool, etag: &str, key: &str| {
+        let request = pb::PutProjectNetworkRequest {
+            vms_reach_each_other: allowed,
+            etag: etag.to_owned(),
+            ..pb::PutProjectNetworkRequest::default()
+        };
+        let request = platform.user(request, Some(key));
+        let answer = networks.put_project_network(request).await;
+        answer.map(tonic::Response::into_inner).map_err(Error::from)
+    };
+    let allowed = put(true, &read, "k1").await.expect("put");
+    assert_ne!(allowed.etag, read);
+    let late = put(false, &read, "k2").await.expect_err("late");
+    assert_eq!(
+        (late.reason(), late.fields()[0].0.as_str()),
+        (ErrorReason::EtagStale, "etag")
+    );
+    // a repeat finds what it did, and what was refused changed nothing
+    assert_eq!(put(true, &read, "k1").await.expect("a repeat"), allowed);
+    let denied = put(false, &allowed.etag, "k2b").await.expect("put");
+    assert!(!denied.vms_reach_each_other);
+}
+
+#[tokio::test]
 async fn nobody_decides_for_the_project_of_others() {
     let platform = Platform::start().await;
     let request = pb::PutProjectNetworkRequest {
         project_id: Uuid::now_v7().to_string(),
         vms_reach_each_other: true,
+        ..pb::PutProjectNetworkRequest::default()
     };
     let refused = networks(&platform)
         .put_project_network(platform.user(request, Some("key")))

@@ -1,6 +1,7 @@
 //! `PriceAdminService`: publishing prices.
 use gpuaas_common::idempotency::{self, Lookup, Scope};
 use gpuaas_common::identity::Caller;
+use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_common::time::proto_time;
 use gpuaas_common::{Error, audit, id, page};
 use gpuaas_proto::gpuaas::billing::v1::price_admin_service_server::PriceAdminService;
@@ -10,7 +11,6 @@ use gpuaas_proto::gpuaas::billing::v1::{
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::GetSkuRequest;
 use gpuaas_proto::gpuaas::internal::scheduler::v1::placement_service_client::PlacementServiceClient;
-use jiff_sqlx::ToSqlx as _;
 use tonic::{Code, Request, Response, Status};
 use uuid::Uuid;
 
@@ -146,23 +146,15 @@ impl Api {
         &self,
         request: &ListPriceVersionsRequest,
     ) -> Result<ListPriceVersionsResponse, Error> {
-        let limit = page::page_size(request.page_size)?;
-        let query = ["prices", request.sku.as_str()];
-        let before: Option<(jiff::Timestamp, Uuid)> = page::decode(&request.page_token, &query)?;
-        let sku = Some(request.sku.as_str()).filter(|sku| !sku.is_empty());
-        let mut rows = prices::list(
-            &self.pool,
-            sku,
-            before.map(|(at, id)| (at.to_sqlx(), id)),
-            limit + 1,
-        )
-        .await?;
-        let more = rows.len() as i64 > limit;
-        rows.truncate(usize::try_from(limit).map_err(Error::internal)?);
-        let next_page_token = match rows.last().filter(|_| more) {
-            Some(last) => page::encode(&(last.effective_at.to_jiff(), last.id), &query),
-            None => String::new(),
+        let selection = Selection::parse(&prices::CATALOG, &request.filter, &request.order_by)?;
+        let wanted = Wanted {
+            page_token: &request.page_token,
+            size: page::page_size(request.page_size)?,
+            query: &["prices", request.sku.as_str()],
         };
+        let sku = Some(request.sku.as_str()).filter(|sku| !sku.is_empty());
+        let mut conn = self.pool.acquire().await?;
+        let (rows, next_page_token) = prices::list(&mut conn, sku, &selection, wanted).await?;
         Ok(ListPriceVersionsResponse {
             price_versions: rows.iter().map(to_proto).collect(),
             next_page_token,

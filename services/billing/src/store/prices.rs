@@ -1,4 +1,6 @@
 //! Price versions: immutable rows, and which of them the ledger still has to hear of.
+use gpuaas_common::Result;
+use gpuaas_common::select::{Catalog, Field, Kind, Selection, Statement, Wanted};
 use jiff_sqlx::Timestamp;
 use sqlx::{FromRow, PgConnection, PgExecutor};
 use uuid::Uuid;
@@ -73,28 +75,32 @@ pub async fn get(executor: impl PgExecutor<'_>, id: Uuid) -> sqlx::Result<Option
     .await
 }
 
-/// Price versions, newest first, at most `limit`; `before` is the last row of the page before.
+/// What the list of price versions can be selected by.
+pub static CATALOG: Catalog = Catalog {
+    fields: &[
+        Field::sortable("sku", Kind::Text, "listed.sku"),
+        Field::sortable("currency", Kind::Text, "listed.currency"),
+        Field::sortable("effective_time", Kind::Time, "listed.effective_at"),
+    ],
+    key: Field::new("id", Kind::Id, "listed.id"),
+    order: "effective_time desc",
+};
+
+/// A page of the price versions that a caller selects, and the token of the next one.
 ///
 /// # Errors
-/// Database errors.
+/// `PAGE_TOKEN_INVALID`; database errors.
 pub async fn list(
-    executor: impl PgExecutor<'_>,
+    conn: &mut PgConnection,
     sku: Option<&str>,
-    before: Option<(Timestamp, Uuid)>,
-    limit: i64,
-) -> sqlx::Result<Vec<PriceVersion>> {
-    sqlx::query_as(
-        "SELECT id, sku, currency, price_nanos, effective_at FROM price_versions
-         WHERE ($1::text IS NULL OR sku = $1)
-           AND ($2::timestamptz IS NULL OR (effective_at, id) < ($2, $3))
-         ORDER BY effective_at DESC, id DESC LIMIT $4",
-    )
-    .bind(sku)
-    .bind(before.map(|(at, _)| at))
-    .bind(before.map(|(_, id)| id))
-    .bind(limit)
-    .fetch_all(executor)
-    .await
+    selection: &Selection,
+    wanted: Wanted<'_>,
+) -> Result<(Vec<PriceVersion>, String)> {
+    let statement = Statement::new(&[
+        "SELECT id, sku, currency, price_nanos, effective_at FROM price_versions WHERE ($1::text IS NULL OR sku = $1)",
+    ])
+    .bind(sku);
+    selection.page(conn, statement, wanted).await
 }
 
 /// The oldest price version of each SKU that the ledger has not acknowledged: a SKU's prices are published in

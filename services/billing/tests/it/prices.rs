@@ -269,6 +269,7 @@ async fn prices_are_listed_newest_first_in_pages() {
             sku: sku.to_owned(),
             page_size,
             page_token: page_token.to_owned(),
+            ..ListPriceVersionsRequest::default()
         };
         let answer = api
             .list_price_versions(as_caller(&[], true, "", request))
@@ -299,4 +300,56 @@ async fn prices_are_listed_newest_first_in_pages() {
         .await
         .expect_err("another query");
     assert_eq!(error.reason(), ErrorReason::PageTokenInvalid);
+}
+
+#[tokio::test]
+async fn prices_are_filtered_and_ordered_page_by_page() {
+    let world = World::new().await;
+    let api = world.api().await;
+    for (sku, currency, units) in [
+        (SKU, "EUR", 4),
+        (Scheduler::OTHER_SKU, "EUR", 6),
+        (SKU, "USD", 5),
+        (SKU, "USD", 7),
+    ] {
+        create(&api, &units.to_string(), request(sku, currency, units, 0))
+            .await
+            .expect("created");
+    }
+    let list = async |filter: &str, order_by: &str, page_token: &str| {
+        let request = ListPriceVersionsRequest {
+            page_size: 1,
+            page_token: page_token.to_owned(),
+            filter: filter.to_owned(),
+            order_by: order_by.to_owned(),
+            ..ListPriceVersionsRequest::default()
+        };
+        let request = as_caller(&[], true, "", request);
+        let answer = api.list_price_versions(request).await;
+        answer.map(tonic::Response::into_inner).map_err(Error::from)
+    };
+    let other = format!("sku = {}", Scheduler::OTHER_SKU);
+    let since = "effective_time >= 2026-01-01 AND currency = USD";
+    for (filter, order_by, expected) in [
+        ("currency = USD", "", &[7, 5][..]),
+        ("currency:us", "effective_time", &[5, 7]),
+        (since, "sku, effective_time desc", &[7, 5]),
+        (&other, "", &[6]),
+    ] {
+        let (mut all, mut token) = (Vec::new(), String::new());
+        loop {
+            let page = list(filter, order_by, &token).await.expect("a page");
+            let prices = page.price_versions.into_iter();
+            all.extend(prices.map(|one| one.price_per_gpu_hour.expect("a price").units));
+            token = page.next_page_token;
+            if token.is_empty() {
+                break;
+            }
+        }
+        assert_eq!(all, expected, "{filter} {order_by}");
+    }
+    for (filter, order_by, field) in [("units > 1", "", "filter"), ("", "units", "order_by")] {
+        let error = list(filter, order_by, "").await.expect_err(field);
+        assert_eq!(error.fields()[0].0, field);
+    }
 }

@@ -5,7 +5,7 @@
 use gpuaas_common::idempotency::{self, Lookup, Scope};
 use gpuaas_common::identity::Caller;
 use gpuaas_common::time::proto_time;
-use gpuaas_common::{Error, audit, id};
+use gpuaas_common::{Error, audit, etag, id};
 use gpuaas_proto::gpuaas::images::v1::image_admin_service_server::ImageAdminService;
 use gpuaas_proto::gpuaas::images::v1::{
     CreateImageRequest, Image, ListImagesRequest, ListImagesResponse, ListNodeImageCacheRequest,
@@ -101,11 +101,16 @@ impl Api {
 
         let mut tx = self.pool.begin().await?;
         idempotency::record(&mut tx, scope, &hash, slug.as_str()).await?;
+        let before = images::lock(&mut tx, slug.as_str())
+            .await?
+            .ok_or_else(|| unknown(slug.as_str()))?;
+        let before = to_proto(&before);
+        etag::check(&request.etag, &before.etag)?;
         let row = images::set_status(&mut tx, slug.as_str(), status, resolved.as_ref())
             .await?
             .ok_or_else(|| unknown(slug.as_str()))?;
         let detail = serde_json::json!({ "status": status.as_str(), "digest": row.digest_sha256 });
-        let (before, after) = (to_proto(&image), to_proto(&row));
+        let after = to_proto(&row);
         let detail = audit::with_digests(detail, Some(&before), Some(&after));
         audit::record(
             &mut tx,
@@ -121,7 +126,7 @@ impl Api {
         .await?;
         tx.commit().await?;
         tracing::info!(image_slug = %slug, status = status.as_str(), "set image status");
-        Ok(to_proto(&row))
+        Ok(after)
     }
 
     /// An image is activated only with a digest: a placeholder gets its digest now, or stays what it is.

@@ -108,5 +108,6 @@ fn to_proto(image: &images::Image) -> Image {
             revision: image.revision,
             labels: [].into(),
         }),
+        etag: image.revision.to_string(),
     }
 }

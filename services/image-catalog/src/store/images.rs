@@ -136,6 +136,21 @@ pub async fn get(executor: impl PgExecutor<'_>, slug: &str) -> sqlx::Result<Opti
     .await
 }
 
+/// The same, as it is until the transaction ends.
+///
+/// # Errors
+/// Database errors.
+pub async fn lock(conn: &mut PgConnection, slug: &str) -> sqlx::Result<Option<Image>> {
+    sqlx::query_as(
+        "SELECT slug, display_name, status, driver_strategy, source_uri, digest_sha256, size_bytes,
+                compatible_skus, boot_timeout_seconds, readiness_checks, revision, created_at, updated_at
+         FROM os_images WHERE slug = $1 FOR NO KEY UPDATE",
+    )
+    .bind(slug)
+    .fetch_optional(conn)
+    .await
+}
+
 /// Which images to list.
 #[derive(Debug, Clone, Copy)]
 pub struct Filter<'a> {

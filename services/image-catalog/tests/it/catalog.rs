@@ -6,6 +6,7 @@ use gpuaas_proto::gpuaas::images::v1::image_admin_service_server::ImageAdminServ
 use gpuaas_proto::gpuaas::images::v1::image_service_server::ImageService as _;
 use gpuaas_proto::gpuaas::images::v1::{
     CreateImageRequest, ImageStatus, ListImagesRequest, ListNodeImageCacheRequest,
+    SetImageStatusRequest,
 };
 use gpuaas_proto::gpuaas::internal::images::v1::ReportNodeImageRequest;
 use gpuaas_proto::gpuaas::internal::images::v1::image_catalog_service_server::ImageCatalogService as _;
@@ -90,6 +91,36 @@ async fn e_07_con_10_a_placeholder_is_activated_only_with_a_digest() {
         .await
         .expect_err("refused");
     assert_eq!(field(&error), "status");
+}
+
+#[tokio::test]
+async fn an_image_that_somebody_changed_meanwhile_keeps_its_status() {
+    let world = World::new().await;
+    world.push(&world.file(1), "cuda:v1").await;
+    let request = world.request("cuda", &world.uri("cuda:v1"));
+    let made = world.create("k1", request).await.expect("created");
+    let of = |to: ImageStatus, etag: &str| SetImageStatusRequest {
+        etag: etag.to_owned(),
+        ..status("cuda", to)
+    };
+    let disable = of(ImageStatus::Disabled, &made.etag);
+    let disabled = world.set_status("k2", disable.clone()).await;
+    let disabled = disabled.expect("the one that was read");
+    assert_ne!(disabled.etag, made.etag);
+    let rows = world.count("audit").await;
+    let late = of(ImageStatus::Active, &made.etag);
+    let error = world.set_status("k3", late).await.expect_err("late");
+    assert_eq!(
+        (error.reason(), field(&error)),
+        (ErrorReason::EtagStale, "etag")
+    );
+    assert_eq!(world.count("audit").await, rows);
+    let again = world.set_status("k2", disable).await.expect("a repeat");
+    assert_eq!(again, disabled);
+    // the key of what was refused is free still
+    let back = of(ImageStatus::Active, &disabled.etag);
+    let back = world.set_status("k3", back).await.expect("enabled again");
+    assert_eq!(back.status(), ImageStatus::Active);
 }
 
 /// With the SKU of E-12.

@@ -1,7 +1,8 @@
 //! Regions: listed to everyone, disabled ones too, changed by administrators.
 use gpuaas_common::error::{Error, Result};
+use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_common::text::is_deceptive;
-use gpuaas_common::{audit, page};
+use gpuaas_common::{audit, etag, page};
 use gpuaas_proto::gpuaas::inventory::v1::region_admin_service_server::RegionAdminService;
 use gpuaas_proto::gpuaas::inventory::v1::region_service_server::RegionService;
 use gpuaas_proto::gpuaas::inventory::v1::{
@@ -24,22 +25,7 @@ impl RegionService for Regions {
         request: Request<ListRegionsRequest>,
     ) -> Result<Response<ListRegionsResponse>, Status> {
         let request = request.into_inner();
-        let size = page::page_size(request.page_size)?;
-        let after: Option<String> = page::decode(&request.page_token, &["regions"])?;
-        let mut rows = regions::list(&self.0.pool, after.as_deref().unwrap_or_default(), size + 1)
-            .await
-            .map_err(Error::from)?;
-        let more = rows.len() as i64 > size;
-        rows.truncate(size as usize);
-        let next_page_token = match rows.last() {
-            Some(last) if more => page::encode(&last.code, &["regions"]),
-            _ => String::new(),
-        };
-        let regions = rows.into_iter().map(to_wire).collect();
-        Ok(Response::new(ListRegionsResponse {
-            regions,
-            next_page_token,
-        }))
+        Ok(Response::new(self.list(&request).await?))
     }
 }
 
@@ -54,16 +40,32 @@ impl RegionAdminService for Regions {
 }
 
 impl Regions {
+    async fn list(&self, request: &ListRegionsRequest) -> Result<ListRegionsResponse> {
+        let selection = Selection::parse(&regions::CATALOG, &request.filter, &request.order_by)?;
+        let wanted = Wanted {
+            page_token: &request.page_token,
+            size: page::page_size(request.page_size)?,
+            query: &["regions"],
+        };
+        let mut conn = self.0.pool.acquire().await?;
+        let (rows, next_page_token) = regions::list(&mut conn, &selection, wanted).await?;
+        Ok(ListRegionsResponse {
+            regions: rows.into_iter().map(to_wire).collect(),
+            next_page_token,
+        })
+    }
+
     async fn put(&self, request: &Request<PutRegionRequest>) -> Result<RegionRow> {
         let mutation = Mutation::of(request, "PutRegion")?;
-        let region = parse(request.get_ref())?;
+        let (region, etag) = parse(request.get_ref())?;
         let mut tx = self.0.pool.begin().await?;
         if let Some(code) = mutation.earlier(&mut tx).await? {
             return regions::find(&mut tx, &code)
                 .await?
                 .ok_or_else(|| gone("the region"));
         }
-        let before = regions::find(&mut tx, &region.code).await?.map(to_wire);
+        let before = regions::lock(&mut tx, &region.code).await?.map(to_wire);
+        etag::check(etag, before.as_ref().map_or("", |region| &region.etag))?;
         let after = to_wire(region.clone());
         let detail = serde_json::json!({ "enabled": region.enabled });
         let detail = audit::with_digests(detail, before.as_ref(), Some(&after));
@@ -87,7 +89,8 @@ impl Regions {
     }
 }
 
-fn parse(request: &PutRegionRequest) -> Result<RegionRow> {
+/// The region, and the etag of the one that the caller has read.
+fn parse(request: &PutRegionRequest) -> Result<(RegionRow, &str)> {
     let region = request
         .region
         .as_ref()
@@ -115,19 +118,25 @@ fn parse(request: &PutRegionRequest) -> Result<RegionRow> {
             "An enabled region has no reason.",
         ));
     }
-    Ok(RegionRow {
+    let row = RegionRow {
         code: code.as_str().to_owned(),
         display_name: region.display_name.clone(),
         enabled: region.enabled,
         unavailable_reason: region.unavailable_reason.clone(),
-    })
+    };
+    Ok((row, &region.etag))
 }
 
 fn to_wire(row: RegionRow) -> Region {
-    Region {
+    let region = Region {
         code: row.code,
         display_name: row.display_name,
         enabled: row.enabled,
         unavailable_reason: row.unavailable_reason,
+        etag: String::new(),
+    };
+    Region {
+        etag: etag::of(&region),
+        ..region
     }
 }

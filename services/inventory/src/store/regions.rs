@@ -1,5 +1,7 @@
 //! Regions by code.
-use sqlx::{FromRow, PgConnection, PgPool};
+use gpuaas_common::Result;
+use gpuaas_common::select::{Catalog, Field, Kind, Selection, Statement, Wanted};
+use sqlx::{FromRow, PgConnection};
 
 /// A region.
 #[derive(Debug, Clone, PartialEq, Eq, FromRow)]
@@ -14,18 +16,39 @@ pub struct RegionRow {
     pub unavailable_reason: String,
 }
 
-/// Regions after a code, by code, at most `limit`.
+/// What the list of regions can be selected by.
+pub static CATALOG: Catalog = Catalog {
+    fields: &[
+        CODE,
+        Field::sortable("display_name", Kind::Text, "listed.display_name"),
+        Field::new("enabled", Kind::Flag, "listed.enabled"),
+        Field::new(
+            "unavailable_reason",
+            Kind::Text,
+            "listed.unavailable_reason",
+        ),
+        Field::sortable("create_time", Kind::Time, "listed.create_time"),
+        Field::sortable("update_time", Kind::Time, "listed.update_time"),
+    ],
+    key: CODE,
+    order: "code",
+};
+
+const CODE: Field = Field::sortable("code", Kind::Text, "listed.code");
+
+/// A page of the regions that a caller selects, and the token of the next one.
 ///
 /// # Errors
-/// Database errors.
-pub async fn list(pool: &PgPool, after: &str, limit: i64) -> sqlx::Result<Vec<RegionRow>> {
-    sqlx::query_as(
-        "SELECT code, display_name, enabled, unavailable_reason FROM regions WHERE code > $1 ORDER BY code LIMIT $2",
-    )
-    .bind(after)
-    .bind(limit)
-    .fetch_all(pool)
-    .await
+/// `PAGE_TOKEN_INVALID`; database errors.
+pub async fn list(
+    conn: &mut PgConnection,
+    selection: &Selection,
+    wanted: Wanted<'_>,
+) -> Result<(Vec<RegionRow>, String)> {
+    let statement = Statement::new(&[
+        "SELECT code, display_name, enabled, unavailable_reason, create_time, update_time FROM regions",
+    ]);
+    selection.page(conn, statement, wanted).await
 }
 
 /// One region.
@@ -35,6 +58,19 @@ pub async fn list(pool: &PgPool, after: &str, limit: i64) -> sqlx::Result<Vec<Re
 pub async fn find(conn: &mut PgConnection, code: &str) -> sqlx::Result<Option<RegionRow>> {
     sqlx::query_as(
         "SELECT code, display_name, enabled, unavailable_reason FROM regions WHERE code = $1",
+    )
+    .bind(code)
+    .fetch_optional(conn)
+    .await
+}
+
+/// One region, as it is until the transaction ends.
+///
+/// # Errors
+/// Database errors.
+pub async fn lock(conn: &mut PgConnection, code: &str) -> sqlx::Result<Option<RegionRow>> {
+    sqlx::query_as(
+        "SELECT code, display_name, enabled, unavailable_reason FROM regions WHERE code = $1 FOR NO KEY UPDATE",
     )
     .bind(code)
     .fetch_optional(conn)

@@ -15,6 +15,7 @@ fn region(code: &str, enabled: bool, reason: &str) -> api::PutRegionRequest {
         display_name: format!("Region {code}"),
         enabled,
         unavailable_reason: reason.into(),
+        ..Region::default()
     };
     api::PutRegionRequest {
         region: Some(region),
@@ -52,6 +53,7 @@ async fn a_54_disabled_regions_are_listed_with_their_reason_page_by_page() {
     let list = |token: String| api::ListRegionsRequest {
         page_size: 1,
         page_token: token,
+        ..Default::default()
     };
     let ask = |request| world.request("user:alice", false, "", request);
     let first = world
@@ -78,10 +80,93 @@ async fn a_54_disabled_regions_are_listed_with_their_reason_page_by_page() {
     );
     let negative = api::ListRegionsRequest {
         page_size: -1,
-        page_token: String::new(),
+        ..Default::default()
     };
     let error = refused(world.regions().list_regions(ask(negative)).await);
     assert_eq!(error.fields()[0].0, "page_size");
+}
+
+#[tokio::test]
+async fn regions_are_filtered_and_ordered_page_by_page() {
+    let world = World::start().await;
+    for (code, enabled, reason) in [
+        ("north", true, ""),
+        ("east", false, "opens in spring"),
+        ("west", false, "fire"),
+    ] {
+        let put = world.admin(code, region(code, enabled, reason));
+        world.region_admin().put_region(put).await.expect("put");
+    }
+    let list = async |filter: &str, order_by: &str, page_token: String| {
+        let request = api::ListRegionsRequest {
+            page_size: 1,
+            page_token,
+            filter: filter.to_owned(),
+            order_by: order_by.to_owned(),
+        };
+        let request = world.request("user:alice", false, "", request);
+        world.regions().list_regions(request).await
+    };
+    for (filter, order_by, expected) in [
+        ("", "", &[REGION, "east", "north", "west"][..]),
+        ("enabled = false", "", &["east", "west"]),
+        ("NOT enabled = true", "display_name desc", &["west", "east"]),
+        (
+            "unavailable_reason:SPRING OR code = north",
+            "create_time",
+            &["north", "east"],
+        ),
+    ] {
+        let (mut all, mut token) = (Vec::new(), String::new());
+        loop {
+            let page = list(filter, order_by, token).await.expect("a page");
+            let page = page.into_inner();
+            all.extend(page.regions.into_iter().map(|one| one.code));
+            token = page.next_page_token;
+            if token.is_empty() {
+                break;
+            }
+        }
+        assert_eq!(all, expected, "{filter} {order_by}");
+    }
+    for (filter, order_by, field) in [("revision = 1", "", "filter"), ("", "enabled", "order_by")] {
+        let error = refused(list(filter, order_by, String::new()).await);
+        assert_eq!(error.fields()[0].0, field);
+    }
+}
+
+#[tokio::test]
+async fn a_region_that_somebody_changed_meanwhile_is_not_replaced() {
+    let world = World::start().await;
+    let put = async |request: api::PutRegionRequest, etag: &str, key: &str| {
+        let region = request.region.map(|region| Region {
+            etag: etag.to_owned(),
+            ..region
+        });
+        let request = world.admin(key, api::PutRegionRequest { region });
+        world.region_admin().put_region(request).await
+    };
+    let error = refused(put(region("north", true, ""), "1", "k0").await);
+    assert_eq!(error.reason(), ErrorReason::EtagStale, "there is none yet");
+    let made = put(region("north", true, ""), "", "k1").await;
+    let made = made.expect("put").into_inner();
+    let close = || region("north", false, "fire");
+    let closed = put(close(), &made.etag, "k2").await;
+    let closed = closed.expect("the one that was read").into_inner();
+    assert_ne!(closed.etag, made.etag);
+    let audited = world.audited().await.len();
+    let error = refused(put(region("north", true, ""), &made.etag, "k3").await);
+    assert_eq!(
+        (error.code(), error.reason(), error.fields()[0].0.as_str()),
+        (Code::Aborted, ErrorReason::EtagStale, "etag")
+    );
+    assert_eq!(world.audited().await.len(), audited, "nothing has changed");
+    // a repeat of what was done answers what is there now
+    let again = put(close(), &made.etag, "k2").await;
+    assert_eq!(again.expect("a repeat").into_inner(), closed);
+    // who has read nothing decides nothing by it
+    let opened = put(region("north", true, ""), "", "k4").await;
+    assert_eq!(opened.expect("put").into_inner().etag, made.etag);
 }
 
 #[tokio::test]
@@ -402,7 +487,7 @@ async fn a_text_that_the_database_cannot_hold_is_a_bad_request() {
         (Code::InvalidArgument, ErrorReason::FieldInvalid)
     );
     let page = api::ListRegionsRequest {
-        page_token: gpuaas_common::page::encode(&"a\0", &["regions"]),
+        page_token: gpuaas_common::page::encode(&["a\0", "a\0"], &["regions", "", "code"]),
         ..Default::default()
     };
     let error = refused(

@@ -59,7 +59,7 @@ impl World {
             code: REGION.into(),
             display_name: "Test region".into(),
             enabled: true,
-            unavailable_reason: String::new(),
+            ..Region::default()
         };
         let put = api::PutRegionRequest {
             region: Some(region),

@@ -1,7 +1,7 @@
 //! `SkuAdminService`: SKUs, and how much a project may hold. Each change has its audit row (P10).
 use gpuaas_common::idempotency::{self, Lookup, Scope};
 use gpuaas_common::identity::Caller;
-use gpuaas_common::{Error, Result, audit, id};
+use gpuaas_common::{Error, Result, audit, etag, id};
 use gpuaas_placement::catalog;
 use gpuaas_proto::gpuaas::scheduler::v1::sku_admin_service_server::SkuAdminService;
 use gpuaas_proto::gpuaas::scheduler::v1::{
@@ -63,18 +63,20 @@ impl Api {
             key: caller.idempotency_key()?,
         };
         let sku = request.sku.ok_or_else(|| Error::required("sku"))?;
-        let stays_as_it_is = sku.disabled.is_none();
+        let (read, stays_as_it_is) = (sku.etag.clone(), sku.disabled.is_none());
         let mut sku = parse::sku(sku)?;
         let mut tx = self.pool.begin().await?;
         if let Lookup::Replay { resource_id } = idempotency::lookup(&mut tx, scope, &hash).await? {
             let stored = catalog::sku(&mut tx, &resource_id).await?;
             return for_operators(&mut tx, stored).await;
         }
-        if stays_as_it_is {
-            sku.disabled = catalog::is_disabled(&mut tx, &sku.code).await?;
-        }
         // of an SKU that is new there is none before
-        let before = catalog::sku(&mut tx, &sku.code).await.ok().map(wire::sku);
+        let before = catalog::lock_sku(&mut tx, &sku.code).await?;
+        if stays_as_it_is {
+            sku.disabled = before.as_ref().is_some_and(|before| before.disabled);
+        }
+        let before = before.map(wire::sku);
+        etag::check(&read, before.as_ref().map_or("", |before| &before.etag))?;
         let stored = catalog::put_sku(&mut tx, &sku).await?;
         let detail = json!({
             "capacity_shape": stored.capacity_shape, "slot_class": stored.slot_class,

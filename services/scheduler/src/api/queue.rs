@@ -2,7 +2,7 @@
 use gpuaas_common::idempotency::{self, Lookup, Scope};
 use gpuaas_common::identity::Caller;
 use gpuaas_common::time::proto_time;
-use gpuaas_common::{Error, Result, audit, id, page};
+use gpuaas_common::{Error, Result, audit, etag, id, page};
 use gpuaas_placement::model::Priority;
 use gpuaas_placement::{catalog, outbox, queue};
 use gpuaas_proto::gpuaas::scheduler::v1 as pb;
@@ -134,6 +134,7 @@ impl Api {
         if let Lookup::Fresh = idempotency::lookup(&mut tx, scope, &hash).await? {
             lock_limits(&mut tx, project_id).await?;
             let before = answer(project_id, queue::priority::get(&mut tx, project_id).await?);
+            etag::check(&request.etag, &before.etag)?;
             queue::priority::put(&mut tx, project_id, priority).await?;
             let after = answer(project_id, priority);
             let detail = json!({ "priority": priority });
@@ -161,9 +162,14 @@ impl Api {
 }
 
 fn answer(project_id: Uuid, priority: Priority) -> pb::ProjectPriority {
-    pb::ProjectPriority {
+    let answer = pb::ProjectPriority {
         project_id: project_id.to_string(),
         priority: wire(priority).into(),
+        etag: String::new(),
+    };
+    pb::ProjectPriority {
+        etag: etag::of(&answer),
+        ..answer
     }
 }
 

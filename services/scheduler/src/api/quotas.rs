@@ -2,7 +2,7 @@
 //! row (P10).
 use gpuaas_common::idempotency::{self, Lookup, Scope};
 use gpuaas_common::identity::Caller;
-use gpuaas_common::{Error, Result, audit, id};
+use gpuaas_common::{Error, Result, audit, etag, id};
 use gpuaas_placement::{outbox, quota, reservations};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::scheduler::v1 as pb;
@@ -34,6 +34,8 @@ struct Change<'a> {
     /// What the audit names.
     resource_id: &'a str,
     detail: serde_json::Value,
+    /// Of the limits that the caller has read.
+    etag: &'a str,
 }
 
 impl Api {
@@ -50,8 +52,9 @@ impl Api {
             sku: one.sku,
             max_gpus: number(one.max_gpus),
             used_gpus: number(one.used_gpus),
+            etag: String::new(),
         };
-        Ok(pb::ProjectQuotas {
+        let mut quotas = pb::ProjectQuotas {
             project_id: project_id.to_string(),
             max_allocations: number(found.max_allocations),
             used_allocations: number(found.used_allocations),
@@ -59,7 +62,13 @@ impl Api {
             default_max_gpus: self.policy.default_quota_gpus,
             max_reserved_gpus: number(reservable.max_gpus),
             reserved_gpus: number(reservable.reserved_gpus),
-        })
+            etag: String::new(),
+        };
+        quotas.etag = etag::of(&limits(quotas.clone()));
+        for quota in &mut quotas.quotas {
+            quota.etag.clone_from(&quotas.etag);
+        }
+        Ok(quotas)
     }
 
     pub(super) async fn put_quota_as(
@@ -77,20 +86,18 @@ impl Api {
             project_id,
             resource_id: &format!("{project_id}/{sku}"),
             detail: json!({ "max_gpus": max_gpus }),
+            etag: &request.etag,
         };
         let put = async |conn: &mut PgConnection| {
             let done = quota::put(conn, project_id, &sku, max_gpus).await;
             done.map_err(unknown_sku)
         };
         self.change_quota(caller, change, put).await?;
-        let mut conn = self.pool.acquire().await?;
-        let quota = quota::read(&mut conn, project_id, &sku, self.policy).await?;
-        Ok(pb::ProjectQuota {
-            project_id: project_id.to_string(),
-            sku,
-            max_gpus: number(quota.max_gpus),
-            used_gpus: number(quota.used_gpus),
-        })
+        let found = self.quotas_of(project_id).await?;
+        let mut of_skus = found.quotas.into_iter();
+        of_skus
+            .find(|quota| quota.sku == sku)
+            .ok_or_else(|| Error::internal("no quota"))
     }
 
     pub(super) async fn put_allocation_limit_as(
@@ -106,6 +113,7 @@ impl Api {
             project_id,
             resource_id: &project_id.to_string(),
             detail: json!({ "max_allocations": max_allocations }),
+            etag: &request.etag,
         };
         let put = async |conn: &mut PgConnection| {
             let done = quota::put_allocations(conn, project_id, max_allocations).await;
@@ -117,21 +125,8 @@ impl Api {
             project_id: found.project_id,
             max_allocations: found.max_allocations,
             used_allocations: found.used_allocations,
+            etag: found.etag,
         })
-    }
-
-    /// What digests of audit rows are of: the limits, without what is in use.
-    async fn limits(&self, conn: &mut PgConnection, project_id: Uuid) -> Result<pb::ProjectQuotas> {
-        let mut limits = self.quotas(conn, project_id).await?;
-        limits.used_allocations = 0;
-        limits.reserved_gpus = 0;
-        // what is in use without a limit of its own is listed as well
-        let default = limits.default_max_gpus;
-        limits.quotas.retain(|quota| quota.max_gpus != default);
-        for quota in &mut limits.quotas {
-            quota.used_gpus = 0;
-        }
-        Ok(limits)
     }
 
     /// Makes a change once per key.
@@ -152,9 +147,11 @@ impl Api {
             return Ok(());
         }
         lock_limits(&mut tx, change.project_id).await?;
-        let before = self.limits(&mut tx, change.project_id).await?;
+        let before = self.quotas(&mut tx, change.project_id).await?;
+        etag::check(change.etag, &before.etag)?;
         put(&mut tx).await?;
-        let after = self.limits(&mut tx, change.project_id).await?;
+        let after = self.quotas(&mut tx, change.project_id).await?;
+        let (before, after) = (limits(before), limits(after));
         let reported = change.detail.to_string();
         let detail = audit::with_digests(change.detail, Some(&before), Some(&after));
         let entry = audit::Entry {
@@ -173,6 +170,21 @@ impl Api {
         self.wake.notify(outbox::TOPIC).await;
         Ok(())
     }
+}
+
+/// What etags and the digests of audit rows are of: the limits, without what is in use.
+fn limits(mut quotas: pb::ProjectQuotas) -> pb::ProjectQuotas {
+    quotas.used_allocations = 0;
+    quotas.reserved_gpus = 0;
+    quotas.etag.clear();
+    // what is in use without a limit of its own is listed as well
+    let default = quotas.default_max_gpus;
+    quotas.quotas.retain(|quota| quota.max_gpus != default);
+    for quota in &mut quotas.quotas {
+        quota.used_gpus = 0;
+        quota.etag.clear();
+    }
+    quotas
 }
 
 /// Lets changes of one project's limits come one after the other, so that each knows what was there before it.

@@ -3,7 +3,7 @@
 use gpuaas_common::idempotency::{self, Lookup, Scope as Key};
 use gpuaas_common::identity::Caller;
 use gpuaas_common::time::from_proto_time;
-use gpuaas_common::{Error, Result, audit, id, page};
+use gpuaas_common::{Error, Result, audit, etag, id, page};
 use gpuaas_placement::decision::GpuCount;
 use gpuaas_placement::model::Scope;
 use gpuaas_placement::reservations::{
@@ -359,6 +359,7 @@ impl Api {
             lock_limits(&mut tx, project_id).await?;
             let before = reservations::limit(&mut tx, project_id).await?;
             let before = limited(project_id, before);
+            etag::check(&request.etag, &before.etag)?;
             let limit = reservations::put_limit(&mut tx, project_id, max_gpus).await?;
             let after = limited(project_id, limit);
             let detail = json!({ "max_gpus": max_gpus });
@@ -385,10 +386,15 @@ impl Api {
 }
 
 fn limited(project_id: Uuid, limit: reservations::Limit) -> pb::ProjectReservationLimit {
-    pb::ProjectReservationLimit {
+    let set = pb::ProjectReservationLimit {
         project_id: project_id.to_string(),
         max_gpus: number(limit.max_gpus),
+        ..pb::ProjectReservationLimit::default()
+    };
+    pb::ProjectReservationLimit {
+        etag: etag::of(&set),
         reserved_gpus: number(limit.reserved_gpus),
+        ..set
     }
 }
 

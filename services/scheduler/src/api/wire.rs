@@ -1,5 +1,6 @@
 //! Rows of the ledger as messages.
 use gpuaas_common::error::reason_name;
+use gpuaas_common::etag;
 use gpuaas_common::time::proto_time;
 use gpuaas_placement::Reason;
 use gpuaas_placement::availability::Availability;
@@ -19,7 +20,7 @@ use jiff_sqlx::Timestamp;
 use sqlx::PgConnection;
 
 pub(super) fn sku(sku: Sku) -> public::Sku {
-    public::Sku {
+    let set = public::Sku {
         code: sku.code,
         display_name: sku.display_name,
         capacity_shape: common::CapacityShape::from(sku.capacity_shape).into(),
@@ -35,14 +36,19 @@ pub(super) fn sku(sku: Sku) -> public::Sku {
             memory_mib_per_gpu: sku.profile.memory_mib_per_gpu.unsigned_abs(),
             hugepages: sku.profile.hugepages,
         }),
+        lab: sku.slot_class == SlotClass::Lab,
+        disabled: Some(sku.disabled),
+        ..public::Sku::default()
+    };
+    // what billing publishes, and what is reserved, is no change of the SKU
+    public::Sku {
+        etag: etag::of(&set),
         price_per_gpu_hour: sku.price.as_ref().map(Price::money),
         price_version_id: sku
             .price
             .map(|price| price.version_id.to_string())
             .unwrap_or_default(),
-        lab: sku.slot_class == SlotClass::Lab,
-        disabled: Some(sku.disabled),
-        reserved_gpus: 0,
+        ..set
     }
 }
 

@@ -107,6 +107,50 @@ async fn a_sku_is_put_once_per_key_and_audited() {
 }
 
 #[tokio::test]
+async fn a_sku_that_somebody_changed_meanwhile_is_not_replaced() {
+    let (world, ..) = World::with_slots(1).await;
+    let put = async |name: &str, etag: &str, key: &str| {
+        let sku = Sku {
+            display_name: name.to_owned(),
+            etag: etag.to_owned(),
+            ..lab_sku()
+        };
+        let request = PutSkuRequest { sku: Some(sku) };
+        world.api.put_sku(by(request, Some(key))).await
+    };
+    let read = async || {
+        let request = by(ListSkusRequest::default(), None);
+        let skus = ok(world.api.list_skus(request).await).skus;
+        skus.into_iter()
+            .find(|one| one.code == LAB)
+            .expect("listed")
+    };
+    let first = read().await.etag;
+    ok(world.api.put_sku_price(Request::new(lab_price(1))).await);
+    assert_eq!(read().await.etag, first, "a price is no change of the SKU");
+    let second = ok(put("Second", &first, "e1").await);
+    assert_ne!(second.etag, first);
+    let late = refused(put("Third", &first, "e2").await);
+    assert_eq!(
+        (late.code(), late.reason(), late.fields()[0].0.as_str()),
+        (Code::Aborted, ErrorReason::EtagStale, "etag")
+    );
+    assert_eq!(read().await, second, "nothing has changed");
+    let again = ok(put("Second", &first, "e1").await);
+    assert_eq!(again, second, "a repeat");
+    // one that does not exist was never read
+    let sku = Sku {
+        code: "h200-new".into(),
+        slot_class: "h200_sxm".into(),
+        etag: first,
+        ..lab_sku()
+    };
+    let request = PutSkuRequest { sku: Some(sku) };
+    let never = refused(world.api.put_sku(by(request, Some("e3"))).await);
+    assert_eq!(never.reason(), ErrorReason::EtagStale);
+}
+
+#[tokio::test]
 async fn skus_are_listed_in_pages_with_their_price() {
     let (world, ..) = World::with_slots(1).await;
     for code in ["h200-a", "h200-b"] {
@@ -252,6 +296,7 @@ async fn a_quota_refuses_with_what_is_held() {
                     project_id,
                     sku: sku.into(),
                     max_gpus,
+                    ..PutProjectQuotaRequest::default()
                 },
                 Some(key),
             ))

@@ -24,6 +24,7 @@ fn prioritise(project: u128, priority: i32) -> PutProjectPriorityRequest {
     PutProjectPriorityRequest {
         project_id: Uuid::from_u128(project).to_string(),
         priority,
+        ..PutProjectPriorityRequest::default()
     }
 }
 

@@ -36,6 +36,7 @@ async fn put(
     let request = pb::PutProjectAllocationLimitRequest {
         project_id: OURS.to_string(),
         max_allocations,
+        ..pb::PutProjectAllocationLimitRequest::default()
     };
     let api = &world.api;
     api.put_project_allocation_limit(by(request, key)).await
@@ -90,6 +91,116 @@ async fn a_limit_on_allocations_is_put_once_per_key_and_refuses_with_its_numbers
     assert_eq!(world.number(chained).await, 2);
 }
 
+/// Everything but the etags, which are of the rest of it.
+fn without_etag(
+    answer: Result<tonic::Response<pb::ProjectQuotas>, tonic::Status>,
+) -> pb::ProjectQuotas {
+    let mut quotas = ok(answer);
+    assert!(!quotas.etag.is_empty());
+    for quota in &mut quotas.quotas {
+        assert_eq!(std::mem::take(&mut quota.etag), quotas.etag);
+    }
+    quotas.etag.clear();
+    quotas
+}
+
+#[tokio::test]
+async fn a_limit_that_somebody_changed_meanwhile_is_not_put() {
+    let (world, ..) = World::with_slots(1).await;
+    let (api, project_id) = (&world.api, OURS.to_string());
+    let read = async || {
+        let project_id = project_id.clone();
+        let request = pb::GetProjectQuotasRequest { project_id };
+        ok(api.get_project_quotas(by(request, None)).await).etag
+    };
+    let of_sku = async |max_gpus: u32, etag: &str, key: &str| {
+        let request = pb::PutProjectQuotaRequest {
+            project_id: project_id.clone(),
+            sku: LAB.to_owned(),
+            max_gpus,
+            etag: etag.to_owned(),
+        };
+        api.put_project_quota(by(request, Some(key))).await
+    };
+    let allocations = async |max_allocations: u32, etag: &str, key: &str| {
+        let request = pb::PutProjectAllocationLimitRequest {
+            project_id: project_id.clone(),
+            max_allocations,
+            etag: etag.to_owned(),
+        };
+        api.put_project_allocation_limit(by(request, Some(key)))
+            .await
+    };
+    let first = read().await;
+    ok(api.reserve(Request::new(reservation("a"))).await);
+    assert_eq!(read().await, first, "what is in use is no change");
+    let second = ok(of_sku(3, &first, "q1").await).etag;
+    assert_eq!(read().await, second);
+    assert_ne!(second, first);
+    // one of the limits is decided by the others
+    let third = ok(allocations(4, &second, "q2").await).etag;
+    for late in [
+        refused(allocations(9, &second, "q3").await),
+        refused(of_sku(9, &second, "q4").await),
+        refused(of_sku(9, &first, "q5").await),
+    ] {
+        assert_eq!(
+            (late.code(), late.reason(), late.fields()[0].0.as_str()),
+            (Code::Aborted, ErrorReason::EtagStale, "etag")
+        );
+    }
+    assert_eq!(read().await, third, "nothing has changed");
+    // a repeat, and a change by who has read nothing
+    assert_eq!(ok(of_sku(3, &first, "q1").await).etag, third);
+    ok(of_sku(5, "", "q6").await);
+    assert_ne!(read().await, third);
+}
+
+#[tokio::test]
+async fn a_priority_and_a_reservation_limit_that_changed_meanwhile_are_not_put() {
+    let world = World::new().await;
+    let (api, project_id) = (&world.api, OURS.to_string());
+    let prioritise = async |priority: pb::Priority, etag: &str, key: &str| {
+        let request = pb::PutProjectPriorityRequest {
+            project_id: project_id.clone(),
+            priority: priority.into(),
+            etag: etag.to_owned(),
+        };
+        api.put_project_priority(by(request, Some(key))).await
+    };
+    let request = pb::GetProjectPriorityRequest {
+        project_id: project_id.clone(),
+    };
+    let read = ok(api.get_project_priority(by(request, None)).await).etag;
+    let high = ok(prioritise(pb::Priority::High, &read, "p1").await);
+    let late = refused(prioritise(pb::Priority::Low, &read, "p2").await);
+    assert_eq!(late.reason(), ErrorReason::EtagStale);
+    let again = ok(prioritise(pb::Priority::High, &read, "p1").await);
+    assert_eq!((&again, again.priority()), (&high, pb::Priority::High));
+
+    let limit = async |max_gpus: u32, etag: &str, key: &str| {
+        let request = pb::PutProjectReservationLimitRequest {
+            project_id: project_id.clone(),
+            max_gpus,
+            etag: etag.to_owned(),
+        };
+        api.put_project_reservation_limit(by(request, Some(key)))
+            .await
+    };
+    let request = pb::GetProjectReservationLimitRequest {
+        project_id: project_id.clone(),
+    };
+    let read = ok(api.get_project_reservation_limit(by(request, None)).await).etag;
+    let four = ok(limit(4, &read, "l1").await);
+    let late = refused(limit(9, &read, "l2").await);
+    assert_eq!(
+        (late.reason(), late.fields()[0].0.as_str()),
+        (ErrorReason::EtagStale, "etag")
+    );
+    let again = ok(limit(4, &read, "l1").await);
+    assert_eq!((&again, again.max_gpus), (&four, 4));
+}
+
 #[tokio::test]
 async fn operators_and_members_read_what_a_project_may_hold() {
     let (world, ..) = World::with_slots(2).await;
@@ -113,11 +224,13 @@ async fn operators_and_members_read_what_a_project_may_hold() {
         default_max_gpus: 64,
         max_reserved_gpus: 0,
         reserved_gpus: 0,
+        etag: String::new(),
     };
-    assert_eq!(ok(of_operator(&id).await), none);
+    assert_eq!(without_etag(of_operator(&id).await), none);
     let limit = pb::PutProjectReservationLimitRequest {
         project_id: id.clone(),
         max_gpus: 3,
+        ..pb::PutProjectReservationLimitRequest::default()
     };
     ok(world
         .api
@@ -128,7 +241,7 @@ async fn operators_and_members_read_what_a_project_may_hold() {
         ..none
     };
     assert_eq!(
-        ok(of_operator(&id).await),
+        without_etag(of_operator(&id).await),
         none,
         "whoever may not reserve can tell before trying"
     );
@@ -142,14 +255,15 @@ async fn operators_and_members_read_what_a_project_may_hold() {
             sku: LAB.into(),
             max_gpus: 64,
             used_gpus: 1,
+            etag: String::new(),
         }],
         ..none
     };
-    assert_eq!(ok(of_operator(&id).await), held);
+    assert_eq!(without_etag(of_operator(&id).await), held);
     // a member of one project need not name it, and sees no other
     let other = Uuid::from_u128(6);
-    assert_eq!(ok(of_member("", &[OURS]).await), held);
-    assert_eq!(ok(of_member(&id, &[OURS, other]).await), held);
+    assert_eq!(without_etag(of_member("", &[OURS]).await), held);
+    assert_eq!(without_etag(of_member(&id, &[OURS, other]).await), held);
     let error = refused(of_member(&id, &[other]).await);
     assert_eq!(
         (error.reason(), error.fields()[0].0.as_str()),
@@ -185,11 +299,13 @@ async fn an_operator_reads_priority_and_reservation_limit() {
     let put = pb::PutProjectPriorityRequest {
         project_id: project_id.clone(),
         priority: pb::Priority::High.into(),
+        ..pb::PutProjectPriorityRequest::default()
     };
     ok(world.api.put_project_priority(by(put, Some("k-1"))).await);
     let put = pb::PutProjectReservationLimitRequest {
         project_id: project_id.clone(),
         max_gpus: 4,
+        ..pb::PutProjectReservationLimitRequest::default()
     };
     let put = by(put, Some("k-2"));
     let answer = ok(world.api.put_project_reservation_limit(put).await);

@@ -212,6 +212,7 @@ async fn a_member_reserves_within_the_limit_that_an_operator_sets() {
     let limit = pb::PutProjectReservationLimitRequest {
         project_id: OURS.to_string(),
         max_gpus: 1,
+        ..pb::PutProjectReservationLimitRequest::default()
     };
     for _ in 0..2 {
         let call = by(limit.clone(), Some("k-limit"));

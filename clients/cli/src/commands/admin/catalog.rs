@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use super::{Session, done};
 use crate::api::Answer;
-use crate::commands::select::Selected;
+use crate::commands::select::{Read, Selected};
 use crate::commands::{catalog as listed, catalog::print_images};
 use crate::failure::Failure;
 use crate::output::{aligned, parse_money, print_json, print_table, time, word};
@@ -24,7 +24,7 @@ use crate::output::{aligned, parse_money, print_json, print_table, time, word};
 #[derive(Debug, clap::Subcommand)]
 pub enum Region {
     /// List the regions.
-    List,
+    List(Selected),
     /// Create a region, or change the attributes that you give.
     Put {
         /// A DNS label.
@@ -41,19 +41,22 @@ pub enum Region {
         /// Why it is disabled, shown to users [default: the present reason].
         #[arg(long, requires = "disabled")]
         reason: Option<String>,
+        #[command(flatten)]
+        read: Read,
     },
 }
 
 pub async fn region(session: &Session, command: Region) -> Result<(), Failure> {
-    let Region::Put {
-        code,
-        name,
-        disabled,
-        enabled,
-        reason,
-    } = command
-    else {
-        return listed::regions(session).await;
+    let (code, name, disabled, enabled, reason, read) = match command {
+        Region::List(selected) => return listed::regions(session, &selected).await,
+        Region::Put {
+            code,
+            name,
+            disabled,
+            enabled,
+            reason,
+            read,
+        } => (code, name, disabled, enabled, reason, read),
     };
     // as it is, so that a change in a hurry neither needs nor loses the rest of it
     let mut all = listed::all_regions(&session.api).await?.into_iter();
@@ -74,6 +77,7 @@ pub async fn region(session: &Session, command: Region) -> Result<(), Failure> {
         display_name: name,
         enabled: is_open,
         unavailable_reason: reason,
+        etag: read.etag,
     };
     let request = PutRegionRequest {
         region: Some(region),
@@ -133,6 +137,8 @@ pub struct SkuFlags {
     /// Offer it again [default: as it is; a new SKU is offered].
     #[arg(long, conflicts_with = "disabled")]
     enabled: bool,
+    #[command(flatten)]
+    read: Read,
 }
 
 pub async fn sku(session: &Session, command: Sku) -> Result<(), Failure> {
@@ -163,6 +169,7 @@ pub async fn sku(session: &Session, command: Sku) -> Result<(), Failure> {
             hugepages: flags.hugepages,
         }),
         disabled: Some(disabled),
+        etag: flags.read.etag,
         ..scheduler::Sku::default()
     };
     let request = PutSkuRequest { sku: Some(sku) };
@@ -214,6 +221,8 @@ pub enum Price {
         /// Only this SKU.
         #[arg(long)]
         sku: Option<String>,
+        #[command(flatten)]
+        selected: Selected,
     },
 }
 
@@ -236,24 +245,30 @@ pub async fn price(session: &Session, command: Price) -> Result<(), Failure> {
                 &format!("{sku} now costs {amount} per GPU-hour."),
             );
         }
-        Price::List { sku } => {
+        Price::List { sku, selected } => {
             let request = ListPriceVersionsRequest {
                 sku: sku.unwrap_or_default(),
+                filter: selected.filter(),
+                order_by: selected.order_by(),
                 ..ListPriceVersionsRequest::default()
             };
             let listed = session.api.call_all_pages(&request, "price_versions");
-            print_prices(session, listed.await?);
+            print_prices(session, listed.await?, &selected);
         }
     }
     Ok(())
 }
 
-fn print_prices(session: &Session, listed: Answer<ListPriceVersionsResponse>) {
+fn print_prices(session: &Session, listed: Answer<ListPriceVersionsResponse>, selected: &Selected) {
     if session.json() {
         print_json(&listed.json);
         return;
     }
     let found = listed.message.price_versions;
+    if found.is_empty() && selected.narrows() {
+        say!("No price matches the filter.");
+        return;
+    }
     if found.is_empty() {
         say!(
             "No prices yet. Publish one: gpuaas admin price create --sku SKU --amount \"2.50 EUR\""
@@ -273,7 +288,7 @@ pub enum Image {
     /// Add an image. It becomes active once it is in the registry.
     Create(ImageFlags),
     /// List images of every status.
-    List,
+    List(Selected),
     /// Activate or disable an image.
     SetStatus {
         /// The image.
@@ -281,6 +296,8 @@ pub enum Image {
         /// active or disabled.
         #[arg(value_parser = ["active", "disabled"])]
         status: String,
+        #[command(flatten)]
+        read: Read,
     },
 }
 
@@ -376,18 +393,27 @@ pub async fn image(session: &Session, command: Image) -> Result<(), Failure> {
                 warn_unchecked(session, &flags).await;
             }
         }
-        Image::List => {
-            let request = ImageAdminListAllImages(ListImagesRequest::default());
+        Image::List(selected) => {
+            let request = ImageAdminListAllImages(ListImagesRequest {
+                filter: selected.filter(),
+                order_by: selected.order_by(),
+                ..ListImagesRequest::default()
+            });
             let found = session.api.call_all_pages(&request, "images").await?;
-            let empty = "No images yet. Add one: gpuaas admin image create";
+            let empty = if selected.narrows() {
+                "No image matches the filter."
+            } else {
+                "No images yet. Add one: gpuaas admin image create"
+            };
             print_images(session, found, empty);
         }
-        Image::SetStatus { slug, status } => {
+        Image::SetStatus { slug, status, read } => {
             let sentence = format!("Image {slug} is {status}.");
             let status = ImageStatus::of_word(&status).unwrap_or_default();
             let request = SetImageStatusRequest {
                 slug,
                 status: status.into(),
+                etag: read.etag,
             };
             let answer = session.api.apply(&request, &session.key).await?;
             done(session, &answer.json, &sentence);

@@ -3,6 +3,7 @@ use gpuaas_proto::gpuaas::allocation::v1::{
     CompareNodeRequest, ComparisonRepair, NodeComparison, NodeComparisonRow as Row,
     RepairComparisonRequest,
 };
+use gpuaas_proto::gpuaas::common::v1::GuestMetricsState;
 
 use super::Session;
 use crate::api::Answer;
@@ -39,11 +40,30 @@ fn host(row: &Row) -> String {
 }
 
 fn hypervisor(row: &Row) -> String {
-    match row.domain_state.as_str() {
-        "" => none(),
+    let mut text = match row.domain_state.as_str() {
+        "" => return none(),
         state if row.missing_files.is_empty() => state.to_owned(),
         state => format!("{state}, without {}", row.missing_files.join(" and ")),
+    };
+    if let Some(guest) = guest(row.guest_state()) {
+        text.push_str("; ");
+        text.push_str(guest);
     }
+    text
+}
+
+/// What is wrong with a guest that its host asks for its metrics (D-80).
+fn guest(state: GuestMetricsState) -> Option<&'static str> {
+    Some(match state {
+        GuestMetricsState::NoGpuTool => "guest has no nvidia-smi",
+        GuestMetricsState::GpuToolFailed => "nvidia-smi of the guest fails",
+        GuestMetricsState::NoLogin => "guest is not reached, or refuses the login",
+        GuestMetricsState::TooSlow => "guest did not answer in time",
+        GuestMetricsState::Malformed => "answer of the guest is not understood",
+        GuestMetricsState::Unspecified | GuestMetricsState::Complete | GuestMetricsState::Off => {
+            return None;
+        }
+    })
 }
 
 fn none() -> String {

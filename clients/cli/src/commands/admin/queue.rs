@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::{PROJECT_HELP, Session, done};
 use crate::commands::catalog;
+use crate::commands::select::Read;
 use crate::failure::Failure;
 use crate::node::{self, hostname_of};
 use crate::output::{print_json, print_table, time, word};
@@ -35,6 +36,8 @@ pub enum Command {
         /// Higher priorities are placed first; each hour in the queue raises a request by one level.
         #[arg(value_enum)]
         priority: Priority,
+        #[command(flatten)]
+        read: Read,
     },
 }
 
@@ -75,11 +78,16 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             done(session, &answer.json, &sentence);
             Ok(())
         }
-        Command::SetPriority { project, priority } => {
+        Command::SetPriority {
+            project,
+            priority,
+            read,
+        } => {
             let priority = contract::Priority::from(priority);
             let request = PutProjectPriorityRequest {
                 project_id: project::id(&session.api, &project).await?,
                 priority: priority.into(),
+                etag: read.etag,
             };
             let answer = session.api.apply(&request, &session.key).await?;
             let sentence = format!("Project {project} has {} priority.", word(priority));

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::{PROJECT_HELP, Session, done};
 use crate::commands::quotas;
+use crate::commands::select::Read;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table};
 use crate::project;
@@ -28,6 +29,8 @@ pub enum Command {
         /// Maximum GPUs; 0 allows none.
         #[arg(long, value_name = "COUNT")]
         max_gpus: u32,
+        #[command(flatten)]
+        read: Read,
     },
     /// Set the allocation quota of a project, over all SKUs.
     Allocations {
@@ -36,6 +39,8 @@ pub enum Command {
         /// Maximum allocations; 0 allows none.
         #[arg(long, value_name = "COUNT")]
         max: u32,
+        #[command(flatten)]
+        read: Read,
     },
 }
 
@@ -57,11 +62,13 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             project,
             sku,
             max_gpus,
+            read,
         } => {
             let request = PutProjectQuotaRequest {
                 project_id: project::id(&session.api, &project).await?,
                 sku: sku.clone(),
                 max_gpus,
+                etag: read.etag,
             };
             let answer = session.api.apply(&request, &session.key).await?;
             let used = answer.message.used_gpus;
@@ -71,10 +78,11 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             done(session, &answer.json, &sentence);
             Ok(())
         }
-        Command::Allocations { project, max } => {
+        Command::Allocations { project, max, read } => {
             let request = PutProjectAllocationLimitRequest {
                 project_id: project::id(&session.api, &project).await?,
                 max_allocations: max,
+                etag: read.etag,
             };
             let answer = session.api.apply(&request, &session.key).await?;
             let used = answer.message.used_allocations;

@@ -4,6 +4,7 @@ use gpuaas_proto::gpuaas::scheduler::v1::{
 };
 
 use super::{PROJECT_HELP, Session, done};
+use crate::commands::select::Read;
 use crate::commands::{Side, reservations};
 use crate::failure::Failure;
 use crate::project;
@@ -26,6 +27,8 @@ pub enum Command {
         project: String,
         /// Maximum reserved GPUs; 0: only administrators can reserve; omit it to show the limit.
         gpus: Option<u32>,
+        #[command(flatten)]
+        read: Read,
     },
 }
 
@@ -39,7 +42,11 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::List { listed, region } => {
             reservations::list(session, Side::Operator, listed, region).await
         }
-        Command::Limit { project, gpus } => {
+        Command::Limit {
+            project,
+            gpus,
+            read,
+        } => {
             let project_id = project::id(&session.api, &project).await?;
             let answer = match gpus {
                 None => {
@@ -50,6 +57,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
                     let request = PutProjectReservationLimitRequest {
                         project_id,
                         max_gpus,
+                        etag: read.etag,
                     };
                     session.api.apply(&request, &session.key).await?
                 }

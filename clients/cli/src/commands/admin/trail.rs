@@ -16,7 +16,8 @@ use crate::audit_chain::{Chain, Expected, Place, Verified};
 use crate::commands::activity::Outcome;
 use crate::commands::select::Selected;
 use crate::failure::Failure;
-use crate::output::{print_json, print_table, short, stamp, time, word};
+use crate::fit::short;
+use crate::output::{print_json, print_table, stamp, time, word};
 
 /// Most records of a page.
 const PAGE: usize = 500;

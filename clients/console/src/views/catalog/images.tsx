@@ -87,7 +87,7 @@ function Toggle({ image }: { image: Image }) {
       }
       title={`${word} ${slug}?`}
       action={word}
-      run={() => set.mutateAsync({ slug, status: isActive ? "disabled" : "active" })}
+      run={() => set.mutateAsync({ slug, status: isActive ? "disabled" : "active", etag: image.etag })}
     >
       {isActive ? "Nobody can launch it any more. What runs with it continues." : "It is checked in the registry and offered again."}
     </Confirm>

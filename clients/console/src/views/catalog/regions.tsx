@@ -16,7 +16,7 @@ function RegionForm({ region, trigger }: { region?: Region; trigger: React.React
   const [name, setName] = useState(region?.display_name ?? "");
   const [enabled, setEnabled] = useState(region?.enabled ?? true);
   const [reason, setReason] = useState(region?.unavailable_reason ?? "");
-  const run = () => put.mutateAsync({ code, display_name: name.trim() || code, enabled, unavailable_reason: enabled ? "" : reason.trim() });
+  const run = () => put.mutateAsync({ code, display_name: name.trim() || code, enabled, unavailable_reason: enabled ? "" : reason.trim(), etag: region?.etag });
   return (
     <Confirm needs="manage" trigger={trigger} title={region ? `Edit ${region.display_name || region.code}` : "Add a region"} action="Save" ready={isSlug(code)} run={run}>
       {!region && <TextField label="Code" mono value={code} onChange={setCode} problem={slugProblem(code)} hint="For example eu-west. It cannot be changed later." />}

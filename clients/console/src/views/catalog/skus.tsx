@@ -33,7 +33,7 @@ function SkuForm({ sku, trigger }: { sku?: Sku; trigger: React.ReactNode }) {
   const ready = isSlug(code) && slotClass.trim() !== "" && !!counts && !!cpus && !!mib;
   const run = async () => {
     if (!counts || !cpus || !mib) return;
-    await put.mutateAsync({ code, display_name: name.trim(), capacity_shape: shape, slot_class: slotClass.trim(), allowed_gpu_counts: counts, profile: { name: profile.trim() || `${slotClass.trim()}_1g_${cpus}c`, vcpus_per_gpu: cpus, memory_mib_per_gpu: mib, hugepages }, disabled });
+    await put.mutateAsync({ code, display_name: name.trim(), capacity_shape: shape, slot_class: slotClass.trim(), allowed_gpu_counts: counts, profile: { name: profile.trim() || `${slotClass.trim()}_1g_${cpus}c`, vcpus_per_gpu: cpus, memory_mib_per_gpu: mib, hugepages }, disabled, etag: sku?.etag });
   };
   return (
     <Confirm needs="manage" trigger={trigger} title={sku ? `Edit ${sku.code}` : "Add a SKU"} action="Save" ready={ready} run={run}>

@@ -146,5 +146,6 @@ pub fn status(slug: &str, status: ImageStatus) -> SetImageStatusRequest {
     SetImageStatusRequest {
         slug: slug.to_owned(),
         status: status.into(),
+        ..SetImageStatusRequest::default()
     }
 }
