@@ -2,6 +2,8 @@
 import type { components } from "@gpuaas/sdk";
 import { useMutation, useQueries, useQuery, useQueryClient } from "@tanstack/react-query";
 import { client, unwrap } from "./client";
+import { SHOWN, textFilter, usePages } from "./pages";
+import { onlyOnce } from "./problem";
 import type { FleetNode, Money, Region, Sku } from "./types";
 
 const PAGE = 200;
@@ -11,13 +13,20 @@ export type ImageStatus = components["schemas"]["images.ImageStatus"];
 export type DriverStrategy = components["schemas"]["common.DriverStrategy"];
 export type PriceVersion = components["schemas"]["billing.PriceVersion"];
 
-/** Images of every status. */
-export function useAllImages() {
-  return useQuery({
-    queryKey: ["all-images"],
-    queryFn: () => unwrap(client.GET("/api/v1/admin/images", { params: { query: { page_size: PAGE } } })).then(({ images = [] }) => images),
-    refetchInterval: CALM_MS,
-  });
+/** Those with this part in slug or name, and of this status; empty: all. */
+export function imageFilter(search: string, status: string): string {
+  return [textFilter(["slug", "display_name"], search), status && `status = ${status}`].filter(Boolean).join(" AND ");
+}
+
+/** Images of every status unless one is named, page by page; the server searches. */
+export function useAllImages(search: string, status: string) {
+  const filter = imageFilter(search, status);
+  return usePages(
+    ["all-images", filter],
+    (page_token) =>
+      unwrap(client.GET("/api/v1/admin/images", { params: { query: { page_size: SHOWN, page_token, ...(filter && { filter }) } } })).then(({ images: items = [], next_page_token: next }) => ({ items, next })),
+    { refetchInterval: CALM_MS },
+  );
 }
 
 /** All price versions, newest first. */
@@ -139,5 +148,6 @@ export function createNode(body: NewNode) {
 }
 
 export function createEnrolmentToken(node_id: string) {
-  return unwrap(client.POST("/api/v1/admin/nodes/{node_id}/enrolment-tokens", { params: { path: { node_id } }, body: {} }));
+  const made = unwrap(client.POST("/api/v1/admin/nodes/{node_id}/enrolment-tokens", { params: { path: { node_id } }, body: {} }));
+  return made.then((token) => onlyOnce(token, "token", "Get another token, which replaces it."));
 }

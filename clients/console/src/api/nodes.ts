@@ -2,7 +2,7 @@
 import { useQueries, useQuery } from "@tanstack/react-query";
 import { client, unwrap } from "./client";
 import { Problem } from "./problem";
-import type { Allocation, Slot } from "./types";
+import type { Allocation, InventoryNode, Slot } from "./types";
 
 const LIVE_MS = 1000;
 const CALM_MS = 10_000;
@@ -95,4 +95,19 @@ export function useFindings(node_id: string) {
 /** Takes a slot out of service or back into it, or wipes its disk and makes it schedulable again. */
 export function changeSlot({ node_id = "", id: slot_id = "" }: Slot, verb: "disable" | "enable" | "repair", reason?: string): Promise<unknown> {
   return unwrap(client.POST(`/api/v1/admin/nodes/{node_id}/resource-slots/{slot_id}:${verb}`, { params: { path: { node_id, slot_id } }, body: reason === undefined ? {} : { reason } }));
+}
+
+/** Has a host inspected for slots; changes nothing on it. */
+export function discover(node_id: string) {
+  return unwrap(client.POST("/api/v1/admin/nodes/{node_id}/slice-topology/discovery", { params: { path: { node_id } }, body: {} }));
+}
+
+/** Makes slots of candidates of the latest discovery, of all that are named or of none. */
+export function approveSlots(node_id: string, body: { discovery_id: string; slot_indexes: number[]; choices?: { slot_index: number }[] }) {
+  return unwrap(client.POST("/api/v1/admin/nodes/{node_id}/resource-slots:approve", { params: { path: { node_id } }, body }));
+}
+
+/** Deletes a node that was registered by mistake. */
+export function deleteNode({ id: node_id = "", etag }: InventoryNode, reason: string) {
+  return unwrap(client.DELETE("/api/v1/admin/nodes/{node_id}", { params: { path: { node_id }, query: { reason, etag } } }));
 }

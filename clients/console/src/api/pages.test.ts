@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import { type Page, everyPage } from "./pages";
-import { memberFilter } from "./tenancy";
+import { imageFilter } from "./catalog";
+import { type Page, everyPage, textFilter } from "./pages";
 
 it("all pages of a list are read, each with the token of the one before", async () => {
   const asked: string[] = [];
@@ -13,8 +13,16 @@ it("all pages of a list are read, each with the token of the one before", async 
   expect(asked).toEqual(["", "a", "b"]);
 });
 
-it("a search for members is a filter of the server, with what was typed as text", () => {
-  expect(memberFilter(" ")).toBe("");
-  expect(memberFilter(" Bob ")).toBe('(principal:"Bob" OR display_name:"Bob" OR email:"Bob")');
-  expect(memberFilter('a"b\\c')).toBe('(principal:"a\\"bc" OR display_name:"a\\"bc" OR email:"a\\"bc")');
+it("a search is a filter of the server, with what was typed as text", () => {
+  const members = (search: string) => textFilter(["principal", "email"], search);
+  expect(members(" ")).toBe("");
+  expect(members(" Bob ")).toBe('(principal:"Bob" OR email:"Bob")');
+  expect(members('a"b\\c')).toBe('(principal:"a\\"bc" OR email:"a\\"bc")');
+});
+
+it("images are searched and chosen by status at once", () => {
+  expect(imageFilter("", "")).toBe("");
+  expect(imageFilter("cuda", "")).toBe('(slug:"cuda" OR display_name:"cuda")');
+  expect(imageFilter("", "disabled")).toBe("status = disabled");
+  expect(imageFilter("cuda", "active")).toBe('(slug:"cuda" OR display_name:"cuda") AND status = active');
 });

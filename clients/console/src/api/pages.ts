@@ -22,11 +22,18 @@ export interface Paged<T> {
   loadMore: () => void;
 }
 
-/** A list page by page. */
-export function usePages<T>(queryKey: string[], load: (page_token: string) => Promise<Page<T>>, enabled = true): Paged<T> {
+/** Those of a list that have this part in one of some fields, as a filter of the API; empty: all. A backslash is in no name, and cannot be quoted. */
+export function textFilter(fields: string[], search: string): string {
+  const text = search.trim().replaceAll("\\", "").replaceAll('"', '\\"');
+  return text && `(${fields.map((field) => `${field}:"${text}"`).join(" OR ")})`;
+}
+
+/** A list page by page; asked for anew in this interval, in milliseconds. */
+export function usePages<T>(queryKey: string[], load: (page_token: string) => Promise<Page<T>>, { enabled = true, refetchInterval }: { enabled?: boolean; refetchInterval?: number } = {}): Paged<T> {
   const found = useInfiniteQuery({
     queryKey,
     enabled,
+    ...(refetchInterval !== undefined && { refetchInterval }),
     queryFn: ({ pageParam }) => load(pageParam),
     initialPageParam: "",
     getNextPageParam: ({ next }) => next || undefined,

@@ -7,6 +7,7 @@ import { allPages, client, unwrap } from "./client";
 import { type ExplanationQuery, queryOf } from "./explanation";
 import { WHOLE, everyPage } from "./pages";
 import { Problem } from "./problem";
+import type { Discovery } from "./types";
 
 /** Polling intervals in milliseconds. */
 const LIVE_MS = 1000;
@@ -192,9 +193,8 @@ function explanationOf(project_id: string, asked: ExplanationQuery, wanted: bool
   });
 }
 
-/** The latest discovery; `null` when there was none yet. */
-export function useDiscovery(node_id: string) {
-  return useQuery({
+const discoveryOf = (node_id: string) =>
+  queryOptions({
     queryKey: ["discovery", node_id],
     queryFn: () =>
       unwrap(client.GET("/api/v1/admin/nodes/{node_id}/slice-topology/discovery", { params: { path: { node_id } } })).catch(
@@ -205,6 +205,16 @@ export function useDiscovery(node_id: string) {
       ),
     refetchInterval: ({ state }) => (["queued", "running"].includes(state.data?.state ?? "") ? LIVE_MS : SLOW_MS),
   });
+
+/** The latest discovery; `null` when there was none yet. */
+export function useDiscovery(node_id: string) {
+  return useQuery(discoveryOf(node_id));
+}
+
+/** The latest discoveries of several nodes by their ids; without those that are not loaded yet, and of nodes that have none. */
+export function useDiscoveries(node_ids: string[]): Map<string, Discovery> {
+  const found = useQueries({ queries: node_ids.map(discoveryOf) });
+  return new Map(found.flatMap(({ data }, index) => (data ? [[node_ids[index] ?? "", data] as const] : [])));
 }
 
 export function useNodeImages(node_id: string) {

@@ -4,7 +4,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useProjectMay } from "../session/roles";
 import { useSession } from "../session/session";
 import { client, unwrap } from "./client";
-import { SHOWN, WHOLE, everyPage, usePages } from "./pages";
+import { SHOWN, WHOLE, everyPage, textFilter, usePages } from "./pages";
 
 type Schemas = components["schemas"];
 export type SshKey = Schemas["identity.SshKey"];
@@ -76,15 +76,9 @@ export interface Tenant {
   id: string;
 }
 
-/** Those whose name or address has this part; empty: all. A backslash is in no name, and cannot be quoted. */
-export function memberFilter(search: string): string {
-  const text = search.trim().replaceAll("\\", "").replaceAll('"', '\\"');
-  return text && `(${["principal", "display_name", "email"].map((field) => `${field}:"${text}"`).join(" OR ")})`;
-}
-
 /** Members page by page; the server searches, so that those of later pages are found too. */
 export function useMembers({ kind, id }: Tenant, search = "") {
-  const filter = memberFilter(search);
+  const filter = textFilter(["principal", "display_name", "email"], search);
   return usePages(
     ["members", kind, id, filter],
     (page_token) => {
@@ -95,7 +89,7 @@ export function useMembers({ kind, id }: Tenant, search = "") {
           : unwrap(client.GET("/api/v1/organisations/{organisation_id}/members", { params: { path: { organisation_id: id }, query } }))
       ).then(({ members: items = [], next_page_token: next }) => ({ items, next }));
     },
-    id !== "",
+    { enabled: id !== "" },
   );
 }
 
@@ -134,7 +128,7 @@ export function useInvitations({ kind, id }: Tenant) {
           : unwrap(client.GET("/api/v1/organisations/{organisation_id}/invitations", { params: { path: { organisation_id: id }, query } }))
       ).then(({ invitations: items = [], next_page_token: next }) => ({ items, next }));
     },
-    id !== "",
+    { enabled: id !== "" },
   );
 }
 

@@ -17,9 +17,14 @@ export interface Issuer {
 /** An issuer that the console has a client id at. */
 export type UsableIssuer = Issuer & { console_client_id: string };
 
-/** What a request to sign in says for a second factor: to prove again who one is, and how well where the platform says so. */
-export function stepUpOf({ admin_acr_values = [] }: Pick<Issuer, "admin_acr_values">): Record<string, string> {
-  return { prompt: "login", ...(admin_acr_values.length > 0 && { acr_values: admin_acr_values.join(" ") }) };
+/**
+ * What a request to sign in says for a second factor: to prove again who one is, and how well where the platform says so.
+ * What the provider is asked for in each sign-in stays, such as the consent that some give a refresh token for.
+ */
+export function stepUpOf({ admin_acr_values = [], parameters = {} }: Partial<Issuer>): Record<string, string> {
+  const asked = (parameters.prompt ?? "").split(" ").filter((one) => one !== "none");
+  const prompt = [...new Set(["login", ...asked])].join(" ").trim();
+  return { prompt, ...(admin_acr_values.length > 0 && { acr_values: admin_acr_values.join(" ") }) };
 }
 
 export async function listIssuers(): Promise<UsableIssuer[]> {

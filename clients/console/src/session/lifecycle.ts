@@ -1,4 +1,5 @@
 /** How sessions of identity providers begin, stay good, and end. */
+import { Problem } from "../api/problem";
 import { whoIs } from "./caller";
 import { SignInFailure, noteRepeated } from "./failure";
 import { type UsableIssuer, listIssuers, stepUpOf } from "./issuers";
@@ -107,12 +108,23 @@ async function renew(session: Session): Promise<void> {
     // roles and the chosen project change meanwhile; it is the same session as long as its token is
     const before = currentSession();
     if (before?.token !== session.token || !before.source) return;
+    if (await hasEnded(before)) return endSession("refused");
     const given = await (await oidc()).refresh(before.source);
     const now = currentSession();
     if (now?.token !== session.token) return;
     if (given) shareSession({ ...now, token: given.token, ...timesOf(given), source: given.source });
     else endSession("expired");
   });
+}
+
+/**
+ * Whether the API refuses a token before its time, as after a logout at the provider: a refresh token for offline access would
+ * still be good, and what it gives is newer than the logout.
+ */
+async function hasEnded({ token, expires }: Session): Promise<boolean> {
+  if (expires <= Date.now()) return false;
+  const refusal: unknown = await whoIs(token).then(() => undefined, (error: unknown) => error);
+  return refusal instanceof Problem && refusal.status === 401 && refusal.reason !== "CREDENTIAL_EXPIRED";
 }
 
 async function alone(work: () => Promise<void>): Promise<void> {

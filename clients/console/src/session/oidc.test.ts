@@ -1,6 +1,6 @@
 import { beforeEach, expect, it, vi } from "vitest";
 import { SignInFailure } from "./failure";
-import { complete } from "./oidc";
+import { complete, leave } from "./oidc";
 import { keepPending } from "./pending";
 
 const issuer = "https://login.example.com";
@@ -27,4 +27,20 @@ it("only a sign-in that was cancelled is told from one that failed", async () =>
   // anybody can lead a browser here with such a parameter
   const forged = await led({ error: "access_denied", state: "guessed" });
   expect(forged).toMatchObject({ cancelled: false, message: "The answer is not one to this sign-in, so it was not used." });
+});
+
+it("who signs out leaves by the provider's page once the token is revoked, or could not be", async () => {
+  const endpoints = { revocation_endpoint: `${issuer}/revoke`, end_session_endpoint: `${issuer}/end` };
+  const source = { issuer, clientId: "console", parameters: {}, refreshToken: "r", idToken: "i" };
+  for (const revoke of [() => Promise.resolve(new Response()), () => Promise.resolve(new Response(null, { status: 401 })), () => Promise.reject(new TypeError("no network"))]) {
+    const done: string[] = [];
+    vi.stubGlobal("location", { origin: "https://console.example.com", assign: (page: URL) => done.push(`at ${page.pathname} ${page.searchParams.get("post_logout_redirect_uri")}`) });
+    vi.stubGlobal("fetch", (address: string, init: RequestInit) => {
+      if (!address.endsWith("/revoke")) return Promise.resolve(Response.json({ issuer, ...endpoints }));
+      done.push(`revoked ${new URLSearchParams(init.body as URLSearchParams).get("token")}`);
+      return revoke();
+    });
+    await leave(source);
+    expect(done).toEqual(["revoked r", "at /end https://console.example.com/"]);
+  }
 });

@@ -121,17 +121,23 @@ export async function refresh(source: Source): Promise<Tokens | undefined> {
   }
 }
 
-/** Ends the sign-in at the provider: by its page, which leads back, or by revoking the token. */
+/** How long a provider may take to revoke a token before the browser goes on. */
+const REVOKE_MS = 3000;
+
+/** Ends the sign-in at the provider: revokes its token, and goes by its page, which leads back. */
 export async function leave(source: Source): Promise<void> {
   const server = await discover(source.issuer);
   const client: oauth.Client = { client_id: source.clientId };
+  if (server.revocation_endpoint && source.refreshToken) {
+    // a token for offline access outlives the sign-in; not every provider lets a public client revoke it
+    const revoked = oauth.revocationRequest(server, client, oauth.None(), source.refreshToken, { signal: AbortSignal.timeout(REVOKE_MS), ...options(source.issuer) });
+    await revoked.catch(() => undefined);
+  }
   if (server.end_session_endpoint && source.idToken) {
     const page = new URL(server.end_session_endpoint);
     page.searchParams.set("client_id", source.clientId);
     page.searchParams.set("id_token_hint", source.idToken);
     page.searchParams.set("post_logout_redirect_uri", `${location.origin}/`);
     location.assign(page);
-  } else if (server.revocation_endpoint && source.refreshToken) {
-    await oauth.revocationRequest(server, client, oauth.None(), source.refreshToken, options(source.issuer));
   }
 }

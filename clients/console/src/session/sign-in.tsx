@@ -61,7 +61,7 @@ function Failure({ error }: { error: unknown }) {
 /** What to say about the session before. */
 const ENDED: Partial<Record<EndReason, string>> = {
   expired: "Your session has expired. Sign in again to continue.",
-  refused: "The server refused your token. Sign in again to continue.",
+  refused: "Your sign-in has ended, or the server no longer accepts its token. Sign in again to continue.",
 };
 
 function TokenForm() {

@@ -43,6 +43,7 @@ it("the request to sign in again asks for another authentication, and for what t
   await signInAgain();
   expect(provider.begin).toHaveBeenCalledWith(issuer, "/admin/nodes/1?tab=slots", { prompt: "login", acr_values: "urn:gold urn:silver" });
   expect(stepUpOf({})).toEqual({ prompt: "login" });
+  for (const [prompt, asked] of [["consent", "login consent"], ["login", "login"], ["none", "login"]] as const) expect(stepUpOf({ parameters: { prompt } })).toEqual({ prompt: asked });
   api.request.mockResolvedValue({ issuers: [] });
   await expect(signInAgain()).rejects.toThrow(SignInFailure);
 });

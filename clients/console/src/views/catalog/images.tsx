@@ -1,5 +1,5 @@
 /** Images: what VMs boot. */
-import { useState } from "react";
+import { useDeferredValue, useState } from "react";
 import { type DriverStrategy, useAllImages, useCreateImage, useSetImageStatus } from "../../api/catalog";
 import { useSkus } from "../../api/queries";
 import type { Image } from "../../api/types";
@@ -7,9 +7,12 @@ import { bytes, sentence } from "../../lib/text";
 import { uncheckedFor } from "../../lib/unchecked";
 import { Badge, Button, Empty, type Tone } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
-import { HardDrive, Plus } from "../../ui/icons";
+import { SearchBox, Select } from "../../ui/form";
+import { HardDrive, Plus, Search } from "../../ui/icons";
 import { Loaded } from "../../ui/loaded";
-import { TableCard } from "../../ui/table";
+import { ShowMore } from "../../ui/show-more";
+import { type Column, TableCard } from "../../ui/table";
+import { useQueryReset, useQueryState } from "../../ui/use-query-state";
 import { SelectField, TextField, countOf, isSlug, slugProblem } from "./parts";
 import { type TypedCheck, bodyOf, isGood } from "./readiness";
 import { ReadinessFields } from "./readiness-fields";
@@ -94,57 +97,89 @@ function Toggle({ image }: { image: Image }) {
   );
 }
 
-export function Images() {
+function Row({ image }: { image: Image }) {
   const skus = useSkus().data ?? [];
+  const unchecked = uncheckedFor(image, skus);
   return (
-    <Loaded of={[useAllImages()]} lines={4} label="Loading images">
-      {(images) =>
-        images.length === 0 ? (
-          <Empty icon={<HardDrive size={28} />} title="No image yet" action={<NewImage />}>
-            Push an image to the registry with <code>oras</code> or <code>skopeo</code>, then add it here.
-          </Empty>
-        ) : (
+    <tr>
+      <td>
+        <strong>{image.slug}</strong>
+        <br />
+        <small className="muted">{image.display_name}</small>
+        {unchecked.length > 0 && (
           <>
-            <div className="tab-actions">
-              <NewImage />
-            </div>
-            <TableCard label="Images" columns={["Image", "Status", ["SKUs", "optional"], ["Size", "number optional"], ["Digest", "optional"], ["Actions", "number"]]}>
+            <br />
+            <Badge tone="warn">No readiness checks</Badge> <small className="muted">Its VMs become active without a GPU test ({unchecked.join(", ")}). Add checks in a new image version.</small>
+          </>
+        )}
+        {!!image.readiness_checks?.length && (
+          <>
+            <br />
+            <small className="muted">Checks: {image.readiness_checks.map(({ name }) => name).join(", ")}</small>
+          </>
+        )}
+      </td>
+      <td>
+        <Badge tone={TONES[image.status ?? ""] ?? "idle"}>{sentence(image.status ?? "")}</Badge>
+      </td>
+      <td className="optional">{image.compatible_skus?.join(", ")}</td>
+      <td className="number optional">{bytes(Number(image.size_bytes ?? 0))}</td>
+      <td className="optional">
+        <code title={image.digest}>{image.digest?.slice(0, 19) || "–"}</code>
+      </td>
+      <td className="number">
+        <Toggle image={image} />
+      </td>
+    </tr>
+  );
+}
+
+const COLUMNS: Column[] = ["Image", "Status", ["SKUs", "optional"], ["Size", "number optional"], ["Digest", "optional"], ["Actions", "number"]];
+const STATUSES = [
+  { value: "", label: "All" },
+  { value: "active", label: "Active" },
+  { value: "disabled", label: "Disabled" },
+];
+
+export function Images() {
+  const [search, setSearch] = useQueryState("search");
+  const [status, setStatus] = useQueryState("status");
+  const clear = useQueryReset(["search", "status"]);
+  const found = useAllImages(useDeferredValue(search), status);
+  const filtered = search.trim() !== "" || status !== "";
+  const none = found.data?.length === 0 && !filtered;
+  return (
+    <>
+      {!none && (
+        <>
+          <div className="tab-actions">
+            <NewImage />
+          </div>
+          <div className="filters" role="search" aria-label="Images">
+            <SearchBox label="Search by slug or name" placeholder="Slug or name" value={search} onChange={setSearch} />
+            <Select label="Status" value={status} onChoose={setStatus} options={STATUSES} />
+          </div>
+        </>
+      )}
+      <Loaded of={[found]} lines={4} label="Loading images">
+        {(images) =>
+          images.length > 0 ? (
+            <TableCard label="Images" columns={COLUMNS} foot={found.more && <ShowMore of={found} noun="image" />}>
               {images.map((image) => (
-                <tr key={image.slug}>
-                  <td>
-                    <strong>{image.slug}</strong>
-                    <br />
-                    <small className="muted">{image.display_name}</small>
-                    {uncheckedFor(image, skus).length > 0 && (
-                      <>
-                        <br />
-                        <Badge tone="warn">No readiness checks</Badge> <small className="muted">Its VMs become active without a GPU test ({uncheckedFor(image, skus).join(", ")}). Add checks in a new image version.</small>
-                      </>
-                    )}
-                    {!!image.readiness_checks?.length && (
-                      <>
-                        <br />
-                        <small className="muted">Checks: {image.readiness_checks.map(({ name }) => name).join(", ")}</small>
-                      </>
-                    )}
-                  </td>
-                  <td>
-                    <Badge tone={TONES[image.status ?? ""] ?? "idle"}>{sentence(image.status ?? "")}</Badge>
-                  </td>
-                  <td className="optional">{image.compatible_skus?.join(", ")}</td>
-                  <td className="number optional">{bytes(Number(image.size_bytes ?? 0))}</td>
-                  <td className="optional">
-                    <code title={image.digest}>{image.digest?.slice(0, 19) || "–"}</code>
-                  </td>
-                  <td className="number">
-                    <Toggle image={image} />
-                  </td>
-                </tr>
+                <Row key={image.slug} image={image} />
               ))}
             </TableCard>
-          </>
-        )
-      }
-    </Loaded>
+          ) : none ? (
+            <Empty icon={<HardDrive size={28} />} title="No image yet" action={<NewImage />}>
+              Push an image to the registry with <code>oras</code> or <code>skopeo</code>, then add it here.
+            </Empty>
+          ) : (
+            <Empty icon={<Search size={28} />} title="No image matches" action={<Button onClick={clear}>Clear the filters</Button>}>
+              Search for a part of a slug or name, or choose another status.
+            </Empty>
+          )
+        }
+      </Loaded>
+    </>
   );
 }

@@ -1,9 +1,12 @@
 /** Changes of several nodes, or of several slots of one, at once, with one reason for all. */
 import { useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
 import { type Verb, changePlacement, placementVerbs } from "../../api/placement";
 import { changeSlot } from "../../api/nodes";
+import { useDiscoveries } from "../../api/queries";
 import type { InventoryNode, Slot } from "../../api/types";
 import { Bulk, type BulkAction } from "../../ui/bulk";
+import { type NodeToken, Tokens, enrolmentActions, hostnameOf } from "./enrolment";
 import type { Placements } from "./fleet";
 import { Reason } from "./parts";
 import { isRepairable } from "./three-way";
@@ -37,22 +40,31 @@ export function nodeActions(selected: InventoryNode[], placements: Placements, c
   });
 }
 
-export function NodesBulk({ selected, chosen, keep, placements }: Chosen & { selected: InventoryNode[]; placements: Placements }) {
+export function NodesBulk({ selected, chosen, keep, placements, slots }: Chosen & { selected: InventoryNode[]; placements: Placements; slots: (node: string) => Slot[] }) {
   const queries = useQueryClient();
-  const actions = nodeActions(selected, placements, (id, verb, reason) => changePlacement(queries, id, verb, reason, placements.get(id)?.etag));
+  const [tokens, setTokens] = useState<NodeToken[]>([]);
+  const discoveries = useDiscoveries(selected.filter(({ status }) => status?.state === "enrolled").map(({ id = "" }) => id));
+  const made = (token: NodeToken) => setTokens((before) => [...before.filter(({ hostname }) => hostname !== token.hostname), token]);
+  const actions = [
+    ...nodeActions(selected, placements, (id, verb, reason) => changePlacement(queries, id, verb, reason, placements.get(id)?.etag)),
+    ...enrolmentActions(selected, { slots, discoveries, made }),
+  ];
   return (
-    <Bulk
-      label="Selected nodes"
-      noun="node"
-      needs="operate"
-      selected={selected}
-      chosen={chosen}
-      id={({ id = "" }) => id}
-      name={({ config, id = "" }) => config?.hostname ?? id}
-      keep={keep}
-      actions={actions}
-      after={() => queries.invalidateQueries({ queryKey: ["placements"] })}
-    />
+    <>
+      <Bulk
+        label="Selected nodes"
+        noun="node"
+        needs="operate"
+        selected={selected}
+        chosen={chosen}
+        id={({ id = "" }) => id}
+        name={hostnameOf}
+        keep={keep}
+        actions={actions}
+        after={() => Promise.all(["placements", "discovery"].map((key) => queries.invalidateQueries({ queryKey: [key] })))}
+      />
+      {tokens.length > 0 && <Tokens tokens={tokens} done={() => setTokens([])} />}
+    </>
   );
 }
 

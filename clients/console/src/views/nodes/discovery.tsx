@@ -1,7 +1,7 @@
 /** The discovered candidates of a node, and their approval as slots. */
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import { client, unwrap } from "../../api/client";
+import { approveSlots, discover } from "../../api/nodes";
 import { useDiscovery } from "../../api/queries";
 import type { Discovery, Slot, SlotCandidate } from "../../api/types";
 import { bytes, plural, sentence } from "../../lib/text";
@@ -110,9 +110,8 @@ export function DiscoveryPanel({ nodeId, hostname, slots }: { nodeId: string; ho
   const found = useDiscovery(nodeId);
   const [left, setLeft] = useState<Set<number>>(new Set());
   const [choices, setChoices] = useState<Chosen>({});
-  const path = { node_id: nodeId };
-  const discover = useMutation({
-    mutationFn: () => unwrap(client.POST("/api/v1/admin/nodes/{node_id}/slice-topology/discovery", { params: { path }, body: {} })),
+  const discovering = useMutation({
+    mutationFn: () => discover(nodeId),
     onSuccess: (discovery) => {
       setLeft(new Set());
       setChoices({});
@@ -125,13 +124,7 @@ export function DiscoveryPanel({ nodeId, hostname, slots }: { nodeId: string; ho
   const isApprovable = (c: SlotCandidate) => discovery && isNew(c, slots) && blockersOf(c, discovery, choices[c.slot_index ?? 0]).length === 0;
   const chosen = candidates.filter((c) => isApprovable(c) && !left.has(c.slot_index ?? 0)).map((c) => c.slot_index ?? 0);
   const changed = choicesOf(choices, chosen);
-  const approve = () =>
-    unwrap(
-      client.POST("/api/v1/admin/nodes/{node_id}/resource-slots:approve", {
-        params: { path },
-        body: { discovery_id: discovery?.id ?? "", slot_indexes: chosen, ...(changed.length > 0 && { choices: changed }) },
-      }),
-    );
+  const approve = () => approveSlots(nodeId, { discovery_id: discovery?.id ?? "", slot_indexes: chosen, ...(changed.length > 0 && { choices: changed }) });
   const toggle = (index: number) => {
     const next = new Set(left);
     if (!next.delete(index)) next.add(index);
@@ -146,7 +139,7 @@ export function DiscoveryPanel({ nodeId, hostname, slots }: { nodeId: string; ho
         </h2>
         <div className="page-actions">
           {mayDiscover && (
-            <Button busy={discover.isPending || busy} onClick={() => discover.mutate()}>
+            <Button busy={discovering.isPending || busy} onClick={() => discovering.mutate()}>
               <Radar size={15} aria-hidden="true" /> Discover
             </Button>
           )}
@@ -178,7 +171,7 @@ export function DiscoveryPanel({ nodeId, hostname, slots }: { nodeId: string; ho
           )}
         </div>
       </header>
-      {discover.error && <ProblemNote error={discover.error} />}
+      {discovering.error && <ProblemNote error={discovering.error} />}
       {found.isPending && <Skeleton lines={4} label="Loading the discovery" />}
       {found.error && <ProblemNote error={found.error} retry={() => found.refetch()} />}
       {discovery === null && <Empty title="No discovery yet">A discovery inspects the host and changes nothing.</Empty>}

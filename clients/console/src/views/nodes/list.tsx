@@ -102,7 +102,7 @@ function Nodes({ nodes, slots, placements }: { nodes: InventoryNode[]; slots: (n
         {shown.length < nodes.length && `${shown.length} of `}
         {plural(nodes.length, "node")}, {ready} schedulable
       </p>
-      <NodesBulk selected={shown.filter(({ id = "" }) => chosen.has(id))} chosen={chosen} keep={keep} placements={placements} />
+      <NodesBulk selected={shown.filter(({ id = "" }) => chosen.has(id))} chosen={chosen} keep={keep} placements={placements} slots={slots} />
       {shown.length === 0 ? (
         <Empty icon={<Search size={28} />} title="No node matches" action={<Button onClick={clear}>Clear the filters</Button>}>
           Change the search or a filter to see other nodes.

@@ -3,6 +3,7 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useLocation } from "wouter";
 import { client, unwrap } from "../../api/client";
+import { deleteNode } from "../../api/nodes";
 import type { InventoryNode, NodePlacement } from "../../api/types";
 import { Button } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
@@ -23,13 +24,12 @@ export function EndNode({ node, placement, slots }: { node: InventoryNode; place
   const [reason, setReason] = useState("");
   const node_id = node.id ?? "";
   const hostname = node.config?.hostname ?? node_id;
-  const params = { path: { node_id } };
   const retire = useMutation({
-    mutationFn: () => unwrap(client.POST("/api/v1/admin/nodes/{node_id}:retire", { params, body: { reason: reason.trim(), etag: node.etag } })),
+    mutationFn: () => unwrap(client.POST("/api/v1/admin/nodes/{node_id}:retire", { params: { path: { node_id } }, body: { reason: reason.trim(), etag: node.etag } })),
     onSuccess: () => Promise.all(["placement", "placements", "node", "node-history"].map((key) => queries.invalidateQueries({ queryKey: [key] }))),
   });
   const remove = useMutation({
-    mutationFn: () => unwrap(client.DELETE("/api/v1/admin/nodes/{node_id}", { params: { ...params, query: { reason: reason.trim(), etag: node.etag } } })),
+    mutationFn: () => deleteNode(node, reason.trim()),
     onSuccess: () => navigate("/admin/nodes"),
   });
   const end = endOf(node, placement, slots);

@@ -3,14 +3,19 @@ import { idempotencyKey } from "@gpuaas/sdk";
 import { useState } from "react";
 import { useLocation } from "wouter";
 import { useCreateRollout, useRollouts } from "../../api/rollouts";
+import { plural, sentence } from "../../lib/text";
 import { Button, Empty, Skeleton, Time } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
+import { SearchBox, Select } from "../../ui/form";
 import { Plus, Server } from "../../ui/icons";
+import { NoMatch, ShowMore } from "../../ui/no-match";
 import { ProblemNote } from "../../ui/problem";
 import { Page } from "../../ui/shell";
 import { type Column, LinkRow, TableCard } from "../../ui/table";
+import { useQueryReset, useQueryState } from "../../ui/use-query-state";
 import { TextField } from "../catalog/parts";
 import { StateBadge, targetOf } from "./parts";
+import { STATES, matching } from "./search";
 
 const COLUMNS: Column[] = ["Version", "State", "Updated", ["Failed", "number"], ["Started", "optional"], ["Actor", "optional"]];
 const DIGEST = /^sha256:[0-9a-f]{64}$/;
@@ -56,7 +61,11 @@ function Begin() {
 
 export default function RolloutList() {
   const found = useRollouts();
+  const [search, setSearch] = useQueryState("search");
+  const [state, setState] = useQueryState("state");
+  const clear = useQueryReset(["search", "state"]);
   const rollouts = found.data?.pages.flatMap((page) => page.rollouts ?? []);
+  const shown = matching(rollouts ?? [], { search, state });
   return (
     <Page title="Agent rollouts" actions={<Begin />}>
       {found.error && <ProblemNote error={found.error} retry={() => found.refetch()} />}
@@ -67,28 +76,49 @@ export default function RolloutList() {
         </Empty>
       )}
       {rollouts && rollouts.length > 0 && (
-        <TableCard label="Agent rollouts" columns={COLUMNS} rowsAct>
-          {rollouts.map((rollout) => (
-            <LinkRow key={rollout.id} to={`/admin/agent-rollouts/${rollout.id}`} name={targetOf(rollout)}>
-              <td>
-                <StateBadge state={rollout.state} />
-              </td>
-              <td>
-                {rollout.succeeded_nodes ?? 0} of {rollout.total_nodes ?? 0}
-              </td>
-              <td className="number">{rollout.failed_nodes ?? 0}</td>
-              <td className="optional tight">
-                <Time value={rollout.create_time} />
-              </td>
-              <td className="optional tight">{rollout.principal}</td>
-            </LinkRow>
-          ))}
-        </TableCard>
-      )}
-      {found.hasNextPage && (
-        <p className="more">
-          <Button onClick={() => found.fetchNextPage()}>Show more</Button>
-        </p>
+        <>
+          <div className="filters" role="search" aria-label="Agent rollouts">
+            <SearchBox label="Search by version, digest, actor or reason" placeholder="Version, digest, actor or reason" value={search} onChange={setSearch} />
+            <Select label="State" value={state} onChoose={setState} options={[{ value: "", label: "All" }, ...STATES.map((value) => ({ value, label: sentence(value) }))]} />
+          </div>
+          {shown.length === 0 ? (
+            <NoMatch title="No rollout matches" noun="rollout" loaded={rollouts.length} more={found} clear={clear}>
+              Change the search or the state to see other rollouts.
+            </NoMatch>
+          ) : (
+            <TableCard
+              label="Agent rollouts"
+              columns={COLUMNS}
+              rowsAct
+              foot={
+                <>
+                  <span className="muted" role="status">
+                    {shown.length < rollouts.length && `${shown.length} of `}
+                    {plural(rollouts.length, "rollout")}
+                    {found.hasNextPage ? ", and more" : ""}
+                  </span>
+                  <ShowMore of={found} />
+                </>
+              }
+            >
+              {shown.map((rollout) => (
+                <LinkRow key={rollout.id} to={`/admin/agent-rollouts/${rollout.id}`} name={targetOf(rollout)}>
+                  <td>
+                    <StateBadge state={rollout.state} />
+                  </td>
+                  <td>
+                    {rollout.succeeded_nodes ?? 0} of {rollout.total_nodes ?? 0}
+                  </td>
+                  <td className="number">{rollout.failed_nodes ?? 0}</td>
+                  <td className="optional tight">
+                    <Time value={rollout.create_time} />
+                  </td>
+                  <td className="optional tight">{rollout.principal}</td>
+                </LinkRow>
+              ))}
+            </TableCard>
+          )}
+        </>
       )}
     </Page>
   );

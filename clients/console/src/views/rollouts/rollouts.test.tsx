@@ -6,6 +6,7 @@ import { Router } from "wouter";
 import type { AgentRollout } from "../../api/types";
 import { Actions } from "./actions";
 import { Wave, actionsOf } from "./parts";
+import { matching } from "./search";
 
 beforeAll(() => signInAs("operator"));
 
@@ -37,4 +38,16 @@ it("only what the state allows is offered", () => {
   );
   for (const part of ["Resume", "Abort", "Roll back"]) expect(shown).toContain(part);
   expect(shown).not.toContain("Pause");
+});
+
+it("a search finds rollouts by version, digest, who began it and why, and by state at once", () => {
+  const all: AgentRollout[] = [
+    { id: "1", version: "0.9.1", digest: "sha256:cafe", state: "paused", principal: "user:olga", reason: "security update" },
+    { id: "2", version: "0.9.0", digest: "sha256:beef", state: "completed", principal: "user:otto", reason: "" },
+    { id: "3", rollback_of: "1", state: "running", principal: "user:olga" },
+  ];
+  const found = (search: string, state = "") => matching(all, { search, state }).map(({ id }) => id);
+  expect(found("")).toEqual(["1", "2", "3"]);
+  for (const [search, ids] of [["0.9", "12"], ["BEEF", "2"], ["olga security", "1"], ["rollback", "3"], ["nothing", ""]] as const) expect(found(search).join("")).toBe(ids);
+  expect([found("olga", "paused"), found("otto", "paused")]).toEqual([["1"], []]);
 });
