@@ -396,7 +396,7 @@ fn a_node_is_described_with_what_to_do_about_its_checks_and_what_differs() {
         "disk-a    disk-b",
         "Not found: slot 1.",
         //
-        "0     slice      slice  /var/log/gpuaas/one.txt",
+        "0     slice  slice  /var/log/gpuaas/one.txt",
         "Dell XE9680L",
         "0000:1b:00.0  1     0     -",
         "in use: mount nvme9n1p1",
