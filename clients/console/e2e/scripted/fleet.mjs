@@ -66,6 +66,7 @@ export const fleetAnswers = {
   "GET /api/v1/admin/nodes/*/resource-slots/*/history": { entries: [{ time: ago(31), kind: "claim_created", generation: "7", allocation_id: slots[0].allocation_id, principal: "user:alice" }] },
   "GET /api/v1/admin/nodes/*/slice-topology/discovery": (_, { pathname }) => (pathname.includes(nodeId(2)) ? discovered : { ...discovered, candidates: [], host: undefined }),
   "GET /api/v1/admin/nodes/*/host-reports": () => ({ reports: [] }),
+  "POST /api/v1/admin/nodes/*/slice-topology/discovery": { ...discovered, state: "queued", candidates: [] },
   "POST /api/v1/admin/nodes/*/resource-slots:approve": { slots: [] },
   "GET /api/v1/admin/capacity:evacuationPlan": { allocations: [] },
   "GET /api/v1/admin/capacity:defragmentation": { moves: [] },

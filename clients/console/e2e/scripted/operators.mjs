@@ -213,6 +213,14 @@ export async function operators({ assert, page, server, test, look, go, signIn }
     await page.getByRole("tab", { name: "Images" }).click();
     await table("Images").getByText("ubuntu-24.04").waitFor();
     await look("catalog-images");
+    await page.getByRole("combobox", { name: "Status" }).selectOption("disabled");
+    await table("Images").getByText("ubuntu-24.04").waitFor({ state: "detached" });
+    await table("Images").getByText("debian-12").waitFor();
+    await page.getByRole("searchbox").fill("ubuntu");
+    await page.getByText("No image matches").waitFor();
+    await look("catalog-images-none-found");
+    await page.getByRole("button", { name: "Clear the filters" }).click();
+    await table("Images").getByText("ubuntu-24.04").waitFor();
     await page.getByRole("button", { name: "Add an image" }).click();
     await dialog.getByLabel("Slug").fill("cuda-13");
     await dialog.getByLabel("Source").fill("oci://registry.test/images/cuda:13");
@@ -331,6 +339,13 @@ export async function operators({ assert, page, server, test, look, go, signIn }
 
   await test("a rollout says why it stopped, node by node, and goes on", async () => {
     await go("/admin/agent-rollouts", "Agent rollouts");
+    await page.getByRole("searchbox").fill("security olga");
+    await page.getByText("1 of 2 rollouts").waitFor();
+    await look("rollouts-found");
+    await page.getByRole("combobox", { name: "State" }).selectOption("completed");
+    await page.getByText("No rollout matches").waitFor();
+    await look("rollouts-none-found");
+    await page.getByRole("button", { name: "Clear the filters" }).click();
     await page.getByRole("link", { name: "0.9.1" }).click();
     await page.getByText("the package has another digest").waitFor();
     await page.getByText("1 node failed, 0 are allowed").waitFor();

@@ -1,8 +1,9 @@
-// Every page with a played API: node e2e/scripted/run.mjs [folder for screenshots] [part of a test's name]
+// Every page with a played API: node e2e/scripted/run.mjs [folder for screenshots] [parts of tests' names, with | between them]
 import assert from "node:assert/strict";
 import { accessible, findings } from "../accessible.mjs";
 import { camera, open, start } from "../browser.mjs";
 import { audit, auditAnswers } from "./audit.mjs";
+import { enrolment } from "./enrolment.mjs";
 import { fleetAnswers } from "./fleet.mjs";
 import { narrow } from "./narrow.mjs";
 import { outside } from "./outside.mjs";
@@ -21,7 +22,7 @@ export const SIZES = [
 ];
 
 const take = camera(process.argv[2] ?? "e2e/screenshots/scripted");
-const only = process.argv[3] ?? "";
+const only = (process.argv[3] ?? "").split("|");
 const browser = await start();
 const server = await play({ ...fleetAnswers, ...answers, ...auditAnswers, "GET /api/v1/whoami": () => server.caller });
 const page = await open(browser, { viewport: SIZES[0] });
@@ -44,7 +45,7 @@ const wide = () => [
 ];
 
 async function test(title, run) {
-  if (!title.includes(only)) return;
+  if (!only.some((part) => title.includes(part))) return;
   try {
     await page.setViewportSize(SIZES[0]);
     await run();
@@ -86,6 +87,7 @@ try {
   });
   await members(tools);
   await operators(tools);
+  await enrolment(tools);
   await audit(tools);
   await roles(tools);
   await pages(tools);

@@ -339,7 +339,11 @@ export const answers = {
   "GET /api/v1/admin/nodes/*/comparison": (_, { pathname }) => comparison(pathname.split("/")[5]),
   "POST /api/v1/admin/nodes/*/resource-slots/*:repair": { state: "running" },
   "POST /api/v1/admin/nodes/*/comparison/*:repair": { verdict: "agrees" },
-  "GET /api/v1/admin/images": { images },
+  "GET /api/v1/admin/images": (_, { searchParams }) => {
+    const filter = searchParams.get("filter") ?? "";
+    const [text, status] = [/slug:"([^"]*)"/, /status = (\w+)/].map((pattern) => pattern.exec(filter)?.[1] ?? "");
+    return { images: images.filter((one) => one.slug.includes(text) && (!status || one.status === status)) };
+  },
   "GET /api/v1/admin/prices": { price_versions: [{ id: "price-2", sku: "h200-sxm-slice", price_per_gpu_hour: euro(2.5), effective_time: ago(200) }, { id: "price-1", sku: "h200-sxm-slice", price_per_gpu_hour: euro(2.912345678), effective_time: ago(2000) }, { id: "price-0", sku: "l40s-slice", price_per_gpu_hour: euro(0.04), effective_time: ago(3000) }] },
   "GET /api/v1/admin/projects/*/quotas": quotas,
   "PUT /api/v1/admin/regions/*": (body) => body,
