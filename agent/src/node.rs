@@ -21,6 +21,7 @@ use crate::ids::{AllocationId, VmName};
 use crate::image::ImageCache;
 use crate::image::registry::Registry;
 use crate::journal::Journal;
+use crate::prepare::machine::{Kernel, Sysfs};
 use crate::serial::SerialLogs;
 use crate::settings::{NvmeAttachment, Settings};
 use crate::telemetry::Telemetry;
@@ -79,6 +80,8 @@ pub struct Node {
     pub observed: Observed,
     /// Who stands at the edges of steps.
     pub edges: Box<dyn Edges>,
+    /// How devices are bound to drivers.
+    pub kernel: Arc<dyn Kernel>,
 }
 
 impl Node {
@@ -151,6 +154,7 @@ impl Node {
             edges: Box::new(KillFile {
                 state_dir: settings.state_dir.clone(),
             }),
+            kernel: Arc::new(Sysfs),
             settings,
         })
     }

@@ -102,6 +102,78 @@ pub fn plan(
     Ok(work)
 }
 
+/// Why no device is bound now: a service of the host holds the GPUs.
+pub(super) fn held_by_services(machine: &Machine, fabric: &GpuFabric) -> Option<String> {
+    let services = gpu_service_holders(&machine.root, fabric);
+    (!services.is_empty()).then(|| {
+        format!(
+            "host services hold the GPUs: {}; run runtime-prepare first",
+            services.join(", ")
+        )
+    })
+}
+
+/// Plans the binding of one device after the other.
+pub(super) struct Binder<'a> {
+    machine: &'a Machine,
+    guard: Guard<'a>,
+    /// Observed when the first device needs it.
+    holders: Option<Holders>,
+}
+
+impl<'a> Binder<'a> {
+    /// Observes what the host uses.
+    ///
+    /// # Errors
+    /// It cannot be observed.
+    pub(super) fn new(machine: &'a Machine) -> HostResult<Self> {
+        Ok(Self {
+            machine,
+            guard: Guard::new(&machine.root)?,
+            holders: None,
+        })
+    }
+
+    /// What is to be done to a device; no step: it is bound and kept. The inner error says why it stays with the host.
+    /// `is_held`: an allocation holds it, so no driver lets it go.
+    ///
+    /// # Errors
+    /// Something that must be known cannot be observed.
+    pub(super) fn plan(
+        &mut self,
+        address: &PciAddress,
+        is_held: bool,
+    ) -> HostResult<Result<Device, String>> {
+        let root = &self.machine.root;
+        if !pci::exists(root, address) {
+            return Ok(Err("it is not there".to_owned()));
+        }
+        if let Some(why) = self.guard.refusal(address) {
+            return Ok(Err(why));
+        }
+        let former = driver(self.machine, address);
+        if let Some(driver) = former.as_deref().filter(|driver| *driver != VFIO) {
+            if is_held {
+                return Ok(Err(format!(
+                    "an allocation holds it, and {driver} has it: its slot is repaired first"
+                )));
+            }
+            if self.holders.is_none() {
+                self.holders = Some(Holders::observe(root)?);
+            }
+            let holders = self.holders.as_ref();
+            if let Some(holder) = holders.and_then(|all| all.of_native(root, address, driver)) {
+                return Ok(Err(format!("{holder}; end it first")));
+            }
+        }
+        Ok(Ok(Device {
+            steps: steps(self.machine, address, former.as_deref())?,
+            address: address.clone(),
+            former,
+        }))
+    }
+}
+
 impl Work {
     fn bind(
         &mut self,
@@ -109,52 +181,16 @@ impl Work {
         approved: &Approved,
         fabric: &GpuFabric,
     ) -> HostResult<()> {
-        let services = gpu_service_holders(&machine.root, fabric);
-        if !services.is_empty() {
-            self.refusals.push(format!(
-                "host services hold the GPUs: {}; run runtime-prepare first",
-                services.join(", ")
-            ));
+        if let Some(why) = held_by_services(machine, fabric) {
+            self.refusals.push(why);
             return Ok(());
         }
-        let guard = Guard::new(&machine.root)?;
-        let mut holders = None;
+        let mut binder = Binder::new(machine)?;
         for address in &approved.all {
-            let folder = pci::folder(address);
-            if !pci::exists(&machine.root, address) {
-                self.refusals.push(format!("{address}: it is not there"));
-                continue;
-            }
-            if let Some(why) = guard.refusal(address) {
-                self.refusals.push(format!("{address}: {why}"));
-                continue;
-            }
-            let former = machine.root.link_name(format!("{folder}/driver"));
-            if let Some(driver) = former.as_deref().filter(|driver| *driver != VFIO) {
-                if approved.held.contains(address) {
-                    self.refusals.push(format!(
-                        "{address}: an allocation holds it, and {driver} has it: its slot is repaired first"
-                    ));
-                    continue;
-                }
-                if holders.is_none() {
-                    holders = Some(Holders::observe(&machine.root)?);
-                }
-                let holder = holders.as_ref();
-                let holder = holder.and_then(|all| all.of_native(&machine.root, address, driver));
-                if let Some(holder) = holder {
-                    self.refusals
-                        .push(format!("{address}: {holder}; end it first"));
-                    continue;
-                }
-            }
-            let device = Device {
-                steps: steps(machine, address, former.as_deref())?,
-                address: address.clone(),
-                former,
-            };
-            if !device.steps.is_empty() {
-                self.devices.push(device);
+            match binder.plan(address, approved.held.contains(address))? {
+                Ok(device) if device.steps.is_empty() => {}
+                Ok(device) => self.devices.push(device),
+                Err(why) => self.refusals.push(format!("{address}: {why}")),
             }
         }
         Ok(())
@@ -206,7 +242,7 @@ fn override_file(address: &PciAddress) -> PathBuf {
 }
 
 /// Whether the choice for the next start is what this agent writes.
-fn is_kept(machine: &Machine, address: &PciAddress) -> bool {
+pub(super) fn is_kept(machine: &Machine, address: &PciAddress) -> bool {
     let text = machine.root.read(override_file(address));
     text.is_ok_and(|text| text == format!("{VFIO}\n"))
 }
@@ -355,7 +391,11 @@ fn remove(file: &Path) -> io::Result<()> {
     }
 }
 
-fn bind(machine: &Machine, state_dir: &Path, device: &Device) -> Result<(), String> {
+/// Binds a device as it was planned. One that VFIO does not take has its former driver again.
+///
+/// # Errors
+/// Why it is not bound, and what has it now.
+pub(super) fn bind(machine: &Machine, state_dir: &Path, device: &Device) -> Result<(), String> {
     if let Some(driver) = device.former.as_deref().filter(|driver| *driver != VFIO) {
         // somebody may have opened it since it was planned
         let holders = Holders::observe(&machine.root).map_err(|error| error.message)?;

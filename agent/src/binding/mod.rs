@@ -6,6 +6,7 @@ pub mod devices;
 pub mod functions;
 pub mod guard;
 pub mod holders;
+pub mod rebind;
 mod record;
 
 use std::collections::BTreeSet;

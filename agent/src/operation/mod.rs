@@ -7,6 +7,7 @@ mod partition;
 mod power;
 mod provision;
 pub mod readiness;
+mod rebind;
 mod release;
 mod remove;
 mod rescue;
@@ -100,6 +101,7 @@ mod tests {
                 "remove_reservation",
                 "wipe",
                 "verify_wipe",
+                "rebind_devices",
                 "reset_devices"
             ]
         );

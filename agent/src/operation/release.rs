@@ -5,6 +5,7 @@ use futures::FutureExt;
 use gpuaas_proto::gpuaas::agent::v1 as pb;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
+use super::rebind::REBIND_DEVICES;
 use super::reset::RESET_DEVICES;
 use super::work::{Done, StepDef, Work};
 use super::{partition, remove, wiping};
@@ -54,7 +55,7 @@ pub const RELEASE: &[StepDef] = &[
 ];
 /// Stop hard and remove; the disk stays as it is.
 pub const CLEAN_UP: &[StepDef] = &[STOP, partition::DEACTIVATE, UNDEFINE, REMOVE_RESERVATION];
-/// Prove unused, wipe, prove empty (CON-25), reset.
+/// Prove unused, wipe, prove empty (CON-25), bind to VFIO again what another driver took (D-80), reset.
 pub const REPAIR: &[StepDef] = &[
     StepDef {
         name: "prove_disk",
@@ -65,6 +66,7 @@ pub const REPAIR: &[StepDef] = &[
     REMOVE_RESERVATION,
     WIPE,
     VERIFY_WIPE,
+    REBIND_DEVICES,
     RESET_DEVICES,
 ];
 

@@ -32,10 +32,8 @@ async fn reset_devices(work: &Work) -> HostResult<Done> {
     let slots = work.slots()?;
     let mut addresses = Vec::new();
     for slot in &slots {
-        let bindings = &slot.bindings;
-        let own = [&bindings.gpu_pci_address, &bindings.fabric_vf_pci_address];
-        for address in own.into_iter().filter(|address| !address.is_empty()) {
-            addresses.push((slot.id, address.parse::<PciAddress>()?));
+        for address in slot.functions()? {
+            addresses.push((slot.id, address));
         }
     }
     if addresses.is_empty() {

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::disk::probe::identity_of;
 use crate::disk::{Intent, ProvenDisk, passthrough};
 use crate::error::{HostError, HostResult};
-use crate::ids::{SlotId, Token, VmName};
+use crate::ids::{PciAddress, SlotId, Token, VmName};
 use crate::journal::{Kind, OperationRow, StepStatus};
 use crate::lease::Purpose;
 use crate::node::Node;
@@ -93,6 +93,20 @@ pub struct Slot {
     pub left_by_tenant: bool,
 }
 
+impl Slot {
+    /// Its GPU and its virtual function; a lab slot has none.
+    pub fn functions(&self) -> HostResult<Vec<PciAddress>> {
+        let bindings = &self.bindings;
+        let mut found = Vec::new();
+        for address in [&bindings.gpu_pci_address, &bindings.fabric_vf_pci_address] {
+            if !address.is_empty() {
+                found.push(address.parse()?);
+            }
+        }
+        Ok(found)
+    }
+}
+
 impl Work {
     /// Name of the VM.
     pub fn vm(&self) -> VmName {
@@ -152,7 +166,8 @@ impl Work {
             .await
     }
 
-    fn check_purpose(&self) -> HostResult<()> {
+    /// Refuses work that the lease was not taken for.
+    pub fn check_purpose(&self) -> HostResult<()> {
         let kind = self.operation.kind;
         let purpose = Purpose::from_wire(self.operation.lease_request.purpose)?;
         let fits = match kind {

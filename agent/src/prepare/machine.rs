@@ -3,6 +3,7 @@ use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -44,7 +45,7 @@ pub struct Machine {
     /// Where programs are found; `None`: by the PATH of this process, and only where the root is the live host, so that
     /// what is planned for a tree of files never changes the machine it lies on.
     programs: Option<OsString>,
-    kernel: Box<dyn Kernel>,
+    kernel: Arc<dyn Kernel>,
 }
 
 impl Machine {
@@ -53,13 +54,13 @@ impl Machine {
         Self {
             root,
             programs,
-            kernel: Box::new(Sysfs),
+            kernel: Arc::new(Sysfs),
         }
     }
 
     /// The same with another kernel.
     #[must_use]
-    pub fn with_kernel(self, kernel: Box<dyn Kernel>) -> Self {
+    pub fn with_kernel(self, kernel: Arc<dyn Kernel>) -> Self {
         Self { kernel, ..self }
     }
 

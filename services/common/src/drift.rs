@@ -161,7 +161,8 @@ impl Kind {
                 "Create the virtual functions again (unit gpuaas-slice-fabric-vfs) and look at the card's firmware and link."
             }
             Self::DriverRebound => {
-                "Bind the device to vfio-pci again (unit gpuaas-slice-vfio-devices) and find out what took it."
+                "Find out what took the device. When nobody has the slot, repair it: its disk is wiped, and the device bound to \
+                 vfio-pci again. Restarting the unit gpuaas-slice-vfio-devices on the host binds it without a wipe."
             }
             Self::DiskMissing | Self::DiskFaulty => {
                 "Look for the disk in the host's kernel log. Reseat or replace it. When it is back and empty, it is wiped and \

@@ -1,4 +1,5 @@
 //! Transitions of a slot repair: the only way out of `cleanup_blocked` (A-80, A-138, CON-25, INC-03), and the first wipe of an approved slot.
+use gpuaas_common::drift::Kind;
 use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;
 
@@ -167,6 +168,17 @@ pub async fn left_by_tenant(conn: &mut PgConnection, slot_id: Uuid) -> Result<bo
     .await?)
 }
 
+/// Whether nobody has the slot and its repair ends what differs on its host: a device is bound to another driver. A disk that is
+/// out of sight is not repaired before it is back, and a device that a domain has stays with it.
+#[must_use]
+pub fn may_rebind(slot: &Slot) -> bool {
+    let is_free = matches!(slot.status, SlotStatus::Available | SlotStatus::Disabled)
+        && slot.allocation_id.is_none();
+    let kinds = || slot.drift.iter().map(|standing| standing.drift.kind);
+    let stays = |kind: Kind| kind.needs_wipe() || kind == Kind::UnknownDomain;
+    is_free && kinds().any(|kind| kind == Kind::DriverRebound) && !kinds().any(stays)
+}
+
 /// The result of a repair request.
 #[derive(Debug)]
 pub struct Begun {
@@ -181,7 +193,8 @@ pub struct Begun {
 }
 
 /// `cleanup_blocked → cleanup`, generation raised, repair workflow started, all in this transaction. A repair
-/// that is running already is returned. A disabled slot whose allocation was released by force is repaired in the same way.
+/// that is running already is returned. A disabled slot whose allocation was released by force is repaired in the same way, and
+/// so is a free slot that the host can bind to VFIO again ([`may_rebind`]).
 ///
 /// # Errors
 /// [`Error::NotFound`]; [`Error::Conflict`] when the slot is in another status, when the last repair has not ended yet,
@@ -218,7 +231,8 @@ pub async fn begin(
             started: false,
         });
     }
-    if slot.status != SlotStatus::CleanupBlocked {
+    let rebinds = may_rebind(&slot) && !is_bare_metal(conn, node_id).await?;
+    if slot.status != SlotStatus::CleanupBlocked && !rebinds {
         return Err(Error::Conflict {
             what: "slot",
             id: slot_id,
@@ -232,6 +246,11 @@ pub async fn begin(
             id: slot_id,
             state: "still being repaired".to_owned(),
         });
+    }
+    if rebinds {
+        // nothing proves the disk of a slot that is being worked on: not the evidence of before, either
+        let free = [SlotStatus::Available, SlotStatus::Disabled];
+        let _ = slots::transition(conn, &[slot_id], &free, SlotStatus::Disabled, true).await?;
     }
     if let Some(allocation_id) = allocation_id {
         // An ended allocation never changes again, so its row needs no lock.
@@ -247,14 +266,11 @@ pub async fn begin(
             });
         }
     }
-    let _ = slots::transition(
-        conn,
-        &[slot_id],
-        &[SlotStatus::CleanupBlocked],
-        SlotStatus::Cleanup,
-        true,
-    )
-    .await?;
+    let (from, raise) = match rebinds {
+        true => (SlotStatus::Disabled, false),
+        false => (SlotStatus::CleanupBlocked, true),
+    };
+    let _ = slots::transition(conn, &[slot_id], &[from], SlotStatus::Cleanup, raise).await?;
     let window = workflows::REPAIR_WINDOW_SECONDS;
     let workflow = workflows::New {
         kind: "repair",

@@ -19,9 +19,16 @@ const STATE: &str = "/var/lib/gpuaas";
 
 /// Drivers take and let go of devices as the kernel has it; one that refuses a device has it no more.
 #[derive(Default, Clone)]
-struct Played {
-    refuses: Option<&'static str>,
-    writes: Arc<Mutex<Vec<String>>>,
+pub struct Played {
+    pub refuses: Option<&'static str>,
+    pub writes: Arc<Mutex<Vec<String>>>,
+}
+
+impl Played {
+    /// Everything that was written so far.
+    pub fn writes(&self) -> Vec<String> {
+        self.writes.lock().unwrap().clone()
+    }
 }
 
 impl Kernel for Played {
@@ -65,7 +72,7 @@ fn slice() -> Modes {
 }
 
 fn machine(host: &TestHost, kernel: &Played) -> Machine {
-    Machine::new(HostRoot::new(host.tree()), None).with_kernel(Box::new(kernel.clone()))
+    Machine::new(HostRoot::new(host.tree()), None).with_kernel(Arc::new(kernel.clone()))
 }
 
 fn planned(host: &TestHost) -> Work {
@@ -78,7 +85,7 @@ fn planned(host: &TestHost) -> Work {
     .unwrap()
 }
 
-fn driver(host: &TestHost, address: &str) -> String {
+pub fn driver(host: &TestHost, address: &str) -> String {
     let link = host.path(&format!("/sys/bus/pci/devices/{address}/driver"));
     let target = fs::read_link(link).unwrap_or_default();
     target
@@ -96,7 +103,7 @@ fn set_driver(host: &mut Host, root: &str, address: &str, driver: &str) {
 }
 
 /// The GPU and the function of the first corner with the drivers of a host that was never prepared.
-fn native() -> TestHost {
+pub fn native() -> TestHost {
     let mut host = good();
     set_driver(&mut host, "15", &CORNERS[0].gpu_address(), "nvidia");
     set_driver(&mut host, "15", &CORNERS[0].function_address(), "mlx5_core");
@@ -261,7 +268,7 @@ fn d_56_a_device_that_an_allocation_holds_is_not_taken_from_its_driver() {
 }
 
 /// A process with this open.
-fn process(host: &TestHost, pid: u32, program: &str, node: &str) {
+pub fn process(host: &TestHost, pid: u32, program: &str, node: &str) {
     host.write(&format!("/proc/{pid}/comm"), &format!("{program}\n"));
     let arguments = format!("{program}\0--token=hunter2\0");
     host.write(&format!("/proc/{pid}/cmdline"), &arguments);

@@ -2,6 +2,7 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use gpuaas_agent::binding::functions::{apply, plan};
 use gpuaas_agent::checks::NodeMode;
@@ -229,7 +230,7 @@ impl Kernel for Refuses {
 async fn j_25_a_card_whose_kernel_refuses_ends_its_own_plan_alone() {
     let host = two_cards();
     let first = CORNERS[0].nic_address();
-    let kernel = Box::new(Refuses(first.clone()));
+    let kernel = Arc::new(Refuses(first.clone()));
     let machine = Machine::new(HostRoot::new(host.tree()), None).with_kernel(kernel);
     let slice = Modes {
         profile: Some(NodeMode::Slice),

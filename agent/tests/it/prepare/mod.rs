@@ -4,6 +4,7 @@ mod binding;
 mod bootstrap;
 mod functions;
 mod network;
+mod rebind;
 mod runtime;
 mod scripts;
 mod site_scripts;

@@ -526,6 +526,12 @@ fn d_82_a_node_is_shown_and_repaired_as_ledger_host_and_hypervisor_have_it() {
         &path,
         [200, 200, 200, 200, 200].map(|code| (code, whole.clone())),
     );
+    let drift = json!([{ "kind": "driver_rebound", "message": "It is bound to nvidia.", "remediation": "Repair it." }]);
+    let slots = json!({ "slots": [
+        { "id": FIRST, "slot_index": 3, "status": "available", "drift": drift },
+        { "id": NODE, "slot_index": 4, "status": "active", "allocation_id": FIRST, "drift": drift },
+    ] });
+    world.get(&format!("/api/v1/admin/nodes/{NODE}/resource-slots"), slots);
     let ran = world.run(&["admin", "node", "compare", "h1"]).ok();
     let lines: Vec<String> = ran
         .out
@@ -543,6 +549,8 @@ fn d_82_a_node_is_shown_and_repaired_as_ledger_host_and_hypervisor_have_it() {
     let leaked =
         format!("{NODE} none seed, NVRAM shut off, without nvram report report repair its slots");
     assert_eq!(lines[2], leaked);
+    // of a slot that an allocation has, the row of the allocation tells
+    assert_eq!(lines[3..], ["Slot 3: It is bound to nvidia. Repair it."]);
     let ran = world.run(&["admin", "node", "compare", "h1", "--output", "json"]);
     let reported: Value = serde_json::from_str(&ran.ok().out).expect("JSON");
     assert_eq!(reported["rows"][1]["verdict"], "report");

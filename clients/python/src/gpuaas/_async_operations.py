@@ -4207,7 +4207,8 @@ class AsyncOperations(AsyncCaller):
         timeout: float | None = None,
     ) -> m.SlotRepair:
         """RepairResourceSlot wipes a cleanup_blocked slot, verifies it empty and makes it available again. It is the
-        only way out of cleanup_blocked (CON-25). Returns at once; watch the slot's status.
+        only way out of cleanup_blocked (CON-25). A free slot with the drift driver_rebound is repaired in the same
+        way: its devices are bound to vfio-pci again. Returns at once; watch the slot's status.
 
         Platform administrators and operators; action `slot.repair` on `slot`.
 

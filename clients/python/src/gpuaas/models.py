@@ -518,6 +518,7 @@ ErrorReason = Literal[
     "metrics_unavailable",
     "device_reset_failed",
     "ingress_off",
+    "device_not_bound",
     "deadline_exceeded",
     "overloaded",
     "dependency_unavailable",
@@ -568,6 +569,7 @@ not activate their NVSwitch partition, or does not answer.
 - `device_reset_failed`: A GPU or function of the slot could not be reset after its last VM, or does not answer
 since.
 - `ingress_off`: The operator of the host gave the platform no address and ports for ingress mappings.
+- `device_not_bound`: A device of the slot that another driver took could not be bound to VFIO again.
 - `deadline_exceeded`: The system.
 - `rate_limited`: Too many requests or streams of one caller are open at once, or too many came in a minute: try
 again after the time in Retry-After.

@@ -1,15 +1,18 @@
-//! What a host spends: the clone of an image next to `qemu-img` and `dd`, launches at once on one host, and memory and
-//! processor time of the agent with and without VMs. Prints Markdown.
+//! What a host spends: the clone of an image next to `qemu-img` and `dd`, launches at once on one host, memory and
+//! processor time of the agent with and without VMs, and the comparison of a host with one and with eight. Prints Markdown.
 //!
 //! usage: make bench-agent
 mod clone;
+mod comparison;
 
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use comparison::Compared;
 use futures::future::try_join_all;
 use gpuaas_dev::process::Process;
-use gpuaas_load_tests::measure::{circumstances, cpu_seconds, memory_kib};
+use gpuaas_load_tests::measure::{circumstances, cpu_seconds};
+use gpuaas_load_tests::memory::Memory;
 use gpuaas_load_tests::slice::{self, Slice};
 use gpuaas_load_tests::system::{self, Hosts, System};
 
@@ -34,11 +37,16 @@ async fn measure(system: &System<'_>) -> anyhow::Result<()> {
     let mut at_rest = vec![(0, watch(&agent).await?)];
     println!("\n| launches at once | until all are active, s | to one | released again after, s |");
     println!("|---|---|---|---|");
+    let mut compared = Compared::of(system, &agent).await?;
+    let mut comparisons = Vec::new();
     let mut alone = None;
     for at_once in [1, 2, 4, usize::from(SLOTS)] {
         let begun = Instant::now();
         let slices = try_join_all((0..at_once).map(|_| Slice::launch(system))).await?;
         let launched = begun.elapsed().as_secs_f64();
+        if [1, usize::from(SLOTS)].contains(&at_once) {
+            comparisons.push(compared.measure(at_once).await?);
+        }
         if at_once == usize::from(SLOTS) {
             at_rest.push((at_once, watch(&agent).await?));
         }
@@ -52,18 +60,30 @@ async fn measure(system: &System<'_>) -> anyhow::Result<()> {
         );
     }
     at_rest.push((0, watch(&agent).await?));
-    println!("\n| VMs | agent's memory, MiB | agent and its programs, CPU ms/s |\n|---|---|---|");
+    println!(
+        "\n| VMs | agent's memory, MiB | anonymous | its program | other files | threads | agent and its programs, CPU ms/s |"
+    );
+    println!("|---|---|---|---|---|---|---|");
     for (vms, (memory, cpu)) in at_rest {
-        println!("| {vms} | {memory:.1} | {cpu:.2} |");
+        println!(
+            "| {vms} | {:.1} | {:.1} | {:.1} | {:.1} | {} | {cpu:.2} |",
+            memory.all(),
+            memory.anonymous,
+            memory.program,
+            memory.libraries,
+            memory.threads
+        );
     }
+    comparison::print(&comparisons);
     Ok(())
 }
 
-/// Resident memory in MiB, and processor time in milliseconds a second with that of the programs it runs.
-async fn watch(agent: &Process) -> anyhow::Result<(f64, f64)> {
+/// Resident memory, and processor time in milliseconds a second with that of the programs it runs.
+async fn watch(agent: &Process) -> anyhow::Result<(Memory, f64)> {
     let before = cpu_seconds(agent).context("the agent runs")?;
     tokio::time::sleep(QUIET).await;
     let used = cpu_seconds(agent).context("the agent runs")? - before;
     let each_second = used * 1000.0 / QUIET.as_secs_f64();
-    Ok((memory_kib(agent) / 1024.0, each_second))
+    let memory = Memory::of(agent).context("the agent runs")?;
+    Ok((memory, each_second))
 }

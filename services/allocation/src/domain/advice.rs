@@ -59,6 +59,7 @@ pub fn explain(reason: &str, boot_timeout_seconds: Option<u32>) -> Advice {
             OPERATOR,
         ),
         "DEVICE_MISSING" => ("A device of the slot is missing on the host.", OPERATOR),
+        "DEVICE_NOT_BOUND" => ("A device of the slot is not prepared for VMs.", OPERATOR),
         "DEVICE_RESET_FAILED" => ("A device of the slot could not be reset.", OPERATOR),
         "GPU_PARTITION_UNAVAILABLE" => (
             "The host could not set up or take down the connections of the VM's GPUs.",

@@ -46,6 +46,7 @@ pub fn may_be_skipped(step: &str) -> bool {
         "find_partition",
         "activate_partition",
         "deactivate_partition",
+        "rebind_devices",
         "reset_devices",
     ];
     skipped.iter().any(|name| step.ends_with(name))

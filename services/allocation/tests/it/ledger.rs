@@ -11,7 +11,7 @@ use gpuaas_placement::model::{Bindings, Health, Image, Price, Profile, Shape, Sl
 use gpuaas_placement::repair::Origin;
 use gpuaas_placement::{approval, catalog, drift, nodes, reserve, slots};
 use gpuaas_placement_testing as testing;
-use gpuaas_proto::gpuaas::agent::v1::{HostDevices, HostDisk};
+use gpuaas_proto::gpuaas::agent::v1::{HostDevices, HostDisk, HostFunction};
 use gpuaas_proto::gpuaas::common::v1::ReadinessCheck;
 use jiff_sqlx::ToSqlx as _;
 use uuid::Uuid;
@@ -85,6 +85,10 @@ impl World {
             slot_index: index,
             class: SlotClass::Lab,
             bindings: Bindings {
+                fabric_vf_pci_address: self
+                    .host
+                    .function(index.unsigned_abs() as usize)
+                    .unwrap_or_default(),
                 gpu_module_id: self.host.module(index.unsigned_abs() as usize),
                 nvme_device: disks[index.unsigned_abs() as usize].clone(),
                 storage_identity_kind: "lab_backing_file".into(),
@@ -176,6 +180,28 @@ impl World {
             disks: slots.into_iter().take(count).map(disk).collect(),
             ..HostDevices::default()
         };
+        let noted = drift::note(&mut tx, self.node_id, Some(&devices)).await;
+        noted.expect("noted");
+        tx.commit().await.expect("commit");
+    }
+
+    /// The host reports its disks, and its functions with the drivers that they have now.
+    pub async fn report_devices(&self) {
+        let mut tx = self.scheduler.begin().await.expect("a transaction");
+        let slots = slots::list(&mut tx, self.node_id).await.expect("slots");
+        let mut devices = HostDevices::default();
+        for (index, slot) in slots.into_iter().enumerate() {
+            devices.functions.push(HostFunction {
+                pci_address: slot.bindings.fabric_vf_pci_address,
+                driver: self.host.function_driver(index),
+                ..HostFunction::default()
+            });
+            devices.disks.push(HostDisk {
+                identity: slot.bindings.nvme_device,
+                bytes: slot.bindings.nvme_bytes.unsigned_abs(),
+                ..HostDisk::default()
+            });
+        }
         let noted = drift::note(&mut tx, self.node_id, Some(&devices)).await;
         noted.expect("noted");
         tx.commit().await.expect("commit");

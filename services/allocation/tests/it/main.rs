@@ -29,6 +29,7 @@ mod network;
 mod platform;
 mod power;
 mod readiness;
+mod rebound;
 mod reconcile;
 mod replaced;
 mod rescue;

@@ -70,6 +70,11 @@ impl World {
         Self::of(Host::new(SLOTS).await.with_board()).await
     }
 
+    /// A world whose slots have virtual functions that are bound to VFIO.
+    pub async fn with_functions() -> Self {
+        Self::of(Host::new(SLOTS).await.with_functions()).await
+    }
+
     async fn of(host: Host) -> Self {
         let db = TestDb::create().await;
         let folder = tempfile::tempdir().expect("a folder");

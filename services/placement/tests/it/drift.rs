@@ -229,6 +229,100 @@ async fn p2_a_free_disk_that_somebody_used_takes_a_repair_although_the_drift_end
     assert_clean(&world).await;
 }
 
+/// D-56, A-80: an operator's repair, and only of what it ends.
+#[tokio::test]
+async fn d_80_a_free_slot_whose_device_another_driver_took_is_repaired() {
+    let world = World::new().await;
+    let node = world.node(lab_spec()).await;
+    world.approve(node, &[h200_slot(0), h200_slot(1)]).await;
+    let slot = world.slots(node).await[0].clone();
+    let good = as_approved(&world.slots(node).await);
+    let mut bad = good.clone();
+    bad.functions[0].driver = "nvidia".into();
+
+    // what a domain has stays with it, a disk that is away comes first, and another drift is no reason
+    let refused: [fn(&mut HostDevices); 3] = [
+        |host| host.functions[0].used_by = "stranger".into(),
+        |host| {
+            host.disks.remove(0);
+        },
+        |host| {
+            host.functions[0].driver = SLICE_DRIVER.into();
+            host.functions[0].fault = "does not answer on its bus".into();
+        },
+    ];
+    for change in refused {
+        let mut host = bad.clone();
+        change(&mut host);
+        note(&world, node, Some(&host)).await;
+        let mut tx = world.allocation.begin().await.expect("begin");
+        let begun = repair::begin(&mut tx, node, slot.id, "", "").await;
+        let drift = kinds(&world.slots(node).await[0]).join(", ");
+        assert!(
+            matches!(begun, Err(Error::Conflict { what: "slot", .. })),
+            "{drift}: {begun:?}"
+        );
+        drop(tx);
+        // a disk that is back is wiped
+        note(&world, node, Some(&good)).await;
+        testing::wipe(&world.allocation, node).await;
+    }
+
+    let before = world.slots(node).await[0].clone();
+    note(&world, node, Some(&bad)).await;
+    let mut tx = world.allocation.begin().await.expect("begin");
+    let other = world.slots(node).await[1].id;
+    assert!(matches!(
+        repair::begin(&mut tx, node, other, "", "").await,
+        Err(Error::Conflict { what: "slot", .. })
+    ));
+    let begun = repair::begin(&mut tx, node, slot.id, "", "").await;
+    let begun = begun.expect("its repair");
+    assert!(begun.started && begun.allocation_id.is_none());
+    assert_eq!(
+        (begun.slot.status, begun.slot.generation),
+        (SlotStatus::Cleanup, before.generation + 1)
+    );
+    let again = repair::begin(&mut tx, node, slot.id, "", "").await;
+    let again = again.expect("the same");
+    assert_eq!(
+        (again.started, again.workflow_id),
+        (false, begun.workflow_id)
+    );
+    tx.commit().await.expect("commit");
+    assert_clean(&world).await;
+    testing::wipe(&world.allocation, node).await;
+    let now = world.slots(node).await[0].clone();
+    assert_eq!(
+        (now.status, now.health_state, now.clean_generation),
+        (
+            SlotStatus::Available,
+            Health::Degraded,
+            Some(now.generation)
+        ),
+        "until the host reports the device as approved"
+    );
+    note(&world, node, Some(&as_approved(&world.slots(node).await))).await;
+    assert_eq!(world.slots(node).await[0].health_state, Health::Healthy);
+
+    // one that an operator took out stays out
+    let mut tx = world.scheduler.begin().await.expect("begin");
+    let by = Attribution::of("user:test", "");
+    operators::set_slot_admin_state(&mut tx, node, slot.id, true, by)
+        .await
+        .expect("disabled");
+    tx.commit().await.expect("commit");
+    note(&world, node, Some(&bad)).await;
+    let mut tx = world.allocation.begin().await.expect("begin");
+    repair::begin(&mut tx, node, slot.id, "", "")
+        .await
+        .expect("its repair");
+    tx.commit().await.expect("commit");
+    testing::wipe(&world.allocation, node).await;
+    assert_eq!(world.slots(node).await[0].status, SlotStatus::Disabled);
+    assert_clean(&world).await;
+}
+
 #[tokio::test]
 async fn p2_a_free_disk_that_was_out_of_sight_is_wiped_before_it_is_offered_again() {
     let (world, node) = World::with_lab_slots(2).await;

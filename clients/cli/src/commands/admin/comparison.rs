@@ -76,7 +76,7 @@ fn none() -> String {
 /// See [`Failure`].
 pub async fn run(session: &Session, node: &str) -> Result<(), Failure> {
     let node = node::resolve(&session.api, node).await?;
-    let answer = comparison(session, node).await?;
+    let answer = comparison(session, node.clone()).await?;
     if session.json() {
         print_json(&answer.json);
         return Ok(());
@@ -84,7 +84,7 @@ pub async fn run(session: &Session, node: &str) -> Result<(), Failure> {
     let rows = answer.message.rows;
     if rows.is_empty() {
         say!("Ledger, host and hypervisor have nothing of any allocation on this node.");
-        return Ok(());
+        return drifted(session, &node).await;
     }
     let rows = rows.into_iter().map(|row| {
         [
@@ -107,6 +107,17 @@ pub async fn run(session: &Session, node: &str) -> Result<(), Failure> {
         "DETAIL",
     ];
     print_table(head, rows.collect());
+    drifted(session, &node).await
+}
+
+/// Tells how the host's devices differ from those of free slots, which no allocation has a row for.
+async fn drifted(session: &Session, node: &str) -> Result<(), Failure> {
+    let slots = node::slots(&session.api, node).await?;
+    for slot in slots.iter().filter(|slot| slot.allocation_id.is_empty()) {
+        for drift in &slot.drift {
+            say!("Slot {}: {}", slot.slot_index, node::drift_text(drift));
+        }
+    }
     Ok(())
 }
 

@@ -146,7 +146,8 @@ pub enum Command {
         #[command(flatten)]
         slot: SlotRef,
     },
-    /// Repair a blocked slot: wipe its disk, verify it is empty and make it schedulable again.
+    /// Repair a blocked slot, or a free one whose device another driver took: wipe its disk, verify it is empty, bind its
+    /// devices to VFIO again and make it schedulable.
     Repair {
         #[command(flatten)]
         slot: SlotRef,

@@ -14,7 +14,7 @@ import { Drifts } from "./compare";
 import { SlotsBulk } from "./bulk";
 import { SlotHistory } from "./history";
 import { Owner, Reason, SlotBadges } from "./parts";
-import { isRepairable } from "./three-way";
+import { isRebound, isRepairable } from "./three-way";
 import { isFirstWipe, percentIn, withoutPercent } from "./wipe";
 
 /** Wipes a slot's disk and makes the slot schedulable again. */
@@ -25,7 +25,7 @@ export function RepairSlot({ slot }: { slot: Slot }) {
   return (
     <Confirm needs="operate" danger trigger={<Button small kind="danger"><Wrench size={14} aria-hidden="true" /> Repair <span className="visually-hidden">{name}</span></Button>} title={`Repair ${name}?`} action="Wipe and repair" ready={reason.trim() !== ""} run={repair}>
       <p>
-        The slot’s disk <code>{slot.bindings?.nvme_device}</code> is wiped and verified empty. Then the slot is schedulable again.
+        The slot’s disk <code>{slot.bindings?.nvme_device}</code> is wiped and verified empty. {isRebound(slot) && "The device that another driver took is bound to vfio-pci again, unless something uses it. "}Then the slot is schedulable again.
       </p>
       <Reason id={`why-repair-${slot.id}`} label="Reason" value={reason} onChange={setReason} />
     </Confirm>

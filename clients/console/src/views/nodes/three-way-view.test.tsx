@@ -2,18 +2,18 @@ import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { renderToStaticMarkup } from "react-dom/server";
 import { expect, it } from "vitest";
 import { Router } from "wouter";
-import type { ComparisonRow } from "../../api/types";
+import type { ComparisonRow, Slot } from "../../api/types";
 import { signInAs } from "../../session/fixture";
 import { ThreeWay } from "./three-way-view";
 
-function shown(row: ComparisonRow): string {
+function shown(row: ComparisonRow, slots: Slot[] = []): string {
   signInAs("operator");
   const queries = new QueryClient();
   queries.setQueryData(["node-comparison", "n"], { rows: [{ allocation_id: "01930000-1000-7000-8000-0000000000ab", ledger_state: "active", domain_state: "running", verdict: "agrees", ...row }] });
   return renderToStaticMarkup(
     <QueryClientProvider client={queries}>
       <Router ssrPath="/admin/nodes/n">
-        <ThreeWay nodeId="n" slots={[]} />
+        <ThreeWay nodeId="n" slots={slots} />
       </Router>
     </QueryClientProvider>,
   );
@@ -32,4 +32,11 @@ it("d_80_a_guest_that_reported_everything_or_is_not_asked_is_not_mentioned", () 
     expect(text).toContain("Running</td>");
     expect(text).not.toContain("muted block");
   }
+});
+
+it("d_80_a_free_slot_whose_device_another_driver_took_is_beside_the_allocations_with_its_repair", () => {
+  const drift = [{ kind: "driver_rebound", message: "The device is bound to nvidia instead of vfio-pci.", remediation: "Repair it." }];
+  const text = shown({}, [{ id: "s", slot_index: 3, status: "available", drift }]);
+  for (const part of ["Slot 3", "bound to nvidia instead of vfio-pci", "Repair "]) expect(text).toContain(part);
+  expect(shown({}, [{ id: "s", slot_index: 3, status: "active", allocation_id: "a", drift }])).not.toContain("Slot 3");
 });

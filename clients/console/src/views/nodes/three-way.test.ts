@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { ComparisonRow, Slot } from "../../api/types";
-import { filesOf, actionsOf, repairOf, sorted, verdictOf } from "./three-way";
+import { filesOf, actionsOf, isRepairable, repairOf, sorted, verdictOf } from "./three-way";
 
 const row = (allocation_id: string, verdict: ComparisonRow["verdict"], more: ComparisonRow = {}): ComparisonRow => ({ allocation_id, verdict, ...more });
 
@@ -29,6 +29,22 @@ it("p5_only_what_an_operator_decides_has_a_repair_and_only_one_that_is_accepted"
   for (const verdict of ["agrees", "adopt", "finish", "undo"] as const) {
     expect(actionsOf(row("gone", verdict, { ...held, ledger_state: "active" }), slots)).toEqual({ release: false, repair: [] });
   }
+});
+
+it("d_80_a_free_slot_whose_device_another_driver_took_is_repaired_and_no_other_drift_is", () => {
+  const rebound = { kind: "driver_rebound", needs_wipe: false };
+  const slot = (more: Slot): Slot => ({ id: "1", status: "available", clean_generation: "2", generation: "2", drift: [rebound], ...more });
+  expect([slot({}), slot({ status: "disabled" })].map(isRepairable)).toEqual([true, true]);
+  const others = [
+    slot({ drift: [] }),
+    slot({ drift: [{ kind: "gpu_missing", needs_wipe: false }] }),
+    slot({ drift: [rebound, { kind: "disk_missing", needs_wipe: true }] }),
+    slot({ drift: [rebound, { kind: "unknown_domain", needs_wipe: false }] }),
+    slot({ status: "active", allocation_id: "a" }),
+    slot({ status: "cleanup" }),
+    slot({ status: "retired" }),
+  ];
+  expect(others.map(isRepairable)).toEqual(others.map(() => false));
 });
 
 it("d_82_a_row_says_what_its_repair_does_and_which_files_the_host_has", () => {

@@ -60,9 +60,18 @@ export function sorted(rows: ComparisonRow[]): ComparisonRow[] {
   return rows.toSorted((a, b) => rank(a) - rank(b) || (a.allocation_id ?? "").localeCompare(b.allocation_id ?? ""));
 }
 
-/** Whether a repair of a slot is accepted: its cleanup is blocked, or a forced release left it without proof. */
-export function isRepairable({ status, allocation_id, clean_generation, generation }: Slot): boolean {
-  return status === "cleanup_blocked" || (status === "disabled" && !allocation_id && clean_generation !== generation);
+/** Whether nobody has the slot, and another driver of its host took a device that a repair of the slot binds again. */
+export function isRebound({ status, allocation_id, drift = [] }: Slot): boolean {
+  const isFree = (status === "available" || status === "disabled") && !allocation_id;
+  // a disk that is away comes first, and what a domain has stays with it
+  const stays = drift.some(({ kind, needs_wipe }) => needs_wipe || kind === "unknown_domain");
+  return isFree && !stays && drift.some(({ kind }) => kind === "driver_rebound");
+}
+
+/** Whether a repair of a slot is accepted: its cleanup is blocked, a forced release left it without proof, or a device is to be bound again. */
+export function isRepairable(slot: Slot): boolean {
+  const { status, allocation_id, clean_generation, generation } = slot;
+  return status === "cleanup_blocked" || (status === "disabled" && !allocation_id && clean_generation !== generation) || isRebound(slot);
 }
 
 /** What an operator can do about a row: release the allocation, or repair slots. Nothing where the platform acts, or where no call repairs it. */

@@ -5,6 +5,7 @@
 //! on a host.
 
 mod disks;
+mod functions;
 mod guests;
 mod residue;
 mod script;
@@ -68,6 +69,8 @@ pub struct Host {
     ingress: Mutex<Option<(&'static str, &'static str)>>,
     /// Each slot has a GPU of a board that Fabric Manager connects.
     board: bool,
+    /// Each slot has a virtual function of the fabric.
+    functions: bool,
 }
 
 /// Module ids of a board's GPUs in the order of their slots: the first two are a pair.
@@ -144,6 +147,7 @@ impl Host {
             measures: Mutex::new(false),
             ingress: Mutex::default(),
             board: false,
+            functions: false,
             folder,
         };
         host.wait_for("dnsmasq", || host.path("dnsmasq.pid").exists())
@@ -222,6 +226,7 @@ impl Host {
         node.wiper = Box::new(self.director.clone());
         node.edges = Box::new(self.director.clone());
         node.guests = Box::new(Way(Arc::clone(&self.guests)));
+        node.kernel = Arc::new(functions::Drivers);
         let node = Arc::new(node);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -423,7 +428,7 @@ impl Host {
             "libvirt_uri": LIBVIRT,
             "profile": {
                 "name": "lab", "lab": true, "hypervisor": "qemu", "cpu_model": "qemu64", "hugepages": true,
-                "firmware_code": "/firmware", "firmware_vars_template": "/firmware-vars", "emulator": "/emulator",
+                "mode": self.functions.then_some("slice"), "firmware_code": "/firmware", "firmware_vars_template": "/firmware-vars", "emulator": "/emulator",
             },
             // a bridge that every machine has
             "network": {"bridge": "lo", "bridge_kind": "linux", "gateway": "127.0.0.1/8", "mode": "routed"},

@@ -59,6 +59,20 @@ async fn p5_agent_killed_in_power_third_share() {
     Box::pin(killed_in_power(2)).await;
 }
 
+/// Its function went back to the host's driver while nobody had it.
+#[tokio::test]
+async fn p5_agent_killed_while_a_device_is_bound_again() {
+    let world = World::with_functions().await;
+    let mut lives = Lives::in_world(&world, World::config()).await;
+    for death in of_agent(Kind::CleanUp)
+        .into_iter()
+        .chain(of_agent(Kind::RepairSlot))
+    {
+        lives.rebound(death).await;
+    }
+    lives.end().await;
+}
+
 /// The guest of each never lets anybody in; what that leaves is removed, and the slot repaired.
 #[tokio::test]
 async fn p5_agent_killed_in_undo_clean_up_and_repair() {

@@ -22,8 +22,8 @@ use gpuaas_allocation::domain::names::vm_name;
 use gpuaas_allocation::workflow::edges::Edges;
 use gpuaas_allocation::workflow::kill::Point;
 use gpuaas_allocation::{reconcile, step_tables};
-use gpuaas_placement::audit;
 use gpuaas_placement::model::SlotStatus;
+use gpuaas_placement::{audit, slots};
 use gpuaas_proto::gpuaas::agent::v1::FailureClass;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use uuid::Uuid;
@@ -269,6 +269,24 @@ impl<'a> Lives<'a> {
         assert!(world.host.state().await.dirty.is_empty(), "{context}");
         world.host_is_clean(false, &context).await;
         self.assert_nothing_left(id, &context).await;
+    }
+
+    /// Has the first slot repaired, whose function another driver took.
+    async fn rebound(&mut self, death: Death) {
+        let (world, context) = (self.world, format!("{death:?}"));
+        let slot_id = world.slot_ids[0];
+        world.host.bind_function(0, "mlx5_core");
+        world.report_devices().await;
+        self.through(Some(death), world.repair(slot_id)).await;
+        world.until_idle(slot_id).await;
+        let mut conn = world.pool.acquire().await.expect("a connection");
+        let slot = slots::get(&mut conn, world.node_id, slot_id).await;
+        let slot = slot.expect("the slot");
+        assert_eq!(slot.status, SlotStatus::Available, "{context}: {slot:?}");
+        assert_eq!(slot.clean_generation, Some(slot.generation), "{context}");
+        assert_eq!(world.host.function_driver(0), "vfio-pci", "{context}");
+        world.host_is_clean(false, &context).await;
+        self.assert_nothing_left(slot_id, &context).await;
     }
 
     /// The VM runs, can be logged in to, and the host has what it needs and no more.

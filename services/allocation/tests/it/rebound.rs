@@ -1,0 +1,105 @@
+//! D-80: a free slot whose function another driver took is repaired at an operator's word, by the agent's own core.
+
+use gpuaas_placement::model::{Health, SlotStatus};
+use gpuaas_placement::slots;
+use gpuaas_proto::gpuaas::allocation::v1 as pb;
+use gpuaas_proto::gpuaas::common::v1::SlotStatus as Status;
+use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+
+use crate::platform::Platform;
+use crate::world::World;
+
+fn request(world: &World) -> pb::RepairResourceSlotRequest {
+    pb::RepairResourceSlotRequest {
+        node_id: world.node_id.to_string(),
+        slot_id: world.slot_ids[0].to_string(),
+        reason: "mlx5_core took the function".into(),
+    }
+}
+
+async fn repaired(platform: &Platform, key: &str) -> pb::SlotRepair {
+    let world = &platform.world;
+    let mut admins = platform.admins.clone();
+    let repair = platform.admin(request(world), Some(key));
+    admins.repair_resource_slot(repair).await.expect("accepted");
+    world.until_idle(world.slot_ids[0]).await;
+    let get = pb::GetSlotRepairRequest {
+        node_id: world.node_id.to_string(),
+        slot_id: world.slot_ids[0].to_string(),
+    };
+    let ended = admins.get_slot_repair(platform.admin(get, None)).await;
+    ended.expect("the repair").into_inner()
+}
+
+#[tokio::test]
+async fn d_56_d_80_a_function_that_another_driver_took_is_bound_again_by_a_repair() {
+    let platform = Platform::of(
+        World::with_functions().await,
+        gpuaas_scheduler::Config::default(),
+        World::config(),
+    )
+    .await;
+    let world = &platform.world;
+    let mut admins = platform.admins.clone();
+    world.report_devices().await;
+    // nothing differs, so nothing of a free slot is repaired
+    let early = platform.admin(request(world), Some("early"));
+    let refused = admins.repair_resource_slot(early).await;
+    let refused = gpuaas_common::Error::from(refused.expect_err("as it was approved"));
+    assert_eq!(refused.reason(), ErrorReason::StateConflict);
+
+    for index in [0, 1] {
+        world.host.bind_function(index, "mlx5_core");
+    }
+    world.report_devices().await;
+    world.host.use_function(0, true);
+    let failed = repaired(&platform, "used").await;
+    assert_eq!(
+        (failed.state.as_str(), failed.slot_status()),
+        ("failed", Status::CleanupBlocked)
+    );
+    for part in ["ib_write_bw", "/dev/infiniband/uverbs0"] {
+        assert!(failed.detail.contains(part), "{}", failed.detail);
+    }
+    assert_eq!(
+        world.host.function_driver(0),
+        "mlx5_core",
+        "somebody uses it"
+    );
+    let mut conn = world.pool.acquire().await.expect("a connection");
+    let slot = slots::get(&mut conn, world.node_id, world.slot_ids[0]).await;
+    let slot = slot.expect("the slot");
+    assert!(
+        slot.health_detail.contains("DEVICE_NOT_BOUND"),
+        "{}",
+        slot.health_detail
+    );
+    assert!(!slot.drift.is_empty(), "it still differs");
+
+    world.host.use_function(0, false);
+    let done = repaired(&platform, "free").await;
+    assert_eq!(
+        (done.state.as_str(), done.slot_status()),
+        ("done", Status::Available)
+    );
+    assert_eq!(world.host.function_driver(0), "vfio-pci");
+    assert_eq!(
+        world.host.function_driver(1),
+        "mlx5_core",
+        "it is another slot's"
+    );
+    // until the host has said so, the slot is not offered
+    let of = |index: usize| {
+        let pool = world.pool.clone();
+        async move {
+            let mut conn = pool.acquire().await.expect("a connection");
+            let slot = slots::get(&mut conn, world.node_id, world.slot_ids[index]).await;
+            let slot = slot.expect("the slot");
+            (slot.status, slot.health_state)
+        }
+    };
+    assert_eq!(of(0).await, (SlotStatus::Available, Health::Degraded));
+    world.report_devices().await;
+    assert_eq!(of(0).await, (SlotStatus::Available, Health::Healthy));
+    assert_eq!(of(1).await, (SlotStatus::Available, Health::Degraded));
+}
