@@ -22,6 +22,7 @@ mod platform;
 mod platform_roles;
 mod quotas;
 mod reservations;
+mod select;
 mod sign_in;
 mod support;
 mod tenancy;

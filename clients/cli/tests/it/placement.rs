@@ -516,7 +516,7 @@ fn d_82_a_node_is_shown_and_repaired_as_ledger_host_and_hypervisor_have_it() {
     let path = format!("/api/v1/admin/nodes/{NODE}/comparison");
     let rows = json!([
         { "allocation_id": FIRST, "ledger_state": "active", "has_claims": true, "journal_slot_ids": ["a", "b"],
-          "has_reservation": true, "domain_state": "running", "verdict": "agrees", "repair": "unspecified", "detail": "" },
+          "has_reservation": true, "domain_state": "running", "guest_state": "no_login", "verdict": "agrees", "repair": "unspecified", "detail": "" },
         { "allocation_id": NODE, "domain_state": "shut off", "verdict": "report", "repair": "report", "etag": "1f",
           "has_seed": true, "has_nvram": true, "missing_files": ["nvram"], "detail": "repair its slots" },
     ]);
@@ -544,7 +544,9 @@ fn d_82_a_node_is_shown_and_repaired_as_ledger_host_and_hypervisor_have_it() {
     );
     assert_eq!(
         lines[1],
-        format!("{FIRST} active 2 slot(s), address running agrees - -")
+        format!(
+            "{FIRST} active 2 slot(s), address running; guest is not reached, or refuses the login agrees - -"
+        )
     );
     let leaked =
         format!("{NODE} none seed, NVRAM shut off, without nvram report report repair its slots");

@@ -474,6 +474,21 @@ fn the_project_of_a_context_is_that_of_commands_which_name_none() {
     run(&world, &["quota", "--project", "speech"]).ok();
     assert!(asked(&world).contains(OTHER), "{}", asked(&world));
 
+    // one that the API does not know any more is named by the context alone
+    let gone = crate::support::error(404, "PROJECT_UNKNOWN", "no such project", &[]);
+    world.on("GET", QUOTAS, [(404, gone.clone()), (404, gone)]);
+    let hint = "gpuaas context set --no-project";
+    let ran = run(&world, &["quota"]);
+    assert!(ran.code == 3 && ran.err.contains(hint), "{ran:?}");
+    let ran = run(&world, &["quota", "--project", "speech"]);
+    assert!(ran.code == 3 && !ran.err.contains(hint), "{ran:?}");
+    world.get(QUOTAS, json!({ "quotas": [] }));
+    let members = format!("/api/v1/projects/{PROJECT}/members");
+    let gone = crate::support::error(404, "PROJECT_UNKNOWN", "no such project", &[]);
+    world.on("GET", &members, [(404, gone)]);
+    let ran = run(&world, &["member", "list"]);
+    assert!(ran.code == 3 && ran.err.contains(hint), "{ran:?}");
+
     // a list may still be of all of them
     const ALLOCATIONS: &str = "/api/v1/allocations";
     world.get(ALLOCATIONS, json!({ "allocations": [] }));

@@ -401,9 +401,11 @@ async fn invitations_ssh_keys_and_grants_are_filtered_and_ordered() {
     }
     let revoke = format!("/api/v1/invitations/{}:revoke", ids[3]);
     world.made("olga", &revoke, json!({})).await;
-    let expire =
-        "UPDATE invitations SET expire_time = now() - interval '1 day' WHERE id = $1::uuid";
-    let expired = sqlx::query(expire).bind(&ids[1]).execute(&pool).await;
+    let expire = "UPDATE edge.invitations SET expire_time = clock_timestamp() WHERE id = $1::uuid";
+    let expired = sqlx::query(expire)
+        .bind(&ids[1])
+        .execute(&world.db.owner_pool().await)
+        .await;
     assert_eq!(expired.expect("changed").rows_affected(), 1);
 
     let keys = "/api/v1/ssh-keys";
