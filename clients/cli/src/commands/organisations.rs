@@ -25,6 +25,9 @@ pub enum Command {
     /// Groups of the organisation's identity provider, and what they are good for.
     #[command(subcommand)]
     Scim(super::scim::Command),
+    /// What the owners of the organisation forbid in all of its projects.
+    #[command(subcommand)]
+    Guardrails(super::guardrails::Command),
     /// List the members of an organisation. They have their role in all of its projects.
     Members {
         /// Slug or id.
@@ -42,6 +45,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
         Command::List(selected) => list(session, &selected).await,
         Command::Scim(command) => super::scim::run(session, command).await,
+        Command::Guardrails(command) => super::guardrails::run(session, command).await,
         Command::Rename { organisation, name } => {
             let request = UpdateOrganisationRequest {
                 organisation_id: find(session, &organisation).await?,
