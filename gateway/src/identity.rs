@@ -3,6 +3,7 @@
 mod allocation_grants;
 mod api_keys;
 pub mod call;
+mod guardrails;
 mod invitations;
 pub mod launch;
 mod members;
@@ -62,6 +63,8 @@ pub async fn answer(call: &Call<'_>, message: &DynamicMessage) -> Result<Dynamic
         "OrganisationService.GetOrganisation" => organisations::get,
         "OrganisationService.ListOrganisations" => organisations::list,
         "OrganisationService.UpdateOrganisation" => organisations::update,
+        "OrganisationService.GetOrganisationGuardrails" => guardrails::get,
+        "OrganisationService.UpdateOrganisationGuardrails" => guardrails::update,
         "OrganisationAdminService.CreateOrganisation" => organisations::create,
         "OrganisationAdminService.ListAllOrganisations" => organisations::list_all,
         "OrganisationAdminService.SuspendOrganisation" => organisations::suspend,

@@ -4,8 +4,8 @@ use std::hint::black_box;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use gpuaas_billing::domain::money::{Currency, line_amount, money_of};
 use gpuaas_gateway::contract::route::Lookup;
-use gpuaas_gateway::policy::{Policies, Resource, Scope, Who};
-use gpuaas_gateway::store::Role;
+use gpuaas_gateway::policy::{Asked, Policies, Resource, Scope, Who};
+use gpuaas_gateway::store::{NO_GUARDRAILS, Role};
 use gpuaas_gateway::transcode::request::bind;
 use gpuaas_gateway::transcode::write::{Defaults, write_message};
 use gpuaas_load_tests::{create_body, fleet, image, page_of_allocations};
@@ -113,11 +113,14 @@ fn policies(c: &mut Criterion) {
         organisation,
         role: Some(role),
         has_grant: false,
+        guardrails: &NO_GUARDRAILS,
+        asked: Asked::default(),
     };
     let who = |scopes| Who {
         name: "user:alice",
         platform_role: None,
         scopes,
+        by_key: false,
     };
     let mut group = c.benchmark_group("policies");
     group.throughput(Throughput::Elements(1));

@@ -136,7 +136,12 @@ async fn try_serve(
     };
     let mut message = bind(route, &path, query.as_deref(), &body)?;
     let attempt = attempt.about(&message);
-    if let Err(refusal) = grant.check(&message) {
+    let asked = || {
+        let caller = &session.principal;
+        app.policies.check_asked(caller, route, &grant, &message)
+    };
+    let checked = grant.check(&message).and_then(|()| asked());
+    if let Err(refusal) = checked {
         return Err(refuse(app, &session, attempt, refusal).await);
     }
     let mutation = route.http_method != Method::GET && !route.access.no_effect;
@@ -225,7 +230,9 @@ async fn try_serve(
 }
 
 fn is_denial(error: &ApiError) -> bool {
-    error.reason() == crate::error::reason_name(ErrorReason::PermissionDenied)
+    [ErrorReason::PermissionDenied, ErrorReason::Guardrail]
+        .into_iter()
+        .any(|reason| error.reason() == crate::error::reason_name(reason))
 }
 
 /// The answer, or what of it is wanted.

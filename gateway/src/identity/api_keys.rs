@@ -14,11 +14,11 @@ use sqlx::PgConnection;
 use tonic::Code;
 use uuid::Uuid;
 
-use super::call::{Begun, Call, Of, Owned, known_id, unknown};
+use super::call::{Begun, Call, Of, Owned, known_id, project_unknown, unknown};
 use super::service_accounts::{account_unknown, found as found_account};
 use super::{parse, wire};
 use crate::auth::api_keys::{ApiKey, SECRET_BYTES};
-use crate::policy::Scope;
+use crate::policy::{Asked, Scope};
 use crate::store::{self, ApiKeyRow, NewApiKey, Role};
 
 /// Most characters of a name.
@@ -47,6 +47,7 @@ pub(super) async fn create(
             } = call.owned(&mut tx, of).await?;
             no_more_than_own(call, &scopes)?;
             for_the_organisation(call, &mut tx, group.id(), &scopes).await?;
+            may_last(call, &mut tx, group.id(), expire_time).await?;
             let of_account = found_account(&mut tx, group.id(), account).await?;
             let key = new_key(call, id)?;
             let new = NewApiKey {
@@ -137,6 +138,7 @@ pub(super) async fn rotate(
                 .expire_time
                 .map(|at| at.to_jiff().duration_since(row.create_time.to_jiff()));
             let expire_time = given_end.or(life.and_then(|life| now.checked_add(life).ok()));
+            may_last(call, &mut tx, group.id(), expire_time).await?;
             let key = new_key(call, id)?;
             let new = NewApiKey {
                 id,
@@ -258,6 +260,26 @@ async fn for_the_organisation(
         "must not have scim unless you own the organisation",
     )
     .meta("action", call.route.access.action.clone()))
+}
+
+/// Refuses a key that would be good for longer than the organisation of its project allows.
+async fn may_last(
+    call: &Call<'_>,
+    conn: &mut PgConnection,
+    project: Uuid,
+    end: Option<Timestamp>,
+) -> Result<()> {
+    let seconds = match end {
+        Some(end) => end.duration_since(Timestamp::now()).as_secs(),
+        None => i64::MAX,
+    };
+    let row = store::find_project(conn, project, call.me()).await?;
+    let row = row.ok_or_else(project_unknown)?;
+    let asked = Asked {
+        api_key_seconds: Some(seconds),
+        ..Asked::default()
+    };
+    call.decide_in(conn, &row, asked).await
 }
 
 fn new_key(call: &Call<'_>, id: Uuid) -> Result<ApiKey> {

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::app::App;
 use crate::auth::sessions::Session;
 use crate::contract::route::Route;
-use crate::policy::{self, Refusal, Resource, who};
+use crate::policy::{self, Asked, Refusal, Resource, who};
 use crate::store::{
     self, Group, OrganisationRow, Principal, ProjectRow, Role, TenantState, find_organisation,
     find_project,
@@ -23,6 +23,15 @@ use crate::store::{
 pub(super) const INVITE_TO_ORGANISATION: &str = "organisation_invitation.create";
 /// The action of who invites into a project.
 pub(super) const INVITE_TO_PROJECT: &str = "invitation.create";
+/// The action of who creates webhooks of an organisation.
+const CREATE_ORGANISATION_WEBHOOK: &str = "organisation_webhook.create";
+/// Actions on a webhook that has to be enabled for them, or becomes it.
+const USES_OF_WEBHOOKS: [&str; 4] = [
+    "webhook.update",
+    "webhook.rotate_secret",
+    "webhook.ping",
+    "webhook_delivery.redeliver",
+];
 
 /// One call.
 pub struct Call<'a> {
@@ -167,7 +176,12 @@ impl<'a> Call<'a> {
         let row = found
             .filter(|row| row.role.is_some() || row.has_project || self.sees_all())
             .ok_or_else(organisation_unknown)?;
-        self.decide(Resource::Organisation { id, role: row.role })?;
+        let set = store::organisation_guardrails(conn, id).await?;
+        self.decide(Resource::Organisation {
+            id,
+            role: row.role,
+            guardrails: &set.guardrails,
+        })?;
         Ok(row)
     }
 
@@ -178,25 +192,43 @@ impl<'a> Call<'a> {
         let row = found
             .filter(|row| row.role.is_some() || self.sees_all())
             .ok_or_else(project_unknown)?;
+        self.decide_in(conn, &row, Asked::default()).await?;
+        Ok(row)
+    }
+
+    /// Asks the policies about a project and what is asked for in it.
+    pub(super) async fn decide_in(
+        &self,
+        conn: &mut PgConnection,
+        row: &ProjectRow,
+        asked: Asked<'_>,
+    ) -> Result<()> {
+        let set = store::organisation_guardrails(conn, row.organisation_id).await?;
         self.decide(Resource::Project {
-            id,
+            id: row.id,
             organisation: row.organisation_id,
             role: row.role,
             has_grant: false,
-        })?;
-        Ok(row)
+            guardrails: &set.guardrails,
+            asked,
+        })
     }
 
     /// Asks the policies about what was found, with the role that the caller has there now: guardrails of an organisation bind
     /// who has a role on the platform and is no member, too.
-    fn decide(&self, resource: Resource) -> Result<()> {
+    fn decide(&self, resource: Resource<'_>) -> Result<()> {
         let of_organisation = matches!(resource, Resource::Organisation { .. });
         let route = match self.route.group {
             group if group.is_of_a_project() && of_organisation => {
-                // of an organisation's invitations decides who may make them
+                // of an organisation's webhooks and invitations decides who may make them
+                let own = self.route.access.action.as_str();
+                let making = match USES_OF_WEBHOOKS.contains(&own) {
+                    true => CREATE_ORGANISATION_WEBHOOK,
+                    false => INVITE_TO_ORGANISATION,
+                };
                 let mut routes = self.app.routes.routes().iter();
-                let inviting = routes.find(|route| route.access.action == INVITE_TO_ORGANISATION);
-                inviting.ok_or_else(|| Error::internal("no route invites into an organisation"))?
+                let making = routes.find(|route| route.access.action == making);
+                making.ok_or_else(|| Error::internal("no route makes these of an organisation"))?
             }
             group if group.is_of_a_project() => self.route,
             ActionGroup::OrganisationRead | ActionGroup::OrganisationManage if of_organisation => {

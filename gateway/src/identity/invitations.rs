@@ -19,7 +19,7 @@ use super::call::{
 };
 use super::{parse, wire};
 use crate::auth::verify::Identity;
-use crate::policy::{Resource, who};
+use crate::policy::{Asked, Resource, who};
 use crate::store::{
     self, Group, InvitationRow, InvitationState, NewInvitation, NewUser, Role, TenantState,
 };
@@ -253,7 +253,11 @@ async fn inviter_may(
         Group::Organisation(id) => {
             let found = store::find_organisation(conn, id, inviter.id).await?;
             let role = found.and_then(|found| found.role);
-            let resource = Resource::Organisation { id, role };
+            let resource = Resource::Organisation {
+                id,
+                role,
+                guardrails: inviter.guardrails_of(id),
+            };
             (resource, role, INVITE_TO_ORGANISATION)
         }
         Group::Project(id) => {
@@ -265,6 +269,8 @@ async fn inviter_may(
                 organisation: found.organisation_id,
                 role: found.role,
                 has_grant: false,
+                guardrails: inviter.guardrails_of(found.organisation_id),
+                asked: Asked::default(),
             };
             (resource, found.role, INVITE_TO_PROJECT)
         }

@@ -18,7 +18,7 @@ use crate::app::App;
 use crate::auth::sessions::MAX_PROJECTS;
 use crate::contract::access::Audience;
 use crate::error::ApiError;
-use crate::policy::{self, Grant};
+use crate::policy::Grant;
 use crate::store::{self, Begun};
 use crate::transcode::request::validate_only;
 
@@ -59,7 +59,7 @@ pub async fn begin(
     }
     let of_user = access.audience == Audience::User;
     // of what is not the caller's the service says that there is none
-    let named = named_project(grant, message);
+    let named = grant.project_of(message);
     let Some(project) = named.filter(|id| !of_user || grant.projects.contains(id)) else {
         return Ok(None);
     };
@@ -119,28 +119,12 @@ async fn refuse_suspended(call: &Call<'_>, grant: &Grant, message: &DynamicMessa
     }
     let project = match text(message, "allocation_id") {
         Some(allocation) => project_of(call, &allocation).await?,
-        None => named_project(grant, message),
+        None => grant.project_of(message),
     };
     if project.is_some_and(|project| principal.suspended.contains(&project)) {
         return Err(suspended());
     }
     Ok(())
-}
-
-/// The project that a request names, or the only one in which the caller may do this: the services are told of no other, and
-/// take that one.
-fn named_project(grant: &Grant, message: &DynamicMessage) -> Option<Uuid> {
-    match policy::named_project(message) {
-        Some(named) => named.ok(),
-        None => only_project(grant),
-    }
-}
-
-fn only_project(grant: &Grant) -> Option<Uuid> {
-    match grant.projects.as_slice() {
-        [only] => Some(*only),
-        _ => None,
-    }
 }
 
 fn text(message: &DynamicMessage, field: &str) -> Option<String> {
@@ -205,7 +189,7 @@ async fn name_keys(call: &Call<'_>, grant: &Grant, message: &mut DynamicMessage)
 /// A project of the caller. Without one the service refuses the launch, whatever its keys.
 fn project_for_keys(grant: &Grant, given: &str) -> Option<Uuid> {
     if given.is_empty() {
-        return only_project(grant);
+        return grant.only_project();
     }
     let id = given.parse().ok()?;
     grant.projects.contains(&id).then_some(id)

@@ -6,11 +6,11 @@ use prost_reflect::{DynamicMessage, MessageDescriptor};
 use tonic::Code;
 use uuid::Uuid;
 
-use super::{PlatformRole, Policies, Resource, Scope, Verdict, Who};
+use super::{Asked, PlatformRole, Policies, Resource, Scope, Verdict, Who};
 use crate::contract::route::GATEWAY;
 use crate::contract::route::Route;
 use crate::error::ApiError;
-use crate::store::{Principal, PrincipalKind, Role, platform_role_name};
+use crate::store::{Guardrails, NO_GUARDRAILS, Principal, PrincipalKind, Role, platform_role_name};
 
 const PROJECT: &str = "project_id";
 const ORGANISATION: &str = "organisation_id";
@@ -19,6 +19,13 @@ const ALLOCATION: &str = "allocation_id";
 const NAMED_BY: [&str; 2] = [PROJECT, ORGANISATION];
 /// Where a resource that is created may say it.
 const CONFIG: &str = "config";
+/// The fields of what is launched or reserved that guardrails may limit.
+const REGION: &str = "region_code";
+const SKU: &str = "sku";
+/// Several of them.
+const ALLOCATIONS: &str = "allocations";
+/// What the ids of policies for guardrails of organisations begin with; the guardrail's name is next, up to a hyphen.
+const OF_ORGANISATION: &str = "organisation-guardrail-";
 const ROLES: [Role; 4] = [Role::Owner, Role::Member, Role::Viewer, Role::Billing];
 const PLATFORM_ROLES: [PlatformRole; 3] = [
     PlatformRole::Admin,
@@ -43,37 +50,74 @@ pub struct Refusal {
     action: String,
     message: String,
     roles: Vec<&'static str>,
+    guardrail: Option<Broken>,
+}
+
+/// A guardrail that forbids it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Broken {
+    name: String,
+    organisation: Uuid,
+    /// What of the request, and the rule that it breaks.
+    field: Option<(String, String)>,
 }
 
 impl Refusal {
     /// As the caller gets it.
     pub fn into_error(self) -> ApiError {
-        let error = ApiError::new(
-            Code::PermissionDenied,
-            ErrorReason::PermissionDenied,
-            self.message,
-        )
-        .meta("action", self.action);
-        if self.roles.is_empty() {
-            return error;
+        let (reason, metadata, field) = self.details();
+        let mut error = ApiError::new(Code::PermissionDenied, reason, self.message);
+        for (key, value) in metadata {
+            error = error.meta(key, value);
         }
-        error.meta("roles", self.roles.join(","))
+        match field {
+            Some((field, rule)) => error.violation(field, rule),
+            None => error,
+        }
     }
 
     /// The same where the gateway answers itself.
     pub fn into_own_error(self) -> Error {
-        let error = Error::new(
-            Code::PermissionDenied,
-            ErrorReason::PermissionDenied,
-            self.message,
-        )
-        .meta("action", self.action);
-        if self.roles.is_empty() {
-            return error;
+        let (reason, metadata, field) = self.details();
+        let mut error = Error::new(Code::PermissionDenied, reason, self.message);
+        for (key, value) in metadata {
+            error = error.meta(key, value);
         }
-        error.meta("roles", self.roles.join(","))
+        match field {
+            Some((field, rule)) => error.field(field, rule),
+            None => error,
+        }
+    }
+
+    fn details(&self) -> Details {
+        let mut metadata = vec![("action", self.action.clone())];
+        if !self.roles.is_empty() {
+            metadata.push(("roles", self.roles.join(",")));
+        }
+        let Some(broken) = &self.guardrail else {
+            return (ErrorReason::PermissionDenied, metadata, None);
+        };
+        metadata.push(("guardrail", broken.name.clone()));
+        metadata.push(("organisation_id", broken.organisation.to_string()));
+        (ErrorReason::Guardrail, metadata, broken.field.clone())
+    }
+
+    /// The same where what breaks it is in a part of the request.
+    fn within(mut self, part: &str) -> Self {
+        let field = self.guardrail.as_mut().and_then(|it| it.field.as_mut());
+        if let Some((field, _)) = field {
+            field.insert_str(0, part);
+        }
+        self
     }
 }
+
+/// Reason, metadata and field of a refusal.
+type Details = (
+    ErrorReason,
+    Vec<(&'static str, String)>,
+    Option<(String, String)>,
+);
 
 impl Grant {
     /// What is allowed in these projects and withheld nowhere.
@@ -148,6 +192,23 @@ impl Grant {
         self.projects.is_empty().then(|| first.clone())
     }
 
+    /// The project that a request names, or the only one in which the caller may do this: the services are told of no other,
+    /// and take that one.
+    pub fn project_of(&self, message: &DynamicMessage) -> Option<Uuid> {
+        match named_project(message) {
+            Some(named) => named.ok(),
+            None => self.only_project(),
+        }
+    }
+
+    /// The project, when there is only one.
+    pub fn only_project(&self) -> Option<Uuid> {
+        match self.projects.as_slice() {
+            [only] => Some(*only),
+            _ => None,
+        }
+    }
+
     /// The refusal that stands for all of them.
     pub fn refusal(&self) -> Option<Refusal> {
         self.withheld.first().map(|(_, refusal)| refusal.clone())
@@ -166,6 +227,7 @@ pub fn who(principal: &Principal) -> Who<'_> {
                 Some(principal.scopes.as_deref().unwrap_or(&Scope::ALL))
             }
         },
+        by_key: principal.scopes.is_some(),
     }
 }
 
@@ -204,11 +266,53 @@ impl Policies {
         }
     }
 
+    /// Decides on what a request asks for, where the organisation of its project allows only some of it.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub fn check_asked(
+        &self,
+        principal: &Principal,
+        route: &Route,
+        grant: &Grant,
+        message: &DynamicMessage,
+    ) -> Result<(), Refusal> {
+        let limits =
+            |one: &Guardrails| !one.allowed_regions.is_empty() || !one.allowed_skus.is_empty();
+        if !route.group.is_of_a_project() || !principal.guardrails.iter().any(limits) {
+            return Ok(());
+        }
+        let project = grant.project_of(message);
+        let mut projects = principal.roles.iter().zip(&principal.owners);
+        let found = projects.find(|((of, _), _)| Some(*of) == project);
+        let Some(((id, role), owner)) = found else {
+            // of what is not the caller's the service says that there is none
+            return Ok(());
+        };
+        for (part, region, sku) in asked_for(message) {
+            let resource = Resource::Project {
+                id: *id,
+                organisation: *owner,
+                role: Some(*role),
+                has_grant: false,
+                guardrails: principal.guardrails_of(*owner),
+                asked: Asked {
+                    region: region.as_deref(),
+                    sku: sku.as_deref(),
+                    api_key_seconds: None,
+                },
+            };
+            let decided = self.on(who(principal), route, resource);
+            decided.map_err(|refusal| refusal.within(&part))?;
+        }
+        Ok(())
+    }
+
     /// Decides on one resource.
     ///
     /// # Errors
     /// The refusal.
-    pub fn on(&self, who: Who<'_>, route: &Route, resource: Resource) -> Result<(), Refusal> {
+    pub fn on(&self, who: Who<'_>, route: &Route, resource: Resource<'_>) -> Result<(), Refusal> {
         match self.decide(who, &route.action, resource) {
             Verdict::Allowed => Ok(()),
             verdict => Err(self.refusal(who, route, resource, &verdict)),
@@ -223,6 +327,8 @@ impl Policies {
                 organisation: *owner,
                 role: Some(*role),
                 has_grant,
+                guardrails: principal.guardrails_of(*owner),
+                asked: Asked::default(),
             };
             match self.on(who, route, in_project(false)) {
                 Ok(()) => grant.projects.push(*id),
@@ -258,6 +364,8 @@ impl Policies {
             organisation: *owner,
             role: Some(*role),
             has_grant,
+            guardrails: principal.guardrails_of(*owner),
+            asked: Asked::default(),
         };
         self.decide(who(principal), action, resource).is_allowed()
     }
@@ -272,6 +380,7 @@ impl Policies {
         let nowhere = Resource::Organisation {
             id: Uuid::nil(),
             role: None,
+            guardrails: &NO_GUARDRAILS,
         };
         let verdict = self.decide(who, &route.action, nowhere);
         if matches!(verdict, Verdict::Forbidden(_)) {
@@ -285,6 +394,7 @@ impl Policies {
             let resource = Resource::Organisation {
                 id: *id,
                 role: Some(*role),
+                guardrails: principal.guardrails_of(*id),
             };
             if let Err(refusal) = self.on(who, route, resource) {
                 grant.withheld.push((*id, refusal));
@@ -297,15 +407,26 @@ impl Policies {
         &self,
         who: Who<'_>,
         route: &Route,
-        resource: Resource,
+        resource: Resource<'_>,
         verdict: &Verdict,
     ) -> Refusal {
         let refusal = |message: String, roles| Refusal {
             action: route.access.action.clone(),
             message,
             roles,
+            guardrail: None,
         };
         if let Verdict::Forbidden(policies) = verdict {
+            if let Some((name, broken)) = broken(policies, resource.guardrails()) {
+                let organisation = &resource.guardrails().organisation;
+                let message = format!(
+                    "The guardrail {name} of the organisation {organisation} forbids this. Its owners can change that."
+                );
+                return Refusal {
+                    guardrail: Some(broken),
+                    ..refusal(message, Vec::new())
+                };
+            }
             let scope = policies
                 .iter()
                 .find_map(|policy| policy.strip_prefix("scope-"));
@@ -332,8 +453,16 @@ impl Policies {
                 let message = format!("This needs the platform role {}.", any_of(&roles));
                 (roles, message)
             }
-            Resource::Organisation { id, role } => {
-                let with = |role| Resource::Organisation { id, role };
+            Resource::Organisation {
+                id,
+                role,
+                guardrails,
+            } => {
+                let with = |role| Resource::Organisation {
+                    id,
+                    role,
+                    guardrails,
+                };
                 let roles = self.roles_for(who, route, with);
                 let message = needs(&roles, "organisation", role);
                 (roles, message)
@@ -342,6 +471,8 @@ impl Policies {
                 id,
                 organisation,
                 role,
+                guardrails,
+                asked,
                 ..
             } => {
                 let with = |role| Resource::Project {
@@ -349,6 +480,8 @@ impl Policies {
                     organisation,
                     role,
                     has_grant: false,
+                    guardrails,
+                    asked,
                 };
                 let roles = self.roles_for(who, route, with);
                 let message = needs(&roles, "project", role);
@@ -361,11 +494,11 @@ impl Policies {
         refusal(message, roles)
     }
 
-    fn roles_for(
+    fn roles_for<'a>(
         &self,
         who: Who<'_>,
         route: &Route,
-        with: impl Fn(Option<Role>) -> Resource,
+        with: impl Fn(Option<Role>) -> Resource<'a>,
     ) -> Vec<&'static str> {
         let may = |role: &Role| {
             self.decide(who, &route.action, with(Some(*role)))
@@ -382,6 +515,56 @@ fn allocations(principal: &Principal, project: Uuid, action: &str) -> Vec<(Uuid,
         .filter(|one| one.project == project && one.permission.lets(action))
         .map(|one| (one.allocation, one.project))
         .collect()
+}
+
+/// The guardrail of an organisation that one of these policies stands for, with its name.
+fn broken<'a>(policies: &'a [String], guardrails: &Guardrails) -> Option<(&'a str, Broken)> {
+    let mut own = policies
+        .iter()
+        .filter_map(|id| id.strip_prefix(OF_ORGANISATION));
+    let name = own.next()?.split('-').next()?;
+    let one_of = |names: &[String]| {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        format!("must be {}", any_of(&names))
+    };
+    let field = match name {
+        "allowed_regions" => Some((REGION, one_of(&guardrails.allowed_regions))),
+        "allowed_skus" => Some((SKU, one_of(&guardrails.allowed_skus))),
+        "max_api_key_days" => {
+            let days = guardrails.max_api_key_days;
+            Some(("expire_time", format!("must be in the next {days} days")))
+        }
+        _ => None,
+    };
+    let broken = Broken {
+        name: name.to_owned(),
+        organisation: guardrails.organisation_id,
+        field: field.map(|(field, rule)| (field.to_owned(), rule)),
+    };
+    Some((name, broken))
+}
+
+/// Each region and SKU that a request launches or reserves, with the part of the request that says it.
+fn asked_for(message: &DynamicMessage) -> Vec<(String, Option<String>, Option<String>)> {
+    let text = |of: &DynamicMessage, field: &str| {
+        let value = of.get_field_by_name(field)?;
+        let text = value.as_str().filter(|text| !text.is_empty());
+        text.map(str::to_owned)
+    };
+    let of = |part: String, of: &DynamicMessage| (part, text(of, REGION), text(of, SKU));
+    let mut found = vec![of(String::new(), message)];
+    if let Some(config) = message.get_field_by_name(CONFIG) {
+        found.extend(config.as_message().map(|it| of(format!("{CONFIG}."), it)));
+    }
+    if let Some(several) = message.get_field_by_name(ALLOCATIONS) {
+        let several = several.as_list().unwrap_or_default().iter().enumerate();
+        found.extend(several.filter_map(|(index, one)| {
+            let one = one.as_message()?;
+            Some(of(format!("{ALLOCATIONS}[{index}]."), one))
+        }));
+    }
+    found.retain(|(_, region, sku)| region.is_some() || sku.is_some());
+    found
 }
 
 /// Whether requests of the route may say which project or organisation they are about.

@@ -6,7 +6,13 @@ use miette::Diagnostic;
 
 use super::PolicyError;
 
-/// The policies of the platform, which count when no folder is set.
+/// The policies by which the guardrails of organisations bind: what their owners are shown to be in force is in force, also
+/// beside a folder that was copied from a release before.
+const GUARDRAILS: (&str, &str) = (
+    "organisation-guardrails.cedar",
+    include_str!("../../../deploy/policies/organisation-guardrails.cedar"),
+);
+/// The other policies of the platform, which count when no folder is set.
 const EMBEDDED: [(&str, &str); 3] = [
     (
         "roles.cedar",
@@ -31,17 +37,15 @@ pub struct Source {
     pub text: String,
 }
 
-/// The embedded policies, or all `*.cedar` files of a folder in their place.
+/// The embedded policies, or all `*.cedar` files of a folder in their place; those of [`GUARDRAILS`] unless the folder has a file
+/// of that name.
 ///
 /// # Errors
 /// A folder that cannot be read or has no policies.
 pub fn sources(folder: Option<&Path>) -> Result<Vec<Source>, PolicyError> {
     let Some(folder) = folder else {
-        let embedded = EMBEDDED.iter().map(|(name, text)| Source {
-            name: (*name).to_owned(),
-            text: (*text).to_owned(),
-        });
-        return Ok(embedded.collect());
+        let all = EMBEDDED.into_iter().chain([GUARDRAILS]);
+        return Ok(all.map(Source::embedded).collect());
     };
     let unreadable = |source| PolicyError::Folder {
         folder: folder.to_owned(),
@@ -58,14 +62,17 @@ pub fn sources(folder: Option<&Path>) -> Result<Vec<Source>, PolicyError> {
         return Err(PolicyError::NoPolicies(folder.to_owned()));
     }
     files.sort();
-    files
-        .into_iter()
-        .map(|path| {
-            let text = std::fs::read_to_string(&path).map_err(unreadable)?;
-            let name = path.display().to_string();
-            Ok(Source { name, text })
-        })
-        .collect()
+    let has_own = files.iter().any(|path| path.ends_with(GUARDRAILS.0));
+    let mut sources = Vec::new();
+    if !has_own {
+        sources.push(Source::embedded(GUARDRAILS));
+    }
+    for path in files {
+        let text = std::fs::read_to_string(&path).map_err(unreadable)?;
+        let name = path.display().to_string();
+        sources.push(Source { name, text });
+    }
+    Ok(sources)
 }
 
 /// The policies of all sources in one set, each known by its `@id`, checked against the schema.
@@ -121,6 +128,13 @@ pub fn policies(sources: &[Source], schema: &Schema) -> Result<PolicySet, Policy
 }
 
 impl Source {
+    fn embedded((name, text): (&str, &str)) -> Self {
+        Self {
+            name: name.to_owned(),
+            text: text.to_owned(),
+        }
+    }
+
     /// File, line and column of a problem, and what it is.
     fn problem(&self, error: &dyn std::fmt::Display, place: &dyn Diagnostic) -> String {
         let offset = place

@@ -2,8 +2,9 @@
 //!
 //! A method's action and the kind of its resource come from its option in the contract; which actions are allowed together
 //! from [`Group`]. Nothing is allowed that no policy permits, and a policy that forbids wins over all that permit: so is a
-//! guardrail made that no role of a project or organisation lifts. What is decided here depends on who calls, the role in
-//! the project or organisation, and the scopes of the key; whose a resource is, services know.
+//! guardrail made that no role of a project or organisation lifts, be it the operator's or the organisation's own. What is
+//! decided here depends on who calls, the role in the project or organisation, what the organisation forbids, and the scopes
+//! of the key; whose a resource is, services know.
 mod grant;
 mod load;
 mod schema;
@@ -19,7 +20,7 @@ use gpuaas_common::identity::PlatformRole;
 use uuid::Uuid;
 
 use crate::contract::route::RouteTable;
-use crate::store::{Role, platform_role_name};
+use crate::store::{Guardrails, NO_GUARDRAILS, Role, platform_role_name};
 
 pub use grant::{Grant, Refusal, named_organisation, named_project, names_a_project, who};
 pub use load::Source;
@@ -115,6 +116,8 @@ pub struct Who<'a> {
     pub platform_role: Option<PlatformRole>,
     /// The scopes of the key it came with; `None` for a person.
     pub scopes: Option<&'a [Scope]>,
+    /// It is a service account that calls with API keys.
+    pub by_key: bool,
 }
 
 impl Who<'_> {
@@ -126,9 +129,20 @@ impl Who<'_> {
     }
 }
 
+/// What a request asks for, as far as guardrails are concerned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Asked<'a> {
+    /// Region of a launch or a reservation.
+    pub region: Option<&'a str>,
+    /// Its SKU.
+    pub sku: Option<&'a str>,
+    /// How long an API key is good; the greatest number: for ever.
+    pub api_key_seconds: Option<i64>,
+}
+
 /// What an action is on.
 #[derive(Clone, Copy, Debug)]
-pub enum Resource {
+pub enum Resource<'a> {
     /// What is of no organisation.
     Platform,
     /// An organisation.
@@ -137,6 +151,8 @@ pub enum Resource {
         id: Uuid,
         /// The role of who asks.
         role: Option<Role>,
+        /// What its owners forbid.
+        guardrails: &'a Guardrails,
     },
     /// A project.
     Project {
@@ -148,7 +164,21 @@ pub enum Resource {
         role: Option<Role>,
         /// Who asks has a grant for the one allocation that the action is on.
         has_grant: bool,
+        /// What the owners of its organisation forbid.
+        guardrails: &'a Guardrails,
+        /// What is asked for.
+        asked: Asked<'a>,
     },
+}
+
+impl<'a> Resource<'a> {
+    /// The organisation whose guardrails count, with them.
+    fn guardrails(self) -> &'a Guardrails {
+        match self {
+            Self::Platform => &NO_GUARDRAILS,
+            Self::Organisation { guardrails, .. } | Self::Project { guardrails, .. } => guardrails,
+        }
+    }
 }
 
 /// What policies say.
@@ -237,7 +267,7 @@ impl Policies {
     }
 
     /// Decides. What the engine cannot decide is not permitted.
-    pub fn decide(&self, who: Who<'_>, action: &str, resource: Resource) -> Verdict {
+    pub fn decide(&self, who: Who<'_>, action: &str, resource: Resource<'_>) -> Verdict {
         self.try_decide(who, action, resource)
             .unwrap_or_else(|error| {
                 tracing::error!(action, "decide: {error}");
@@ -249,14 +279,14 @@ impl Policies {
         &self,
         who: Who<'_>,
         action: &str,
-        resource: Resource,
+        resource: Resource<'_>,
     ) -> Result<Verdict, PolicyError> {
         let Some((action, known)) = self.actions.get(action) else {
             return Err(PolicyError::Engine("the action is unknown".to_owned()));
         };
         let (principal, who) = self.principal(who)?;
         let context = self.context(resource)?;
-        let (resource, mut entities) = self.resource(resource);
+        let (resource, mut entities) = self.resource(resource)?;
         entities.push(who);
         let entities = known.clone().add_entities(entities, None).map_err(engine)?;
         let request =
@@ -295,6 +325,8 @@ impl Policies {
                 });
                 let scopes = RestrictedExpression::new_set(scopes);
                 attributes.insert("scopes".to_owned(), scopes);
+                let by_key = RestrictedExpression::new_bool(who.by_key);
+                attributes.insert("by_key".to_owned(), by_key);
                 &self.kinds.service_account
             }
         };
@@ -304,13 +336,16 @@ impl Policies {
     }
 
     /// What there is between who asks and the resource.
-    fn context(&self, resource: Resource) -> Result<Context, PolicyError> {
-        let (role, has_grant) = match resource {
-            Resource::Platform => (None, false),
-            Resource::Organisation { role, .. } => (role, false),
+    fn context(&self, resource: Resource<'_>) -> Result<Context, PolicyError> {
+        let (role, has_grant, asked) = match resource {
+            Resource::Platform => (None, false, Asked::default()),
+            Resource::Organisation { role, .. } => (role, false, Asked::default()),
             Resource::Project {
-                role, has_grant, ..
-            } => (role, has_grant),
+                role,
+                has_grant,
+                asked,
+                ..
+            } => (role, has_grant, asked),
         };
         let role = role.map(|role| {
             let role = RestrictedExpression::new_entity_uid(uid(&self.kinds.role, role.as_str()));
@@ -318,33 +353,78 @@ impl Policies {
         });
         let granted =
             has_grant.then(|| ("granted".to_owned(), RestrictedExpression::new_bool(true)));
-        Context::from_pairs(role.into_iter().chain(granted)).map_err(engine)
+        let text = |name: &str, value: Option<&str>| {
+            value.map(|value| {
+                let value = RestrictedExpression::new_string(value.to_owned());
+                (name.to_owned(), value)
+            })
+        };
+        let life = asked.api_key_seconds.map(|seconds| {
+            let seconds = RestrictedExpression::new_long(seconds);
+            ("api_key_seconds".to_owned(), seconds)
+        });
+        let asked = [text("region", asked.region), text("sku", asked.sku), life];
+        let pairs = role.into_iter().chain(granted);
+        Context::from_pairs(pairs.chain(asked.into_iter().flatten())).map_err(engine)
     }
 
-    fn resource(&self, resource: Resource) -> (EntityUid, Vec<Entity>) {
-        let organisation_of = |id: Uuid| uid(&self.kinds.organisation, &id.to_string());
-        match resource {
+    fn resource(&self, resource: Resource<'_>) -> Result<(EntityUid, Vec<Entity>), PolicyError> {
+        let organisation_of = |id: Uuid| {
+            let own = uid(&self.kinds.organisation, &id.to_string());
+            let attributes = attributes(resource.guardrails());
+            let entity = Entity::new(own.clone(), attributes, HashSet::new()).map_err(engine)?;
+            Ok::<_, PolicyError>((own, entity))
+        };
+        Ok(match resource {
             Resource::Platform => (self.kinds.platform.clone(), Vec::new()),
             Resource::Organisation { id, .. } => {
-                let own = organisation_of(id);
-                let entity = Entity::new_no_attrs(own.clone(), HashSet::new());
+                let (own, entity) = organisation_of(id)?;
                 (own, vec![entity])
             }
             Resource::Project {
                 id, organisation, ..
             } => {
-                let (own, owner) = (
-                    uid(&self.kinds.project, &id.to_string()),
-                    organisation_of(organisation),
-                );
-                let entities = vec![
-                    Entity::new_no_attrs(own.clone(), HashSet::from([owner.clone()])),
-                    Entity::new_no_attrs(owner, HashSet::new()),
-                ];
-                (own, entities)
+                let own = uid(&self.kinds.project, &id.to_string());
+                let (owner, entity) = organisation_of(organisation)?;
+                let of = RestrictedExpression::new_entity_uid(owner.clone());
+                let attributes = HashMap::from([("organisation".to_owned(), of)]);
+                let parents = HashSet::from([owner]);
+                let project = Entity::new(own.clone(), attributes, parents).map_err(engine)?;
+                (own, vec![project, entity])
             }
-        }
+        })
     }
+}
+
+/// Guardrails as policies see them: what limits nothing is absent.
+fn attributes(guardrails: &Guardrails) -> HashMap<String, RestrictedExpression> {
+    let switches = [
+        ("terminals_disabled", guardrails.terminals_disabled),
+        ("serial_logs_disabled", guardrails.serial_logs_disabled),
+        (
+            "ingress_mappings_disabled",
+            guardrails.ingress_mappings_disabled,
+        ),
+        ("webhooks_disabled", guardrails.webhooks_disabled),
+        ("api_keys_disabled", guardrails.api_keys_disabled),
+    ];
+    let switches = switches
+        .into_iter()
+        .map(|(name, on)| (name.to_owned(), RestrictedExpression::new_bool(on)));
+    let days = (guardrails.max_api_key_days > 0).then(|| {
+        let days = RestrictedExpression::new_long(guardrails.max_api_key_days.into());
+        ("max_api_key_days".to_owned(), days)
+    });
+    let lists = [
+        ("allowed_regions", &guardrails.allowed_regions),
+        ("allowed_skus", &guardrails.allowed_skus),
+    ];
+    let lists = lists.into_iter().filter(|(_, names)| !names.is_empty());
+    let lists = lists.map(|(name, names)| {
+        let names = names.iter().cloned().map(RestrictedExpression::new_string);
+        (name.to_owned(), RestrictedExpression::new_set(names))
+    });
+    switches.chain(days).chain(lists).collect()
 }
 
 fn uid(kind: &EntityTypeName, id: &str) -> EntityUid {

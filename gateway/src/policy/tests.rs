@@ -25,14 +25,17 @@ const USER: Who<'_> = Who {
     name: "user:alice",
     platform_role: None,
     scopes: None,
+    by_key: false,
 };
 
-fn project(role: Role) -> Resource {
+fn project(role: Role) -> Resource<'static> {
     Resource::Project {
         id: Uuid::from_u128(1),
         organisation: Uuid::from_u128(2),
         role: Some(role),
         has_grant: false,
+        guardrails: &NO_GUARDRAILS,
+        asked: Asked::default(),
     }
 }
 
@@ -62,6 +65,8 @@ fn h_19_roles_do_what_their_policies_say() {
             organisation: Uuid::nil(),
             role: None,
             has_grant: false,
+            guardrails: &NO_GUARDRAILS,
+            asked: Asked::default(),
         };
         let verdict = policies.decide(USER, action, stranger);
         assert_eq!(verdict, Verdict::NotPermitted, "{action} of a stranger");
@@ -112,6 +117,7 @@ fn a_key_does_what_its_account_and_its_scopes_allow_both() {
             name: "service:ci",
             platform_role: None,
             scopes: Some(&scopes),
+            by_key: true,
         };
         let resource = match action {
             "sku.list" => Resource::Platform,
@@ -128,6 +134,7 @@ fn a_key_does_what_its_account_and_its_scopes_allow_both() {
         name: "service:ci",
         platform_role: None,
         scopes: Some(&[Scope::Read]),
+        by_key: true,
     };
     assert_eq!(
         policies.decide(who, "allocation.create", project(Role::Owner)),
@@ -143,6 +150,8 @@ fn who_has_a_grant_for_an_allocation_is_bound_by_what_forbids() {
         organisation: Uuid::from_u128(2),
         role: Some(Role::Billing),
         has_grant: true,
+        guardrails: &NO_GUARDRAILS,
+        asked: Asked::default(),
     };
     let policies = own();
     for (action, expected) in [
@@ -161,6 +170,7 @@ fn who_has_a_grant_for_an_allocation_is_bound_by_what_forbids() {
         name: "service:ci",
         platform_role: None,
         scopes: Some(&[Scope::Read]),
+        by_key: true,
     };
     assert_eq!(
         policies.decide(key, "terminal.create", granted),
@@ -195,12 +205,176 @@ fn a_guardrail_wins_over_every_permission() {
         organisation: Uuid::from_u128(3),
         role: Some(Role::Owner),
         has_grant: false,
+        guardrails: &NO_GUARDRAILS,
+        asked: Asked::default(),
     };
     assert!(
         policies
             .decide(USER, "terminal.create", elsewhere)
             .is_allowed()
     );
+}
+
+/// A project of an organisation with guardrails, as its owner has it.
+fn guarded<'a>(guardrails: &'a Guardrails, asked: Asked<'static>) -> Resource<'a> {
+    Resource::Project {
+        id: Uuid::from_u128(1),
+        organisation: Uuid::from_u128(2),
+        role: Some(Role::Owner),
+        has_grant: true,
+        guardrails,
+        asked,
+    }
+}
+
+#[test]
+fn each_guardrail_of_an_organisation_forbids_what_it_says_and_nothing_else() {
+    let policies = own();
+    let key = Who {
+        name: "service:ci",
+        platform_role: None,
+        scopes: Some(&Scope::ALL),
+        by_key: true,
+    };
+    let of_issuer = Who {
+        by_key: false,
+        ..key
+    };
+    let admin = Who {
+        platform_role: Some(PlatformRole::Admin),
+        ..USER
+    };
+    let nothing = Asked::default();
+    let region = |region| Asked {
+        region: Some(region),
+        ..nothing
+    };
+    let sku = |sku| Asked {
+        sku: Some(sku),
+        ..nothing
+    };
+    let days = |days: i64| Asked {
+        api_key_seconds: Some(days.saturating_mul(86_400)),
+        ..nothing
+    };
+    type Set = fn(&mut Guardrails);
+    let terminals: Set = |it| it.terminals_disabled = true;
+    let logs: Set = |it| it.serial_logs_disabled = true;
+    let ingress: Set = |it| it.ingress_mappings_disabled = true;
+    let webhooks: Set = |it| it.webhooks_disabled = true;
+    let keys: Set = |it| it.api_keys_disabled = true;
+    let life: Set = |it| it.max_api_key_days = 30;
+    let regions: Set = |it| it.allowed_regions = vec!["eu-1".to_owned()];
+    let skus: Set = |it| it.allowed_skus = vec!["small".to_owned()];
+    for (set, who, action, asked, allowed) in [
+        (terminals, USER, "terminal.create", nothing, false),
+        (terminals, USER, "terminal.replay", nothing, true),
+        (terminals, USER, "serial_log.read", nothing, true),
+        (logs, USER, "serial_log.read", nothing, false),
+        (logs, USER, "terminal.create", nothing, true),
+        (ingress, USER, "ingress_mapping.create", nothing, false),
+        (ingress, USER, "ingress_mapping.delete", nothing, true),
+        (webhooks, USER, "webhook.create", nothing, false),
+        (webhooks, admin, "webhook.create", nothing, false),
+        (webhooks, USER, "webhook.update", nothing, false),
+        (webhooks, USER, "webhook.ping", nothing, false),
+        (webhooks, USER, "webhook.rotate_secret", nothing, false),
+        (webhooks, USER, "webhook_delivery.redeliver", nothing, false),
+        (webhooks, USER, "webhook.delete", nothing, true),
+        (webhooks, USER, "webhook.list", nothing, true),
+        (keys, USER, "api_key.create", nothing, false),
+        (keys, admin, "api_key.rotate", nothing, false),
+        (keys, USER, "api_key.disable", nothing, true),
+        (keys, key, "allocation.get", nothing, false),
+        (keys, key, "usage.list", nothing, false),
+        (keys, key, "allocation.create", nothing, false),
+        (keys, key, "terminal.create", nothing, false),
+        (keys, key, "project.update", nothing, false),
+        (keys, of_issuer, "allocation.create", nothing, true),
+        (life, USER, "api_key.create", days(31), false),
+        (life, USER, "api_key.rotate", days(i64::MAX), false),
+        (life, USER, "api_key.create", days(30), true),
+        (life, key, "allocation.create", nothing, true),
+        (regions, USER, "allocation.create", region("us-1"), false),
+        (regions, USER, "reservation.create", region("us-1"), false),
+        (regions, USER, "allocation.create", region("eu-1"), true),
+        (regions, USER, "allocation.create", sku("large"), true),
+        (regions, USER, "allocation.release", nothing, true),
+        (skus, USER, "allocation.create", sku("large"), false),
+        (skus, USER, "reservation.create", sku("large"), false),
+        (skus, USER, "reservation.create", sku("small"), true),
+    ] {
+        let mut guardrails = Guardrails::default();
+        let free = policies.decide(who, action, guarded(&guardrails, asked));
+        assert!(free.is_allowed(), "{action} without a guardrail: {free:?}");
+        set(&mut guardrails);
+        let verdict = policies.decide(who, action, guarded(&guardrails, asked));
+        assert_eq!(verdict.is_allowed(), allowed, "{action}: {verdict:?}");
+        let by = match &verdict {
+            Verdict::Forbidden(by) => by.as_slice(),
+            _ => &[],
+        };
+        let own = |id: &String| id.starts_with("organisation-guardrail-");
+        assert!(by.iter().all(own) && by.is_empty() == allowed, "{by:?}");
+    }
+}
+
+#[test]
+fn guardrails_of_an_organisation_bind_what_is_done_to_it() {
+    let policies = own();
+    let guardrails = Guardrails {
+        webhooks_disabled: true,
+        api_keys_disabled: true,
+        ..Guardrails::default()
+    };
+    let organisation = Resource::Organisation {
+        id: Uuid::from_u128(2),
+        role: Some(Role::Owner),
+        guardrails: &guardrails,
+    };
+    let scopes = [Scope::Read, Scope::Manage, Scope::Scim];
+    let key = Who {
+        name: "service:ci",
+        platform_role: None,
+        scopes: Some(&scopes),
+        by_key: true,
+    };
+    for (who, action, allowed) in [
+        (USER, "organisation_webhook.create", false),
+        (USER, "organisation_webhook.list", true),
+        (USER, "organisation_guardrails.update", true),
+        (key, "organisation.get", false),
+        (key, "organisation_guardrails.update", false),
+        // who leaves is taken out all the same
+        (key, crate::scim::READ, true),
+        (key, crate::scim::WRITE, true),
+    ] {
+        let verdict = policies.decide(who, action, organisation);
+        assert_eq!(verdict.is_allowed(), allowed, "{action}: {verdict:?}");
+    }
+}
+
+#[test]
+fn guardrails_of_organisations_bind_beside_a_folder_of_policies() {
+    let folder = tempfile::tempdir().expect("temp dir");
+    let open = || Policies::open(Some(folder.path()), &routes()).expect("good");
+    let all = "@id(\"all\") permit (principal, action, resource);";
+    fs::write(folder.path().join("all.cedar"), all).expect("written");
+    let guardrails = Guardrails {
+        terminals_disabled: true,
+        ..Guardrails::default()
+    };
+    let resource = guarded(&guardrails, Asked::default());
+    let verdict = || open().decide(USER, "terminal.create", resource);
+    assert!(
+        matches!(verdict(), Verdict::Forbidden(_)),
+        "{:?}",
+        verdict()
+    );
+    // the operator's own file of that name counts in its place
+    let own = "@id(\"none\") forbid (principal, action == Action::\"sku.list\", resource);";
+    fs::write(folder.path().join("organisation-guardrails.cedar"), own).expect("written");
+    assert!(verdict().is_allowed(), "{:?}", verdict());
 }
 
 #[test]

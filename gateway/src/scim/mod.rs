@@ -393,6 +393,7 @@ async fn permit(app: &App, session: &Session, action: &str, request_id: &str) ->
         let organisation = Resource::Organisation {
             id: home.organisation,
             role: None,
+            guardrails: principal.guardrails_of(home.organisation),
         };
         let verdict = app.policies.decide(who(principal), action, organisation);
         // who was taken out of the project, or whose project is closed, keeps nothing

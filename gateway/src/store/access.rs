@@ -6,14 +6,15 @@ use uuid::Uuid;
 use super::principal::{self, Principal, PrincipalKind};
 use crate::auth::verify::Identity;
 
-/// A principal that is not disabled, with its projects, its organisations, the allocations that it has a grant for and the scopes of its keys: of the one key it calls
-/// with ($3), or of all that are good when no key is named. One that calls by keys and has no good one is not found.
+/// A principal that is not disabled, with its projects, its organisations and what those forbid, the allocations that it has a
+/// grant for and the scopes of its keys: of the one key it calls with ($3), or of all that are good when no key is named. One that
+/// calls by keys and has no good one is not found.
 macro_rules! select {
     ($by:literal) => {
         concat!(
             "SELECT p.id, p.name, p.kind, p.platform_role, a.projects, a.roles, a.owners, a.suspended,
                     o.organisations, o.organisation_roles,
-                    g.granted_allocations, g.granted_projects, g.granted_permissions, s.principal_id IS NOT NULL AS has_keys,
+                    r.guardrails, g.granted_allocations, g.granted_projects, g.granted_permissions, s.principal_id IS NOT NULL AS has_keys,
                     coalesce(k.scopes, '{}') AS scopes
                FROM principals p
                CROSS JOIN LATERAL (
@@ -28,6 +29,10 @@ macro_rules! select {
                            coalesce(array_agg(m.role ORDER BY m.organisation_id), '{}') AS organisation_roles
                       FROM organisation_memberships m JOIN organisations o ON o.id = m.organisation_id
                      WHERE m.principal_id = p.id AND o.state <> 'closed') o
+               CROSS JOIN LATERAL (
+                    SELECT coalesce(jsonb_agg(to_jsonb(f) || jsonb_build_object('organisation', n.slug)), '[]') AS guardrails
+                      FROM organisation_guardrails f JOIN organisations n ON n.id = f.organisation_id
+                     WHERE f.organisation_id = ANY (a.owners || o.organisations)) r
                CROSS JOIN LATERAL (
                     SELECT coalesce(array_agg(allocation_id ORDER BY id), '{}') AS granted_allocations,
                            coalesce(array_agg(project_id ORDER BY id), '{}') AS granted_projects,

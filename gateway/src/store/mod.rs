@@ -3,6 +3,7 @@ mod access;
 mod allocation_grants;
 mod api_keys;
 mod bootstrap;
+mod guardrails;
 mod invitations;
 mod launches;
 mod logouts;
@@ -37,6 +38,9 @@ pub use api_keys::{
     insert_api_key, known_key, list_api_keys, note_use,
 };
 pub use bootstrap::{NewPrincipal, Seeded, own_organisation, seed};
+pub use guardrails::{
+    Guardrails, GuardrailsRow, NO_GUARDRAILS, organisation_guardrails, put_organisation_guardrails,
+};
 pub use invitations::{
     INVITATIONS, InvitationRow, InvitationState, NewInvitation, accept_invitation, find_invitation,
     insert_invitation, invitation_of_token, list_invitations, lock_invitation, revoke_invitation,
@@ -97,8 +101,8 @@ pub use webhook_deliveries::{
 };
 pub use webhooks::{
     NewWebhook, WEBHOOKS, WebhookRow, count_webhooks, delete_webhook, disable_webhook,
-    disable_webhooks_of, enable_webhook, find_webhook, insert_webhook, list_webhooks, lock_webhook,
-    rotate_webhook_secret, update_webhook,
+    disable_webhooks_in, disable_webhooks_of, enable_webhook, find_webhook, insert_webhook,
+    list_webhooks, lock_webhook, rotate_webhook_secret, update_webhook,
 };
 
 /// Whether an identity is registered, disabled or not.

@@ -2,10 +2,12 @@
 pub use gpuaas_common::identity::PlatformRole;
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
+use sqlx::types::Json;
 use uuid::Uuid;
 
 use super::allocation_grants::AllocationPermission;
 use super::api_keys::scopes;
+use super::guardrails::{Guardrails, NO_GUARDRAILS};
 use crate::policy::Scope;
 
 /// What a principal is.
@@ -123,6 +125,8 @@ pub struct Principal {
     pub suspended: Vec<Uuid>,
     /// Organisations that are not closed, with the role in each.
     pub organisations: Vec<(Uuid, Role)>,
+    /// What of these, and of those of its projects, has guardrails.
+    pub guardrails: Vec<Guardrails>,
     /// Allocations that owners have granted it, whatever its role.
     pub granted: Vec<GrantedAllocation>,
     /// Of a service account that calls with API keys: what they are good for.
@@ -148,6 +152,13 @@ impl Principal {
     /// Its role in an organisation itself.
     pub fn role_in_organisation(&self, organisation: Uuid) -> Option<Role> {
         find(&self.organisations, organisation)
+    }
+
+    /// What an organisation of its own, or of its projects, forbids.
+    pub fn guardrails_of(&self, organisation: Uuid) -> &Guardrails {
+        let mut all = self.guardrails.iter();
+        let found = all.find(|one| one.organisation_id == organisation);
+        found.unwrap_or(&NO_GUARDRAILS)
     }
 }
 
@@ -222,6 +233,7 @@ pub(super) fn read(row: &PgRow) -> sqlx::Result<Principal> {
         owners: row.try_get("owners")?,
         suspended: row.try_get("suspended")?,
         organisations: roles(row, "organisations", "organisation_roles")?,
+        guardrails: row.try_get::<Json<_>, _>("guardrails")?.0,
         granted: granted(row)?,
         scopes: match row.try_get("has_keys")? {
             true => Some(scopes(row, "scopes")?),

@@ -282,6 +282,29 @@ pub async fn disable_webhooks_of(
     Ok(())
 }
 
+/// Disables all webhooks of an organisation and of its projects, and ends their pending deliveries.
+///
+/// # Errors
+/// Database errors.
+pub async fn disable_webhooks_in(
+    conn: &mut PgConnection,
+    organisation: Uuid,
+    reason: &str,
+) -> sqlx::Result<()> {
+    let enabled: Vec<Uuid> = sqlx::query_scalar(
+        "SELECT id FROM webhooks
+          WHERE (organisation_id = $1 OR project_id IN (SELECT id FROM projects WHERE organisation_id = $1))
+            AND state = 'enabled' ORDER BY id",
+    )
+    .bind(organisation)
+    .fetch_all(&mut *conn)
+    .await?;
+    for id in enabled {
+        disable_webhook(conn, id, reason).await?;
+    }
+    Ok(())
+}
+
 /// Enables a webhook from now on. What was queued while it was being disabled is not for it either.
 ///
 /// # Errors

@@ -40,8 +40,19 @@ const HIDDEN: [&str; 4] = [
     "webhook_id",
 ];
 /// The columns of the table.
-const CALLERS: [&str; 10] = [
-    "nobody", "stranger", "viewer", "member", "billing", "owner", "key", "auditor", "operator",
+const CALLERS: [&str; 13] = [
+    "nobody",
+    "stranger",
+    "viewer",
+    "member",
+    "billing",
+    "owner",
+    "key",
+    "org-member",
+    "org-billing",
+    "org-owner",
+    "auditor",
+    "operator",
     "admin",
 ];
 
@@ -69,6 +80,15 @@ async fn register(world: &World) -> BTreeMap<&'static str, Option<String>> {
         .expect("registered");
         if let Some(role) = Role::parse(name) {
             join(&pool, id, world.seeded.project_id, role).await;
+        }
+        if let Some(role) = name.strip_prefix("org-").and_then(Role::parse) {
+            sqlx::query("INSERT INTO organisation_memberships (organisation_id, principal_id, role) VALUES ($1, $2, $3)")
+                .bind(world.seeded.organisation_id)
+                .bind(id)
+                .bind(role.as_str())
+                .execute(&pool)
+                .await
+                .expect("a member of the organisation");
         }
         credentials.insert(name, Some(world.token(&format!("t-{name}"))));
     }

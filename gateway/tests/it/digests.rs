@@ -57,6 +57,8 @@ async fn tenancy(provider: &Provider) {
     let (acme, name) = (id(&acme), json!({ "display_name": "Acme" }));
     let at = format!("PATCH /api/v1/organisations/{acme}");
     done(world, "olga", &at, name.clone()).await;
+    let forbid = json!({ "terminals_disabled": true });
+    done(world, "olga", &format!("{at}/guardrails"), forbid).await;
     let admin = format!("POST /api/v1/admin/organisations/{acme}");
     let why = json!({ "reason": "unpaid" });
     done(world, "admin", &format!("{admin}:suspend"), why.clone()).await;

@@ -10,6 +10,7 @@ pub mod context;
 pub mod cp;
 pub mod explain;
 pub mod grants;
+pub mod guardrails;
 pub mod ingress;
 pub mod launch;
 pub mod list;

@@ -23,6 +23,9 @@ pub enum Command {
     /// Groups of the organisation's identity provider, and what they are good for.
     #[command(subcommand)]
     Scim(super::scim::Command),
+    /// What the owners of the organisation forbid in all of its projects.
+    #[command(subcommand)]
+    Guardrails(super::guardrails::Command),
     /// List the members of an organisation. They have their role in all of its projects.
     Members {
         /// Slug or id.
@@ -40,6 +43,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
         Command::List(selected) => list(session, &selected).await,
         Command::Scim(command) => super::scim::run(session, command).await,
+        Command::Guardrails(command) => super::guardrails::run(session, command).await,
         Command::Rename { organisation, name } => {
             let request = UpdateOrganisationRequest {
                 organisation_id: organisation::id(&session.api, &organisation).await?,

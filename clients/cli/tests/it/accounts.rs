@@ -395,3 +395,48 @@ fn a_member_gets_a_grant_for_one_allocation_by_its_name() {
     world.run(&["grant", "delete", "g1"]).ok();
     assert_eq!(last(&world).1, one);
 }
+
+#[test]
+fn guardrails_of_an_organisation_are_shown_and_set() {
+    let world = world();
+    world.get(
+        "/api/v1/organisations",
+        json!({ "organisations": [{ "id": "o1", "slug": "acme" }] }),
+    );
+    let target = "/api/v1/organisations/o1/guardrails";
+    world.get(
+        target,
+        json!({ "organisation_id": "o1", "terminals_disabled": true, "max_api_key_days": 30,
+                "allowed_regions": ["eu-1", "eu-2"] }),
+    );
+    let ran = world
+        .run(&["organisation", "guardrails", "show", "acme"])
+        .ok();
+    let row = |name: &str| {
+        let line = ran.out.lines().find(|line| line.starts_with(name));
+        let words = line.unwrap_or_default().split_whitespace().skip(1);
+        words.collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(row("terminals_disabled"), "true", "{ran:?}");
+    assert_eq!(row("max_api_key_days"), "30", "{ran:?}");
+    assert_eq!(row("allowed_regions"), "eu-1, eu-2", "{ran:?}");
+    assert_eq!(row("allowed_skus"), "all", "{ran:?}");
+
+    world.on("PATCH", target, [(200, json!({ "organisation_id": "o1" }))]);
+    let set = ["organisation", "guardrails", "set", "acme"];
+    let flags = [
+        "--terminals-disabled",
+        "false",
+        "--allowed-regions",
+        "",
+        "--allowed-skus",
+        "small, large",
+    ];
+    world.run(&[&set[..], &flags[..]].concat()).ok();
+    assert_eq!(
+        last(&world).2,
+        json!({ "terminals_disabled": false, "allowed_regions": {}, "allowed_skus": { "names": ["small", "large"] } })
+    );
+    let ran = world.run(&set);
+    assert_eq!(ran.code, 2, "nothing to set: {ran:?}");
+}

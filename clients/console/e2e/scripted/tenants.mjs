@@ -93,6 +93,28 @@ export async function tenants({ assert, page, server, test, look, go, signIn }) 
     await page.unroute("**/api/v1/projects?*");
   });
 
+  await test("owners of an organisation change its guardrails, and send what they changed", async () => {
+    await go("/organisation?tab=settings", "Organisation");
+    await page.getByText("What no role in a project and no grant allows.").waitFor();
+    await page.getByText("30 days").waitFor();
+    await look("organisation-guardrails");
+    await page.getByRole("button", { name: "Change", exact: true }).click();
+    const change = dialog.getByRole("button", { name: "Change" });
+    assert.ok(await change.isDisabled(), "nothing is changed yet");
+    await dialog.getByRole("checkbox", { name: /^No terminals/ }).uncheck();
+    await dialog.getByRole("checkbox", { name: /^No webhooks/ }).check();
+    await dialog.getByLabel("API keys expire after days").fill("many");
+    await dialog.getByText("A whole number up to 3650.").waitFor();
+    assert.ok(await change.isDisabled());
+    await dialog.getByLabel("API keys expire after days").fill("");
+    await dialog.getByLabel("Allowed regions").fill("eu-1, us-1");
+    await look("organisation-guardrails-change");
+    await change.click();
+    await dialog.waitFor({ state: "detached" });
+    assert.match(last().key, /^PATCH \/api\/v1\/organisations\/[^/]+\/guardrails$/);
+    assert.deepEqual(last().body, { terminals_disabled: false, webhooks_disabled: true, max_api_key_days: 0, allowed_regions: { names: ["eu-1", "us-1"] }, etag: "g2" });
+  });
+
   await test("a member of an organisation reads its projects, and makes neither projects nor webhooks", async () => {
     await signIn(undefined, "member");
     await page.route("**/api/v1/organisations?*", (route) => route.fulfill({ json: { organisations: [{ id: "o", slug: "acme", state: "active", role: "member" }] } }));
@@ -100,6 +122,9 @@ export async function tenants({ assert, page, server, test, look, go, signIn }) 
     await table("Projects").getByText("Vision", { exact: true }).waitFor();
     assert.equal(await page.getByRole("button", { name: "Add a project" }).count(), 0);
     assert.equal(await page.getByRole("tab", { name: "Webhooks" }).count(), 0);
+    await page.getByRole("tab", { name: "Settings" }).click();
+    await page.getByText("What no role in a project and no grant allows.").waitFor();
+    assert.equal(await page.getByRole("button", { name: "Change", exact: true }).count(), 0);
     await page.unroute("**/api/v1/organisations?*");
   });
 

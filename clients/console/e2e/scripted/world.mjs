@@ -326,6 +326,8 @@ export const answers = {
   "GET /api/v1/organisations/*/members": { members },
   "POST /api/v1/organisations/*/members": members[1],
   "GET /api/v1/organisations/*/invitations": { invitations: [] },
+  "GET /api/v1/organisations/*/guardrails": { organisation_id: ACME, terminals_disabled: true, max_api_key_days: 30, allowed_regions: ["eu-1"], etag: "g2" },
+  "PATCH /api/v1/organisations/*/guardrails": { organisation_id: ACME, etag: "g3" },
   "GET /api/v1/organisations/*/scim": { issuer: "https://login.acme.example", user_count: 42 },
   "GET /api/v1/organisations/*/scim/groups": { groups },
   "POST /api/v1/organisations/*/scim/groups/*/mappings": { id: uuid(6, 3), group_id: uuid(6, 2), project_id: SPEECH, project: "speech", role: "viewer" },

@@ -1451,6 +1451,23 @@ class Operations(Caller):
         """
         return self._call(t.GET_ORGANISATION, {"organisation_id": organisation_id}, {"read_mask": read_mask}, None, None, timeout)
 
+    def get_organisation_guardrails(
+        self,
+        organisation_id: str,
+        *,
+        read_mask: str | None = None,
+        timeout: float | None = None,
+    ) -> m.OrganisationGuardrails:
+        """GetOrganisationGuardrails returns what the owners of an organisation forbid in all of its projects. For its
+        members, and for those of its projects, whom they bind.
+
+        Members of the organisation; action `organisation_guardrails.get` on `organisation`.
+
+        read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
+        its items: `allocations.id,next_page_token`. Absent: all.
+        """
+        return self._call(t.GET_ORGANISATION_GUARDRAILS, {"organisation_id": organisation_id}, {"read_mask": read_mask}, None, None, timeout)
+
     def get_preservation_report(
         self,
         *,
@@ -4716,6 +4733,35 @@ class Operations(Caller):
         etag: Of the organisation that was read; another one makes the call fail with ABORTED. Empty: not checked.
         """
         return self._call(t.UPDATE_ORGANISATION, {"organisation_id": organisation_id}, {}, {"etag": etag, "display_name": display_name}, idempotency_key, timeout)
+
+    def update_organisation_guardrails(
+        self,
+        organisation_id: str,
+        *,
+        etag: str | None = None,
+        terminals_disabled: bool | None = None,
+        serial_logs_disabled: bool | None = None,
+        ingress_mappings_disabled: bool | None = None,
+        webhooks_disabled: bool | None = None,
+        api_keys_disabled: bool | None = None,
+        max_api_key_days: int | None = None,
+        allowed_regions: m.AllowedNames | None = None,
+        allowed_skus: m.AllowedNames | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> m.OrganisationGuardrails:
+        """UpdateOrganisationGuardrails changes those that are given. In force within seconds, whoever asks: no role in
+        a project and no grant lifts them. For owners.
+
+        Owners of the organisation; action `organisation_guardrails.update` on `organisation`.
+
+        etag: Of the guardrails that were read; another one makes the call fail with ABORTED (ETAG_STALE). Empty:
+        not checked.
+        webhooks_disabled: True disables all webhooks of the organisation and its projects. False enables none of
+        them.
+        max_api_key_days: At most 3650; 0: no limit.
+        """
+        return self._call(t.UPDATE_ORGANISATION_GUARDRAILS, {"organisation_id": organisation_id}, {}, {"etag": etag, "terminals_disabled": terminals_disabled, "serial_logs_disabled": serial_logs_disabled, "ingress_mappings_disabled": ingress_mappings_disabled, "webhooks_disabled": webhooks_disabled, "api_keys_disabled": api_keys_disabled, "max_api_key_days": max_api_key_days, "allowed_regions": allowed_regions, "allowed_skus": allowed_skus}, idempotency_key, timeout)
 
     def update_organisation_member(
         self,

@@ -229,6 +229,9 @@ GET_NODE_PLACEMENT: Operation[m.NodePlacement] = Operation(
 GET_ORGANISATION: Operation[m.Organisation] = Operation(
     "GET", "/api/v1/organisations/{organisation_id}", m.Organisation
 )
+GET_ORGANISATION_GUARDRAILS: Operation[m.OrganisationGuardrails] = Operation(
+    "GET", "/api/v1/organisations/{organisation_id}/guardrails", m.OrganisationGuardrails
+)
 GET_PRESERVATION_REPORT: Operation[m.PreservationReport] = Operation(
     "GET", "/api/v1/admin/capacity:preservation", m.PreservationReport
 )
@@ -564,6 +567,9 @@ UPDATE_NODE: Operation[m.Node] = Operation(
 )
 UPDATE_ORGANISATION: Operation[m.Organisation] = Operation(
     "PATCH", "/api/v1/organisations/{organisation_id}", m.Organisation, keyed=True
+)
+UPDATE_ORGANISATION_GUARDRAILS: Operation[m.OrganisationGuardrails] = Operation(
+    "PATCH", "/api/v1/organisations/{organisation_id}/guardrails", m.OrganisationGuardrails, keyed=True
 )
 UPDATE_ORGANISATION_MEMBER: Operation[m.Member] = Operation(
     "PATCH", "/api/v1/organisations/{organisation_id}/members/{member_id}", m.Member, keyed=True

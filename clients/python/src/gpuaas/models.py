@@ -32,6 +32,7 @@ __all__ = [
     "AllocationState",
     "AllocationStatus",
     "AllocationUserData",
+    "AllowedNames",
     "ApiKey",
     "ApiKeyScope",
     "AttachedHostReport",
@@ -204,6 +205,7 @@ __all__ = [
     "OnboardingState",
     "OnboardingStep",
     "Organisation",
+    "OrganisationGuardrails",
     "PciFunction",
     "PciLink",
     "PlacementConstraints",
@@ -447,6 +449,7 @@ ErrorReason = Literal[
     "enrolment_token_invalid",
     "invitation_invalid",
     "second_factor_required",
+    "guardrail",
     "allocation_not_found",
     "node_not_found",
     "slot_not_found",
@@ -533,6 +536,7 @@ ErrorReason = Literal[
 - `credential_missing`: Identity.
 - `invitation_invalid`: The invitation is unknown, expired, revoked, used, or for somebody else.
 - `second_factor_required`: The caller may do this only after a sign-in with a second factor.
+- `guardrail`: A guardrail that the owners of the organisation set forbids it, whatever the caller's role.
 - `allocation_not_found`: Things that do not exist.
 - `gpu_count_not_allowed`: A rule of the product.
 - `etag_stale`: The resource was changed after the caller had read it.
@@ -1120,6 +1124,14 @@ class AllocationUserData:
     digest: str = ""
     """"sha256:" and 64 hex digits, of the text as it was sent."""
     size_bytes: int = 0
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllowedNames:
+    """AllowedNames is a list that can be left out."""
+    names: list[str] = dataclasses.field(default_factory=list)
+    """At most 100 different ones; empty: all are allowed."""
 
 
 
@@ -3024,6 +3036,35 @@ class Organisation:
     update_time: datetime | None = None
     etag: str = ""
     """Changes with every change of the organisation."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrganisationGuardrails:
+    """OrganisationGuardrails is what the owners of an organisation forbid in all of its projects."""
+    organisation_id: str = ""
+    terminals_disabled: bool = False
+    """Nobody opens terminals or SSH through the platform; those that are open end."""
+    serial_logs_disabled: bool = False
+    """Nobody reads the serial logs of VMs."""
+    ingress_mappings_disabled: bool = False
+    """Nobody creates ingress mappings. Those that there are stay until they are deleted or expire."""
+    webhooks_disabled: bool = False
+    """All webhooks of the organisation and its projects are disabled; nobody creates or enables one."""
+    api_keys_disabled: bool = False
+    """Nobody creates or rotates API keys, and calls that are made with one are refused in the organisation; those of
+    SCIM are not.
+    """
+    max_api_key_days: int = 0
+    """Days after which API keys that are created or rotated expire at the latest; 0: no limit."""
+    allowed_regions: list[str] = dataclasses.field(default_factory=list)
+    """Codes of the regions in which the projects launch and reserve; empty: all."""
+    allowed_skus: list[str] = dataclasses.field(default_factory=list)
+    """Slugs of the SKUs that the projects launch and reserve; empty: all."""
+    update_time: datetime | None = None
+    """Absent: they were never changed."""
+    etag: str = ""
+    """Changes with every change of them."""
 
 
 

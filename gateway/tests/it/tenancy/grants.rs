@@ -64,7 +64,7 @@ fn watched() -> [String; 2] {
 }
 
 /// Opens a stream as soon as its reader may.
-async fn opened(world: &World, who: &str, target: &str) -> Response {
+pub(super) async fn opened(world: &World, who: &str, target: &str) -> Response {
     let started = Instant::now();
     loop {
         let request = world.http.get(world.url(target));
@@ -79,7 +79,7 @@ async fn opened(world: &World, who: &str, target: &str) -> Response {
 }
 
 /// The last message of a stream, which is to end.
-async fn last(stream: Response) -> Value {
+pub(super) async fn last(stream: Response) -> Value {
     let all = tokio::time::timeout(Duration::from_secs(30), stream.text()).await;
     let all = all.expect("it ends").expect("text");
     let last = all.lines().last().expect("a last message");

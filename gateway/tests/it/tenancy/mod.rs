@@ -8,6 +8,7 @@ mod launches;
 mod many;
 mod members;
 mod names;
+mod organisation_guardrails;
 mod principals;
 mod selected;
 mod ssh_keys;

@@ -17,6 +17,7 @@ import { Members } from "../project/members";
 import { TenantBadge, roleWord } from "../project/parts";
 import { Webhooks } from "../project/webhooks";
 import { Groups } from "./groups";
+import { GuardrailsCard } from "./guardrails";
 import { Projects } from "./projects";
 import { chosenOf } from "./rules";
 
@@ -87,6 +88,7 @@ function Views({ organisation }: { organisation: Organisation }) {
       </Tabs.Content>
       <Tabs.Content value="settings">
         <Settings organisation={organisation} owner={owner} />
+        <GuardrailsCard organisation={organisation.id ?? ""} owner={owner} />
       </Tabs.Content>
     </Tabs.Root>
   );

@@ -1,0 +1,51 @@
+/** What the owners of an organisation forbid in all of its projects: owners change it, others read it. */
+import { useState } from "react";
+import { type Guardrails, useChangeGuardrails, useGuardrails } from "../../api/guardrails";
+import { Button, Card, Facts } from "../../ui/basics";
+import { Confirm } from "../../ui/dialog";
+import { Loaded } from "../../ui/loaded";
+import { TextField } from "../catalog/parts";
+import { type Draft, SWITCHES, changeOf, daysProblem, draftOf, namesProblem, wordsOf } from "./guardrail-rules";
+
+function Change({ guardrails }: { guardrails: Guardrails }) {
+  const change = useChangeGuardrails(guardrails.organisation_id ?? "");
+  const [draft, setDraft] = useState<Draft>(() => draftOf(guardrails));
+  const set = (part: Partial<Draft>) => setDraft({ ...draft, ...part });
+  const problems = [daysProblem(draft.days), namesProblem(draft.regions), namesProblem(draft.skus)];
+  const body = changeOf(guardrails, draft);
+  return (
+    <Confirm
+      trigger={<Button small>Change</Button>}
+      title="Change the guardrails"
+      action="Change"
+      ready={problems.every((problem) => !problem) && Object.keys(body).length > 0}
+      run={() => change.mutateAsync({ ...body, etag: guardrails.etag })}
+    >
+      <p>They bind all projects of the organisation within seconds, whoever asks.</p>
+      {SWITCHES.map(([name, label, hint]) => (
+        <label key={name} className="check">
+          <input type="checkbox" checked={draft.on[name]} onChange={(event) => set({ on: { ...draft.on, [name]: event.target.checked } })} />{" "}
+          <span>
+            {label} <small className="muted">{hint}</small>
+          </span>
+        </label>
+      ))}
+      <TextField numeric label="API keys expire after days" value={draft.days} onChange={(days) => set({ days })} problem={problems[0]} hint="Empty: no limit. It is for new keys and rotated ones." />
+      <TextField label="Allowed regions" value={draft.regions} onChange={(regions) => set({ regions })} problem={problems[1]} hint="Codes with commas between them. Empty: all." />
+      <TextField label="Allowed SKUs" value={draft.skus} onChange={(skus) => set({ skus })} problem={problems[2]} hint="Slugs with commas between them. Empty: all." />
+    </Confirm>
+  );
+}
+
+export function GuardrailsCard({ organisation, owner }: { organisation: string; owner: boolean }) {
+  return (
+    <Loaded of={[useGuardrails(organisation)]} lines={4} label="Loading the guardrails">
+      {(guardrails) => (
+        <Card title="Guardrails" aside={owner && <Change key={guardrails.etag} guardrails={guardrails} />}>
+          <p className="muted">What no role in a project and no grant allows.</p>
+          <Facts rows={wordsOf(guardrails)} />
+        </Card>
+      )}
+    </Loaded>
+  );
+}
