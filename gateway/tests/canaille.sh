@@ -1,8 +1,7 @@
 #!/bin/bash
 # PyPI's canaille, an identity provider that nobody here wrote: canaille.sh PORT CALLBACK SECONDS FOLDER. Its user ada has the
-# password correct-horse; the client console, at the origin of CALLBACK, gets access tokens that live so many seconds. Access
-# tokens and ID tokens have the same audience, so it is the client's own: the console takes no ID token for somebody else. It is
-# installed below .run once.
+# password correct-horse; the client console, at the origin of CALLBACK, gets access tokens for gpuaas-api that live so many
+# seconds. It is installed below .run once.
 set -euo pipefail
 port=$1 callback=$2 seconds=$3 folder=$4
 origin=${callback%/sign-in/callback}
@@ -29,9 +28,10 @@ TOML
 export CANAILLE_CONFIG=$folder/canaille.toml
 canaille install
 canaille create user --quiet --user-name ada --password correct-horse --family-name Lovelace --emails ada@example.com
+canaille create client --quiet --client-id gpuaas-api --client-name api
 canaille create client --quiet --client-id console --client-name console --redirect-uris "$callback" \
     --client-uri "$origin" --post-logout-redirect-uris "$origin/" \
     --token-endpoint-auth-method none --grant-types authorization_code --grant-types refresh_token \
     --response-types code --scope openid --scope offline_access
-canaille set client console --audience console > /dev/null
+canaille set client console --audience gpuaas-api > /dev/null
 exec "$programs/canaille" run --bind "127.0.0.1:$port" >> "$folder/canaille.log" 2>&1

@@ -32,15 +32,6 @@ async fn signs_in(trusting: &Trusting, provider: &str) {
     ran(&mut steps).await;
 }
 
-#[tokio::test]
-async fn the_console_with_canaille() {
-    signs_in(
-        &Trusting::canaille(Client::Console(SECONDS)).await,
-        "canaille",
-    )
-    .await;
-}
-
 /// Ada is an administrator, of whom the gateway asks for a second factor.
 #[tokio::test]
 async fn the_console_with_oidc_provider() {

@@ -165,7 +165,7 @@ impl Trusting {
     async fn canaille(client: Client) -> Self {
         let kind = Kind {
             name: "canaille",
-            audience: "console",
+            audience: "gpuaas-api",
             parameters: &[],
             algorithm: "RS512",
             keys: "/oauth/jwks.json",
