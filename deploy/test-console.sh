@@ -5,10 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=$PWD/.run/test/console
 instance=62
-if [ ! -x /usr/bin/chromium ]; then
-    echo "test-console: installing chromium"
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium > /dev/null
-fi
+deploy/chromium.sh
 # every page with a played API, which needs no stack
 node clients/console/e2e/scripted/run.mjs "$folder-screenshots/pages"
 stack() { target/debug/gpuaas-dev "$1" --root "$folder" --instance "$instance" "${@:2}"; }

@@ -1,4 +1,8 @@
 //! The gateway with identity providers that nobody here wrote.
+mod api;
+mod browser;
+mod command_line;
+
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -8,17 +12,35 @@ use gpuaas_gateway::auth::logout::PATH;
 use gpuaas_gateway::auth::provider::grants::challenge_of;
 use gpuaas_gateway::auth::verify::IssuerSettings;
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
 use crate::visitor::{Ended, Visitor};
-use crate::world::{World, answer, reason};
+use crate::world::{World, answer};
 
 const API: &str = "https://api.test";
 const SCOPE: &str = "openid offline_access";
 const VERIFIER: &str = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
 /// Nobody listens there: the test takes what a browser would bring.
 const CALLBACK: &str = "http://127.0.0.1:1/sign-in/callback";
+
+/// Who signs in with a provider in a browser.
+#[derive(Clone, Copy)]
+enum Client {
+    /// The test, which takes what a browser would bring.
+    Test,
+    /// The console of the gateway; its access tokens live so many seconds.
+    Console(u32),
+}
+
+impl Client {
+    /// Where the provider leads back to, and how long access tokens live.
+    fn settings(self, world: &World) -> [String; 2] {
+        match self {
+            Self::Test => [CALLBACK.to_owned(), 600.to_string()],
+            Self::Console(seconds) => [world.url("/sign-in/callback"), seconds.to_string()],
+        }
+    }
+}
 
 /// A gateway that trusts a provider, and the provider.
 struct Trusting {
@@ -37,11 +59,14 @@ fn form(fields: &[(&str, &str)]) -> String {
 
 /// What is different of providers.
 struct Kind {
+    name: &'static str,
     audience: &'static str,
-    /// What a sign-in of the command line adds to its requests.
+    /// What a sign-in adds to its requests.
     parameters: &'static [(&'static str, &'static str)],
     algorithm: &'static str,
     keys: &'static str,
+    /// What administrators need.
+    admin_acr: &'static [&'static str],
 }
 
 impl Trusting {
@@ -52,6 +77,7 @@ impl Trusting {
         let world = World::start_with(|config, _| {
             config.issuers.push(IssuerSettings {
                 issuer: issuer.clone(),
+                display_name: kind.name.to_owned(),
                 audience: kind.audience.to_owned(),
                 algorithms: vec![kind.algorithm.to_owned()],
                 jwks_url: Some(format!("{issuer}{}", kind.keys).parse().expect("url")),
@@ -66,16 +92,26 @@ impl Trusting {
                     .iter()
                     .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
                     .collect(),
+                admin_acr: kind.admin_acr.iter().map(ToString::to_string).collect(),
                 ..IssuerSettings::default()
             });
         })
         .await;
+        let (pool, ada) = (world.pool().await, uuid::Uuid::now_v7());
         sqlx::query("INSERT INTO principals (id, name, issuer, subject, display_name) VALUES ($1, 'user:ada', $2, 'ada', '')")
-            .bind(uuid::Uuid::now_v7())
+            .bind(ada)
             .bind(&issuer)
-            .execute(&world.pool().await)
+            .execute(&pool)
             .await
             .expect("registered");
+        sqlx::query(
+            "INSERT INTO memberships (principal_id, project_id, role) VALUES ($1, $2, 'owner')",
+        )
+        .bind(ada)
+        .bind(world.seeded.project_id)
+        .execute(&pool)
+        .await
+        .expect("joined");
         let mut provider = provider(&world, port).await;
         let begun = Instant::now();
         let metadata = loop {
@@ -98,21 +134,24 @@ impl Trusting {
     }
 
     /// Of npm's `oidc-provider`.
-    async fn oidc_provider() -> Self {
+    async fn oidc_provider(client: Client) -> Self {
         let checkout = paths::checkout();
         let libraries = Command::new(checkout.join("deploy/node-libraries.sh")).status();
         let installed = libraries.await.expect("bash starts").success();
         assert!(installed, "npm cannot install the console's libraries");
         let kind = Kind {
+            name: "oidc-provider",
             audience: API,
             parameters: &[("resource", API), ("prompt", "consent")],
             algorithm: "RS256",
             keys: "/jwks",
+            admin_acr: &["urn:example:gold"],
         };
         Self::start(kind, async |world, port| {
+            let [callback, seconds] = client.settings(world);
             Command::new("node")
                 .arg("e2e/oidc-provider.mjs")
-                .args([&port.to_string(), CALLBACK, &world.url(PATH)])
+                .args([port.to_string(), callback, world.url(PATH), seconds])
                 .current_dir(checkout.join("clients/console"))
                 .stdout(Stdio::null())
                 .kill_on_drop(true)
@@ -123,16 +162,19 @@ impl Trusting {
     }
 
     /// Of PyPI's `canaille`.
-    async fn canaille() -> Self {
+    async fn canaille(client: Client) -> Self {
         let kind = Kind {
+            name: "canaille",
             audience: "gpuaas-api",
             parameters: &[],
             algorithm: "RS512",
             keys: "/oauth/jwks.json",
+            admin_acr: &[],
         };
         Self::start(kind, async |world, port| {
+            let [callback, seconds] = client.settings(world);
             Command::new(paths::checkout().join("gateway/tests/canaille.sh"))
-                .args([&port.to_string(), CALLBACK])
+                .args([port.to_string(), callback, seconds])
                 .arg(world.folder.path())
                 .kill_on_drop(true)
                 .spawn()
@@ -237,196 +279,4 @@ impl Trusting {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
-}
-
-#[tokio::test]
-async fn who_signs_in_with_oidc_provider_uses_the_api_until_it_says_that_she_has_left() {
-    let trusting = Trusting::oidc_provider().await;
-    let mut browser = Visitor::new(&[("login", "ada"), ("password", "x"), ("logout", "yes")]);
-    let tokens = trusting.sign_in(&mut browser).await;
-    let (status, caller) = trusting.call(&tokens["access_token"]).await;
-    assert_eq!(
-        (status, &caller["principal"]),
-        (200, &"user:ada".into()),
-        "{caller}"
-    );
-    let (status, body) = trusting.call(&tokens["id_token"]).await;
-    assert_eq!(
-        (status, reason(&body)),
-        (401, "CREDENTIAL_INVALID"),
-        "an id token is no access token"
-    );
-    let refresh = tokens["refresh_token"].as_str().expect("a refresh token");
-    let fields = [
-        ("grant_type", "refresh_token"),
-        ("client_id", "console"),
-        ("refresh_token", refresh),
-    ];
-    let (status, renewed) = trusting.post("token_endpoint", &fields).await;
-    assert_eq!(status, 200, "{renewed}");
-    assert_eq!(trusting.call(&renewed["access_token"]).await.0, 200);
-
-    let hint = tokens["id_token"].as_str().expect("an id token");
-    let page = form(&[
-        ("id_token_hint", hint),
-        ("post_logout_redirect_uri", CALLBACK),
-    ]);
-    let left = browser
-        .visit(
-            &format!("{}?{page}", trusting.endpoint("end_session_endpoint")),
-            CALLBACK,
-        )
-        .await;
-    assert!(matches!(left, Ended::At(_)), "{left:?}");
-    let begun = Instant::now();
-    while trusting.call(&renewed["access_token"]).await.0 == 200 {
-        assert!(
-            begun.elapsed() < Duration::from_secs(20),
-            "nobody told the gateway"
-        );
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    let (status, body) = trusting.call(&renewed["access_token"]).await;
-    assert_eq!((status, reason(&body)), (401, "CREDENTIAL_INVALID"));
-}
-
-#[tokio::test]
-async fn a_program_signs_in_with_oidc_provider_by_a_code() {
-    let trusting = Trusting::oidc_provider().await;
-    let fields = [
-        ("client_id", "cli"),
-        ("scope", SCOPE),
-        ("prompt", "consent"),
-        ("resource", API),
-    ];
-    let (status, device) = trusting
-        .post("device_authorization_endpoint", &fields)
-        .await;
-    assert_eq!(status, 200, "{device}");
-    let code = device["device_code"].as_str().expect("a code");
-    let fields = [
-        ("grant_type", "urn:ietf:params:oauth:grant-type:device_code"),
-        ("client_id", "cli"),
-        ("device_code", code),
-    ];
-    let (_, early) = trusting.post("token_endpoint", &fields).await;
-    assert_eq!(early["error"], "authorization_pending");
-    let mut browser = Visitor::new(&[("login", "ada"), ("password", "x")]);
-    let page = device["verification_uri_complete"]
-        .as_str()
-        .expect("a page");
-    let done = browser.visit(page, CALLBACK).await;
-    assert!(
-        matches!(&done, Ended::Page(page) if page.contains("Success")),
-        "{done:?}"
-    );
-    let (status, tokens) = trusting.post("token_endpoint", &fields).await;
-    assert_eq!(status, 200, "{tokens}");
-    assert_eq!(trusting.call(&tokens["access_token"]).await.0, 200);
-}
-
-#[tokio::test]
-async fn the_command_line_signs_in_and_out_with_oidc_provider() {
-    let trusting = Trusting::oidc_provider().await;
-    let login = trusting.login();
-    let mut login = trusting.gpuaas(&login).spawn().expect("it starts");
-    let said = login.stderr.take().expect("piped");
-    let mut said = BufReader::new(said).lines();
-    let page = loop {
-        let line = said.next_line().await.expect("text");
-        let line = line.expect("it names a page before it ends");
-        if line.trim().starts_with(&trusting.issuer) {
-            break line.trim().to_owned();
-        }
-    };
-    let mut browser = Visitor::new(&[("login", "ada"), ("password", "x")]);
-    let done = browser.visit(&page, CALLBACK).await;
-    assert!(
-        matches!(&done, Ended::Page(page) if page.contains("Success")),
-        "{done:?}"
-    );
-    let ended = login.wait_with_output().await.expect("it ends");
-    let text = String::from_utf8(ended.stdout).expect("text");
-    assert!(
-        ended.status.success() && text.contains("Signed in as user:ada"),
-        "{text}"
-    );
-    let (worked, said) = trusting.ran(&["whoami"]).await;
-    assert!(worked && said.contains("user:ada"), "{said}");
-
-    // a token that has ended is renewed by the provider
-    let file = trusting.world.folder.path();
-    let file = file.join(".config/gpuaas/contexts.json");
-    let read = || -> Value {
-        let text = std::fs::read_to_string(&file).expect("the contexts");
-        serde_json::from_str(&text).expect("JSON")
-    };
-    let mut contexts = read();
-    let name = contexts["current"].as_str().expect("a name").to_owned();
-    let tokens = contexts["contexts"][&name]["tokens"].clone();
-    contexts["contexts"][&name]["tokens"]["expires"] = 1.into();
-    std::fs::write(&file, contexts.to_string()).expect("written");
-    let (worked, said) = trusting.ran(&["whoami"]).await;
-    assert!(worked && said.contains("user:ada"), "{said}");
-    let renewed = read()["contexts"][&name]["tokens"].clone();
-    assert_ne!(renewed["access_token"], tokens["access_token"]);
-
-    let (worked, said) = trusting.ran(&["logout"]).await;
-    assert!(worked && !said.contains("did not revoke"), "{said}");
-    let (worked, said) = trusting.ran(&["whoami"]).await;
-    assert!(!worked && said.contains("gpuaas login"), "{said}");
-    let refresh = renewed["refresh_token"].as_str().expect("a token");
-    let fields = [
-        ("grant_type", "refresh_token"),
-        ("client_id", "cli"),
-        ("refresh_token", refresh),
-    ];
-    let (status, body) = trusting.post("token_endpoint", &fields).await;
-    assert_eq!(
-        (status, &body["error"]),
-        (400, &"invalid_grant".into()),
-        "the provider has ended it, too"
-    );
-}
-
-#[tokio::test]
-async fn the_command_line_says_that_it_cannot_sign_in_with_canaille() {
-    let trusting = Trusting::canaille().await;
-    let login = trusting.login();
-    let (worked, said) = trusting.ran(&login).await;
-    assert!(
-        !worked && said.contains("has no device authorization"),
-        "{said}"
-    );
-    let (worked, said) = trusting.ran(&["context", "list", "--output", "json"]).await;
-    assert!(worked && said.contains("\"contexts\": []"), "{said}");
-}
-
-/// It gives access tokens and id tokens of one audience, so that nothing but their claims tells them apart.
-#[tokio::test]
-async fn who_signs_in_with_canaille_uses_the_api_by_her_access_token_alone() {
-    let trusting = Trusting::canaille().await;
-    let answers = [
-        ("login", "ada"),
-        ("password", "correct-horse"),
-        ("answer", "accept"),
-    ];
-    let tokens = trusting.sign_in(&mut Visitor::new(&answers)).await;
-    let (status, caller) = trusting.call(&tokens["access_token"]).await;
-    assert_eq!(
-        (status, &caller["principal"]),
-        (200, &"user:ada".into()),
-        "{caller}"
-    );
-    let (status, body) = trusting.call(&tokens["id_token"]).await;
-    assert_eq!((status, reason(&body)), (401, "CREDENTIAL_INVALID"));
-    let refresh = tokens["refresh_token"].as_str().expect("a refresh token");
-    let fields = [
-        ("grant_type", "refresh_token"),
-        ("client_id", "console"),
-        ("refresh_token", refresh),
-    ];
-    let (status, renewed) = trusting.post("token_endpoint", &fields).await;
-    assert_eq!(status, 200, "{renewed}");
-    assert_eq!(trusting.call(&renewed["access_token"]).await.0, 200);
 }
