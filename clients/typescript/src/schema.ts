@@ -2534,6 +2534,34 @@ export interface paths {
         patch: operations["OrganisationService_UpdateOrganisation"];
         trace?: never;
     };
+    "/api/v1/organisations/{organisation_id}/guardrails": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * GetOrganisationGuardrails returns what the owners of an organisation forbid in all of its projects
+         * @description GetOrganisationGuardrails returns what the owners of an organisation forbid in all of its projects. For its members, and for those of its projects, whom they bind.
+         *
+         *     Members of the organisation; action `organisation_guardrails.get` on `organisation`.
+         */
+        get: operations["OrganisationService_GetOrganisationGuardrails"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * UpdateOrganisationGuardrails changes those that are given
+         * @description UpdateOrganisationGuardrails changes those that are given. In force within seconds, whoever asks: no role in a project and no grant lifts them. For owners.
+         *
+         *     Owners of the organisation; action `organisation_guardrails.update` on `organisation`.
+         */
+        patch: operations["OrganisationService_UpdateOrganisationGuardrails"];
+        trace?: never;
+    };
     "/api/v1/organisations/{organisation_id}/invitations": {
         parameters: {
             query?: never;
@@ -3601,7 +3629,7 @@ export interface components {
                 status: string;
                 /** @description A sentence for people. */
                 message: string;
-                /** @description Always a google.rpc.ErrorInfo and a google.rpc.RequestInfo; a google.rpc.BadRequest when fields are wrong. Reasons: `FIELD_INVALID`, `FIELD_REQUIRED`, `FIELD_UNKNOWN`, `BODY_MALFORMED`, `BODY_TOO_LARGE`, `PAGE_TOKEN_INVALID`, `ROUTE_UNKNOWN`, `RESUME_TOKEN_INVALID`, `RESUME_TOKEN_EXPIRED`, `IDEMPOTENCY_KEY_MISSING`, `IDEMPOTENCY_KEY_REUSED`, `CREDENTIAL_MISSING`, `CREDENTIAL_INVALID`, `CREDENTIAL_EXPIRED`, `PERMISSION_DENIED`, `PEER_NOT_ALLOWED`, `ENROLMENT_TOKEN_INVALID`, `INVITATION_INVALID`, `SECOND_FACTOR_REQUIRED`, `ALLOCATION_NOT_FOUND`, `NODE_NOT_FOUND`, `SLOT_NOT_FOUND`, `SKU_UNKNOWN`, `IMAGE_UNKNOWN`, `REGION_UNKNOWN`, `PROJECT_UNKNOWN`, `DISCOVERY_NOT_FOUND`, `NOT_FOUND`, `GPU_COUNT_NOT_ALLOWED`, `IMAGE_NOT_ACTIVE`, `IMAGE_NOT_COMPATIBLE`, `REGION_DISABLED`, `QUOTA`, `STATE_CONFLICT`, `CANDIDATE_INCOMPLETE`, `CANDIDATE_BLOCKED`, `DISCOVERY_STALE`, `ALREADY_EXISTS`, `ETAG_STALE`, `PROJECT_SUSPENDED`, `PROJECT_CLOSED`, `PROJECT_IN_USE`, `LAST_OWNER`, `REPORT_STALE`, `RESERVATION_LIMIT`, `RECORDING_REQUIRED`, `PROJECT_CLOSING`, `TERMINATION_PROTECTED`, `NO_CAPACITY`, `FRAGMENTED`, `FABRIC_HELD`, `INCOMPLETE_SLOT`, `CLEANUP_BLOCKED`, `HUGEPAGES_MISSING`, `NODE_DRAINING`, `SLOT_UNHEALTHY`, `SLOTS_IN_USE`, `AFFINITY`, `QUEUED_AHEAD`, `WAIT_EXPIRED`, `CAPACITY_RESERVED`, `IMAGE_NOT_CACHED`, `NODE_VM_LIMIT`, `DISKS_BEING_WIPED`, `CLAIMED`, `HOST_NOT_READY`, `LEASE_HELD`, `LEASE_REQUIRED`, `LEASE_EXPIRED`, `FENCED`, `DISK_UNSAFE`, `DEVICE_MISSING`, `IMAGE_DIGEST_MISMATCH`, `IMAGE_PULL_FAILED`, `HYPERVISOR_FAILED`, `GUEST_NO_ADDRESS`, `GUEST_NO_LOGIN`, `WIPE_NOT_PROVEN`, `OPERATION_NOT_FOUND`, `OPERATION_CONFLICT`, `HOST_UNREACHABLE`, `HOST_REPLACED`, `HOST_KEY_MISMATCH`, `HOST_CLOCK_SKEWED`, `SERIAL_LOG_UNAVAILABLE`, `GUEST_NOT_READY`, `GPU_PARTITION_UNAVAILABLE`, `METRICS_UNAVAILABLE`, `DEVICE_RESET_FAILED`, `INGRESS_OFF`, `DEVICE_NOT_BOUND`, `DEADLINE_EXCEEDED`, `OVERLOADED`, `DEPENDENCY_UNAVAILABLE`, `INTERNAL`, `RATE_LIMITED`. */
+                /** @description Always a google.rpc.ErrorInfo and a google.rpc.RequestInfo; a google.rpc.BadRequest when fields are wrong. Reasons: `FIELD_INVALID`, `FIELD_REQUIRED`, `FIELD_UNKNOWN`, `BODY_MALFORMED`, `BODY_TOO_LARGE`, `PAGE_TOKEN_INVALID`, `ROUTE_UNKNOWN`, `RESUME_TOKEN_INVALID`, `RESUME_TOKEN_EXPIRED`, `IDEMPOTENCY_KEY_MISSING`, `IDEMPOTENCY_KEY_REUSED`, `CREDENTIAL_MISSING`, `CREDENTIAL_INVALID`, `CREDENTIAL_EXPIRED`, `PERMISSION_DENIED`, `PEER_NOT_ALLOWED`, `ENROLMENT_TOKEN_INVALID`, `INVITATION_INVALID`, `SECOND_FACTOR_REQUIRED`, `GUARDRAIL`, `ALLOCATION_NOT_FOUND`, `NODE_NOT_FOUND`, `SLOT_NOT_FOUND`, `SKU_UNKNOWN`, `IMAGE_UNKNOWN`, `REGION_UNKNOWN`, `PROJECT_UNKNOWN`, `DISCOVERY_NOT_FOUND`, `NOT_FOUND`, `GPU_COUNT_NOT_ALLOWED`, `IMAGE_NOT_ACTIVE`, `IMAGE_NOT_COMPATIBLE`, `REGION_DISABLED`, `QUOTA`, `STATE_CONFLICT`, `CANDIDATE_INCOMPLETE`, `CANDIDATE_BLOCKED`, `DISCOVERY_STALE`, `ALREADY_EXISTS`, `ETAG_STALE`, `PROJECT_SUSPENDED`, `PROJECT_CLOSED`, `PROJECT_IN_USE`, `LAST_OWNER`, `REPORT_STALE`, `RESERVATION_LIMIT`, `RECORDING_REQUIRED`, `PROJECT_CLOSING`, `TERMINATION_PROTECTED`, `NO_CAPACITY`, `FRAGMENTED`, `FABRIC_HELD`, `INCOMPLETE_SLOT`, `CLEANUP_BLOCKED`, `HUGEPAGES_MISSING`, `NODE_DRAINING`, `SLOT_UNHEALTHY`, `SLOTS_IN_USE`, `AFFINITY`, `QUEUED_AHEAD`, `WAIT_EXPIRED`, `CAPACITY_RESERVED`, `IMAGE_NOT_CACHED`, `NODE_VM_LIMIT`, `DISKS_BEING_WIPED`, `CLAIMED`, `HOST_NOT_READY`, `LEASE_HELD`, `LEASE_REQUIRED`, `LEASE_EXPIRED`, `FENCED`, `DISK_UNSAFE`, `DEVICE_MISSING`, `IMAGE_DIGEST_MISMATCH`, `IMAGE_PULL_FAILED`, `HYPERVISOR_FAILED`, `GUEST_NO_ADDRESS`, `GUEST_NO_LOGIN`, `WIPE_NOT_PROVEN`, `OPERATION_NOT_FOUND`, `OPERATION_CONFLICT`, `HOST_UNREACHABLE`, `HOST_REPLACED`, `HOST_KEY_MISMATCH`, `HOST_CLOCK_SKEWED`, `SERIAL_LOG_UNAVAILABLE`, `GUEST_NOT_READY`, `GPU_PARTITION_UNAVAILABLE`, `METRICS_UNAVAILABLE`, `DEVICE_RESET_FAILED`, `INGRESS_OFF`, `DEVICE_NOT_BOUND`, `DEADLINE_EXCEEDED`, `OVERLOADED`, `DEPENDENCY_UNAVAILABLE`, `INTERNAL`, `RATE_LIMITED`. */
                 details: {
                     "@type": string;
                     reason?: string;
@@ -4872,6 +4900,7 @@ export interface components {
          *     - `credential_missing`: Identity.
          *     - `invitation_invalid`: The invitation is unknown, expired, revoked, used, or for somebody else.
          *     - `second_factor_required`: The caller may do this only after a sign-in with a second factor.
+         *     - `guardrail`: A guardrail that the owners of the organisation set forbids it, whatever the caller's role.
          *     - `allocation_not_found`: Things that do not exist.
          *     - `gpu_count_not_allowed`: A rule of the product.
          *     - `etag_stale`: The resource was changed after the caller had read it.
@@ -4907,7 +4936,7 @@ export interface components {
          *     - `rate_limited`: Too many requests or streams of one caller are open at once, or too many came in a minute: try again after the time in Retry-After.
          * @enum {string}
          */
-        "errors.ErrorReason": "unspecified" | "field_invalid" | "field_required" | "field_unknown" | "body_malformed" | "body_too_large" | "page_token_invalid" | "route_unknown" | "resume_token_invalid" | "resume_token_expired" | "idempotency_key_missing" | "idempotency_key_reused" | "credential_missing" | "credential_invalid" | "credential_expired" | "permission_denied" | "peer_not_allowed" | "enrolment_token_invalid" | "invitation_invalid" | "second_factor_required" | "allocation_not_found" | "node_not_found" | "slot_not_found" | "sku_unknown" | "image_unknown" | "region_unknown" | "project_unknown" | "discovery_not_found" | "not_found" | "gpu_count_not_allowed" | "image_not_active" | "image_not_compatible" | "region_disabled" | "quota" | "state_conflict" | "candidate_incomplete" | "candidate_blocked" | "discovery_stale" | "already_exists" | "etag_stale" | "project_suspended" | "project_closed" | "project_in_use" | "last_owner" | "report_stale" | "reservation_limit" | "recording_required" | "project_closing" | "termination_protected" | "no_capacity" | "fragmented" | "fabric_held" | "incomplete_slot" | "cleanup_blocked" | "hugepages_missing" | "node_draining" | "slot_unhealthy" | "slots_in_use" | "affinity" | "queued_ahead" | "wait_expired" | "capacity_reserved" | "image_not_cached" | "node_vm_limit" | "disks_being_wiped" | "claimed" | "host_not_ready" | "lease_held" | "lease_required" | "lease_expired" | "fenced" | "disk_unsafe" | "device_missing" | "image_digest_mismatch" | "image_pull_failed" | "hypervisor_failed" | "guest_no_address" | "guest_no_login" | "wipe_not_proven" | "operation_not_found" | "operation_conflict" | "host_unreachable" | "host_replaced" | "host_key_mismatch" | "host_clock_skewed" | "serial_log_unavailable" | "guest_not_ready" | "gpu_partition_unavailable" | "metrics_unavailable" | "device_reset_failed" | "ingress_off" | "device_not_bound" | "deadline_exceeded" | "overloaded" | "dependency_unavailable" | "internal" | "rate_limited";
+        "errors.ErrorReason": "unspecified" | "field_invalid" | "field_required" | "field_unknown" | "body_malformed" | "body_too_large" | "page_token_invalid" | "route_unknown" | "resume_token_invalid" | "resume_token_expired" | "idempotency_key_missing" | "idempotency_key_reused" | "credential_missing" | "credential_invalid" | "credential_expired" | "permission_denied" | "peer_not_allowed" | "enrolment_token_invalid" | "invitation_invalid" | "second_factor_required" | "guardrail" | "allocation_not_found" | "node_not_found" | "slot_not_found" | "sku_unknown" | "image_unknown" | "region_unknown" | "project_unknown" | "discovery_not_found" | "not_found" | "gpu_count_not_allowed" | "image_not_active" | "image_not_compatible" | "region_disabled" | "quota" | "state_conflict" | "candidate_incomplete" | "candidate_blocked" | "discovery_stale" | "already_exists" | "etag_stale" | "project_suspended" | "project_closed" | "project_in_use" | "last_owner" | "report_stale" | "reservation_limit" | "recording_required" | "project_closing" | "termination_protected" | "no_capacity" | "fragmented" | "fabric_held" | "incomplete_slot" | "cleanup_blocked" | "hugepages_missing" | "node_draining" | "slot_unhealthy" | "slots_in_use" | "affinity" | "queued_ahead" | "wait_expired" | "capacity_reserved" | "image_not_cached" | "node_vm_limit" | "disks_being_wiped" | "claimed" | "host_not_ready" | "lease_held" | "lease_required" | "lease_expired" | "fenced" | "disk_unsafe" | "device_missing" | "image_digest_mismatch" | "image_pull_failed" | "hypervisor_failed" | "guest_no_address" | "guest_no_login" | "wipe_not_proven" | "operation_not_found" | "operation_conflict" | "host_unreachable" | "host_replaced" | "host_key_mismatch" | "host_clock_skewed" | "serial_log_unavailable" | "guest_not_ready" | "gpu_partition_unavailable" | "metrics_unavailable" | "device_reset_failed" | "ingress_off" | "device_not_bound" | "deadline_exceeded" | "overloaded" | "dependency_unavailable" | "internal" | "rate_limited";
         "events.DeleteWebhookResponse": Record<string, never>;
         "events.ListOrganisationWebhooksResponse": {
             webhooks?: components["schemas"]["events.Webhook"][];
@@ -5055,6 +5084,11 @@ export interface components {
          * @enum {string}
          */
         "identity.AllocationPermission": "unspecified" | "terminal" | "serial_log";
+        /** @description AllowedNames is a list that can be left out. */
+        "identity.AllowedNames": {
+            /** @description At most 100 different ones; empty: all are allowed. */
+            names?: string[];
+        };
         /** @description ApiKey is a credential of a service account. */
         "identity.ApiKey": {
             id?: string;
@@ -5278,6 +5312,33 @@ export interface components {
             /** Format: date-time */
             update_time?: string;
             /** @description Changes with every change of the organisation. */
+            etag?: string;
+        };
+        /** @description OrganisationGuardrails is what the owners of an organisation forbid in all of its projects. */
+        "identity.OrganisationGuardrails": {
+            organisation_id?: string;
+            /** @description Nobody opens terminals or SSH through the platform; those that are open end. */
+            terminals_disabled?: boolean;
+            /** @description Nobody reads the serial logs of VMs. */
+            serial_logs_disabled?: boolean;
+            /** @description Nobody creates ingress mappings. Those that there are stay until they are deleted or expire. */
+            ingress_mappings_disabled?: boolean;
+            /** @description All webhooks of the organisation and its projects are disabled; nobody creates or enables one. */
+            webhooks_disabled?: boolean;
+            /** @description Nobody creates or rotates API keys, and calls that are made with one are refused in the organisation; those of SCIM are not. */
+            api_keys_disabled?: boolean;
+            /** @description Days after which API keys that are created or rotated expire at the latest; 0: no limit. */
+            max_api_key_days?: number;
+            /** @description Codes of the regions in which the projects launch and reserve; empty: all. */
+            allowed_regions?: string[];
+            /** @description Slugs of the SKUs that the projects launch and reserve; empty: all. */
+            allowed_skus?: string[];
+            /**
+             * Format: date-time
+             * @description Absent: they were never changed.
+             */
+            update_time?: string;
+            /** @description Changes with every change of them. */
             etag?: string;
         };
         /**
@@ -11140,6 +11201,77 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["identity.Organisation"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    OrganisationService_GetOrganisationGuardrails: {
+        parameters: {
+            query?: {
+                /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
+                read_mask?: components["parameters"]["ReadMask"];
+            };
+            header?: never;
+            path: {
+                organisation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.OrganisationGuardrails"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    OrganisationService_UpdateOrganisationGuardrails: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this attempt: 1 to 128 visible ASCII characters. A repeated call with the same key has one effect. Required, except when `validate_only` is true. */
+                "X-Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                organisation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /** @description Of the guardrails that were read; another one makes the call fail with ABORTED (ETAG_STALE). Empty: not checked. */
+                    etag?: string;
+                    terminals_disabled?: boolean;
+                    serial_logs_disabled?: boolean;
+                    ingress_mappings_disabled?: boolean;
+                    /** @description True disables all webhooks of the organisation and its projects. False enables none of them. */
+                    webhooks_disabled?: boolean;
+                    api_keys_disabled?: boolean;
+                    /** @description At most 3650; 0: no limit. */
+                    max_api_key_days?: number;
+                    allowed_regions?: components["schemas"]["identity.AllowedNames"];
+                    allowed_skus?: components["schemas"]["identity.AllowedNames"];
+                };
+            };
+        };
+        responses: {
+            /** @description The call succeeded. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["identity.OrganisationGuardrails"];
                 };
             };
             default: components["responses"]["Error"];

@@ -5,8 +5,8 @@ use gpuaas_proto::gpuaas::identity::v1::{
 };
 
 use super::Session;
-use super::organisations::find;
 use crate::failure::Failure;
+use crate::organisation;
 use crate::output::{print_json, print_table};
 
 #[derive(Debug, clap::Subcommand)]
@@ -67,7 +67,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
         Command::Show { organisation } => {
             let request = GetOrganisationGuardrailsRequest {
-                organisation_id: find(session, &organisation).await?,
+                organisation_id: organisation::id(&session.api, &organisation).await?,
             };
             let answer = session.api.call(&request).await?;
             if session.json() {
@@ -82,7 +82,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             flags,
         }) => {
             let request = UpdateOrganisationGuardrailsRequest {
-                organisation_id: find(session, &organisation).await?,
+                organisation_id: organisation::id(&session.api, &organisation).await?,
                 etag: String::new(),
                 terminals_disabled: flags.terminals_disabled,
                 serial_logs_disabled: flags.serial_logs_disabled,
