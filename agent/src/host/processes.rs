@@ -7,7 +7,7 @@ use nix::errno::Errno;
 use super::root::HostRoot;
 
 /// How often a process that may not be looked into is tried, and the pause between two attempts.
-const ATTEMPTS: u32 = 5;
+const ATTEMPTS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Ids of all processes.
@@ -58,11 +58,19 @@ pub fn unless_ended<T>(
 ///
 /// # Errors
 /// That of the last attempt.
-pub fn when_allowed<T>(mut read: impl FnMut() -> io::Result<T>) -> io::Result<T> {
-    for _ in 1..ATTEMPTS {
+pub fn when_allowed<T>(read: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    attempt(ATTEMPTS, PAUSE, read)
+}
+
+fn attempt<T>(
+    attempts: u32,
+    pause: Duration,
+    mut read: impl FnMut() -> io::Result<T>,
+) -> io::Result<T> {
+    for _ in 1..attempts {
         match read() {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                std::thread::sleep(PAUSE);
+                std::thread::sleep(pause);
             }
             result => return result,
         }
@@ -93,17 +101,13 @@ mod tests {
     fn a_process_that_nobody_may_look_into_is_tried_again_and_not_for_ever() {
         let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
         let mut tries = 0;
-        let read = when_allowed(|| {
+        let read = attempt(3, Duration::ZERO, || {
             tries += 1;
-            if tries < ATTEMPTS {
-                Err(denied())
-            } else {
-                Ok(tries)
-            }
+            if tries < 3 { Err(denied()) } else { Ok(tries) }
         });
-        assert_eq!(read.expect("allowed in the end"), ATTEMPTS);
+        assert_eq!(read.expect("allowed in the end"), 3);
         let mut tries = 0;
-        let refused = when_allowed(|| {
+        let refused = attempt(3, Duration::ZERO, || {
             tries += 1;
             Err::<(), _>(denied())
         });
@@ -111,10 +115,10 @@ mod tests {
             refused.expect_err("never").kind(),
             io::ErrorKind::PermissionDenied
         );
-        assert_eq!(tries, ATTEMPTS);
+        assert_eq!(tries, 3);
         // every other failure is one at once
         let mut tries = 0;
-        let broken = when_allowed(|| {
+        let broken = attempt(3, Duration::ZERO, || {
             tries += 1;
             Err::<(), _>(io::Error::from(io::ErrorKind::InvalidData))
         });

@@ -262,7 +262,8 @@ impl<'a> Lives<'a> {
         self.through(death, world.repair(slot.id)).await;
         world.until_idle(slot.id).await;
         let slot = world.slot_of(id).await;
-        assert_eq!(slot.status, SlotStatus::Available, "{context}");
+        let why = &slot.health_detail;
+        assert_eq!(slot.status, SlotStatus::Available, "{context}: {why}");
         assert_eq!(slot.clean_generation, Some(slot.generation), "{context}");
         let evidence = slot.clean_evidence.as_deref();
         assert_eq!(evidence, Some("wiped: blkdiscard"), "{context}");
