@@ -1,6 +1,7 @@
 //! Files of the host below a configurable root, so that recorded hosts run through the very code that runs on
 //! live ones.
 use std::io;
+use std::os::fd::AsRawFd as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -96,13 +97,10 @@ impl HostRoot {
             Err(error) if is_gone(&error) => return Ok(Vec::new()),
             Err(error) => return Err(error),
         };
-        let name = |entry: std::fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
-        let mut names = match entries.map(|entry| entry.map(name)).collect() {
-            Err(error) if is_gone(&error) => Vec::new(),
-            names => names?,
-        };
-        names.sort();
-        Ok(names)
+        match names_of(entries) {
+            Err(error) if is_gone(&error) => Ok(Vec::new()),
+            names => names,
+        }
     }
 
     /// The links in a folder with where each leads to, read from the folder itself: of the thousands of descriptors that
@@ -120,7 +118,13 @@ impl HostRoot {
             Err(error) if is_gone(&error) => return Ok(Vec::new()),
             Err(error) => return Err(error),
         };
-        let names = self.list(absolute)?;
+        self.note_list(absolute);
+        // of the very folder that is open: the id of a process that ends is given to another
+        let listed = std::fs::read_dir(format!("/proc/self/fd/{}", folder.as_raw_fd()));
+        let names = match listed.and_then(names_of) {
+            Err(error) if is_gone(&error) => Vec::new(),
+            names => names?,
+        };
         let link = |name: String| {
             if let Some(seen) = &self.seen {
                 seen.note(&absolute.join(&name));
@@ -159,6 +163,16 @@ impl HostRoot {
     pub fn link(&self, absolute: impl AsRef<Path>) -> Option<PathBuf> {
         std::fs::read_link(self.path(absolute)).ok()
     }
+}
+
+/// Sorted names of the entries of a folder.
+fn names_of(entries: std::fs::ReadDir) -> io::Result<Vec<String>> {
+    let name = |entry: std::fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.map(name))
+        .collect::<io::Result<_>>()?;
+    names.sort();
+    Ok(names)
 }
 
 /// Whether an error says that a file is not there. The kernel says `ENODEV` of an attribute whose device was taken away

@@ -50,7 +50,9 @@ impl NetworkApi {
         };
         let hash = idempotency::hash(&request);
         let mut tx = self.deps.pool.begin().await?;
-        if idempotency::lookup(&mut tx, scope, &hash).await? == Lookup::Fresh {
+        let resource_id = project_id.to_string();
+        let taken = idempotency::take(&mut tx, scope, &hash, &resource_id).await?;
+        if taken == Lookup::Fresh {
             let allowed = request.vms_reach_each_other;
             let before = networks::put(&mut tx, project_id, allowed).await?;
             let (before, after) = (network(project_id, before), network(project_id, allowed));
@@ -58,7 +60,6 @@ impl NetworkApi {
             etag::check(&request.etag, &before.etag)?;
             let detail = json!({ "vms_reach_each_other": allowed });
             let detail = audit::with_digests(detail, Some(&before), Some(&after));
-            let resource_id = project_id.to_string();
             let entry = audit::Entry {
                 principal: &caller.principal,
                 action: "network.put",
@@ -68,7 +69,6 @@ impl NetworkApi {
                 detail: audit::in_project(detail, project_id),
             };
             audit::record(&mut tx, entry).await?;
-            idempotency::record(&mut tx, scope, &hash, &resource_id).await?;
             tx.commit().await?;
             tracing::info!(%project_id, vms_reach_each_other = allowed, "put network of project");
         }

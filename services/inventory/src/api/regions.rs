@@ -64,19 +64,15 @@ impl Regions {
                 .await?
                 .ok_or_else(|| gone("the region"));
         }
+        // a repeat of a call that is still at work waits for it, and is no change of who read what that one replaces
+        mutation.take_key(&mut tx, &region.code).await?;
         let before = regions::lock(&mut tx, &region.code).await?.map(to_wire);
         etag::check(etag, before.as_ref().map_or("", |region| &region.etag))?;
         let after = to_wire(region.clone());
         let detail = serde_json::json!({ "enabled": region.enabled });
         let detail = audit::with_digests(detail, before.as_ref(), Some(&after));
         mutation
-            .record(
-                &mut tx,
-                &region.code,
-                "region.put",
-                ("region", &region.code),
-                detail,
-            )
+            .audit(&mut tx, "region.put", ("region", &region.code), detail)
             .await?;
         regions::put(&mut tx, &region).await?;
         let news = set_desired_region(&mut tx, &region).await?;

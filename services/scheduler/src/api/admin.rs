@@ -66,7 +66,8 @@ impl Api {
         let (read, stays_as_it_is) = (sku.etag.clone(), sku.disabled.is_none());
         let mut sku = parse::sku(sku)?;
         let mut tx = self.pool.begin().await?;
-        if let Lookup::Replay { resource_id } = idempotency::lookup(&mut tx, scope, &hash).await? {
+        let taken = idempotency::take(&mut tx, scope, &hash, &sku.code).await?;
+        if let Lookup::Replay { resource_id } = taken {
             let stored = catalog::sku(&mut tx, &resource_id).await?;
             return for_operators(&mut tx, stored).await;
         }
@@ -93,7 +94,6 @@ impl Api {
             detail,
         };
         audit::record(&mut tx, entry).await?;
-        idempotency::record(&mut tx, scope, &hash, &stored.code).await?;
         let answer = for_operators(&mut tx, stored).await?;
         tx.commit().await?;
         tracing::info!(

@@ -131,7 +131,9 @@ impl Api {
             Err(_) => return Err(Error::invalid("priority", "must be low, normal or high")),
         };
         let mut tx = self.pool.begin().await?;
-        if let Lookup::Fresh = idempotency::lookup(&mut tx, scope, &hash).await? {
+        let resource_id = project_id.to_string();
+        let taken = idempotency::take(&mut tx, scope, &hash, &resource_id).await?;
+        if let Lookup::Fresh = taken {
             lock_limits(&mut tx, project_id).await?;
             let before = answer(project_id, queue::priority::get(&mut tx, project_id).await?);
             etag::check(&request.etag, &before.etag)?;
@@ -139,7 +141,6 @@ impl Api {
             let after = answer(project_id, priority);
             let detail = json!({ "priority": priority });
             let detail = audit::with_digests(detail, Some(&before), Some(&after));
-            let resource_id = project_id.to_string();
             let entry = audit::Entry {
                 principal: &caller.principal,
                 action: "queue.prioritise",
@@ -149,7 +150,6 @@ impl Api {
                 detail: audit::in_project(detail, project_id),
             };
             audit::record(&mut tx, entry).await?;
-            idempotency::record(&mut tx, scope, &hash, &resource_id).await?;
             tx.commit().await?;
             tracing::info!(%project_id, %priority, "put priority");
             // the order may be another one now

@@ -143,7 +143,9 @@ impl Api {
         };
         let hash = change.request_hash;
         let mut tx = self.pool.begin().await?;
-        if let Lookup::Replay { .. } = idempotency::lookup(&mut tx, scope, &hash).await? {
+        // a repeat of a call that is still at work waits for it, and is no change of who read what that one replaces
+        let taken = idempotency::take(&mut tx, scope, &hash, change.resource_id).await?;
+        if let Lookup::Replay { .. } = taken {
             return Ok(());
         }
         lock_limits(&mut tx, change.project_id).await?;
@@ -163,7 +165,6 @@ impl Api {
             detail: audit::in_project(detail, change.project_id),
         };
         audit::record(&mut tx, entry).await?;
-        idempotency::record(&mut tx, scope, &hash, change.resource_id).await?;
         tx.commit().await?;
         tracing::info!(project_id = %change.project_id, quota = change.resource_id, limit = reported, "put quota");
         // queued requests may be served now

@@ -355,7 +355,9 @@ impl Api {
         let project_id = id::parse("project_id", &request.project_id)?;
         let max_gpus = parse::signed("max_gpus", request.max_gpus)?;
         let mut tx = self.pool.begin().await?;
-        let limit = if let Lookup::Fresh = idempotency::lookup(&mut tx, key, &hash).await? {
+        let resource_id = project_id.to_string();
+        let taken = idempotency::take(&mut tx, key, &hash, &resource_id).await?;
+        let limit = if let Lookup::Fresh = taken {
             lock_limits(&mut tx, project_id).await?;
             let before = reservations::limit(&mut tx, project_id).await?;
             let before = limited(project_id, before);
@@ -364,7 +366,6 @@ impl Api {
             let after = limited(project_id, limit);
             let detail = json!({ "max_gpus": max_gpus });
             let detail = audit::with_digests(detail, Some(&before), Some(&after));
-            let resource_id = project_id.to_string();
             let entry = audit::Entry {
                 principal: &caller.principal,
                 action: "reservation.limit",
@@ -374,7 +375,6 @@ impl Api {
                 detail: audit::in_project(detail, project_id),
             };
             audit::record(&mut tx, entry).await?;
-            idempotency::record(&mut tx, key, &hash, &resource_id).await?;
             tx.commit().await?;
             tracing::info!(%project_id, max_gpus, "put reservation limit");
             limit

@@ -150,6 +150,12 @@ async fn a_limit_that_somebody_changed_meanwhile_is_not_put() {
         );
     }
     assert_eq!(read().await, third, "nothing has changed");
+    // repeats while the call is at work: one makes the change, and the others answer what it made
+    let repeat = async || of_sku(7, &third, "q7").await;
+    let (a, b, c, d) = tokio::join!(repeat(), repeat(), repeat(), repeat());
+    let answered = [a, b, c, d].map(|one| ok(one).etag);
+    let third = read().await;
+    assert_eq!(answered, [&third, &third, &third, &third]);
     // a repeat, and a change by who has read nothing
     assert_eq!(ok(of_sku(3, &first, "q1").await).etag, third);
     ok(of_sku(5, "", "q6").await);
