@@ -50,7 +50,7 @@ pub struct Refusal {
     action: String,
     message: String,
     roles: Vec<&'static str>,
-    guardrail: Option<Broken>,
+    guardrail: Option<Box<Broken>>,
 }
 
 /// A guardrail that forbids it.
@@ -423,7 +423,7 @@ impl Policies {
                     "The guardrail {name} of the organisation {organisation} forbids this. Its owners can change that."
                 );
                 return Refusal {
-                    guardrail: Some(broken),
+                    guardrail: Some(Box::new(broken)),
                     ..refusal(message, Vec::new())
                 };
             }

@@ -155,7 +155,7 @@ async fn a_limit_that_somebody_changed_meanwhile_is_not_put() {
     let (a, b, c, d) = tokio::join!(repeat(), repeat(), repeat(), repeat());
     let answered = [a, b, c, d].map(|one| ok(one).etag);
     let third = read().await;
-    assert_eq!(answered, [&third, &third, &third, &third]);
+    assert_eq!(answered.each_ref(), [&third; 4]);
     // a repeat, and a change by who has read nothing
     assert_eq!(ok(of_sku(3, &first, "q1").await).etag, third);
     ok(of_sku(5, "", "q6").await);
