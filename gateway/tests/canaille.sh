@@ -6,10 +6,15 @@ set -euo pipefail
 port=$1 callback=$2 seconds=$3 folder=$4
 origin=${callback%/sign-in/callback}
 programs=$(cd "$(dirname "$0")/../.." && pwd)/.run/test/canaille/bin
+mkdir -p "${programs%/bin}"
+# two tests come here at once on a new machine
+exec 9> "${programs%/bin}/lock"
+flock 9
 if [ ! -x "$programs/canaille" ]; then
     python3 -m venv "${programs%/bin}"
     "$programs/pip" install --quiet 'canaille[sqlite,front,oidc,server]==0.3.6'
 fi
+exec 9>&-
 canaille() { "$programs/canaille" "$@" 2>> "$folder/canaille.log"; }
 cat > "$folder/canaille.toml" << TOML
 SECRET_KEY = "of a test"
