@@ -1,10 +1,11 @@
 //! Processes that have a device of the host open: what somebody uses is not taken from them.
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
-use std::fs::Metadata;
 use std::io;
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+
+use nix::sys::stat::SFlag;
 
 use crate::error::{HostResult, io_error};
 use crate::host::processes;
@@ -123,23 +124,22 @@ fn open_nodes(
 ) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for thread in processes::threads(root, pid)? {
-        let listed = root.links(format!("{thread}/fd"));
-        let open = processes::unless_ended(root, &thread, listed)?.unwrap_or_default();
-        for (number, target) in open {
-            let target = processes::unless_ended(root, &thread, target)?;
-            // a socket, a pipe: none is a device
-            let Some(target) = target.filter(|target| target.is_absolute()) else {
-                continue;
-            };
-            if !root.is_live() {
-                found.push(target);
-                continue;
+        let folder = format!("{thread}/fd");
+        if root.is_live() {
+            let listed = processes::unless_ended(root, &thread, root.files(folder))?;
+            for (_, file) in listed.unwrap_or_default() {
+                let file = processes::unless_ended(root, &thread, file)?;
+                let node =
+                    file.and_then(|file| numbers.get(&number_of(file.st_mode, file.st_rdev)?));
+                found.extend(node.cloned());
             }
-            // through the link itself: a node of another name or namespace has the same number
-            let link = root.path(format!("{thread}/fd/{number}"));
-            let metadata = processes::unless_ended(root, &thread, std::fs::metadata(link))?;
-            let node = metadata.and_then(|metadata| numbers.get(&number_of(&metadata)?));
-            found.extend(node.cloned());
+        } else {
+            let listed = processes::unless_ended(root, &thread, root.links(folder))?;
+            for (_, target) in listed.unwrap_or_default() {
+                let target = processes::unless_ended(root, &thread, target)?;
+                // a socket, a pipe: none is a device
+                found.extend(target.filter(|target| target.is_absolute()));
+            }
         }
     }
     Ok(found)
@@ -155,7 +155,7 @@ fn numbers(root: &HostRoot) -> HostResult<BTreeMap<u64, PathBuf>> {
             let is_meant = folder != "/dev" || path.to_string_lossy().starts_with(NVIDIA);
             // one that went away meanwhile is open by nobody who matters
             let metadata = std::fs::symlink_metadata(&path).ok();
-            if let Some(number) = metadata.and_then(|data| number_of(&data))
+            if let Some(number) = metadata.and_then(|data| number_of(data.mode(), data.rdev()))
                 && is_meant
             {
                 found.insert(number, path);
@@ -165,7 +165,8 @@ fn numbers(root: &HostRoot) -> HostResult<BTreeMap<u64, PathBuf>> {
     Ok(found)
 }
 
-fn number_of(metadata: &Metadata) -> Option<u64> {
-    let is_node = metadata.file_type().is_char_device();
-    is_node.then(|| metadata.rdev())
+/// The number of a character device.
+fn number_of(mode: u32, number: u64) -> Option<u64> {
+    let kind = SFlag::from_bits_truncate(mode) & SFlag::S_IFMT;
+    (kind == SFlag::S_IFCHR).then_some(number)
 }

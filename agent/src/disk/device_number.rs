@@ -1,12 +1,19 @@
 //! Numbers of block devices.
 use std::os::unix::fs::MetadataExt as _;
 
+use nix::sys::stat::{FileStat, SFlag, major, minor};
+
 /// Whether a file is a block device, and its number as sysfs writes it.
 pub(super) fn block_number(metadata: &std::fs::Metadata) -> Option<String> {
-    let block = metadata.mode() & 0o170_000 == 0o060_000;
-    block.then(|| {
-        let number = metadata.rdev();
-        let (major, minor) = (nix::sys::stat::major(number), nix::sys::stat::minor(number));
-        format!("{major}:{minor}")
-    })
+    written(metadata.mode(), metadata.rdev())
+}
+
+/// The same of a file that was asked by its descriptor.
+pub(super) fn block_number_of(file: &FileStat) -> Option<String> {
+    written(file.st_mode, file.st_rdev)
+}
+
+fn written(mode: u32, number: u64) -> Option<String> {
+    let kind = SFlag::from_bits_truncate(mode) & SFlag::S_IFMT;
+    (kind == SFlag::S_IFBLK).then(|| format!("{}:{}", major(number), minor(number)))
 }

@@ -1,8 +1,11 @@
 //! Which processes hold a disk open: `blkdiscard` on a disk in use succeeds silently, so this is checked first.
 use std::collections::BTreeSet;
 use std::io;
-use std::path::Path;
+use std::path::PathBuf;
 
+use nix::sys::stat::FileStat;
+
+use super::device_number::block_number_of;
 use super::stack::Device;
 use crate::error::{HostResult, io_error};
 use crate::host::processes;
@@ -63,39 +66,38 @@ pub fn descriptor_holders(
 }
 
 fn holds(root: &HostRoot, pid: u32, devices: &[Device]) -> io::Result<bool> {
-    // Nearly all threads share one table of descriptors and one tree of mounts. A thread with tables of its own may have the
-    // same numbers for other files, so each link of each thread is read; what it leads to is looked at once. Two descriptors
-    // of one name may be two files: the node of a disk that went away and of the one that came in its place.
-    let mut followed = BTreeSet::new();
+    // Nearly all threads share one table of descriptors. One may have a table of its own, with the same numbers for other
+    // files, so each link of each thread is followed.
     for thread in processes::threads(root, pid)? {
-        let listed = root.links(format!("{thread}/fd"));
-        let links = processes::unless_ended(root, &thread, listed)?.unwrap_or_default();
-        let mounts = root.link(format!("{thread}/ns/mnt"));
-        for (number, target) in links {
-            let target = processes::unless_ended(root, &thread, target)?;
-            // a socket, a pipe: none is a disk
-            let Some(target) = target.filter(|target| target.is_absolute()) else {
-                continue;
-            };
-            // nobody may see which mounts a thread has: then its names are its own
-            let of = mounts.clone().unwrap_or_else(|| thread.clone().into());
-            let link = root.path(format!("{thread}/fd/{number}"));
-            if followed.insert((of, number, target.clone())) {
-                let found = is_one_of(root, &link, &target, devices);
-                if processes::unless_ended(root, &thread, found)? == Some(true) {
-                    return Ok(true);
-                }
-            }
+        let folder = format!("{thread}/fd");
+        let held = match root.is_live() {
+            true => any(root, &thread, root.files(folder), |file: &FileStat| {
+                block_number_of(file)
+                    .is_some_and(|number| devices.iter().any(|device| device.has_number(&number)))
+            }),
+            false => any(root, &thread, root.links(folder), |target: &PathBuf| {
+                devices.iter().any(|device| device.is_named(target))
+            }),
+        };
+        if held? {
+            return Ok(true);
         }
     }
     Ok(false)
 }
 
-fn is_one_of(root: &HostRoot, link: &Path, target: &Path, devices: &[Device]) -> io::Result<bool> {
-    if !root.is_live() {
-        return Ok(devices.iter().any(|device| device.is_named(target)));
+/// Whether one of the descriptors of a thread leads to what is asked for.
+fn any<T>(
+    root: &HostRoot,
+    thread: &str,
+    listed: io::Result<Vec<(String, io::Result<T>)>>,
+    is_meant: impl Fn(&T) -> bool,
+) -> io::Result<bool> {
+    let listed = processes::unless_ended(root, thread, listed)?.unwrap_or_default();
+    for (_, found) in listed {
+        if processes::unless_ended(root, thread, found)?.is_some_and(|found| is_meant(&found)) {
+            return Ok(true);
+        }
     }
-    // Through the link itself: a device node of another name or namespace has the same number.
-    let metadata = std::fs::metadata(link)?;
-    Ok(devices.iter().any(|device| device.is(&metadata)))
+    Ok(false)
 }

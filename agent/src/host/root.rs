@@ -1,13 +1,19 @@
 //! Files of the host below a configurable root, so that recorded hosts run through the very code that runs on
 //! live ones.
+use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use nix::errno::Errno;
+use nix::fcntl::AtFlags;
+use nix::sys::stat::{FileStat, fstatat};
 
 use super::recorder::PathsRead;
+
+/// The name of a link, and what was asked of it.
+type Link<T> = (String, io::Result<T>);
 
 /// The root under which `/proc`, `/sys`, `/dev` and `/etc` are read.
 #[derive(Debug, Clone)]
@@ -103,17 +109,35 @@ impl HostRoot {
         }
     }
 
-    /// The links in a folder with where each leads to, read from the folder itself: of the thousands of descriptors that
-    /// processes have open that costs less than a walk down to each. Empty when the folder is not there.
+    /// The links in a folder with where each leads to. Empty when the folder is not there.
     ///
     /// # Errors
     /// The folder cannot be read; each link has an error of its own.
-    pub fn links(
+    pub fn links(&self, absolute: impl AsRef<Path>) -> io::Result<Vec<Link<PathBuf>>> {
+        self.each_link(absolute.as_ref(), |folder, name| {
+            nix::fcntl::readlinkat(folder, name).map(PathBuf::from)
+        })
+    }
+
+    /// The links in a folder with the status of the file that each leads to, asked through the link itself: a node of
+    /// another name or namespace has the same number. Empty when the folder is not there.
+    ///
+    /// # Errors
+    /// The folder cannot be read; each link has an error of its own.
+    pub fn files(&self, absolute: impl AsRef<Path>) -> io::Result<Vec<Link<FileStat>>> {
+        self.each_link(absolute.as_ref(), |folder, name| {
+            fstatat(folder, name, AtFlags::empty())
+        })
+    }
+
+    /// From the folder itself: of the thousands of descriptors that processes have open that costs less than a walk down to
+    /// each.
+    fn each_link<T>(
         &self,
-        absolute: impl AsRef<Path>,
-    ) -> io::Result<Vec<(String, io::Result<PathBuf>)>> {
-        let absolute = absolute.as_ref();
-        let folder = match std::fs::File::open(self.path(absolute)) {
+        absolute: &Path,
+        read: impl Fn(&File, &str) -> nix::Result<T>,
+    ) -> io::Result<Vec<Link<T>>> {
+        let folder = match File::open(self.path(absolute)) {
             Ok(folder) => folder,
             Err(error) if is_gone(&error) => return Ok(Vec::new()),
             Err(error) => return Err(error),
@@ -129,8 +153,8 @@ impl HostRoot {
             if let Some(seen) = &self.seen {
                 seen.note(&absolute.join(&name));
             }
-            let target = nix::fcntl::readlinkat(&folder, name.as_str());
-            (name, target.map(PathBuf::from).map_err(io::Error::from))
+            let read = read(&folder, &name).map_err(io::Error::from);
+            (name, read)
         };
         Ok(names.into_iter().map(link).collect())
     }

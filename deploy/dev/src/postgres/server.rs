@@ -140,6 +140,8 @@ impl Server {
                 // it may lie in memory
                 "max_wal_size=1GB",
                 "autovacuum_naptime=10min",
+                // as on the services' own connections: compiling a statement takes longer than it runs
+                "jit=off",
                 // a killed test's half-open connection would hold up every CREATE and DROP DATABASE
                 "authentication_timeout=10s",
             ]);
