@@ -28,6 +28,21 @@ part() {
 
 console() { (cd clients/console && npm run --silent test -- --reporter dot); }
 
+clients() { console && deploy/sdk.sh test; }
+
+# The VM keeps one core busy and waits much: the clients' units run beside it, and are printed after it.
+vm_and_clients() {
+    local log status=0
+    log=$(mktemp)
+    clients > "$log" 2>&1 &
+    local clients=$!
+    cargo nextest run --workspace -E 'package(gpuaas-tests) & binary(it)' || status=$?
+    wait $clients || status=$?
+    cat "$log"
+    rm "$log"
+    return $status
+}
+
 # the whole system in one program: `cargo nextest` would start it once for each test
 program() { cargo test --quiet --workspace --test "$1" -- "${@:2}"; }
 
@@ -69,9 +84,7 @@ case $tier in
 quick)
     part "build of the tests" cargo nextest run --workspace --cargo-quiet --no-run
     part "units, databases, services" cargo nextest run --workspace -E 'not package(gpuaas-tests) | kind(lib)'
-    part "the system with one VM" cargo nextest run --workspace -E 'package(gpuaas-tests) & binary(it)'
-    part "the console's units" console
-    part "the SDKs' units" deploy/sdk.sh test
+    part "the system with one VM; beside it the units of console and SDKs" vm_and_clients
     echo "left out: every other test with a VM (make test-host); every kill with a VM, long random runs and the release" \
         "build (make test-chaos)"
     ;;
