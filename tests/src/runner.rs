@@ -1,7 +1,8 @@
 //! Runs tests on real VMs in one program: what they need starts once, and two of them run at a time.
 //!
 //! A test names the [`Place`] it needs. Tests of one place run one after another, those of different places side by
-//! side: a VM that boots under emulation keeps one core busy, and two are what a small machine has.
+//! side: a VM that boots under emulation keeps one core busy, and two are what a small machine has. When the tests of
+//! the lab host are through and many of the system wait, the last of these run on a second system.
 //!
 //! With `GPUAAS_TEST_SECONDS` a run ends in that time: a test is begun only if its usual time still fits, and what is
 //! left out is named. `GPUAAS_TEST_TURN` is the number of such a run: each begins a few tests after the one that the
@@ -9,6 +10,7 @@
 //!
 //! A test that takes [`TIMEOUT_FACTOR`] times its usual time has failed, and ends the run. So does the end of what tests share.
 //! A run that is ended ends everything that tests have started, the system with its hosts too.
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -31,6 +33,18 @@ const GRACE: Duration = Duration::from_secs(180);
 
 /// Usual time of the end of what the tests shared, in seconds.
 const END: u64 = 10;
+/// Tests that wait for so many seconds in all are worth the start of a second system.
+const WORTH: u64 = 180;
+
+thread_local! {
+    static LANE: Cell<u16> = const { Cell::new(0) };
+}
+
+/// Which of the two lanes this thread runs, or the first: each has a system of its own.
+#[must_use]
+pub fn lane() -> u16 {
+    LANE.get()
+}
 
 /// What a test needs for itself while it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,9 +164,9 @@ pub fn run(cases: Vec<Case>, end: impl FnOnce()) -> ExitCode {
     let runtime = tokio::runtime::Runtime::new().expect("runtime");
     std::thread::scope(|scope| {
         scope.spawn(|| run.watch());
-        let lanes = run.lanes.each_ref().map(|lane| {
+        let lanes = [0, 1].map(|number| {
             let (run, runtime) = (&run, &runtime);
-            scope.spawn(move || run.lane(lane, runtime))
+            scope.spawn(move || run.lane(number, runtime))
         });
         for lane in lanes {
             lane.join().expect("a lane catches the panics of its tests");
@@ -210,11 +224,22 @@ impl Begun {
 }
 
 impl Run {
+    /// The next test of a lane. When all tests of the lab host are through, its lane takes the last of the system's.
+    fn next(&self, number: usize) -> Option<Case> {
+        let own = locked(&self.lanes[number]).pop_front();
+        if own.is_some() || number == 0 {
+            return own;
+        }
+        let mut waiting = locked(&self.lanes[0]);
+        let seconds: u64 = waiting.iter().map(|case| case.usual).sum();
+        (seconds >= WORTH).then(|| waiting.pop_back()).flatten()
+    }
+
     /// Runs the tests of one place, one after another.
-    fn lane(&self, lane: &Mutex<VecDeque<Case>>, runtime: &tokio::runtime::Runtime) {
+    fn lane(&self, number: u16, runtime: &tokio::runtime::Runtime) {
+        LANE.set(number);
         // the lock is not held while a test runs: the end of the time needs it
-        let next = || locked(lane).pop_front();
-        while let Some(case) = next() {
+        while let Some(case) = self.next(usize::from(number)) {
             let Case {
                 name, usual, body, ..
             } = case;
@@ -405,15 +430,36 @@ mod tests {
         std::fs::remove_dir_all(folder).expect("removed");
     }
 
-    #[test]
-    fn what_fails_or_hangs_after_the_tests_is_a_failure() {
-        let run = Run {
+    fn idle() -> Run {
+        Run {
             started: Instant::now(),
             limit: None,
             lanes: [const { Mutex::new(VecDeque::new()) }; 2],
             progress: Mutex::default(),
             over: Condvar::new(),
-        };
+        }
+    }
+
+    #[test]
+    fn the_lane_of_the_lab_host_takes_the_last_of_the_system_while_many_wait() {
+        let run = idle();
+        let system = ["a", "b", "c"].map(|name| case(name, Place::System));
+        locked(&run.lanes[0]).extend(system);
+        locked(&run.lanes[1]).push_back(case("x", Place::Host));
+        let next = |number| run.next(number).map(|case| case.name);
+        assert_eq!(next(1).as_deref(), Some("x"));
+        assert_eq!(next(1).as_deref(), Some("c"));
+        assert_eq!(next(0).as_deref(), Some("a"));
+        // the one that is left is worth no second system if it is short
+        locked(&run.lanes[0])[0].usual = WORTH - 1;
+        assert_eq!(next(1), None);
+        assert_eq!(next(0).as_deref(), Some("b"));
+        assert_eq!(next(0), None);
+    }
+
+    #[test]
+    fn what_fails_or_hangs_after_the_tests_is_a_failure() {
+        let run = idle();
         let (_, passed) = run.timed("the end", END, || {
             let progress = locked(&run.progress);
             let late = progress.begun[0].at + Duration::from_secs(END) * TIMEOUT_FACTOR + 2 * GRACE;

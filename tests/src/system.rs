@@ -16,19 +16,24 @@ use sqlx::PgConnection;
 
 use crate::api::Api;
 use crate::invariants;
+use crate::runner::lane;
 use crate::until::{until, until_ok};
 
-/// Number of the tests' stack, unless `GPUAAS_TEST_INSTANCE` gives another: two checkouts on one machine need two.
+/// Number of the tests' stack, unless `GPUAAS_TEST_INSTANCE` gives another: two checkouts on one machine need two. That of a
+/// second lane is one after the measurements'.
 const INSTANCE: u16 = 60;
+const LANE: u16 = 2;
 
 /// Below the folder of the stack: where a kill of the allocation service is ordered.
 const KILL_FILE: &str = "kill-allocation";
 
 fn instance() -> u16 {
-    std::env::var("GPUAAS_TEST_INSTANCE").map_or(INSTANCE, |number| {
+    let first = std::env::var("GPUAAS_TEST_INSTANCE").map_or(INSTANCE, |number| {
         number.parse().expect("GPUAAS_TEST_INSTANCE is a number")
-    })
+    });
+    first + LANE * lane()
 }
+
 /// Time for one launch or release on a busy machine.
 pub const TIMEOUT: Duration = Duration::from_secs(150);
 
@@ -74,9 +79,10 @@ impl Host {
     }
 }
 
-/// Folder of the tests' stack.
-pub fn root() -> PathBuf {
-    paths::run_dir().join("test/stack")
+/// Folder of the stack of this lane's tests.
+fn root() -> PathBuf {
+    let folder = if lane() == 0 { "stack" } else { "second-stack" };
+    paths::run_dir().join("test").join(folder)
 }
 
 impl System {
@@ -364,7 +370,7 @@ impl System {
         command
             .args(["--api", &self.stack.api_url()])
             .arg("--token-file")
-            .arg(Tokens::of(&root()).user);
+            .arg(Tokens::of(&self.stack.options().root).user);
         command
     }
 

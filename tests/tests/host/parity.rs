@@ -8,7 +8,7 @@ use gpuaas_dev::lab::Lab;
 use gpuaas_dev::{paths, process};
 use gpuaas_tests::api::text;
 use gpuaas_tests::runner::{Case, Place};
-use gpuaas_tests::system::{self, System, TIMEOUT};
+use gpuaas_tests::system::{System, TIMEOUT};
 use gpuaas_tests::until::{until, until_ok};
 use serde_json::json;
 use uuid::Uuid;
@@ -34,7 +34,7 @@ struct SshServer<'a> {
 
 impl<'a> SshServer<'a> {
     async fn start(system: &System, lab: &'a Lab) -> Self {
-        let folder = system::root().join("parity");
+        let folder = system.stack.options().root.join("parity");
         let _absent_is_fine = std::fs::remove_dir_all(&folder);
         for sub in ["home/.ssh", "server", "client"] {
             paths::ensure_dir(&folder.join(sub)).expect("a folder");
@@ -221,7 +221,7 @@ async fn i_01_i_18_i_21_a_host_is_checked_over_ssh_with_what_the_platform_knows_
     let lab = &system.hosts[0].lab;
     let server = SshServer::start(&system, lab).await;
     let (base, node) = (system.stack.api_url(), system.node_id.clone());
-    let tokens = gpuaas_dev::seed::Tokens::of(&system::root());
+    let tokens = gpuaas_dev::seed::Tokens::of(&system.stack.options().root);
     let [admin, member] = [&tokens.admin, &tokens.user].map(|file| file.display().to_string());
     let api = |token: &str, node: &str| -> Vec<String> {
         let flags = [

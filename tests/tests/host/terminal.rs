@@ -11,7 +11,7 @@ use gpuaas_dev::seed::Tokens;
 use gpuaas_dev::{ports, process};
 use gpuaas_tests::canary;
 use gpuaas_tests::runner::{Case, Place};
-use gpuaas_tests::system::{System, TIMEOUT, root};
+use gpuaas_tests::system::{System, TIMEOUT};
 use gpuaas_tests::until::until;
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
@@ -300,7 +300,8 @@ async fn connect(system: &System) -> Socket {
 
 async fn page(system: &System, id: &str) -> (Socket, Value) {
     let api = system.stack.api_url();
-    let token = std::fs::read_to_string(Tokens::of(&root()).user).expect("token");
+    let token =
+        std::fs::read_to_string(Tokens::of(&system.stack.options().root).user).expect("token");
     let ticket: Value = reqwest::Client::new()
         .post(format!("{api}/api/v1/allocations/{id}/terminal-sessions"))
         .bearer_auth(token.trim())
