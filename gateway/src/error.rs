@@ -10,8 +10,8 @@ use prost::Message as _;
 use prost_types::Any;
 use tonic::Code;
 
-use crate::transcode::json::Json;
-use crate::transcode::write::write_any;
+use crate::json::Json;
+use crate::json::write::write_any;
 
 /// The `ErrorInfo.domain` of all our errors.
 pub const DOMAIN: &str = "gpuaas";

@@ -23,6 +23,7 @@ pub mod error;
 pub mod http;
 pub mod identity;
 pub mod instance_identity;
+pub mod json;
 pub mod openapi;
 pub mod policy;
 pub mod reference;

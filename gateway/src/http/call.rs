@@ -29,10 +29,10 @@ use crate::contract::template::PathVariables;
 use crate::error::ApiError;
 use crate::identity;
 use crate::identity::launch;
+use crate::json::write::{Defaults, write_message};
 use crate::terminal::credential;
 use crate::transcode::mask::{self, Mask};
 use crate::transcode::request::{bind, validate_only};
-use crate::transcode::write::{Defaults, write_message};
 use crate::upstream::Envelope;
 
 /// Largest body.

@@ -10,8 +10,8 @@ use moka::sync::Cache;
 use prost_reflect::{DynamicMessage, ReflectMessage as _};
 
 use crate::error::ApiError;
-use crate::transcode::json::Json;
-use crate::transcode::write::{Defaults, write_message};
+use crate::json::Json;
+use crate::json::write::{Defaults, write_message};
 use crate::upstream::Encoded;
 
 /// The field of a request and of a message that says where a stream goes on.

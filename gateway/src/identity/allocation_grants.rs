@@ -16,8 +16,7 @@ use uuid::Uuid;
 use super::call::{Begun, Call, Of, Owned, known_id, project_unknown, taken, unknown};
 use super::running::signed;
 use super::{parse, wire};
-use crate::policy::Scope;
-use crate::store::{self, Group, NewAllocationGrant, Role};
+use crate::store::{self, Group, NewAllocationGrant, Role, Scope};
 
 /// Most grants of one project.
 const MAX_GRANTS: i64 = 500;

@@ -18,8 +18,8 @@ use super::call::{Begun, Call, Of, Owned, known_id, project_unknown, unknown};
 use super::service_accounts::{account_unknown, found as found_account};
 use super::{parse, wire};
 use crate::auth::api_keys::{ApiKey, SECRET_BYTES};
-use crate::policy::{Asked, Scope};
-use crate::store::{self, ApiKeyRow, NewApiKey, Role};
+use crate::policy::Asked;
+use crate::store::{self, ApiKeyRow, NewApiKey, Role, Scope};
 
 /// Most characters of a name.
 const MAX_NAME: usize = 200;

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::app::App;
 use crate::auth::sessions::Session;
 use crate::contract::route::Route;
-use crate::policy::{self, Asked, Refusal, Resource, who};
+use crate::policy::{Asked, Refusal, Resource, who};
 use crate::store::{
     self, Group, OrganisationRow, Principal, ProjectRow, Role, TenantState, find_organisation,
     find_project,
@@ -259,7 +259,7 @@ impl<'a> Call<'a> {
     }
 
     /// Refuses a key that would let others do what its own scopes do not let it.
-    pub(super) fn has_scope(&self, scope: policy::Scope, field: &str) -> Result<()> {
+    pub(super) fn has_scope(&self, scope: store::Scope, field: &str) -> Result<()> {
         let scopes = who(self.principal()).scopes;
         if scopes.is_none_or(|own| own.contains(&scope)) {
             return Ok(());
@@ -267,7 +267,7 @@ impl<'a> Call<'a> {
         Err(self.lacks(scope, "lets nobody do what needs it", field))
     }
 
-    fn lacks(&self, scope: policy::Scope, instead: &str, field: &str) -> Error {
+    fn lacks(&self, scope: store::Scope, instead: &str, field: &str) -> Error {
         let scope = scope.name();
         let message = format!("The API key lacks the scope {scope}, and so {instead}.");
         let refused = self.denied(message);

@@ -5,13 +5,11 @@ use gpuaas_proto::gpuaas::identity::v1 as pb;
 use jiff_sqlx::Timestamp;
 
 use crate::auth::api_keys::prefix_of;
-use crate::policy::Scope;
 use crate::store::{
-    AllocationGrantRow, AllocationPermission, Group, InvitationRow, InvitationState, MemberRow,
-    OrganisationRow, OwnOrganisation, PlatformRole, PrincipalKind, PrincipalRow, ProjectRow, Role,
-    SshKeyRow, TenantState,
+    AllocationGrantRow, AllocationPermission, ApiKeyRow, Group, InvitationRow, InvitationState,
+    MemberRow, OrganisationRow, OwnOrganisation, PlatformRole, PrincipalKind, PrincipalRow,
+    ProjectRow, Role, Scope, ServiceAccountRow, SshKeyRow, TenantState,
 };
-use crate::store::{ApiKeyRow, ServiceAccountRow};
 
 pub(super) fn time(at: Timestamp) -> Option<prost_types::Timestamp> {
     Some(proto_time(at.to_jiff()))

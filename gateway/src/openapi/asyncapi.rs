@@ -2,7 +2,7 @@
 use gpuaas_proto::pool;
 
 use super::schema::Schemas;
-use crate::transcode::json::{Json, object};
+use crate::json::{Json, object};
 use crate::webhooks::events::{EVENT_TYPES, PING};
 
 const ALLOCATION: &str = "gpuaas.events.v1.AllocationEvent";

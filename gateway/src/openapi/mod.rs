@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use prost_reflect::DescriptorPool;
 
 use crate::contract::route::RouteTable;
-use crate::transcode::json::{Json, object};
+use crate::json::{Json, object};
 
 /// Builds the document.
 pub fn document(pool: &DescriptorPool, table: &RouteTable) -> Json {

@@ -6,7 +6,7 @@ use super::schema::{Schemas, comment};
 use crate::contract::access::behavior_of;
 use crate::contract::route::{Body, Route};
 use crate::contract::template::Segment;
-use crate::transcode::json::{Json, object};
+use crate::json::{Json, object};
 use crate::transcode::mask::{MAX_CHARS, READ_MASK};
 use gpuaas_common::access::Group;
 

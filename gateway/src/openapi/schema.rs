@@ -9,7 +9,7 @@ use prost_reflect::{
 
 use crate::contract::access::behavior_of;
 use crate::error::reason_name;
-use crate::transcode::json::{Json, object};
+use crate::json::{Json, object};
 
 /// The schemas that operations refer to, found as they are referred to.
 #[derive(Debug, Default)]

@@ -6,11 +6,13 @@ use prost_reflect::{DynamicMessage, MessageDescriptor};
 use tonic::Code;
 use uuid::Uuid;
 
-use super::{Asked, PlatformRole, Policies, Resource, Scope, Verdict, Who};
+use super::{Asked, PlatformRole, Policies, Resource, Verdict, Who};
 use crate::contract::route::GATEWAY;
 use crate::contract::route::Route;
 use crate::error::ApiError;
-use crate::store::{Guardrails, NO_GUARDRAILS, Principal, PrincipalKind, Role, platform_role_name};
+use crate::store::{
+    Guardrails, NO_GUARDRAILS, Principal, PrincipalKind, Role, Scope, platform_role_name,
+};
 
 const PROJECT: &str = "project_id";
 const ORGANISATION: &str = "organisation_id";

@@ -5,7 +5,7 @@ use sqlx::postgres::PgRow;
 use sqlx::{FromRow, PgConnection, PgPool, Row as _};
 use uuid::Uuid;
 
-use crate::policy::Scope;
+use super::scope::Scope;
 
 /// A key, without what could be used of it.
 #[derive(Clone, Debug, PartialEq, Eq)]

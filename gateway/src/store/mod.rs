@@ -15,6 +15,7 @@ mod projects;
 mod scim;
 mod scim_groups;
 mod scim_select;
+mod scope;
 mod service_accounts;
 mod ssh_keys;
 mod tenant;
@@ -84,6 +85,7 @@ pub use scim_groups::{
     principals_of_users, remove_scim_members, scim_members, update_scim_group,
 };
 pub use scim_select::{Page, list_groups as select_scim_groups, list_users as select_scim_users};
+pub use scope::Scope;
 pub use service_accounts::{
     NewServiceAccount, SERVICE_ACCOUNTS, ServiceAccountRow, delete_service_account,
     find_service_account, insert_service_account, list_service_accounts,

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::allocation_grants::AllocationPermission;
 use super::api_keys::scopes;
 use super::guardrails::{Guardrails, NO_GUARDRAILS};
-use crate::policy::Scope;
+use super::scope::Scope;
 
 /// What a principal is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -5,8 +5,8 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use prost_reflect::MessageDescriptor;
 use tonic::Code;
 
-use super::json::Json;
 use crate::error::ApiError;
+use crate::json::Json;
 
 /// Its name among the parameters of a query.
 pub const READ_MASK: &str = "read_mask";

@@ -2,9 +2,7 @@
 //!
 //! JSON follows the protobuf JSON mapping with three choices of this API: fields keep their proto names,
 //! enum values are lower-case without the enum's prefix, and anything unknown is refused by name.
-pub mod json;
 pub mod mask;
 pub mod read;
 pub mod request;
 pub mod scalar;
-pub mod write;

@@ -8,10 +8,10 @@ use prost_reflect::{
 };
 use tonic::Code;
 
-use super::json::Json;
 use super::scalar::{map_key, scalar_from_json};
 use crate::contract::access::behavior_of;
 use crate::error::ApiError;
+use crate::json::Json;
 
 /// More than this many are not listed: an answer stays readable whatever was sent.
 const MAX_VIOLATIONS: usize = 20;

@@ -6,12 +6,12 @@ use prost_reflect::{
 };
 use tonic::Code;
 
-use super::json::Json;
 use super::read::{Violations, check_required, join, read_message, unknown_rule};
 use super::scalar::scalar_from_text;
 use crate::contract::route::{Body, Route};
 use crate::contract::template::percent_decode;
 use crate::error::ApiError;
+use crate::json::Json;
 
 /// Builds the request message.
 ///

@@ -4,7 +4,7 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use gpuaas_proto::words::{enum_number, enum_value_names};
 use prost_reflect::{Kind, MapKey, Value};
 
-use super::json::Json;
+use crate::json::Json;
 
 /// Reads a scalar of a kind from JSON; `Err` is the broken rule.
 ///

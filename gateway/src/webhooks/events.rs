@@ -7,7 +7,7 @@ use prost_reflect::DynamicMessage;
 use prost_types::value::Kind;
 use prost_types::{Struct, Timestamp, Value};
 
-use crate::transcode::write::{Defaults, write_message};
+use crate::json::write::{Defaults, write_message};
 
 /// The type of a ping.
 pub const PING: &str = "webhook.ping";

@@ -6,7 +6,7 @@ use gpuaas_gateway::auth::api_keys::ApiKey;
 use gpuaas_gateway::auth::short_tokens::issuer_of;
 use gpuaas_gateway::contract::access::behavior_of;
 use gpuaas_gateway::contract::route::{Body, Route};
-use gpuaas_gateway::policy::Scope;
+use gpuaas_gateway::store::Scope;
 use gpuaas_gateway::store::{self, NewApiKey, NewServiceAccount, Role, Seeded};
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 use reqwest::Method;

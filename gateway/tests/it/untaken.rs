@@ -2,8 +2,8 @@
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use gpuaas_gateway::policy::Scope;
 use gpuaas_gateway::store::Role;
+use gpuaas_gateway::store::Scope;
 use reqwest::Method;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::oneshot;

@@ -6,7 +6,7 @@ mod users;
 
 use std::time::{Duration, Instant};
 
-use gpuaas_gateway::policy::Scope;
+use gpuaas_gateway::store::Scope;
 use gpuaas_gateway::store::{Role, own_organisation};
 use reqwest::Method;
 use reqwest::header::HeaderMap;

@@ -1,6 +1,6 @@
 //! Who may use SCIM, and for which organisation.
-use gpuaas_gateway::policy::Scope;
 use gpuaas_gateway::store::Role;
+use gpuaas_gateway::store::Scope;
 use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use gpuaas_gateway::auth::api_keys::ApiKey;
-use gpuaas_gateway::policy::Scope;
 use gpuaas_gateway::store::Role;
+use gpuaas_gateway::store::Scope;
 use reqwest::Method;
 use serde_json::{Value, json};
 use sqlx::AssertSqlSafe;

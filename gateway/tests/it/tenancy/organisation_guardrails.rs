@@ -1,8 +1,8 @@
 //! What the owners of an organisation forbid binds who has a role in its projects, a grant, or a role on the platform.
 use std::time::{Duration, Instant};
 
-use gpuaas_gateway::policy::Scope;
 use gpuaas_gateway::store::Role;
+use gpuaas_gateway::store::Scope;
 use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;

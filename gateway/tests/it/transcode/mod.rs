@@ -8,8 +8,8 @@ use std::path::Path;
 
 use gpuaas_gateway::contract::route::{Lookup, RouteTable};
 use gpuaas_gateway::error::ApiError;
+use gpuaas_gateway::json::write::{Defaults, write_message};
 use gpuaas_gateway::transcode::request::bind;
-use gpuaas_gateway::transcode::write::{Defaults, write_message};
 use http::Method;
 use prost_reflect::{DescriptorPool, DynamicMessage};
 

@@ -1,6 +1,6 @@
 //! What is written, and that it is understood again.
-use gpuaas_gateway::transcode::json::Json;
-use gpuaas_gateway::transcode::write::{Defaults, write_message};
+use gpuaas_gateway::json::Json;
+use gpuaas_gateway::json::write::{Defaults, write_message};
 use http::Method;
 use proptest::prelude::*;
 use prost_reflect::DynamicMessage;

@@ -2,6 +2,8 @@
 //!
 //! `serde_json::Value` silently keeps the last of two equal keys; two readers of one body could then
 //! disagree on what was asked, so the parser has to keep both for the reader to refuse.
+pub mod write;
+
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};

@@ -6,7 +6,7 @@ use gpuaas_proto::words::enum_value_name;
 use prost_reflect::{DynamicMessage, FieldDescriptor, Kind, MapKey, ReflectMessage as _, Value};
 use prost_types::Any;
 
-use super::json::Json;
+use super::Json;
 
 /// Whether unset scalars, enums, lists and maps are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
