@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use prost::Message as _;
 use protox::Compiler;
-use protox::prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor, MethodDescriptor};
+use protox::prost_reflect::{
+    DescriptorPool, DynamicMessage, MessageDescriptor, MethodDescriptor, Value,
+};
 use tonic_prost_build::Config;
 
 fn proto_files(dir: &Path, found: &mut Vec<PathBuf>) {
@@ -49,9 +51,9 @@ fn main() {
     }
     // encode_file_descriptor_set keeps the HTTP and access options as extensions
     let encoded = compiler.encode_file_descriptor_set();
-    std::fs::write(out.join("descriptors.bin"), &encoded).expect("write descriptors");
-
     let pool = DescriptorPool::decode(encoded.as_slice()).expect("own descriptor set decodes");
+    let descriptors = with_comments_alone(&pool, &encoded);
+    std::fs::write(out.join("descriptors.bin"), descriptors).expect("write descriptors");
     std::fs::write(out.join("calls.rs"), calls(&pool)).expect("write calls");
 
     let set = prost_types::FileDescriptorSet::decode(encoded.as_slice())
@@ -65,6 +67,40 @@ fn main() {
         .include_file("all.rs")
         .compile_fds_with_config(set, config)
         .expect("generate code");
+}
+
+/// Leaves out where in its file each word stands, which nobody asks: of what is known of the source, comments stay. Every
+/// service has the set in memory.
+fn with_comments_alone(pool: &DescriptorPool, encoded: &[u8]) -> Vec<u8> {
+    let kind = pool
+        .get_message_by_name("google.protobuf.FileDescriptorSet")
+        .expect("imported for options");
+    // a message of the pool, because the types of prost lose the options that are extensions
+    let mut set = DynamicMessage::decode(kind, encoded).expect("it is one");
+    let files = set
+        .get_field_by_name_mut("file")
+        .and_then(Value::as_list_mut);
+    for file in files.expect("files") {
+        let file = file.as_message_mut().expect("a file");
+        let source = file.get_field_by_name_mut("source_code_info");
+        let source = source
+            .and_then(Value::as_message_mut)
+            .expect("of the source");
+        let places = source.get_field_by_name_mut("location");
+        let places = places.and_then(Value::as_list_mut).expect("places");
+        places.retain(|place| {
+            let place = place.as_message().expect("a place");
+            let has = |field: &str| place.has_field_by_name(field);
+            [
+                "leading_comments",
+                "trailing_comments",
+                "leading_detached_comments",
+            ]
+            .into_iter()
+            .any(has)
+        });
+    }
+    set.encode_to_vec()
 }
 
 /// What the JSON of messages needs: no comments, no services, no options of the platform. Clients decode it at each start.
