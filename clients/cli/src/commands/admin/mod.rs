@@ -25,7 +25,7 @@ mod slots;
 mod tenants;
 mod trail;
 
-use super::{Session, done};
+use super::{Session, done, terminal_sessions};
 use crate::failure::Failure;
 pub(crate) use trail::moment;
 
@@ -90,6 +90,9 @@ pub enum Command {
     /// SCIM users and groups of organisations.
     #[command(subcommand)]
     Scim(scim::Command),
+    /// Terminals that were opened to the allocations of all projects.
+    #[command(subcommand)]
+    TerminalSession(terminal_sessions::AdminCommand),
     /// The audit trail, and audits of the ledger.
     #[command(subcommand)]
     Audit(audit::Command),
@@ -121,6 +124,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Organisation(command) => organisations::run(session, command).await,
         Command::Project(command) => projects::run(session, command).await,
         Command::Scim(command) => scim::run(session, command).await,
+        Command::TerminalSession(command) => terminal_sessions::admin(session, command).await,
         Command::Audit(command) => audit::run(session, command).await,
     }
 }
