@@ -8,6 +8,7 @@ pub mod certificate;
 mod comparison;
 mod describe;
 mod devices;
+mod fleet;
 mod host_report;
 pub mod life;
 pub mod node;
@@ -55,6 +56,9 @@ pub enum Command {
     /// Rollouts of the node agent, wave by wave.
     #[command(subcommand)]
     AgentRollout(agent_rollout::Command),
+    /// The record of the fleet: where nodes and GPUs stand, and who uses them.
+    #[command(subcommand)]
+    Fleet(fleet::Command),
     /// Slots of a node.
     #[command(subcommand)]
     Slots(slots::Command),
@@ -115,6 +119,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::BareMetalCapacity(flags) => plans::preservation(session, flags).await,
         Command::Node(command) => node::run(session, command).await,
         Command::AgentRollout(command) => agent_rollout::run(session, command).await,
+        Command::Fleet(command) => fleet::run(session, command).await,
         Command::Slots(command) => slots::run(session, command).await,
         Command::Allocation(command) => allocation::run(session, command).await,
         Command::Queue(command) => queue::run(session, command).await,
