@@ -44,13 +44,9 @@ TOML
 export SCHEMATHESIS_HOOKS=schemathesis_hooks PYTHONDONTWRITEBYTECODE=1
 PYTHONPATH=$(cd "$(dirname "$0")" && pwd)
 export PYTHONPATH
-excluded=(
-    # what watches does not end by itself, and the tool waits for the end
-    --exclude-operation-id-regex '_Watch'
-)
 # one worker: with two the tool's own strategies race ("Inconsistent results"), and a seed repeats nothing
 exec "$programs/schemathesis" --config-file "$folder/schemathesis.toml" run "$url/api/openapi.json" --url "$url" \
-    "${excluded[@]}" --phases "${GPUAAS_SCHEMATHESIS_PHASES:-examples,coverage,fuzzing}" \
+    --phases "${GPUAAS_SCHEMATHESIS_PHASES:-examples,coverage,fuzzing}" \
     --checks "not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,response_schema_conformance,negative_data_rejection,unsupported_method,allow_header_conformance,ignored_auth" \
     --max-examples "${GPUAAS_SCHEMATHESIS_EXAMPLES:-3}" --seed "${GPUAAS_SCHEMATHESIS_SEED:-1}" \
     --generation-database none --request-timeout 30 --workers 1 --continue-on-failure --suppress-health-check all \

@@ -5,7 +5,7 @@ use clap::{Command, CommandFactory as _, Error, FromArgMatches as _};
 use crate::args::Cli;
 
 /// What commands are named after, in all of its forms.
-const RESOURCES: [&[&str]; 25] = [
+const RESOURCES: [&[&str]; 27] = [
     &["agent-rollout", "agent-rollouts"],
     &["allocation", "allocations"],
     &["api-key", "api-keys"],
@@ -15,6 +15,7 @@ const RESOURCES: [&[&str]; 25] = [
     &["finding", "findings"],
     &["grant", "grants"],
     &["group", "groups"],
+    &["health-events", "health-event"],
     &["image", "images"],
     &["member", "members"],
     &["node", "nodes"],
@@ -35,6 +36,7 @@ const RESOURCES: [&[&str]; 25] = [
     &["sku", "skus"],
     &["slot", "slots"],
     &["ssh-key", "ssh-keys"],
+    &["terminal-session", "terminal-sessions"],
     &["webhook", "webhooks"],
 ];
 /// Words for showing one of a resource, and for listing them.

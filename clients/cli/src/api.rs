@@ -46,6 +46,11 @@ impl IdempotencyKey {
     pub fn new(given: Option<String>) -> Self {
         Self(given.unwrap_or_else(|| format!("cli-{}", Uuid::now_v7())))
     }
+
+    /// That of one of several changes that a command makes.
+    pub fn numbered(&self, number: usize) -> Self {
+        Self(format!("{}-{number}", self.0))
+    }
 }
 
 /// What the API answered.

@@ -5,10 +5,11 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::select::Selected;
 use crate::commands::{
-    activity, admin, api, api_keys, catalog, certificate, context, cp, explain, grants, ingress,
-    launch, list, login, logs, members, metrics, network, nodes, organisations, port_forward,
-    power, projects, quotas, release, rename, reservations, service_accounts, show, ssh, ssh_keys,
-    terminal, tunnel, update, usage, wait, watch, webhooks,
+    activity, admin, api, api_keys, catalog, certificate, context, cp, explain, grants,
+    health_events, ingress, launch, list, login, logs, members, metrics, network, nodes,
+    organisations, port_forward, power, projects, quotas, release, rename, reservations,
+    service_accounts, show, ssh, ssh_keys, terminal, terminal_sessions, tunnel, update, usage,
+    wait, watch, webhooks,
 };
 use crate::global::Global;
 
@@ -50,6 +51,9 @@ pub enum Command {
     Ssh(ssh::Flags),
     /// Open a terminal to an allocation, without an SSH key.
     Terminal(terminal::Flags),
+    /// Terminals that were opened to an allocation, and their recordings.
+    #[command(subcommand)]
+    TerminalSession(terminal_sessions::Command),
     /// Connect standard input and output to the SSH server of an allocation, through the platform: a ProxyCommand of ssh.
     Tunnel(tunnel::Flags),
     /// Show what the VM of an allocation printed on its serial console, also after it is gone.
@@ -105,6 +109,8 @@ pub enum Command {
     Webhook(webhooks::Command),
     /// Show who did what in a project, newest first.
     Activity(activity::Flags),
+    /// Show when the GPUs of your allocations were not healthy, newest first.
+    HealthEvents(health_events::Flags),
     /// Show usage and cost.
     Usage(usage::Flags),
     /// Show the quotas of your project and their use.

@@ -44,6 +44,8 @@ mod watch;
 
 use std::process::ExitCode;
 
+pub use aliases::command;
+
 /// Runs the command line of this process.
 pub fn run() -> ExitCode {
     let cli = match aliases::parse() {

@@ -5,9 +5,10 @@ use crate::api::{Api, IdempotencyKey};
 use crate::args::{Cli, Command};
 use crate::commands::{
     Session, activity, admin, api, api_keys, catalog, certificate, completion, context, cp,
-    explain, grants, ingress, launch, list, login, logs, members, metrics, network, nodes,
-    organisations, port_forward, power, projects, quotas, release, rename, reservations,
-    service_accounts, show, ssh, ssh_keys, terminal, tunnel, update, usage, wait, watch, webhooks,
+    explain, grants, health_events, ingress, launch, list, login, logs, members, metrics, network,
+    nodes, organisations, port_forward, power, projects, quotas, release, rename, reservations,
+    service_accounts, show, ssh, ssh_keys, terminal, terminal_sessions, tunnel, update, usage,
+    wait, watch, webhooks,
 };
 use crate::failure::Failure;
 use crate::{formats, profile};
@@ -44,6 +45,8 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Wait(flags) => wait::run(&session, &flags).await,
         Command::Ssh(flags) => ssh::run(&session, flags).await,
         Command::Terminal(flags) => terminal::run(&session, &flags).await,
+        Command::TerminalSession(command) => terminal_sessions::run(&session, command).await,
+        Command::HealthEvents(flags) => health_events::run(&session, flags).await,
         Command::Tunnel(flags) => tunnel::run(&session, &flags).await,
         Command::Logs(flags) => logs::run(&session, &flags).await,
         Command::Metrics(flags) => metrics::run(&session, &flags).await,

@@ -6813,6 +6813,10 @@ export interface operations {
                 /** @description Default 50, at most 500. */
                 page_size?: number;
                 page_token?: string;
+                /** @description Only those that it is true of, for example `state = paused OR failed_nodes > 0`. See "Filters and orders" of the guide for integrators. Fields: version, state, state_reason, rollback_of, principal, reason, total_nodes, succeeded_nodes, failed_nodes, create_time, end_time. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not, for example `version`; default newest first. Fields: version, state, principal, total_nodes, succeeded_nodes, failed_nodes, create_time. */
+                order_by?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };
@@ -7348,6 +7352,10 @@ export interface operations {
                 /** @description Default 50, at most 500. */
                 page_size?: number;
                 page_token?: string;
+                /** @description Only those that it is true of, for example `state = gathering AND gpu_count >= 8`. See "Filters and orders" of the guide for integrators. Fields: project_id, name, region_code, sku, gpu_count, state, reserved_gpus, used_gpus, unused_gpus, created_by, made_by_project, start_time, end_time, create_time, update_time. A filter that names the state finds ended ones, too. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not, for example `end_time`; default newest first. Fields: project_id, name, region_code, sku, gpu_count, state, reserved_gpus, used_gpus, unused_gpus, created_by, start_time, end_time, create_time, update_time. */
+                order_by?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };
@@ -7605,6 +7613,10 @@ export interface operations {
                 reservation_id?: string;
                 /** @description Only nodes with allocations, or only nodes without; absent: both. */
                 in_use?: boolean;
+                /** @description Only those that it is true of, for example `health = failed OR admin_state = cordoned`. See "Filters and orders" of the guide for integrators. Fields: hostname, region_code, rack, hardware_type, mode, admin_state, health, reason. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not, for example `rack, hostname`; default by host name. Fields: hostname, region_code, rack, hardware_type, mode, admin_state. */
+                order_by?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };
@@ -7798,6 +7810,10 @@ export interface operations {
                 /** @description Default 50, at most 500. */
                 page_size?: number;
                 page_token?: string;
+                /** @description Only those that it is true of, for example `admin_state = draining AND live_claims > 0`. See "Filters and orders" of the guide for integrators. Fields: hostname, region_code, mode, admin_state, admin_reason, admin_principal, admin_time, schedulable, not_schedulable_reason, live_claims, live_allocations, available_slots. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not, for example `available_slots desc`; default the order in which they were enrolled. Fields: hostname, region_code, mode, admin_state, live_claims, live_allocations, available_slots. */
+                order_by?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };
@@ -8045,6 +8061,10 @@ export interface operations {
                 page_size?: number;
                 /** @description Of the page before. */
                 page_token?: string;
+                /** @description Only those that it is true of, for example `NOT close_time:*`. See "Filters and orders" of the guide for integrators. Fields: slot_id, fault, opened_by, open_time, closed_by, close_time, outcome. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not, for example `open_time`; default newest first. Fields: opened_by, open_time. */
+                order_by?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };
@@ -8281,6 +8301,10 @@ export interface operations {
                 page_size?: number;
                 /** @description Of the page before. */
                 page_token?: string;
+                /** @description Only those that it is true of, for example `severity = critical AND source = dcgm`. See "Filters and orders" of the guide for integrators. Fields: slot_id, source, code, device, severity, message, reported_by, first_time, last_time, count, resolved_by, resolve_time, resolution. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not, for example `count desc`; default the latest first. Fields: source, code, device, reported_by, first_time, last_time, count. */
+                order_by?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };
@@ -9850,6 +9874,10 @@ export interface operations {
                 /** @description Default 50, at most 500. */
                 page_size?: number;
                 page_token?: string;
+                /** @description Only those that it is true of, for example `priority = high AND gpus > 4`. See "Filters and orders" of the guide for integrators. Fields: slot_class, position, project_id, priority, gpus, since, deadline, reason. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not, for example `since`; default by slot class in queue order. Fields: slot_class, position, project_id, gpus, since, deadline. */
+                order_by?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };
@@ -9942,6 +9970,10 @@ export interface operations {
                 page_token?: string;
                 /** @description Only sessions into this allocation. */
                 allocation_id?: string;
+                /** @description Only those that it is true of, for example `principal = "user:ada" AND NOT close_time:*`. See "Filters and orders" of the guide for integrators. Fields: allocation_id, project_id, principal, kind, open_time, close_time, close_reason, recorded, recording_bytes. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not, for example `open_time`; default newest first. Fields: allocation_id, project_id, principal, kind, open_time, recording_bytes. */
+                order_by?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };
@@ -10152,6 +10184,10 @@ export interface operations {
     IngressService_ListIngressMappings: {
         parameters: {
             query?: {
+                /** @description Only those that it is true of, for example `state = active AND protocol = tcp`. See "Filters and orders" of the guide for integrators. Fields: protocol, vm_port, external_address, external_port, state, failure, creator, expire_time, create_time, update_time. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not, for example `vm_port`; default oldest first. Fields: protocol, vm_port, external_port, state, creator, create_time, update_time. */
+                order_by?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };
@@ -10341,6 +10377,10 @@ export interface operations {
             query?: {
                 page_size?: number;
                 page_token?: string;
+                /** @description Only those that it is true of, for example `principal = "user:ada" AND NOT close_time:*`. See "Filters and orders" of the guide for integrators. Fields: allocation_id, project_id, principal, kind, open_time, close_time, close_reason, recorded, recording_bytes. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not, for example `open_time`; default newest first. Fields: allocation_id, project_id, principal, kind, open_time, recording_bytes. */
+                order_by?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };
@@ -10865,6 +10905,10 @@ export interface operations {
                 /** @description Default 50, at most 500. */
                 page_size?: number;
                 page_token?: string;
+                /** @description Only those that it is true of, for example `state = gathering AND gpu_count >= 8`. See "Filters and orders" of the guide for integrators. Fields: project_id, name, region_code, sku, gpu_count, state, reserved_gpus, used_gpus, unused_gpus, created_by, made_by_project, start_time, end_time, create_time, update_time. A filter that names the state finds ended ones, too. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not, for example `end_time`; default newest first. Fields: project_id, name, region_code, sku, gpu_count, state, reserved_gpus, used_gpus, unused_gpus, created_by, start_time, end_time, create_time, update_time. */
+                order_by?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };
@@ -10990,6 +11034,10 @@ export interface operations {
                 allocation_id?: string;
                 page_size?: number;
                 page_token?: string;
+                /** @description Only those that it is true of, for example `health = failed AND NOT end_time:*`. See "Filters and orders" of the guide for integrators. Fields: allocation_id, gpu_count, health, repair, start_time, end_time. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not, for example `gpu_count desc`; default newest first. Fields: allocation_id, gpu_count, start_time. */
+                order_by?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };
@@ -11526,6 +11574,10 @@ export interface operations {
                 /** @description Default 50, at most 500. */
                 page_size?: number;
                 page_token?: string;
+                /** @description Only those that it is true of, for example `display_name:ml AND member_count > 0`. See "Filters and orders" of the guide for integrators. Fields: display_name, external_id, member_count, create_time, update_time. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not, for example `display_name`; default the order in which they came. Fields: display_name, member_count, create_time, update_time. */
+                order_by?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };

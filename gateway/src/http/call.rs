@@ -21,7 +21,7 @@ use super::reach::{Outgoing, reach};
 use super::shares::Share;
 use super::streamed::{respond, resume};
 use super::subscribe::{self, StreamRequest, own_or_absent};
-use super::{deprecation, headers};
+use super::{deprecation, headers, reserved};
 use crate::app::App;
 use crate::contract::deprecation::Deprecation;
 use crate::contract::route::{GATEWAY, Lookup, Route};
@@ -141,6 +141,10 @@ async fn try_serve(
         app.policies.check_asked(caller, route, &grant, &message)
     };
     let checked = grant.check(&message).and_then(|()| asked());
+    let checked = match checked {
+        Ok(()) => reserved::check(app, &session.principal, route, &message).await?,
+        refused => refused,
+    };
     if let Err(refusal) = checked {
         return Err(refuse(app, &session, attempt, refusal).await);
     }

@@ -13,6 +13,7 @@ pub mod peer;
 mod piece;
 pub mod rates;
 pub(crate) mod reach;
+mod reserved;
 pub(crate) mod shares;
 pub mod stream;
 mod streamed;

@@ -2,7 +2,7 @@
 use gpuaas_common::text::is_deceptive;
 use gpuaas_common::time::from_proto_time;
 use gpuaas_common::value::DnsLabel;
-use gpuaas_common::{Error, Result, page};
+use gpuaas_common::{Error, Result};
 use gpuaas_proto::gpuaas::identity::v1 as pb;
 use jiff::{SignedDuration, Timestamp};
 
@@ -285,38 +285,4 @@ pub(super) fn claim(field: &'static str, text: &str) -> Result<String> {
         ));
     }
     Ok(text.to_owned())
-}
-
-/// A page: its size, and one row more, by which it is known whether there is a next one.
-pub(super) struct Page {
-    size: usize,
-}
-
-impl Page {
-    pub(super) fn of(size: i32) -> Result<Self> {
-        let size = page::page_size(size)?;
-        Ok(Self {
-            size: usize::try_from(size).unwrap_or_default(),
-        })
-    }
-
-    pub(super) fn limit(&self) -> i64 {
-        self.size as i64 + 1
-    }
-
-    /// The rows of the page, and the token of the next one, by the key of the last row.
-    pub(super) fn cut<R, K: serde::Serialize>(
-        &self,
-        mut rows: Vec<R>,
-        query: &[&str],
-        key: impl Fn(&R) -> K,
-    ) -> (Vec<R>, String) {
-        let more = rows.len() > self.size;
-        rows.truncate(self.size);
-        let token = match rows.last() {
-            Some(last) if more => page::encode(&key(last), query),
-            _ => String::new(),
-        };
-        (rows, token)
-    }
 }

@@ -2,6 +2,7 @@
 use std::collections::HashMap;
 
 use gpuaas_common::audit::with_digests;
+use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_common::{Error, Result, etag, page};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use gpuaas_proto::gpuaas::identity::v1 as pb;
@@ -116,23 +117,26 @@ pub(super) async fn list(
     call: &Call<'_>,
     request: pb::ListScimGroupsRequest,
 ) -> Result<pb::ListScimGroupsResponse> {
-    let page = parse::Page::of(request.page_size)?;
+    let selection = Selection::parse(&store::SCIM_GROUPS, &request.filter, &request.order_by)?;
     let mut conn = call.conn().await?;
     let of = Of::Organisation(&request.organisation_id);
     let organisation = call.seen(&mut conn, of).await?.id();
     let id = organisation.to_string();
-    let query = ["scim groups", &id];
-    let after = page::decode(&request.page_token, &query)?.unwrap_or_else(Uuid::nil);
-    let rows = store::list_scim_groups_of(&mut conn, organisation, after, page.limit()).await?;
-    let (rows, next_page_token) = page.cut(rows, &query, |(row, _)| row.id);
-    let ids: Vec<Uuid> = rows.iter().map(|(row, _)| row.id).collect();
+    let wanted = Wanted {
+        page_token: &request.page_token,
+        size: page::page_size(request.page_size)?,
+        query: &["scim groups", &id],
+    };
+    let (rows, next_page_token) =
+        store::list_scim_groups_of(&mut conn, organisation, &selection, wanted).await?;
+    let ids: Vec<Uuid> = rows.iter().map(|row| row.group.id).collect();
     let mut mappings: HashMap<Uuid, Vec<pb::ScimGroupMapping>> = HashMap::new();
     for row in store::list_mappings(&mut conn, &ids).await? {
         mappings.entry(row.group).or_default().push(mapping(row));
     }
-    let groups = rows.into_iter().map(|(row, members)| {
-        let mappings = mappings.remove(&row.id).unwrap_or_default();
-        group(row, members, mappings)
+    let groups = rows.into_iter().map(|row| {
+        let mappings = mappings.remove(&row.group.id).unwrap_or_default();
+        group(row.group, row.members, mappings)
     });
     Ok(pb::ListScimGroupsResponse {
         groups: groups.collect(),

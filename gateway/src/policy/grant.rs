@@ -179,13 +179,26 @@ impl Grant {
     /// The refusal.
     pub fn check(&self, message: &DynamicMessage) -> Result<(), Refusal> {
         let refusal = match named(message, &NAMED_BY) {
-            Some(Ok(id)) => self.refusal_for(id),
+            Some(Ok(id)) => {
+                let of_it = || self.refusal_in_organisation(id);
+                self.refusal_for(id).or_else(of_it)
+            }
             // the service says what is wrong with it
             Some(Err(_)) => None,
             None if self.granted_project(message).is_some() => None,
             None => self.refusal_everywhere(),
         };
         refusal.map_or(Ok(()), Err)
+    }
+
+    /// The refusal for an organisation of the caller's projects whose guardrail forbids the action in all of them.
+    fn refusal_in_organisation(&self, id: Uuid) -> Option<Refusal> {
+        let is_of_it = |refusal: &Refusal| {
+            let broken = refusal.guardrail.as_ref();
+            broken.is_some_and(|broken| broken.organisation == id)
+        };
+        let mut refusals = self.withheld.iter().map(|(_, refusal)| refusal);
+        refusals.find(|refusal| is_of_it(refusal)).cloned()
     }
 
     /// The refusal when the action is allowed nowhere, though the caller has projects.
@@ -306,6 +319,40 @@ impl Policies {
             };
             let decided = self.on(who(principal), route, resource);
             decided.map_err(|refusal| refusal.within(&part))?;
+        }
+        Ok(())
+    }
+
+    /// Decides on what an operator reserves for a project, of which it is no member, by what binds the project's own members.
+    ///
+    /// # Errors
+    /// The refusal, when a guardrail of the organisation forbids it.
+    pub fn check_reserved(
+        &self,
+        principal: &Principal,
+        route: &Route,
+        (project, organisation): (Uuid, Uuid),
+        guardrails: &Guardrails,
+        message: &DynamicMessage,
+    ) -> Result<(), Refusal> {
+        for (part, region, sku) in asked_for(message) {
+            let resource = Resource::Project {
+                id: project,
+                organisation,
+                role: None,
+                has_grant: false,
+                guardrails,
+                asked: Asked {
+                    region: region.as_deref(),
+                    sku: sku.as_deref(),
+                    api_key_seconds: None,
+                },
+            };
+            // that it is no member is no reason: the platform's role was decided on
+            match self.on(who(principal), route, resource) {
+                Err(refusal) if refusal.guardrail.is_some() => return Err(refusal.within(&part)),
+                _ => {}
+            }
         }
         Ok(())
     }

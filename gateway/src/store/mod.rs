@@ -80,9 +80,10 @@ pub use scim::{
     update_scim_user,
 };
 pub use scim_groups::{
-    MappingRow, ScimGroupRow, add_scim_members, delete_mapping, delete_scim_group, find_scim_group,
-    insert_mapping, insert_scim_group, known_scim_users, list_mappings, list_scim_groups_of,
-    principals_of_users, remove_scim_members, scim_members, update_scim_group,
+    CountedGroup, MappingRow, SCIM_GROUPS, ScimGroupRow, add_scim_members, delete_mapping,
+    delete_scim_group, find_scim_group, insert_mapping, insert_scim_group, known_scim_users,
+    list_mappings, list_scim_groups_of, principals_of_users, remove_scim_members, scim_members,
+    update_scim_group,
 };
 pub use scim_select::{Page, list_groups as select_scim_groups, list_users as select_scim_users};
 pub use scope::Scope;

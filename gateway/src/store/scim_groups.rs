@@ -1,7 +1,8 @@
 //! Groups that an organisation's identity provider keeps by SCIM, and the roles in projects that they are mapped on.
+use gpuaas_common::select::{Catalog, Field, Kind, Selection, Statement, Wanted};
 use jiff_sqlx::Timestamp;
 use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, Row as _};
+use sqlx::{FromRow, PgConnection, Row as _};
 use uuid::Uuid;
 
 use super::principal::{Role, decode};
@@ -51,28 +52,54 @@ pub async fn find_scim_group(
     row.as_ref().map(read_group).transpose()
 }
 
-/// Groups of an organisation after one by id, which is the order in which they came, each with the number of its members.
+/// A group with the number of its members.
+#[derive(Clone, Debug)]
+pub struct CountedGroup {
+    /// The group.
+    pub group: ScimGroupRow,
+    /// How many users it has.
+    pub members: i64,
+}
+
+impl FromRow<'_, PgRow> for CountedGroup {
+    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
+        Ok(Self {
+            group: read_group(row)?,
+            members: row.try_get("members")?,
+        })
+    }
+}
+
+/// What the list of an organisation's groups can be selected by.
+pub static SCIM_GROUPS: Catalog = Catalog {
+    fields: &[
+        Field::sortable("display_name", Kind::Text, "listed.display_name"),
+        Field::new("external_id", Kind::Text, "listed.external_id"),
+        Field::sortable("member_count", Kind::Number, "listed.members"),
+        Field::sortable("create_time", Kind::Time, "listed.create_time"),
+        Field::sortable("update_time", Kind::Time, "listed.update_time"),
+    ],
+    // the order in which they came
+    key: Field::new("id", Kind::Id, "listed.id"),
+    order: "",
+};
+
+/// A page of the groups of an organisation that a caller selects, and the token of the next one.
 ///
 /// # Errors
-/// Database errors.
+/// `PAGE_TOKEN_INVALID`; database errors.
 pub async fn list_scim_groups_of(
     conn: &mut PgConnection,
     organisation: Uuid,
-    after: Uuid,
-    limit: i64,
-) -> sqlx::Result<Vec<(ScimGroupRow, i64)>> {
-    let rows = sqlx::query(
+    selection: &Selection,
+    wanted: Wanted<'_>,
+) -> gpuaas_common::Result<(Vec<CountedGroup>, String)> {
+    let statement = Statement::new(&[
         "SELECT g.*, (SELECT count(*) FROM scim_group_members m WHERE m.group_id = g.id) AS members
-           FROM scim_groups g WHERE g.organisation_id = $1 AND g.id > $2 ORDER BY g.id LIMIT $3",
-    )
-    .bind(organisation)
-    .bind(after)
-    .bind(limit)
-    .fetch_all(conn)
-    .await?;
-    rows.iter()
-        .map(|row| Ok((read_group(row)?, row.try_get("members")?)))
-        .collect()
+           FROM scim_groups g WHERE g.organisation_id = $1",
+    ])
+    .bind(organisation);
+    selection.page(conn, statement, wanted).await
 }
 
 /// Adds a group; `false` when the organisation has one of the name.

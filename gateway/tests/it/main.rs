@@ -18,6 +18,7 @@ mod instance_identity;
 mod issuers;
 mod logout;
 mod openapi;
+mod pages;
 mod providers;
 mod rates;
 mod reference;

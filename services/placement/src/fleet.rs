@@ -10,18 +10,19 @@
 //! has one.
 use std::collections::BTreeMap;
 
+use gpuaas_common::select::{Catalog, Field, Kind, Selection, Statement, Wanted};
 use jiff_sqlx::Timestamp;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::model::{Health, StoredHealth};
+use crate::model::{Health, Intent, StoredHealth};
 use crate::{Result, catalog};
 
 mod counts;
 mod events;
 
 pub use counts::{Counts, FleetCounts, GpuFacts, Standing};
-pub use events::{EventQuery, HealthEvent, health_events};
+pub use events::{EVENTS, EventQuery, HealthEvent, health_events};
 
 /// A node of the record.
 #[derive(Debug, Clone, PartialEq)]
@@ -77,8 +78,6 @@ pub struct Query<'a> {
     pub reservation_id: Option<Uuid>,
     /// Whether anything is allocated there.
     pub in_use: Option<bool>,
-    /// Nodes after this host name and id.
-    pub after: Option<(&'a str, Uuid)>,
 }
 
 #[derive(sqlx::FromRow)]
@@ -131,19 +130,43 @@ macro_rules! rows {
     };
 }
 
-/// Nodes by host name, at most `limit`.
+/// The values of a health in the database.
+const HEALTH: &[&str] = &["healthy", "unknown", "degraded", "failed"];
+
+/// What the list of nodes can be selected by.
+pub static NODES: Catalog = Catalog {
+    fields: &[
+        Field::sortable("hostname", Kind::Text, "listed.hostname"),
+        Field::sortable("region_code", Kind::Text, "listed.region_code"),
+        Field::sortable("rack", Kind::Text, "listed.rack"),
+        Field::sortable("hardware_type", Kind::Text, "listed.hardware_type"),
+        Field::sortable("mode", Kind::OneOf(&["slice", "baremetal"]), "listed.mode"),
+        Field::sortable(
+            "admin_state",
+            Kind::OneOf(Intent::WORDS),
+            "listed.admin_state",
+        ),
+        Field::new("health", Kind::OneOf(HEALTH), "listed.health::text"),
+        Field::new("reason", Kind::Text, "listed.reason"),
+    ],
+    key: Field::new("id", Kind::Id, "listed.id"),
+    order: "hostname",
+};
+
+/// A page of the nodes that a caller selects, and the token of the next one.
 ///
 /// # Errors
-/// [`crate::Error::Invalid`] for a region that does not exist.
+/// [`crate::Error::Invalid`] for a region that does not exist; `PAGE_TOKEN_INVALID`.
 pub async fn list(
     conn: &mut PgConnection,
     query: &Query<'_>,
-    limit: i64,
-) -> Result<Vec<FleetNode>> {
+    selection: &Selection,
+    wanted: Wanted<'_>,
+) -> Result<(Vec<FleetNode>, String)> {
     if let Some(region) = query.region_code {
         catalog::known_region(conn, region).await?;
     }
-    let rows: Vec<Row> = sqlx::query_as(rows!(
+    let statement = Statement::new(&[rows!(
         "($1::text IS NULL OR n.region_code = $1) AND ($2::text IS NULL OR n.rack = $2)
            AND ($3::text IS NULL OR g.class = $3) AND ($4::health IS NULL OR greatest(n.host_health, g.health) = $4)
            AND ($5::uuid IS NULL OR EXISTS (SELECT FROM claims c JOIN allocations a ON a.id = c.allocation_id
@@ -151,22 +174,16 @@ pub async fn list(
                    AND a.project_id = $5))
            AND ($6::uuid IS NULL OR EXISTS (SELECT FROM reserved_slots r WHERE r.node_id = n.id AND r.reservation_id = $6))
            AND ($7::boolean IS NULL OR $7 = EXISTS (SELECT FROM claims c JOIN allocations a ON a.id = c.allocation_id
-                 WHERE c.node_id = n.id AND c.state <> 'released' AND a.state NOT IN ('released', 'failed')))
-           AND ($8::text IS NULL OR (n.hostname, n.id) > ($8, $9::uuid))
-         ORDER BY n.hostname, n.id LIMIT $10"
-    ))
+                 WHERE c.node_id = n.id AND c.state <> 'released' AND a.state NOT IN ('released', 'failed')))"
+    )])
     .bind(query.region_code)
     .bind(query.rack)
     .bind(query.hardware_type)
     .bind(query.health.map(StoredHealth::from))
     .bind(query.project_id)
     .bind(query.reservation_id)
-    .bind(query.in_use)
-    .bind(query.after.map(|(name, _)| name))
-    .bind(query.after.map(|(_, id)| id))
-    .bind(limit)
-    .fetch_all(&mut *conn)
-    .await?;
+    .bind(query.in_use);
+    let (rows, next) = selection.page::<Row>(conn, statement, wanted).await?;
     let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
     let mut occupants = occupants(conn, &ids).await?;
     let nodes = rows.into_iter().map(|row| {
@@ -186,7 +203,7 @@ pub async fn list(
             counts,
         }
     });
-    Ok(nodes.collect())
+    Ok((nodes.collect(), next))
 }
 
 async fn occupants(

@@ -4,6 +4,7 @@
 //! keeps. What hosts are told is read with a version ([`wanted`]): under the allocation's lock versions have the order of what was
 //! read, so a host that keeps to the highest one has what was read last.
 use gpuaas_common::Error as Refusal;
+use gpuaas_common::select::{self, Catalog, Field, Kind, Selection, Statement};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use jiff_sqlx::Timestamp;
 use sqlx::PgConnection;
@@ -326,10 +327,7 @@ pub async fn get(conn: &mut PgConnection, allocation_id: Uuid, id: Uuid) -> Resu
 }
 
 /// The mappings of an allocation, oldest first.
-///
-/// # Errors
-/// Those of the database.
-pub async fn of_allocation(conn: &mut PgConnection, allocation_id: Uuid) -> Result<Vec<Mapping>> {
+async fn of_allocation(conn: &mut PgConnection, allocation_id: Uuid) -> Result<Vec<Mapping>> {
     Ok(sqlx::query_as(concat!(
         "SELECT ",
         columns!(),
@@ -338,6 +336,56 @@ pub async fn of_allocation(conn: &mut PgConnection, allocation_id: Uuid) -> Resu
     .bind(allocation_id)
     .fetch_all(conn)
     .await?)
+}
+
+/// What the list of an allocation's mappings can be selected by.
+pub static MAPPINGS: Catalog = Catalog {
+    fields: &[
+        Field::sortable("protocol", Kind::OneOf(&["tcp", "udp"]), "listed.protocol"),
+        Field::sortable("vm_port", Kind::Number, "listed.vm_port::bigint"),
+        Field::new("external_address", Kind::Text, "listed.external_address"),
+        Field::sortable(
+            "external_port",
+            Kind::Number,
+            "listed.external_port::bigint",
+        ),
+        Field::sortable(
+            "state",
+            Kind::OneOf(&["pending", "active", "failed", "deleting"]),
+            "listed.state",
+        ),
+        Field::new("failure", Kind::Text, "listed.failure"),
+        Field::sortable("creator", Kind::Text, "listed.creator"),
+        Field::new("expire_time", Kind::Time, "listed.expires_at"),
+        Field::sortable("create_time", Kind::Time, "listed.created_at"),
+        Field::sortable("update_time", Kind::Time, "listed.updated_at"),
+    ],
+    key: Field::new("id", Kind::Id, "listed.id"),
+    order: "create_time",
+};
+
+/// The mappings of an allocation that a caller selects: all on one page, since [`Limits`] bound them.
+///
+/// # Errors
+/// Those of the database.
+pub async fn list(
+    conn: &mut PgConnection,
+    allocation_id: Uuid,
+    selection: &Selection,
+) -> gpuaas_common::Result<Vec<Mapping>> {
+    let statement = Statement::new(&[
+        "SELECT ",
+        columns!(),
+        " FROM ingress_mappings WHERE allocation_id = $1",
+    ])
+    .bind(allocation_id);
+    let all = select::Wanted {
+        page_token: "",
+        size: i64::from(u32::MAX),
+        query: &[],
+    };
+    let (mappings, _) = selection.page(conn, statement, all).await?;
+    Ok(mappings)
 }
 
 /// The mappings of a node that its host has opened, by all that is known.

@@ -3,6 +3,7 @@
 //! A node with an open record is `broken` and takes nothing new; when the last one is closed it is cordoned, and an operator
 //! uncordons it. A finding of severity `critical` takes its slot, or its node, out of service; resolving it makes nothing schedulable
 //! again, because that is an operator's decision.
+use gpuaas_common::select::{Catalog, Field, Kind, Selection, Statement, Wanted};
 use jiff_sqlx::Timestamp;
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -53,28 +54,34 @@ pub async fn break_fix(conn: &mut PgConnection, node_id: Uuid, id: Uuid) -> Resu
     .ok_or_else(|| Error::not_found("break-fix record", id))
 }
 
-/// The latest records of a node, newest first, from the one after this on.
+/// What the list of a node's records can be selected by.
+pub static BREAK_FIXES: Catalog = Catalog {
+    fields: &[
+        Field::new("slot_id", Kind::Id, "listed.slot_id"),
+        Field::new("fault", Kind::Text, "listed.fault"),
+        Field::sortable("opened_by", Kind::Text, "listed.opened_by"),
+        Field::sortable("open_time", Kind::Time, "listed.opened_at"),
+        Field::new("closed_by", Kind::Text, "listed.closed_by"),
+        Field::new("close_time", Kind::Time, "listed.closed_at"),
+        Field::new("outcome", Kind::Text, "listed.outcome"),
+    ],
+    key: Field::new("id", Kind::Id, "listed.id"),
+    order: "open_time desc",
+};
+
+/// A page of the records of a node that a caller selects, and the token of the next one.
 ///
 /// # Errors
-/// [`Error::NotFound`] for the node.
+/// [`Error::NotFound`] for the node; `PAGE_TOKEN_INVALID`.
 pub async fn break_fixes(
     conn: &mut PgConnection,
     node_id: Uuid,
-    after: Option<(Timestamp, Uuid)>,
-    limit: i64,
-) -> Result<Vec<BreakFix>> {
+    selection: &Selection,
+    wanted: Wanted<'_>,
+) -> Result<(Vec<BreakFix>, String)> {
     operators::get(conn, node_id).await?;
-    Ok(sqlx::query_as(sqlx::AssertSqlSafe(format!(
-        "{BREAK_FIX} WHERE node_id = $1
-            AND ($2::timestamptz IS NULL OR opened_at < $2 OR opened_at = $2 AND id > $3)
-          ORDER BY opened_at DESC, id LIMIT $4"
-    )))
-    .bind(node_id)
-    .bind(after.map(|(at, _)| at))
-    .bind(after.map(|(_, id)| id))
-    .bind(limit)
-    .fetch_all(conn)
-    .await?)
+    let statement = Statement::new(&[BREAK_FIX, " WHERE node_id = $1"]).bind(node_id);
+    Ok(selection.page(conn, statement, wanted).await?)
 }
 
 /// What was done, in order.
@@ -280,30 +287,51 @@ pub async fn finding(conn: &mut PgConnection, node_id: Uuid, id: Uuid) -> Result
     .ok_or_else(|| Error::not_found("finding", id))
 }
 
-/// The latest findings of a node, newest first, from the one after this on; with `open` those that nobody has resolved.
+/// What the list of a node's findings can be selected by.
+pub static FINDINGS: Catalog = Catalog {
+    fields: &[
+        Field::new("slot_id", Kind::Id, "listed.slot_id"),
+        Field::sortable("source", Kind::Text, "listed.source"),
+        Field::sortable("code", Kind::Text, "listed.code"),
+        Field::sortable("device", Kind::Text, "listed.device"),
+        Field::new(
+            "severity",
+            Kind::OneOf(&["info", "warning", "critical"]),
+            "listed.severity",
+        ),
+        Field::new("message", Kind::Text, "listed.message"),
+        Field::sortable("reported_by", Kind::Text, "listed.reported_by"),
+        Field::sortable("first_time", Kind::Time, "listed.first_at"),
+        Field::sortable("last_time", Kind::Time, "listed.last_at"),
+        Field::sortable("count", Kind::Number, "listed.seen"),
+        Field::new("resolved_by", Kind::Text, "listed.resolved_by"),
+        Field::new("resolve_time", Kind::Time, "listed.resolved_at"),
+        Field::new("resolution", Kind::Text, "listed.resolution"),
+    ],
+    key: Field::new("id", Kind::Id, "listed.id"),
+    order: "last_time desc",
+};
+
+/// A page of the findings of a node that a caller selects, and the token of the next one; with `open` of those that nobody
+/// has resolved.
 ///
 /// # Errors
-/// [`Error::NotFound`] for the node.
+/// [`Error::NotFound`] for the node; `PAGE_TOKEN_INVALID`.
 pub async fn findings(
     conn: &mut PgConnection,
     node_id: Uuid,
     open: bool,
-    after: Option<(Timestamp, Uuid)>,
-    limit: i64,
-) -> Result<Vec<Finding>> {
+    selection: &Selection,
+    wanted: Wanted<'_>,
+) -> Result<(Vec<Finding>, String)> {
     operators::get(conn, node_id).await?;
-    Ok(sqlx::query_as(sqlx::AssertSqlSafe(format!(
-        "{FINDING} WHERE node_id = $1 AND (NOT $2 OR resolved_at IS NULL)
-            AND ($3::timestamptz IS NULL OR last_at < $3 OR last_at = $3 AND id > $4)
-          ORDER BY last_at DESC, id LIMIT $5"
-    )))
+    let statement = Statement::new(&[
+        FINDING,
+        " WHERE node_id = $1 AND (NOT $2 OR resolved_at IS NULL)",
+    ])
     .bind(node_id)
-    .bind(open)
-    .bind(after.map(|(at, _)| at))
-    .bind(after.map(|(_, id)| id))
-    .bind(limit)
-    .fetch_all(conn)
-    .await?)
+    .bind(open);
+    Ok(selection.page(conn, statement, wanted).await?)
 }
 
 /// Takes a finding in: a new one, or the open one of the same source, code and device, seen once more. A critical one takes

@@ -1,6 +1,7 @@
 //! The operator's hand on a node: cordon, drain, maintenance, retirement, and what placement makes of it (B-48, B-50).
 //!
 //! A node is `broken` exactly as long as it has an open break-fix record, see [`crate::node_health`].
+use gpuaas_common::select::{Catalog, Field, Kind, Selection, Statement, Wanted};
 use jiff_sqlx::Timestamp;
 use serde_json::json;
 use sqlx::PgConnection;
@@ -96,25 +97,48 @@ pub async fn get(conn: &mut PgConnection, node_id: Uuid) -> Result<NodePlacement
         .ok_or_else(|| Error::not_found("node", node_id))
 }
 
-/// Nodes by id after `after`, of one region when given, at most `limit`.
+/// What the list of nodes can be selected by.
+pub static NODES: Catalog = Catalog {
+    fields: &[
+        Field::sortable("hostname", Kind::Text, "listed.hostname"),
+        Field::sortable("region_code", Kind::Text, "listed.region_code"),
+        Field::sortable("mode", Kind::OneOf(&["slice", "baremetal"]), "listed.mode"),
+        Field::sortable(
+            "admin_state",
+            Kind::OneOf(Intent::WORDS),
+            "listed.admin_state",
+        ),
+        Field::new("admin_reason", Kind::Text, "listed.admin_reason"),
+        Field::new("admin_principal", Kind::Text, "listed.admin_by"),
+        Field::new("admin_time", Kind::Time, "listed.admin_at"),
+        Field::new("schedulable", Kind::Flag, "listed.schedulable"),
+        Field::new(
+            "not_schedulable_reason",
+            Kind::Text,
+            "listed.not_schedulable_reason",
+        ),
+        Field::sortable("live_claims", Kind::Number, "listed.live_claims"),
+        Field::sortable("live_allocations", Kind::Number, "listed.live_allocations"),
+        Field::sortable("available_slots", Kind::Number, "listed.available_slots"),
+    ],
+    // the order in which they were enrolled
+    key: Field::new("id", Kind::Id, "listed.id"),
+    order: "",
+};
+
+/// A page of the nodes that a caller selects, of one region when given, and the token of the next one.
 ///
 /// # Errors
-/// Those of the database.
+/// `PAGE_TOKEN_INVALID`; those of the database.
 pub async fn list(
     conn: &mut PgConnection,
     region_code: Option<&str>,
-    after: Option<Uuid>,
-    limit: i64,
-) -> Result<Vec<NodePlacement>> {
-    let rows = sqlx::query_as(select!(
-        "WHERE ($1::text IS NULL OR n.region_code = $1) AND ($2::uuid IS NULL OR n.id > $2) ORDER BY n.id LIMIT $3"
-    ))
-    .bind(region_code)
-    .bind(after)
-    .bind(limit)
-    .fetch_all(conn)
-    .await?;
-    Ok(rows)
+    selection: &Selection,
+    wanted: Wanted<'_>,
+) -> gpuaas_common::Result<(Vec<NodePlacement>, String)> {
+    let statement = Statement::new(&[select!("WHERE ($1::text IS NULL OR n.region_code = $1)")])
+        .bind(region_code);
+    selection.page(conn, statement, wanted).await
 }
 
 /// Locks a node until the transaction ends, as every change of it, its slots, findings and break-fix records does: what is read then is

@@ -32,6 +32,7 @@ mod reconcile;
 use std::collections::HashMap;
 
 use gpuaas_common::audit;
+use gpuaas_common::select::{Catalog, Field, Kind, Selection, Statement, Wanted};
 use jiff_sqlx::Timestamp;
 use serde_json::Value;
 use sqlx::PgConnection;
@@ -155,32 +156,57 @@ pub struct Query<'a> {
     pub project_id: Option<Uuid>,
     /// Of one region, or of all.
     pub region_code: Option<&'a str>,
-    /// Also those that are over.
+    /// Also those that are over; of no effect with a filter that names the state.
     pub include_ended: bool,
-    /// Only older ones than this.
-    pub before: Option<Uuid>,
 }
 
-/// Reservations, newest first, at most `limit`.
+/// What the lists of reservations can be selected by.
+pub static RESERVATIONS: Catalog = Catalog {
+    fields: &[
+        Field::sortable("project_id", Kind::Id, "listed.project_id"),
+        Field::sortable("name", Kind::Text, "listed.name"),
+        Field::sortable("region_code", Kind::Text, "listed.region_code"),
+        Field::sortable("sku", Kind::Text, "listed.sku"),
+        Field::sortable("gpu_count", Kind::Number, "listed.gpu_count::bigint"),
+        Field::sortable(
+            "state",
+            Kind::OneOf(&["scheduled", "gathering", "active", "ended", "canceled"]),
+            // as messages have it
+            "(CASE WHEN listed.state = 'active' AND listed.gpu_count - listed.released_gpus > listed.reserved_gpus
+                  THEN 'gathering' ELSE listed.state END)",
+        ),
+        Field::sortable("reserved_gpus", Kind::Number, "listed.reserved_gpus"),
+        Field::sortable("used_gpus", Kind::Number, "listed.used_gpus"),
+        Field::sortable("unused_gpus", Kind::Number, "listed.unused_gpus"),
+        Field::sortable("created_by", Kind::Text, "listed.principal"),
+        Field::new("made_by_project", Kind::Flag, "listed.made_by_project"),
+        Field::sortable("start_time", Kind::Time, "listed.starts_at"),
+        Field::sortable("end_time", Kind::Time, "listed.ends_at"),
+        Field::sortable("create_time", Kind::Time, "listed.created_at"),
+        Field::sortable("update_time", Kind::Time, "listed.updated_at"),
+    ],
+    key: Field::new("id", Kind::Id, "listed.id"),
+    order: "create_time desc",
+};
+
+/// A page of the reservations that a caller selects, and the token of the next one.
 ///
 /// # Errors
-/// Those of the database.
+/// `PAGE_TOKEN_INVALID`; those of the database.
 pub async fn list(
     conn: &mut PgConnection,
     query: &Query<'_>,
-    limit: i64,
-) -> Result<Vec<CapacityReservation>> {
-    Ok(sqlx::query_as(select!(
+    selection: &Selection,
+    wanted: Wanted<'_>,
+) -> gpuaas_common::Result<(Vec<CapacityReservation>, String)> {
+    let statement = Statement::new(&[select!(
         "WHERE ($1::uuid IS NULL OR r.project_id = $1) AND ($2::text IS NULL OR r.region_code = $2)
-           AND ($3 OR r.ended_at IS NULL) AND ($4::uuid IS NULL OR r.id < $4) ORDER BY r.id DESC LIMIT $5"
-    ))
+           AND ($3 OR r.ended_at IS NULL)"
+    )])
     .bind(query.project_id)
     .bind(query.region_code)
-    .bind(query.include_ended)
-    .bind(query.before)
-    .bind(limit)
-    .fetch_all(conn)
-    .await?)
+    .bind(query.include_ended || selection.names("state"));
+    selection.page(conn, statement, wanted).await
 }
 
 /// How many launches of each count that the SKU offers fit on the unused reserved slots of a reservation, each count for

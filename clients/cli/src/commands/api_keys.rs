@@ -48,8 +48,14 @@ pub enum Command {
         #[arg(long, value_name = "TIME", value_parser = parse_length)]
         overlap: Option<SignedDuration>,
     },
-    /// Refuse a key, and the tokens that it was exchanged for, for good.
-    Disable(Key),
+    /// Refuse keys, and the tokens that they were exchanged for, for good.
+    Disable {
+        #[command(flatten)]
+        account: Account,
+        /// Ids, names or prefixes of the keys.
+        #[arg(required = true, value_name = "KEY")]
+        keys: Vec<String>,
+    },
 }
 
 /// One key of an account.
@@ -91,7 +97,8 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             made(session, &session.api.apply(&request, &session.key).await?)
         }
         Command::Rotate { key, overlap } => {
-            let (account, found, _) = key.find(session).await?;
+            let account = key.account.find(session).await?;
+            let found = find(session, &account, &key.key).await?;
             let request = RotateApiKeyRequest {
                 project_id: account.project,
                 service_account_id: account.id,
@@ -101,16 +108,23 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             };
             made(session, &session.api.apply(&request, &session.key).await?)
         }
-        Command::Disable(key) => {
-            let (account, found, name) = key.find(session).await?;
-            let request = DisableApiKeyRequest {
-                project_id: account.project,
-                service_account_id: account.id,
-                api_key_id: found.id,
-            };
-            let answer = session.api.apply(&request, &session.key).await?;
-            super::done(session, &answer.json, &format!("{name} is disabled."));
-            Ok(())
+        Command::Disable { account, keys } => {
+            let account = account.find(session).await?;
+            // nothing is disabled where one of them is misspelled
+            let mut found = Vec::new();
+            for key in keys {
+                found.push((find(session, &account, &key).await?, key));
+            }
+            super::each(session, "api_keys", found, async |(found, name), key| {
+                let request = DisableApiKeyRequest {
+                    project_id: account.project.clone(),
+                    service_account_id: account.id.clone(),
+                    api_key_id: found.id,
+                };
+                let answer = session.api.apply(&request, key).await?;
+                Ok((answer.json, format!("{name} is disabled.")))
+            })
+            .await
         }
     }
 }
@@ -130,25 +144,25 @@ async fn keys(
     session.api.call_all_pages(&request, "api_keys").await
 }
 
-impl Key {
-    /// Its account, it, and what it was called by.
-    async fn find(self, session: &Session) -> Result<(Found, ApiKey, String), Failure> {
-        let account = self.account.find(session).await?;
-        let given = self.key;
-        let all = keys(session, &account, &Selected::default()).await?;
-        let all = all.message.api_keys;
-        let same = |one: &ApiKey| [&one.id, &one.prefix, &one.display_name].contains(&&given);
-        let mut found: Vec<ApiKey> = all.into_iter().filter(same).collect();
-        let slug = &account.slug;
-        match (found.pop(), found.is_empty()) {
-            (Some(one), true) => Ok((account, one, given)),
-            (None, _) => Err(Failure::NotFound(format!(
-                "{slug} has no key {given:?}; see: gpuaas api-key list {slug}"
-            ))),
-            (Some(_), false) => Err(Failure::Usage(format!(
-                "{slug} has several keys {given:?}; use the id"
-            ))),
-        }
+/// The key of an account by its id, name or prefix.
+async fn find(session: &Session, account: &Found, given: &str) -> Result<ApiKey, Failure> {
+    let all = keys(session, account, &Selected::default()).await?;
+    let all = all.message.api_keys;
+    let same = |one: &ApiKey| {
+        [&one.id, &one.prefix, &one.display_name]
+            .iter()
+            .any(|name| *name == given)
+    };
+    let mut found: Vec<ApiKey> = all.into_iter().filter(same).collect();
+    let slug = &account.slug;
+    match (found.pop(), found.is_empty()) {
+        (Some(one), true) => Ok(one),
+        (None, _) => Err(Failure::NotFound(format!(
+            "{slug} has no key {given:?}; see: gpuaas api-key list {slug}"
+        ))),
+        (Some(_), false) => Err(Failure::Usage(format!(
+            "{slug} has several keys {given:?}; use the id"
+        ))),
     }
 }
 

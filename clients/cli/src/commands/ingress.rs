@@ -12,6 +12,7 @@ use jiff::Timestamp;
 
 use super::Session;
 use super::launch::parse_deadline;
+use super::select::Selected;
 use crate::allocation::AllocationRef;
 use crate::api::Answer;
 use crate::failure::Failure;
@@ -51,6 +52,8 @@ pub enum Command {
     List {
         #[command(flatten)]
         of: AllocationRef,
+        #[command(flatten)]
+        selected: Selected,
     },
     /// Close a port again, open connections included.
     Delete {
@@ -96,11 +99,13 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             }
             super::done(session, &answer.json, &sentence(&answer.message));
         }
-        Command::List { of } => {
+        Command::List { of, selected } => {
             let request = ListIngressMappingsRequest {
                 allocation_id: of.id(api).await?,
+                filter: selected.filter(),
+                order_by: selected.order_by(),
             };
-            print(session, &api.call(&request).await?);
+            print(session, &api.call(&request).await?, &selected);
         }
         Command::Delete { of, mapping } => {
             let request = DeleteIngressMappingRequest {
@@ -171,12 +176,16 @@ fn external(mapping: &IngressMapping) -> String {
     )
 }
 
-fn print(session: &Session, answer: &Answer<ListIngressMappingsResponse>) {
+fn print(session: &Session, answer: &Answer<ListIngressMappingsResponse>, selected: &Selected) {
     if session.json() {
         print_json(&answer.json);
         return;
     }
     let found = &answer.message.ingress_mappings;
+    if found.is_empty() && selected.narrows() {
+        say!("No port matches the filter.");
+        return;
+    }
     if found.is_empty() {
         say!("No port is exposed. Open one: gpuaas ingress create ALLOCATION --port PORT");
         return;

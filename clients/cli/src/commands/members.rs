@@ -55,10 +55,11 @@ pub enum Command {
         #[command(flatten)]
         of: Whose,
     },
-    /// Remove a member. Its open terminals and streams end.
+    /// Remove members. Their open terminals and streams end.
     Remove {
-        /// Principal, for example user:alice, or the id of the member.
-        member: String,
+        /// Principals, for example user:alice, or ids of members.
+        #[arg(required = true, value_name = "MEMBER")]
+        members: Vec<String>,
         #[command(flatten)]
         of: Whose,
     },
@@ -135,18 +136,26 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             super::done(session, &json, &sentence);
             Ok(())
         }
-        Command::Remove { member, of } => {
+        Command::Remove { members, of } => {
             let owner = of.find(session).await?;
-            let Member {
-                member_id, etag, ..
-            } = find(session, &owner, &member).await?;
-            let json = about!(
-                owner,
-                RemoveProjectMemberRequest | RemoveOrganisationMemberRequest { member_id, etag },
-                |request| api.apply(&request, key).await?.json
-            );
-            super::done(session, &json, &format!("Removed {member}."));
-            Ok(())
+            // nobody is removed where one of them is misspelled
+            let mut found = Vec::new();
+            for member in members {
+                found.push((find(session, &owner, &member).await?, member));
+            }
+            super::each(session, "members", found, async |(found, member), key| {
+                let Member {
+                    member_id, etag, ..
+                } = found;
+                let json = about!(
+                    owner.clone(),
+                    RemoveProjectMemberRequest
+                        | RemoveOrganisationMemberRequest { member_id, etag },
+                    |request| api.apply(&request, key).await?.json
+                );
+                Ok((json, format!("Removed {member}.")))
+            })
+            .await
         }
         Command::Invite { email, role, of } => {
             let answer = about!(

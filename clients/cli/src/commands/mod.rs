@@ -11,6 +11,7 @@ pub mod cp;
 pub mod explain;
 pub mod grants;
 pub mod guardrails;
+pub mod health_events;
 pub mod ingress;
 pub mod launch;
 pub mod list;
@@ -36,6 +37,7 @@ pub mod show;
 pub mod ssh;
 pub mod ssh_keys;
 pub mod terminal;
+pub mod terminal_sessions;
 pub mod tunnel;
 pub mod update;
 pub mod usage;
@@ -48,9 +50,10 @@ mod whose;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::api::{Api, IdempotencyKey};
+use crate::failure::Failure;
 use crate::formats::Format;
 use crate::output::print_json;
 
@@ -91,4 +94,40 @@ pub fn done(session: &Session, answer: &Value, sentence: &str) {
     } else {
         say!("{sentence}");
     }
+}
+
+/// Makes the change of each, until one fails, and prints the results: a sentence each, or the answers for programs as a list
+/// of this name; that of a single one as it is.
+///
+/// # Errors
+/// That of the first which failed; what was done before is printed.
+pub async fn each<T>(
+    session: &Session,
+    list: &str,
+    of: Vec<T>,
+    change: impl AsyncFn(T, &IdempotencyKey) -> Result<(Value, String), Failure>,
+) -> Result<(), Failure> {
+    let is_single = of.len() == 1;
+    let mut answers = Vec::new();
+    let mut outcome = Ok(());
+    for (at, one) in of.into_iter().enumerate() {
+        let key = match is_single {
+            true => session.key.clone(),
+            false => session.key.numbered(at + 1),
+        };
+        match change(one, &key).await {
+            Ok((answer, _)) if session.json() => answers.push(answer),
+            Ok((_, sentence)) => say!("{sentence}"),
+            Err(failure) => {
+                outcome = Err(failure);
+                break;
+            }
+        }
+    }
+    match answers.as_slice() {
+        [] => {}
+        [answer] if is_single => print_json(answer),
+        answers => print_json(&json!({ list: answers })),
+    }
+    outcome
 }

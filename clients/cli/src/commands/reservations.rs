@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use super::catalog::{self, default_region};
 use super::launch::{parse_deadline, parse_length};
+use super::select::Selected;
 use super::{Session, Side};
 use crate::api::{Answer, Api};
 use crate::failure::Failure;
@@ -57,6 +58,8 @@ pub struct Listed {
     all: bool,
     #[command(flatten)]
     project: Which,
+    #[command(flatten)]
+    selected: Selected,
 }
 
 /// The reservation that a command is about.
@@ -123,6 +126,7 @@ impl Side {
         project: Option<String>,
         region: Option<String>,
         include_ended: bool,
+        selected: &Selected,
     ) -> Result<(Vec<CapacityReservation>, Value), Failure> {
         let project_id = project.unwrap_or_default();
         match self {
@@ -130,6 +134,8 @@ impl Side {
                 let request = ListCapacityReservationsRequest {
                     project_id,
                     include_ended,
+                    filter: selected.filter(),
+                    order_by: selected.order_by(),
                     ..ListCapacityReservationsRequest::default()
                 };
                 let listed = api.call_all_pages(&request, "reservations").await?;
@@ -140,6 +146,8 @@ impl Side {
                     project_id,
                     region_code: region.unwrap_or_default(),
                     include_ended,
+                    filter: selected.filter(),
+                    order_by: selected.order_by(),
                     ..ListAllReservationsRequest::default()
                 };
                 let listed = api.call_all_pages(&request, "reservations").await?;
@@ -264,7 +272,8 @@ async fn resolve(
     if Uuid::parse_str(given).is_ok() {
         return Ok(given.to_owned());
     }
-    let (all, _) = side.list(api, project, None, true).await?;
+    let everything = Selected::default();
+    let (all, _) = side.list(api, project, None, true, &everything).await?;
     let is_live = |one: &&CapacityReservation| {
         let status = one.status.clone().unwrap_or_default();
         !matches!(
@@ -339,15 +348,25 @@ pub async fn list(
     flags: Listed,
     region: Option<String>,
 ) -> Result<(), Failure> {
-    let Listed { all, project } = flags;
+    let Listed {
+        all,
+        project,
+        selected,
+    } = flags;
     let project = match side {
         Side::Member => project.id(&session.api).await?,
         // who sees all projects is shown all of them
         Side::Operator => project::given(&session.api, project.project).await?,
     };
-    let (rows, json) = side.list(&session.api, project, region, all).await?;
+    let (rows, json) = side
+        .list(&session.api, project, region, all, &selected)
+        .await?;
     if session.json() {
         print_json(&json);
+        return Ok(());
+    }
+    if rows.is_empty() && selected.narrows() {
+        say!("No reservation matches the filter.");
         return Ok(());
     }
     if rows.is_empty() {

@@ -6,6 +6,7 @@ use gpuaas_proto::gpuaas::identity::v1::{
 
 use super::Session;
 use super::members::{self, ROLES};
+use super::select::Selected;
 use crate::api::Answer;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, time, word};
@@ -22,6 +23,8 @@ pub enum Command {
     Groups {
         /// Slug or id.
         organisation: String,
+        #[command(flatten)]
+        selected: Selected,
     },
     /// Give the members of a group a role in a project, now and from now on.
     Map {
@@ -57,9 +60,12 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             let id = organisation::id(&session.api, &organisation).await?;
             show(session, id).await
         }
-        Command::Groups { organisation } => {
+        Command::Groups {
+            organisation,
+            selected,
+        } => {
             let id = organisation::id(&session.api, &organisation).await?;
-            print(session, groups(session, &id).await?);
+            print(session, groups(session, &id, &selected).await?, &selected);
             Ok(())
         }
         Command::Map { mapping, role } => {
@@ -102,7 +108,9 @@ impl Mapping {
     /// The id of the organisation, and the group.
     async fn group(&self, session: &Session) -> Result<(String, ScimGroup), Failure> {
         let organisation = organisation::id(&session.api, &self.organisation).await?;
-        let all = groups(session, &organisation).await?.message.groups;
+        let everything = Selected::default();
+        let all = groups(session, &organisation, &everything).await?;
+        let all = all.message.groups;
         let names = all.iter().map(|one| one.display_name.as_str());
         let message = format!(
             "no group is named {:?}; see: gpuaas organisation scim groups {}",
@@ -118,9 +126,12 @@ impl Mapping {
 async fn groups(
     session: &Session,
     organisation: &str,
+    selected: &Selected,
 ) -> Result<Answer<ListScimGroupsResponse>, Failure> {
     let request = ListScimGroupsRequest {
         organisation_id: organisation.to_owned(),
+        filter: selected.filter(),
+        order_by: selected.order_by(),
         ..ListScimGroupsRequest::default()
     };
     session.api.call_all_pages(&request, "groups").await
@@ -153,12 +164,16 @@ async fn show(session: &Session, organisation_id: String) -> Result<(), Failure>
     Ok(())
 }
 
-fn print(session: &Session, listed: Answer<ListScimGroupsResponse>) {
+fn print(session: &Session, listed: Answer<ListScimGroupsResponse>, selected: &Selected) {
     if session.json() {
         print_json(&listed.json);
         return;
     }
     let groups = listed.message.groups;
+    if groups.is_empty() && selected.narrows() {
+        say!("No group matches the filter.");
+        return;
+    }
     if groups.is_empty() {
         say!("The identity provider has sent no group.");
         return;

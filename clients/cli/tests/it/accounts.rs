@@ -155,6 +155,15 @@ fn api_keys_are_listed_with_last_use_rotated_and_disabled_by_name() {
     world.on("POST", &disable, [(200, json!({ "id": API_KEY }))]);
     let ran = world.run(&["api-key", "disable", "ci", "gpuaas_1"]).ok();
     assert_eq!(ran.out, "gpuaas_1 is disabled.\n");
+    let other = format!("{}/k2:disable", keys());
+    world.on("POST", &other, [(200, json!({ "id": "k2" }))]);
+    let both = ["api-key", "disable", "ci", "pipeline", "gpuaas_2"];
+    let ran = world.run(&both).ok();
+    assert_eq!(ran.out, "pipeline is disabled.\ngpuaas_2 is disabled.\n");
+    assert_eq!(last(&world).1, other);
+    let changes = world.changes().len();
+    let ran = world.run(&["api-key", "disable", "ci", "pipeline", "nothing"]);
+    assert_eq!((ran.code, world.changes().len()), (3, changes), "{ran:?}");
     assert_eq!(
         world.run(&["api-key", "disable", "ci", "gone"]).code,
         2,

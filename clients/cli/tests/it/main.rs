@@ -7,6 +7,7 @@ mod audit;
 mod certificate;
 mod cp;
 mod explain;
+mod fleet;
 mod formats;
 mod ingress;
 mod life;

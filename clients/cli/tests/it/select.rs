@@ -15,7 +15,71 @@ fn lists_are_filtered_and_ordered_by_the_api_and_say_that_nothing_matches() {
     world.get("/api/v1/whoami", whoami);
     let accounts = json!({ "service_accounts": [{ "id": ACCOUNT, "slug": "ci" }] });
     world.get(&format!("{of_project}/service-accounts"), accounts);
-    let lists: [(&[&str], &str, String); 10] = [
+    world.get(
+        "/api/v1/organisations",
+        json!({ "organisations": [{ "id": ACCOUNT, "slug": "acme" }] }),
+    );
+    let lists: [(&[&str], &str, String); 22] = [
+        (
+            &["admin", "queue", "list", "--region", "eu"],
+            "requests",
+            "/api/v1/admin/queue".into(),
+        ),
+        (
+            &["reservations", "list"],
+            "reservations",
+            "/api/v1/capacity-reservations".into(),
+        ),
+        (
+            &["admin", "reservations", "list"],
+            "reservations",
+            "/api/v1/admin/capacity-reservations".into(),
+        ),
+        (
+            &["admin", "agent-rollout", "list"],
+            "rollouts",
+            "/api/v1/admin/agent-rollouts".into(),
+        ),
+        (
+            &["organisation", "scim", "groups", "acme"],
+            "groups",
+            format!("/api/v1/organisations/{ACCOUNT}/scim/groups"),
+        ),
+        (
+            &["admin", "node", "break-fix", "list", HOOK],
+            "break_fixes",
+            format!("/api/v1/admin/nodes/{HOOK}/break-fixes"),
+        ),
+        (
+            &["admin", "node", "finding", "list", HOOK],
+            "findings",
+            format!("/api/v1/admin/nodes/{HOOK}/findings"),
+        ),
+        (
+            &["ingress", "list", HOOK],
+            "ingress_mappings",
+            format!("/api/v1/allocations/{HOOK}/ingress-mappings"),
+        ),
+        (
+            &["terminal-session", "list", HOOK],
+            "sessions",
+            format!("/api/v1/allocations/{HOOK}/terminal-sessions"),
+        ),
+        (
+            &["admin", "terminal-sessions", "ls"],
+            "sessions",
+            "/api/v1/admin/terminal-sessions".into(),
+        ),
+        (
+            &["health-events", "--project", PROJECT],
+            "events",
+            "/api/v1/health-events".into(),
+        ),
+        (
+            &["health-events", "--allocation", HOOK],
+            "events",
+            "/api/v1/health-events".into(),
+        ),
         (&["regions"], "regions", "/api/v1/regions".into()),
         (
             &["admin", "region", "list"],

@@ -1,5 +1,5 @@
 //! SSH keys by name, projects and members.
-use crate::support::{World, allocation};
+use crate::support::{World, allocation, error};
 use serde_json::{Value, json};
 
 const PROJECT: &str = "01930000-0007-7000-8000-000000000007";
@@ -135,12 +135,48 @@ fn members_are_listed_changed_and_removed_by_their_principal() {
     world.on("DELETE", &one, [(200, json!({}))]);
     world.run(&["member", "remove", "user:bob"]).ok();
     assert_eq!(last(&world).1, format!("{one}?etag=e1"));
+    several_members_are_removed_and_none_where_one_is_misspelled(&world, &path);
     assert_eq!(
         world
             .run(&["member", "add", "user:x", "--role", "king"])
             .code,
         2
     );
+}
+
+fn several_members_are_removed_and_none_where_one_is_misspelled(world: &World, path: &str) {
+    let listed = ["bob", "ada"].map(
+        |name| json!({ "member_id": name, "principal": format!("user:{name}"), "etag": "e1" }),
+    );
+    world.get(path, json!({ "members": listed }));
+    let before = world.changes().len();
+    let ran = world.run(&["member", "remove", "user:ada", "user:bbo"]);
+    assert_eq!((ran.code, world.changes().len()), (3, before), "{ran:?}");
+    for name in ["ada", "bob"] {
+        let answer = (200, json!({ "member_id": name }));
+        world.on("DELETE", &format!("{path}/{name}"), [answer]);
+    }
+    let both = ["member", "remove", "user:ada", "user:bob"];
+    assert_eq!(
+        world.run(&both).ok().out,
+        "Removed user:ada.\nRemoved user:bob.\n"
+    );
+    let made = &world.changes()[before..];
+    let keys: Vec<_> = made.iter().map(|one| one.key.clone()).collect();
+    assert!(
+        keys.len() == 2 && keys[0] != keys[1] && keys[0].is_some(),
+        "{keys:?}"
+    );
+    let ran = world.run(&[&both[..], &["--output", "json"]].concat()).ok();
+    let printed: Value = serde_json::from_str(&ran.out).expect("JSON");
+    let expected = json!({ "members": [{ "member_id": "ada" }, { "member_id": "bob" }] });
+    assert_eq!(printed, expected);
+    // what was done before a refusal is said
+    let refused = error(409, "LAST_OWNER", "The last owner stays.", &[]);
+    world.on("DELETE", &format!("{path}/bob"), [(409, refused)]);
+    let ran = world.run(&both);
+    assert!(ran.code == 4 && ran.out == "Removed user:ada.\n", "{ran:?}");
+    assert!(ran.err.contains("The last owner stays."), "{ran:?}");
 }
 
 #[test]

@@ -1759,6 +1759,8 @@ class Operations(Caller):
         *,
         page_size: int | None = None,
         page_token: str | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListAgentRolloutsResponse:
@@ -1767,25 +1769,37 @@ class Operations(Caller):
         All platform roles; action `node.list` on `region`.
 
         page_size: Default 50, at most 500.
+        filter: Only those that it is true of, for example `state = paused OR failed_nodes > 0`. See "Filters and
+        orders" of the guide for integrators. Fields: version, state, state_reason, rollback_of, principal, reason,
+        total_nodes, succeeded_nodes, failed_nodes, create_time, end_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `version`; default
+        newest first. Fields: version, state, principal, total_nodes, succeeded_nodes, failed_nodes, create_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_AGENT_ROLLOUTS, {}, {"page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
+        return self._call(t.LIST_AGENT_ROLLOUTS, {}, {"page_size": page_size, "page_token": page_token, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     def iter_agent_rollouts(
         self,
         *,
         page_size: int | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.AgentRollout]:
         """The items of all pages of `list_agent_rollouts`.
 
         page_size: Default 50, at most 500.
+        filter: Only those that it is true of, for example `state = paused OR failed_nodes > 0`. See "Filters and
+        orders" of the guide for integrators. Fields: version, state, state_reason, rollback_of, principal, reason,
+        total_nodes, succeeded_nodes, failed_nodes, create_time, end_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `version`; default
+        newest first. Fields: version, state, principal, total_nodes, succeeded_nodes, failed_nodes, create_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_AGENT_ROLLOUTS, {}, {"page_size": page_size, "read_mask": read_mask}, "rollouts", timeout)
+        return self._pages(t.LIST_AGENT_ROLLOUTS, {}, {"page_size": page_size, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "rollouts", timeout)
 
     def list_all_allocations(
         self,
@@ -1960,6 +1974,8 @@ class Operations(Caller):
         include_ended: bool | None = None,
         page_size: int | None = None,
         page_token: str | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListAllReservationsResponse:
@@ -1971,10 +1987,17 @@ class Operations(Caller):
         region_code: Only this region.
         include_ended: Include ended ones.
         page_size: Default 50, at most 500.
+        filter: Only those that it is true of, for example `state = gathering AND gpu_count >= 8`. See "Filters and
+        orders" of the guide for integrators. Fields: project_id, name, region_code, sku, gpu_count, state,
+        reserved_gpus, used_gpus, unused_gpus, created_by, made_by_project, start_time, end_time, create_time,
+        update_time. A filter that names the state finds ended ones, too.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `end_time`;
+        default newest first. Fields: project_id, name, region_code, sku, gpu_count, state, reserved_gpus,
+        used_gpus, unused_gpus, created_by, start_time, end_time, create_time, update_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_ALL_RESERVATIONS, {}, {"project_id": project_id, "region_code": region_code, "include_ended": include_ended, "page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
+        return self._call(t.LIST_ALL_RESERVATIONS, {}, {"project_id": project_id, "region_code": region_code, "include_ended": include_ended, "page_size": page_size, "page_token": page_token, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     def iter_all_reservations(
         self,
@@ -1983,6 +2006,8 @@ class Operations(Caller):
         region_code: str | None = None,
         include_ended: bool | None = None,
         page_size: int | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.CapacityReservation]:
@@ -1992,10 +2017,17 @@ class Operations(Caller):
         region_code: Only this region.
         include_ended: Include ended ones.
         page_size: Default 50, at most 500.
+        filter: Only those that it is true of, for example `state = gathering AND gpu_count >= 8`. See "Filters and
+        orders" of the guide for integrators. Fields: project_id, name, region_code, sku, gpu_count, state,
+        reserved_gpus, used_gpus, unused_gpus, created_by, made_by_project, start_time, end_time, create_time,
+        update_time. A filter that names the state finds ended ones, too.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `end_time`;
+        default newest first. Fields: project_id, name, region_code, sku, gpu_count, state, reserved_gpus,
+        used_gpus, unused_gpus, created_by, start_time, end_time, create_time, update_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_ALL_RESERVATIONS, {}, {"project_id": project_id, "region_code": region_code, "include_ended": include_ended, "page_size": page_size, "read_mask": read_mask}, "reservations", timeout)
+        return self._pages(t.LIST_ALL_RESERVATIONS, {}, {"project_id": project_id, "region_code": region_code, "include_ended": include_ended, "page_size": page_size, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "reservations", timeout)
 
     def list_allocation_grants(
         self,
@@ -2057,6 +2089,8 @@ class Operations(Caller):
         *,
         page_size: int | None = None,
         page_token: str | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListAllocationTerminalSessionsResponse:
@@ -2064,25 +2098,37 @@ class Operations(Caller):
 
         Owners and members of the project; action `terminal.list_own` on `allocation`.
 
+        filter: Only those that it is true of, for example `principal = "user:ada" AND NOT close_time:*`. See
+        "Filters and orders" of the guide for integrators. Fields: allocation_id, project_id, principal, kind,
+        open_time, close_time, close_reason, recorded, recording_bytes.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `open_time`;
+        default newest first. Fields: allocation_id, project_id, principal, kind, open_time, recording_bytes.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_ALLOCATION_TERMINAL_SESSIONS, {"allocation_id": allocation_id}, {"page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
+        return self._call(t.LIST_ALLOCATION_TERMINAL_SESSIONS, {"allocation_id": allocation_id}, {"page_size": page_size, "page_token": page_token, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     def iter_allocation_terminal_sessions(
         self,
         allocation_id: str,
         *,
         page_size: int | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.TerminalSession]:
         """The items of all pages of `list_allocation_terminal_sessions`.
 
+        filter: Only those that it is true of, for example `principal = "user:ada" AND NOT close_time:*`. See
+        "Filters and orders" of the guide for integrators. Fields: allocation_id, project_id, principal, kind,
+        open_time, close_time, close_reason, recorded, recording_bytes.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `open_time`;
+        default newest first. Fields: allocation_id, project_id, principal, kind, open_time, recording_bytes.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_ALLOCATION_TERMINAL_SESSIONS, {"allocation_id": allocation_id}, {"page_size": page_size, "read_mask": read_mask}, "sessions", timeout)
+        return self._pages(t.LIST_ALLOCATION_TERMINAL_SESSIONS, {"allocation_id": allocation_id}, {"page_size": page_size, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "sessions", timeout)
 
     def list_allocations(
         self,
@@ -2304,6 +2350,8 @@ class Operations(Caller):
         *,
         page_size: int | None = None,
         page_token: str | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListBreakFixesResponse:
@@ -2313,26 +2361,36 @@ class Operations(Caller):
 
         page_size: Default 50, at most 500.
         page_token: Of the page before.
+        filter: Only those that it is true of, for example `NOT close_time:*`. See "Filters and orders" of the guide
+        for integrators. Fields: slot_id, fault, opened_by, open_time, closed_by, close_time, outcome.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `open_time`;
+        default newest first. Fields: opened_by, open_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_BREAK_FIXES, {"node_id": node_id}, {"page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
+        return self._call(t.LIST_BREAK_FIXES, {"node_id": node_id}, {"page_size": page_size, "page_token": page_token, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     def iter_break_fixes(
         self,
         node_id: str,
         *,
         page_size: int | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.BreakFix]:
         """The items of all pages of `list_break_fixes`.
 
         page_size: Default 50, at most 500.
+        filter: Only those that it is true of, for example `NOT close_time:*`. See "Filters and orders" of the guide
+        for integrators. Fields: slot_id, fault, opened_by, open_time, closed_by, close_time, outcome.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `open_time`;
+        default newest first. Fields: opened_by, open_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_BREAK_FIXES, {"node_id": node_id}, {"page_size": page_size, "read_mask": read_mask}, "break_fixes", timeout)
+        return self._pages(t.LIST_BREAK_FIXES, {"node_id": node_id}, {"page_size": page_size, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "break_fixes", timeout)
 
     def list_capacity_history(
         self,
@@ -2368,6 +2426,8 @@ class Operations(Caller):
         include_ended: bool | None = None,
         page_size: int | None = None,
         page_token: str | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListCapacityReservationsResponse:
@@ -2378,10 +2438,17 @@ class Operations(Caller):
         project_id: Optional when the caller belongs to exactly one.
         include_ended: Include ended ones.
         page_size: Default 50, at most 500.
+        filter: Only those that it is true of, for example `state = gathering AND gpu_count >= 8`. See "Filters and
+        orders" of the guide for integrators. Fields: project_id, name, region_code, sku, gpu_count, state,
+        reserved_gpus, used_gpus, unused_gpus, created_by, made_by_project, start_time, end_time, create_time,
+        update_time. A filter that names the state finds ended ones, too.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `end_time`;
+        default newest first. Fields: project_id, name, region_code, sku, gpu_count, state, reserved_gpus,
+        used_gpus, unused_gpus, created_by, start_time, end_time, create_time, update_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_CAPACITY_RESERVATIONS, {}, {"project_id": project_id, "include_ended": include_ended, "page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
+        return self._call(t.LIST_CAPACITY_RESERVATIONS, {}, {"project_id": project_id, "include_ended": include_ended, "page_size": page_size, "page_token": page_token, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     def iter_capacity_reservations(
         self,
@@ -2389,6 +2456,8 @@ class Operations(Caller):
         project_id: str | None = None,
         include_ended: bool | None = None,
         page_size: int | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.CapacityReservation]:
@@ -2397,10 +2466,17 @@ class Operations(Caller):
         project_id: Optional when the caller belongs to exactly one.
         include_ended: Include ended ones.
         page_size: Default 50, at most 500.
+        filter: Only those that it is true of, for example `state = gathering AND gpu_count >= 8`. See "Filters and
+        orders" of the guide for integrators. Fields: project_id, name, region_code, sku, gpu_count, state,
+        reserved_gpus, used_gpus, unused_gpus, created_by, made_by_project, start_time, end_time, create_time,
+        update_time. A filter that names the state finds ended ones, too.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `end_time`;
+        default newest first. Fields: project_id, name, region_code, sku, gpu_count, state, reserved_gpus,
+        used_gpus, unused_gpus, created_by, start_time, end_time, create_time, update_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_CAPACITY_RESERVATIONS, {}, {"project_id": project_id, "include_ended": include_ended, "page_size": page_size, "read_mask": read_mask}, "reservations", timeout)
+        return self._pages(t.LIST_CAPACITY_RESERVATIONS, {}, {"project_id": project_id, "include_ended": include_ended, "page_size": page_size, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "reservations", timeout)
 
     def list_fleet_nodes(
         self,
@@ -2414,6 +2490,8 @@ class Operations(Caller):
         project_id: str | None = None,
         reservation_id: str | None = None,
         in_use: bool | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListFleetNodesResponse:
@@ -2428,10 +2506,15 @@ class Operations(Caller):
         project_id: Nodes on which this project has an allocation.
         reservation_id: Nodes on which this capacity reservation holds a GPU.
         in_use: Only nodes with allocations, or only nodes without; absent: both.
+        filter: Only those that it is true of, for example `health = failed OR admin_state = cordoned`. See "Filters
+        and orders" of the guide for integrators. Fields: hostname, region_code, rack, hardware_type, mode,
+        admin_state, health, reason.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `rack, hostname`;
+        default by host name. Fields: hostname, region_code, rack, hardware_type, mode, admin_state.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_FLEET_NODES, {}, {"page_size": page_size, "page_token": page_token, "region_code": region_code, "rack": rack, "hardware_type": hardware_type, "health": health, "project_id": project_id, "reservation_id": reservation_id, "in_use": in_use, "read_mask": read_mask}, None, None, timeout)
+        return self._call(t.LIST_FLEET_NODES, {}, {"page_size": page_size, "page_token": page_token, "region_code": region_code, "rack": rack, "hardware_type": hardware_type, "health": health, "project_id": project_id, "reservation_id": reservation_id, "in_use": in_use, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     def iter_fleet_nodes(
         self,
@@ -2444,6 +2527,8 @@ class Operations(Caller):
         project_id: str | None = None,
         reservation_id: str | None = None,
         in_use: bool | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.FleetNode]:
@@ -2456,10 +2541,15 @@ class Operations(Caller):
         project_id: Nodes on which this project has an allocation.
         reservation_id: Nodes on which this capacity reservation holds a GPU.
         in_use: Only nodes with allocations, or only nodes without; absent: both.
+        filter: Only those that it is true of, for example `health = failed OR admin_state = cordoned`. See "Filters
+        and orders" of the guide for integrators. Fields: hostname, region_code, rack, hardware_type, mode,
+        admin_state, health, reason.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `rack, hostname`;
+        default by host name. Fields: hostname, region_code, rack, hardware_type, mode, admin_state.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_FLEET_NODES, {}, {"page_size": page_size, "region_code": region_code, "rack": rack, "hardware_type": hardware_type, "health": health, "project_id": project_id, "reservation_id": reservation_id, "in_use": in_use, "read_mask": read_mask}, "nodes", timeout)
+        return self._pages(t.LIST_FLEET_NODES, {}, {"page_size": page_size, "region_code": region_code, "rack": rack, "hardware_type": hardware_type, "health": health, "project_id": project_id, "reservation_id": reservation_id, "in_use": in_use, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "nodes", timeout)
 
     def list_health_events(
         self,
@@ -2468,6 +2558,8 @@ class Operations(Caller):
         allocation_id: str | None = None,
         page_size: int | None = None,
         page_token: str | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListHealthEventsResponse:
@@ -2478,10 +2570,15 @@ class Operations(Caller):
 
         project_id: Empty: the caller's only project.
         allocation_id: One allocation of it; empty: all.
+        filter: Only those that it is true of, for example `health = failed AND NOT end_time:*`. See "Filters and
+        orders" of the guide for integrators. Fields: allocation_id, gpu_count, health, repair, start_time,
+        end_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `gpu_count desc`;
+        default newest first. Fields: allocation_id, gpu_count, start_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_HEALTH_EVENTS, {}, {"project_id": project_id, "allocation_id": allocation_id, "page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
+        return self._call(t.LIST_HEALTH_EVENTS, {}, {"project_id": project_id, "allocation_id": allocation_id, "page_size": page_size, "page_token": page_token, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     def iter_health_events(
         self,
@@ -2489,6 +2586,8 @@ class Operations(Caller):
         project_id: str | None = None,
         allocation_id: str | None = None,
         page_size: int | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.HealthEvent]:
@@ -2496,10 +2595,15 @@ class Operations(Caller):
 
         project_id: Empty: the caller's only project.
         allocation_id: One allocation of it; empty: all.
+        filter: Only those that it is true of, for example `health = failed AND NOT end_time:*`. See "Filters and
+        orders" of the guide for integrators. Fields: allocation_id, gpu_count, health, repair, start_time,
+        end_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `gpu_count desc`;
+        default newest first. Fields: allocation_id, gpu_count, start_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_HEALTH_EVENTS, {}, {"project_id": project_id, "allocation_id": allocation_id, "page_size": page_size, "read_mask": read_mask}, "events", timeout)
+        return self._pages(t.LIST_HEALTH_EVENTS, {}, {"project_id": project_id, "allocation_id": allocation_id, "page_size": page_size, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "events", timeout)
 
     def list_host_reports(
         self,
@@ -2572,6 +2676,8 @@ class Operations(Caller):
         self,
         allocation_id: str,
         *,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListIngressMappingsResponse:
@@ -2579,10 +2685,15 @@ class Operations(Caller):
 
         Owners, members and viewers of the project; action `ingress_mapping.list` on `allocation`.
 
+        filter: Only those that it is true of, for example `state = active AND protocol = tcp`. See "Filters and
+        orders" of the guide for integrators. Fields: protocol, vm_port, external_address, external_port, state,
+        failure, creator, expire_time, create_time, update_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `vm_port`; default
+        oldest first. Fields: protocol, vm_port, external_port, state, creator, create_time, update_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_INGRESS_MAPPINGS, {"allocation_id": allocation_id}, {"read_mask": read_mask}, None, None, timeout)
+        return self._call(t.LIST_INGRESS_MAPPINGS, {"allocation_id": allocation_id}, {"filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     def list_node_findings(
         self,
@@ -2591,6 +2702,8 @@ class Operations(Caller):
         include_resolved: bool | None = None,
         page_size: int | None = None,
         page_token: str | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListNodeFindingsResponse:
@@ -2601,10 +2714,15 @@ class Operations(Caller):
         include_resolved: Resolved ones too.
         page_size: Default 50, at most 500.
         page_token: Of the page before.
+        filter: Only those that it is true of, for example `severity = critical AND source = dcgm`. See "Filters and
+        orders" of the guide for integrators. Fields: slot_id, source, code, device, severity, message, reported_by,
+        first_time, last_time, count, resolved_by, resolve_time, resolution.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `count desc`;
+        default the latest first. Fields: source, code, device, reported_by, first_time, last_time, count.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_NODE_FINDINGS, {"node_id": node_id}, {"include_resolved": include_resolved, "page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
+        return self._call(t.LIST_NODE_FINDINGS, {"node_id": node_id}, {"include_resolved": include_resolved, "page_size": page_size, "page_token": page_token, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     def iter_node_findings(
         self,
@@ -2612,6 +2730,8 @@ class Operations(Caller):
         *,
         include_resolved: bool | None = None,
         page_size: int | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.NodeFinding]:
@@ -2619,10 +2739,15 @@ class Operations(Caller):
 
         include_resolved: Resolved ones too.
         page_size: Default 50, at most 500.
+        filter: Only those that it is true of, for example `severity = critical AND source = dcgm`. See "Filters and
+        orders" of the guide for integrators. Fields: slot_id, source, code, device, severity, message, reported_by,
+        first_time, last_time, count, resolved_by, resolve_time, resolution.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `count desc`;
+        default the latest first. Fields: source, code, device, reported_by, first_time, last_time, count.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_NODE_FINDINGS, {"node_id": node_id}, {"include_resolved": include_resolved, "page_size": page_size, "read_mask": read_mask}, "findings", timeout)
+        return self._pages(t.LIST_NODE_FINDINGS, {"node_id": node_id}, {"include_resolved": include_resolved, "page_size": page_size, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "findings", timeout)
 
     def list_node_history(
         self,
@@ -2664,6 +2789,8 @@ class Operations(Caller):
         region_code: str | None = None,
         page_size: int | None = None,
         page_token: str | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListNodePlacementsResponse:
@@ -2673,16 +2800,25 @@ class Operations(Caller):
 
         region_code: Only this region.
         page_size: Default 50, at most 500.
+        filter: Only those that it is true of, for example `admin_state = draining AND live_claims > 0`. See
+        "Filters and orders" of the guide for integrators. Fields: hostname, region_code, mode, admin_state,
+        admin_reason, admin_principal, admin_time, schedulable, not_schedulable_reason, live_claims,
+        live_allocations, available_slots.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `available_slots
+        desc`; default the order in which they were enrolled. Fields: hostname, region_code, mode, admin_state,
+        live_claims, live_allocations, available_slots.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_NODE_PLACEMENTS, {}, {"region_code": region_code, "page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
+        return self._call(t.LIST_NODE_PLACEMENTS, {}, {"region_code": region_code, "page_size": page_size, "page_token": page_token, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     def iter_node_placements(
         self,
         *,
         region_code: str | None = None,
         page_size: int | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.NodePlacement]:
@@ -2690,10 +2826,17 @@ class Operations(Caller):
 
         region_code: Only this region.
         page_size: Default 50, at most 500.
+        filter: Only those that it is true of, for example `admin_state = draining AND live_claims > 0`. See
+        "Filters and orders" of the guide for integrators. Fields: hostname, region_code, mode, admin_state,
+        admin_reason, admin_principal, admin_time, schedulable, not_schedulable_reason, live_claims,
+        live_allocations, available_slots.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `available_slots
+        desc`; default the order in which they were enrolled. Fields: hostname, region_code, mode, admin_state,
+        live_claims, live_allocations, available_slots.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_NODE_PLACEMENTS, {}, {"region_code": region_code, "page_size": page_size, "read_mask": read_mask}, "nodes", timeout)
+        return self._pages(t.LIST_NODE_PLACEMENTS, {}, {"region_code": region_code, "page_size": page_size, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "nodes", timeout)
 
     def list_nodes(
         self,
@@ -3337,6 +3480,8 @@ class Operations(Caller):
         region_code: str,
         page_size: int | None = None,
         page_token: str | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListQueueResponse:
@@ -3345,26 +3490,38 @@ class Operations(Caller):
         All platform roles; action `queue.list` on `region`.
 
         page_size: Default 50, at most 500.
+        filter: Only those that it is true of, for example `priority = high AND gpus > 4`. See "Filters and orders"
+        of the guide for integrators. Fields: slot_class, position, project_id, priority, gpus, since, deadline,
+        reason.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `since`; default
+        by slot class in queue order. Fields: slot_class, position, project_id, gpus, since, deadline.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_QUEUE, {}, {"region_code": region_code, "page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
+        return self._call(t.LIST_QUEUE, {}, {"region_code": region_code, "page_size": page_size, "page_token": page_token, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     def iter_queue(
         self,
         *,
         region_code: str,
         page_size: int | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.QueuedRequest]:
         """The items of all pages of `list_queue`.
 
         page_size: Default 50, at most 500.
+        filter: Only those that it is true of, for example `priority = high AND gpus > 4`. See "Filters and orders"
+        of the guide for integrators. Fields: slot_class, position, project_id, priority, gpus, since, deadline,
+        reason.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `since`; default
+        by slot class in queue order. Fields: slot_class, position, project_id, gpus, since, deadline.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_QUEUE, {}, {"region_code": region_code, "page_size": page_size, "read_mask": read_mask}, "requests", timeout)
+        return self._pages(t.LIST_QUEUE, {}, {"region_code": region_code, "page_size": page_size, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "requests", timeout)
 
     def list_regions(
         self,
@@ -3452,6 +3609,8 @@ class Operations(Caller):
         *,
         page_size: int | None = None,
         page_token: str | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListScimGroupsResponse:
@@ -3461,26 +3620,38 @@ class Operations(Caller):
         Members of the organisation; action `organisation_scim_group.list` on `organisation`.
 
         page_size: Default 50, at most 500.
+        filter: Only those that it is true of, for example `display_name:ml AND member_count > 0`. See "Filters and
+        orders" of the guide for integrators. Fields: display_name, external_id, member_count, create_time,
+        update_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `display_name`;
+        default the order in which they came. Fields: display_name, member_count, create_time, update_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_SCIM_GROUPS, {"organisation_id": organisation_id}, {"page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
+        return self._call(t.LIST_SCIM_GROUPS, {"organisation_id": organisation_id}, {"page_size": page_size, "page_token": page_token, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     def iter_scim_groups(
         self,
         organisation_id: str,
         *,
         page_size: int | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.ScimGroup]:
         """The items of all pages of `list_scim_groups`.
 
         page_size: Default 50, at most 500.
+        filter: Only those that it is true of, for example `display_name:ml AND member_count > 0`. See "Filters and
+        orders" of the guide for integrators. Fields: display_name, external_id, member_count, create_time,
+        update_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `display_name`;
+        default the order in which they came. Fields: display_name, member_count, create_time, update_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_SCIM_GROUPS, {"organisation_id": organisation_id}, {"page_size": page_size, "read_mask": read_mask}, "groups", timeout)
+        return self._pages(t.LIST_SCIM_GROUPS, {"organisation_id": organisation_id}, {"page_size": page_size, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "groups", timeout)
 
     def list_service_accounts(
         self,
@@ -3665,6 +3836,8 @@ class Operations(Caller):
         page_size: int | None = None,
         page_token: str | None = None,
         allocation_id: str | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListTerminalSessionsResponse:
@@ -3673,26 +3846,38 @@ class Operations(Caller):
         All platform roles; action `terminal.list` on `session`.
 
         allocation_id: Only sessions into this allocation.
+        filter: Only those that it is true of, for example `principal = "user:ada" AND NOT close_time:*`. See
+        "Filters and orders" of the guide for integrators. Fields: allocation_id, project_id, principal, kind,
+        open_time, close_time, close_reason, recorded, recording_bytes.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `open_time`;
+        default newest first. Fields: allocation_id, project_id, principal, kind, open_time, recording_bytes.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_TERMINAL_SESSIONS, {}, {"page_size": page_size, "page_token": page_token, "allocation_id": allocation_id, "read_mask": read_mask}, None, None, timeout)
+        return self._call(t.LIST_TERMINAL_SESSIONS, {}, {"page_size": page_size, "page_token": page_token, "allocation_id": allocation_id, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     def iter_terminal_sessions(
         self,
         *,
         page_size: int | None = None,
         allocation_id: str | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.TerminalSession]:
         """The items of all pages of `list_terminal_sessions`.
 
         allocation_id: Only sessions into this allocation.
+        filter: Only those that it is true of, for example `principal = "user:ada" AND NOT close_time:*`. See
+        "Filters and orders" of the guide for integrators. Fields: allocation_id, project_id, principal, kind,
+        open_time, close_time, close_reason, recorded, recording_bytes.
+        order_by: Fields with commas between them, each with ` desc` after it or not, for example `open_time`;
+        default newest first. Fields: allocation_id, project_id, principal, kind, open_time, recording_bytes.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_TERMINAL_SESSIONS, {}, {"page_size": page_size, "allocation_id": allocation_id, "read_mask": read_mask}, "sessions", timeout)
+        return self._pages(t.LIST_TERMINAL_SESSIONS, {}, {"page_size": page_size, "allocation_id": allocation_id, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "sessions", timeout)
 
     def list_timeline(
         self,

@@ -183,6 +183,28 @@ async fn launches_and_reservations_are_held_to_regions_and_skus() {
         assert!(world.record.all().is_empty(), "no service is asked");
         passes(path, "eu-2", "small").await;
     }
+    // what an operator reserves for the project is, too; for one of another organisation it is not
+    let reserve = "/api/v1/admin/capacity-reservations";
+    let reserved = async |project: Uuid, region: &str, sku: &str| {
+        let mut body = body("/api/v1/capacity-reservations", region, sku);
+        body["config"]["project_id"] = json!(project);
+        world.post_by("admin", reserve, body).await
+    };
+    for (region, sku, broken, field_name) in [
+        ("us-1", "small", "allowed_regions", "config.region_code"),
+        ("eu-1", "large", "allowed_skus", "config.sku"),
+    ] {
+        world.record.clear();
+        let (status, refused) = reserved(world.seeded.project_id, region, sku).await;
+        assert_eq!((status, reason(&refused)), (403, "GUARDRAIL"), "{refused}");
+        names(&world, &refused, broken);
+        assert_eq!(field(&refused), field_name, "{refused}");
+        assert!(world.record.all().is_empty(), "no service is asked");
+    }
+    for (project, region) in [(world.seeded.project_id, "eu-2"), (Uuid::now_v7(), "us-1")] {
+        let (status, answered) = reserved(project, region, "small").await;
+        assert_ne!(status, 403, "{answered}");
+    }
     // one that is named is held to them, too; a dry run as well
     let mut named = launch("us-1", "small");
     named["project_id"] = json!(world.seeded.project_id);
@@ -269,6 +291,23 @@ async fn api_keys_end_in_time_or_are_none() {
     set(&world, &guardrails, json!({ "api_keys_disabled": true })).await;
     let refused = until(403, &list).await;
     names(&world, &refused, "api_keys_disabled");
+    let organisation = world.seeded.organisation_id;
+    for target in [
+        "/api/v1/projects".to_owned(),
+        format!("/api/v1/projects?organisation_id={organisation}"),
+        format!("/api/v1/projects?organisation_id={organisation}&filter=slug:*"),
+        format!("/api/v1/organisations/{organisation}"),
+    ] {
+        let request = world.http.get(world.url(&target));
+        let request = request.bearer_auth(in_use.reveal());
+        let (status, refused) = answer(request.send().await.expect("answer")).await;
+        assert_eq!(
+            (status, reason(&refused)),
+            (403, "GUARDRAIL"),
+            "{target}: {refused}"
+        );
+        names(&world, &refused, "api_keys_disabled");
+    }
     let (status, refused) = world.post_by("paula", &keys, in_days(1)).await;
     assert_eq!(status, 403, "{refused}");
     names(&world, &refused, "api_keys_disabled");

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use gpuaas_common::idempotency::{self, Lookup};
 use gpuaas_common::identity::Caller;
+use gpuaas_common::select::Selection;
 use gpuaas_common::time::from_proto_time;
 use gpuaas_common::{Error, audit, id};
 use gpuaas_placement::Scope;
@@ -91,10 +92,11 @@ impl IngressApi {
         caller: &Caller,
         request: &pb::ListIngressMappingsRequest,
     ) -> Result<pb::ListIngressMappingsResponse, Error> {
+        let selection = Selection::parse(&ingress::MAPPINGS, &request.filter, &request.order_by)?;
         let allocation_id = id::parse("allocation_id", &request.allocation_id)?;
         let mut conn = self.deps.pool.acquire().await?;
         owned(&mut conn, caller, allocation_id).await?;
-        let mappings = ingress::of_allocation(&mut conn, allocation_id).await?;
+        let mappings = ingress::list(&mut conn, allocation_id, &selection).await?;
         Ok(pb::ListIngressMappingsResponse {
             ingress_mappings: mappings.into_iter().map(message).collect(),
         })

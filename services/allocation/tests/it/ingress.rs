@@ -68,10 +68,50 @@ impl<'a> Ingress<'a> {
     async fn list(&self, id: Uuid) -> Vec<pb::IngressMapping> {
         let request = pb::ListIngressMappingsRequest {
             allocation_id: id.to_string(),
+            ..Default::default()
         };
         let request = self.platform.user(request, None);
         let listed = self.client.clone().list_ingress_mappings(request).await;
         listed.expect("listed").into_inner().ingress_mappings
+    }
+
+    /// The lists of a TCP mapping, and of a UDP one at the same port that was made after it.
+    async fn selects(&self, id: Uuid, [tcp, udp]: [&str; 2]) {
+        let select = async |filter: &str, order_by: &str| {
+            let request = pb::ListIngressMappingsRequest {
+                allocation_id: id.to_string(),
+                filter: filter.into(),
+                order_by: order_by.into(),
+            };
+            let request = self.platform.user(request, None);
+            let listed = self.client.clone().list_ingress_mappings(request).await;
+            listed.map(|listed| listed.into_inner().ingress_mappings)
+        };
+        let cases: [(&str, &str, &[&str]); 5] = [
+            ("", "", &[tcp, udp]),
+            ("", "protocol desc, vm_port", &[udp, tcp]),
+            ("protocol = udp", "", &[udp]),
+            (
+                "state = active AND NOT expire_time:*",
+                "create_time desc",
+                &[udp, tcp],
+            ),
+            (
+                "external_port < 30000 OR failure:*",
+                "external_port, state, creator",
+                &[],
+            ),
+        ];
+        for (filter, order_by, expected) in cases {
+            let found = select(filter, order_by).await.expect(filter);
+            let found: Vec<_> = found.iter().map(|one| one.id.as_str()).collect();
+            assert_eq!(found, expected, "{filter} by {order_by}");
+        }
+        for (filter, order_by, field) in [("node_id:*", "", "filter"), ("", "failure", "order_by")]
+        {
+            let error = Error::from(select(filter, order_by).await.expect_err("refused"));
+            assert_eq!(error.fields()[0].0, field);
+        }
     }
 
     async fn delete(&self, mapping: &pb::IngressMapping) -> Result<pb::IngressMapping, Error> {
@@ -200,6 +240,7 @@ async fn j_13_an_ingress_mapping_is_carried_to_the_host_and_ends_with_its_deleti
         .expect("another protocol");
     ingress.until_active(id).await;
     assert_eq!(on_host(world, id).await.len(), 2);
+    ingress.selects(id, [&made.id, &chosen.id]).await;
 
     // a host that lost what it was told, and one that was told by nobody, are brought to what the ledger says
     let forged = forged(world, id).await;

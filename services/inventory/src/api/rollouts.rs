@@ -1,5 +1,6 @@
 //! Rollouts of the agent, as operators shape them.
 use gpuaas_common::error::{Error, Result};
+use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_common::value::Digest;
 use gpuaas_common::{audit, etag, id, page};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -340,16 +341,14 @@ impl Rollouts {
         &self,
         request: &api::ListAgentRolloutsRequest,
     ) -> Result<api::ListAgentRolloutsResponse> {
-        let size = page::page_size(request.page_size)?;
-        let query = ["agent_rollouts"];
-        let before: Option<Uuid> = page::decode(&request.page_token, &query)?;
-        let mut rows = rollouts::list(&self.0.pool, before, size + 1).await?;
-        let more = rows.len() as i64 > size;
-        rows.truncate(size as usize);
-        let next_page_token = match rows.last() {
-            Some(last) if more => page::encode(&last.id, &query),
-            _ => String::new(),
+        let selection = Selection::parse(&rollouts::ROLLOUTS, &request.filter, &request.order_by)?;
+        let wanted = Wanted {
+            page_token: &request.page_token,
+            size: page::page_size(request.page_size)?,
+            query: &["agent_rollouts"],
         };
+        let mut conn = self.0.pool.acquire().await?;
+        let (rows, next_page_token) = rollouts::list(&mut conn, &selection, wanted).await?;
         Ok(api::ListAgentRolloutsResponse {
             rollouts: rows
                 .into_iter()

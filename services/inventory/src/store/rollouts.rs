@@ -1,4 +1,6 @@
 //! Rollouts of the agent, and the nodes of each (migration 0008).
+use gpuaas_common::Result;
+use gpuaas_common::select::{Catalog, Field, Kind, Selection, Statement, Wanted};
 use jiff_sqlx::Timestamp;
 use sqlx::{FromRow, PgConnection, PgPool};
 use uuid::Uuid;
@@ -128,22 +130,41 @@ pub async fn find(
         .await
 }
 
-/// Rollouts before an id, the newest first.
+/// What the list of rollouts can be selected by.
+pub static ROLLOUTS: Catalog = Catalog {
+    fields: &[
+        Field::sortable("version", Kind::Text, "listed.version"),
+        Field::sortable(
+            "state",
+            Kind::OneOf(&["running", "paused", "completed", "aborted"]),
+            "listed.state",
+        ),
+        Field::new("state_reason", Kind::Text, "listed.state_reason"),
+        Field::new("rollback_of", Kind::Id, "listed.rollback_of"),
+        Field::sortable("principal", Kind::Text, "listed.principal"),
+        Field::new("reason", Kind::Text, "listed.reason"),
+        Field::sortable("total_nodes", Kind::Number, "listed.total"),
+        Field::sortable("succeeded_nodes", Kind::Number, "listed.succeeded"),
+        Field::sortable("failed_nodes", Kind::Number, "listed.failed"),
+        Field::sortable("create_time", Kind::Time, "listed.create_time"),
+        Field::new("end_time", Kind::Time, "listed.end_time"),
+    ],
+    key: Field::new("id", Kind::Id, "listed.id"),
+    order: "create_time desc",
+};
+
+/// A page of the rollouts that a caller selects, and the token of the next one.
 ///
 /// # Errors
-/// Database errors.
+/// `PAGE_TOKEN_INVALID`; database errors.
 pub async fn list(
-    pool: &PgPool,
-    before: Option<Uuid>,
-    limit: i64,
-) -> sqlx::Result<Vec<RolloutRow>> {
-    sqlx::query_as(sqlx::AssertSqlSafe(format!(
-        "{SELECT} WHERE $1::uuid IS NULL OR r.id < $1 ORDER BY r.id DESC LIMIT $2"
-    )))
-    .bind(before)
-    .bind(limit)
-    .fetch_all(pool)
-    .await
+    conn: &mut PgConnection,
+    selection: &Selection,
+    wanted: Wanted<'_>,
+) -> Result<(Vec<RolloutRow>, String)> {
+    selection
+        .page(conn, Statement::new(&[SELECT]), wanted)
+        .await
 }
 
 /// The nodes of a rollout by wave and hostname; only those that are being updated with `updating`.

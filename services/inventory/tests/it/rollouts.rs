@@ -486,6 +486,46 @@ async fn one_rollout_runs_at_a_time_and_an_aborted_one_makes_way() {
         .into_inner();
     let ids: Vec<&str> = listed.rollouts.iter().map(|one| one.id.as_str()).collect();
     assert_eq!(ids, [next.id.as_str(), rollout.id.as_str()]);
+
+    let select = async |filter: &str, order_by: &str, page_token: &str| {
+        let request = api::ListAgentRolloutsRequest {
+            filter: filter.into(),
+            order_by: order_by.into(),
+            page_size: 1,
+            page_token: page_token.into(),
+        };
+        let request = fleet.world.admin("", request);
+        fleet.client().list_agent_rollouts(request).await
+    };
+    for (filter, order_by, expected) in [
+        ("state = aborted", "", &rollout.id),
+        ("NOT end_time:* OR rollback_of:*", "", &next.id),
+        (
+            "version:1F2E AND total_nodes = 2",
+            "create_time",
+            &rollout.id,
+        ),
+        ("", "state", &rollout.id),
+        // equal in both: the later one first, as the order ends
+        ("", "succeeded_nodes, failed_nodes desc", &next.id),
+    ] {
+        let page = select(filter, order_by, "").await;
+        let page = page.expect(filter).into_inner();
+        let found: Vec<_> = page.rollouts.iter().map(|one| &one.id).collect();
+        assert_eq!(found, [expected], "{filter} by {order_by}");
+    }
+    for name in ["version", "principal", "total_nodes", "create_time desc"] {
+        let first = select("", name, "").await.expect(name).into_inner();
+        let rest = select("", name, &first.next_page_token).await;
+        let rest = rest.expect(name).into_inner();
+        assert_ne!(rest.rollouts[0].id, first.rollouts[0].id, "{name}");
+        let other = refused(select("", "state", &first.next_page_token).await);
+        assert_eq!(other.reason(), ErrorReason::PageTokenInvalid);
+    }
+    for (filter, order_by, field) in [("digest:*", "", "filter"), ("", "reason", "order_by")] {
+        let error = refused(select(filter, order_by, "").await);
+        assert_eq!(error.fields()[0].0, field);
+    }
 }
 
 #[tokio::test]

@@ -1,9 +1,9 @@
 //! When what a project has was not healthy or being repaired, and until when: its own claims decide what it reads.
+use gpuaas_common::select::{Catalog, Field, Kind, Selection, Statement, Wanted};
 use jiff_sqlx::Timestamp;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::Result;
 use crate::model::{Health, StoredHealth};
 
 /// A time in which GPUs of an allocation were not healthy, as far as the allocation had them.
@@ -31,21 +31,34 @@ pub struct EventQuery {
     pub project_id: Uuid,
     /// One allocation of it, or all.
     pub allocation_id: Option<Uuid>,
-    /// Older than this one.
-    pub before: Option<(Timestamp, i64)>,
 }
 
-/// Health events of a project, newest first, at most `limit`. What was before an allocation had a GPU, and what is
-/// after, is not its business.
+/// What the list of health events can be selected by.
+pub static EVENTS: Catalog = Catalog {
+    fields: &[
+        Field::sortable("allocation_id", Kind::Id, "listed.allocation_id"),
+        Field::sortable("gpu_count", Kind::Number, "listed.gpus"),
+        Field::new("health", Kind::OneOf(super::HEALTH), "listed.health::text"),
+        Field::new("repair", Kind::Flag, "listed.repair"),
+        Field::sortable("start_time", Kind::Time, "listed.started_at"),
+        Field::new("end_time", Kind::Time, "listed.ended_at"),
+    ],
+    key: Field::new("id", Kind::Number, "listed.id"),
+    order: "start_time desc",
+};
+
+/// A page of the health events of a project that a caller selects, and the token of the next one. What was before an
+/// allocation had a GPU, and what is after, is not its business.
 ///
 /// # Errors
-/// Those of the database.
+/// `PAGE_TOKEN_INVALID`; those of the database.
 pub async fn health_events(
     conn: &mut PgConnection,
     query: EventQuery,
-    limit: i64,
-) -> Result<Vec<HealthEvent>> {
-    Ok(sqlx::query_as(
+    selection: &Selection,
+    wanted: Wanted<'_>,
+) -> gpuaas_common::Result<(Vec<HealthEvent>, String)> {
+    let statement = Statement::new(&[
         "WITH mine AS (
              SELECT e.id, c.allocation_id, 1::bigint AS gpus, e.health, false AS repair, greatest(e.started_at, c.created_at) AS started_at,
                     least(e.ended_at, c.released_at) AS ended_at
@@ -69,14 +82,9 @@ pub async fn health_events(
               events AS (
              SELECT min(id) AS id, allocation_id, sum(gpus)::bigint AS gpus, health, repair, started_at, ended_at
                FROM mine GROUP BY allocation_id, health, repair, started_at, ended_at)
-         SELECT * FROM events WHERE $3::timestamptz IS NULL OR (started_at, id) < ($3, $4)
-          ORDER BY started_at DESC, id DESC LIMIT $5",
-    )
+         SELECT * FROM events",
+    ])
     .bind(query.project_id)
-    .bind(query.allocation_id)
-    .bind(query.before.map(|(at, _)| at))
-    .bind(query.before.map(|(_, id)| id))
-    .bind(limit)
-    .fetch_all(conn)
-    .await?)
+    .bind(query.allocation_id);
+    selection.page(conn, statement, wanted).await
 }

@@ -18,6 +18,16 @@ pub enum Intent {
 }
 
 impl Intent {
+    /// The values in the database.
+    pub const WORDS: &'static [&'static str] = &[
+        "enabled",
+        "cordoned",
+        "draining",
+        "maintenance",
+        "broken",
+        "retired",
+    ];
+
     /// The value in the database.
     #[must_use]
     pub fn as_str(self) -> &'static str {

@@ -1,4 +1,5 @@
 //! The life of nodes and slots: what an operator may make of them, what the database refuses, and what is on record.
+use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_placement::force_release::{self, Attestation, Fate};
 use gpuaas_placement::model::{Attribution, SlotStatus};
 use gpuaas_placement::node_health::{self, Report, Severity};
@@ -500,13 +501,18 @@ async fn a_critical_finding_takes_its_slot_or_node_out_of_service_and_no_other_d
             .admin_state,
         "cordoned"
     );
-    let open = node_health::findings(&mut conn, node, true, None, 10)
-        .await
-        .expect("findings");
-    let all = node_health::findings(&mut conn, node, false, None, 10)
-        .await
-        .expect("findings");
-    assert_eq!((open.len(), all.len()), (1, 2));
+    let selection = Selection::parse(&node_health::FINDINGS, "", "").expect("everything");
+    let mut listed = Vec::new();
+    for open in [true, false] {
+        let wanted = Wanted {
+            page_token: "",
+            size: 10,
+            query: &[],
+        };
+        let found = node_health::findings(&mut conn, node, open, &selection, wanted).await;
+        listed.push(found.expect("findings").0.len());
+    }
+    assert_eq!(listed, [1, 2]);
 }
 
 #[tokio::test]

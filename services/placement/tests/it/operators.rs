@@ -1,4 +1,5 @@
 //! Cordon and drain: honoured by placement, told once, with the progress of a drain.
+use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_placement::model::Attribution;
 use gpuaas_placement::model::Scope;
 use gpuaas_placement::operators::{self, Intent, NodePlacement};
@@ -115,20 +116,24 @@ async fn nodes_are_listed_by_id_in_pages() {
     let mut ids = [world.lab_node(1).await, world.lab_node(1).await];
     ids.sort();
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    let first = operators::list(&mut conn, Some(REGION), None, 1)
+    let selection = Selection::parse(&operators::NODES, "", "").expect("everything");
+    let page = |page_token, size| Wanted {
+        page_token,
+        size,
+        query: &[],
+    };
+    let (first, token) = operators::list(&mut conn, Some(REGION), &selection, page("", 1))
         .await
         .expect("page");
-    let second = operators::list(&mut conn, None, Some(ids[0]), 10)
+    let (second, end) = operators::list(&mut conn, Some(REGION), &selection, page(&token, 10))
         .await
         .expect("page");
     assert_eq!([first[0].id, second[0].id], ids);
-    assert_eq!(second.len(), 1);
-    assert!(
-        operators::list(&mut conn, Some("elsewhere"), None, 10)
-            .await
-            .expect("page")
-            .is_empty()
-    );
+    assert_eq!((second.len(), end.as_str()), (1, ""));
+    let (elsewhere, _) = operators::list(&mut conn, Some("elsewhere"), &selection, page("", 10))
+        .await
+        .expect("page");
+    assert!(elsewhere.is_empty());
     assert!(matches!(
         operators::get(&mut conn, Uuid::nil()).await,
         Err(Error::NotFound { .. })

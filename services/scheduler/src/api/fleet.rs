@@ -1,6 +1,7 @@
 //! `FleetAdminService` and `HealthEventService`: the fleet record for programs, and what a project reads of the health of
 //! what it has.
 use gpuaas_common::identity::Caller;
+use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_common::time::proto_time;
 use gpuaas_common::{Error, Result, id, page};
 use gpuaas_placement::fleet::{self, EventQuery, Query, ReservationCounts};
@@ -10,7 +11,7 @@ use gpuaas_proto::gpuaas::common::v1::HealthState;
 use gpuaas_proto::gpuaas::scheduler::v1 as pb;
 use gpuaas_proto::gpuaas::scheduler::v1::fleet_admin_service_server::FleetAdminService;
 use gpuaas_proto::gpuaas::scheduler::v1::health_event_service_server::HealthEventService;
-use jiff_sqlx::{Timestamp, ToSqlx as _};
+use jiff_sqlx::Timestamp;
 use tonic::{Request, Response, Status};
 use uuid::Uuid;
 
@@ -64,7 +65,7 @@ impl Api {
         &self,
         request: &pb::ListFleetNodesRequest,
     ) -> Result<pb::ListFleetNodesResponse> {
-        let size = page::page_size(request.page_size)?;
+        let selection = Selection::parse(&fleet::NODES, &request.filter, &request.order_by)?;
         let health = HealthState::try_from(request.health)
             .map_err(|_| Error::invalid("health", "is not a health state"))?;
         let in_use = request
@@ -80,7 +81,11 @@ impl Api {
             &request.reservation_id,
             in_use,
         ];
-        let after: Option<(String, Uuid)> = page::decode(&request.page_token, &selects)?;
+        let wanted = Wanted {
+            page_token: &request.page_token,
+            size: page::page_size(request.page_size)?,
+            query: &selects,
+        };
         let query = Query {
             region_code: given(&request.region_code),
             rack: given(&request.rack),
@@ -89,18 +94,9 @@ impl Api {
             project_id: filter("project_id", &request.project_id)?,
             reservation_id: filter("reservation_id", &request.reservation_id)?,
             in_use: request.in_use,
-            after: after.as_ref().map(|(name, id)| (name.as_str(), *id)),
         };
         let mut conn = self.pool.acquire().await?;
-        // one more than requested shows whether there is a next page
-        let mut rows = fleet::list(&mut conn, &query, size + 1).await?;
-        let shown = usize::try_from(size).unwrap_or(usize::MAX);
-        let more = rows.len() > shown;
-        rows.truncate(shown);
-        let next_page_token = match rows.last() {
-            Some(last) if more => page::encode(&(&last.hostname, last.id), &selects),
-            _ => String::new(),
-        };
+        let (rows, next_page_token) = fleet::list(&mut conn, &query, &selection, wanted).await?;
         Ok(pb::ListFleetNodesResponse {
             nodes: rows.into_iter().map(node).collect(),
             next_page_token,
@@ -113,28 +109,25 @@ impl Api {
         request: &pb::ListHealthEventsRequest,
     ) -> Result<pb::ListHealthEventsResponse> {
         let project = caller.project(&request.project_id)?.id();
-        let size = page::page_size(request.page_size)?;
+        let selection = Selection::parse(&fleet::EVENTS, &request.filter, &request.order_by)?;
         let project_text = project.to_string();
         let selects = [
             "health-events",
             project_text.as_str(),
             &request.allocation_id,
         ];
-        let before: Option<(jiff::Timestamp, i64)> = page::decode(&request.page_token, &selects)?;
+        let wanted = Wanted {
+            page_token: &request.page_token,
+            size: page::page_size(request.page_size)?,
+            query: &selects,
+        };
         let query = EventQuery {
             project_id: project,
             allocation_id: filter("allocation_id", &request.allocation_id)?,
-            before: before.map(|(at, id)| (at.to_sqlx(), id)),
         };
         let mut conn = self.pool.acquire().await?;
-        let mut rows = fleet::health_events(&mut conn, query, size + 1).await?;
-        let shown = usize::try_from(size).unwrap_or(usize::MAX);
-        let more = rows.len() > shown;
-        rows.truncate(shown);
-        let next_page_token = match rows.last() {
-            Some(last) if more => page::encode(&(last.started_at.to_jiff(), last.id), &selects),
-            _ => String::new(),
-        };
+        let (rows, next_page_token) =
+            fleet::health_events(&mut conn, query, &selection, wanted).await?;
         Ok(pb::ListHealthEventsResponse {
             events: rows.iter().map(event).collect(),
             next_page_token,

@@ -16,6 +16,8 @@ mod reports;
 mod reservations;
 mod wire;
 
+pub use queue::QUEUED;
+
 use gpuaas_common::id::IdGen;
 use gpuaas_common::wake::Wake;
 use gpuaas_placement::capacity::Ledger;

@@ -1,6 +1,7 @@
 //! `NodeHealthService`: break-fix records and findings of outside health agents. Each change has its audit row (P10).
 use gpuaas_common::idempotency::{self, Lookup, Scope};
 use gpuaas_common::identity::Caller;
+use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_common::{Error, Result, audit, id, page};
 use gpuaas_placement::model::Attribution;
 use gpuaas_placement::node_health::{self, Severity};
@@ -12,7 +13,6 @@ use gpuaas_proto::gpuaas::scheduler::v1::{
     ListNodeFindingsResponse, NodeFinding, OpenBreakFixRequest, ReportNodeFindingRequest,
     ResolveNodeFindingRequest,
 };
-use jiff_sqlx::{Timestamp, ToSqlx as _};
 use prost::Message;
 use serde_json::{Value, json};
 use sqlx::PgConnection;
@@ -222,15 +222,19 @@ impl Api {
 
     async fn break_fixes(&self, request: &ListBreakFixesRequest) -> Result<ListBreakFixesResponse> {
         let node_id = id::parse("node_id", &request.node_id)?;
-        let page = Page::of(
-            request.page_size,
-            &request.page_token,
-            ["break_fixes", &request.node_id],
+        let selection = Selection::parse(
+            &node_health::BREAK_FIXES,
+            &request.filter,
+            &request.order_by,
         )?;
+        let wanted = Wanted {
+            page_token: &request.page_token,
+            size: page::page_size(request.page_size)?,
+            query: &["break_fixes", &request.node_id],
+        };
         let mut conn = self.pool.acquire().await?;
-        let mut rows =
-            node_health::break_fixes(&mut conn, node_id, page.after, page.size + 1).await?;
-        let next_page_token = page.cut(&mut rows, |row| (row.opened_at, row.id));
+        let (rows, next_page_token) =
+            node_health::break_fixes(&mut conn, node_id, &selection, wanted).await?;
         let mut break_fixes = Vec::new();
         for record in rows {
             let actions = node_health::actions(&mut conn, record.id).await?;
@@ -249,15 +253,16 @@ impl Api {
         let node_id = id::parse("node_id", &request.node_id)?;
         let open = !request.include_resolved;
         let kind = if open { "open_findings" } else { "findings" };
-        let page = Page::of(
-            request.page_size,
-            &request.page_token,
-            [kind, &request.node_id],
-        )?;
+        let selection =
+            Selection::parse(&node_health::FINDINGS, &request.filter, &request.order_by)?;
+        let wanted = Wanted {
+            page_token: &request.page_token,
+            size: page::page_size(request.page_size)?,
+            query: &[kind, &request.node_id],
+        };
         let mut conn = self.pool.acquire().await?;
-        let mut rows =
-            node_health::findings(&mut conn, node_id, open, page.after, page.size + 1).await?;
-        let next_page_token = page.cut(&mut rows, |row| (row.last_at, row.id));
+        let (rows, next_page_token) =
+            node_health::findings(&mut conn, node_id, open, &selection, wanted).await?;
         Ok(ListNodeFindingsResponse {
             findings: rows.into_iter().map(finding).collect(),
             next_page_token,
@@ -333,39 +338,6 @@ impl Api {
         tx.commit().await?;
         tracing::info!(node_id = %call.node_id, finding_id = %id, "resolve finding");
         Ok(found)
-    }
-}
-
-/// A page of what is listed by time, newest first.
-struct Page<'a> {
-    size: i64,
-    /// The last row of the page before.
-    after: Option<(Timestamp, Uuid)>,
-    query: [&'a str; 2],
-}
-
-impl<'a> Page<'a> {
-    fn of(size: i32, token: &str, query: [&'a str; 2]) -> Result<Self> {
-        let after: Option<(jiff::Timestamp, Uuid)> = page::decode(token, &query)?;
-        Ok(Self {
-            size: page::page_size(size)?,
-            after: after.map(|(at, id)| (at.to_sqlx(), id)),
-            query,
-        })
-    }
-
-    /// Cuts off the row that shows that there are more, and returns the token of the next page.
-    fn cut<T>(&self, rows: &mut Vec<T>, key: impl Fn(&T) -> (Timestamp, Uuid)) -> String {
-        let size = usize::try_from(self.size).unwrap_or(usize::MAX);
-        if rows.len() <= size {
-            return String::new();
-        }
-        rows.truncate(size);
-        let last = rows.last().map(|row| {
-            let (at, id) = key(row);
-            (at.to_jiff(), id)
-        });
-        last.map_or_else(String::new, |last| page::encode(&last, &self.query))
     }
 }
 

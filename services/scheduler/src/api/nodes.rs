@@ -1,6 +1,7 @@
 //! `NodePlacementService`: cordon, drain, maintenance, and what placement makes of each node. Each change has its audit row (P10).
 use gpuaas_common::idempotency::{self, Lookup, Scope};
 use gpuaas_common::identity::Caller;
+use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_common::{Error, Result, audit, id, page};
 use gpuaas_placement::model::Attribution;
 use gpuaas_placement::operators::{self, Intent};
@@ -214,20 +215,16 @@ impl Api {
         &self,
         request: &ListNodePlacementsRequest,
     ) -> Result<ListNodePlacementsResponse> {
-        let size = page::page_size(request.page_size)?;
-        let query = ["node-placements", &request.region_code];
-        let after: Option<Uuid> = page::decode(&request.page_token, &query)?;
+        let selection = Selection::parse(&operators::NODES, &request.filter, &request.order_by)?;
+        let wanted = Wanted {
+            page_token: &request.page_token,
+            size: page::page_size(request.page_size)?,
+            query: &["node-placements", &request.region_code],
+        };
         let region = Some(request.region_code.as_str()).filter(|code| !code.is_empty());
         let mut conn = self.pool.acquire().await?;
-        // one more than requested shows whether there is a next page
-        let mut rows = operators::list(&mut conn, region, after, size + 1).await?;
-        let shown = usize::try_from(size).unwrap_or(usize::MAX);
-        let more = rows.len() > shown;
-        rows.truncate(shown);
-        let next_page_token = match rows.last() {
-            Some(last) if more => page::encode(&last.id, &query),
-            _ => String::new(),
-        };
+        let (rows, next_page_token) =
+            operators::list(&mut conn, region, &selection, wanted).await?;
         Ok(ListNodePlacementsResponse {
             nodes: rows.into_iter().map(wire::placement).collect(),
             next_page_token,

@@ -1,18 +1,46 @@
 //! `QueueAdminService`: queued requests, and their priority classes. Each change has its audit row (P10).
 use gpuaas_common::idempotency::{self, Lookup, Scope};
 use gpuaas_common::identity::Caller;
+use gpuaas_common::select::{Catalog, Field, Kind, Selection, Statement, Wanted};
 use gpuaas_common::time::proto_time;
 use gpuaas_common::{Error, Result, audit, etag, id, page};
 use gpuaas_placement::model::Priority;
 use gpuaas_placement::{catalog, outbox, queue};
 use gpuaas_proto::gpuaas::scheduler::v1 as pb;
 use gpuaas_proto::gpuaas::scheduler::v1::queue_admin_service_server::QueueAdminService;
-use serde_json::json;
+use serde_json::{Value, json};
 use tonic::{Request, Response, Status};
 use uuid::Uuid;
 
 use super::Api;
 use super::quotas::lock_limits;
+
+/// What a queue can be selected by.
+pub static QUEUED: Catalog = Catalog {
+    fields: &[
+        Field::sortable("slot_class", Kind::Text, "listed.slot_class"),
+        Field::sortable("position", Kind::Number, "listed.place"),
+        Field::sortable("project_id", Kind::Id, "listed.project_id"),
+        Field::new(
+            "priority",
+            Kind::OneOf(&["low", "normal", "high"]),
+            "listed.priority",
+        ),
+        Field::sortable("gpus", Kind::Number, "listed.gpus"),
+        Field::sortable("since", Kind::Time, "listed.since"),
+        Field::sortable("deadline", Kind::Time, "listed.deadline"),
+        Field::new("reason", Kind::Text, "listed.reason"),
+    ],
+    // by slot class in queue order
+    key: Field::new("number", Kind::Number, "listed.number"),
+    order: "",
+};
+
+/// Which request of those that were read is on a page.
+#[derive(sqlx::FromRow)]
+struct Number {
+    number: i64,
+}
 
 #[tonic::async_trait]
 impl QueueAdminService for Api {
@@ -51,24 +79,35 @@ impl Api {
         if region_code.is_empty() {
             return Err(Error::required("region_code"));
         }
-        let size = usize::try_from(page::page_size(request.page_size)?).unwrap_or(usize::MAX);
-        let query = ["queue", region_code];
-        // requests of all queues that were shown before; the order is made anew for each page
-        let before: usize = page::decode(&request.page_token, &query)?.unwrap_or_default();
+        let selection = Selection::parse(&QUEUED, &request.filter, &request.order_by)?;
+        let wanted = Wanted {
+            page_token: &request.page_token,
+            size: page::page_size(request.page_size)?,
+            query: &["queue", region_code],
+        };
         let mut conn = self.pool.acquire().await?;
         catalog::known_region(&mut conn, region_code).await?;
-        let mut total = 0;
-        let mut requests = Vec::new();
+        // the order is made anew for each page
+        let (mut requests, mut rows) = (Vec::new(), Vec::new());
         for (of, slot_class) in queue::queues(&mut conn).await? {
             if of != region_code {
                 continue;
             }
             let kept = queue::backfill_reservations(&mut conn, region_code, slot_class).await?;
             let (queued, now) = queue::load(&mut conn, region_code, slot_class).await?;
-            let passed = before.saturating_sub(total);
-            total += queued.len();
-            let places = queued.into_iter().enumerate().skip(passed);
-            for (place, one) in places.take(size - requests.len()) {
+            for (place, one) in queued.into_iter().enumerate() {
+                let priority = one.batch.class_at(now);
+                rows.push(json!({
+                    "number": rows.len(),
+                    "slot_class": slot_class.as_str(),
+                    "place": place + 1,
+                    "project_id": one.batch.project_id,
+                    "priority": priority,
+                    "gpus": one.gpus(),
+                    "since": one.batch.since.to_string(),
+                    "deadline": one.deadline.to_string(),
+                    "reason": one.reason,
+                }));
                 let nodes = kept
                     .iter()
                     .filter(|(_, batch_id)| *batch_id == one.batch.id)
@@ -77,7 +116,7 @@ impl Api {
                     slot_class: slot_class.as_str().to_owned(),
                     position: count(place + 1),
                     project_id: one.batch.project_id.to_string(),
-                    priority: wire(one.batch.class_at(now)).into(),
+                    priority: wire(priority).into(),
                     allocation_ids: one
                         .members
                         .iter()
@@ -91,16 +130,24 @@ impl Api {
                 });
             }
         }
-        let shown = before.saturating_add(requests.len());
-        let next_page_token = if shown < total {
-            page::encode(&shown, &query)
-        } else {
-            String::new()
-        };
+        let total = count(requests.len());
+        let statement = Statement::new(&[
+            "SELECT * FROM jsonb_to_recordset($1) AS queued
+                (number bigint, slot_class text, place bigint, project_id uuid, priority text, gpus bigint,
+                 since timestamptz, deadline timestamptz, reason text)",
+        ])
+        .bind(Value::Array(rows));
+        let (chosen, next_page_token) = selection
+            .page::<Number>(&mut conn, statement, wanted)
+            .await?;
+        let chosen = chosen.into_iter().filter_map(|one| {
+            let request = requests.get_mut(usize::try_from(one.number).ok()?)?;
+            Some(std::mem::take(request))
+        });
         Ok(pb::ListQueueResponse {
-            requests,
+            requests: chosen.collect(),
             next_page_token,
-            total: count(total),
+            total,
         })
     }
 

@@ -2,12 +2,13 @@
 //! has its audit row (P10).
 use gpuaas_common::idempotency::{self, Lookup, Scope as Key};
 use gpuaas_common::identity::Caller;
+use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_common::time::from_proto_time;
 use gpuaas_common::{Error, Result, audit, etag, id, page};
 use gpuaas_placement::decision::GpuCount;
 use gpuaas_placement::model::Scope;
 use gpuaas_placement::reservations::{
-    self, Cancellation, CapacityReservation, Query, ReservationSpec, message,
+    self, Cancellation, CapacityReservation, Query, RESERVATIONS, ReservationSpec, message,
 };
 use gpuaas_placement::{catalog, outbox};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -60,8 +61,9 @@ impl CapacityReservationService for Api {
             include_ended: request.include_ended,
             ..Query::default()
         };
+        let selection = Selection::parse(&RESERVATIONS, &request.filter, &request.order_by)?;
         let (reservations, next_page_token) = self
-            .page(query, request.page_size, &request.page_token)
+            .page(query, &selection, request.page_size, &request.page_token)
             .await?;
         Ok(Response::new(pb::ListCapacityReservationsResponse {
             reservations,
@@ -119,10 +121,10 @@ impl CapacityReservationAdminService for Api {
             project_id: project_id.transpose()?,
             region_code: given(&request.region_code),
             include_ended: request.include_ended,
-            before: None,
         };
+        let selection = Selection::parse(&RESERVATIONS, &request.filter, &request.order_by)?;
         let (reservations, next_page_token) = self
-            .page(query, request.page_size, &request.page_token)
+            .page(query, &selection, request.page_size, &request.page_token)
             .await?;
         Ok(Response::new(pb::ListAllReservationsResponse {
             reservations,
@@ -287,10 +289,10 @@ impl Api {
     async fn page(
         &self,
         query: Query<'_>,
+        selection: &Selection,
         page_size: i32,
         page_token: &str,
     ) -> Result<(Vec<pb::CapacityReservation>, String)> {
-        let size = page::page_size(page_size)?;
         let project = query.project_id.map(|id| id.to_string());
         let parts = [
             "capacity-reservations",
@@ -298,21 +300,16 @@ impl Api {
             query.region_code.unwrap_or_default(),
             if query.include_ended { "all" } else { "live" },
         ];
-        let before = page::decode(page_token, &parts)?;
+        let wanted = Wanted {
+            page_token,
+            size: page::page_size(page_size)?,
+            query: &parts,
+        };
         let mut conn = self.pool.acquire().await?;
         if let Some(region) = query.region_code {
             catalog::known_region(&mut conn, region).await?;
         }
-        // one more than requested shows whether there is a next page
-        let query = Query { before, ..query };
-        let mut rows = reservations::list(&mut conn, &query, size + 1).await?;
-        let shown = usize::try_from(size).unwrap_or(usize::MAX);
-        let more = rows.len() > shown;
-        rows.truncate(shown);
-        let next = match rows.last() {
-            Some(last) if more => page::encode(&last.id, &parts),
-            _ => String::new(),
-        };
+        let (rows, next) = reservations::list(&mut conn, &query, selection, wanted).await?;
         Ok((rows.into_iter().map(message).collect(), next))
     }
 

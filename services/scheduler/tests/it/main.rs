@@ -12,4 +12,5 @@ mod quotas;
 mod race;
 mod reports;
 mod reservations;
+mod selected;
 mod world;

@@ -298,6 +298,7 @@ async fn records_and_findings_are_listed_page_by_page() {
             node_id: node_id.clone(),
             page_size: 2,
             page_token: token,
+            ..Default::default()
         };
         let page = ok(world.api.list_break_fixes(by(list, None)).await);
         assert!(page.break_fixes.len() <= 2);
@@ -312,6 +313,7 @@ async fn records_and_findings_are_listed_page_by_page() {
         include_resolved,
         page_size: 2,
         page_token,
+        ..Default::default()
     };
     loop {
         let page = ok(world

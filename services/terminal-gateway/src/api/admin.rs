@@ -1,14 +1,15 @@
 //! `TerminalAdminService`: the list of sessions.
 use gpuaas_common::error::Result;
+use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_common::{id, page};
 use gpuaas_proto::gpuaas::terminal::v1::terminal_admin_service_server::TerminalAdminService;
 use gpuaas_proto::gpuaas::terminal::v1::{
-    ListTerminalSessionsRequest, ListTerminalSessionsResponse, TerminalSession,
+    ListTerminalSessionsRequest, ListTerminalSessionsResponse,
 };
 use sqlx::PgPool;
 use tonic::{Request, Response, Status};
 
-use crate::store::sessions::{self, Filter};
+use crate::store::sessions::{self, Filter, SESSIONS};
 
 /// Answers from the database.
 #[derive(Debug, Clone)]
@@ -39,39 +40,17 @@ impl AdminApi {
             allocation_id,
             projects: None,
         };
-        let query = ["terminal-sessions", request.allocation_id.as_str()];
-        let page = list(
-            &self.pool,
-            &filter,
-            &query,
-            request.page_size,
-            &request.page_token,
-        )
-        .await?;
-        let (sessions, next_page_token) = page;
+        let selection = Selection::parse(&SESSIONS, &request.filter, &request.order_by)?;
+        let wanted = Wanted {
+            page_token: &request.page_token,
+            size: page::page_size(request.page_size)?,
+            query: &["terminal-sessions", &request.allocation_id],
+        };
+        let (sessions, next_page_token) =
+            sessions::list(&self.pool, &filter, &selection, wanted).await?;
         Ok(ListTerminalSessionsResponse {
-            sessions,
+            sessions: sessions.into_iter().map(Into::into).collect(),
             next_page_token,
         })
     }
-}
-
-/// One page of sessions, with the token of the next one.
-pub(crate) async fn list(
-    pool: &PgPool,
-    filter: &Filter,
-    query: &[&str],
-    page_size: i32,
-    page_token: &str,
-) -> Result<(Vec<TerminalSession>, String)> {
-    let size = page::page_size(page_size)?;
-    let before = page::decode(page_token, query)?;
-    let mut rows = sessions::list(pool, filter, before, size + 1).await?;
-    let more = rows.len() as i64 > size;
-    rows.truncate(size as usize);
-    let next_page_token = match rows.last() {
-        Some(last) if more => page::encode(&(last.open_time.to_jiff(), last.id), query),
-        _ => String::new(),
-    };
-    Ok((rows.into_iter().map(Into::into).collect(), next_page_token))
 }

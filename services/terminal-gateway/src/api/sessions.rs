@@ -1,5 +1,6 @@
 //! `TerminalSessionService`: tickets, and what a user may see of sessions.
 use gpuaas_common::identity::Caller;
+use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_common::time::proto_time;
 use gpuaas_common::{Error, Result, audit, id, idempotency, page};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -9,13 +10,12 @@ use serde_json::json;
 use tonic::{Code, Request, Response, Status};
 use uuid::Uuid;
 
-use super::admin;
 use crate::config::Policy;
 use crate::domain::end::NO_UNRECORDED_TUNNEL;
 use crate::domain::kind::Kind;
 use crate::domain::message::SecretHash;
 use crate::session::{Deps, target};
-use crate::store::sessions::Filter;
+use crate::store::sessions::{Filter, SESSIONS};
 use crate::store::tickets::{self, NewTicket};
 use crate::store::{recordings, sessions};
 
@@ -140,24 +140,20 @@ impl SessionApi {
             allocation_id: Some(allocation_id),
             projects: Some(caller.projects.clone()),
         };
-        let query = [
-            "allocation-terminal-sessions",
-            request.allocation_id.as_str(),
-        ];
-        let (sessions, next_page_token) = admin::list(
-            &self.deps.pool,
-            &filter,
-            &query,
-            request.page_size,
-            &request.page_token,
-        )
-        .await?;
+        let selection = Selection::parse(&SESSIONS, &request.filter, &request.order_by)?;
+        let wanted = Wanted {
+            page_token: &request.page_token,
+            size: page::page_size(request.page_size)?,
+            query: &["allocation-terminal-sessions", &request.allocation_id],
+        };
+        let (sessions, next_page_token) =
+            sessions::list(&self.deps.pool, &filter, &selection, wanted).await?;
         if sessions.is_empty() {
             // no session, or no such allocation of theirs: a foreign one does not exist here either
             target::exists(&self.deps.peers, allocation_id, &caller.projects).await?;
         }
         Ok(pb::ListAllocationTerminalSessionsResponse {
-            sessions,
+            sessions: sessions.into_iter().map(Into::into).collect(),
             next_page_token,
         })
     }

@@ -1,4 +1,6 @@
 //! Rows of terminal sessions.
+use gpuaas_common::Result;
+use gpuaas_common::select::{Catalog, Field, Kind as Of, Selection, Statement, Wanted};
 use gpuaas_common::time::proto_time;
 use gpuaas_proto::gpuaas::terminal::v1::{TerminalKind, TerminalSession};
 use jiff_sqlx::Timestamp;
@@ -64,29 +66,40 @@ pub(crate) struct NewSession<'a> {
     pub(crate) kind: Kind,
 }
 
-/// Sessions that were opened before the one of this key, newest first, at most `limit`.
+/// What the lists of sessions can be selected by.
+pub(crate) static SESSIONS: Catalog = Catalog {
+    fields: &[
+        Field::sortable("allocation_id", Of::Id, "listed.allocation_id"),
+        Field::sortable("project_id", Of::Id, "listed.project_id"),
+        Field::sortable("principal", Of::Text, "listed.principal"),
+        Field::sortable("kind", Of::OneOf(&["shell", "ssh_tunnel"]), "listed.kind"),
+        Field::sortable("open_time", Of::Time, "listed.open_time"),
+        Field::new("close_time", Of::Time, "listed.close_time"),
+        Field::new("close_reason", Of::Text, "listed.close_reason"),
+        Field::new("recorded", Of::Flag, "(listed.recording = 'kept')"),
+        Field::sortable("recording_bytes", Of::Number, "listed.recording_bytes"),
+    ],
+    key: Field::new("id", Of::Id, "listed.id"),
+    order: "open_time desc",
+};
+
+/// A page of the sessions that a caller selects, and the token of the next one.
 pub(crate) async fn list(
     pool: &PgPool,
     filter: &Filter,
-    before: Option<(jiff::Timestamp, Uuid)>,
-    limit: i64,
-) -> sqlx::Result<Vec<SessionRow>> {
-    let (before_time, before_id) = before.map(|(time, id)| (Timestamp::from(time), id)).unzip();
-    sqlx::query_as(
+    selection: &Selection,
+    wanted: Wanted<'_>,
+) -> Result<(Vec<SessionRow>, String)> {
+    let statement = Statement::new(&[
         "SELECT id, allocation_id, project_id, principal, open_time, close_time, close_reason, recording, recording_bytes, kind
            FROM sessions
           WHERE ($1::uuid IS NULL OR allocation_id = $1)
-            AND ($2::uuid[] IS NULL OR project_id = ANY ($2))
-            AND ($3::timestamptz IS NULL OR (open_time, id) < ($3, $4))
-          ORDER BY open_time DESC, id DESC LIMIT $5",
-    )
+            AND ($2::uuid[] IS NULL OR project_id = ANY ($2))",
+    ])
     .bind(filter.allocation_id)
-    .bind(filter.projects.as_deref())
-    .bind(before_time)
-    .bind(before_id)
-    .bind(limit)
-    .fetch_all(pool)
-    .await
+    .bind(filter.projects.as_deref());
+    let mut conn = pool.acquire().await?;
+    selection.page(&mut conn, statement, wanted).await
 }
 
 /// One session of these projects.

@@ -176,6 +176,7 @@ async fn f_09_sessions_are_listed_newest_first_page_by_page() {
         page_size: 2,
         page_token,
         allocation_id,
+        ..Default::default()
     };
     let mut seen = Vec::new();
     let mut token = String::new();
@@ -210,6 +211,82 @@ async fn f_09_sessions_are_listed_newest_first_page_by_page() {
         .await
         .expect_err("refused");
     assert_eq!(foreign.reason(), ErrorReason::PageTokenInvalid);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_are_filtered_and_ordered() {
+    let world = World::start().await;
+    world.ready().await;
+    let allocations = [Uuid::now_v7(), Uuid::now_v7()];
+    let mut ids = Vec::new();
+    for (number, allocation) in [allocations[0], allocations[1], allocations[0]]
+        .iter()
+        .enumerate()
+    {
+        ids.push(world.insert(*allocation, 10 - number as i64).await);
+    }
+    let change = "UPDATE terminal.sessions SET principal = 'user:bob', kind = 'ssh_tunnel', recording = 'kept',
+                         recording_bytes = 7, close_time = NULL, close_reason = '' WHERE id = $1";
+    let changed = sqlx::query(change).bind(ids[1].parse::<Uuid>().expect("an id"));
+    let changed = changed.execute(&world.db.owner_pool().await).await;
+    assert_eq!(changed.expect("changed").rows_affected(), 1);
+    let ask = |filter: &str, order_by: &str, page_token: String| ListTerminalSessionsRequest {
+        page_size: 1,
+        page_token,
+        filter: filter.into(),
+        order_by: order_by.into(),
+        ..Default::default()
+    };
+    let of_one = format!("allocation_id = {}", allocations[0]);
+    let [first, second, third] = [0, 1, 2].map(|at: usize| ids[at].as_str());
+    let cases: [(&str, &str, &[&str]); 6] = [
+        ("", "", &[first, second, third]),
+        (&of_one, "open_time", &[third, first]),
+        ("NOT close_time:*", "", &[second]),
+        (
+            "principal = \"user:bob\" AND kind = ssh_tunnel",
+            "",
+            &[second],
+        ),
+        ("recorded = true OR recording_bytes > 7", "", &[second]),
+        ("close_reason:USER", "principal, open_time", &[third, first]),
+    ];
+    for (filter, order_by, expected) in cases {
+        let (mut found, mut token) = (Vec::new(), String::new());
+        loop {
+            let page = world.list(true, ask(filter, order_by, token)).await;
+            let page = page.unwrap_or_else(|error| panic!("{filter}: {error:?}"));
+            found.extend(page.sessions.into_iter().map(|one| one.id));
+            token = page.next_page_token;
+            if token.is_empty() {
+                break;
+            }
+        }
+        assert_eq!(found, expected, "{filter} by {order_by}");
+    }
+    for name in [
+        "allocation_id",
+        "project_id",
+        "principal",
+        "kind",
+        "recording_bytes",
+    ] {
+        let page = world.list(true, ask("", name, String::new())).await;
+        let token = page.expect(name).next_page_token;
+        let next = world.list(true, ask("", name, token.clone())).await;
+        assert_eq!(next.expect(name).sessions.len(), 1);
+        let other = world.list(true, ask("", "open_time", token)).await;
+        let other = other.expect_err("a token is of its order");
+        assert_eq!(other.reason(), ErrorReason::PageTokenInvalid);
+    }
+    for (filter, order_by, field) in [
+        ("replica:*", "", "filter"),
+        ("kind = vnc", "", "filter"),
+        ("", "close_time", "order_by"),
+    ] {
+        let error = world.list(true, ask(filter, order_by, String::new())).await;
+        assert_eq!(error.expect_err("refused").fields()[0].0, field);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -10,6 +10,7 @@ use gpuaas_proto::gpuaas::inventory::v1::{
 
 use super::Session;
 use crate::api::Answer;
+use crate::commands::select::Selected;
 use crate::failure::Failure;
 use crate::node;
 use crate::output::{print_json, print_line, print_table, time, word};
@@ -20,7 +21,7 @@ pub enum Command {
     /// Start a rollout: one node first, then the rest of its rack, then all others.
     Create(Create),
     /// List rollouts, newest first.
-    List,
+    List(Selected),
     /// Show a rollout with the state of every node.
     Show {
         /// Id or unique prefix of it.
@@ -96,7 +97,7 @@ pub struct Change {
 pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
         Command::Create(flags) => create(session, flags).await,
-        Command::List => list(session).await,
+        Command::List(selected) => list(session, &selected).await,
         Command::Show { rollout } => {
             let rollout_id = resolve(session, &rollout).await?;
             let request = GetAgentRolloutRequest { rollout_id };
@@ -199,18 +200,29 @@ async fn change(
     Ok(())
 }
 
-async fn all(session: &Session) -> Result<Answer<ListAgentRolloutsResponse>, Failure> {
-    let request = ListAgentRolloutsRequest::default();
+async fn all(
+    session: &Session,
+    selected: &Selected,
+) -> Result<Answer<ListAgentRolloutsResponse>, Failure> {
+    let request = ListAgentRolloutsRequest {
+        filter: selected.filter(),
+        order_by: selected.order_by(),
+        ..ListAgentRolloutsRequest::default()
+    };
     session.api.call_all_pages(&request, "rollouts").await
 }
 
-async fn list(session: &Session) -> Result<(), Failure> {
-    let found = all(session).await?;
+async fn list(session: &Session, selected: &Selected) -> Result<(), Failure> {
+    let found = all(session, selected).await?;
     if session.json() {
         print_json(&found.json);
         return Ok(());
     }
     let rows = found.message.rollouts;
+    if rows.is_empty() && selected.narrows() {
+        say!("No rollout matches the filter.");
+        return Ok(());
+    }
     if rows.is_empty() {
         say!(
             "No rollouts. Create one: gpuaas admin agent-rollout create --version VERSION --package FILE"
@@ -240,7 +252,8 @@ async fn resolve(session: &Session, given: &str) -> Result<String, Failure> {
     if uuid::Uuid::parse_str(given).is_ok() {
         return Ok(given.to_owned());
     }
-    let all = all(session).await?.message.rollouts;
+    let all = all(session, &Selected::default()).await?;
+    let all = all.message.rollouts;
     unique(
         "rollout",
         given,

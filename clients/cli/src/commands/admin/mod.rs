@@ -8,6 +8,7 @@ pub mod certificate;
 mod comparison;
 mod describe;
 mod devices;
+mod fleet;
 mod host_report;
 pub mod life;
 pub mod node;
@@ -25,7 +26,7 @@ mod slots;
 mod tenants;
 mod trail;
 
-use super::{Session, done};
+use super::{Session, done, terminal_sessions};
 use crate::failure::Failure;
 pub(crate) use trail::moment;
 
@@ -55,6 +56,9 @@ pub enum Command {
     /// Rollouts of the node agent, wave by wave.
     #[command(subcommand)]
     AgentRollout(agent_rollout::Command),
+    /// The record of the fleet: where nodes and GPUs stand, and who uses them.
+    #[command(subcommand)]
+    Fleet(fleet::Command),
     /// Slots of a node.
     #[command(subcommand)]
     Slots(slots::Command),
@@ -90,6 +94,9 @@ pub enum Command {
     /// SCIM users and groups of organisations.
     #[command(subcommand)]
     Scim(scim::Command),
+    /// Terminals that were opened to the allocations of all projects.
+    #[command(subcommand)]
+    TerminalSession(terminal_sessions::AdminCommand),
     /// The audit trail, and audits of the ledger.
     #[command(subcommand)]
     Audit(audit::Command),
@@ -112,6 +119,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::BareMetalCapacity(flags) => plans::preservation(session, flags).await,
         Command::Node(command) => node::run(session, command).await,
         Command::AgentRollout(command) => agent_rollout::run(session, command).await,
+        Command::Fleet(command) => fleet::run(session, command).await,
         Command::Slots(command) => slots::run(session, command).await,
         Command::Allocation(command) => allocation::run(session, command).await,
         Command::Queue(command) => queue::run(session, command).await,
@@ -121,6 +129,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Organisation(command) => organisations::run(session, command).await,
         Command::Project(command) => projects::run(session, command).await,
         Command::Scim(command) => scim::run(session, command).await,
+        Command::TerminalSession(command) => terminal_sessions::admin(session, command).await,
         Command::Audit(command) => audit::run(session, command).await,
     }
 }

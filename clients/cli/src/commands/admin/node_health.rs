@@ -7,6 +7,7 @@ use gpuaas_proto::gpuaas::scheduler::v1::{
 use gpuaas_proto::json::Enumeration as _;
 
 use super::{Session, done};
+use crate::commands::select::Selected;
 use crate::failure::Failure;
 use crate::node;
 use crate::output::{print_json, print_table, time, word};
@@ -48,6 +49,8 @@ pub enum BreakFixCommand {
     List {
         /// Id, unique prefix of it, or hostname.
         node: String,
+        #[command(flatten)]
+        selected: Selected,
     },
 }
 
@@ -93,6 +96,8 @@ pub enum FindingCommand {
         /// Resolved ones too.
         #[arg(long)]
         all: bool,
+        #[command(flatten)]
+        selected: Selected,
     },
 }
 
@@ -142,17 +147,23 @@ pub async fn break_fix(session: &Session, command: BreakFixCommand) -> Result<()
             let next = "The record is closed. When it was the last open one, the node is cordoned: check what its host proves, then uncordon it.";
             done(session, &answer.json, next);
         }
-        BreakFixCommand::List { node } => {
+        BreakFixCommand::List { node, selected } => {
             let request = ListBreakFixesRequest {
                 node_id: node::resolve(&session.api, &node).await?,
+                filter: selected.filter(),
+                order_by: selected.order_by(),
                 ..ListBreakFixesRequest::default()
             };
-            let answer = session.api.call(&request).await?;
+            let answer = session.api.call_all_pages(&request, "break_fixes").await?;
             if session.json() {
                 print_json(&answer.json);
                 return Ok(());
             }
             let records = answer.message.break_fixes;
+            if records.is_empty() && selected.narrows() {
+                say!("No record matches the filter.");
+                return Ok(());
+            }
             let rows = records.into_iter().map(|one| {
                 let closed = match one.close_time {
                     None => "open".to_owned(),
@@ -223,18 +234,28 @@ pub async fn finding(session: &Session, command: FindingCommand) -> Result<(), F
                 "The finding is resolved. Return what it took out of service yourself.",
             );
         }
-        FindingCommand::List { node, all } => {
+        FindingCommand::List {
+            node,
+            all,
+            selected,
+        } => {
             let request = ListNodeFindingsRequest {
                 node_id: node::resolve(&session.api, &node).await?,
                 include_resolved: all,
+                filter: selected.filter(),
+                order_by: selected.order_by(),
                 ..ListNodeFindingsRequest::default()
             };
-            let answer = session.api.call(&request).await?;
+            let answer = session.api.call_all_pages(&request, "findings").await?;
             if session.json() {
                 print_json(&answer.json);
                 return Ok(());
             }
             let found = answer.message.findings;
+            if found.is_empty() && selected.narrows() {
+                say!("No finding matches the filter.");
+                return Ok(());
+            }
             let rows = found.into_iter().map(|one| {
                 let (count, severity) = (one.count.to_string(), word(one.severity()));
                 let about = format!("{} {}", one.code, one.device).trim_end().to_owned();

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{PROJECT_HELP, Session, done};
 use crate::commands::catalog;
-use crate::commands::select::Read;
+use crate::commands::select::{Read, Selected};
 use crate::failure::Failure;
 use crate::node::{self, hostname_of};
 use crate::output::{print_json, print_table, time, word};
@@ -23,6 +23,8 @@ pub enum Command {
         /// Only this region.
         #[arg(long)]
         region: Option<String>,
+        #[command(flatten)]
+        selected: Selected,
     },
     /// Show the priority of a project.
     Priority {
@@ -61,12 +63,12 @@ impl From<Priority> for contract::Priority {
 
 pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
-        Command::List { region } => {
+        Command::List { region, selected } => {
             let regions = match region {
                 Some(region) => vec![region],
                 None => all_regions(session).await?,
             };
-            list(session, &regions).await
+            list(session, &regions, &selected).await
         }
         Command::Priority { project } => {
             let request = GetProjectPriorityRequest {
@@ -103,11 +105,13 @@ async fn all_regions(session: &Session) -> Result<Vec<String>, Failure> {
     Ok(all.map(|region| region.code).collect())
 }
 
-async fn list(session: &Session, regions: &[String]) -> Result<(), Failure> {
+async fn list(session: &Session, regions: &[String], selected: &Selected) -> Result<(), Failure> {
     let (mut requests, mut sent) = (Vec::new(), Vec::new());
     for region in regions {
         let request = ListQueueRequest {
             region_code: region.clone(),
+            filter: selected.filter(),
+            order_by: selected.order_by(),
             ..ListQueueRequest::default()
         };
         let own = session.api.call_all_pages(&request, "requests").await?;
@@ -120,6 +124,10 @@ async fn list(session: &Session, regions: &[String]) -> Result<(), Failure> {
     }
     if session.json() {
         print_json(&json!({ "requests": Value::Array(sent) }));
+        return Ok(());
+    }
+    if requests.is_empty() && selected.narrows() {
+        say!("No queued request matches the filter.");
         return Ok(());
     }
     if requests.is_empty() {

@@ -1,7 +1,8 @@
 //! Who may reserve how much, keys, names, windows, and cancelling.
 use futures::future::join_all;
+use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_placement::model::{ReservationState, Scope};
-use gpuaas_placement::reservations::{self, Cancellation, Query, ReservationSpec};
+use gpuaas_placement::reservations::{self, Cancellation, Query, RESERVATIONS, ReservationSpec};
 use gpuaas_placement::reserve::Policy;
 use gpuaas_placement::{Error, Result, quota};
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -237,13 +238,22 @@ async fn a_project_reserves_within_its_limit_and_cancels_its_own() {
         project_id: Some(world.project),
         ..Query::default()
     };
-    let live = reservations::list(&mut conn, &query, 10)
+    let selection = Selection::parse(&RESERVATIONS, "", "").expect("everything");
+    let page = |page_token, size| Wanted {
+        page_token,
+        size,
+        query: &[],
+    };
+    let (live, _) = reservations::list(&mut conn, &query, &selection, page("", 10))
         .await
         .expect("listed");
     assert_eq!(live.len(), 3);
     query.include_ended = true;
-    query.before = Some(live[0].id);
-    let older = reservations::list(&mut conn, &query, 10)
+    let (newest, token) = reservations::list(&mut conn, &query, &selection, page("", 1))
+        .await
+        .expect("listed");
+    assert_eq!(newest[0].id, live[0].id);
+    let (older, _) = reservations::list(&mut conn, &query, &selection, page(&token, 10))
         .await
         .expect("listed");
     assert_eq!(older.len(), 3);
