@@ -50,6 +50,7 @@ impl Holders {
             false => BTreeMap::new(),
         };
         let own = std::process::id();
+        let scan = processes::Scan::begin();
         let mut found = Vec::new();
         for pid in processes::ids(root).map_err(io_error("cannot list /proc"))? {
             if root.is_live() && pid == own {
@@ -58,7 +59,7 @@ impl Holders {
             let program = root
                 .read_value(format!("/proc/{pid}/comm"))
                 .unwrap_or_default();
-            let nodes = processes::when_allowed(|| open_nodes(root, pid, &numbers));
+            let nodes = scan.when_allowed(|| open_nodes(root, pid, &numbers));
             let nodes = nodes.map_err(io_error(format_args!(
                 "cannot read what process {pid} ({program}) holds open"
             )))?;

@@ -1,5 +1,6 @@
-//! Binds a device of the slot under repair to VFIO again, after another driver took it (D-56, D-80). It takes what this host
-//! had bound before, and nothing else: the first binding of an approved device is left to `bind-devices`.
+//! Binds a device of the slot under repair to VFIO, after another driver took it (D-56, D-80). Before the first wipe of an
+//! approved slot no device of it was bound, and `bind-devices` does it afterwards. Every later repair ends well only with devices
+//! that VFIO has, also on a host that has no record of what it bound; but one that is for bare metal now keeps its drivers.
 use std::path::Path;
 
 use super::devices::{Binder, bind, held_by_services, is_kept};
@@ -32,7 +33,7 @@ pub struct Host<'a> {
 pub enum Rebound {
     /// VFIO has it.
     Bound,
-    /// It is not for a repair to bind, and why.
+    /// It has the driver of the host as it should, and why.
     Left(String),
     /// It was to be bound and is not, and why.
     Refused(String),
@@ -50,12 +51,17 @@ pub fn is_unbound(root: &HostRoot, address: &PciAddress) -> bool {
 /// Something that must be known cannot be observed.
 pub fn rebind(host: &Host<'_>, slot: SlotId, address: &PciAddress) -> HostResult<Rebound> {
     let machine = host.machine;
+    let is_first = !was_proven(host, slot);
     if let Err(why) = host.modes.slice() {
-        return Ok(Rebound::Left(why));
+        let is_left = is_first || host.modes.is_baremetal();
+        return Ok(match is_left {
+            true => Rebound::Left(why),
+            false => Rebound::Refused(why),
+        });
     }
     let was_bound =
         is_kept(machine, address) || record::read(machine, host.state_dir)?.contains(address);
-    if !was_bound {
+    if is_first && !was_bound {
         let why = "it was never bound on this host: bind-devices binds it";
         return Ok(Rebound::Left(why.to_owned()));
     }
@@ -71,6 +77,12 @@ pub fn rebind(host: &Host<'_>, slot: SlotId, address: &PciAddress) -> HostResult
         Err(why) => Rebound::Refused(why),
         Ok(()) => Rebound::Bound,
     })
+}
+
+/// Whether a wipe of the slot was proven on this host, so that the slot was offered with what it has.
+fn was_proven(host: &Host<'_>, slot: SlotId) -> bool {
+    let mut own = host.known.iter().filter(|row| row.slot == slot);
+    own.any(|row| row.proven_generation.is_some())
 }
 
 /// Why nobody may take the device from whoever has it now.

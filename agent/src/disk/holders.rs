@@ -31,6 +31,7 @@ pub fn descriptor_holders(
     trusts: &[String],
 ) -> HostResult<Vec<DescriptorHolder>> {
     let own = std::process::id();
+    let scan = processes::Scan::begin();
     let mut found = BTreeSet::new();
     for pid in processes::ids(root).map_err(io_error("cannot list /proc"))? {
         if root.is_live() && pid == own {
@@ -43,7 +44,7 @@ pub fn descriptor_holders(
         // of a program that is trusted it need not be known
         let held = match holds(root, pid, devices) {
             Err(_) if !trusts.contains(&program()) => {
-                processes::when_allowed(|| holds(root, pid, devices))
+                scan.when_allowed(|| holds(root, pid, devices))
             }
             held => held,
         };

@@ -1,6 +1,6 @@
 //! Processes as `/proc` shows them, for questions whose answer must not be a guess (P9).
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 
@@ -9,6 +9,8 @@ use super::root::HostRoot;
 /// How often a process that may not be looked into is tried, and the pause between two attempts.
 const ATTEMPTS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(100);
+/// How long one scan of all processes tries again in all, however many of them may not be looked into.
+const SCAN: Duration = Duration::from_secs(5);
 
 /// Ids of all processes.
 ///
@@ -53,29 +55,47 @@ pub fn unless_ended<T>(
     }
 }
 
-/// Tries again what the kernel does not allow at first. What a process with more rights than the agent starts, a supervisor
-/// or the runtime of a container, has those rights until it runs its own program: nobody may look into it for that moment.
-///
-/// # Errors
-/// That of the last attempt.
-pub fn when_allowed<T>(read: impl FnMut() -> io::Result<T>) -> io::Result<T> {
-    attempt(ATTEMPTS, PAUSE, read)
+/// One scan of all processes: what it tries again ends at one deadline.
+#[derive(Debug)]
+pub struct Scan {
+    deadline: Instant,
+    pause: Duration,
 }
 
-fn attempt<T>(
-    attempts: u32,
-    pause: Duration,
-    mut read: impl FnMut() -> io::Result<T>,
-) -> io::Result<T> {
-    for _ in 1..attempts {
-        match read() {
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                std::thread::sleep(pause);
-            }
-            result => return result,
+impl Scan {
+    /// Begins now.
+    #[must_use]
+    pub fn begin() -> Self {
+        Self::within(SCAN, PAUSE)
+    }
+
+    fn within(time: Duration, pause: Duration) -> Self {
+        Self {
+            deadline: Instant::now() + time,
+            pause,
         }
     }
-    read()
+
+    /// Tries again what the kernel does not allow at first. What a process with more rights than the agent starts, a supervisor
+    /// or the runtime of a container, has those rights until it runs its own program: nobody may look into it for that moment.
+    /// Each process is read at least once, also after the deadline.
+    ///
+    /// # Errors
+    /// That of the last attempt.
+    pub fn when_allowed<T>(&self, mut read: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+        for _ in 1..ATTEMPTS {
+            match read() {
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                    if Instant::now() + self.pause > self.deadline {
+                        return Err(error);
+                    }
+                    std::thread::sleep(self.pause);
+                }
+                result => return result,
+            }
+        }
+        read()
+    }
 }
 
 fn is_gone(error: &io::Error) -> bool {
@@ -97,35 +117,57 @@ fn has_ended(root: &HostRoot, thread: &str) -> bool {
 mod tests {
     use super::*;
 
+    fn denied() -> io::Error {
+        io::Error::from(io::ErrorKind::PermissionDenied)
+    }
+
     #[test]
     fn a_process_that_nobody_may_look_into_is_tried_again_and_not_for_ever() {
-        let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
+        let scan = Scan::within(Duration::from_secs(60), Duration::ZERO);
         let mut tries = 0;
-        let read = attempt(3, Duration::ZERO, || {
+        let read = scan.when_allowed(|| {
             tries += 1;
             if tries < 3 { Err(denied()) } else { Ok(tries) }
         });
         assert_eq!(read.expect("allowed in the end"), 3);
         let mut tries = 0;
-        let refused = attempt(3, Duration::ZERO, || {
+        let refused = scan.when_allowed(|| {
             tries += 1;
             Err::<(), _>(denied())
         });
-        assert_eq!(
-            refused.expect_err("never").kind(),
-            io::ErrorKind::PermissionDenied
-        );
-        assert_eq!(tries, 3);
+        let kind = refused.expect_err("never").kind();
+        assert_eq!(kind, io::ErrorKind::PermissionDenied);
+        assert_eq!(tries, ATTEMPTS);
         // every other failure is one at once
         let mut tries = 0;
-        let broken = attempt(3, Duration::ZERO, || {
+        let broken = scan.when_allowed(|| {
             tries += 1;
             Err::<(), _>(io::Error::from(io::ErrorKind::InvalidData))
         });
-        assert_eq!(
-            broken.expect_err("broken").kind(),
-            io::ErrorKind::InvalidData
-        );
+        let kind = broken.expect_err("broken").kind();
+        assert_eq!(kind, io::ErrorKind::InvalidData);
         assert_eq!(tries, 1);
+    }
+
+    #[test]
+    fn all_processes_of_a_scan_have_one_deadline_and_each_is_read_once() {
+        let (time, pause) = (Duration::from_millis(100), Duration::from_millis(20));
+        let (begun, scan) = (Instant::now(), Scan::within(time, pause));
+        let mut tries = 0;
+        for process in 1..=200 {
+            let before = tries;
+            let refused = scan.when_allowed(|| {
+                tries += 1;
+                Err::<(), _>(denied())
+            });
+            refused.expect_err("denied");
+            assert!(tries > before, "process {process} was not read");
+        }
+        // five pauses are as long as the scan may wait
+        assert!((201..=205).contains(&tries), "{tries} attempts");
+        let pauses = pause * (tries - 200);
+        assert!(pauses <= time && begun.elapsed() >= pauses);
+        // what is allowed after the deadline is known
+        assert_eq!(scan.when_allowed(|| Ok(7)).expect("allowed"), 7);
     }
 }

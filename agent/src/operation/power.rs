@@ -8,7 +8,9 @@ use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 use serde_json::json;
 
 use super::partition;
-use super::provision::{Disks, SSH_PORT, define_on, not_the_guest, start_apart, still_running};
+use super::provision::{
+    Disks, SSH_PORT, define_on, not_the_guest, reserve_again, start_apart, still_running,
+};
 use super::release;
 use super::remove;
 use super::rescue;
@@ -108,6 +110,8 @@ pub async fn define(work: &Work) -> HostResult<Done> {
         own: prove(work).await?,
     };
     define_on(work, disks, None).await?;
+    // without it no rule lets the VM use the network
+    reserve_again(work).await?;
     // of a VM whose first boot was under an agent that left it, or of a rescue
     remove::seed(&work.node, work.operation.allocation).await?;
     remove::rescue(&work.node, work.operation.allocation).await?;

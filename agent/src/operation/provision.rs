@@ -210,12 +210,45 @@ pub fn network_group(text: &str) -> HostResult<Option<NetworkGroup>> {
 }
 
 async fn reserve_address(work: &Work) -> HostResult<Done> {
+    let group = network_group(&work.request::<pb::ProvisionRequest>()?.network_group)?;
+    let desired = free_reservation(work, group).await?;
+    let before = work
+        .node
+        .dhcp
+        .lease(&desired.mac)?
+        .map(|lease| lease.expires);
+    work.node.dhcp.reserve(&desired)?;
+    Ok(Done::giving(
+        format!("{} is {}", desired.mac, desired.ip),
+        json!({ "before": before }),
+    ))
+}
+
+/// Reserves the address of a VM whose reservation was lost. It is alone until the control plane says again with whom it is.
+pub async fn reserve_again(work: &Work) -> HostResult<()> {
+    let vm = work.vm();
+    if work
+        .node
+        .dhcp
+        .reservations()?
+        .iter()
+        .any(|one| one.vm == vm)
+    {
+        return Ok(());
+    }
+    let desired = free_reservation(work, None).await?;
+    tracing::warn!(%vm, ip = %desired.ip, "reserve the address of a VM again");
+    work.node.dhcp.reserve(&desired)
+}
+
+/// The reservation of the boot slot's address, which nobody has any more: a stale one of a VM that is gone is removed.
+async fn free_reservation(work: &Work, group: Option<NetworkGroup>) -> HostResult<Reservation> {
     let bindings = work.boot_slot()?.bindings;
     let desired = Reservation {
         vm: work.vm(),
         mac: bindings.management_mac.parse()?,
         ip: parse_private_ip(&bindings.private_ip)?,
-        group: network_group(&work.request::<pb::ProvisionRequest>()?.network_group)?,
+        group,
     };
     let in_the_way = work.node.dhcp.reservations()?.into_iter().filter(|other| {
         other.vm != desired.vm && (other.mac == desired.mac || other.ip == desired.ip)
@@ -243,16 +276,7 @@ async fn reserve_address(work: &Work) -> HostResult<Done> {
         tracing::warn!(vm = %stale.vm, ip = %stale.ip, "remove a stale reservation");
         work.node.dhcp.remove(&stale.vm)?;
     }
-    let before = work
-        .node
-        .dhcp
-        .lease(&desired.mac)?
-        .map(|lease| lease.expires);
-    work.node.dhcp.reserve(&desired)?;
-    Ok(Done::giving(
-        format!("{} is {}", desired.mac, desired.ip),
-        json!({ "before": before }),
-    ))
+    Ok(desired)
 }
 
 async fn define(work: &Work) -> HostResult<Done> {

@@ -1,5 +1,5 @@
-//! The binding of the devices of a slot under repair: those that went back to another driver are VFIO's again afterwards, or
-//! the repair fails with the reason. It comes after the disk, which no device keeps from being wiped, and before the reset, which
+//! The binding of the devices of a slot under repair: those that another driver has are VFIO's afterwards, or the repair fails
+//! with the reason, unless it is the slot's first wipe or the host is for bare metal. It comes after the disk, which no device keeps from being wiped, and before the reset, which
 //! leaves a device of the host alone.
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ async fn rebind_devices(work: &Work) -> HostResult<Done> {
         }
     }
     if !refused.is_empty() {
-        let message = format!("not bound to VFIO again: {}", refused.join(", "));
+        let message = format!("not bound to VFIO: {}", refused.join(", "));
         return Err(HostError::device(ErrorReason::DeviceNotBound, message));
     }
     if done.is_empty() {

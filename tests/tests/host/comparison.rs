@@ -10,7 +10,7 @@ use uuid::Uuid;
 /// The tests of this file, with the seconds that each usually takes.
 pub fn cases() -> Vec<Case> {
     gpuaas_tests::cases![Place::System;
-        d_72_d_82_nvram_and_seeds_are_compared_and_what_is_left_of_them_is_repaired: 50,
+        d_72_d_82_nvram_and_seeds_are_compared_and_what_is_left_of_them_is_repaired: 60,
         d_82_a_host_is_compared_when_its_agent_starts: 10,
     ]
 }
@@ -55,6 +55,39 @@ async fn d_72_d_82_nvram_and_seeds_are_compared_and_what_is_left_of_them_is_repa
     assert_eq!(without["verdict"], "report");
     sh(&format!("mv {nvram}.away {nvram}"));
     assert_eq!(row(&system, &id).await["etag"], well["etag"]);
+
+    // what it lost or kept for good is put right as the detail says
+    let seed = lab.agent_folder().join("seeds").join(&vm);
+    let reservation = lab
+        .folder()
+        .join(format!("run/dnsmasq.d/gpuaas-{vm}.conf"))
+        .display()
+        .to_string();
+    sh(&format!(
+        "rm {nvram} {reservation} && mkdir {0} && touch {0}/seed.iso",
+        seed.display()
+    ));
+    let broken = row(&system, &id).await;
+    assert_eq!(
+        (
+            &broken["missing_files"],
+            &broken["has_seed"],
+            &broken["verdict"]
+        ),
+        (&json!(["nvram"]), &json!(true), &json!("report")),
+        "{broken}"
+    );
+    assert_ne!(broken["has_reservation"], true, "{broken}");
+    assert!(
+        text(&broken, "/detail").contains("stop and start it"),
+        "{broken}"
+    );
+    system.user.power(&id, "stop", "stopped").await;
+    let started = system.user.power(&id, "start", "running").await;
+    assert_eq!(system.said(&started, "echo here"), "here");
+    let again = row(&system, &id).await;
+    assert_eq!(again["verdict"], "agrees", "{again}");
+    assert_eq!(again["etag"], well["etag"], "{again}");
     system.user.release(&id).await;
 
     // what an undefine without --nvram leaves of a VM that nobody knows

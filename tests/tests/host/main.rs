@@ -13,6 +13,7 @@ mod docs;
 mod drift;
 mod faults_of_power;
 mod hosts;
+mod identity;
 mod ingress;
 #[path = "../kills/mod.rs"]
 mod kills;

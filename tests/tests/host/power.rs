@@ -190,6 +190,8 @@ async fn a_stopped_and_started_vm_keeps_disk_address_and_bill() {
     let logs = |flags: &[&str]| tokio::task::block_in_place(|| system.logs(&id, flags));
     let first_boot = logs(&[]);
     assert_eq!(first_boot.matches(UP).count(), 1, "{first_boot}");
+    // and it proves to others which VM it is
+    super::identity::is_verified(&system, &active).await;
 
     let stopped = system.user.power(&id, "stop", "stopped").await;
     assert_eq!(text(&stopped, "/status/state"), "active");

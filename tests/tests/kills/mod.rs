@@ -4,6 +4,7 @@ use gpuaas_tests::runner::{Case, Place};
 
 mod agent;
 mod allocation;
+mod platform;
 
 /// How many lives.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -23,6 +24,7 @@ pub fn cases(which: Which) -> Vec<Case> {
         allocation::lives(),
         allocation::powered_lives(),
         allocation::replicas(),
+        platform::lives(),
     ];
     let chosen = kinds.into_iter().flat_map(|mut lives| {
         if which == Which::OneOfEach {

@@ -73,6 +73,20 @@ impl Repair {
         self.host.write(&file, "vfio-pci\n");
     }
 
+    /// Neither the choice for the next start nor the record has the GPU.
+    fn forget_gpu(&self) {
+        let file = format!("/etc/driverctl.d/pci-{}", own()[0]);
+        fs::remove_file(self.host.path(&file)).unwrap();
+    }
+
+    /// A generation of the slot before this one ended with the proof of its wipe.
+    fn prove_wipe(&self) {
+        self.journal(
+            "UPDATE fences SET closed_cell_epoch = 1, closed_generation = 0 WHERE slot_id = ?1 AND ?2 <> ''",
+            [SLOT, "proven"],
+        );
+    }
+
     fn journal(&self, sql: &str, values: [&str; 2]) {
         let path = self.node.settings.state_dir.join("journal.sqlite");
         let connection = rusqlite::Connection::open(path).unwrap();
@@ -179,25 +193,61 @@ async fn d_57_a_choice_that_somebody_removed_is_made_again() {
     assert_eq!(repair.host.read(&file), "vfio-pci\n");
 }
 
-/// The first binding is an operator's, of a host that was prepared for it.
+/// The first wipe comes before the first binding, which waits for a host that was prepared for it.
 #[tokio::test]
-async fn d_58_a_device_that_was_never_bound_here_is_left_to_the_host() {
+async fn d_58_at_its_first_wipe_a_device_that_was_never_bound_here_is_left_to_the_host() {
     let repair = Repair::new();
-    let gpu = &own()[0];
-    fs::remove_file(repair.host.path(&format!("/etc/driverctl.d/pci-{gpu}"))).unwrap();
+    repair.forget_gpu();
     let done = repair.run().await.expect("told");
     assert!(done.message.contains("was never bound"), "{}", done.message);
     repair.assert_left("never bound");
     assert_eq!(repair.drivers()[1], "vfio-pci");
 }
 
+/// Another host may have bound it, or the record was lost: a slot that was offered needs its devices.
+#[tokio::test]
+async fn d_56_d_57_a_repair_after_the_first_wipe_binds_what_the_host_has_no_record_of() {
+    let repair = Repair::new();
+    repair.forget_gpu();
+    repair.prove_wipe();
+    let done = repair.run().await.expect("bound");
+    assert_eq!(done.status, StepStatus::Done);
+    assert_eq!(repair.drivers(), ["vfio-pci", "vfio-pci"]);
+    let gpu = &own()[0];
+    let kept = format!("/etc/driverctl.d/pci-{gpu}");
+    assert_eq!(repair.host.read(&kept), "vfio-pci\n");
+
+    // nor does it end well while something keeps the device from VFIO
+    let repair = Repair::new();
+    repair.forget_gpu();
+    repair.prove_wipe();
+    repair.host.write("/proc/900/comm", "nv-fabricmanage\n");
+    repair.refused("runtime-prepare").await;
+}
+
 #[tokio::test]
 async fn d_58_d_59_nothing_is_bound_again_outside_of_slice_mode() {
-    let repair = Repair::new();
-    repair.node.assigned_mode.tell("baremetal");
-    let done = repair.run().await.expect("told");
-    assert!(done.message.contains("for baremetal"), "{}", done.message);
-    assert_eq!(repair.played.writes(), Vec::<String>::new());
+    for was_offered in [false, true] {
+        let repair = Repair::new();
+        if was_offered {
+            repair.prove_wipe();
+        }
+        repair.node.assigned_mode.tell("baremetal");
+        let done = repair.run().await.expect("told");
+        assert!(done.message.contains("for baremetal"), "{}", done.message);
+        assert_eq!(repair.played.writes(), Vec::<String>::new());
+    }
+    // nobody says what the host is for: that is no reason to offer a slot without its devices
+    let mut repair = Repair::new();
+    let node = Arc::get_mut(&mut repair.node).expect("nobody else has it");
+    node.settings.profile.mode = None;
+    let done = repair.run().await.expect("its first wipe");
+    assert!(done.message.contains("is not bound"), "{}", done.message);
+    repair.prove_wipe();
+    repair
+        .refused("nothing says that this host is in slice mode")
+        .await;
+    assert_eq!(repair.drivers()[1], "mlx5_core");
 }
 
 #[tokio::test]

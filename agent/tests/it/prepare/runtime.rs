@@ -84,6 +84,69 @@ fn i_106_i_109_only_reservations_of_vms_that_are_gone_are_removed() {
     assert!(host.path(&file(&gone)).exists());
 }
 
+/// Every kind of step that there is, none of them done: the plan is that of the run after it.
+#[test]
+fn i_70_i_104_i_106_a_dry_run_prints_the_plan_and_changes_nothing() {
+    let host = TestHost::new();
+    for unit in ["nvidia-persistenced", "nvidia-dcgm"] {
+        host.unit(unit);
+    }
+    let folder = host.path("/var/lib/libvirt");
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+    host.approve(SLOT, &["0000:1b:00.0"], true);
+    let stale = "/etc/dnsmasq.d/gpuaas-gpuaas-slice-00000000000040008000000000000000.conf";
+    host.write(stale, "dhcp-host=52:54:00:00:00:01,10.100.0.10\n");
+    let units = || {
+        let entries = fs::read_dir(host.state("units")).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let before = (host.files(), units());
+    let mut arguments = PREPARE.to_vec();
+    arguments.push("--dry-run");
+    let dry = host.run(&arguments);
+    assert_eq!(dry.code, 0, "{}", dry.text);
+    assert_eq!((host.files(), units()), before);
+    let mode = fs::metadata(&folder).unwrap().permissions().mode() & 0o7777;
+    assert_eq!(mode, 0o700);
+    for call in host.take_calls() {
+        let asks = call.starts_with("systemctl show ") || call.contains(" list --all --name");
+        assert!(asks, "{call}");
+    }
+    assert!(!dry.text.contains("GPUAAS_SLICE_APPLY"), "{}", dry.text);
+    assert_eq!(
+        dry.steps(),
+        [
+            "run systemctl disable --now nvidia-persistenced.service",
+            "run systemctl disable --now nvidia-dcgm.service",
+            "set_mode /var/lib/libvirt 0755",
+            &format!("remove_file {stale}"),
+            "run systemctl restart dnsmasq.service",
+        ]
+    );
+    arguments.extend(["--output", "json"]);
+    let told = host.run(&arguments).json();
+    assert_eq!(told["dry_run"], true, "{told}");
+    assert_eq!(told["plans"][0]["steps"].as_array().unwrap().len(), 5);
+    assert_eq!(told["applied"], serde_json::json!([]));
+    assert_eq!((host.files(), units()), before);
+
+    let real = host.run(&PREPARE);
+    assert_eq!((real.code, real.steps()), (0, dry.steps()), "{}", real.text);
+    assert!(!host.path(stale).exists());
+    assert_eq!(
+        host.run(&arguments).json()["plans"][0]["steps"],
+        serde_json::json!([])
+    );
+
+    // where it would be refused it says so by its status, too
+    host.write("/var/lib/gpuaas/node-mode", "baremetal");
+    let refused = host.run(&arguments);
+    assert_eq!(refused.code, 1, "{}", refused.text);
+    assert_eq!(refused.json()["failed"], true);
+}
+
 #[test]
 fn i_108_d_59_outside_of_slice_mode_nothing_is_touched() {
     for (flag, reported) in [

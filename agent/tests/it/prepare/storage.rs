@@ -5,7 +5,7 @@ use std::fs;
 use gpuaas_agent::host::root::HostRoot;
 use gpuaas_agent::prepare::storage::manifests;
 
-use super::{Host, SLOT, TestHost, good};
+use super::{Host, Ran, SLOT, TestHost, good};
 use crate::recorded::tree::CORNERS;
 
 const APPLY: [&str; 4] = ["storage-transition", "--apply", "--mode", "slice"];
@@ -89,6 +89,54 @@ fn i_113_without_apply_the_plan_is_printed_and_nothing_changes() {
         assert!(ran.text.contains(disk), "{disk}");
     }
     assert!(ran.text.contains("role=system"), "{}", ran.text);
+}
+
+/// By its flag as by default: what it prints is what the run with `--apply` does, and what is refused ends it with status 1.
+#[test]
+fn i_113_i_118_a_dry_run_is_the_plan_of_the_run_after_it() {
+    let host = shared(|_| ());
+    let before = host.files();
+    let dry = ["storage-transition", "--mode", "slice", "--dry-run"];
+    let ran = host.run(&dry);
+    assert_eq!(ran.code, 0, "{}", ran.text);
+    assert_eq!(host.files(), before);
+    for call in host.take_calls() {
+        let asks = ["wipefs --json --no-act ", "virsh ", "systemctl show "];
+        assert!(asks.iter().any(|ask| call.starts_with(ask)), "{call}");
+    }
+    assert!(!ran.text.contains("GPUAAS_SLICE_APPLY"), "{}", ran.text);
+    assert!(!ran.text.contains("storage_mode=slice"), "{}", ran.text);
+    // its manifest and the backup of fstab have the time in their names
+    let of_disks = |ran: &Ran| -> Vec<String> {
+        let mut steps = ran.steps();
+        steps.retain(|step| !step.contains("/etc/fstab") && !step.contains("/var/log/"));
+        steps
+    };
+    for what in ["run umount /share2", "run umount /share3"] {
+        assert!(of_disks(&ran).iter().any(|step| step == what), "{what}");
+    }
+    for corner in &CORNERS[..2] {
+        let erased = format!("run blkdiscard /dev/{}", corner.disk_name());
+        assert!(of_disks(&ran).contains(&erased), "{erased}");
+    }
+
+    // nobody can mean both
+    let mut both = APPLY.to_vec();
+    both.push("--dry-run");
+    assert_eq!(host.run(&both).code, 2);
+    // what stands against it is told as well
+    let told = host.read("/etc/gpuaas/slice-storage.toml");
+    profile(&host, &["/share2"]);
+    let refused = host.run(&dry);
+    assert_eq!(refused.code, 1, "{}", refused.text);
+    assert!(refused.refusals().contains("is mounted at /share3"));
+    host.write("/etc/gpuaas/slice-storage.toml", &told);
+    assert_eq!(host.files(), before);
+    assert!(erasures(&host).is_empty());
+
+    let done = host.run(&APPLY);
+    assert_eq!(done.code, 0, "{}", done.text);
+    assert_eq!(of_disks(&done), of_disks(&ran));
 }
 
 /// A device manager that looks at a disk whose table has just gone is no user of it (seen with udev of Debian 12).

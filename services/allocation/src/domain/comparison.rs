@@ -171,7 +171,7 @@ fn of(standing: Standing, finding: Option<Finding>, is_bare: bool) -> Judged {
             "it is active, and its host does not hold its slots: drain the node, and ask its owner to launch it anew elsewhere",
         ),
         Some(Finding::MissingReservation(_)) => report(
-            "it is active, and its address is not reserved on its host, whose rules let no VM without one use the network: ask its owner to launch it anew",
+            "it is active, and its address is not reserved on its host, whose rules let no VM without one use the network: stop and start it, which reserves the address again",
         ),
         Some(Finding::KeptSeed(_)) => report(
             "it is active, and its seed with the private host key is still there: stop and start it, which removes the seed",

@@ -224,6 +224,32 @@ async fn d_82_p5_a_repair_adopts_and_finishes_what_the_reconciler_would() {
     assert_eq!(done, ["adopt", "finish"]);
 }
 
+/// D-72: what the detail of such a row tells an operator to do ends the finding.
+#[tokio::test]
+async fn d_82_what_an_active_vm_lost_or_kept_is_put_right_by_a_stop_and_a_start() {
+    let platform = Platform::start().await;
+    let id = platform.an_active().await;
+    let (world, vm) = (&platform.world, vm_name(id));
+    let well = platform.row(id).await;
+    type Break = fn(&crate::host::Host, &str);
+    let broken: [Break; 2] = [
+        |host, vm| host.leak_seed(vm),
+        |host, vm| host.lose_reservation(vm),
+    ];
+    for change in broken {
+        change(&world.host, &vm);
+        let row = platform.row(id).await;
+        assert_eq!(row.verdict(), pb::ComparisonVerdict::Report, "{row:?}");
+        assert!(row.detail.contains("stop and start it"), "{}", row.detail);
+        for kind in ["stop", "start"] {
+            world.power(id, kind).await;
+            world.until_idle(id).await;
+        }
+        assert_eq!(platform.row(id).await.etag, well.etag);
+        assert_eq!(world.host.files_of(&vm), ["reservation"]);
+    }
+}
+
 /// INC-26: what an undefine without its NVRAM left is removed by the repair, and the disk waits for its own proof.
 #[tokio::test]
 async fn d_72_d_79_an_undo_removes_nvram_and_seed_of_what_is_over_and_never_its_disk() {

@@ -233,6 +233,25 @@ impl LabHost {
         operation
     }
 
+    /// Begins a clean-up as a repair does.
+    pub async fn clean_up(&self, tenant: &Tenant) -> Uuid {
+        let lease_id = self
+            .leased(tenant.allocation, &tenant.slot, pb::LeasePurpose::Repair)
+            .await;
+        let operation = Uuid::now_v7();
+        let request = pb::CleanUpRequest {
+            operation_id: operation.to_string(),
+            lease_id,
+            allocation_id: tenant.allocation.to_string(),
+            budget: Some(prost_types::Duration {
+                seconds: 300,
+                nanos: 0,
+            }),
+        };
+        self.vms().clean_up(request).await.expect("clean-up begins");
+        operation
+    }
+
     /// Begins a repair with a new generation of the slot.
     pub async fn repair(&self, tenant: &mut Tenant) -> Uuid {
         if let Some(token) = &mut tenant.slot.token {

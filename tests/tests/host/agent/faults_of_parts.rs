@@ -28,6 +28,9 @@ pub fn cases() -> Vec<Case> {
         p5_the_vm_is_killed_in_a_step: 20 * lives,
         p5_dnsmasq_is_killed_in_a_step: 15 * lives,
         p5_the_switch_is_killed_in_a_step: 15 * lives,
+        p5_libvirtd_is_killed_in_a_repair: 20 * lives,
+        p5_dnsmasq_is_killed_in_a_repair: 15 * lives,
+        p5_the_switch_is_killed_in_a_repair: 20 * lives,
         d_10_an_agent_that_stood_still_beyond_its_lease_goes_on_and_is_fenced: 15,
         p5_a_host_that_is_cut_off_ends_its_work: 10,
     ]
@@ -47,11 +50,12 @@ fn steps_of_kills(part: Part, kind: Kind) -> VecDeque<&'static str> {
     }
     let one = match (part, kind) {
         (Part::Libvirt, Kind::Provision) => "define",
+        (Part::Libvirt, Kind::RepairSlot) => "prove_disk",
         (Part::Libvirt, _) => "undefine",
         (Part::Qemu, Kind::Provision) => "wait_login",
         (Part::Dhcp, Kind::Provision) => "reserve_address",
-        (Part::Dhcp, _) => "remove_reservation",
         (Part::Switch, Kind::Provision) => "start",
+        (Part::Dhcp, _) | (Part::Switch, Kind::CleanUp | Kind::RepairSlot) => "remove_reservation",
         (Part::Qemu | Part::Switch, _) => "stop",
     };
     VecDeque::from([one])
@@ -125,7 +129,7 @@ async fn killed_in_its_steps(part: Part) {
     let mut generation = 1;
     while !up.is_empty() || !down.is_empty() {
         let begun = (up.len(), down.len());
-        let tenant = host.tenant(0, generation).await;
+        let mut tenant = host.tenant(0, generation).await;
         generation += 1;
         let first = up.pop_front().map(|step| Hold::order(&host.lab, step));
         let operation = host.provision(&tenant, image.clone()).await;
@@ -141,26 +145,89 @@ async fn killed_in_its_steps(part: Part) {
             })
             .await;
         }
-        for tries in 1.. {
-            // a release of a VM that never ran is no proof
-            let step = if is_up { down.pop_front() } else { None };
-            let first = step.map(|step| Hold::order(&host.lab, step));
-            let operation = host.release(&tenant).await;
-            let released = match first {
-                Some(first) => through(part, &host, &tenant, &mut down, first, operation).await,
-                None => host.ended(operation).await,
-            };
-            if released.state() == pb::OperationState::Succeeded {
-                break;
-            }
-            assert!(tries < TRIES, "{released:?}");
-        }
+        // a release of a VM that never ran is no proof
+        let mut none = VecDeque::new();
+        let steps = if is_up { &mut down } else { &mut none };
+        until_done(part, &host, &mut tenant, steps, async |tenant| {
+            host.release(tenant).await
+        })
+        .await;
         assert!((up.len(), down.len()) < begun, "no step was reached");
         host.wait_ready().await;
         assert!(host.is_empty(0), "the disk");
         host.assert_no_residue().await;
         assert_eq!(host.holds().await.holds, []);
     }
+}
+
+/// Has it done again until it succeeds, and kills the part in these steps on the way.
+async fn until_done(
+    part: Part,
+    host: &LabHost,
+    tenant: &mut Tenant,
+    left: &mut VecDeque<&'static str>,
+    begin: impl AsyncFn(&mut Tenant) -> Uuid,
+) {
+    for tries in 1.. {
+        let first = left.pop_front().map(|step| Hold::order(&host.lab, step));
+        let operation = begin(tenant).await;
+        let ended = match first {
+            Some(first) => through(part, host, tenant, left, first, operation).await,
+            None => host.ended(operation).await,
+        };
+        if ended.state() == pb::OperationState::Succeeded {
+            break;
+        }
+        assert!(tries < TRIES, "{ended:?}");
+    }
+}
+
+/// What a launch left is cleaned up and its slot repaired, as by the workflow of a repair.
+async fn killed_in_its_repair(part: Part) {
+    let host = LabHost::get().await;
+    let image = host.image("lab-mini").await;
+    let (mut clean_up, mut repair) = (
+        steps_of_kills(part, Kind::CleanUp),
+        steps_of_kills(part, Kind::RepairSlot),
+    );
+    let mut generation = 1;
+    while !clean_up.is_empty() || !repair.is_empty() {
+        let begun = (clean_up.len(), repair.len());
+        let mut tenant = host.tenant(0, generation).await;
+        // each repair raises it once
+        generation += 1 + TRIES as u64;
+        let provisioned = host.provision(&tenant, image.clone()).await;
+        host.succeeded(provisioned).await;
+        until_done(part, &host, &mut tenant, &mut clean_up, async |tenant| {
+            host.clean_up(tenant).await
+        })
+        .await;
+        assert_eq!(host.holds().await.holds.len(), 1, "the slot is held");
+        until_done(part, &host, &mut tenant, &mut repair, async |tenant| {
+            host.repair(tenant).await
+        })
+        .await;
+        assert!(
+            (clean_up.len(), repair.len()) < begun,
+            "no step was reached"
+        );
+        host.wait_ready().await;
+        assert!(host.is_empty(0), "the disk");
+        host.assert_no_residue().await;
+        assert_eq!(host.holds().await.holds, []);
+    }
+}
+
+async fn p5_libvirtd_is_killed_in_a_repair() {
+    killed_in_its_repair(Part::Libvirt).await;
+}
+
+async fn p5_dnsmasq_is_killed_in_a_repair() {
+    killed_in_its_repair(Part::Dhcp).await;
+}
+
+async fn p5_the_switch_is_killed_in_a_repair() {
+    killed_in_its_repair(Part::Switch).await;
 }
 
 async fn p5_libvirtd_is_killed_in_a_step() {

@@ -10,6 +10,7 @@ mod disks;
 mod faults;
 mod faults_of_parts;
 mod frames;
+mod full_disk;
 mod host;
 mod inspect;
 mod setup;
@@ -30,6 +31,7 @@ pub fn cases() -> Vec<Case> {
         disks::cases(),
         faults::cases(),
         faults_of_parts::cases(),
+        full_disk::cases(),
         slow_disk::cases(),
         wire::cases(),
         wire_links::cases(),
