@@ -126,7 +126,7 @@ export const fleet = {
 const fleetNode = (number, hardware_type, gpus, reason = "") => ({ id: nodeId(number), hostname: `gpu-0${number}`, region_code: "eu-1", hardware_type, mode: "slice", admin_state: reason.split(":")[0] || "enabled", reason, gpus });
 export const fleetNodes = [fleetNode(1, "h200_sxm", counts(8, 8, 7, 6)), fleetNode(2, "h200_sxm", counts(4, 1, 1, 1)), fleetNode(3, "l40s", counts(4, 2, 0, 0), "cordoned: new cables")];
 
-export const quotas = { max_allocations: 32, used_allocations: 4, default_max_gpus: 0, max_reserved_gpus: 16, quotas: [{ sku: "h200-sxm-slice", max_gpus: 16, used_gpus: 6 }, { sku: "l40s-slice", max_gpus: 2, used_gpus: 2 }] };
+export const quotas = { etag: "q7", max_allocations: 32, used_allocations: 4, default_max_gpus: 0, max_reserved_gpus: 16, quotas: [{ sku: "h200-sxm-slice", max_gpus: 16, used_gpus: 6 }, { sku: "l40s-slice", max_gpus: 2, used_gpus: 2 }] };
 
 export const healthEvents = [
   { id: "e1", allocation_id: allocationId(1), gpu_count: 1, health: "degraded", start_time: ago(3), end_time: ago(2), message: "A check of the host failed." },
@@ -255,7 +255,7 @@ export const groups = [
 ];
 
 /** The network setting of the project, as it was put last. */
-const network = { project_id: VISION, vms_reach_each_other: false };
+const network = { project_id: VISION, vms_reach_each_other: false, etag: "n1" };
 
 /** The answers that all chapters share. */
 export const answers = {
@@ -326,7 +326,7 @@ export const answers = {
   "GET /api/v1/organisations/*/members": { members },
   "POST /api/v1/organisations/*/members": members[1],
   "GET /api/v1/organisations/*/invitations": { invitations: [] },
-  "GET /api/v1/organisations/*/guardrails": { organisation_id: ACME, terminals_disabled: true, max_api_key_days: 30, allowed_regions: ["eu-1"], etag: "g2" },
+  "GET /api/v1/organisations/*/guardrails": { organisation_id: ACME, etag: "g1" },
   "PATCH /api/v1/organisations/*/guardrails": { organisation_id: ACME, etag: "g3" },
   "GET /api/v1/organisations/*/scim": { issuer: "https://login.acme.example", user_count: 42 },
   "GET /api/v1/organisations/*/scim/groups": { groups },
@@ -348,6 +348,10 @@ export const answers = {
   },
   "GET /api/v1/admin/prices": { price_versions: [{ id: "price-2", sku: "h200-sxm-slice", price_per_gpu_hour: euro(2.5), effective_time: ago(200) }, { id: "price-1", sku: "h200-sxm-slice", price_per_gpu_hour: euro(2.912345678), effective_time: ago(2000) }, { id: "price-0", sku: "l40s-slice", price_per_gpu_hour: euro(0.04), effective_time: ago(3000) }] },
   "GET /api/v1/admin/projects/*/quotas": quotas,
+  "GET /api/v1/admin/projects/*/priority": (_, { pathname }) => ({ project_id: pathname.split("/")[5], priority: "normal", etag: "1" }),
+  "PUT /api/v1/admin/projects/*/priority": (body, { pathname }) => ({ project_id: pathname.split("/")[5], priority: body.priority, etag: "3" }),
+  "GET /api/v1/admin/projects/*/reservation-limit": (_, { pathname }) => ({ project_id: pathname.split("/")[5], max_gpus: 16, reserved_gpus: 6, etag: "l1" }),
+  "PUT /api/v1/admin/projects/*/reservation-limit": (body, { pathname }) => ({ project_id: pathname.split("/")[5], max_gpus: body.max_gpus, reserved_gpus: 6, etag: "l2" }),
   "PUT /api/v1/admin/regions/*": (body) => body,
   "PUT /api/v1/admin/skus/*": (body) => body,
   "POST /api/v1/admin/prices": (body) => ({ id: "price-3", ...body }),

@@ -46,12 +46,12 @@ export function useCreateAccount(project_id: string) {
 }
 
 /** Disables, enables or deletes an account. */
-export function useAccountState({ project_id = "", id: service_account_id = "" }: ServiceAccount) {
+export function useAccountState({ project_id = "", id: service_account_id = "", etag }: ServiceAccount) {
   return useChange((verb: "disable" | "enable" | "delete"): Promise<unknown> => {
     const params = { path: { project_id, service_account_id } };
     return verb === "delete"
-      ? unwrap(client.DELETE("/api/v1/projects/{project_id}/service-accounts/{service_account_id}", { params }))
-      : unwrap(client.POST(`/api/v1/projects/{project_id}/service-accounts/{service_account_id}:${verb}`, { params, body: {} }));
+      ? unwrap(client.DELETE("/api/v1/projects/{project_id}/service-accounts/{service_account_id}", { params: { ...params, query: { etag } } }))
+      : unwrap(client.POST(`/api/v1/projects/{project_id}/service-accounts/{service_account_id}:${verb}`, { params, body: { etag } }));
   });
 }
 
@@ -62,7 +62,7 @@ export function useCreateKey({ project_id = "", id: service_account_id = "" }: S
 }
 
 export function useKeyVerb({ project_id = "", id: service_account_id = "" }: ServiceAccount) {
-  return useChange(({ verb, key }: { verb: "rotate" | "disable"; key: ApiKey }) =>
-    unwrap(client.POST(`/api/v1/projects/{project_id}/service-accounts/{service_account_id}/api-keys/{api_key_id}:${verb}`, { params: { path: { project_id, service_account_id, api_key_id: key.id ?? "" } }, body: {} })).then((made) => (verb === "rotate" ? onlyOnce(made, "key", "Reload the page and rotate the key again.") : made)),
+  return useChange(({ verb, key, expire_time }: { verb: "rotate" | "disable"; key: ApiKey; /** Of the new key; otherwise it lives as long as the one before. */ expire_time?: string | undefined }) =>
+    unwrap(client.POST(`/api/v1/projects/{project_id}/service-accounts/{service_account_id}/api-keys/{api_key_id}:${verb}`, { params: { path: { project_id, service_account_id, api_key_id: key.id ?? "" } }, body: expire_time ? { expire_time } : {} })).then((made) => (verb === "rotate" ? onlyOnce(made, "key", "Reload the page and rotate the key again.") : made)),
   );
 }

@@ -1,8 +1,10 @@
 /** Service accounts of a project and their API keys. */
 import { useState } from "react";
 import { type ApiKey, SCOPES, type Scope, type ServiceAccount, useAccountState, useApiKeys, useCreateAccount, useCreateKey, useKeyVerb, useServiceAccounts } from "../../api/accounts";
+import { type Guardrails, useBounds } from "../../api/guardrails";
 import type { MemberRole } from "../../api/tenancy";
-import { sentence } from "../../lib/text";
+import { forbidden } from "../../lib/forbidden";
+import { plural, sentence } from "../../lib/text";
 import { useProjectMay } from "../../session/roles";
 import { Badge, Button, Card, Empty, Planned, Time } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
@@ -12,7 +14,7 @@ import { ShowMore } from "../../ui/show-more";
 import { Table } from "../../ui/table";
 import { SelectField, TextField, isSlug, slugProblem } from "../catalog/parts";
 import { RoleField, Secret, roleWord } from "../project/parts";
-import { expiryOf, keyWord } from "./rules";
+import { expiryOf, keyWord, lifeOf, livesOf, rotatedEnd } from "./rules";
 
 function NewAccount({ project }: { project: string }) {
   const create = useCreateAccount(project);
@@ -44,13 +46,15 @@ function NewAccount({ project }: { project: string }) {
   );
 }
 
-function NewKey({ account, made }: { account: ServiceAccount; made: (key: ApiKey) => void }) {
+function NewKey({ account, made, most }: { account: ServiceAccount; made: (key: ApiKey) => void; /** Days that the organisation allows; 0: any. */ most: number }) {
   const create = useCreateKey(account);
   const [name, setName] = useState("");
   const [scopes, setScopes] = useState<Scope[]>(["read"]);
-  const [days, setDays] = useState("90");
+  const [wanted, setDays] = useState("90");
+  const lives = livesOf(most);
+  const days = lifeOf(wanted, lives);
   const run = async () => {
-    const expire_time = expiryOf(days, Date.now());
+    const expire_time = expiryOf(days, Date.now(), most);
     made(await create.mutateAsync({ display_name: name.trim(), scopes, ...(expire_time && { expire_time }) }));
     setName("");
   };
@@ -65,7 +69,7 @@ function NewKey({ account, made }: { account: ServiceAccount; made: (key: ApiKey
           </label>
         ))}
       </fieldset>
-      <SelectField label="Expires" value={days} onChange={setDays} options={[["30", "In 30 days"], ["90", "In 90 days"], ["365", "In a year"], ["", "Never"]]} />
+      <SelectField label="Expires" value={days} onChange={setDays} options={lives} hint={most > 0 && `Your organisation does not allow API keys that live longer than ${plural(most, "day")}.`} />
     </Confirm>
   );
 }
@@ -75,15 +79,17 @@ function KeyState({ api_key }: { api_key: ApiKey }) {
   return <Badge tone={word === "active" ? "good" : "idle"}>{sentence(word)}</Badge>;
 }
 
-function Keys({ account, made }: { account: ServiceAccount; made: (key: ApiKey) => void }) {
+function Keys({ account, made, bounds }: { account: ServiceAccount; made: (key: ApiKey) => void; bounds: Guardrails }) {
   const verb = useKeyVerb(account);
   const found = useApiKeys(account.project_id ?? "", account.id ?? "");
   const manages = useProjectMay("manage", "manage");
+  const rotates = !forbidden(bounds, "api_keys_disabled");
+  const most = bounds.max_api_key_days ?? 0;
   return (
     <Loaded of={[found]} lines={2} label="Loading API keys">
       {(keys) =>
         keys.length === 0 ? (
-          <p className="muted">No key yet.{manages && " Add one, and give it to the program as its bearer token."}</p>
+          <p className="muted">No key yet.{manages && rotates && " Add one, and give it to the program as its bearer token."}</p>
         ) : (
           <>
           <Table label={`API keys of ${account.slug}`} columns={["Key", "State", ["Scopes", "optional"], ["Last used", "optional"], ["Expires", "optional"], ["Actions", "number"]]}>
@@ -102,9 +108,12 @@ function Keys({ account, made }: { account: ServiceAccount; made: (key: ApiKey) 
                 <td className="number">
                   {manages && keyWord(key, Date.now()) === "active" && (
                     <span className="page-actions">
-                      <Confirm trigger={<Button small aria-label={`Rotate ${key.display_name}`}>Rotate</Button>} title={`Rotate ${key.display_name || "the key"}?`} action="Rotate" run={async () => made(await verb.mutateAsync({ verb: "rotate", key }))}>
-                        You get a new key with the same scopes. The old one stays valid for a day.
-                      </Confirm>
+                      {rotates && (
+                        <Confirm trigger={<Button small aria-label={`Rotate ${key.display_name}`}>Rotate</Button>} title={`Rotate ${key.display_name || "the key"}?`} action="Rotate" run={async () => made(await verb.mutateAsync({ verb: "rotate", key, expire_time: rotatedEnd(key, most, Date.now()) }))}>
+                          You get a new key with the same scopes. The old one stays valid for a day.
+                          {rotatedEnd(key, most, Date.now()) && ` The new one expires after ${plural(most, "day")}: your organisation does not allow more.`}
+                        </Confirm>
+                      )}
                       <Confirm danger trigger={<Button small aria-label={`Disable ${key.display_name}`}>Disable</Button>} title={`Disable ${key.display_name || "the key"}?`} action="Disable" run={() => verb.mutateAsync({ verb: "disable", key })}>
                         The key and its tokens are refused within seconds. This is permanent.
                       </Confirm>
@@ -122,7 +131,7 @@ function Keys({ account, made }: { account: ServiceAccount; made: (key: ApiKey) 
   );
 }
 
-function Account({ account, made }: { account: ServiceAccount; made: (key: ApiKey) => void }) {
+function Account({ account, made, bounds }: { account: ServiceAccount; made: (key: ApiKey) => void; bounds: Guardrails }) {
   const change = useAccountState(account);
   const manages = useProjectMay("manage", "manage");
   const disabled = !!account.disable_time;
@@ -135,7 +144,7 @@ function Account({ account, made }: { account: ServiceAccount; made: (key: ApiKe
       }
       aside={
         manages && <span className="page-actions">
-          {!disabled && <NewKey account={account} made={made} />}
+          {!disabled && !forbidden(bounds, "api_keys_disabled") && <NewKey account={account} made={made} most={bounds.max_api_key_days ?? 0} />}
           <Confirm trigger={<Button small aria-label={`${disabled ? "Enable" : "Disable"} ${account.slug}`}>{disabled ? "Enable" : "Disable"}</Button>} title={`${disabled ? "Enable" : "Disable"} ${account.slug}?`} action={disabled ? "Enable" : "Disable"} run={() => change.mutateAsync(disabled ? "enable" : "disable")}>
             {disabled ? "Its keys are valid again, except those that are disabled themselves." : "All of its keys and tokens are refused within seconds, and its terminals end."}
           </Confirm>
@@ -148,7 +157,7 @@ function Account({ account, made }: { account: ServiceAccount; made: (key: ApiKe
       <p className="muted">
         {roleWord(account.role)}. {account.description} <code>{account.principal}</code>
       </p>
-      <Keys account={account} made={made} />
+      <Keys account={account} made={made} bounds={bounds} />
     </Card>
   );
 }
@@ -157,8 +166,11 @@ export function ServiceAccounts({ project }: { project: string }) {
   const [made, setMade] = useState<ApiKey>();
   const found = useServiceAccounts(project);
   const manages = useProjectMay("manage", "manage");
+  const bounds = useBounds({ project_id: project });
+  const refused = forbidden(bounds.data, "api_keys_disabled");
   return (
     <>
+      {refused && <p className="notice">{refused} Calls that are made with one are refused, except those of SCIM.</p>}
       {made?.key && (
         <Secret title="Your new API key" label="API key" text={made.key} close={() => setMade(undefined)}>
           <p>
@@ -166,8 +178,8 @@ export function ServiceAccounts({ project }: { project: string }) {
           </p>
         </Secret>
       )}
-      <Loaded of={[found]} lines={4} label="Loading service accounts">
-        {(accounts) =>
+      <Loaded of={[found, bounds]} lines={4} label="Loading service accounts">
+        {(accounts, guardrails) =>
           accounts.length === 0 ? (
             <Empty icon={<Bot size={28} />} title="No service accounts" action={manages && <NewAccount project={project} />}>
               A program, such as a pipeline, calls the API with the keys of a service account. {manages ? "Add one, then add a key to it." : "Owners add them."}
@@ -180,7 +192,7 @@ export function ServiceAccounts({ project }: { project: string }) {
                 </div>
               )}
               {accounts.map((account) => (
-                <Account key={account.id} account={account} made={setMade} />
+                <Account key={account.id} account={account} made={setMade} bounds={guardrails} />
               ))}
               <ShowMore of={found} noun="service account" />
             </>
