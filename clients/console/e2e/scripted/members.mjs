@@ -278,6 +278,7 @@ export async function members({ assert, page, server, test, look, go, signIn, ta
     await dialog.waitFor({ state: "detached" });
     await card.getByText("They reach each other by IPv4").waitFor();
     assert.equal(server.changes.findLast(({ key }) => key === "PUT /api/v1/project-network").body.vms_reach_each_other, true);
+    assert.equal(server.changes.findLast(({ key }) => key === "PUT /api/v1/project-network").body.etag, "n1");
     assert.equal(server.changes.filter(({ key, body }) => key === "POST /api/v1/allocations" && !body.validate_only).length, before, "the form of the dialog launches nothing");
     await card.getByRole("button", { name: "Isolate the VMs" }).click();
     await dialog.getByRole("button", { name: "Isolate" }).click();

@@ -249,7 +249,44 @@ export async function operators({ assert, page, server, test, look, go, signIn }
     await dialog.getByLabel("Limit").fill("4");
     await dialog.getByRole("button", { name: "Set quota" }).click();
     await dialog.waitFor({ state: "detached" });
-    assert.deepEqual(sent(`PUT /api/v1/admin/projects/${SPEECH}/quotas/l40s-slice`), { max_gpus: 4 });
+    assert.deepEqual(sent(`PUT /api/v1/admin/projects/${SPEECH}/quotas/l40s-slice`), { max_gpus: 4, etag: "q7" });
+  });
+
+  await test("a change that somebody else was quicker with is told, and made anew after a reload", async () => {
+    const details = [{ "@type": "type.googleapis.com/google.rpc.ErrorInfo", reason: "ETAG_STALE", domain: "gpuaas", metadata: {} }, { "@type": "type.googleapis.com/google.rpc.BadRequest", field_violations: [{ field: "etag", description: "must be the one of the resource as it is now" }] }];
+    const stale = { status: 409, json: { error: { code: 409, status: "ABORTED", message: "It was changed after you read it. Read it again, and decide anew.", details } } };
+    const address = "**/api/v1/admin/projects/*/priority";
+    let now = { priority: "normal", etag: "1" };
+    await page.route(address, (route) => {
+      if (route.request().method() === "GET") return route.fulfill({ json: now });
+      return route.request().postDataJSON().etag === now.etag ? route.fallback() : route.fulfill(stale);
+    });
+    await go("/admin/capacity?tab=queue", "Capacity");
+    await page.getByRole("button", { name: "Change the priority of project vision" }).click();
+    await dialog.getByText("Now normal.").waitFor();
+    now = { priority: "low", etag: "2" };
+    await dialog.getByRole("radio", { name: "High" }).check({ force: true });
+    await dialog.getByRole("button", { name: "Set priority" }).click();
+    await dialog.getByText("Somebody else changed it meanwhile.").waitFor();
+    assert.ok(!(await dialog.innerText()).includes("must be the one"), "what the API says of its field helps nobody");
+    await look("priority-stale");
+    await dialog.getByRole("button", { name: "Reload" }).click();
+    await dialog.getByText("Now low.").waitFor();
+    await dialog.getByRole("alert").waitFor({ state: "detached" });
+    assert.ok(await dialog.getByRole("radio", { name: "High" }).isChecked(), "what was chosen stays");
+    await dialog.getByRole("button", { name: "Set priority" }).click();
+    await dialog.waitFor({ state: "detached" });
+    assert.deepEqual(server.changes.at(-1).body, { priority: "high", etag: "2" });
+    await page.unroute(address);
+    await go("/admin/reservations", "All reservations");
+    await page.getByRole("button", { name: "Set limit" }).click();
+    await dialog.getByLabel("Project").fill("speech");
+    await dialog.getByText("Now 16 GPUs; 6 reserved.").waitFor();
+    await dialog.getByLabel("Maximum GPUs").fill("24");
+    await look("reservation-limit");
+    await dialog.getByRole("button", { name: "Set limit" }).click();
+    await dialog.waitFor({ state: "detached" });
+    assert.deepEqual(sent(`PUT /api/v1/admin/projects/${SPEECH}/reservation-limit`), { max_gpus: 24, etag: "l1" });
   });
 
   await test("organisations and their projects are made and suspended with a reason", async () => {

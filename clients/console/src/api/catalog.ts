@@ -92,10 +92,10 @@ export function useProjectQuotas(ids: string[]) {
 }
 
 export function usePutQuota() {
-  return useChange(["project-quotas"], ({ project_id, sku, max }: { project_id: string; /** Empty: allocations of all SKUs. */ sku: string; max: number }) =>
+  return useChange(["project-quotas"], ({ project_id, sku, max, etag }: { project_id: string; /** Empty: allocations of all SKUs. */ sku: string; max: number; /** Of the quotas that were read. */ etag: string | undefined }) =>
     sku
-      ? unwrap(client.PUT("/api/v1/admin/projects/{project_id}/quotas/{sku}", { params: { path: { project_id, sku } }, body: { max_gpus: max } }))
-      : unwrap(client.PUT("/api/v1/admin/projects/{project_id}/allocation-limit", { params: { path: { project_id } }, body: { max_allocations: max } })),
+      ? unwrap(client.PUT("/api/v1/admin/projects/{project_id}/quotas/{sku}", { params: { path: { project_id, sku } }, body: { max_gpus: max, etag } }))
+      : unwrap(client.PUT("/api/v1/admin/projects/{project_id}/allocation-limit", { params: { path: { project_id } }, body: { max_allocations: max, etag } })),
   );
 }
 

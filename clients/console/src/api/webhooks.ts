@@ -88,8 +88,8 @@ export function useWebhookState({ id: webhook_id = "", etag = "" }: Webhook) {
   );
 }
 
-export function useRotateSecret({ id: webhook_id = "" }: Webhook) {
-  return useChange((_: void) => unwrap(client.POST("/api/v1/webhooks/{webhook_id}:rotateSecret", { params: { path: { webhook_id } }, body: {} })).then((made) => onlyOnce(made, "secret", "Reload the page and rotate it again.")));
+export function useRotateSecret({ id: webhook_id = "", etag }: Webhook) {
+  return useChange((_: void) => unwrap(client.POST("/api/v1/webhooks/{webhook_id}:rotateSecret", { params: { path: { webhook_id } }, body: { etag } })).then((made) => onlyOnce(made, "secret", "Reload the page and rotate it again.")));
 }
 
 export function usePing({ id: webhook_id = "" }: Webhook) {

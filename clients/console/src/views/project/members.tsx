@@ -54,7 +54,7 @@ function Row({ member, tenant, own, manages }: { member: Member; tenant: Tenant;
       <td>
         <strong>{name}</strong> {own && <small className="muted">you</small>} {member.disabled && <Badge tone="bad">Disabled</Badge>} {member.kind === "service_account" && <Badge tone="idle">Service account</Badge>} {member.scim && <Badge tone="idle">SCIM</Badge>}
         <small className="muted block">{member.email || member.principal}</small>
-        {change.error && <ProblemNote error={change.error} />}
+        {change.error && <ProblemNote error={change.error} reloaded={change.reset} />}
       </td>
       <td>
         <select className="plain-select" aria-label={`Role of ${name}`} value={member.role} disabled={change.isPending || member.scim || !manages} title={why} onChange={(event) => change.mutate({ ...member, role: event.target.value as MemberRole })}>
