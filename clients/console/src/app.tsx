@@ -25,6 +25,7 @@ const ProjectPage = lazy(() => import("./views/project/project"));
 const Join = lazy(() => import("./views/project/join"));
 const Principals = lazy(() => import("./views/principals/principals"));
 const Tenants = lazy(() => import("./views/tenants/tenants"));
+const TerminalSessions = lazy(() => import("./views/operations/terminals"));
 const AuditTrail = lazy(() => import("./views/audit/audit"));
 const Catalog = lazy(() => import("./views/catalog/catalog"));
 const AllocationList = lazy(() => import("./views/allocations/list"));
@@ -113,6 +114,7 @@ function Views() {
             <Route path="/admin/allocations/:id">{({ id }) => <OperatorAllocation key={id} id={id} />}</Route>
             <Route path="/admin/catalog" component={Catalog} />
             <Route path="/admin/quotas" component={ProjectQuotas} />
+            <Route path="/admin/terminals" component={TerminalSessions} />
             <Route path="/admin/audit" component={AuditTrail} />
             <Route path="/admin/organisations" component={Tenants} />
             <Route path="/admin/principals" component={Principals} />

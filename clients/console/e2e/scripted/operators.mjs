@@ -324,6 +324,45 @@ export async function operators({ assert, page, server, test, look, go, signIn }
     await page.unroute("**/api/v1/admin/projects/*/allocation-limit");
   });
 
+  await test("operators see the terminals of all projects, found by person, allocation and state", async () => {
+    await go("/admin/terminals", "Terminals");
+    const all = table("Terminals");
+    await all.getByText("user:alice").first().waitFor();
+    await all.getByText("SSH tunnel").waitFor();
+    await look("terminals");
+    await page.getByLabel("State", { exact: true }).selectOption("open");
+    await page.getByText("1 of 3 terminals").waitFor();
+    await page.reload();
+    await page.getByText("1 of 3 terminals").waitFor();
+    await page.getByLabel("State", { exact: true }).selectOption("");
+    await page.getByLabel("Allocation id").fill(allocationId(2));
+    await page.getByLabel("Allocation id").press("Enter");
+    await page.getByText("1 terminal", { exact: true }).waitFor();
+    await page.getByRole("searchbox", { name: "Search by person, project or allocation" }).fill("nobody");
+    await page.getByText("No terminal matches").waitFor();
+    await look("terminals-none-found");
+    await page.getByRole("button", { name: "Clear the filters" }).click();
+    await page.getByText("3 terminals", { exact: true }).waitFor();
+    await all.getByRole("link", { name: allocationId(1).slice(-8) }).first().click();
+    await page.getByRole("heading", { level: 1, name: "train-large" }).waitFor();
+  });
+
+  await test("administrators set which issuer the people of an organisation have", async () => {
+    await go("/admin/organisations", "Organisations");
+    await page.getByRole("button", { name: "Set up SCIM of acme" }).click();
+    await dialog.getByText("There are 42 people").waitFor();
+    assert.ok(await dialog.getByRole("button", { name: "Save" }).isDisabled(), "nothing is changed yet");
+    await dialog.getByLabel("Issuer").fill("login");
+    await dialog.getByText("The issuer is a URL").waitFor();
+    await dialog.getByLabel("Issuer").fill("https://login.acme.example/new");
+    await dialog.getByLabel("Subject of the tokens").selectOption("external_id");
+    await look("scim-set");
+    await dialog.getByRole("button", { name: "Save" }).click();
+    await dialog.waitFor({ state: "detached" });
+    assert.match(server.changes.at(-1).key, /^PUT \/api\/v1\/admin\/organisations\/[^/]+\/scim$/);
+    assert.deepEqual(server.changes.at(-1).body, { issuer: "https://login.acme.example/new", subject_attribute: "external_id", etag: "s1" });
+  });
+
   await test("operators run the platform and auditors read it: nobody is offered what would be refused", async () => {
     const menu = page.getByRole("navigation", { name: "Main" });
     const buttons = async (path, heading, shown) => {
@@ -335,7 +374,7 @@ export async function operators({ assert, page, server, test, look, go, signIn }
     for (const role of ["auditor", "operator"]) {
       await signIn(role);
       await go("/admin", "Platform");
-      assert.equal(await menu.getByRole("link").count(), 21, "all pages of the platform are read");
+      assert.equal(await menu.getByRole("link").count(), 22, "all pages of the platform are read");
       await page.getByText(role, { exact: true }).waitFor();
       await look(`menu-${role}`);
       seen[role] = [

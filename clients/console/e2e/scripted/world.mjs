@@ -254,6 +254,13 @@ export const groups = [
   { id: uuid(6, 2), display_name: "finance-and-controlling", member_count: 3, mappings: [] },
 ];
 
+/** Terminals of all projects: one that is open, one of another program, one that ended. */
+const terminals = [
+  { id: uuid(8, 11), allocation_id: allocationId(1), project_id: VISION, principal: "user:alice", kind: "shell", open_time: ago(0.5), recorded: true, recording_bytes: "0" },
+  { id: uuid(8, 12), allocation_id: allocationId(1), project_id: VISION, principal: "service:ci.3f9a1c22b7d4", kind: "ssh_tunnel", open_time: ago(5), close_time: ago(4), close_reason: "closed_by_client", recorded: false },
+  { id: uuid(8, 13), allocation_id: allocationId(2), project_id: VISION, principal: "user:bob", kind: "shell", open_time: ago(30), close_time: ago(29.5), close_reason: "powered_off", recorded: true },
+];
+
 /** The network setting of the project, as it was put last. */
 const network = { project_id: VISION, vms_reach_each_other: false, etag: "n1" };
 
@@ -328,7 +335,9 @@ export const answers = {
   "GET /api/v1/organisations/*/invitations": { invitations: [] },
   "GET /api/v1/organisations/*/guardrails": { organisation_id: ACME, etag: "g1" },
   "PATCH /api/v1/organisations/*/guardrails": { organisation_id: ACME, etag: "g3" },
-  "GET /api/v1/organisations/*/scim": { issuer: "https://login.acme.example", user_count: 42 },
+  "GET /api/v1/organisations/*/scim": { organisation_id: ACME, issuer: "https://login.acme.example", subject_attribute: "user_name", user_count: "42", group_count: "2", create_time: ago(900), update_time: ago(400), etag: "s1" },
+  "PUT /api/v1/admin/organisations/*/scim": (body) => ({ organisation_id: ACME, ...body, etag: "s2" }),
+  "GET /api/v1/admin/terminal-sessions": (_, { searchParams }) => ({ sessions: terminals.filter(({ allocation_id }) => [null, allocation_id].includes(searchParams.get("allocation_id"))) }),
   "GET /api/v1/organisations/*/scim/groups": { groups },
   "POST /api/v1/organisations/*/scim/groups/*/mappings": { id: uuid(6, 3), group_id: uuid(6, 2), project_id: SPEECH, project: "speech", role: "viewer" },
   "DELETE /api/v1/organisations/*/scim/groups/*/mappings/*": {},

@@ -37,7 +37,7 @@ function useChange<T, R>(change: (value: T) => Promise<R>) {
   const queries = useQueryClient();
   return useMutation({
     mutationFn: change,
-    onSuccess: () => Promise.all(["service-accounts", "api-keys"].map((key) => queries.invalidateQueries({ queryKey: [key] }))),
+    onSuccess: () => Promise.all(["service-accounts", "api-keys", "scim-keys"].map((key) => queries.invalidateQueries({ queryKey: [key] }))),
   });
 }
 

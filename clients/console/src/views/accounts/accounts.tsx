@@ -1,10 +1,10 @@
 /** Service accounts of a project and their API keys. */
 import { useState } from "react";
-import { type ApiKey, SCOPES, type Scope, type ServiceAccount, useAccountState, useApiKeys, useCreateAccount, useCreateKey, useKeyVerb, useServiceAccounts } from "../../api/accounts";
+import { type ApiKey, SCOPES, type Scope, type ServiceAccount, useAccountState, useApiKeys, useCreateAccount, useCreateKey, useServiceAccounts } from "../../api/accounts";
 import { type Guardrails, useBounds } from "../../api/guardrails";
 import type { MemberRole } from "../../api/tenancy";
 import { forbidden } from "../../lib/forbidden";
-import { plural, sentence } from "../../lib/text";
+import { plural } from "../../lib/text";
 import { useProjectMay } from "../../session/roles";
 import { Badge, Button, Card, Empty, Planned, Time } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
@@ -14,7 +14,8 @@ import { ShowMore } from "../../ui/show-more";
 import { Table } from "../../ui/table";
 import { SelectField, TextField, isSlug, slugProblem } from "../catalog/parts";
 import { RoleField, Secret, roleWord } from "../project/parts";
-import { expiryOf, keyWord, lifeOf, livesOf, rotatedEnd } from "./rules";
+import { KeyActions, KeyState } from "./key-actions";
+import { expiryOf, keyWord, lifeOf, livesOf } from "./rules";
 
 function NewAccount({ project }: { project: string }) {
   const create = useCreateAccount(project);
@@ -74,17 +75,10 @@ function NewKey({ account, made, most }: { account: ServiceAccount; made: (key: 
   );
 }
 
-function KeyState({ api_key }: { api_key: ApiKey }) {
-  const word = keyWord(api_key, Date.now());
-  return <Badge tone={word === "active" ? "good" : "idle"}>{sentence(word)}</Badge>;
-}
-
 function Keys({ account, made, bounds }: { account: ServiceAccount; made: (key: ApiKey) => void; bounds: Guardrails }) {
-  const verb = useKeyVerb(account);
   const found = useApiKeys(account.project_id ?? "", account.id ?? "");
   const manages = useProjectMay("manage", "manage");
   const rotates = !forbidden(bounds, "api_keys_disabled");
-  const most = bounds.max_api_key_days ?? 0;
   return (
     <Loaded of={[found]} lines={2} label="Loading API keys">
       {(keys) =>
@@ -107,17 +101,7 @@ function Keys({ account, made, bounds }: { account: ServiceAccount; made: (key: 
                 <td className="optional">{key.expire_time ? <Planned value={key.expire_time} short /> : "Never"}</td>
                 <td className="number">
                   {manages && keyWord(key, Date.now()) === "active" && (
-                    <span className="page-actions">
-                      {rotates && (
-                        <Confirm trigger={<Button small aria-label={`Rotate ${key.display_name}`}>Rotate</Button>} title={`Rotate ${key.display_name || "the key"}?`} action="Rotate" run={async () => made(await verb.mutateAsync({ verb: "rotate", key, expire_time: rotatedEnd(key, most, Date.now()) }))}>
-                          You get a new key with the same scopes. The old one stays valid for a day.
-                          {rotatedEnd(key, most, Date.now()) && ` The new one expires after ${plural(most, "day")}: your organisation does not allow more.`}
-                        </Confirm>
-                      )}
-                      <Confirm danger trigger={<Button small aria-label={`Disable ${key.display_name}`}>Disable</Button>} title={`Disable ${key.display_name || "the key"}?`} action="Disable" run={() => verb.mutateAsync({ verb: "disable", key })}>
-                        The key and its tokens are refused within seconds. This is permanent.
-                      </Confirm>
-                    </span>
+                    <KeyActions account={account} api_key={key} made={made} bounds={bounds} />
                   )}
                 </td>
               </tr>
