@@ -3,9 +3,10 @@ import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { Component, type ReactNode, Suspense, lazy, useEffect, useMemo } from "react";
 import { Link, Redirect, Route, Switch, useLocation } from "wouter";
 import { keepInvitation } from "./session/invitation";
-import { keepGood, learnRoles } from "./session/lifecycle";
+import { keepGood, learnRoles, wake } from "./session/lifecycle";
 import { may } from "./session/rights";
 import { useSession } from "./session/session";
+import { onWake } from "./session/sleep";
 import { SignIn } from "./session/sign-in";
 import { Empty, Skeleton } from "./ui/basics";
 import { ForRole } from "./ui/for-role";
@@ -140,6 +141,8 @@ export function App() {
   // nothing that one identity has seen is shown to the next
   const queries = useMemo(newQueries, [who]);
   useEffect(() => (session ? keepGood(session) : undefined), [session]);
+  // what is shown is as old as the sleep
+  useEffect(() => onWake(() => void wake().then(() => queries.invalidateQueries())), [queries]);
   // roles change while somebody is signed in: asked when the page is loaded, and with each new token
   const token = session?.token;
   useEffect(() => {
