@@ -3,7 +3,7 @@ import type { components } from "@gpuaas/sdk";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { client, unwrap } from "./client";
 import { onlyOnce } from "./problem";
-import { SHOWN, usePages } from "./pages";
+import { SHOWN, textFilter, usePages } from "./pages";
 import type { MemberRole } from "./tenancy";
 
 type Schemas = components["schemas"];
@@ -21,9 +21,11 @@ export const SCOPES: [Scope, string][] = [
   ["scim", "People and groups of the organisation, by SCIM"],
 ];
 
-export function useServiceAccounts(project_id: string) {
-  return usePages(["service-accounts", project_id], (page_token) =>
-    unwrap(client.GET("/api/v1/projects/{project_id}/service-accounts", { params: { path: { project_id }, query: { page_size: SHOWN, page_token } } })).then(({ service_accounts: items = [], next_page_token: next }) => ({ items, next })),
+/** Those with this part in slug, name or description; empty: all. The server searches. */
+export function useServiceAccounts(project_id: string, search = "") {
+  const filter = textFilter(["slug", "principal", "description"], search);
+  return usePages(["service-accounts", project_id, filter], (page_token) =>
+    unwrap(client.GET("/api/v1/projects/{project_id}/service-accounts", { params: { path: { project_id }, query: { page_size: SHOWN, page_token, ...(filter && { filter }) } } })).then(({ service_accounts: items = [], next_page_token: next }) => ({ items, next })),
   );
 }
 

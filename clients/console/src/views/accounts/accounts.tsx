@@ -1,14 +1,16 @@
 /** Service accounts of a project and their API keys. */
-import { useState } from "react";
-import { type ApiKey, SCOPES, type Scope, type ServiceAccount, useAccountState, useApiKeys, useCreateAccount, useCreateKey, useServiceAccounts } from "../../api/accounts";
+import { useDeferredValue, useState } from "react";
+import { type ApiKey, SCOPES, type Scope, type ServiceAccount, useAccountState, useApiKeys, useCreateAccount, useCreateKey, useKeyVerb, useServiceAccounts } from "../../api/accounts";
 import { type Guardrails, useBounds } from "../../api/guardrails";
 import type { MemberRole } from "../../api/tenancy";
 import { forbidden } from "../../lib/forbidden";
 import { plural } from "../../lib/text";
 import { useProjectMay } from "../../session/roles";
 import { Badge, Button, Card, Empty, Planned, Time } from "../../ui/basics";
+import { Bulk, Chooser, useChosen } from "../../ui/bulk";
 import { Confirm } from "../../ui/dialog";
-import { Bot, Plus } from "../../ui/icons";
+import { SearchBox } from "../../ui/form";
+import { Bot, Plus, Search } from "../../ui/icons";
 import { Loaded } from "../../ui/loaded";
 import { ShowMore } from "../../ui/show-more";
 import { Table } from "../../ui/table";
@@ -79,6 +81,10 @@ function Keys({ account, made, bounds }: { account: ServiceAccount; made: (key: 
   const found = useApiKeys(account.project_id ?? "", account.id ?? "");
   const manages = useProjectMay("manage", "manage");
   const rotates = !forbidden(bounds, "api_keys_disabled");
+  const verb = useKeyVerb(account);
+  const { chosen, choose, keep } = useChosen();
+  const isOpen = (key: ApiKey) => manages && keyWord(key, Date.now()) === "active";
+  const selected = (found.data ?? []).filter((key) => isOpen(key) && chosen.has(key.id ?? ""));
   return (
     <Loaded of={[found]} lines={2} label="Loading API keys">
       {(keys) =>
@@ -86,28 +92,42 @@ function Keys({ account, made, bounds }: { account: ServiceAccount; made: (key: 
           <p className="muted">No key yet.{manages && rotates && " Add one, and give it to the program as its bearer token."}</p>
         ) : (
           <>
-          <Table label={`API keys of ${account.slug}`} columns={["Key", "State", ["Scopes", "optional"], ["Last used", "optional"], ["Expires", "optional"], ["Actions", "number"]]}>
-            {keys.map((key) => (
-              <tr key={key.id}>
-                <td>
-                  <strong>{key.display_name || "–"}</strong>
-                  <code className="block breaks">{key.prefix}…</code>
-                </td>
-                <td>
-                  <KeyState api_key={key} />
-                </td>
-                <td className="optional">{key.scopes?.join(", ")}</td>
-                <td className="optional">{key.last_used_time ? <Time value={key.last_used_time} /> : "Never"}</td>
-                <td className="optional">{key.expire_time ? <Planned value={key.expire_time} short /> : "Never"}</td>
-                <td className="number">
-                  {manages && keyWord(key, Date.now()) === "active" && (
-                    <KeyActions account={account} api_key={key} made={made} bounds={bounds} />
-                  )}
-                </td>
-              </tr>
-            ))}
-          </Table>
-          <ShowMore of={found} noun="key" />
+            <Bulk
+              label={`Selected keys of ${account.slug}`}
+              noun="key"
+              selected={selected}
+              chosen={chosen}
+              keep={keep}
+              id={({ id = "" }) => id}
+              name={({ display_name, prefix = "" }) => display_name || prefix}
+              after={() => undefined}
+              actions={[{ word: "Disable", danger: true, open: selected, text: "The keys and their tokens are refused within seconds. This is permanent.", run: (key) => verb.mutateAsync({ verb: "disable", key }) }]}
+            />
+            <Table label={`API keys of ${account.slug}`} columns={["Key", "State", ["Scopes", "optional"], ["Last used", "optional"], ["Expires", "optional"], ["Actions", "number"]]}>
+              {keys.map((key) => (
+                <tr key={key.id}>
+                  <td>
+                    {isOpen(key) && (
+                      <span className="row-before">
+                        <Chooser name={key.display_name || key.prefix} checked={chosen.has(key.id ?? "")} choose={(on) => choose(key.id ?? "", on)} />
+                      </span>
+                    )}
+                    <strong>{key.display_name || "–"}</strong>
+                    <code className="block breaks">{key.prefix}…</code>
+                  </td>
+                  <td>
+                    <KeyState api_key={key} />
+                  </td>
+                  <td className="optional">{key.scopes?.join(", ")}</td>
+                  <td className="optional">{key.last_used_time ? <Time value={key.last_used_time} /> : "Never"}</td>
+                  <td className="optional">{key.expire_time ? <Planned value={key.expire_time} short /> : "Never"}</td>
+                  <td className="number">
+                    {isOpen(key) && <KeyActions account={account} api_key={key} made={made} bounds={bounds} />}
+                  </td>
+                </tr>
+              ))}
+            </Table>
+            <ShowMore of={found} noun="key" />
           </>
         )
       }
@@ -148,7 +168,9 @@ function Account({ account, made, bounds }: { account: ServiceAccount; made: (ke
 
 export function ServiceAccounts({ project }: { project: string }) {
   const [made, setMade] = useState<ApiKey>();
-  const found = useServiceAccounts(project);
+  const [search, setSearch] = useState("");
+  const found = useServiceAccounts(project, useDeferredValue(search));
+  const none = found.data?.length === 0 && search.trim() === "";
   const manages = useProjectMay("manage", "manage");
   const bounds = useBounds({ project_id: project });
   const refused = forbidden(bounds.data, "api_keys_disabled");
@@ -162,19 +184,30 @@ export function ServiceAccounts({ project }: { project: string }) {
           </p>
         </Secret>
       )}
+      {!none && (
+        <>
+          {manages && (
+            <div className="tab-actions">
+              <NewAccount project={project} />
+            </div>
+          )}
+          <div className="filters" role="search" aria-label="Service accounts">
+            <SearchBox label="Search by slug, name or description" placeholder="Slug, name or description" value={search} onChange={setSearch} />
+          </div>
+        </>
+      )}
       <Loaded of={[found, bounds]} lines={4} label="Loading service accounts">
         {(accounts, guardrails) =>
-          accounts.length === 0 ? (
+          accounts.length === 0 && !none ? (
+            <Empty icon={<Search size={28} />} title="No service account matches" action={<Button onClick={() => setSearch("")}>Clear the search</Button>}>
+              Search for a part of a slug, name or description.
+            </Empty>
+          ) : accounts.length === 0 ? (
             <Empty icon={<Bot size={28} />} title="No service accounts" action={manages && <NewAccount project={project} />}>
               A program, such as a pipeline, calls the API with the keys of a service account. {manages ? "Add one, then add a key to it." : "Owners add them."}
             </Empty>
           ) : (
             <>
-              {manages && (
-                <div className="tab-actions">
-                  <NewAccount project={project} />
-                </div>
-              )}
               {accounts.map((account) => (
                 <Account key={account.id} account={account} made={setMade} bounds={guardrails} />
               ))}
