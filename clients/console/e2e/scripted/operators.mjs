@@ -205,6 +205,11 @@ export async function operators({ assert, page, server, test, look, go, signIn }
     assert.deepEqual(await prices.allInnerTexts(), ["€2.5000", "€2.9123", "€0.0400"]);
     assert.equal(await prices.nth(1).getAttribute("title"), "€2.912345678");
     await look("catalog-prices");
+    await page.getByRole("combobox", { name: "SKU" }).selectOption("l40s-slice");
+    await table("Prices").getByText("h200-sxm-slice").first().waitFor({ state: "detached" });
+    assert.equal(await prices.count(), 1);
+    await page.getByRole("combobox", { name: "SKU" }).selectOption("");
+    await prices.nth(2).waitFor();
     await page.getByRole("button", { name: "Publish a price" }).click();
     await dialog.getByLabel("Price per GPU-hour").fill("1.25");
     await dialog.getByRole("button", { name: "Publish" }).click();

@@ -42,7 +42,11 @@ export async function tenants({ assert, page, server, test, look, go, signIn }) 
     await dialog.waitFor({ state: "detached" });
     await page.getByLabel("State", { exact: true }).selectOption("disabled");
     await table("Principals").getByText("Alice").waitFor({ state: "detached" });
-    await page.getByRole("searchbox").fill("user:nobody");
+    await page.getByRole("combobox", { name: "State" }).selectOption("");
+    await page.getByRole("searchbox").fill("lic");
+    await table("Principals").getByText("Alice", { exact: true }).waitFor();
+    await table("Principals").getByText("Olga", { exact: true }).waitFor({ state: "detached" });
+    await page.getByRole("searchbox").fill("nobody");
     await page.getByText("No principal matches").waitFor();
     await look("principals-none");
     await page.getByRole("button", { name: "Clear the filters" }).click();

@@ -264,6 +264,13 @@ const terminals = [
 /** The network setting of the project, as it was put last. */
 const network = { project_id: VISION, vms_reach_each_other: false, etag: "n1" };
 
+/** The rows that a filter keeps: those with a text in this field, and of a state. */
+function kept(searchParams, field, rows) {
+  const filter = searchParams.get("filter") ?? "";
+  const [text, state] = [new RegExp(`${field}:"([^"]*)"`), /state = (\w+)/].map((pattern) => pattern.exec(filter)?.[1] ?? "");
+  return rows.filter((one) => one[field].includes(text) && (!state || one.state === state));
+}
+
 /** The answers that all chapters share. */
 export const answers = {
   "GET /api/v1/allocations:watch": allocations.map((one) => ({ change: { kind: "added", allocation: one } })),
@@ -313,7 +320,7 @@ export const answers = {
       { id: uuid(9, 1), create_time: ago(200), actor: "operator", actor_kind: "operator", action: "allocation.operator_stop", summary: "Stopped the allocation", kind: "allocation", resource: "allocation", resource_id: allocationId(2), allocation_id: allocationId(2), reason: "Maintenance of the node", outcome: "allowed" },
     ],
   },
-  "GET /api/v1/projects/*/service-accounts": { service_accounts: serviceAccounts },
+  "GET /api/v1/projects/*/service-accounts": (_, { searchParams }) => ({ service_accounts: kept(searchParams, "slug", serviceAccounts) }),
   "POST /api/v1/projects/*/service-accounts": serviceAccounts[0],
   "POST /api/v1/projects/*/service-accounts/*:disable": serviceAccounts[1],
   "GET /api/v1/projects/*/service-accounts/*/api-keys": (_, { pathname }) => ({ api_keys: pathname.includes(accountId) ? apiKeys : [] }),
@@ -321,7 +328,7 @@ export const answers = {
   "POST /api/v1/projects/*/service-accounts/*/api-keys/*:rotate": { ...apiKeys[0], key: "gpuaas_1_rotated" },
   "POST /api/v1/projects/*/service-accounts/*/api-keys/*:disable": apiKeys[1],
   "GET /api/asyncapi.json": { components: { messages: { a: { name: "allocation.active", summary: "It is ready." }, f: { name: "allocation.failed", summary: "It has failed." }, p: { name: "webhook.ping", summary: "A test." } } } },
-  "GET /api/v1/projects/*/webhooks": { webhooks },
+  "GET /api/v1/projects/*/webhooks": (_, { searchParams }) => ({ webhooks: kept(searchParams, "url", webhooks) }),
   "POST /api/v1/projects/*/webhooks": { ...webhooks[0], secret: "whsec_shown_once" },
   "POST /api/v1/webhooks/*:rotateSecret": { ...webhooks[0], secret: "whsec_rotated" },
   "POST /api/v1/webhooks/*:ping": deliveries[0],
@@ -355,7 +362,7 @@ export const answers = {
     const [text, status] = [/slug:"([^"]*)"/, /status = (\w+)/].map((pattern) => pattern.exec(filter)?.[1] ?? "");
     return { images: images.filter((one) => one.slug.includes(text) && (!status || one.status === status)) };
   },
-  "GET /api/v1/admin/prices": { price_versions: [{ id: "price-2", sku: "h200-sxm-slice", price_per_gpu_hour: euro(2.5), effective_time: ago(200) }, { id: "price-1", sku: "h200-sxm-slice", price_per_gpu_hour: euro(2.912345678), effective_time: ago(2000) }, { id: "price-0", sku: "l40s-slice", price_per_gpu_hour: euro(0.04), effective_time: ago(3000) }] },
+  "GET /api/v1/admin/prices": (_, { searchParams }) => ({ price_versions: [{ id: "price-2", sku: "h200-sxm-slice", price_per_gpu_hour: euro(2.5), effective_time: ago(200) }, { id: "price-1", sku: "h200-sxm-slice", price_per_gpu_hour: euro(2.912345678), effective_time: ago(2000) }, { id: "price-0", sku: "l40s-slice", price_per_gpu_hour: euro(0.04), effective_time: ago(3000) }].filter(({ sku }) => [null, sku].includes(searchParams.get("sku"))) }),
   "GET /api/v1/admin/projects/*/quotas": quotas,
   "GET /api/v1/admin/projects/*/priority": (_, { pathname }) => ({ project_id: pathname.split("/")[5], priority: "normal", etag: "1" }),
   "PUT /api/v1/admin/projects/*/priority": (body, { pathname }) => ({ project_id: pathname.split("/")[5], priority: body.priority, etag: "3" }),
@@ -379,15 +386,15 @@ export const answers = {
   "POST /api/v1/projects/*/members": members[1],
   "PATCH /api/v1/projects/*/members/*": members[1],
   "DELETE /api/v1/projects/*/members/*": {},
-  "GET /api/v1/projects/*/allocation-grants": { grants },
-  "GET /api/v1/projects/*/invitations": { invitations },
+  "GET /api/v1/projects/*/allocation-grants": (_, { searchParams }) => ({ grants: kept(searchParams, "principal", grants) }),
+  "GET /api/v1/projects/*/invitations": (_, { searchParams }) => ({ invitations: kept(searchParams, "email", invitations) }),
   "POST /api/v1/projects/*/invitations": (body) => ({ ...invitations[0], id: uuid(5, 9), email: body.email, token: "invite-once-42" }),
   "POST /api/v1/invitations/*:revoke": { ...invitations[0], state: "revoked" },
   "POST /api/v1/invitations:accept": (body) =>
     body.token === "good" ? { ...invitations[0], state: "accepted" } : { error: { code: 403, status: "PERMISSION_DENIED", message: "This invitation has expired.", details: [{ "@type": "type.googleapis.com/google.rpc.ErrorInfo", reason: "INVITATION_INVALID", domain: "gpuaas" }] } },
   "GET /api/v1/admin/principals": (_, { searchParams }) => {
-    const [name, role, disabled] = ["name", "platform_role", "disabled"].map((field) => searchParams.get(field));
-    return { principals: principals.filter((one) => (!name || one.name === name) && (!role || one.platform_role === role) && (disabled === null || String(!!one.disable_time) === disabled)) };
+    const [role, disabled] = ["platform_role", "disabled"].map((field) => searchParams.get(field));
+    return { principals: kept(searchParams, "name", principals).filter((one) => (!role || one.platform_role === role) && (disabled === null || String(!!one.disable_time) === disabled)) };
   },
   "POST /api/v1/admin/principals": principals[0],
   "POST /api/v1/admin/principals/*:setPlatformRole": principals[1],

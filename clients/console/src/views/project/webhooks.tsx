@@ -1,12 +1,13 @@
 /** Webhooks of a project or an organisation: where its events are delivered to. */
-import { useState } from "react";
+import { useDeferredValue, useState } from "react";
 import { useBounds } from "../../api/guardrails";
 import type { Tenant } from "../../api/tenancy";
 import { type Webhook, useCreateWebhook, useEventTypes, usePing, useRotateSecret, useWebhookState, useWebhooks } from "../../api/webhooks";
 import { forbidden } from "../../lib/forbidden";
 import { Badge, Button, Card, Empty, Time } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
-import { Plus, Webhook as Mark } from "../../ui/icons";
+import { SearchBox } from "../../ui/form";
+import { Plus, Search, Webhook as Mark } from "../../ui/icons";
 import { Loaded } from "../../ui/loaded";
 import { ShowMore } from "../../ui/show-more";
 import { TextField } from "../catalog/parts";
@@ -117,7 +118,9 @@ function One({ webhook, made, manages, allowed }: { webhook: Webhook; made: (web
 
 export function Webhooks({ tenant, manages }: { tenant: Tenant; manages: boolean }) {
   const [made, setMade] = useState<Webhook>();
-  const found = useWebhooks(tenant);
+  const [search, setSearch] = useState("");
+  const found = useWebhooks(tenant, useDeferredValue(search));
+  const none = found.data?.length === 0 && search.trim() === "";
   const bounds = useBounds(tenant.kind === "organisation" ? { organisation_id: tenant.id } : { project_id: tenant.id });
   const refused = forbidden(bounds.data, "webhooks_disabled");
   const adds = manages && !refused;
@@ -131,19 +134,30 @@ export function Webhooks({ tenant, manages }: { tenant: Tenant; manages: boolean
           </p>
         </Secret>
       )}
+      {!none && (
+        <>
+          {adds && (
+            <div className="tab-actions">
+              <NewWebhook tenant={tenant} made={setMade} />
+            </div>
+          )}
+          <div className="filters" role="search" aria-label="Webhooks">
+            <SearchBox label="Search by address or description" placeholder="Address or description" value={search} onChange={setSearch} />
+          </div>
+        </>
+      )}
       <Loaded of={[found, bounds]} lines={4} label="Loading webhooks">
         {(webhooks, _bounds) =>
-          webhooks.length === 0 ? (
+          webhooks.length === 0 && !none ? (
+            <Empty icon={<Search size={28} />} title="No webhook matches" action={<Button onClick={() => setSearch("")}>Clear the search</Button>}>
+              Search for a part of an address or description.
+            </Empty>
+          ) : webhooks.length === 0 ? (
             <Empty icon={<Mark size={28} />} title="No webhooks" action={adds && <NewWebhook tenant={tenant} made={setMade} />}>
               An endpoint of yours receives signed events of allocations{tenant.kind === "organisation" && " of all projects"} as they happen. {refused ? "" : manages ? "Add its URL." : "Owners add it."}
             </Empty>
           ) : (
             <>
-              {adds && (
-                <div className="tab-actions">
-                  <NewWebhook tenant={tenant} made={setMade} />
-                </div>
-              )}
               {webhooks.map((webhook) => (
                 <One key={webhook.id} webhook={webhook} made={setMade} manages={manages} allowed={!refused} />
               ))}
