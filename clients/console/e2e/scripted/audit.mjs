@@ -104,7 +104,7 @@ export async function audit({ assert, page, test, look, go, signIn }) {
     await records.getByText("user:olga").first().waitFor();
   });
 
-  await test("p10_the hash chains are verified in the browser, and what was done to them is named", async () => {
+  await test("p10_the_hash_chains_are_verified_in_the_browser_and_what_was_done_to_them_is_named", async () => {
     const dialog = page.getByRole("alertdialog");
     const chains = page.getByRole("table", { name: "Hash chains" });
     const verify = async (noted = "") => {
