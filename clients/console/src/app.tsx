@@ -3,9 +3,10 @@ import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { Component, type ReactNode, Suspense, lazy, useEffect, useMemo } from "react";
 import { Link, Redirect, Route, Switch, useLocation } from "wouter";
 import { keepInvitation } from "./session/invitation";
-import { keepGood, learnRoles } from "./session/lifecycle";
+import { keepGood, learnRoles, wake } from "./session/lifecycle";
 import { may } from "./session/rights";
 import { useSession } from "./session/session";
+import { onWake } from "./session/sleep";
 import { SignIn } from "./session/sign-in";
 import { Empty, Skeleton } from "./ui/basics";
 import { ForRole } from "./ui/for-role";
@@ -25,6 +26,7 @@ const ProjectPage = lazy(() => import("./views/project/project"));
 const Join = lazy(() => import("./views/project/join"));
 const Principals = lazy(() => import("./views/principals/principals"));
 const Tenants = lazy(() => import("./views/tenants/tenants"));
+const TerminalSessions = lazy(() => import("./views/operations/terminals"));
 const AuditTrail = lazy(() => import("./views/audit/audit"));
 const Catalog = lazy(() => import("./views/catalog/catalog"));
 const AllocationList = lazy(() => import("./views/allocations/list"));
@@ -113,6 +115,7 @@ function Views() {
             <Route path="/admin/allocations/:id">{({ id }) => <OperatorAllocation key={id} id={id} />}</Route>
             <Route path="/admin/catalog" component={Catalog} />
             <Route path="/admin/quotas" component={ProjectQuotas} />
+            <Route path="/admin/terminals" component={TerminalSessions} />
             <Route path="/admin/audit" component={AuditTrail} />
             <Route path="/admin/organisations" component={Tenants} />
             <Route path="/admin/principals" component={Principals} />
@@ -138,6 +141,8 @@ export function App() {
   // nothing that one identity has seen is shown to the next
   const queries = useMemo(newQueries, [who]);
   useEffect(() => (session ? keepGood(session) : undefined), [session]);
+  // what is shown is as old as the sleep
+  useEffect(() => onWake(() => void wake().then(() => queries.invalidateQueries())), [queries]);
   // roles change while somebody is signed in: asked when the page is loaded, and with each new token
   const token = session?.token;
   useEffect(() => {

@@ -1,4 +1,7 @@
 // The audit trail, as administrators see it.
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
+
 const ago = (minutes) => new Date(Date.now() - minutes * 60_000).toISOString();
 const record = (number, change) => ({
   id: `01930000-0009-7000-8000-${String(number).padStart(12, "0")}`,
@@ -27,8 +30,29 @@ const RECORDS = [
 ];
 const OLD = [record(2, {}), record(1, { principal: "user:alice", action: "allocation.create" })];
 
+const ZERO = "0".repeat(64);
+const MEMBERS = ["action", "address", "create_time", "detail", "id", "position", "principal", "region", "request_id", "resource", "resource_id", "service", "source", "user_agent"];
+
+/** Sealed records of a source, as the operator's guide says what a digest covers. */
+function sealed(source, count) {
+  let before = ZERO;
+  return Array.from({ length: count }, (_, index) => {
+    const one = record(index + 1, { source, position: String(index + 1) });
+    before = createHash("sha256").update(Buffer.from(before, "hex")).update(JSON.stringify(Object.fromEntries(MEMBERS.map((name) => [name, one[name]])))).digest("hex");
+    return { ...one, digest: before };
+  });
+}
+const CHAINS = { edge: sealed("edge", 7), billing: sealed("billing", 3), images: [] };
+const placeOf = (all) => ({ position: String(all.length), digest: all.at(-1)?.digest ?? ZERO });
+
 /** What the API answers, by its own filters. */
 export const auditAnswers = {
+  "GET /api/v1/admin/audit/chains": () => ({ chains: Object.entries(CHAINS).map(([source, all]) => ({ source, start: { position: "0", digest: ZERO }, head: placeOf(all), unsealed: "0" })) }),
+  "GET /api/v1/admin/audit/*:export": (_, { pathname, searchParams }) => {
+    const all = CHAINS[/audit\/(\w+):export/.exec(pathname)[1]];
+    const after = Number(searchParams.get("after_position"));
+    return { start: after === 0 ? { position: "0", digest: ZERO } : placeOf(all.slice(0, after)), head: placeOf(all), records: all.slice(after, after + 4) };
+  },
   "GET /api/v1/admin/audit": (_, { searchParams }) => {
     const next = searchParams.get("page_token") === "next";
     const matches = (one) => ["principal", "action", "outcome", "source", "request_id", "resource_id"].every((name) => [null, one[name]].includes(searchParams.get(name)));
@@ -78,5 +102,45 @@ export async function audit({ assert, page, test, look, go, signIn }) {
     await look("audit-empty");
     await page.getByRole("button", { name: "Clear the filters" }).click();
     await records.getByText("user:olga").first().waitFor();
+  });
+
+  await test("p10_the_hash_chains_are_verified_in_the_browser_and_what_was_done_to_them_is_named", async () => {
+    const dialog = page.getByRole("alertdialog");
+    const chains = page.getByRole("table", { name: "Hash chains" });
+    const verify = async (noted = "") => {
+      await page.getByRole("button", { name: "Verify" }).click();
+      await dialog.getByLabel("Heads that were noted before (optional)").fill(noted);
+      await dialog.getByRole("button", { name: "Verify" }).click();
+      await dialog.waitFor({ state: "detached" });
+    };
+    await go("/admin/audit", "Audit");
+    await page.getByRole("button", { name: "Verify" }).click();
+    await dialog.getByLabel("Heads that were noted before (optional)").fill("edge:7");
+    await dialog.getByText("One head a line").waitFor();
+    assert.ok(await dialog.getByRole("button", { name: "Verify" }).isDisabled());
+    await look("audit-verify");
+    await dialog.getByRole("button", { name: "Cancel" }).click();
+    const head = `edge:7:${CHAINS.edge[6].digest}`;
+    await verify(head);
+    await page.getByText("No record was changed, removed or moved.").waitFor();
+    assert.equal(await chains.getByText("Intact").count(), 3);
+    await chains.getByText(head).waitFor();
+    await look("audit-verified");
+    const sound = CHAINS.edge;
+    CHAINS.edge = sound.map((one, index) => (index === 2 ? { ...one, principal: "user:bob" } : one)).slice(0, 6);
+    await verify(head);
+    await page.getByText("record 01930000-0009-7000-8000-000000000003 at position 3 does not match its digest").waitFor();
+    await page.getByText("the chain ends at position 6, and position 7 is expected: its end was cut off").waitFor();
+    await chains.getByText("2 findings").waitFor();
+    await look("audit-changed");
+    CHAINS.edge = sound;
+    await page.getByRole("button", { name: "Export" }).click();
+    await look("audit-export");
+    const [saved] = await Promise.all([page.waitForEvent("download"), dialog.getByRole("button", { name: "Export" }).click()]);
+    assert.match(saved.suggestedFilename(), /^audit-all-\d{4}-\d\d-\d\d\.jsonl$/);
+    const lines = readFileSync(await saved.path(), "utf8").trim().split("\n").map((line) => JSON.parse(line));
+    assert.deepEqual(lines.filter(({ start }) => start).map(({ source }) => source), ["edge", "billing", "images"]);
+    assert.deepEqual(lines.filter(({ source, start }) => source === "edge" && !start), sound);
+    await page.getByText("Exported 10 records.").waitFor();
   });
 }

@@ -278,6 +278,7 @@ export async function members({ assert, page, server, test, look, go, signIn, ta
     await dialog.waitFor({ state: "detached" });
     await card.getByText("They reach each other by IPv4").waitFor();
     assert.equal(server.changes.findLast(({ key }) => key === "PUT /api/v1/project-network").body.vms_reach_each_other, true);
+    assert.equal(server.changes.findLast(({ key }) => key === "PUT /api/v1/project-network").body.etag, "n1");
     assert.equal(server.changes.filter(({ key, body }) => key === "POST /api/v1/allocations" && !body.validate_only).length, before, "the form of the dialog launches nothing");
     await card.getByRole("button", { name: "Isolate the VMs" }).click();
     await dialog.getByRole("button", { name: "Isolate" }).click();
@@ -290,6 +291,14 @@ export async function members({ assert, page, server, test, look, go, signIn, ta
     await table("Cost in groups").getByText("l40s-slice").waitFor();
     await page.getByRole("radio", { name: "Allocation" }).check({ force: true });
     await table("Cost in groups").getByText("train-large").waitFor();
+    await page.getByText("Show as a table").click();
+    const days = table("Cost by day in EUR");
+    await days.getByRole("row").nth(2).waitFor();
+    await look("usage-table");
+    const [twin] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Export cost by day" }).click()]);
+    const lines = readFileSync(await twin.path(), "utf8").trim().split("\r\n");
+    assert.equal(lines[0], "day,gpu_hours,amount,currency");
+    assert.equal(lines.length, 9, "seven days and a part of the one before");
     const saved = page.waitForEvent("download");
     await page.getByRole("button", { name: "Export CSV" }).click();
     const file = await saved;
@@ -368,6 +377,78 @@ export async function members({ assert, page, server, test, look, go, signIn, ta
     await page.getByRole("tab", { name: "Settings" }).click();
     await page.getByText("Your role").waitFor();
     await look("project-settings");
+  });
+
+  await test("several members, invitations and keys are changed together, and those that are refused stay selected", async () => {
+    const changed = (pattern) => server.changes.filter(({ key }) => pattern.test(key)).length;
+    await go("/project", "Project vision");
+    assert.equal(await page.getByRole("checkbox", { name: "Select Alice" }).count(), 0, "nobody leaves with the others");
+    for (const name of ["Bob", "Carol"]) await page.getByRole("checkbox", { name: `Select ${name}` }).check();
+    const group = page.getByRole("group", { name: "Selected members" });
+    await group.getByRole("button", { name: "Change role of 2" }).click();
+    await dialog.getByText("Bob, Carol").waitFor();
+    assert.ok(await dialog.getByRole("button", { name: "Change" }).isDisabled(), "no role is chosen yet");
+    await dialog.getByLabel("Role").selectOption("billing");
+    await look("members-selected-role");
+    const before = changed(/^PATCH .*members/);
+    await dialog.getByRole("button", { name: "Change" }).click();
+    // the open dialog hides what is behind it from roles, so the group says nothing yet
+    await dialog.waitFor({ state: "detached" });
+    await group.waitFor({ state: "detached" });
+    assert.equal(changed(/^PATCH .*members/) - before, 2);
+    assert.deepEqual(server.changes.at(-1).body.role, "billing");
+    for (const name of ["Bob", "Carol"]) await page.getByRole("checkbox", { name: `Select ${name}` }).check();
+    await page.route("**/members/*000000000003?*", (route) => route.fulfill({ status: 409, json: { error: { code: 409, status: "FAILED_PRECONDITION", message: "Carol is needed.", details: [] } } }));
+    await group.getByRole("button", { name: "Remove 2" }).click();
+    await dialog.getByRole("button", { name: "Remove" }).click();
+    await page.getByText("Carol is needed.").waitFor();
+    await page.getByText("1 selected").waitFor();
+    await look("members-selected");
+    await page.unroute("**/members/*000000000003?*");
+    await page.getByRole("tab", { name: "Invitations" }).click();
+    await page.getByRole("searchbox").fill("dan");
+    await table("Invitations").getByText("eve@example.com").waitFor({ state: "detached" });
+    await page.getByRole("checkbox", { name: "Select dan@example.com" }).check();
+    await look("invitations-selected");
+    await page.getByRole("button", { name: "Revoke 1" }).click();
+    await dialog.getByRole("button", { name: "Revoke" }).click();
+    await dialog.waitFor({ state: "detached" });
+    assert.match(server.changes.at(-1).key, /invitations\/[^/]+:revoke$/);
+    await page.getByRole("combobox", { name: "State" }).selectOption("revoked");
+    await page.getByText("No invitation matches").waitFor();
+    await look("invitations-none-found");
+    await page.getByRole("button", { name: "Clear the filters" }).click();
+    await table("Invitations").getByText("eve@example.com").waitFor();
+    await go("/keys", "SSH keys");
+    for (const name of ["laptop", "workstation"]) await page.getByRole("checkbox", { name: `Select ${name}` }).check();
+    await look("keys-selected");
+    const keys = changed(/^DELETE .*ssh-keys/);
+    await page.getByRole("group", { name: "Selected of your keys" }).getByRole("button", { name: "Delete 2" }).click();
+    await dialog.getByRole("button", { name: "Delete" }).click();
+    await dialog.waitFor({ state: "detached" });
+    assert.equal(changed(/^DELETE .*ssh-keys/) - keys, 2);
+    await go("/api-keys", "API keys");
+    await page.getByRole("checkbox", { name: "Select pipeline" }).check();
+    assert.equal(await page.getByRole("checkbox", { name: /^Select/ }).count(), 1, "one that is disabled is so for good");
+    await look("api-keys-selected");
+    await page.getByRole("button", { name: "Disable 1" }).click();
+    await dialog.getByRole("button", { name: "Disable" }).click();
+    await dialog.waitFor({ state: "detached" });
+    assert.match(server.changes.at(-1).key, /api-keys\/[^/]+:disable$/);
+    await page.getByRole("searchbox").fill("nothing like it");
+    await page.getByText("No service account matches").waitFor();
+    await look("api-keys-none-found");
+    await page.getByRole("button", { name: "Clear the search" }).click();
+    await page.getByRole("heading", { name: "ci", exact: true }).waitFor();
+    for (const [tab, none, shown] of [["webhooks", "No webhook matches", "https://hooks.example.com/gpuaas"], ["access", "No grant matches", "user:carol"]]) {
+      await go(`/project?tab=${tab}`, "Project vision");
+      await page.getByText(shown).first().waitFor();
+      await page.getByRole("searchbox").fill("nothing like it");
+      await page.getByText(none).waitFor();
+      await page.getByRole("button", { name: "Clear the search" }).click();
+      await page.getByText(shown).first().waitFor();
+      await look(`searched-${tab}`);
+    }
   });
 
   await test("webhooks: one with a secret that is shown once, its deliveries, one of them again", async () => {

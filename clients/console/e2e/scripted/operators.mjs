@@ -205,6 +205,11 @@ export async function operators({ assert, page, server, test, look, go, signIn }
     assert.deepEqual(await prices.allInnerTexts(), ["€2.5000", "€2.9123", "€0.0400"]);
     assert.equal(await prices.nth(1).getAttribute("title"), "€2.912345678");
     await look("catalog-prices");
+    await page.getByRole("combobox", { name: "SKU" }).selectOption("l40s-slice");
+    await table("Prices").getByText("h200-sxm-slice").first().waitFor({ state: "detached" });
+    assert.equal(await prices.count(), 1);
+    await page.getByRole("combobox", { name: "SKU" }).selectOption("");
+    await prices.nth(2).waitFor();
     await page.getByRole("button", { name: "Publish a price" }).click();
     await dialog.getByLabel("Price per GPU-hour").fill("1.25");
     await dialog.getByRole("button", { name: "Publish" }).click();
@@ -249,7 +254,44 @@ export async function operators({ assert, page, server, test, look, go, signIn }
     await dialog.getByLabel("Limit").fill("4");
     await dialog.getByRole("button", { name: "Set quota" }).click();
     await dialog.waitFor({ state: "detached" });
-    assert.deepEqual(sent(`PUT /api/v1/admin/projects/${SPEECH}/quotas/l40s-slice`), { max_gpus: 4 });
+    assert.deepEqual(sent(`PUT /api/v1/admin/projects/${SPEECH}/quotas/l40s-slice`), { max_gpus: 4, etag: "q7" });
+  });
+
+  await test("a change that somebody else was quicker with is told, and made anew after a reload", async () => {
+    const details = [{ "@type": "type.googleapis.com/google.rpc.ErrorInfo", reason: "ETAG_STALE", domain: "gpuaas", metadata: {} }, { "@type": "type.googleapis.com/google.rpc.BadRequest", field_violations: [{ field: "etag", description: "must be the one of the resource as it is now" }] }];
+    const stale = { status: 409, json: { error: { code: 409, status: "ABORTED", message: "It was changed after you read it. Read it again, and decide anew.", details } } };
+    const address = "**/api/v1/admin/projects/*/priority";
+    let now = { priority: "normal", etag: "1" };
+    await page.route(address, (route) => {
+      if (route.request().method() === "GET") return route.fulfill({ json: now });
+      return route.request().postDataJSON().etag === now.etag ? route.fallback() : route.fulfill(stale);
+    });
+    await go("/admin/capacity?tab=queue", "Capacity");
+    await page.getByRole("button", { name: "Change the priority of project vision" }).click();
+    await dialog.getByText("Now normal.").waitFor();
+    now = { priority: "low", etag: "2" };
+    await dialog.getByRole("radio", { name: "High" }).check({ force: true });
+    await dialog.getByRole("button", { name: "Set priority" }).click();
+    await dialog.getByText("Somebody else changed it meanwhile.").waitFor();
+    assert.ok(!(await dialog.innerText()).includes("must be the one"), "what the API says of its field helps nobody");
+    await look("priority-stale");
+    await dialog.getByRole("button", { name: "Reload" }).click();
+    await dialog.getByText("Now low.").waitFor();
+    await dialog.getByRole("alert").waitFor({ state: "detached" });
+    assert.ok(await dialog.getByRole("radio", { name: "High" }).isChecked(), "what was chosen stays");
+    await dialog.getByRole("button", { name: "Set priority" }).click();
+    await dialog.waitFor({ state: "detached" });
+    assert.deepEqual(server.changes.at(-1).body, { priority: "high", etag: "2" });
+    await page.unroute(address);
+    await go("/admin/reservations", "All reservations");
+    await page.getByRole("button", { name: "Set limit" }).click();
+    await dialog.getByLabel("Project").fill("speech");
+    await dialog.getByText("Now 16 GPUs; 6 reserved.").waitFor();
+    await dialog.getByLabel("Maximum GPUs").fill("24");
+    await look("reservation-limit");
+    await dialog.getByRole("button", { name: "Set limit" }).click();
+    await dialog.waitFor({ state: "detached" });
+    assert.deepEqual(sent(`PUT /api/v1/admin/projects/${SPEECH}/reservation-limit`), { max_gpus: 24, etag: "l1" });
   });
 
   await test("organisations and their projects are made and suspended with a reason", async () => {
@@ -287,6 +329,45 @@ export async function operators({ assert, page, server, test, look, go, signIn }
     await page.unroute("**/api/v1/admin/projects/*/allocation-limit");
   });
 
+  await test("operators see the terminals of all projects, found by person, allocation and state", async () => {
+    await go("/admin/terminals", "Terminals");
+    const all = table("Terminals");
+    await all.getByText("user:alice").first().waitFor();
+    await all.getByText("SSH tunnel").waitFor();
+    await look("terminals");
+    await page.getByLabel("State", { exact: true }).selectOption("open");
+    await page.getByText("1 of 3 terminals").waitFor();
+    await page.reload();
+    await page.getByText("1 of 3 terminals").waitFor();
+    await page.getByLabel("State", { exact: true }).selectOption("");
+    await page.getByLabel("Allocation id").fill(allocationId(2));
+    await page.getByLabel("Allocation id").press("Enter");
+    await page.getByText("1 terminal", { exact: true }).waitFor();
+    await page.getByRole("searchbox", { name: "Search by person, project or allocation" }).fill("nobody");
+    await page.getByText("No terminal matches").waitFor();
+    await look("terminals-none-found");
+    await page.getByRole("button", { name: "Clear the filters" }).click();
+    await page.getByText("3 terminals", { exact: true }).waitFor();
+    await all.getByRole("link", { name: allocationId(1).slice(-8) }).first().click();
+    await page.getByRole("heading", { level: 1, name: "train-large" }).waitFor();
+  });
+
+  await test("administrators set which issuer the people of an organisation have", async () => {
+    await go("/admin/organisations", "Organisations");
+    await page.getByRole("button", { name: "Set up SCIM of acme" }).click();
+    await dialog.getByText("There are 42 people").waitFor();
+    assert.ok(await dialog.getByRole("button", { name: "Save" }).isDisabled(), "nothing is changed yet");
+    await dialog.getByLabel("Issuer").fill("login");
+    await dialog.getByText("The issuer is a URL").waitFor();
+    await dialog.getByLabel("Issuer").fill("https://login.acme.example/new");
+    await dialog.getByLabel("Subject of the tokens").selectOption("external_id");
+    await look("scim-set");
+    await dialog.getByRole("button", { name: "Save" }).click();
+    await dialog.waitFor({ state: "detached" });
+    assert.match(server.changes.at(-1).key, /^PUT \/api\/v1\/admin\/organisations\/[^/]+\/scim$/);
+    assert.deepEqual(server.changes.at(-1).body, { issuer: "https://login.acme.example/new", subject_attribute: "external_id", etag: "s1" });
+  });
+
   await test("operators run the platform and auditors read it: nobody is offered what would be refused", async () => {
     const menu = page.getByRole("navigation", { name: "Main" });
     const buttons = async (path, heading, shown) => {
@@ -298,7 +379,7 @@ export async function operators({ assert, page, server, test, look, go, signIn }
     for (const role of ["auditor", "operator"]) {
       await signIn(role);
       await go("/admin", "Platform");
-      assert.equal(await menu.getByRole("link").count(), 21, "all pages of the platform are read");
+      assert.equal(await menu.getByRole("link").count(), 22, "all pages of the platform are read");
       await page.getByText(role, { exact: true }).waitFor();
       await look(`menu-${role}`);
       seen[role] = [

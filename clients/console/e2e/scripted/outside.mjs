@@ -1,5 +1,5 @@
 // What the usual browser does not show: pages without a session, an address that leads nowhere, and a phone with fingers.
-import { allocationId } from "./world.mjs";
+import { accountId, allocationId } from "./world.mjs";
 
 const PHONE = { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true };
 const issuers = [
@@ -42,7 +42,6 @@ export async function outside({ assert, open, page, server, test, look, go, sign
     const dialog = page.getByRole("alertdialog");
     await go("/organisation?tab=groups", "Organisation");
     await groups.getByText("Member of vision").waitFor();
-    await page.getByText("https://login.acme.example").waitFor();
     await look("organisation-groups");
     await groups.getByRole("button", { name: "Map finance-and-controlling" }).click();
     await dialog.getByLabel("Role").selectOption("billing");
@@ -55,12 +54,54 @@ export async function outside({ assert, open, page, server, test, look, go, sign
     await dialog.waitFor({ state: "detached" });
     assert.match(server.changes.at(-1).key, /^DELETE .*\/mappings\/[^/]+$/);
     await page.route("**/scim/groups?*", (route) => route.fulfill({ json: { groups: [] } }));
-    await page.route("**/organisations/*/scim", (route) => route.fulfill({ json: {} }));
     await go("/organisation?tab=groups", "Organisation");
     await page.getByText("No groups").waitFor();
-    await page.getByText("SCIM is not set up.").waitFor();
     await look("organisation-groups-none");
     await page.unroute("**/scim/groups?*");
+  });
+
+  await test("owners of an organisation see how SCIM is set up, and make, rotate and disable its keys", async () => {
+    const dialog = page.getByRole("alertdialog");
+    const keys = page.getByRole("table", { name: "Keys for SCIM" });
+    const ago = (days) => new Date(Date.now() - days * 86_400_000).toISOString();
+    const scim = [
+      { id: "k1", service_account_id: "s", display_name: "okta", scopes: ["scim"], prefix: "gpuaas_1_01930007", create_time: ago(30), expire_time: ago(-300), last_used_time: ago(0.01) },
+      { id: "k2", service_account_id: "s", display_name: "trial", scopes: ["scim"], prefix: "gpuaas_1_01930008", create_time: ago(60), disable_time: ago(31) },
+    ];
+    await signIn(undefined, "owner");
+    await go("/organisation?tab=scim", "Organisation");
+    await page.getByText("https://login.acme.example").waitFor();
+    await page.getByText("No key for SCIM in this project").waitFor();
+    assert.equal(await page.getByRole("button", { name: "Set up SCIM of acme" }).count(), 0, "an administrator of the platform does it");
+    await look("scim-no-key");
+    await page.getByRole("button", { name: "Make a key" }).click();
+    await dialog.getByLabel("Name").fill("okta");
+    await look("scim-key-make");
+    await dialog.getByRole("button", { name: "Make" }).click();
+    await page.getByText("gpuaas_1_shown_once").waitFor();
+    const made = server.changes.slice(-2);
+    assert.match(made[0].key, /service-accounts$/);
+    assert.deepEqual(made[0].body, { slug: "identity-provider", role: "billing", description: "People and groups by SCIM" });
+    assert.deepEqual([made[1].body.display_name, made[1].body.scopes], ["okta", ["scim"]]);
+    await page.getByRole("button", { name: "I have saved it" }).click();
+    await page.route("**/service-accounts/*/api-keys?*", (route) => route.fulfill({ json: { api_keys: route.request().url().includes(accountId) ? [...scim, { id: "k3", scopes: ["read"], display_name: "other" }] : [] } }));
+    await go("/organisation?tab=scim", "Organisation");
+    await keys.getByText("okta").waitFor();
+    await page.getByText("The identity provider called last").waitFor();
+    assert.equal(await keys.getByText("other").count(), 0, "keys of another scope are under API keys");
+    await look("scim");
+    await keys.getByRole("button", { name: "Rotate okta" }).click();
+    await dialog.getByRole("button", { name: "Rotate" }).click();
+    await page.getByText("gpuaas_1_rotated").waitFor();
+    await page.getByRole("button", { name: "I have saved it" }).click();
+    await keys.getByRole("button", { name: "Disable okta" }).click();
+    await dialog.getByRole("button", { name: "Disable" }).click();
+    await dialog.waitFor({ state: "detached" });
+    assert.match(server.changes.at(-1).key, /api-keys\/k1:disable$/);
+    await page.unroute("**/service-accounts/*/api-keys?*");
+    await page.route("**/organisations/*/scim", (route) => route.fulfill({ json: {} }));
+    await go("/organisation?tab=scim", "Organisation");
+    await page.getByText("SCIM is not set up.").waitFor();
     await page.unroute("**/organisations/*/scim");
   });
 

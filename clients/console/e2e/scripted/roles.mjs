@@ -1,5 +1,5 @@
 // What each role in a project is offered: nothing that the API would refuse it.
-import { allocationId } from "./world.mjs";
+import { ACME, allocationId } from "./world.mjs";
 
 export async function roles({ assert, page, server, test, look, go, signIn }) {
   const menu = page.getByRole("navigation", { name: "Main" });
@@ -109,6 +109,54 @@ export async function roles({ assert, page, server, test, look, go, signIn }) {
     await main.locator('a[href^="/allocations/"]').first().click();
     await page.getByRole("button", { name: "Terminal" }).waitFor();
     await page.unroute("**/allocation-grants?*");
+  });
+
+  await test("what the guardrails of the organisation forbid is not offered, and the pages say why", async () => {
+    await signIn(undefined, "owner");
+    const forbid = async (guardrails) => {
+      await page.unroute("**/guardrails");
+      await page.route("**/guardrails", (route) => route.fulfill({ json: { organisation_id: ACME, etag: "g2", ...guardrails } }));
+    };
+    await forbid({ terminals_disabled: true, serial_logs_disabled: true, ingress_mappings_disabled: true, webhooks_disabled: true, api_keys_disabled: true, allowed_regions: ["eu-3"], allowed_skus: ["h200-sxm-slice"] });
+    await go(`/allocations/${allocationId(1)}?terminal=1`, "train-large");
+    await page.getByText("Your organisation does not allow terminals.").waitFor();
+    await page.getByText("Your organisation does not allow new ingress ports.").waitFor();
+    assert.deepEqual((await words()).filter((word) => ["Terminal", "Open a port"].includes(word)), []);
+    assert.equal(await page.locator(".terminal-card").count(), 0, "the address opens none either");
+    await look("guardrails-allocation");
+    await page.getByRole("tab", { name: "Serial log" }).click();
+    await page.getByText("Your organisation does not allow serial logs").waitFor();
+    await look("guardrails-serial-log");
+    await go("/project?tab=webhooks", "Project vision");
+    await page.getByText("Your organisation does not allow webhooks.").waitFor();
+    await page.getByText("The endpoint answered 410 Gone.").waitFor();
+    assert.deepEqual([...new Set(await main.locator(".card").getByRole("button").allInnerTexts())], ["Delete"]);
+    await look("guardrails-webhooks");
+    await go("/api-keys", "API keys");
+    await page.getByText("Your organisation does not allow API keys.").waitFor();
+    await table("API keys of ci").getByRole("button", { name: "Disable pipeline" }).waitFor();
+    assert.deepEqual((await words()).filter((word) => ["Add a key", "Rotate"].includes(word)), []);
+    await look("guardrails-api-keys");
+    for (const [path, heading] of [["/launch?sku=l40s-slice", "Launch"], ["/reservations/new", "Reserve GPUs"]]) {
+      await go(path, heading);
+      await page.getByText("Europe 1 is not allowed by your organisation. No other region is open.").waitFor();
+      assert.ok(await page.getByRole("radio", { name: /^Europe 1/ }).isDisabled());
+      assert.ok(await page.getByRole("radio", { name: /^L40S/ }).isDisabled());
+      await look(`guardrails-${heading.split(" ")[0].toLowerCase()}`);
+    }
+    await go("/launch?sku=l40s-slice", "Launch");
+    await page.getByText("Your organisation does not allow this SKU. Choose another one.").waitFor();
+    assert.ok(await page.getByRole("button", { name: "Launch", exact: true }).isDisabled());
+    await forbid({ max_api_key_days: 45, allowed_regions: ["eu-1"] });
+    await go("/api-keys", "API keys");
+    await page.getByRole("button", { name: "Add a key to ci" }).click();
+    await page.getByText("does not allow API keys that live longer than 45 days").waitFor();
+    assert.deepEqual(await page.getByLabel("Expires").locator("option").allInnerTexts(), ["In 30 days", "In 45 days"]);
+    await look("guardrails-api-key-add");
+    await page.getByRole("button", { name: "Cancel" }).click();
+    await go("/launch", "Launch");
+    assert.ok(await page.getByRole("radio", { name: /^Europe 1/ }).isEnabled());
+    await page.unroute("**/guardrails");
   });
 
   await test("a role that changes while somebody is signed in is learned when the page is loaded", async () => {

@@ -13,7 +13,7 @@ import { tenants } from "./tenants.mjs";
 import { pages } from "./pages.mjs";
 import { play } from "./server.mjs";
 import { sweep } from "./sweep.mjs";
-import { answers, projects } from "./world.mjs";
+import { ACME, answers, projects } from "./world.mjs";
 
 export const SIZES = [
   { width: 1440, height: 900 },
@@ -30,8 +30,8 @@ const failed = [];
 
 /** With a role on the platform, or as a member of projects, with a role there; the server says the same. */
 async function signIn(platformRole, role, on = page) {
-  const own = projects.map(({ id, slug }) => ({ id, slug, ...(role && { role }) }));
-  server.caller = { principal: platformRole ? "user:olga" : "user:alice", platform_role: platformRole ?? "unspecified", projects: projects.map(({ id, slug }) => ({ id, slug, role: role ?? "owner" })), organisations: [] };
+  const own = projects.map(({ id, slug }) => ({ id, slug, organisation_id: ACME, ...(role && { role }) }));
+  server.caller = { principal: platformRole ? "user:olga" : "user:alice", platform_role: platformRole ?? "unspecified", projects: projects.map(({ id, slug }) => ({ id, slug, organisation_id: ACME, role: role ?? "owner" })), organisations: [] };
   const session = { token: "a.b.c", principal: platformRole ? "user:olga" : "user:alice", platformRole, projects: own, project: projects[0].id, expires: Date.now() + 3_600_000_000, renewable: false, renewAt: Date.now() + 3_600_000_000 };
   await on.goto(`${server.base}/icon.svg`);
   await on.evaluate((value) => sessionStorage.setItem("gpuaas.session", JSON.stringify(value)), session);

@@ -1,5 +1,5 @@
 // Who is registered, what an organisation's owners make in it, and the end of a node.
-import { nodeId } from "./world.mjs";
+import { ACME, nodeId } from "./world.mjs";
 
 export async function tenants({ assert, page, server, test, look, go, signIn }) {
   const table = (name) => page.getByRole("table", { name });
@@ -42,7 +42,11 @@ export async function tenants({ assert, page, server, test, look, go, signIn }) 
     await dialog.waitFor({ state: "detached" });
     await page.getByLabel("State", { exact: true }).selectOption("disabled");
     await table("Principals").getByText("Alice").waitFor({ state: "detached" });
-    await page.getByRole("searchbox").fill("user:nobody");
+    await page.getByRole("combobox", { name: "State" }).selectOption("");
+    await page.getByRole("searchbox").fill("lic");
+    await table("Principals").getByText("Alice", { exact: true }).waitFor();
+    await table("Principals").getByText("Olga", { exact: true }).waitFor({ state: "detached" });
+    await page.getByRole("searchbox").fill("nobody");
     await page.getByText("No principal matches").waitFor();
     await look("principals-none");
     await page.getByRole("button", { name: "Clear the filters" }).click();
@@ -94,6 +98,8 @@ export async function tenants({ assert, page, server, test, look, go, signIn }) 
   });
 
   await test("owners of an organisation change its guardrails, and send what they changed", async () => {
+    const set = { organisation_id: ACME, terminals_disabled: true, max_api_key_days: 30, allowed_regions: ["eu-1"], etag: "g2" };
+    await page.route("**/guardrails", (route) => (route.request().method() === "GET" ? route.fulfill({ json: set }) : route.fallback()));
     await go("/organisation?tab=settings", "Organisation");
     await page.getByText("What no role in a project and no grant allows.").waitFor();
     await page.getByText("30 days").waitFor();
@@ -113,6 +119,7 @@ export async function tenants({ assert, page, server, test, look, go, signIn }) 
     await dialog.waitFor({ state: "detached" });
     assert.match(last().key, /^PATCH \/api\/v1\/organisations\/[^/]+\/guardrails$/);
     assert.deepEqual(last().body, { terminals_disabled: false, webhooks_disabled: true, max_api_key_days: 0, allowed_regions: { names: ["eu-1", "us-1"] }, etag: "g2" });
+    await page.unroute("**/guardrails");
   });
 
   await test("a member of an organisation reads its projects, and makes neither projects nor webhooks", async () => {

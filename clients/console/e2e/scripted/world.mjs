@@ -126,7 +126,7 @@ export const fleet = {
 const fleetNode = (number, hardware_type, gpus, reason = "") => ({ id: nodeId(number), hostname: `gpu-0${number}`, region_code: "eu-1", hardware_type, mode: "slice", admin_state: reason.split(":")[0] || "enabled", reason, gpus });
 export const fleetNodes = [fleetNode(1, "h200_sxm", counts(8, 8, 7, 6)), fleetNode(2, "h200_sxm", counts(4, 1, 1, 1)), fleetNode(3, "l40s", counts(4, 2, 0, 0), "cordoned: new cables")];
 
-export const quotas = { max_allocations: 32, used_allocations: 4, default_max_gpus: 0, max_reserved_gpus: 16, quotas: [{ sku: "h200-sxm-slice", max_gpus: 16, used_gpus: 6 }, { sku: "l40s-slice", max_gpus: 2, used_gpus: 2 }] };
+export const quotas = { etag: "q7", max_allocations: 32, used_allocations: 4, default_max_gpus: 0, max_reserved_gpus: 16, quotas: [{ sku: "h200-sxm-slice", max_gpus: 16, used_gpus: 6 }, { sku: "l40s-slice", max_gpus: 2, used_gpus: 2 }] };
 
 export const healthEvents = [
   { id: "e1", allocation_id: allocationId(1), gpu_count: 1, health: "degraded", start_time: ago(3), end_time: ago(2), message: "A check of the host failed." },
@@ -254,8 +254,22 @@ export const groups = [
   { id: uuid(6, 2), display_name: "finance-and-controlling", member_count: 3, mappings: [] },
 ];
 
+/** Terminals of all projects: one that is open, one of another program, one that ended. */
+const terminals = [
+  { id: uuid(8, 11), allocation_id: allocationId(1), project_id: VISION, principal: "user:alice", kind: "shell", open_time: ago(0.5), recorded: true, recording_bytes: "0" },
+  { id: uuid(8, 12), allocation_id: allocationId(1), project_id: VISION, principal: "service:ci.3f9a1c22b7d4", kind: "ssh_tunnel", open_time: ago(5), close_time: ago(4), close_reason: "closed_by_client", recorded: false },
+  { id: uuid(8, 13), allocation_id: allocationId(2), project_id: VISION, principal: "user:bob", kind: "shell", open_time: ago(30), close_time: ago(29.5), close_reason: "powered_off", recorded: true },
+];
+
 /** The network setting of the project, as it was put last. */
-const network = { project_id: VISION, vms_reach_each_other: false };
+const network = { project_id: VISION, vms_reach_each_other: false, etag: "n1" };
+
+/** The rows that a filter keeps: those with a text in this field, and of a state. */
+function kept(searchParams, field, rows) {
+  const filter = searchParams.get("filter") ?? "";
+  const [text, state] = [new RegExp(`${field}:"([^"]*)"`), /state = (\w+)/].map((pattern) => pattern.exec(filter)?.[1] ?? "");
+  return rows.filter((one) => one[field].includes(text) && (!state || one.state === state));
+}
 
 /** The answers that all chapters share. */
 export const answers = {
@@ -306,7 +320,7 @@ export const answers = {
       { id: uuid(9, 1), create_time: ago(200), actor: "operator", actor_kind: "operator", action: "allocation.operator_stop", summary: "Stopped the allocation", kind: "allocation", resource: "allocation", resource_id: allocationId(2), allocation_id: allocationId(2), reason: "Maintenance of the node", outcome: "allowed" },
     ],
   },
-  "GET /api/v1/projects/*/service-accounts": { service_accounts: serviceAccounts },
+  "GET /api/v1/projects/*/service-accounts": (_, { searchParams }) => ({ service_accounts: kept(searchParams, "slug", serviceAccounts) }),
   "POST /api/v1/projects/*/service-accounts": serviceAccounts[0],
   "POST /api/v1/projects/*/service-accounts/*:disable": serviceAccounts[1],
   "GET /api/v1/projects/*/service-accounts/*/api-keys": (_, { pathname }) => ({ api_keys: pathname.includes(accountId) ? apiKeys : [] }),
@@ -314,7 +328,7 @@ export const answers = {
   "POST /api/v1/projects/*/service-accounts/*/api-keys/*:rotate": { ...apiKeys[0], key: "gpuaas_1_rotated" },
   "POST /api/v1/projects/*/service-accounts/*/api-keys/*:disable": apiKeys[1],
   "GET /api/asyncapi.json": { components: { messages: { a: { name: "allocation.active", summary: "It is ready." }, f: { name: "allocation.failed", summary: "It has failed." }, p: { name: "webhook.ping", summary: "A test." } } } },
-  "GET /api/v1/projects/*/webhooks": { webhooks },
+  "GET /api/v1/projects/*/webhooks": (_, { searchParams }) => ({ webhooks: kept(searchParams, "url", webhooks) }),
   "POST /api/v1/projects/*/webhooks": { ...webhooks[0], secret: "whsec_shown_once" },
   "POST /api/v1/webhooks/*:rotateSecret": { ...webhooks[0], secret: "whsec_rotated" },
   "POST /api/v1/webhooks/*:ping": deliveries[0],
@@ -326,9 +340,11 @@ export const answers = {
   "GET /api/v1/organisations/*/members": { members },
   "POST /api/v1/organisations/*/members": members[1],
   "GET /api/v1/organisations/*/invitations": { invitations: [] },
-  "GET /api/v1/organisations/*/guardrails": { organisation_id: ACME, terminals_disabled: true, max_api_key_days: 30, allowed_regions: ["eu-1"], etag: "g2" },
+  "GET /api/v1/organisations/*/guardrails": { organisation_id: ACME, etag: "g1" },
   "PATCH /api/v1/organisations/*/guardrails": { organisation_id: ACME, etag: "g3" },
-  "GET /api/v1/organisations/*/scim": { issuer: "https://login.acme.example", user_count: 42 },
+  "GET /api/v1/organisations/*/scim": { organisation_id: ACME, issuer: "https://login.acme.example", subject_attribute: "user_name", user_count: "42", group_count: "2", create_time: ago(900), update_time: ago(400), etag: "s1" },
+  "PUT /api/v1/admin/organisations/*/scim": (body) => ({ organisation_id: ACME, ...body, etag: "s2" }),
+  "GET /api/v1/admin/terminal-sessions": (_, { searchParams }) => ({ sessions: terminals.filter(({ allocation_id }) => [null, allocation_id].includes(searchParams.get("allocation_id"))) }),
   "GET /api/v1/organisations/*/scim/groups": { groups },
   "POST /api/v1/organisations/*/scim/groups/*/mappings": { id: uuid(6, 3), group_id: uuid(6, 2), project_id: SPEECH, project: "speech", role: "viewer" },
   "DELETE /api/v1/organisations/*/scim/groups/*/mappings/*": {},
@@ -346,8 +362,12 @@ export const answers = {
     const [text, status] = [/slug:"([^"]*)"/, /status = (\w+)/].map((pattern) => pattern.exec(filter)?.[1] ?? "");
     return { images: images.filter((one) => one.slug.includes(text) && (!status || one.status === status)) };
   },
-  "GET /api/v1/admin/prices": { price_versions: [{ id: "price-2", sku: "h200-sxm-slice", price_per_gpu_hour: euro(2.5), effective_time: ago(200) }, { id: "price-1", sku: "h200-sxm-slice", price_per_gpu_hour: euro(2.912345678), effective_time: ago(2000) }, { id: "price-0", sku: "l40s-slice", price_per_gpu_hour: euro(0.04), effective_time: ago(3000) }] },
+  "GET /api/v1/admin/prices": (_, { searchParams }) => ({ price_versions: [{ id: "price-2", sku: "h200-sxm-slice", price_per_gpu_hour: euro(2.5), effective_time: ago(200) }, { id: "price-1", sku: "h200-sxm-slice", price_per_gpu_hour: euro(2.912345678), effective_time: ago(2000) }, { id: "price-0", sku: "l40s-slice", price_per_gpu_hour: euro(0.04), effective_time: ago(3000) }].filter(({ sku }) => [null, sku].includes(searchParams.get("sku"))) }),
   "GET /api/v1/admin/projects/*/quotas": quotas,
+  "GET /api/v1/admin/projects/*/priority": (_, { pathname }) => ({ project_id: pathname.split("/")[5], priority: "normal", etag: "1" }),
+  "PUT /api/v1/admin/projects/*/priority": (body, { pathname }) => ({ project_id: pathname.split("/")[5], priority: body.priority, etag: "3" }),
+  "GET /api/v1/admin/projects/*/reservation-limit": (_, { pathname }) => ({ project_id: pathname.split("/")[5], max_gpus: 16, reserved_gpus: 6, etag: "l1" }),
+  "PUT /api/v1/admin/projects/*/reservation-limit": (body, { pathname }) => ({ project_id: pathname.split("/")[5], max_gpus: body.max_gpus, reserved_gpus: 6, etag: "l2" }),
   "PUT /api/v1/admin/regions/*": (body) => body,
   "PUT /api/v1/admin/skus/*": (body) => body,
   "POST /api/v1/admin/prices": (body) => ({ id: "price-3", ...body }),
@@ -366,15 +386,15 @@ export const answers = {
   "POST /api/v1/projects/*/members": members[1],
   "PATCH /api/v1/projects/*/members/*": members[1],
   "DELETE /api/v1/projects/*/members/*": {},
-  "GET /api/v1/projects/*/allocation-grants": { grants },
-  "GET /api/v1/projects/*/invitations": { invitations },
+  "GET /api/v1/projects/*/allocation-grants": (_, { searchParams }) => ({ grants: kept(searchParams, "principal", grants) }),
+  "GET /api/v1/projects/*/invitations": (_, { searchParams }) => ({ invitations: kept(searchParams, "email", invitations) }),
   "POST /api/v1/projects/*/invitations": (body) => ({ ...invitations[0], id: uuid(5, 9), email: body.email, token: "invite-once-42" }),
   "POST /api/v1/invitations/*:revoke": { ...invitations[0], state: "revoked" },
   "POST /api/v1/invitations:accept": (body) =>
     body.token === "good" ? { ...invitations[0], state: "accepted" } : { error: { code: 403, status: "PERMISSION_DENIED", message: "This invitation has expired.", details: [{ "@type": "type.googleapis.com/google.rpc.ErrorInfo", reason: "INVITATION_INVALID", domain: "gpuaas" }] } },
   "GET /api/v1/admin/principals": (_, { searchParams }) => {
-    const [name, role, disabled] = ["name", "platform_role", "disabled"].map((field) => searchParams.get(field));
-    return { principals: principals.filter((one) => (!name || one.name === name) && (!role || one.platform_role === role) && (disabled === null || String(!!one.disable_time) === disabled)) };
+    const [role, disabled] = ["platform_role", "disabled"].map((field) => searchParams.get(field));
+    return { principals: kept(searchParams, "name", principals).filter((one) => (!role || one.platform_role === role) && (disabled === null || String(!!one.disable_time) === disabled)) };
   },
   "POST /api/v1/admin/principals": principals[0],
   "POST /api/v1/admin/principals/*:setPlatformRole": principals[1],

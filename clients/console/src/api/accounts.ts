@@ -3,7 +3,7 @@ import type { components } from "@gpuaas/sdk";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { client, unwrap } from "./client";
 import { onlyOnce } from "./problem";
-import { SHOWN, usePages } from "./pages";
+import { SHOWN, textFilter, usePages } from "./pages";
 import type { MemberRole } from "./tenancy";
 
 type Schemas = components["schemas"];
@@ -21,9 +21,11 @@ export const SCOPES: [Scope, string][] = [
   ["scim", "People and groups of the organisation, by SCIM"],
 ];
 
-export function useServiceAccounts(project_id: string) {
-  return usePages(["service-accounts", project_id], (page_token) =>
-    unwrap(client.GET("/api/v1/projects/{project_id}/service-accounts", { params: { path: { project_id }, query: { page_size: SHOWN, page_token } } })).then(({ service_accounts: items = [], next_page_token: next }) => ({ items, next })),
+/** Those with this part in slug, name or description; empty: all. The server searches. */
+export function useServiceAccounts(project_id: string, search = "") {
+  const filter = textFilter(["slug", "principal", "description"], search);
+  return usePages(["service-accounts", project_id, filter], (page_token) =>
+    unwrap(client.GET("/api/v1/projects/{project_id}/service-accounts", { params: { path: { project_id }, query: { page_size: SHOWN, page_token, ...(filter && { filter }) } } })).then(({ service_accounts: items = [], next_page_token: next }) => ({ items, next })),
   );
 }
 
@@ -37,7 +39,7 @@ function useChange<T, R>(change: (value: T) => Promise<R>) {
   const queries = useQueryClient();
   return useMutation({
     mutationFn: change,
-    onSuccess: () => Promise.all(["service-accounts", "api-keys"].map((key) => queries.invalidateQueries({ queryKey: [key] }))),
+    onSuccess: () => Promise.all(["service-accounts", "api-keys", "scim-keys"].map((key) => queries.invalidateQueries({ queryKey: [key] }))),
   });
 }
 
@@ -46,12 +48,12 @@ export function useCreateAccount(project_id: string) {
 }
 
 /** Disables, enables or deletes an account. */
-export function useAccountState({ project_id = "", id: service_account_id = "" }: ServiceAccount) {
+export function useAccountState({ project_id = "", id: service_account_id = "", etag }: ServiceAccount) {
   return useChange((verb: "disable" | "enable" | "delete"): Promise<unknown> => {
     const params = { path: { project_id, service_account_id } };
     return verb === "delete"
-      ? unwrap(client.DELETE("/api/v1/projects/{project_id}/service-accounts/{service_account_id}", { params }))
-      : unwrap(client.POST(`/api/v1/projects/{project_id}/service-accounts/{service_account_id}:${verb}`, { params, body: {} }));
+      ? unwrap(client.DELETE("/api/v1/projects/{project_id}/service-accounts/{service_account_id}", { params: { ...params, query: { etag } } }))
+      : unwrap(client.POST(`/api/v1/projects/{project_id}/service-accounts/{service_account_id}:${verb}`, { params, body: { etag } }));
   });
 }
 
@@ -62,7 +64,7 @@ export function useCreateKey({ project_id = "", id: service_account_id = "" }: S
 }
 
 export function useKeyVerb({ project_id = "", id: service_account_id = "" }: ServiceAccount) {
-  return useChange(({ verb, key }: { verb: "rotate" | "disable"; key: ApiKey }) =>
-    unwrap(client.POST(`/api/v1/projects/{project_id}/service-accounts/{service_account_id}/api-keys/{api_key_id}:${verb}`, { params: { path: { project_id, service_account_id, api_key_id: key.id ?? "" } }, body: {} })).then((made) => (verb === "rotate" ? onlyOnce(made, "key", "Reload the page and rotate the key again.") : made)),
+  return useChange(({ verb, key, expire_time }: { verb: "rotate" | "disable"; key: ApiKey; /** Of the new key; otherwise it lives as long as the one before. */ expire_time?: string | undefined }) =>
+    unwrap(client.POST(`/api/v1/projects/{project_id}/service-accounts/{service_account_id}/api-keys/{api_key_id}:${verb}`, { params: { path: { project_id, service_account_id, api_key_id: key.id ?? "" } }, body: expire_time ? { expire_time } : {} })).then((made) => (verb === "rotate" ? onlyOnce(made, "key", "Reload the page and rotate the key again.") : made)),
   );
 }

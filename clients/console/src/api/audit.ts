@@ -2,6 +2,7 @@
 import type { components, paths } from "@gpuaas/sdk";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { client, unwrap } from "./client";
+import { Problem } from "./problem";
 
 export type AuditRecord = components["schemas"]["audit.AuditRecord"];
 
@@ -34,4 +35,32 @@ export function useAudit(filter: AuditFilter) {
     initialPageParam: "",
     getNextPageParam: (last) => last.next_page_token || undefined,
   });
+}
+
+/** Most records of a page. */
+const PAGE = 500;
+
+export type AuditChain = components["schemas"]["audit.AuditChain"];
+
+/** Where the chain of each source ends. Fails where a source does not answer: what is left out proves nothing. */
+export async function auditChains(): Promise<AuditChain[]> {
+  const { chains = [], unreachable_sources: missing = [] } = await unwrap(client.GET("/api/v1/admin/audit/chains", {}));
+  if (missing.length > 0) throw new Problem({ status: 503, message: `${missing.join(", ")} did not answer. Try again in a moment.` });
+  return chains;
+}
+
+/** The sealed records of a source in the order of its chain, page by page; the last page is empty. */
+export async function* auditPages(source: string, stop: AbortSignal) {
+  let after = 0;
+  for (;;) {
+    stop.throwIfAborted();
+    const page = await unwrap(client.GET("/api/v1/admin/audit/{source}:export", { params: { path: { source }, query: { after_position: String(after), page_size: PAGE } }, signal: stop }));
+    yield page;
+    const last = page.records?.at(-1);
+    if (!last) return;
+    const next = Number(last.position);
+    // a page that does not go on would be read for ever
+    if (!(next > after)) throw new Problem({ status: 502, message: `${source}: a record came out of order.` });
+    after = next;
+  }
 }

@@ -60,8 +60,19 @@ export function useCancelReservation(side: Side, reservation_id: string) {
   });
 }
 
-export function putReservationLimit(project_id: string, max_gpus: number) {
-  return unwrap(client.PUT("/api/v1/admin/projects/{project_id}/reservation-limit", { params: { path: { project_id } }, body: { max_gpus } }));
+export const limitKey = (project_id: string) => ["reservation-limit", project_id];
+
+/** How many GPUs the members of a project can reserve, and have reserved. */
+export function useReservationLimit(project_id: string) {
+  return useQuery({
+    queryKey: limitKey(project_id),
+    enabled: project_id !== "",
+    queryFn: () => unwrap(client.GET("/api/v1/admin/projects/{project_id}/reservation-limit", { params: { path: { project_id } } })),
+  });
+}
+
+export function putReservationLimit(project_id: string, max_gpus: number, etag?: string) {
+  return unwrap(client.PUT("/api/v1/admin/projects/{project_id}/reservation-limit", { params: { path: { project_id } }, body: { max_gpus, etag } }));
 }
 
 /** The fleet's capacity over the last so many milliseconds, for each region and SKU. */
@@ -116,7 +127,18 @@ export function useQueue(region_code: string) {
   });
 }
 
+export const priorityKey = (project_id: string) => ["project-priority", project_id];
+
+/** The priority of a project, without what waiting adds to that of a request. */
+export function useProjectPriority(project_id: string) {
+  return useQuery({
+    queryKey: priorityKey(project_id),
+    enabled: project_id !== "",
+    queryFn: () => unwrap(client.GET("/api/v1/admin/projects/{project_id}/priority", { params: { path: { project_id } } })),
+  });
+}
+
 /** Sets the priority of a project's requests, queued ones included. */
-export function putProjectPriority(project_id: string, priority: Priority) {
-  return unwrap(client.PUT("/api/v1/admin/projects/{project_id}/priority", { params: { path: { project_id } }, body: { priority } }));
+export function putProjectPriority(project_id: string, priority: Priority, etag?: string) {
+  return unwrap(client.PUT("/api/v1/admin/projects/{project_id}/priority", { params: { path: { project_id } }, body: { priority, etag } }));
 }

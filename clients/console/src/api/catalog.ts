@@ -2,7 +2,7 @@
 import type { components } from "@gpuaas/sdk";
 import { useMutation, useQueries, useQuery, useQueryClient } from "@tanstack/react-query";
 import { client, unwrap } from "./client";
-import { SHOWN, textFilter, usePages } from "./pages";
+import { SHOWN, everyFilter, textFilter, usePages } from "./pages";
 import { onlyOnce } from "./problem";
 import type { FleetNode, Money, Region, Sku } from "./types";
 
@@ -15,7 +15,7 @@ export type PriceVersion = components["schemas"]["billing.PriceVersion"];
 
 /** Those with this part in slug or name, and of this status; empty: all. */
 export function imageFilter(search: string, status: string): string {
-  return [textFilter(["slug", "display_name"], search), status && `status = ${status}`].filter(Boolean).join(" AND ");
+  return everyFilter(textFilter(["slug", "display_name"], search), status && `status = ${status}`);
 }
 
 /** Images of every status unless one is named, page by page; the server searches. */
@@ -29,12 +29,11 @@ export function useAllImages(search: string, status: string) {
   );
 }
 
-/** All price versions, newest first. */
-export function usePrices() {
-  return useQuery({
-    queryKey: ["prices"],
-    queryFn: () => unwrap(client.GET("/api/v1/admin/prices", { params: { query: { page_size: PAGE } } })).then(({ price_versions = [] }) => price_versions),
-  });
+/** The price versions of a SKU, or of all where it is empty, newest first, page by page. */
+export function usePrices(sku: string) {
+  return usePages(["prices", sku], (page_token) =>
+    unwrap(client.GET("/api/v1/admin/prices", { params: { query: { page_size: SHOWN, page_token, ...(sku && { sku }) } } })).then(({ price_versions: items = [], next_page_token: next }) => ({ items, next })),
+  );
 }
 
 /** A change that makes lists stale. */
@@ -92,10 +91,10 @@ export function useProjectQuotas(ids: string[]) {
 }
 
 export function usePutQuota() {
-  return useChange(["project-quotas"], ({ project_id, sku, max }: { project_id: string; /** Empty: allocations of all SKUs. */ sku: string; max: number }) =>
+  return useChange(["project-quotas"], ({ project_id, sku, max, etag }: { project_id: string; /** Empty: allocations of all SKUs. */ sku: string; max: number; /** Of the quotas that were read. */ etag: string | undefined }) =>
     sku
-      ? unwrap(client.PUT("/api/v1/admin/projects/{project_id}/quotas/{sku}", { params: { path: { project_id, sku } }, body: { max_gpus: max } }))
-      : unwrap(client.PUT("/api/v1/admin/projects/{project_id}/allocation-limit", { params: { path: { project_id } }, body: { max_allocations: max } })),
+      ? unwrap(client.PUT("/api/v1/admin/projects/{project_id}/quotas/{sku}", { params: { path: { project_id, sku } }, body: { max_gpus: max, etag } }))
+      : unwrap(client.PUT("/api/v1/admin/projects/{project_id}/allocation-limit", { params: { path: { project_id } }, body: { max_allocations: max, etag } })),
   );
 }
 

@@ -4,7 +4,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useProjectMay } from "../session/roles";
 import { useSession } from "../session/session";
 import { client, unwrap } from "./client";
-import { SHOWN, WHOLE, everyPage, usePages } from "./pages";
+import { SHOWN, WHOLE, everyPage, textFilter, usePages } from "./pages";
 
 export type Grant = components["schemas"]["identity.AllocationGrant"];
 export type Permission = Exclude<components["schemas"]["identity.AllocationPermission"], "unspecified">;
@@ -19,11 +19,13 @@ export const PERMISSIONS: [Permission, string][] = [
   ["serial_log", "Serial log"],
 ];
 
-const pageOf = (project_id: string, query: { page_size: number; page_token: string; allocation_id?: string }) =>
+const pageOf = (project_id: string, query: { page_size: number; page_token: string; allocation_id?: string; filter?: string }) =>
   unwrap(client.GET("/api/v1/projects/{project_id}/allocation-grants", { params: { path: { project_id }, query } })).then(({ grants: items = [], next_page_token: next }) => ({ items, next }));
 
-export function useGrants(project_id: string) {
-  return usePages([LIST, project_id], (page_token) => pageOf(project_id, { page_size: SHOWN, page_token }));
+/** Those of whoever has this part in the name; empty: all. The server searches. */
+export function useGrants(project_id: string, search = "") {
+  const filter = textFilter(["principal", "creator"], search);
+  return usePages([LIST, project_id, filter], (page_token) => pageOf(project_id, { page_size: SHOWN, page_token, ...(filter && { filter }) }));
 }
 
 /** What of an allocation's guest the caller may see: by the role, or because an owner lets the caller into this one. */

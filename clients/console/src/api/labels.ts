@@ -2,6 +2,7 @@
 const LABELS: Record<string, string> = {
   action: "Action",
   actor: "Who",
+  after_position: "After position",
   allocation_id: "Allocation",
   allocations: "Allocations",
   allowed_gpu_counts: "GPU counts",
@@ -157,6 +158,7 @@ const LABELS: Record<string, string> = {
   state: "State",
   status: "Status",
   subject: "Subject",
+  subject_attribute: "Subject of the tokens",
   tail_lines: "Last lines",
   target_project_id: "Project",
   terminals_disabled: "No terminals",

@@ -15,7 +15,7 @@ export function useProjectNetwork(project_id: string) {
 export function useSetProjectNetwork(project_id: string) {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: (vms_reach_each_other: boolean) => unwrap(client.PUT("/api/v1/project-network", { body: { project_id, vms_reach_each_other } })),
+    mutationFn: ({ vms_reach_each_other, etag }: { vms_reach_each_other: boolean; /** Of the setting that was read. */ etag: string | undefined }) => unwrap(client.PUT("/api/v1/project-network", { body: { project_id, vms_reach_each_other, etag } })),
     onSuccess: () => queries.invalidateQueries({ queryKey: [KEY] }),
   });
 }

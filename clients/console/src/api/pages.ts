@@ -28,6 +28,11 @@ export function textFilter(fields: string[], search: string): string {
   return text && `(${fields.map((field) => `${field}:"${text}"`).join(" OR ")})`;
 }
 
+/** What all of these filters match; empty ones match all. */
+export function everyFilter(...filters: string[]): string {
+  return filters.filter(Boolean).join(" AND ");
+}
+
 /** A list page by page; asked for anew in this interval, in milliseconds. */
 export function usePages<T>(queryKey: string[], load: (page_token: string) => Promise<Page<T>>, { enabled = true, refetchInterval }: { enabled?: boolean; refetchInterval?: number } = {}): Paged<T> {
   const found = useInfiniteQuery({

@@ -2,21 +2,22 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import type { PlatformRole } from "../session/rights";
 import { client, unwrap } from "./client";
-import { SHOWN, usePages } from "./pages";
+import { SHOWN, textFilter, usePages } from "./pages";
 import type { components } from "@gpuaas/sdk";
 
 export type Principal = components["schemas"]["identity.Principal"];
 
 export interface PrincipalFilter {
-  /** Whole, as in "user:alice". */
-  name: string;
+  /** A part of the name, the display name or the email address. */
+  search: string;
   /** Empty: all. */
   platform_role: PlatformRole | "";
   state: "" | "enabled" | "disabled";
 }
 
-export function queryOf({ name, platform_role, state }: PrincipalFilter) {
-  return { ...(name.trim() && { name: name.trim() }), ...(platform_role && { platform_role }), ...(state && { disabled: state === "disabled" }) };
+export function queryOf({ search, platform_role, state }: PrincipalFilter) {
+  const filter = textFilter(["name", "display_name", "email"], search);
+  return { ...(filter && { filter }), ...(platform_role && { platform_role }), ...(state && { disabled: state === "disabled" }) };
 }
 
 export function usePrincipals(filter: PrincipalFilter) {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { problemFrom } from "./fixture";
-import { Problem, adviceFor, causesOf, isOf, isOfCapacity, isUnschedulable, messageOf, unsaidOf } from "./problem";
+import { Problem, adviceFor, causesOf, isOf, isOfCapacity, isStale, isUnschedulable, messageOf, unsaidOf } from "./problem";
 
 const fragmented = "12 GPUs are free on 2 nodes, but no node has 4 that can be used together.";
 const refused = (message: string, reason: string, metadata: Record<string, string>) =>
@@ -50,6 +50,13 @@ describe("what went wrong", () => {
     expect(isOfCapacity(problem)).toBe(false);
     expect([problem, refusal("no"), refused("no", "AFFINITY", {})].map(isUnschedulable)).toEqual([true, true, true]);
     expect(isUnschedulable(refused("no", "QUOTA", {}))).toBe(false);
+  });
+
+  it("a change that somebody else was quicker with is told with what to do, not with the field of the API", () => {
+    const stale = problemFrom(409, { error: { message: "It was changed after you read it. Read it again, and decide anew.", details: [{ reason: "ETAG_STALE" }, { field_violations: [{ field: "etag", description: "must be the one of the resource as it is now" }] }] } });
+    expect(isStale(stale)).toBe(true);
+    expect([messageOf(stale), unsaidOf(stale), adviceFor(stale)]).toEqual(["Somebody else changed it meanwhile.", [], "Your change was not made. Reload, look at what it is now, and decide anew."]);
+    expect(isStale(refused("no", "STATE_CONFLICT", {}))).toBe(false);
   });
 
   it("missing permission, missing resources and unexplained errors come with advice", () => {

@@ -4,13 +4,17 @@ import { either, raise } from "../lib/text";
 import { inWords, labelOf, ownField } from "./labels";
 
 /** The message in words that a person knows: a leading name of a field becomes its label. */
-export function messageOf({ message, fields }: Pick<Problem, "message" | "fields">): string {
+export function messageOf(problem: Pick<Problem, "message" | "fields">): string {
+  if (isStale(problem)) return "Somebody else changed it meanwhile.";
+  const { message, fields } = problem;
   const named = fields.find(({ field }) => message.startsWith(`${field}: `));
   return inWords(named ? `${labelOf(named.field)}: ${message.slice(named.field.length + 2)}` : message);
 }
 
 /** The violations that the message does not already contain. */
-export function unsaidOf({ message, fields }: Pick<Problem, "message" | "fields">): FieldViolation[] {
+export function unsaidOf(problem: Pick<Problem, "message" | "fields">): FieldViolation[] {
+  if (isStale(problem)) return [];
+  const { message, fields } = problem;
   return fields.filter(({ description }) => !message.includes(description)).map(({ field, description }) => ({ field, description: inWords(description) }));
 }
 
@@ -95,6 +99,11 @@ export function isDenied(problem: unknown): boolean {
   return problem instanceof Problem && problem.status === 403;
 }
 
+/** Somebody else changed it after it was read, so that the change was not made. */
+export function isStale(problem: unknown): boolean {
+  return problem instanceof Problem && problem.reason === "ETAG_STALE";
+}
+
 /** Refused until the administrator has signed in with a second factor. */
 export function needsSecondFactor(problem: unknown): boolean {
   return problem instanceof Problem && problem.reason === "SECOND_FACTOR_REQUIRED";
@@ -173,6 +182,8 @@ export function adviceFor(problem: Problem, ways: string[] = WAYS, admin = false
     case "OVERLOADED":
     case "DEADLINE_EXCEEDED":
       return "Try again in a moment.";
+    case "ETAG_STALE":
+      return "Your change was not made. Reload, look at what it is now, and decide anew.";
     case "STATE_CONFLICT":
       return "Its state has changed. Reload and try again.";
     case "DISCOVERY_STALE":

@@ -1,19 +1,79 @@
-/** Queries and mutations of the groups that an organisation's identity provider keeps here. */
+/** Queries and mutations of provisioning by SCIM: its settings, its keys, and the groups that the identity provider keeps here. */
 import type { components } from "@gpuaas/sdk";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import type { ApiKey, ServiceAccount } from "./accounts";
 import { client, unwrap } from "./client";
 import { SHOWN, WHOLE, everyPage, usePages } from "./pages";
+import { onlyOnce } from "./problem";
 import type { MemberRole } from "./tenancy";
 
 type Schemas = components["schemas"];
 export type ScimGroup = Schemas["identity.ScimGroup"];
 export type ScimGroupMapping = Schemas["identity.ScimGroupMapping"];
 
+export type ScimSettings = Schemas["identity.ScimSettings"];
+/** Which attribute of a SCIM user is the subject in the tokens of the issuer. */
+export type SubjectAttribute = Exclude<Schemas["identity.ScimSubjectAttribute"], "unspecified">;
+
+export const settingsKey = (organisation_id: string) => ["scim", organisation_id];
+
 /** For which issuer SCIM is set up; no issuer: it is not. */
 export function useScimSettings(organisation_id: string) {
   return useQuery({
-    queryKey: ["scim", organisation_id],
+    queryKey: settingsKey(organisation_id),
     queryFn: () => unwrap(client.GET("/api/v1/organisations/{organisation_id}/scim", { params: { path: { organisation_id } } })),
+  });
+}
+
+/** For administrators of the platform. */
+export function usePutScimSettings(organisation_id: string) {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: (body: { issuer: string; subject_attribute: SubjectAttribute; etag: string | undefined }) => unwrap(client.PUT("/api/v1/admin/organisations/{organisation_id}/scim", { params: { path: { organisation_id } }, body })),
+    onSuccess: () => queries.invalidateQueries({ queryKey: settingsKey(organisation_id) }),
+  });
+}
+
+const accountsOf = (project_id: string) =>
+  everyPage((page_token) => unwrap(client.GET("/api/v1/projects/{project_id}/service-accounts", { params: { path: { project_id }, query: { page_size: WHOLE, page_token } } })).then(({ service_accounts: items = [], next_page_token: next }) => ({ items, next })));
+
+/** A key for SCIM, and whose it is. */
+export interface ScimKey {
+  account: ServiceAccount;
+  key: ApiKey;
+}
+
+/** The keys of a project's service accounts that are for SCIM; each account is a request. */
+export function useScimKeys(project_id: string) {
+  return useQuery({
+    queryKey: ["scim-keys", project_id],
+    enabled: project_id !== "",
+    queryFn: async (): Promise<ScimKey[]> => {
+      const found: ScimKey[] = [];
+      for (const account of await accountsOf(project_id)) {
+        const path = { project_id, service_account_id: account.id ?? "" };
+        const keys = await everyPage((page_token) => unwrap(client.GET("/api/v1/projects/{project_id}/service-accounts/{service_account_id}/api-keys", { params: { path, query: { page_size: WHOLE, page_token } } })).then(({ api_keys: items = [], next_page_token: next }) => ({ items, next })));
+        found.push(...keys.filter(({ scopes }) => scopes?.includes("scim")).map((key) => ({ account, key })));
+      }
+      return found;
+    },
+  });
+}
+
+/** The service account that keys for SCIM are made for. */
+const SCIM_ACCOUNT = "identity-provider";
+
+/** Makes a key for SCIM, and the service account for it where there is none yet; for owners of the organisation. */
+export function useMakeScimKey(project_id: string) {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: async (body: { display_name: string; expire_time?: string | undefined }) => {
+      const known = (await accountsOf(project_id)).find(({ slug, disable_time }) => slug === SCIM_ACCOUNT && !disable_time);
+      const { id: service_account_id = "" } = known ?? (await unwrap(client.POST("/api/v1/projects/{project_id}/service-accounts", { params: { path: { project_id } }, body: { slug: SCIM_ACCOUNT, role: "billing", description: "People and groups by SCIM" } })));
+      const made = await unwrap(client.POST("/api/v1/projects/{project_id}/service-accounts/{service_account_id}/api-keys", { params: { path: { project_id, service_account_id } }, body: { ...body, scopes: ["scim"] } }));
+      return onlyOnce(made, "key", "Reload the page and rotate the key.");
+    },
+    onSuccess: () => Promise.all(["scim-keys", "service-accounts", "api-keys"].map((key) => queries.invalidateQueries({ queryKey: [key] }))),
   });
 }
 

@@ -4,7 +4,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useProjectMay } from "../session/roles";
 import { useSession } from "../session/session";
 import { client, unwrap } from "./client";
-import { SHOWN, WHOLE, everyPage, textFilter, usePages } from "./pages";
+import { SHOWN, WHOLE, everyFilter, everyPage, textFilter, usePages } from "./pages";
 
 type Schemas = components["schemas"];
 export type SshKey = Schemas["identity.SshKey"];
@@ -117,11 +117,15 @@ export function useRemoveMember({ kind, id }: Tenant) {
   );
 }
 
-export function useInvitations({ kind, id }: Tenant) {
+export type InvitationState = Exclude<Schemas["identity.InvitationState"], "unspecified">;
+
+/** Those with this part in the address or in who invited, and of this state; empty: all. The server searches. */
+export function useInvitations({ kind, id }: Tenant, search = "", state: InvitationState | "" = "") {
+  const filter = everyFilter(textFilter(["email", "inviter"], search), state && `state = ${state}`);
   return usePages(
-    ["invitations", kind, id],
+    ["invitations", kind, id, filter],
     (page_token) => {
-      const query = { page_size: SHOWN, page_token };
+      const query = { page_size: SHOWN, page_token, ...(filter && { filter }) };
       return (
         kind === "project"
           ? unwrap(client.GET("/api/v1/projects/{project_id}/invitations", { params: { path: { project_id: id }, query } }))

@@ -2,6 +2,7 @@
 import type { components } from "@gpuaas/sdk";
 import { type QueryClient, useInfiniteQuery, useMutation, useQueryClient } from "@tanstack/react-query";
 import { client, unwrap } from "./client";
+import { usePages } from "./pages";
 import type { AllocationState } from "./types";
 
 export type TenantAllocation = components["schemas"]["allocation.TenantAllocation"];
@@ -27,6 +28,15 @@ export function useTenantAllocations({ state, ...rest }: TenantFilter) {
     getNextPageParam: (last) => last.next_page_token || undefined,
     refetchInterval: CALM_MS,
   });
+}
+
+/** Terminals of all projects, or of one allocation, the newest first, page by page. */
+export function useTerminalSessions(allocation_id: string) {
+  return usePages(
+    ["admin-terminal-sessions", allocation_id],
+    (page_token) => unwrap(client.GET("/api/v1/admin/terminal-sessions", { params: { query: { page_size: PAGE, page_token, ...(allocation_id && { allocation_id }) } } })).then(({ sessions: items = [], next_page_token: next }) => ({ items, next })),
+    { refetchInterval: CALM_MS },
+  );
 }
 
 /** Stops or releases an allocation of any project. */

@@ -53,5 +53,6 @@ export type PlacementConstraints = Schemas["scheduler.PlacementConstraints"];
 export type QueuedRequest = Schemas["scheduler.QueuedRequest"];
 export type Priority = Exclude<Schemas["scheduler.Priority"], "unspecified">;
 export type ProjectQuotas = Schemas["scheduler.ProjectQuotas"];
+export type ReservationLimit = Schemas["scheduler.ProjectReservationLimit"];
 export type ProjectPriority = Schemas["scheduler.ProjectPriority"];
 export type CreateAllocation = Schemas["allocation.CreateAllocationRequest"];

@@ -2,7 +2,7 @@
 import type { components } from "@gpuaas/sdk";
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { client, request, unwrap } from "./client";
-import { SHOWN, usePages } from "./pages";
+import { SHOWN, textFilter, usePages } from "./pages";
 import { onlyOnce } from "./problem";
 import type { Tenant } from "./tenancy";
 
@@ -40,9 +40,10 @@ export function eventTypes({ components: { messages } }: AsyncApi): EventType[] 
 }
 
 /** Those of a project, or those of an organisation, which get the events of all of its projects. */
-export function useWebhooks({ kind, id }: Tenant) {
-  return usePages(["webhooks", kind, id], (page_token) => {
-    const query = { page_size: SHOWN, page_token };
+export function useWebhooks({ kind, id }: Tenant, search = "") {
+  const filter = textFilter(["url", "description"], search);
+  return usePages(["webhooks", kind, id, filter], (page_token) => {
+    const query = { page_size: SHOWN, page_token, ...(filter && { filter }) };
     return (
       kind === "project"
         ? unwrap(client.GET("/api/v1/projects/{project_id}/webhooks", { params: { path: { project_id: id }, query } }))
@@ -88,8 +89,8 @@ export function useWebhookState({ id: webhook_id = "", etag = "" }: Webhook) {
   );
 }
 
-export function useRotateSecret({ id: webhook_id = "" }: Webhook) {
-  return useChange((_: void) => unwrap(client.POST("/api/v1/webhooks/{webhook_id}:rotateSecret", { params: { path: { webhook_id } }, body: {} })).then((made) => onlyOnce(made, "secret", "Reload the page and rotate it again.")));
+export function useRotateSecret({ id: webhook_id = "", etag }: Webhook) {
+  return useChange((_: void) => unwrap(client.POST("/api/v1/webhooks/{webhook_id}:rotateSecret", { params: { path: { webhook_id } }, body: { etag } })).then((made) => onlyOnce(made, "secret", "Reload the page and rotate it again.")));
 }
 
 export function usePing({ id: webhook_id = "" }: Webhook) {

@@ -8,7 +8,7 @@ import type { OwnOrganisation, Project } from "./session";
 interface Answer {
   principal?: string;
   platform_role?: PlatformRole;
-  projects?: { id?: string; slug?: string; role?: MemberRole }[];
+  projects?: { id?: string; slug?: string; role?: MemberRole; organisation_id?: string }[];
   organisations?: { id?: string; slug?: string; role?: MemberRole }[];
 }
 
@@ -21,7 +21,8 @@ export interface Caller {
 
 export function callerOf({ principal = "", platform_role = "unspecified", projects = [], organisations = [] }: Answer): Caller {
   const named = ({ id = "", slug = "", role = "unspecified" }: { id?: string; slug?: string; role?: MemberRole }) => ({ id, slug, role });
-  return { principal, platformRole: platform_role, projects: projects.map(named), organisations: organisations.map(named) };
+  const owned = projects.map(({ organisation_id, ...project }) => ({ ...named(project), ...(organisation_id && { organisation_id }) }));
+  return { principal, platformRole: platform_role, projects: owned, organisations: organisations.map(named) };
 }
 
 /** Throws a `Problem` when the server refuses the token. */

@@ -61,12 +61,29 @@ export async function completeSignIn(): Promise<void> {
   history.replaceState(null, "", page);
 }
 
-/** Renews a session that has expired meanwhile, as on a computer that slept. */
+/** The renewal under way. */
+let renewal: { token: string; done: Promise<void> } | undefined;
+/** The token that the provider could not renew last, and when that was. */
+let failed: { token: string; time: number } | undefined;
+
+/** Renews a session that has expired meanwhile, as on a computer that slept: of all calls that need it, one asks the provider. */
 export async function ensureGood(): Promise<void> {
   const session = currentSession();
   if (!session?.source?.refreshToken || session.expires > Date.now()) return;
   // when the provider does not answer, the API says that the token has expired
   await renew(session).catch(() => undefined);
+}
+
+/**
+ * After a sleep: a session that is due is renewed, and one that has ended meanwhile, at the provider or by its age, ends here.
+ * A server or a provider that cannot be reached yet changes nothing.
+ */
+export async function wake(): Promise<void> {
+  const session = currentSession();
+  if (!session) return;
+  if (session.source?.refreshToken && session.renewAt <= Date.now()) await renew(session).catch(() => undefined);
+  else if (session.expires <= Date.now()) endSession("expired");
+  else if (await hasEnded(session)) endSession("refused");
 }
 
 /** Asks which roles the caller has now. A server that does not answer changes nothing. */
@@ -82,10 +99,17 @@ export async function learnRoles(): Promise<void> {
   }
 }
 
-/** Renews a session in time, for as long as it is the current one; returns what stops that. */
+/** Renews a session in time, for as long as it is the current one, or ends it with its token; returns what stops that. */
 export function keepGood(session: Session): () => void {
-  if (!session.source?.refreshToken) return () => undefined;
   let timer = 0;
+  if (!session.source?.refreshToken) {
+    const look = () => {
+      if (session.expires <= Date.now()) endSession("expired");
+      else timer = window.setTimeout(look, Math.min(session.expires - Date.now(), MAX_TIMEOUT_MS));
+    };
+    look();
+    return () => window.clearTimeout(timer);
+  }
   const attempt = async () => {
     try {
       await renew(session);
@@ -102,14 +126,30 @@ export function keepGood(session: Session): () => void {
  * A refresh token is good once, and all tabs have the same: one tab renews at a time, and who comes later takes what it
  * got.
  */
-async function renew(session: Session): Promise<void> {
+function renew(session: Session): Promise<void> {
+  if (renewal?.token === session.token) return renewal.done;
+  if (failed?.token === session.token && Date.now() - failed.time < RETRY_MS) return Promise.reject(new Error("the provider has just not answered"));
+  const done = renewAlone(session).finally(() => {
+    renewal = undefined;
+  });
+  renewal = { token: session.token, done };
+  return done;
+}
+
+async function renewAlone(session: Session): Promise<void> {
   await alone(async () => {
     await newestSession();
     // roles and the chosen project change meanwhile; it is the same session as long as its token is
     const before = currentSession();
     if (before?.token !== session.token || !before.source) return;
     if (await hasEnded(before)) return endSession("refused");
-    const given = await (await oidc()).refresh(before.source);
+    const { source } = before;
+    const given = await oidc()
+      .then(({ refresh }) => refresh(source))
+      .catch((failure: unknown) => {
+        failed = { token: session.token, time: Date.now() };
+        throw failure;
+      });
     const now = currentSession();
     if (now?.token !== session.token) return;
     if (given) shareSession({ ...now, token: given.token, ...timesOf(given), source: given.source });

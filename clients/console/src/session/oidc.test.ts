@@ -29,18 +29,29 @@ it("only a sign-in that was cancelled is told from one that failed", async () =>
   expect(forged).toMatchObject({ cancelled: false, message: "The answer is not one to this sign-in, so it was not used." });
 });
 
-it("who signs out leaves by the provider's page once the token is revoked, or could not be", async () => {
+it("who signs out leaves by the provider's page at once, and the token is revoked meanwhile, or could not be", async () => {
   const endpoints = { revocation_endpoint: `${issuer}/revoke`, end_session_endpoint: `${issuer}/end` };
   const source = { issuer, clientId: "console", parameters: {}, refreshToken: "r", idToken: "i" };
-  for (const revoke of [() => Promise.resolve(new Response()), () => Promise.resolve(new Response(null, { status: 401 })), () => Promise.reject(new TypeError("no network"))]) {
+  for (const revoke of [() => new Promise<Response>(() => undefined), () => Promise.resolve(new Response()), () => Promise.resolve(new Response(null, { status: 401 })), () => Promise.reject(new TypeError("no network"))]) {
     const done: string[] = [];
     vi.stubGlobal("location", { origin: "https://console.example.com", assign: (page: URL) => done.push(`at ${page.pathname} ${page.searchParams.get("post_logout_redirect_uri")}`) });
     vi.stubGlobal("fetch", (address: string, init: RequestInit) => {
       if (!address.endsWith("/revoke")) return Promise.resolve(Response.json({ issuer, ...endpoints }));
-      done.push(`revoked ${new URLSearchParams(init.body as URLSearchParams).get("token")}`);
+      // the browser goes to another page before there is an answer
+      done.push(`${init.keepalive ? "revoked" : "lost"} ${new URLSearchParams(init.body as URLSearchParams).get("token")}`);
       return revoke();
     });
     await leave(source);
     expect(done).toEqual(["revoked r", "at /end https://console.example.com/"]);
   }
+});
+
+it("who signed out is not led away any more once the provider has taken too long", async () => {
+  const led = vi.fn();
+  vi.stubGlobal("location", { origin: "https://console.example.com", assign: led });
+  vi.spyOn(AbortSignal, "timeout").mockReturnValue(AbortSignal.abort(new DOMException("late", "TimeoutError")));
+  vi.stubGlobal("fetch", (_: string, { signal }: RequestInit) => (signal?.aborted ? Promise.reject(signal.reason as Error) : Promise.resolve(Response.json({ issuer, end_session_endpoint: `${issuer}/end` }))));
+  await expect(leave({ issuer, clientId: "console", parameters: {}, refreshToken: "r", idToken: "i" })).rejects.toThrow("late");
+  expect(led).not.toHaveBeenCalled();
+  vi.restoreAllMocks();
 });

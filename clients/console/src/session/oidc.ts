@@ -22,9 +22,9 @@ function options(issuer: string) {
   return { [oauth.allowInsecureRequests]: local };
 }
 
-async function discover(issuer: string): Promise<oauth.AuthorizationServer> {
+async function discover(issuer: string, signal?: AbortSignal): Promise<oauth.AuthorizationServer> {
   const address = new URL(issuer);
-  const answer = await oauth.discoveryRequest(address, { algorithm: "oidc", ...options(issuer) });
+  const answer = await oauth.discoveryRequest(address, { algorithm: "oidc", ...options(issuer), ...(signal && { signal }) });
   return oauth.processDiscoveryResponse(address, answer);
 }
 
@@ -121,18 +121,27 @@ export async function refresh(source: Source): Promise<Tokens | undefined> {
   }
 }
 
-/** How long a provider may take to revoke a token before the browser goes on. */
-const REVOKE_MS = 3000;
+/** How long a provider may take to say where a sign-in ends: later the person is at something else. */
+const LEAVE_MS = 3000;
+
+/** Has a token revoked by a request that goes on when the browser is led to another page; resolves once it is sent. */
+function revoke(server: oauth.AuthorizationServer, source: Source, token: string): Promise<void> {
+  return new Promise((sent) => {
+    const send = (address: string, init: RequestInit) => {
+      const answer = fetch(address, { ...init, keepalive: true });
+      sent();
+      return answer;
+    };
+    // not every provider lets a public client revoke it
+    oauth.revocationRequest(server, { client_id: source.clientId }, oauth.None(), token, { [oauth.customFetch]: send, ...options(source.issuer) }).catch(() => sent());
+  });
+}
 
 /** Ends the sign-in at the provider: revokes its token, and goes by its page, which leads back. */
 export async function leave(source: Source): Promise<void> {
-  const server = await discover(source.issuer);
-  const client: oauth.Client = { client_id: source.clientId };
-  if (server.revocation_endpoint && source.refreshToken) {
-    // a token for offline access outlives the sign-in; not every provider lets a public client revoke it
-    const revoked = oauth.revocationRequest(server, client, oauth.None(), source.refreshToken, { signal: AbortSignal.timeout(REVOKE_MS), ...options(source.issuer) });
-    await revoked.catch(() => undefined);
-  }
+  const server = await discover(source.issuer, AbortSignal.timeout(LEAVE_MS));
+  // a token for offline access outlives the sign-in
+  if (server.revocation_endpoint && source.refreshToken) await revoke(server, source, source.refreshToken);
   if (server.end_session_endpoint && source.idToken) {
     const page = new URL(server.end_session_endpoint);
     page.searchParams.set("client_id", source.clientId);

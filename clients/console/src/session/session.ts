@@ -12,6 +12,8 @@ export interface Project {
   slug: string;
   /** Of who is signed in, by itself or by the organisation; missing in a session that does not know it. */
   role?: MemberRole;
+  /** Id of its organisation; missing in a session that does not know it. */
+  organisation_id?: string;
 }
 
 /** An organisation that who is signed in is a member of. */

@@ -7,11 +7,11 @@ export function SizeButtons({ change, full, setFull }: { change: (by: number) =>
   const word = full ? "Leave full screen" : "Full screen";
   return (
     <>
-      <Button small kind="quiet" aria-label="A−, smaller text" title="Smaller text" onClick={() => change(-1)}>
-        A−
+      <Button small kind="quiet" title="Smaller text" onClick={() => change(-1)}>
+        A−<span className="visually-hidden">, smaller text</span>
       </Button>
-      <Button small kind="quiet" aria-label="A+, larger text" title="Larger text" onClick={() => change(1)}>
-        A+
+      <Button small kind="quiet" title="Larger text" onClick={() => change(1)}>
+        A+<span className="visually-hidden">, larger text</span>
       </Button>
       <Button small kind="quiet" className="icon-only" aria-label={word} title={word} onClick={() => setFull(!full)}>
         {full ? <Minimize2 size={15} /> : <Maximize2 size={15} />}
@@ -29,8 +29,9 @@ export function TouchKeys({ send, ctrl, setCtrl }: { send: (text: string) => voi
         Ctrl
       </button>
       {KEYS.map(([label, name, sent]) => (
-        <button key={label} type="button" aria-label={name} onPointerDown={keep} onClick={() => send(sent)}>
-          {label}
+        <button key={label} type="button" onPointerDown={keep} onClick={() => send(sent)}>
+          <span aria-hidden="true">{label}</span>
+          <span className="visually-hidden">{name}</span>
         </button>
       ))}
     </div>

@@ -10,6 +10,8 @@ import { ProblemNote } from "./problem";
 export interface BulkAction<T> {
   /** On the button, such as "Stop". */
   word: string;
+  /** On the button that confirms it, where that is another one. */
+  confirm?: string;
   danger?: boolean;
   /** Those of the selected that it applies to. */
   open: T[];
@@ -68,7 +70,7 @@ interface Props<T> {
 
 function Action<T>({ action, props, report }: { action: BulkAction<T>; props: Props<T>; report: (failed: Failure<T>[]) => void }) {
   const [reason, setReason] = useState("");
-  const { word, danger = false, open, text, run } = action;
+  const { word, confirm = word, danger = false, open, text, run } = action;
   const act = async () => {
     const failed = await runEach(open, (one) => run(one, reason.trim()));
     props.after();
@@ -85,7 +87,7 @@ function Action<T>({ action, props, report }: { action: BulkAction<T>; props: Pr
         </Button>
       }
       title={`${word} ${plural(open.length, props.noun)}?`}
-      action={word}
+      action={confirm}
       ready={isReady(action, reason)}
       run={act}
     >

@@ -62,7 +62,7 @@ export function Confirm({
             <AlertDialog.Description asChild>
               <div className="dialog-text">{children}</div>
             </AlertDialog.Description>
-            {error !== undefined && <ProblemNote error={error} />}
+            {error !== undefined && <ProblemNote error={error} reloaded={() => setError(undefined)} />}
             <footer>
               <AlertDialog.Cancel asChild>
                 <Button>Cancel</Button>

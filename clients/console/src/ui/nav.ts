@@ -2,7 +2,7 @@
 import type { ComponentType } from "react";
 import { type PlatformRole, type Right, may } from "../session/rights";
 import { type MemberRole, type ProjectRight, roleMay } from "../session/roles";
-import { Activity, Bot, Building2, CalendarClock, ChartColumn, Gauge, History, House, KeyRound, LayoutList, Plus, ReceiptText, ScrollText, Server, Tags, Users } from "./icons";
+import { Activity, Bot, Building2, CalendarClock, ChartColumn, Gauge, History, House, KeyRound, LayoutList, Plus, ReceiptText, ScrollText, Server, SquareTerminal, Tags, Users } from "./icons";
 
 export interface Place {
   to: string;
@@ -41,6 +41,7 @@ export const PLATFORM: Place[] = [
   { to: "/admin/quotas", title: "Quotas", icon: Gauge },
   { to: "/admin/organisations", title: "Organisations", icon: Building2 },
   { to: "/admin/principals", title: "Principals", icon: Users },
+  { to: "/admin/terminals", title: "Terminals", icon: SquareTerminal },
   { to: "/admin/audit", title: "Audit", icon: ScrollText },
 ];
 

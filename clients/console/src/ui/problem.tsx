@@ -1,8 +1,9 @@
 /** An error in full: message, fields, advice, and the request id. */
-import { adviceFor, causesOf, isOf, isUnschedulable, messageOf, needsSecondFactor, Problem, unsaidOf } from "../api/problem";
+import { adviceFor, causesOf, isOf, isStale, isUnschedulable, messageOf, needsSecondFactor, Problem, unsaidOf } from "../api/problem";
 import { labelOf } from "../api/labels";
 import { useMay } from "../session/rights";
 import { Button, CopyButton } from "./basics";
+import { Reload } from "./reload";
 import { SecondFactor } from "./second-factor";
 import { CircleAlert } from "./icons";
 
@@ -11,7 +12,7 @@ function asProblem(error: unknown): Problem {
   return new Problem({ status: 0, message: `The console failed: ${error instanceof Error ? error.message : String(error)}` });
 }
 
-export function ProblemNote({ error, retry, knownFields = [], ways }: { error: unknown; retry?: () => void; knownFields?: string[]; /** Advice for missing capacity. */ ways?: string[] }) {
+export function ProblemNote({ error, retry, reloaded, knownFields = [], ways }: { error: unknown; retry?: () => void; /** What somebody else changed is shown as it is now. */ reloaded?: () => void; knownFields?: string[]; /** Advice for missing capacity. */ ways?: string[] }) {
   const problem = asProblem(error);
   const advice = adviceFor(problem, ways, useMay("manage"));
   // a form shows the rule beside the field
@@ -40,6 +41,11 @@ export function ProblemNote({ error, retry, knownFields = [], ways }: { error: u
         )}
         {advice && <p>{advice}</p>}
         {needsSecondFactor(problem) && <SecondFactor />}
+        {isStale(problem) && (
+          <p>
+            <Reload done={reloaded} />
+          </p>
+        )}
         {(problem.reason || problem.requestId) && (
           <p className="problem-id">
             {problem.reason && <span>{problem.reason}</span>}

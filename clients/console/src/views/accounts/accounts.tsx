@@ -1,18 +1,23 @@
 /** Service accounts of a project and their API keys. */
-import { useState } from "react";
+import { useDeferredValue, useState } from "react";
 import { type ApiKey, SCOPES, type Scope, type ServiceAccount, useAccountState, useApiKeys, useCreateAccount, useCreateKey, useKeyVerb, useServiceAccounts } from "../../api/accounts";
+import { type Guardrails, useBounds } from "../../api/guardrails";
 import type { MemberRole } from "../../api/tenancy";
-import { sentence } from "../../lib/text";
+import { forbidden } from "../../lib/forbidden";
+import { plural } from "../../lib/text";
 import { useProjectMay } from "../../session/roles";
 import { Badge, Button, Card, Empty, Planned, Time } from "../../ui/basics";
+import { Bulk, Chooser, useChosen } from "../../ui/bulk";
 import { Confirm } from "../../ui/dialog";
-import { Bot, Plus } from "../../ui/icons";
+import { SearchBox } from "../../ui/form";
+import { Bot, Plus, Search } from "../../ui/icons";
 import { Loaded } from "../../ui/loaded";
 import { ShowMore } from "../../ui/show-more";
 import { Table } from "../../ui/table";
 import { SelectField, TextField, isSlug, slugProblem } from "../catalog/parts";
 import { RoleField, Secret, roleWord } from "../project/parts";
-import { expiryOf, keyWord } from "./rules";
+import { KeyActions, KeyState } from "./key-actions";
+import { expiryOf, keyWord, lifeOf, livesOf } from "./rules";
 
 function NewAccount({ project }: { project: string }) {
   const create = useCreateAccount(project);
@@ -44,13 +49,15 @@ function NewAccount({ project }: { project: string }) {
   );
 }
 
-function NewKey({ account, made }: { account: ServiceAccount; made: (key: ApiKey) => void }) {
+function NewKey({ account, made, most }: { account: ServiceAccount; made: (key: ApiKey) => void; /** Days that the organisation allows; 0: any. */ most: number }) {
   const create = useCreateKey(account);
   const [name, setName] = useState("");
   const [scopes, setScopes] = useState<Scope[]>(["read"]);
-  const [days, setDays] = useState("90");
+  const [wanted, setDays] = useState("90");
+  const lives = livesOf(most);
+  const days = lifeOf(wanted, lives);
   const run = async () => {
-    const expire_time = expiryOf(days, Date.now());
+    const expire_time = expiryOf(days, Date.now(), most);
     made(await create.mutateAsync({ display_name: name.trim(), scopes, ...(expire_time && { expire_time }) }));
     setName("");
   };
@@ -65,56 +72,62 @@ function NewKey({ account, made }: { account: ServiceAccount; made: (key: ApiKey
           </label>
         ))}
       </fieldset>
-      <SelectField label="Expires" value={days} onChange={setDays} options={[["30", "In 30 days"], ["90", "In 90 days"], ["365", "In a year"], ["", "Never"]]} />
+      <SelectField label="Expires" value={days} onChange={setDays} options={lives} hint={most > 0 && `Your organisation does not allow API keys that live longer than ${plural(most, "day")}.`} />
     </Confirm>
   );
 }
 
-function KeyState({ api_key }: { api_key: ApiKey }) {
-  const word = keyWord(api_key, Date.now());
-  return <Badge tone={word === "active" ? "good" : "idle"}>{sentence(word)}</Badge>;
-}
-
-function Keys({ account, made }: { account: ServiceAccount; made: (key: ApiKey) => void }) {
-  const verb = useKeyVerb(account);
+function Keys({ account, made, bounds }: { account: ServiceAccount; made: (key: ApiKey) => void; bounds: Guardrails }) {
   const found = useApiKeys(account.project_id ?? "", account.id ?? "");
   const manages = useProjectMay("manage", "manage");
+  const rotates = !forbidden(bounds, "api_keys_disabled");
+  const verb = useKeyVerb(account);
+  const { chosen, choose, keep } = useChosen();
+  const isOpen = (key: ApiKey) => manages && keyWord(key, Date.now()) === "active";
+  const selected = (found.data ?? []).filter((key) => isOpen(key) && chosen.has(key.id ?? ""));
   return (
     <Loaded of={[found]} lines={2} label="Loading API keys">
       {(keys) =>
         keys.length === 0 ? (
-          <p className="muted">No key yet.{manages && " Add one, and give it to the program as its bearer token."}</p>
+          <p className="muted">No key yet.{manages && rotates && " Add one, and give it to the program as its bearer token."}</p>
         ) : (
           <>
-          <Table label={`API keys of ${account.slug}`} columns={["Key", "State", ["Scopes", "optional"], ["Last used", "optional"], ["Expires", "optional"], ["Actions", "number"]]}>
-            {keys.map((key) => (
-              <tr key={key.id}>
-                <td>
-                  <strong>{key.display_name || "–"}</strong>
-                  <code className="block breaks">{key.prefix}…</code>
-                </td>
-                <td>
-                  <KeyState api_key={key} />
-                </td>
-                <td className="optional">{key.scopes?.join(", ")}</td>
-                <td className="optional">{key.last_used_time ? <Time value={key.last_used_time} /> : "Never"}</td>
-                <td className="optional">{key.expire_time ? <Planned value={key.expire_time} short /> : "Never"}</td>
-                <td className="number">
-                  {manages && keyWord(key, Date.now()) === "active" && (
-                    <span className="page-actions">
-                      <Confirm trigger={<Button small aria-label={`Rotate ${key.display_name}`}>Rotate</Button>} title={`Rotate ${key.display_name || "the key"}?`} action="Rotate" run={async () => made(await verb.mutateAsync({ verb: "rotate", key }))}>
-                        You get a new key with the same scopes. The old one stays valid for a day.
-                      </Confirm>
-                      <Confirm danger trigger={<Button small aria-label={`Disable ${key.display_name}`}>Disable</Button>} title={`Disable ${key.display_name || "the key"}?`} action="Disable" run={() => verb.mutateAsync({ verb: "disable", key })}>
-                        The key and its tokens are refused within seconds. This is permanent.
-                      </Confirm>
-                    </span>
-                  )}
-                </td>
-              </tr>
-            ))}
-          </Table>
-          <ShowMore of={found} noun="key" />
+            <Bulk
+              label={`Selected keys of ${account.slug}`}
+              noun="key"
+              selected={selected}
+              chosen={chosen}
+              keep={keep}
+              id={({ id = "" }) => id}
+              name={({ display_name, prefix = "" }) => display_name || prefix}
+              after={() => undefined}
+              actions={[{ word: "Disable", danger: true, open: selected, text: "The keys and their tokens are refused within seconds. This is permanent.", run: (key) => verb.mutateAsync({ verb: "disable", key }) }]}
+            />
+            <Table label={`API keys of ${account.slug}`} columns={["Key", "State", ["Scopes", "optional"], ["Last used", "optional"], ["Expires", "optional"], ["Actions", "number"]]}>
+              {keys.map((key) => (
+                <tr key={key.id}>
+                  <td>
+                    {isOpen(key) && (
+                      <span className="row-before">
+                        <Chooser name={key.display_name || key.prefix} checked={chosen.has(key.id ?? "")} choose={(on) => choose(key.id ?? "", on)} />
+                      </span>
+                    )}
+                    <strong>{key.display_name || "–"}</strong>
+                    <code className="block breaks">{key.prefix}…</code>
+                  </td>
+                  <td>
+                    <KeyState api_key={key} />
+                  </td>
+                  <td className="optional">{key.scopes?.join(", ")}</td>
+                  <td className="optional">{key.last_used_time ? <Time value={key.last_used_time} /> : "Never"}</td>
+                  <td className="optional">{key.expire_time ? <Planned value={key.expire_time} short /> : "Never"}</td>
+                  <td className="number">
+                    {isOpen(key) && <KeyActions account={account} api_key={key} made={made} bounds={bounds} />}
+                  </td>
+                </tr>
+              ))}
+            </Table>
+            <ShowMore of={found} noun="key" />
           </>
         )
       }
@@ -122,7 +135,7 @@ function Keys({ account, made }: { account: ServiceAccount; made: (key: ApiKey) 
   );
 }
 
-function Account({ account, made }: { account: ServiceAccount; made: (key: ApiKey) => void }) {
+function Account({ account, made, bounds }: { account: ServiceAccount; made: (key: ApiKey) => void; bounds: Guardrails }) {
   const change = useAccountState(account);
   const manages = useProjectMay("manage", "manage");
   const disabled = !!account.disable_time;
@@ -135,7 +148,7 @@ function Account({ account, made }: { account: ServiceAccount; made: (key: ApiKe
       }
       aside={
         manages && <span className="page-actions">
-          {!disabled && <NewKey account={account} made={made} />}
+          {!disabled && !forbidden(bounds, "api_keys_disabled") && <NewKey account={account} made={made} most={bounds.max_api_key_days ?? 0} />}
           <Confirm trigger={<Button small aria-label={`${disabled ? "Enable" : "Disable"} ${account.slug}`}>{disabled ? "Enable" : "Disable"}</Button>} title={`${disabled ? "Enable" : "Disable"} ${account.slug}?`} action={disabled ? "Enable" : "Disable"} run={() => change.mutateAsync(disabled ? "enable" : "disable")}>
             {disabled ? "Its keys are valid again, except those that are disabled themselves." : "All of its keys and tokens are refused within seconds, and its terminals end."}
           </Confirm>
@@ -148,17 +161,22 @@ function Account({ account, made }: { account: ServiceAccount; made: (key: ApiKe
       <p className="muted">
         {roleWord(account.role)}. {account.description} <code>{account.principal}</code>
       </p>
-      <Keys account={account} made={made} />
+      <Keys account={account} made={made} bounds={bounds} />
     </Card>
   );
 }
 
 export function ServiceAccounts({ project }: { project: string }) {
   const [made, setMade] = useState<ApiKey>();
-  const found = useServiceAccounts(project);
+  const [search, setSearch] = useState("");
+  const found = useServiceAccounts(project, useDeferredValue(search));
+  const none = found.data?.length === 0 && search.trim() === "";
   const manages = useProjectMay("manage", "manage");
+  const bounds = useBounds({ project_id: project });
+  const refused = forbidden(bounds.data, "api_keys_disabled");
   return (
     <>
+      {refused && <p className="notice">{refused} Calls that are made with one are refused, except those of SCIM.</p>}
       {made?.key && (
         <Secret title="Your new API key" label="API key" text={made.key} close={() => setMade(undefined)}>
           <p>
@@ -166,21 +184,32 @@ export function ServiceAccounts({ project }: { project: string }) {
           </p>
         </Secret>
       )}
-      <Loaded of={[found]} lines={4} label="Loading service accounts">
-        {(accounts) =>
-          accounts.length === 0 ? (
+      {!none && (
+        <>
+          {manages && (
+            <div className="tab-actions">
+              <NewAccount project={project} />
+            </div>
+          )}
+          <div className="filters" role="search" aria-label="Service accounts">
+            <SearchBox label="Search by slug, name or description" placeholder="Slug, name or description" value={search} onChange={setSearch} />
+          </div>
+        </>
+      )}
+      <Loaded of={[found, bounds]} lines={4} label="Loading service accounts">
+        {(accounts, guardrails) =>
+          accounts.length === 0 && !none ? (
+            <Empty icon={<Search size={28} />} title="No service account matches" action={<Button onClick={() => setSearch("")}>Clear the search</Button>}>
+              Search for a part of a slug, name or description.
+            </Empty>
+          ) : accounts.length === 0 ? (
             <Empty icon={<Bot size={28} />} title="No service accounts" action={manages && <NewAccount project={project} />}>
               A program, such as a pipeline, calls the API with the keys of a service account. {manages ? "Add one, then add a key to it." : "Owners add them."}
             </Empty>
           ) : (
             <>
-              {manages && (
-                <div className="tab-actions">
-                  <NewAccount project={project} />
-                </div>
-              )}
               {accounts.map((account) => (
-                <Account key={account.id} account={account} made={setMade} />
+                <Account key={account.id} account={account} made={setMade} bounds={guardrails} />
               ))}
               <ShowMore of={found} noun="service account" />
             </>

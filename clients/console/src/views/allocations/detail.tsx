@@ -3,16 +3,18 @@ import { Tabs } from "radix-ui";
 import { Suspense, lazy, useRef } from "react";
 import { Link } from "wouter";
 import { useGranted } from "../../api/grants";
+import { useBounds } from "../../api/guardrails";
 import { useSkus, useUsage } from "../../api/queries";
 import type { Allocation, PlacementConstraints, Sku, TimelineEntry, VmResources } from "../../api/types";
 import { useAllocationWatch } from "../../api/watches";
+import { forbidden } from "../../lib/forbidden";
 import { amountOf, exact, sum } from "../../lib/money";
 import { knownHosts, sshCommand } from "../../lib/ssh";
 import { duration } from "../../lib/time";
 import { bytes, sentence } from "../../lib/text";
 import { useProjectMay } from "../../session/roles";
-import { Button, Card, Code, CopyButton, Facts, LabMark, MoneyText, Planned, Progress, Skeleton, Time } from "../../ui/basics";
-import { SquareTerminal, TriangleAlert } from "../../ui/icons";
+import { Button, Card, Code, CopyButton, Empty, Facts, LabMark, MoneyText, Planned, Progress, Skeleton, Time } from "../../ui/basics";
+import { KeyRound, SquareTerminal, TriangleAlert } from "../../ui/icons";
 import { ProblemNote } from "../../ui/problem";
 import { Back, Page } from "../../ui/shell";
 import { TabList } from "../../ui/tab-list";
@@ -113,7 +115,7 @@ function Failure({ allocation, entries }: { allocation: Allocation; entries: Tim
   );
 }
 
-function Connect({ allocation, openTerminal }: { allocation: Allocation; openTerminal: (() => void) | undefined }) {
+function Connect({ allocation, openTerminal, noTerminal }: { allocation: Allocation; openTerminal: (() => void) | undefined; /** Why there is none. */ noTerminal: string | undefined }) {
   const access = allocation.status?.access;
   if (isEnded(allocation) || allocation.status?.state === "releasing") return null;
   if (!access && isBaremetal(allocation) && allocation.status?.state === "active") {
@@ -143,6 +145,7 @@ function Connect({ allocation, openTerminal }: { allocation: Allocation; openTer
       }
     >
       <Code text={sshCommand(access)} label="SSH command" />
+      {noTerminal && <p className="muted">{noTerminal}</p>}
       {hosts && (
         <details>
           <summary>Pin the host key before the first login</summary>
@@ -254,6 +257,7 @@ export default function AllocationView({ id }: { id: string }) {
   const project = watched.view?.allocation?.config?.project_id ?? "";
   const mayChange = useProjectMay("write", undefined, project);
   const granted = useGranted(id, project);
+  const bounds = useBounds({ project_id: project }).data;
   const wasShown = useRef(false);
   const crumb = <Back to="/allocations">Allocations</Back>;
   const allocation = watched.view?.allocation;
@@ -270,7 +274,9 @@ export default function AllocationView({ id }: { id: string }) {
   const stopper = actorOf(watched.view.entries, "stopping");
   const isRunning = granted.terminal && allocation.status?.state === "active" && isReachable(allocation) && !isBaremetal(allocation);
   // an open terminal stays with what it shows when the VM stops
-  const showsTerminal = terminal && (wasShown.current || isRunning);
+  const noTerminal = forbidden(bounds, "terminals_disabled");
+  const noSerial = forbidden(bounds, "serial_logs_disabled");
+  const showsTerminal = terminal && (wasShown.current || (isRunning && bounds !== undefined && !noTerminal));
   wasShown.current = showsTerminal;
   const closeTerminal = () => {
     setTerminal(false);
@@ -316,7 +322,7 @@ export default function AllocationView({ id }: { id: string }) {
         <Tabs.Content value="overview">
           <div className="columns">
             <div>
-              <Connect allocation={allocation} openTerminal={granted.terminal && !showsTerminal ? () => setTerminal(true) : undefined} />
+              <Connect allocation={allocation} openTerminal={granted.terminal && !showsTerminal && !noTerminal ? () => setTerminal(true) : undefined} noTerminal={granted.terminal ? noTerminal : undefined} />
               <Timeline entries={watched.view.entries} />
             </div>
             <div>
@@ -339,9 +345,17 @@ export default function AllocationView({ id }: { id: string }) {
           </Suspense>
         </Tabs.Content>
         <Tabs.Content value="serial">
-          <Suspense fallback={<Skeleton lines={8} label="Loading the serial log" />}>
-            <SerialLog id={id} name={allocation.config?.name ?? id} />
-          </Suspense>
+          {noSerial ? (
+            <Empty icon={<KeyRound size={28} />} title={noSerial.replace(/\.$/, "")}>
+              Its owners can change that.
+            </Empty>
+          ) : (
+            bounds && (
+              <Suspense fallback={<Skeleton lines={8} label="Loading the serial log" />}>
+                <SerialLog id={id} name={allocation.config?.name ?? id} />
+              </Suspense>
+            )
+          )}
         </Tabs.Content>
       </Tabs.Root>
     </Page>

@@ -25,7 +25,7 @@ export function Ending({ allocation }: { allocation: Allocation }) {
   const body = endingOf(isProtected, at, Date.now());
   const run = async () => {
     if (!body) return;
-    learn(queries, await unwrap(client.PATCH("/api/v1/allocations/{allocation_id}", { params: { path: { allocation_id } }, body })));
+    learn(queries, await unwrap(client.PATCH("/api/v1/allocations/{allocation_id}", { params: { path: { allocation_id } }, body: { ...body, etag: allocation.etag } })));
   };
   return (
     <Confirm trigger={<Button small>Termination settings</Button>} title={`Termination protection and scheduled release of ${nameOf(allocation)}`} action="Save" ready={body !== undefined} run={run}>

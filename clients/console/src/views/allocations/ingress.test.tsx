@@ -2,6 +2,7 @@ import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { renderToStaticMarkup } from "react-dom/server";
 import { expect, it, vi } from "vitest";
 import type { IngressMapping } from "../../api/ingress";
+import { signInAs } from "../../session/fixture";
 import type { Allocation } from "../../api/types";
 import { Ingress, configOf, externalOf, portOf } from "./ingress";
 
@@ -14,10 +15,11 @@ const one: IngressMapping = {
   status: { state: "active", external_address: "203.0.113.7", external_port: 30017 },
 };
 
-function shown(allocation: Allocation, mappings: IngressMapping[], rights = ["read", "write"]): string {
+function shown(allocation: Allocation, mappings: IngressMapping[], rights = ["read", "write"], guardrails: object = {}): string {
   may = rights;
   const queries = new QueryClient();
   queries.setQueryData(["ingress-mappings", "a"], mappings);
+  queries.setQueryData(["guardrails", "o"], guardrails);
   return renderToStaticMarkup(
     <QueryClientProvider client={queries}>
       <Ingress allocation={{ id: "a", ...allocation }} />
@@ -53,4 +55,16 @@ it("nothing is shown of an allocation without a VM that runs, nor to who may not
   expect(shown({ status: { state: "released" } }, [one])).toBe("");
   expect(shown({ status: { state: "active" }, config: { capacity_shape: "baremetal" } }, [one])).toBe("");
   expect(shown(active, [one], [])).toBe("");
+});
+
+it("what the organisation does not allow is said, and no port is offered to be opened", () => {
+  signInAs("unspecified", { projects: [{ id: "p", slug: "p", organisation_id: "o" }], project: "p" });
+  const of = { ...active, config: { project_id: "p" } } as Allocation;
+  const text = shown(of, [one], ["read", "write"], { ingress_mappings_disabled: true });
+  expect(text).toContain("Your organisation does not allow new ingress ports.");
+  expect(text).not.toContain("Open a port");
+  expect(text).toContain("Close port");
+  expect(shown(of, [one], ["read", "write"], {})).toContain("Open a port");
+  // who may open none anyway is not told about it
+  expect(shown(of, [one], ["read"], { ingress_mappings_disabled: true })).not.toContain("organisation");
 });

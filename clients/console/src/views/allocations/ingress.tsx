@@ -1,7 +1,9 @@
 /** Ports of the VM of an allocation that are exposed to the outside. */
 import { useState } from "react";
+import { useBounds } from "../../api/guardrails";
 import { type IngressMapping, type IngressMappingConfig, type IngressProtocol, useClosePort, useIngressMappings, useOpenPort } from "../../api/ingress";
 import type { Allocation } from "../../api/types";
+import { forbidden } from "../../lib/forbidden";
 import { sentence } from "../../lib/text";
 import { useProjectMay } from "../../session/roles";
 import { Button, Card, Code, Planned, Skeleton } from "../../ui/basics";
@@ -94,12 +96,15 @@ export function Ingress({ allocation }: { allocation: Allocation }) {
   const mayChange = useProjectMay("write", undefined, project);
   const listed = useIngressMappings(id, wanted && mayRead);
   const close = useClosePort(id);
+  const bounds = useBounds({ project_id: project }).data;
   if (!wanted || !mayRead) return null;
   const title = "Ingress ports";
-  if (listed.isPending) return <Card title={title}><Skeleton lines={1} label="Loading the ingress ports" /></Card>;
+  if (listed.isPending || !bounds) return <Card title={title}><Skeleton lines={1} label="Loading the ingress ports" /></Card>;
   if (listed.error) return <Card title={title}><ProblemNote error={listed.error} retry={() => listed.refetch()} /></Card>;
+  const refused = mayChange && forbidden(bounds, "ingress_mappings_disabled");
   return (
-    <Card title={title} aside={mayChange && <Open allocation={id} />}>
+    <Card title={title} aside={mayChange && !refused && <Open allocation={id} />}>
+      {refused && <p className="muted">{refused}</p>}
       {listed.data.length === 0 && <p className="muted">No port of the VM is exposed.</p>}
       {listed.data.map((one) => <Line key={one.id} mapping={one} mayChange={mayChange} close={close.mutateAsync} />)}
     </Card>

@@ -24,7 +24,7 @@ export function Rename({ allocation }: { allocation: Allocation }) {
   const [name, setName] = useState(allocation.display_name ?? "");
   const wrong = nameProblem(name);
   const run = async () => {
-    const call = client.PATCH("/api/v1/allocations/{allocation_id}", { params: { path: { allocation_id: allocation.id ?? "" } }, body: { display_name: name.trim() } });
+    const call = client.PATCH("/api/v1/allocations/{allocation_id}", { params: { path: { allocation_id: allocation.id ?? "" } }, body: { display_name: name.trim(), etag: allocation.etag } });
     learn(queries, await unwrap(call));
     void queries.invalidateQueries({ queryKey: ["allocations"] });
   };

@@ -10,7 +10,9 @@ import { TableCard } from "../../ui/table";
 import { TextFilter } from "../../ui/text-filter";
 import { TrailFilters, TrailFoot, useTrail } from "../../ui/trail";
 import { useQueryState } from "../../ui/use-query-state";
+import { Chains, Export, Verify } from "./chains";
 import { COLUMNS, Row, type Names } from "./record";
+import { useTrailWork } from "./trail-work";
 
 const SOURCES = ["placement", "inventory", "images", "terminal", "billing", "edge"];
 /** The parameters of the address that only this page has. */
@@ -22,6 +24,7 @@ export default function Audit() {
   const [request_id, setRequest] = useQueryState("request");
   const [source, setSource] = useQueryState("source");
   const trail = useTrail(KEYS);
+  const whole = useTrailWork();
   const filter: AuditFilter = { principal: trail.who, action, resource_id, request_id, source, ...trail.times };
   const found = useAudit(filter);
   const records = found.data?.pages.flatMap(({ records = [] }) => records) ?? [];
@@ -33,14 +36,19 @@ export default function Audit() {
     <Page
       title="Audit"
       actions={
-        <Button busy={found.isRefetching} onClick={() => found.refetch()}>
-          Refresh
-        </Button>
+        <>
+          <Verify of={whole} />
+          <Export of={whole} sources={SOURCES} />
+          <Button busy={found.isRefetching} onClick={() => found.refetch()}>
+            Refresh
+          </Button>
+        </>
       }
     >
       <p className="intro muted">
-        Every change of the platform and every denied attempt, the newest first. Verify with <code>gpuaas admin audit verify</code> that no record was changed or removed.
+        Every change of the platform and every denied attempt, the newest first. As <code>gpuaas admin audit verify</code> does, Verify finds out whether a record was changed or removed.
       </p>
+      <Chains of={whole} />
       <TrailFilters label="Audit records" trail={trail}>
         <TextFilter label="Action" placeholder="slot.approve" value={action} onChange={setAction} />
         <TextFilter label="Resource id" placeholder="Id" value={resource_id} onChange={setResource} />

@@ -25,8 +25,8 @@ it("the message confirms what the server has set, and names the project", () => 
 it("a priority is set on the project, and a refusal names the field", async () => {
   const put = vi.spyOn(client, "PUT");
   put.mockResolvedValueOnce({ data: { project_id: ID, priority: "high" }, response: new Response() } as never);
-  await expect(putProjectPriority(ID, "high")).resolves.toEqual({ project_id: ID, priority: "high" });
-  expect(put).toHaveBeenCalledWith("/api/v1/admin/projects/{project_id}/priority", { params: { path: { project_id: ID } }, body: { priority: "high" } });
+  await expect(putProjectPriority(ID, "high", "7")).resolves.toEqual({ project_id: ID, priority: "high" });
+  expect(put).toHaveBeenCalledWith("/api/v1/admin/projects/{project_id}/priority", { params: { path: { project_id: ID } }, body: { priority: "high", etag: "7" } });
   const error = { error: { message: "project_id must be a UUID.", details: [{ field_violations: [{ field: "project_id", description: "must be a UUID" }] }] } };
   put.mockRejectedValueOnce(new ApiError(400, error, new Headers()));
   const refused = await putProjectPriority("nobody", "low").catch((problem: unknown) => problem);

@@ -1,7 +1,7 @@
 /** The queue priority of a project. */
 import { useQueryClient } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
-import { putProjectPriority } from "../../api/capacity";
+import { priorityKey, putProjectPriority, useProjectPriority } from "../../api/capacity";
 import type { Priority, ProjectPriority } from "../../api/types";
 import { useProjects } from "../../api/queries";
 import type { Project } from "../../session/session";
@@ -25,7 +25,13 @@ export function setText({ project_id = "", priority }: ProjectPriority, known: P
   return `Project ${projectText(project_id, known)} now has ${priority} priority. This includes its queued requests.`;
 }
 
-/** Sets a project's priority. The current one is unknown here: waiting may have raised that of a queued request. */
+/** What it is now, without what waiting adds to that of a queued request; nothing for a project that is not known. */
+function Now({ project }: { project: string }) {
+  const priority = useProjectPriority(project).data?.priority;
+  return <p className="field-hint">{priority && `Now ${priority}. `}Applies to queued requests too. The default is normal.</p>;
+}
+
+/** Sets a project's priority. */
 export function SetPriority({ project, trigger, notify }: { /** Without it, the dialog asks for it. */ project?: string | undefined; trigger: ReactNode; notify: (text: string) => void }) {
   const queries = useQueryClient();
   const [typed, setTyped] = useState("");
@@ -34,7 +40,10 @@ export function SetPriority({ project, trigger, notify }: { /** Without it, the 
   const id = project ?? typed.trim();
   const save = async () => {
     if (!priority) return;
-    notify(setText(await putProjectPriority(id, priority), known));
+    const read = queries.getQueryData<ProjectPriority>(priorityKey(id));
+    const next = await putProjectPriority(id, priority, read?.etag);
+    queries.setQueryData(priorityKey(id), next);
+    notify(setText(next, known));
     // the next one starts empty
     setTyped("");
     setPriority(undefined);
@@ -52,7 +61,7 @@ export function SetPriority({ project, trigger, notify }: { /** Without it, the 
         <ProjectField value={typed} onChange={setTyped} />
       )}
       <Segments<Priority | ""> label="Priority" options={CLASSES} value={priority ?? ""} onChoose={(value) => setPriority(value || undefined)} />
-      <p className="field-hint">Applies to queued requests too. The default is normal.</p>
+      <Now project={known.some((one) => one.id === id) ? id : ""} />
     </Confirm>
   );
 }

@@ -7,9 +7,12 @@ import { moneyOf } from "../../lib/amount";
 import { amountOf, placesFor } from "../../lib/money";
 import { Badge, Button, Empty, MoneyText, Planned } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
+import { Select } from "../../ui/form";
 import { Plus, ReceiptText } from "../../ui/icons";
 import { Loaded } from "../../ui/loaded";
+import { ShowMore } from "../../ui/show-more";
 import { TableCard } from "../../ui/table";
+import { useQueryState } from "../../ui/use-query-state";
 import { SelectField, TextField } from "./parts";
 
 function NewPrice({ skus }: { skus: Sku[] }) {
@@ -44,13 +47,15 @@ function NewPrice({ skus }: { skus: Sku[] }) {
 }
 
 export function Prices() {
+  const [of, setOf] = useQueryState("of");
+  const found = usePrices(of);
   return (
-    <Loaded of={[usePrices(), useSkus()]} lines={4} label="Loading prices">
+    <Loaded of={[found, useSkus()]} lines={4} label="Loading prices">
       {(prices, skus) => {
         // versions are listed newest first
         const places = placesFor(prices.map(({ price_per_gpu_hour }) => amountOf(price_per_gpu_hour)));
         const current = new Set(skus.map(({ price_version_id }) => price_version_id));
-        return prices.length === 0 ? (
+        return prices.length === 0 && of === "" ? (
           <Empty icon={<ReceiptText size={28} />} title="No price yet" action={<NewPrice skus={skus} />}>
             {skus.length === 0 ? "Add a SKU first." : "A SKU is offered once it has a price."}
           </Empty>
@@ -59,20 +64,26 @@ export function Prices() {
             <div className="tab-actions">
               <NewPrice skus={skus} />
             </div>
-            <TableCard label="Prices" columns={["SKU", ["Per GPU-hour", "number"], "From", "State"]}>
-              {prices.map(({ id, sku, price_per_gpu_hour, effective_time }) => (
-                <tr key={id}>
-                  <td className="tight">{sku}</td>
-                  <td className="number">
-                    <MoneyText amount={amountOf(price_per_gpu_hour)} places={places} />
-                  </td>
-                  <td>
-                    <Planned value={effective_time} short />
-                  </td>
-                  <td>{current.has(id) ? <Badge tone="good">Current</Badge> : <span className="muted">Replaced</span>}</td>
-                </tr>
-              ))}
-            </TableCard>
+            <div className="filters" role="search" aria-label="Prices">
+              <Select label="SKU" value={of} onChoose={setOf} options={[{ value: "", label: "All" }, ...skus.map(({ code, display_name }) => ({ value: code, label: display_name || code }))]} />
+            </div>
+            {prices.length === 0 && <p className="muted">This SKU has no price yet.</p>}
+            {prices.length > 0 && (
+              <TableCard label="Prices" columns={["SKU", ["Per GPU-hour", "number"], "From", "State"]} foot={found.more && <ShowMore of={found} noun="price" />}>
+                {prices.map(({ id, sku, price_per_gpu_hour, effective_time }) => (
+                  <tr key={id}>
+                    <td className="tight">{sku}</td>
+                    <td className="number">
+                      <MoneyText amount={amountOf(price_per_gpu_hour)} places={places} />
+                    </td>
+                    <td>
+                      <Planned value={effective_time} short />
+                    </td>
+                    <td>{current.has(id) ? <Badge tone="good">Current</Badge> : <span className="muted">Replaced</span>}</td>
+                  </tr>
+                ))}
+              </TableCard>
+            )}
           </>
         );
       }}

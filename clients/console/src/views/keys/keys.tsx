@@ -4,6 +4,7 @@ import { type SshKey, useAddKey, useDeleteKey, useOwnKeys, useProjectId, useProj
 import { keyProblem } from "../../lib/ssh";
 import { useProjectMay } from "../../session/roles";
 import { Button, Card, Empty, Time } from "../../ui/basics";
+import { Bulk, Chooser, useChosen } from "../../ui/bulk";
 import { Confirm } from "../../ui/dialog";
 import { Field } from "../../ui/form";
 import { KeyRound, Plus } from "../../ui/icons";
@@ -52,6 +53,8 @@ function AddKey({ project, first = false }: { /** Empty: one's own. */ project: 
 
 function Keys({ title, keys, project, empty, changes }: { title: string; keys: SshKey[]; project: string; empty: string; /** May add and delete. */ changes: boolean }) {
   const remove = useDeleteKey();
+  const { chosen, choose, keep } = useChosen();
+  const selected = keys.filter(({ id = "" }) => chosen.has(id));
   return (
     <Card title={title} aside={changes && keys.length > 0 && <AddKey project={project} />}>
       {keys.length === 0 ? (
@@ -59,38 +62,58 @@ function Keys({ title, keys, project, empty, changes }: { title: string; keys: S
           {empty}
         </Empty>
       ) : (
-        <Table label={title} columns={COLUMNS}>
-          {keys.map((key) => (
-            <tr key={key.id}>
-              <td>
-                <strong>{key.name}</strong>
-                <small className="muted block">{key.public_key?.split(" ")[0]}</small>
-              </td>
-              <td className="optional">
-                <code className="breaks">{key.fingerprint}</code>
-              </td>
-              <td className="number">
-                <Time value={key.create_time} />
-              </td>
-              <td className="number">
-                {!changes && <span className="muted">–</span>}
-                {changes && <Confirm
-                  danger
-                  trigger={
-                    <Button small aria-label={`Delete ${key.name}`}>
-                      Delete
-                    </Button>
-                  }
-                  title={`Delete ${key.name}?`}
-                  action="Delete"
-                  run={() => remove.mutateAsync(key)}
-                >
-                  Nobody can launch with it any more. Allocations that have it keep it.
-                </Confirm>}
-              </td>
-            </tr>
-          ))}
-        </Table>
+        <>
+          {changes && (
+            <Bulk
+              label={`Selected of ${title.toLowerCase()}`}
+              noun="key"
+              selected={selected}
+              chosen={chosen}
+              keep={keep}
+              id={({ id = "" }) => id}
+              name={({ name = "" }) => name}
+              after={() => undefined}
+              actions={[{ word: "Delete", danger: true, open: selected, text: "Nobody can launch with them any more. Allocations that have them keep them.", run: (key) => remove.mutateAsync(key) }]}
+            />
+          )}
+          <Table label={title} columns={COLUMNS}>
+            {keys.map((key) => (
+              <tr key={key.id}>
+                <td>
+                  {changes && (
+                    <span className="row-before">
+                      <Chooser name={key.name} checked={chosen.has(key.id ?? "")} choose={(on) => choose(key.id ?? "", on)} />
+                    </span>
+                  )}
+                  <strong>{key.name}</strong>
+                  <small className="muted block">{key.public_key?.split(" ")[0]}</small>
+                </td>
+                <td className="optional">
+                  <code className="breaks">{key.fingerprint}</code>
+                </td>
+                <td className="number">
+                  <Time value={key.create_time} />
+                </td>
+                <td className="number">
+                  {!changes && <span className="muted">–</span>}
+                  {changes && <Confirm
+                    danger
+                    trigger={
+                      <Button small aria-label={`Delete ${key.name}`}>
+                        Delete
+                      </Button>
+                    }
+                    title={`Delete ${key.name}?`}
+                    action="Delete"
+                    run={() => remove.mutateAsync(key)}
+                  >
+                    Nobody can launch with it any more. Allocations that have it keep it.
+                  </Confirm>}
+                </td>
+              </tr>
+            ))}
+          </Table>
+        </>
       )}
     </Card>
   );

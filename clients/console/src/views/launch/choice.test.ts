@@ -115,6 +115,15 @@ describe("the launch form", () => {
     expect(closedNote([], "")).toBeUndefined();
   });
 
+  it("says why a region is not allowed, and which ones are", () => {
+    const regions = [{ code: "a", display_name: "Europe", enabled: true }, { code: "b", enabled: true }, { code: "c", enabled: false, unavailable_reason: "Full." }];
+    const guardrails = { allowed_regions: ["b", "c"] };
+    expect(regions.map((region) => regionProblem(region, guardrails))).toEqual(["Your organisation does not allow this region.", undefined, "Closed: Full."]);
+    expect(closedNote(regions, "a", guardrails)).toBe("Europe is not allowed by your organisation. Choose an open region: b.");
+    expect(closedNote(regions, "b", guardrails)).toBeUndefined();
+    expect(closedNote(regions, "a")).toBeUndefined();
+  });
+
   it.each(["a", "2a", "first-2", `a${"b".repeat(62)}`])("%s is a name", (name) => expect(nameProblem(name)).toBeUndefined());
   it.each(["", "-a", "a-", "A", "a_b", "a".repeat(64)])("%j is no name", (name) => expect(nameProblem(name)).toBeTruthy());
 });

@@ -1,6 +1,8 @@
 /** What can be launched now: pure decisions of the launch form. */
 import { Problem, isUnschedulable } from "../../api/problem";
+import type { Guardrails } from "../../api/guardrails";
 import type { Availability, Image, PlacementExplanation, Region, Sku, UnavailableReason } from "../../api/types";
+import { forbiddenOf } from "../../lib/forbidden";
 
 export type Shape = "gpu_slice" | "baremetal";
 
@@ -51,18 +53,19 @@ function isLaunchable(sku: Sku, images: Image[]): boolean {
 }
 
 /** Why a region is unavailable; it is shown all the same (H-28). */
-export function regionProblem(region: Region): string | undefined {
-  return region.enabled ? undefined : `Closed: ${region.unavailable_reason || "no reason was given."}`;
+export function regionProblem(region: Region, guardrails?: Guardrails): string | undefined {
+  return region.enabled ? forbiddenOf(guardrails, "region", region.code) : `Closed: ${region.unavailable_reason || "no reason was given."}`;
 }
 
-/** What to say where the chosen region is closed: none was open, or it was closed meanwhile. */
-export function closedNote(regions: Region[], code: string): string | undefined {
+/** What to say where the chosen region cannot be had: none was open, it was closed meanwhile, or the organisation does not allow it. */
+export function closedNote(regions: Region[], code: string, guardrails?: Guardrails): string | undefined {
   const region = regions.find((one) => one.code === code);
-  if (!region || region.enabled) return undefined;
+  if (!region || !regionProblem(region, guardrails)) return undefined;
   const name = (one: Region) => one.display_name || one.code;
-  const open = regions.filter(({ enabled }) => enabled).map(name);
+  const open = regions.filter((one) => !regionProblem(one, guardrails)).map(name);
   const way = open.length > 0 ? `Choose an open region: ${open.join(", ")}.` : "No other region is open.";
-  return `${name(region)} is closed: ${(region.unavailable_reason || "no reason was given").replace(/\.$/, "")}. ${way}`;
+  const why = region.enabled ? "is not allowed by your organisation" : `is closed: ${(region.unavailable_reason || "no reason was given").replace(/\.$/, "")}`;
+  return `${name(region)} ${why}. ${way}`;
 }
 
 /** Whether a dry run is worth it: without capacity the outcome is known. */

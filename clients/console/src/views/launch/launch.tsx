@@ -2,11 +2,13 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useEffect, useState } from "react";
 import { useLocation, useSearchParams } from "wouter";
+import { type Guardrails, useBounds } from "../../api/guardrails";
 import { Problem, isUnschedulable } from "../../api/problem";
 import { useAllocation, useAvailability, useExplanation, useExplanations, useImages, useRegions, useSkus } from "../../api/queries";
 import { useOwnKeys, useProjectKeys } from "../../api/tenancy";
 import type { Allocation, Availability, Image, Region, Sku } from "../../api/types";
 import { type ById, useAllocationsWatch } from "../../api/watches";
+import { allowedOf, forbiddenOf } from "../../lib/forbidden";
 import { keyProblem, keysOf } from "../../lib/ssh";
 import { bytes, nameProblem, suggestName } from "../../lib/text";
 import { uncheckedFor } from "../../lib/unchecked";
@@ -42,6 +44,8 @@ interface Offer {
   regions: Region[];
   images: Image[];
   availability: Availability[];
+  /** Of the project's organisation. */
+  guardrails: Guardrails;
 }
 
 interface Start {
@@ -54,22 +58,24 @@ interface Start {
 }
 
 function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: Watched<ById<Allocation>> }) {
-  const { skus, regions, images, availability } = offer;
+  const { skus, regions, images, availability, guardrails } = offer;
+  const allowed = (all: Sku[]) => allowedOf(guardrails, "SKU", all);
   const queries = useQueryClient();
   const [, navigate] = useLocation();
   const [{ earlier: { config: earlier } = {}, again, given }] = useState(start);
   const [, setParams] = useSearchParams();
   const principal = currentSession()?.principal ?? "";
   const [usual] = useState(() => {
-    const usualRegion = earlier?.region_code || firstRegion(regions, offer);
-    const usualSku = earlier?.sku || (firstChoice(skus, offer, given.get("region") || usualRegion)?.code ?? "");
+    const usualRegion = earlier?.region_code || firstRegion(allowedOf(guardrails, "region", regions), { ...offer, skus: allowed(skus) });
+    const usualSku = earlier?.sku || (firstChoice(allowed(skus), offer, given.get("region") || usualRegion)?.code ?? "");
     return { region: usualRegion, sku: usualSku, name: suggestName() };
   });
   const [region, setRegion] = useState(given.get("region") || usual.region);
   const [skuCode, setSku] = useState(given.get("sku") || usual.sku);
   const [shape, setShape] = useState<Shape>(SHAPES.find(({ value }) => value === given.get("shape"))?.value ?? shapeOf(skus, skuCode));
   const ofShape = skusOf(skus, shape);
-  const sku = ofShape.find(({ code }) => code === skuCode) ?? firstChoice(ofShape, offer, region);
+  const sku = ofShape.find(({ code }) => code === skuCode) ?? firstChoice(allowed(ofShape), offer, region);
+  const skuRefused = forbiddenOf(guardrails, "SKU", sku?.code ?? "");
   const counts = sku?.allowed_gpu_counts ?? [];
   const [wantedGpus, setGpus] = useState(Number(given.get("gpus")) || (earlier?.gpu_count ?? 1));
   const gpus = counts.includes(wantedGpus) ? wantedGpus : (counts[0] ?? 1);
@@ -136,13 +142,13 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
     each: { region_code: region, sku: sku?.code ?? "", gpu_count: gpus, image: image?.slug ?? "", ssh_public_keys: keys, ssh_key_names: keyNames, labels: { ...labels, ...placement.labels }, placement: placement.placement, ...ending, ...(isVm && userData ? { user_data: userData } : {}) },
     waitHours: waits ? waitHours : undefined,
   };
-  const asked = useLaunch(order, complete && (waits || worthJudging(capacity)), JSON.stringify([capacity, explanation?.nodes_fit]), (made) => {
+  const asked = useLaunch(order, complete && !skuRefused && (waits || worthJudging(capacity)), JSON.stringify([capacity, explanation?.nodes_fit]), (made) => {
     rememberKeys(principal, keyText);
     for (const allocation of made) queries.setQueryData(["allocation", allocation.id], allocation);
     navigate(made.length === 1 ? `/allocations/${made[0]?.id}` : "/allocations");
   });
   const refused = useExplanation({ ...anywhere, image_digest: image?.digest, placement: placement.placement }, isUnschedulable(asked.problem)).data;
-  const ways = waysOf({ regions, skus, region, sku, gpus, count, waits, explanation });
+  const ways = waysOf({ regions: allowedOf(guardrails, "region", regions), skus: allowed(skus), region, sku, gpus, count, waits, explanation });
   const rule = (field: string) => (asked.problem instanceof Problem ? asked.problem.rule(field) : undefined);
   const submit = (event: FormEvent) => {
     event.preventDefault();
@@ -155,26 +161,32 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
       <div>
         {again && <LeftOut left={again.left} name={earlier?.name ?? ""} />}
         <Card title="Region">
-          <RegionChoice regions={regions} value={region} onChoose={setRegion} />
+          <RegionChoice regions={regions} value={region} onChoose={setRegion} guardrails={guardrails} />
         </Card>
         <Card title="SKU">
           <Segments label="Shape" options={SHAPES} value={shape} onChoose={setShape} />
           {ofShape.length === 0 && <p className="muted">{SHAPES.find(({ value }) => value === shape)?.none}</p>}
           <div className="choices" role="radiogroup" aria-label="SKU">
             {ofShape.map((s) => (
-              <Choice key={s.code} name="sku" value={s.code} checked={s.code === sku?.code} onChoose={() => setSku(s.code)}>
+              <Choice key={s.code} name="sku" value={s.code} checked={s.code === sku?.code} disabled={!!forbiddenOf(guardrails, "SKU", s.code)} onChoose={() => setSku(s.code)}>
                 <span className="choice-title">
                   <strong>{s.display_name || s.code}</strong> {s.lab && <LabMark />}
                 </span>
                 <small className="muted">
                   {s.profile?.vcpus_per_gpu} vCPU and {bytes((s.profile?.memory_mib_per_gpu ?? 0) * 1024 * 1024)} per GPU
                 </small>
+                {forbiddenOf(guardrails, "SKU", s.code) && <small>{forbiddenOf(guardrails, "SKU", s.code)}</small>}
                 <span className="price">
                   {priceOf(s, 1) ?? "No price"} <small>{priceOf(s, 1) && "per GPU-hour"}</small>
                 </span>
               </Choice>
             ))}
           </div>
+          {sku && skuRefused && (
+            <p className="blocker" role="alert">
+              {skuRefused} Choose another one.
+            </p>
+          )}
           {sku && (
             <>
               <h3>GPUs</h3>
@@ -245,7 +257,7 @@ function Form({ offer, start, watched }: { offer: Offer; start: Start; watched: 
         retry={asked.again}
         why={<Why explanation={refused} />}
         busy={asked.busy}
-        ready={!!sku && !!image && (waits || fitsNow(capacity, count, asked.judged?.fits)) && !isRefused(asked.problem)}
+        ready={!!sku && !!image && !skuRefused && !forbiddenOf(guardrails, "region", region) && (waits || fitsNow(capacity, count, asked.judged?.fits)) && !isRefused(asked.problem)}
       >
         <WaitChoice waits={waits} setWaits={setWaits} hours={waitHours} setHours={setWaitHours} />
         {complete && <Equivalent order={order} name={name} />}
@@ -259,14 +271,15 @@ export default function Launch() {
   const id = given.get("again") ?? "";
   const { data: earlier, error, refetch } = useAllocation(id);
   const watched = useAllocationsWatch();
+  const bounds = useBounds();
   const lost = id !== "" && !earlier && error;
   return (
     <Page title="Launch">
       {lost && <ProblemNote error={error} retry={refetch} />}
       {id && !lost && !watched.view && <WatchProblem watched={watched} />}
-      <Loaded of={[useSkus(), useRegions(), useImages(), useAvailability()]} lines={8} label="Loading the launch form">
-        {(skus, regions, images, availability) => {
-          const offer = { skus, regions, images, availability };
+      <Loaded of={[useSkus(), useRegions(), useImages(), useAvailability(), bounds]} lines={8} label="Loading the launch form">
+        {(skus, regions, images, availability, guardrails) => {
+          const offer = { skus, regions, images, availability, guardrails };
           const start = { given, earlier: undefined, again: undefined };
           if (regions.length === 0) return <NoRegions />;
           if (!id || lost) return <Form key="" offer={offer} start={start} watched={watched} />;

@@ -1,4 +1,5 @@
 /** The pieces of the launch form. */
+import type { Guardrails } from "../../api/guardrails";
 import type { Availability, PlacementExplanation, Region, Sku, UnavailableReason } from "../../api/types";
 import { amountOf, exact, rounded, times } from "../../lib/money";
 import { either, plural, sentence } from "../../lib/text";
@@ -18,15 +19,15 @@ export function monthly(sku: Sku, gpus: number): string {
 }
 
 /** All regions, unavailable ones with the reason (H-28). */
-export function RegionChoice({ regions, value, onChoose }: { regions: Region[]; value: string; onChoose: (code: string) => void }) {
-  const closed = closedNote(regions, value);
+export function RegionChoice({ regions, value, onChoose, guardrails }: { regions: Region[]; value: string; onChoose: (code: string) => void; /** Of the organisation that it is for. */ guardrails?: Guardrails | undefined }) {
+  const closed = closedNote(regions, value, guardrails);
   return (
     <>
       <div className="choices" role="radiogroup" aria-label="Region">
         {regions.map((region) => (
-          <Choice key={region.code} name="region" value={region.code} checked={region.code === value} disabled={!!regionProblem(region)} onChoose={() => onChoose(region.code)}>
+          <Choice key={region.code} name="region" value={region.code} checked={region.code === value} disabled={!!regionProblem(region, guardrails)} onChoose={() => onChoose(region.code)}>
             <strong>{region.display_name || region.code}</strong>
-            <small className="muted">{regionProblem(region) ?? region.code}</small>
+            <small className="muted">{regionProblem(region, guardrails) ?? region.code}</small>
           </Choice>
         ))}
       </div>

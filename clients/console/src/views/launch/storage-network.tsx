@@ -23,7 +23,7 @@ export function givenBy(sku: Sku, gpus: number): [string, string][] {
   ];
 }
 
-function Reach({ reach, project }: { reach: boolean; project: string }) {
+function Reach({ reach, project, etag }: { reach: boolean; project: string; etag: string | undefined }) {
   const set = useSetProjectNetwork(project);
   const mayChange = useProjectMay("write");
   const role = useProjectRole();
@@ -35,7 +35,7 @@ function Reach({ reach, project }: { reach: boolean; project: string }) {
           trigger={<Button small>{reach ? "Isolate the VMs" : "Let the VMs reach each other"}</Button>}
           title={reach ? "Isolate the VMs of the project?" : "Let the VMs of the project reach each other?"}
           action={reach ? "Isolate" : "Allow"}
-          run={() => set.mutateAsync(!reach)}
+          run={() => set.mutateAsync({ vms_reach_each_other: !reach, etag })}
         >
           <p>
             {reach ? "No VM of the project reaches another one any more." : "VMs of the project that are on one host reach each other at their private addresses, by IPv4. To get the same host, choose Affinity above."} It applies to all VMs of the project; those that run follow within
@@ -57,7 +57,7 @@ export function StorageAndNetwork({ sku, gpus }: { sku: Sku | undefined; gpus: n
       {sku ? <Facts rows={givenBy(sku, gpus)} /> : <p className="muted">Choose a SKU first.</p>}
       {sku && sku.capacity_shape !== "baremetal" && (
         <Loaded of={[network]} lines={1} label="Loading the network of the project">
-          {({ vms_reach_each_other = false }) => <Facts rows={[["Between VMs", <Reach reach={vms_reach_each_other} project={project} />]]} />}
+          {({ vms_reach_each_other = false, etag }) => <Facts rows={[["Between VMs", <Reach reach={vms_reach_each_other} project={project} etag={etag} />]]} />}
         </Loaded>
       )}
     </Card>

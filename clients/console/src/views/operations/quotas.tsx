@@ -2,6 +2,7 @@
 import { useState } from "react";
 import { usePutQuota, useProjectQuotas } from "../../api/catalog";
 import { useProjects, useSkus } from "../../api/queries";
+import type { ProjectQuotas as Quotas } from "../../api/types";
 import { plural } from "../../lib/text";
 import { Button, Empty, Skeleton } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
@@ -13,20 +14,19 @@ import { Page } from "../../ui/shell";
 import { TableCard } from "../../ui/table";
 import { useQueryState } from "../../ui/use-query-state";
 import { SelectField, TextField, countOf } from "../catalog/parts";
-import { partsOf, quotasOf } from "../usage/quotas";
+import { ALLOCATIONS, nowText, partsOf, quotasOf } from "../usage/quotas";
 
-const ALLOCATIONS = "";
 /** Projects that are shown at first, and that each "Show more" adds; each is a request. */
 const PAGE = 20;
 
-function SetQuota({ id, slug }: { id: string; slug: string }) {
+function SetQuota({ id, slug, quotas }: { id: string; slug: string; quotas: Quotas }) {
   const put = usePutQuota();
   const skus = useSkus().data ?? [];
   const [sku, setSku] = useState(ALLOCATIONS);
   const [max, setMax] = useState("");
   const count = countOf(max, 0);
   const run = async () => {
-    if (count !== undefined) await put.mutateAsync({ project_id: id, sku, max: count });
+    if (count !== undefined) await put.mutateAsync({ project_id: id, sku, max: count, etag: quotas.etag });
     setMax("");
   };
   return (
@@ -44,7 +44,7 @@ function SetQuota({ id, slug }: { id: string; slug: string }) {
     >
       <p>Lowering a quota stops nothing that runs.</p>
       <SelectField label="Resource" value={sku} onChange={setSku} options={[[ALLOCATIONS, "Allocations, over all SKUs"], ...skus.map(({ code, display_name }): [string, string] => [code, `GPUs of ${display_name || code}`])]} />
-      <TextField label="Limit" numeric value={max} onChange={setMax} problem={max !== "" && count === undefined ? "Enter a whole number, 0 or more." : undefined} hint="0 allows none." />
+      <TextField label="Limit" numeric value={max} onChange={setMax} problem={max !== "" && count === undefined ? "Enter a whole number, 0 or more." : undefined} hint={`${nowText(quotas, sku)} 0 allows none.`} />
     </Confirm>
   );
 }
@@ -105,7 +105,7 @@ export default function ProjectQuotas() {
                 <td className="optional">
                   <Meter parts={partsOf(quota)} label={`${quota.name} of ${slug}`} />
                 </td>
-                <td className="number">{row === 0 ? <SetQuota id={id} slug={slug} /> : ""}</td>
+                <td className="number">{row === 0 && found[index]?.data ? <SetQuota id={id} slug={slug} quotas={found[index].data} /> : ""}</td>
               </tr>
             )),
           )}

@@ -1,8 +1,8 @@
 /** Groups of the organisation's identity provider (SCIM), and the roles in projects that owners map them on. */
 import { useState } from "react";
-import { type ScimGroup, useMapGroup, useProjectsOf, useScimGroups, useScimSettings, useUnmapGroup } from "../../api/scim";
+import { type ScimGroup, useMapGroup, useProjectsOf, useScimGroups, useUnmapGroup } from "../../api/scim";
 import type { MemberRole } from "../../api/tenancy";
-import { Button, Card, Empty, Facts } from "../../ui/basics";
+import { Button, Empty } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { KeyRound } from "../../ui/icons";
 import { Loaded } from "../../ui/loaded";
@@ -75,42 +75,22 @@ function Row({ organisation, group, owner }: { organisation: string; group: Scim
 }
 
 export function Groups({ organisation, owner }: { organisation: string; owner: boolean }) {
-  const settings = useScimSettings(organisation);
   const groups = useScimGroups(organisation);
   return (
-    <>
-      <Loaded of={[settings]} lines={2} label="Loading the settings of SCIM">
-        {({ issuer, user_count }) =>
-          issuer ? (
-            <Card title="Provisioning by SCIM">
-              <Facts
-                rows={[
-                  ["Issuer", <code>{issuer}</code>],
-                  ["Address", <code>{`${location.origin}/scim/v2`}</code>],
-                  ["People", String(user_count ?? 0)],
-                ]}
-              />
-            </Card>
-          ) : (
-            <p className="muted">SCIM is not set up. An administrator of the platform has to set the issuer of its users first.</p>
-          )
-        }
-      </Loaded>
-      <Loaded of={[groups]} lines={4} label="Loading groups">
-        {(all) =>
-          all.length === 0 ? (
-            <Empty icon={<KeyRound size={28} />} title="No groups">
-              The organisation's identity provider has sent none.
-            </Empty>
-          ) : (
-            <TableCard label="Groups" columns={["Group", ["Members", "number"], "Roles", ["Actions", "number"]]} foot={groups.more && <ShowMore of={groups} noun="group" />}>
-              {all.map((group) => (
-                <Row key={group.id} organisation={organisation} group={group} owner={owner} />
-              ))}
-            </TableCard>
-          )
-        }
-      </Loaded>
-    </>
+    <Loaded of={[groups]} lines={4} label="Loading groups">
+      {(all) =>
+        all.length === 0 ? (
+          <Empty icon={<KeyRound size={28} />} title="No groups">
+            The organisation's identity provider has sent none. How it sends them is under SCIM.
+          </Empty>
+        ) : (
+          <TableCard label="Groups" columns={["Group", ["Members", "number"], "Roles", ["Actions", "number"]]} foot={groups.more && <ShowMore of={groups} noun="group" />}>
+            {all.map((group) => (
+              <Row key={group.id} organisation={organisation} group={group} owner={owner} />
+            ))}
+          </TableCard>
+        )
+      }
+    </Loaded>
   );
 }

@@ -20,6 +20,7 @@ import { Groups } from "./groups";
 import { GuardrailsCard } from "./guardrails";
 import { Projects } from "./projects";
 import { chosenOf } from "./rules";
+import { ScimCard, ScimKeys } from "./scim";
 
 function Rename({ organisation }: { organisation: Organisation }) {
   const rename = useRenameOrganisation();
@@ -62,6 +63,7 @@ function Views({ organisation }: { organisation: Organisation }) {
         {owner && <Tabs.Trigger value="invitations">Invitations</Tabs.Trigger>}
         <Tabs.Trigger value="projects">Projects</Tabs.Trigger>
         {organisation.role && organisation.role !== "unspecified" && <Tabs.Trigger value="groups">Groups</Tabs.Trigger>}
+        {organisation.role && organisation.role !== "unspecified" && <Tabs.Trigger value="scim">SCIM</Tabs.Trigger>}
         {owner && <Tabs.Trigger value="webhooks">Webhooks</Tabs.Trigger>}
         <Tabs.Trigger value="settings">Settings</Tabs.Trigger>
       </TabList>
@@ -85,6 +87,10 @@ function Views({ organisation }: { organisation: Organisation }) {
       )}
       <Tabs.Content value="groups">
         <Groups organisation={organisation.id ?? ""} owner={owner} />
+      </Tabs.Content>
+      <Tabs.Content value="scim">
+        <ScimCard organisation={organisation.id ?? ""} name={organisation.slug} />
+        {owner && <ScimKeys organisation={organisation.id ?? ""} />}
       </Tabs.Content>
       <Tabs.Content value="settings">
         <Settings organisation={organisation} owner={owner} />

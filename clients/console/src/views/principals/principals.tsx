@@ -115,19 +115,19 @@ function Row({ principal, own, manages }: { principal: Principal; /** It is the 
 }
 
 export default function Principals() {
-  const [name, setName] = useQueryState("name");
+  const [search, setSearch] = useQueryState("search");
   const [role, setRole] = useQueryState("role");
   const [state, setState] = useQueryState("state");
-  const clear = useQueryReset(["name", "role", "state"]);
+  const clear = useQueryReset(["search", "role", "state"]);
   const manages = useMay("manage");
   const own = useSession()?.principal;
-  const filter: PrincipalFilter = { name: useDeferredValue(name), platform_role: ROLES.find(([value]) => value === role)?.[0] ?? "", state: state === "enabled" || state === "disabled" ? state : "" };
+  const filter: PrincipalFilter = { search: useDeferredValue(search), platform_role: ROLES.find(([value]) => value === role)?.[0] ?? "", state: state === "enabled" || state === "disabled" ? state : "" };
   const found = usePrincipals(filter);
-  const filtered = name.trim() !== "" || role !== "" || state !== "";
+  const filtered = search.trim() !== "" || role !== "" || state !== "";
   return (
     <Page title="Principals" actions={<Register />}>
       <div className="filters" role="search" aria-label="Principals">
-        <SearchBox label="Search by the whole name" placeholder="user:alice" value={name} onChange={setName} />
+        <SearchBox label="Search by name, display name or email" placeholder="Name, display name or email" value={search} onChange={setSearch} />
         <Select label="Role" value={filter.platform_role} onChoose={setRole} options={[{ value: "", label: "All" }, ...ROLES.slice(1).map(([value, label]) => ({ value: value as string, label }))]} />
         <Select label="State" value={filter.state} onChoose={setState} options={[{ value: "", label: "All" }, { value: "enabled", label: "Enabled" }, { value: "disabled", label: "Disabled" }]} />
       </div>
@@ -141,7 +141,7 @@ export default function Principals() {
             </TableCard>
           ) : filtered ? (
             <Empty icon={<Search size={28} />} title="No principal matches" action={<Button onClick={clear}>Clear the filters</Button>}>
-              The name is searched for as a whole, such as user:alice.
+              Search for a part of a name, display name or email address, or choose another role or state.
             </Empty>
           ) : (
             <Empty icon={<Search size={28} />} title="Nobody is registered yet">

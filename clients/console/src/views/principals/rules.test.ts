@@ -17,6 +17,6 @@ it("a principal is registered once name, issuer and subject are there", () => {
 });
 
 it("what is not filtered is not asked for", () => {
-  expect(queryOf({ name: " ", platform_role: "", state: "" })).toEqual({});
-  expect(queryOf({ name: "user:a ", platform_role: "admin", state: "enabled" })).toEqual({ name: "user:a", platform_role: "admin", disabled: false });
+  expect(queryOf({ search: " ", platform_role: "", state: "" })).toEqual({});
+  expect(queryOf({ search: "ali ", platform_role: "admin", state: "enabled" })).toEqual({ filter: '(name:"ali" OR display_name:"ali" OR email:"ali")', platform_role: "admin", disabled: false });
 });

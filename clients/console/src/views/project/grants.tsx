@@ -1,13 +1,13 @@
 /** Members who have a grant for single allocations, whatever their role. */
-import { useId, useState } from "react";
+import { useDeferredValue, useId, useState } from "react";
 import { type Grant, type Permission, PERMISSIONS, useEveryMember, useGrant, useGrants, useLiveAllocations, useTakeBack } from "../../api/grants";
 import { Button, Empty, Planned } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
-import { KeyRound, Plus } from "../../ui/icons";
+import { KeyRound, Plus, Search } from "../../ui/icons";
 import { Loaded } from "../../ui/loaded";
 import { ShowMore } from "../../ui/show-more";
 import { TableCard } from "../../ui/table";
-import { Field } from "../../ui/form";
+import { Field, SearchBox } from "../../ui/form";
 import { SelectField } from "../catalog/parts";
 
 export function permissionWord(permission: string | undefined): string {
@@ -98,35 +98,48 @@ function Row({ grant, name, project, manages }: { grant: Grant; name: string; pr
 }
 
 export function Grants({ project, manages }: { project: string; manages: boolean }) {
-  const found = useGrants(project);
+  const [search, setSearch] = useState("");
+  const found = useGrants(project, useDeferredValue(search));
   const allocations = useLiveAllocations(project);
   const members = useEveryMember(project);
+  const none = found.data?.length === 0 && search.trim() === "";
   return (
-    <Loaded of={[found, allocations, members]} lines={4} label="Loading access to allocations">
-      {(grants, allocations, members) => {
-        const named = allocations.map(({ id = "", config }): [string, string] => [id, config?.name || id]);
-        const nameOf = (id = "") => named.find(([of]) => of === id)?.[1] ?? id;
-        return (
-          <>
-            {manages && (
-              <div className="tab-actions">
-                <GrantAccess project={project} allocations={named} members={members.map(({ principal = "" }) => principal)} />
-              </div>
-            )}
-            {grants.length === 0 ? (
-              <Empty icon={<KeyRound size={28} />} title="No grants">
-                {manages ? "Grant a viewer access to the terminal or the serial log of one allocation, and of no other." : "Owners grant a member access to the terminal or the serial log of one allocation."}
-              </Empty>
-            ) : (
-              <TableCard label="Access to allocations" columns={["Allocation", "Member", "Permission", ["Until", "number optional"], ["Actions", "number"]]} foot={found.more && <ShowMore of={found} noun="grant" />}>
-                {grants.map((grant) => (
-                  <Row key={grant.id} grant={grant} name={nameOf(grant.allocation_id)} project={project} manages={manages} />
-                ))}
-              </TableCard>
-            )}
-          </>
-        );
-      }}
-    </Loaded>
+    <>
+      {!none && (
+        <div className="filters" role="search" aria-label="Access to allocations">
+          <SearchBox label="Search by member or who granted" placeholder="Member, or who granted" value={search} onChange={setSearch} />
+        </div>
+      )}
+      <Loaded of={[found, allocations, members]} lines={4} label="Loading access to allocations">
+        {(grants, allocations, members) => {
+          const named = allocations.map(({ id = "", config }): [string, string] => [id, config?.name || id]);
+          const nameOf = (id = "") => named.find(([of]) => of === id)?.[1] ?? id;
+          return (
+            <>
+              {manages && (
+                <div className="tab-actions">
+                  <GrantAccess project={project} allocations={named} members={members.map(({ principal = "" }) => principal)} />
+                </div>
+              )}
+              {grants.length === 0 && !none ? (
+                <Empty icon={<Search size={28} />} title="No grant matches" action={<Button onClick={() => setSearch("")}>Clear the search</Button>}>
+                  Search for a part of a principal.
+                </Empty>
+              ) : grants.length === 0 ? (
+                <Empty icon={<KeyRound size={28} />} title="No grants">
+                  {manages ? "Grant a viewer access to the terminal or the serial log of one allocation, and of no other." : "Owners grant a member access to the terminal or the serial log of one allocation."}
+                </Empty>
+              ) : (
+                <TableCard label="Access to allocations" columns={["Allocation", "Member", "Permission", ["Until", "number optional"], ["Actions", "number"]]} foot={found.more && <ShowMore of={found} noun="grant" />}>
+                  {grants.map((grant) => (
+                    <Row key={grant.id} grant={grant} name={nameOf(grant.allocation_id)} project={project} manages={manages} />
+                  ))}
+                </TableCard>
+              )}
+            </>
+          );
+        }}
+      </Loaded>
+    </>
   );
 }

@@ -1,10 +1,12 @@
 /** Invitations into a project or an organisation. */
-import { useState } from "react";
-import { type Invitation, type MemberRole, type Tenant, useInvitations, useInvite, useRevoke } from "../../api/tenancy";
+import { useDeferredValue, useState } from "react";
+import { type Invitation, type InvitationState, type MemberRole, type Tenant, useInvitations, useInvite, useRevoke } from "../../api/tenancy";
 import { sentence } from "../../lib/text";
 import { Badge, Button, Empty, Planned, type Tone } from "../../ui/basics";
+import { Bulk, Chooser, useChosen } from "../../ui/bulk";
 import { Confirm } from "../../ui/dialog";
-import { KeyRound, Plus } from "../../ui/icons";
+import { SearchBox, Select } from "../../ui/form";
+import { KeyRound, Plus, Search } from "../../ui/icons";
 import { Loaded } from "../../ui/loaded";
 import { ShowMore } from "../../ui/show-more";
 import { TableCard } from "../../ui/table";
@@ -13,6 +15,8 @@ import { RoleField, Secret, roleWord } from "./parts";
 
 const TONES: Record<string, Tone> = { pending: "busy", accepted: "good", revoked: "idle", expired: "idle" };
 const EMAIL = /^[^@\s]+@[^@\s]+\.[^@\s]+$/;
+
+const STATES: { value: InvitationState | ""; label: string }[] = [{ value: "", label: "All" }, ...(["pending", "accepted", "revoked", "expired"] as const).map((value) => ({ value, label: sentence(value) }))];
 
 /** The link that the invited person opens. The token is in its fragment, which no server gets. */
 export function linkOf(origin: string, token: string): string {
@@ -47,9 +51,19 @@ function Invite({ tenant, done }: { tenant: Tenant; done: (invitation: Invitatio
 }
 
 export function Invitations({ tenant, manages }: { tenant: Tenant; manages: boolean }) {
-  const found = useInvitations(tenant);
+  const [search, setSearch] = useState("");
+  const [state, setState] = useState<InvitationState | "">("");
+  const found = useInvitations(tenant, useDeferredValue(search), state);
+  const filtered = search.trim() !== "" || state !== "";
+  const clear = () => {
+    setSearch("");
+    setState("");
+  };
   const revoke = useRevoke();
   const [made, setMade] = useState<Invitation>();
+  const { chosen, choose, keep } = useChosen();
+  const isOpen = ({ state }: Invitation) => manages && state === "pending";
+  const selected = (found.data ?? []).filter((one) => isOpen(one) && chosen.has(one.id ?? ""));
   return (
     <>
       {made?.token && (
@@ -59,55 +73,81 @@ export function Invitations({ tenant, manages }: { tenant: Tenant; manages: bool
           </p>
         </Secret>
       )}
+      {manages && (
+        <div className="tab-actions">
+          <Invite tenant={tenant} done={setMade} />
+        </div>
+      )}
+      <div className="filters" role="search" aria-label="Invitations">
+        <SearchBox label="Search by email or who invited" placeholder="Email, or who invited" value={search} onChange={setSearch} />
+        <Select label="State" value={state} onChoose={setState} options={STATES} />
+      </div>
       <Loaded of={[found]} lines={4} label="Loading invitations">
         {(invitations) => (
           <>
-            {manages && (
-              <div className="tab-actions">
-                <Invite tenant={tenant} done={setMade} />
-              </div>
-            )}
-            {invitations.length === 0 ? (
+            {invitations.length === 0 && filtered ? (
+              <Empty icon={<Search size={28} />} title="No invitation matches" action={<Button onClick={clear}>Clear the filters</Button>}>
+                Search for a part of an email address or of who invited, or choose another state.
+              </Empty>
+            ) : invitations.length === 0 ? (
               <Empty icon={<KeyRound size={28} />} title="No invitations">
                 {manages ? "Invite a colleague by email. They become a member with the link that you get." : "Owners invite colleagues by email."}
               </Empty>
             ) : (
-              <TableCard label="Invitations" columns={["Email", "Role", "State", ["Expires", "number optional"], ["Actions", "number"]]} foot={found.more && <ShowMore of={found} noun="invitation" />}>
-                {invitations.map((invitation) => (
-                  <tr key={invitation.id}>
-                    <td>
-                      <strong>{invitation.email}</strong>
-                      <small className="muted block">by {invitation.inviter}</small>
-                    </td>
-                    <td>{roleWord(invitation.role)}</td>
-                    <td>
-                      <Badge tone={TONES[invitation.state ?? ""] ?? "idle"}>{sentence(invitation.state ?? "")}</Badge>
-                    </td>
-                    <td className="number optional">
-                      <Planned value={invitation.expire_time} short />
-                    </td>
-                    <td className="number">
-                      {manages && invitation.state === "pending" ? (
-                        <Confirm
-                          danger
-                          trigger={
-                            <Button small aria-label={`Revoke the invitation of ${invitation.email}`}>
-                              Revoke
-                            </Button>
-                          }
-                          title={`Revoke the invitation of ${invitation.email}?`}
-                          action="Revoke"
-                          run={() => revoke.mutateAsync(invitation)}
-                        >
-                          The link stops working at once.
-                        </Confirm>
-                      ) : (
-                        <span className="muted">–</span>
-                      )}
-                    </td>
-                  </tr>
-                ))}
-              </TableCard>
+              <>
+                <Bulk
+                  label="Selected invitations"
+                  noun="invitation"
+                  selected={selected}
+                  chosen={chosen}
+                  keep={keep}
+                  id={({ id = "" }) => id}
+                  name={({ email = "" }) => email}
+                  after={() => undefined}
+                  actions={[{ word: "Revoke", danger: true, open: selected, text: "Their links stop working at once.", run: (one) => revoke.mutateAsync(one) }]}
+                />
+                <TableCard label="Invitations" columns={["Email", "Role", "State", ["Expires", "number optional"], ["Actions", "number"]]} foot={found.more && <ShowMore of={found} noun="invitation" />}>
+                  {invitations.map((invitation) => (
+                    <tr key={invitation.id}>
+                      <td>
+                        {isOpen(invitation) && (
+                          <span className="row-before">
+                            <Chooser name={invitation.email} checked={chosen.has(invitation.id ?? "")} choose={(on) => choose(invitation.id ?? "", on)} />
+                          </span>
+                        )}
+                        <strong>{invitation.email}</strong>
+                        <small className="muted block">by {invitation.inviter}</small>
+                      </td>
+                      <td>{roleWord(invitation.role)}</td>
+                      <td>
+                        <Badge tone={TONES[invitation.state ?? ""] ?? "idle"}>{sentence(invitation.state ?? "")}</Badge>
+                      </td>
+                      <td className="number optional">
+                        <Planned value={invitation.expire_time} short />
+                      </td>
+                      <td className="number">
+                        {isOpen(invitation) ? (
+                          <Confirm
+                            danger
+                            trigger={
+                              <Button small aria-label={`Revoke the invitation of ${invitation.email}`}>
+                                Revoke
+                              </Button>
+                            }
+                            title={`Revoke the invitation of ${invitation.email}?`}
+                            action="Revoke"
+                            run={() => revoke.mutateAsync(invitation)}
+                          >
+                            The link stops working at once.
+                          </Confirm>
+                        ) : (
+                          <span className="muted">–</span>
+                        )}
+                      </td>
+                    </tr>
+                  ))}
+                </TableCard>
+              </>
             )}
           </>
         )}

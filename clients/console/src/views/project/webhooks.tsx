@@ -1,10 +1,13 @@
 /** Webhooks of a project or an organisation: where its events are delivered to. */
-import { useState } from "react";
+import { useDeferredValue, useState } from "react";
+import { useBounds } from "../../api/guardrails";
 import type { Tenant } from "../../api/tenancy";
 import { type Webhook, useCreateWebhook, useEventTypes, usePing, useRotateSecret, useWebhookState, useWebhooks } from "../../api/webhooks";
+import { forbidden } from "../../lib/forbidden";
 import { Badge, Button, Card, Empty, Time } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
-import { Plus, Webhook as Mark } from "../../ui/icons";
+import { SearchBox } from "../../ui/form";
+import { Plus, Search, Webhook as Mark } from "../../ui/icons";
 import { Loaded } from "../../ui/loaded";
 import { ShowMore } from "../../ui/show-more";
 import { TextField } from "../catalog/parts";
@@ -62,7 +65,7 @@ function State({ webhook }: { webhook: Webhook }) {
   return webhook.failing_time ? <Badge tone="bad">Failing</Badge> : <Badge tone="good">Enabled</Badge>;
 }
 
-function One({ webhook, made, manages }: { webhook: Webhook; made: (webhook: Webhook) => void; manages: boolean }) {
+function One({ webhook, made, manages, allowed }: { webhook: Webhook; made: (webhook: Webhook) => void; manages: boolean; /** By the organisation: otherwise it can be deleted alone. */ allowed: boolean }) {
   const change = useWebhookState(webhook);
   const rotate = useRotateSecret(webhook);
   const ping = usePing(webhook);
@@ -77,17 +80,21 @@ function One({ webhook, made, manages }: { webhook: Webhook; made: (webhook: Web
       }
       aside={
         manages && <span className="page-actions">
-          {!disabled && (
+          {allowed && !disabled && (
             <Confirm trigger={<Button small aria-label={`Test ${url}`}>Test</Button>} title="Send a test?" action="Send" run={() => ping.mutateAsync()}>
               A delivery of the type <code>webhook.ping</code> is queued.
             </Confirm>
           )}
-          <Confirm trigger={<Button small aria-label={`Rotate secret of ${url}`}>Rotate secret</Button>} title="Rotate the secret?" action="Rotate" run={async () => made(await rotate.mutateAsync())}>
-            You get a new secret. For a day both secrets sign.
-          </Confirm>
-          <Confirm trigger={<Button small aria-label={`${disabled ? "Enable" : "Disable"} ${url}`}>{disabled ? "Enable" : "Disable"}</Button>} title={disabled ? "Enable the webhook?" : "Disable the webhook?"} action={disabled ? "Enable" : "Disable"} run={() => change.mutateAsync(disabled ? "enable" : "disable")}>
-            {disabled ? "Deliveries resume, of events from now on." : "Deliveries stop; pending ones fail. Events are not kept for it."}
-          </Confirm>
+          {allowed && (
+            <Confirm trigger={<Button small aria-label={`Rotate secret of ${url}`}>Rotate secret</Button>} title="Rotate the secret?" action="Rotate" run={async () => made(await rotate.mutateAsync())}>
+              You get a new secret. For a day both secrets sign.
+            </Confirm>
+          )}
+          {allowed && (
+            <Confirm trigger={<Button small aria-label={`${disabled ? "Enable" : "Disable"} ${url}`}>{disabled ? "Enable" : "Disable"}</Button>} title={disabled ? "Enable the webhook?" : "Disable the webhook?"} action={disabled ? "Enable" : "Disable"} run={() => change.mutateAsync(disabled ? "enable" : "disable")}>
+              {disabled ? "Deliveries resume, of events from now on." : "Deliveries stop; pending ones fail. Events are not kept for it."}
+            </Confirm>
+          )}
           <Confirm danger trigger={<Button small aria-label={`Delete ${url}`}>Delete</Button>} title="Delete the webhook?" action="Delete" run={() => change.mutateAsync("delete")}>
             This is permanent. Its deliveries are deleted too.
           </Confirm>
@@ -104,16 +111,22 @@ function One({ webhook, made, manages }: { webhook: Webhook; made: (webhook: Web
           </>
         )}
       </p>
-      <Deliveries webhook={webhook} manages={manages} />
+      <Deliveries webhook={webhook} manages={manages && allowed} />
     </Card>
   );
 }
 
 export function Webhooks({ tenant, manages }: { tenant: Tenant; manages: boolean }) {
   const [made, setMade] = useState<Webhook>();
-  const found = useWebhooks(tenant);
+  const [search, setSearch] = useState("");
+  const found = useWebhooks(tenant, useDeferredValue(search));
+  const none = found.data?.length === 0 && search.trim() === "";
+  const bounds = useBounds(tenant.kind === "organisation" ? { organisation_id: tenant.id } : { project_id: tenant.id });
+  const refused = forbidden(bounds.data, "webhooks_disabled");
+  const adds = manages && !refused;
   return (
     <>
+      {refused && <p className="notice">{refused} Those that there are get nothing, and can only be deleted.</p>}
       {made?.secret && (
         <Secret title="The secret of the webhook" label="secret" text={made.secret} close={() => setMade(undefined)}>
           <p>
@@ -121,21 +134,32 @@ export function Webhooks({ tenant, manages }: { tenant: Tenant; manages: boolean
           </p>
         </Secret>
       )}
-      <Loaded of={[found]} lines={4} label="Loading webhooks">
-        {(webhooks) =>
-          webhooks.length === 0 ? (
-            <Empty icon={<Mark size={28} />} title="No webhooks" action={manages && <NewWebhook tenant={tenant} made={setMade} />}>
-              An endpoint of yours receives signed events of allocations{tenant.kind === "organisation" && " of all projects"} as they happen. {manages ? "Add its URL." : "Owners add it."}
+      {!none && (
+        <>
+          {adds && (
+            <div className="tab-actions">
+              <NewWebhook tenant={tenant} made={setMade} />
+            </div>
+          )}
+          <div className="filters" role="search" aria-label="Webhooks">
+            <SearchBox label="Search by address or description" placeholder="Address or description" value={search} onChange={setSearch} />
+          </div>
+        </>
+      )}
+      <Loaded of={[found, bounds]} lines={4} label="Loading webhooks">
+        {(webhooks, _bounds) =>
+          webhooks.length === 0 && !none ? (
+            <Empty icon={<Search size={28} />} title="No webhook matches" action={<Button onClick={() => setSearch("")}>Clear the search</Button>}>
+              Search for a part of an address or description.
+            </Empty>
+          ) : webhooks.length === 0 ? (
+            <Empty icon={<Mark size={28} />} title="No webhooks" action={adds && <NewWebhook tenant={tenant} made={setMade} />}>
+              An endpoint of yours receives signed events of allocations{tenant.kind === "organisation" && " of all projects"} as they happen. {refused ? "" : manages ? "Add its URL." : "Owners add it."}
             </Empty>
           ) : (
             <>
-              {manages && (
-                <div className="tab-actions">
-                  <NewWebhook tenant={tenant} made={setMade} />
-                </div>
-              )}
               {webhooks.map((webhook) => (
-                <One key={webhook.id} webhook={webhook} made={setMade} manages={manages} />
+                <One key={webhook.id} webhook={webhook} made={setMade} manages={manages} allowed={!refused} />
               ))}
               <ShowMore of={found} noun="webhook" />
             </>

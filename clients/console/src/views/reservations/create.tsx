@@ -2,9 +2,11 @@
 import { type FormEvent, useEffect, useState } from "react";
 import { useLocation, useSearchParams } from "wouter";
 import { type Side, useReserve } from "../../api/capacity";
+import { type Guardrails, useBounds } from "../../api/guardrails";
 import { Problem, isOfCapacity } from "../../api/problem";
 import { useAvailability, useImages, useQuotas, useRegions, useSkus } from "../../api/queries";
 import type { Region, Sku } from "../../api/types";
+import { allowedOf, forbiddenOf } from "../../lib/forbidden";
 import { plannedTime, span, toField, zone } from "../../lib/time";
 import { suggestName } from "../../lib/text";
 import { currentSession } from "../../session/session";
@@ -35,14 +37,15 @@ const FIELDS: Partial<Record<keyof Draft, string>> = { project: "project_id", na
 
 const when = (time: number | undefined) => (time === undefined ? "–" : plannedTime(new Date(time).toISOString()));
 
-function Form({ side, skus, regions, opening }: { side: Side; skus: Sku[]; regions: Region[]; opening: Opening }) {
+function Form({ side, skus, regions, opening, guardrails }: { side: Side; skus: Sku[]; regions: Region[]; opening: Opening; /** Those of the organisation bind its members alone. */ guardrails: Guardrails | undefined }) {
   const [, navigate] = useLocation();
   const now = useNow(30_000);
   const session = currentSession();
   const [given, setParams] = useSearchParams();
   const [usual] = useState(() => {
-    const region = firstRegion(regions, opening);
-    const first = firstChoice(skus, opening, given.get("region") || region);
+    const allowed = allowedOf(guardrails, "SKU", skus);
+    const region = firstRegion(allowedOf(guardrails, "region", regions), { ...opening, skus: allowed });
+    const first = firstChoice(allowed, opening, given.get("region") || region);
     return { project: session?.project || session?.projects[0]?.id || "", name: suggestName(), region, sku: first?.code ?? "", gpus: String(Math.min(...(first?.allowed_gpu_counts ?? [1]))) };
   });
   const [draft, setDraft] = useState<Draft>(() => draftOf(given, usual, Date.now()));
@@ -58,7 +61,7 @@ function Form({ side, skus, regions, opening }: { side: Side; skus: Sku[]; regio
   const least = Math.min(...(sku?.allowed_gpu_counts ?? [1]));
   const wrong = problemsOf(draft, side, least, now);
   const reserve = useReserve(side);
-  const ways = waysOf(draft, least, regions);
+  const ways = waysOf(draft, least, allowedOf(guardrails, "region", regions));
   const text = JSON.stringify(draft);
   const attempt = useAttempt(text, () => requestOf(draft, side, session?.project ?? "", Date.now()));
   const [begin, end] = windowOf(draft, now);
@@ -87,15 +90,16 @@ function Form({ side, skus, regions, opening }: { side: Side; skus: Sku[]; regio
         <Card title="Capacity">
           {side === "operator" && <ProjectField value={draft.project} onChange={(project) => set("project", project)} problem={problem("project")} />}
           <h3>Region</h3>
-          <RegionChoice regions={regions} value={draft.region} onChoose={(region) => set("region", region)} />
+          <RegionChoice regions={regions} value={draft.region} onChoose={(region) => set("region", region)} guardrails={guardrails} />
           <h3>SKU</h3>
           <div className="choices" role="radiogroup" aria-label="SKU">
             {skus.map((one) => (
-              <Choice key={one.code} name="sku" value={one.code} checked={one.code === draft.sku} onChoose={() => set("sku", one.code)}>
+              <Choice key={one.code} name="sku" value={one.code} checked={one.code === draft.sku} disabled={!!forbiddenOf(guardrails, "SKU", one.code)} onChoose={() => set("sku", one.code)}>
                 <span className="choice-title">
                   <strong>{one.display_name || one.code}</strong> {one.lab && <LabMark />}
                 </span>
                 <small className="muted">{one.allowed_gpu_counts.join(", ")} GPUs per allocation</small>
+                {forbiddenOf(guardrails, "SKU", one.code) && <small>{forbiddenOf(guardrails, "SKU", one.code)}</small>}
               </Choice>
             ))}
           </div>
@@ -186,14 +190,15 @@ const UNLIMITED = { data: null, error: null, refetch: () => undefined };
 export default function Reserve({ side }: { side: Side }) {
   const crumb = <Back to={HOME[side]}>{TITLE[side]}</Back>;
   const quotas = useQuotas(side === "project");
+  const bounds = useBounds();
   return (
     <Page title="Reserve GPUs" crumb={crumb}>
-      <Loaded of={[useSkus(), useRegions(), useImages(), useAvailability(), side === "project" ? quotas : UNLIMITED]} lines={6} label="Loading SKUs and regions">
-        {(skus, regions, images, availability, limits) => {
+      <Loaded of={[useSkus(), useRegions(), useImages(), useAvailability(), side === "project" ? quotas : UNLIMITED, bounds]} lines={6} label="Loading SKUs and regions">
+        {(skus, regions, images, availability, limits, guardrails) => {
           if (limits && !limits.max_reserved_gpus) return <NoLimit />;
           if (regions.length === 0) return <NoRegions />;
           if (skus.length === 0) return <Empty title="No SKU is available">Reservations need a SKU. An operator creates one with <code>gpuaas admin sku put</code>.</Empty>;
-          return <Form side={side} skus={skus} regions={regions} opening={{ skus, images, availability }} />;
+          return <Form side={side} skus={skus} regions={regions} opening={{ skus, images, availability }} guardrails={side === "project" ? guardrails : undefined} />;
         }}
       </Loaded>
     </Page>

@@ -11,6 +11,7 @@ import { Page } from "../../ui/shell";
 import { Table } from "../../ui/table";
 import { useQueryState } from "../../ui/use-query-state";
 import { TextField, isSlug, slugProblem } from "../catalog/parts";
+import { SetScim } from "../organisation/scim";
 import { ReasonField, TenantBadge } from "../project/parts";
 
 function NewOrganisation({ small = false }: { small?: boolean }) {
@@ -95,6 +96,7 @@ function Tenant({ organisation, projects }: { organisation: Organisation; projec
       aside={
         <span className="page-actions">
           {state === "active" && <NewProject organisation={organisation} />}
+          {state !== "closed" && <SetScim organisation={organisation.id ?? ""} name={slug} />}
           {state === "active" && (
             <Change organisation={organisation} verb="suspend" word="Suspend">
               Nothing can be launched or started in its projects. What runs continues and is billed.

@@ -2,7 +2,7 @@ import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { renderToStaticMarkup } from "react-dom/server";
 import { expect, it } from "vitest";
 import { partsText } from "../../ui/meter";
-import { Quotas, quotasOf, partsOf } from "./quotas";
+import { Quotas, nowText, partsOf, quotasOf } from "./quotas";
 
 const QUOTAS = { used_allocations: 2, max_allocations: 256, default_max_gpus: 64, quotas: [{ sku: "h200-sxm-slice", used_gpus: 8, max_gpus: 8 }] };
 
@@ -29,4 +29,14 @@ it("a project without allocations sees its quotas", () => {
   );
   expect(shown).toContain("Allocations: 256 available");
   expect(shown).toContain("other SKU is 64 GPUs");
+});
+
+it("the dialog says what the limit is now, of a SKU without one of its own the default", () => {
+  const quotas = { max_allocations: 32, used_allocations: 4, default_max_gpus: 2, quotas: [{ sku: "h200", max_gpus: 16, used_gpus: 6 }, { sku: "none" }] };
+  expect(nowText(quotas, "")).toBe("Now 32, 4 used.");
+  expect(nowText(quotas, "h200")).toBe("Now 16, 6 used.");
+  expect(nowText(quotas, "l40s")).toBe("Now 2, 0 used.");
+  // a quota of 0 is one, too
+  expect(nowText(quotas, "none")).toBe("Now 0, 0 used.");
+  expect(nowText({}, "l40s")).toBe("Now 0, 0 used.");
 });

@@ -26,6 +26,16 @@ function availableOf({ used, limit }: Pick<Quota, "used" | "limit">): number {
   return Math.max(0, limit - used);
 }
 
+/** The choice of the limit over all SKUs, beside the codes of those. */
+export const ALLOCATIONS = "";
+
+/** The limit that a choice stands for, and what is used of it. */
+export function nowText({ max_allocations = 0, used_allocations = 0, quotas = [], default_max_gpus = 0 }: ProjectQuotas, sku: string): string {
+  if (sku === ALLOCATIONS) return `Now ${max_allocations}, ${used_allocations} used.`;
+  const { max_gpus = 0, used_gpus = 0 } = quotas.find((quota) => quota.sku === sku) ?? { max_gpus: default_max_gpus };
+  return `Now ${max_gpus}, ${used_gpus} used.`;
+}
+
 export function partsOf({ used, limit }: Quota): Part[] {
   return [
     { label: "in use", value: used, tone: used < limit ? "busy" : "warn" },

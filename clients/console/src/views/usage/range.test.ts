@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
-import { csvRow, dayOf, fieldOf, grouped, plain, rangeOf, within } from "./range";
+import { costHeader, costRow, costRows, csvRow, dayOf, fieldOf, grouped, plain, rangeOf, within } from "./range";
+import { buckets } from "../../lib/usage";
 
 const at = (day: number, hour = 0) => new Date(2026, 0, day, hour).getTime();
 const interval = (start: number, hours: number, units: string, sku = "a") => ({
@@ -37,4 +38,17 @@ it("a file has every digit", () => {
   expect(plain({ currency: "EUR", nanos: -1n })).toBe("-0.000000001");
   const [part] = within([interval(at(5), 1, "2")], { from: at(5), to: at(6), size: "day" });
   expect(csvRow(part!, "vision", "web")).toContain("2.000000000");
+});
+
+it("the twin of a chart has what cost something, the newest first, and its file every day", () => {
+  const data = buckets([interval(at(5), 2, "3"), interval(at(7), 1, "1")], "EUR", "day", at(4), at(8));
+  expect(costRows(data).map(({ start, nanos }) => [start, nanos])).toEqual([[at(7), 1_000_000_000n], [at(5), 3_000_000_000n]]);
+  expect(data.map((bucket) => costRow(bucket, "day", "EUR").join())).toEqual([
+    "2026-01-04,0.000000,0.000000000,EUR",
+    "2026-01-05,2.000000,3.000000000,EUR",
+    "2026-01-06,0.000000,0.000000000,EUR",
+    "2026-01-07,1.000000,1.000000000,EUR",
+  ]);
+  expect(costHeader("day")).toEqual(["day", "gpu_hours", "amount", "currency"]);
+  expect(costRow(data[0]!, "hour", "EUR")[0]).toBe(new Date(at(4)).toISOString());
 });

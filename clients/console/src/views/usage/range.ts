@@ -1,7 +1,7 @@
 /** The time that the usage page shows, in the reader's zone. Pure. */
 import type { UsageInterval } from "../../api/types";
 import { type Amount, amountOf } from "../../lib/money";
-import { type BucketSize, buckets, nextBucket } from "../../lib/usage";
+import { type Bucket, type BucketSize, buckets, nextBucket } from "../../lib/usage";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -101,6 +101,19 @@ export function plain({ nanos }: Amount): string {
   const sign = nanos < 0n ? "-" : "";
   const magnitude = nanos < 0n ? -nanos : nanos;
   return `${sign}${magnitude / 1_000_000_000n}.${(magnitude % 1_000_000_000n).toString().padStart(9, "0")}`;
+}
+
+/** The hours or days of a chart that cost something, the newest first: its twin for those who do not see it. */
+export function costRows(data: Bucket[]): Bucket[] {
+  return data.filter(({ nanos, gpuMicroseconds }) => nanos !== 0n || gpuMicroseconds !== 0n).reverse();
+}
+
+export const costHeader = (size: BucketSize) => [size, "gpu_hours", "amount", "currency"];
+
+/** A line of the file of a chart: every hour or day of it, also those without cost. A day is one of the reader's zone, an hour in UTC. */
+export function costRow({ start, nanos, gpuMicroseconds }: Bucket, size: BucketSize, currency: string): string[] {
+  const hours = (Number(gpuMicroseconds) / 3_600e6).toFixed(6);
+  return [size === "day" ? fieldOf(start) : new Date(start).toISOString(), hours, plain({ currency, nanos }), currency];
 }
 
 export const CSV_HEADER = ["project", "allocation", "allocation_id", "sku", "gpus", "start", "end", "seconds", "price_per_gpu_hour", "amount", "amount_in_range", "currency"];

@@ -5,7 +5,7 @@ import { useAllAllocations } from "../../api/queries";
 import { useUsageOf } from "../../api/usage";
 import type { UsageInterval } from "../../api/types";
 import { amountOf, exact, placesFor } from "../../lib/money";
-import { duration, fullTime, shortTime, zone } from "../../lib/time";
+import { dayText, duration, fullTime, minuteText, shortTime, zone } from "../../lib/time";
 import { buckets } from "../../lib/usage";
 import { csvOf, download } from "../../lib/csv";
 import { useProjectMay } from "../../session/roles";
@@ -16,12 +16,12 @@ import { Segments, Select } from "../../ui/form";
 import { Download, ReceiptText } from "../../ui/icons";
 import { ProblemNote } from "../../ui/problem";
 import { Page } from "../../ui/shell";
-import { type Column, TableCard } from "../../ui/table";
+import { type Column, Table, TableCard } from "../../ui/table";
 import { useNow } from "../../ui/use-now";
 import { useQueryState } from "../../ui/use-query-state";
 import { Breakdown } from "./breakdown";
 import { Quotas } from "./quotas";
-import { CSV_HEADER, RANGES, type Range, csvRow, fieldOf, grouped, rangeOf, within } from "./range";
+import { CSV_HEADER, RANGES, type Range, costHeader, costRow, costRows, csvRow, fieldOf, grouped, rangeOf, within } from "./range";
 
 const Chart = lazy(() => import("./chart"));
 
@@ -60,11 +60,35 @@ function Spend({ intervals, currency, range }: { intervals: UsageInterval[]; cur
   const { from, to, size } = range;
   const data = useMemo(() => buckets(intervals, currency, size, from, to), [intervals, currency, size, from, to]);
   const total = data.reduce((sum, bucket) => sum + bucket.nanos, 0n);
+  const rows = costRows(data);
+  const amounts = rows.map(({ nanos }) => ({ currency, nanos }));
+  const places = placesFor(amounts);
+  const save = () => download(`cost-by-${size}-${currency}-${fieldOf(from)}-${fieldOf(to - 1)}.csv`, csvOf(costHeader(size), data.map((bucket) => costRow(bucket, size, currency))));
   return (
     <Card title={`Cost by ${size}`} aside={<strong><MoneyText amount={{ currency, nanos: total }} /></strong>}>
       <Suspense fallback={<Skeleton lines={5} label="Loading the chart" />}>
-        <Chart data={data} size={size} currency={currency} label={`Cost by ${size}, ${exact({ currency, nanos: total })} in total. The table below has the values.`} />
+        <Chart data={data} size={size} currency={currency} label={`Cost by ${size}, ${exact({ currency, nanos: total })} in total. The same is below as a table.`} />
       </Suspense>
+      <details>
+        <summary>Show as a table</summary>
+        <Table label={`Cost by ${size} in ${currency}`} columns={[size === "day" ? "Day" : "Hour", ["GPU time", "number"], ["Amount", "number"]]}>
+          {rows.map(({ start, gpuMicroseconds }, index) => (
+            <tr key={start}>
+              <td className="tight">{(size === "day" ? dayText : minuteText)(start)}</td>
+              <td className="number">{duration(Number(gpuMicroseconds) / 1000)}</td>
+              <td className="number">
+                <MoneyText amount={amounts[index] ?? { currency, nanos: 0n }} places={places} />
+              </td>
+            </tr>
+          ))}
+        </Table>
+        {rows.length < data.length && <p className="muted">Each {size} that is missing cost nothing.</p>}
+      </details>
+      <p className="more">
+        <Button small onClick={save}>
+          <Download size={14} aria-hidden="true" /> Export cost by {size}
+        </Button>
+      </p>
     </Card>
   );
 }

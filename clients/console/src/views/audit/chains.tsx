@@ -1,0 +1,126 @@
+/** The hash chains of the audit trail: verified in the browser, and the whole trail saved. */
+import { useState } from "react";
+import { type Verified, headText, headsOf } from "../../lib/audit-chain";
+import { plural } from "../../lib/text";
+import { Badge, Button, Card, CopyButton, Progress } from "../../ui/basics";
+import { Confirm } from "../../ui/dialog";
+import { Field } from "../../ui/form";
+import { Download } from "../../ui/icons";
+import { ProblemNote } from "../../ui/problem";
+import { Table } from "../../ui/table";
+import { SelectField } from "../catalog/parts";
+import type { TrailWork } from "./trail-work";
+
+/** Digests need a page that nobody on the way could change. */
+const isSecure = () => globalThis.crypto?.subtle !== undefined;
+
+export function Verify({ of }: { of: TrailWork }) {
+  const [text, setText] = useState("");
+  const heads = headsOf(text);
+  return (
+    <Confirm trigger={<Button disabled={of.work !== undefined}>Verify</Button>} title="Verify the audit trail" action="Verify" ready={heads !== undefined && isSecure()} run={async () => of.verify(heads ?? [])}>
+      {isSecure() ? (
+        <p>All sealed records are read, and their digests computed in this browser: a record that was changed, removed or moved is named.</p>
+      ) : (
+        <p role="alert">
+          This page did not come over HTTPS, so the browser computes no digests. Use <code>gpuaas admin audit verify</code>.
+        </p>
+      )}
+      <Field label="Heads that were noted before (optional)" problem={heads ? undefined : "One head a line, such as edge:4711:9cd51c…, with all of its digest."} hint="With them it is also found when the end of a chain was cut off, or when it was written anew.">
+        {({ id, describedBy }) => <textarea id={id} aria-describedby={describedBy} className="mono" rows={3} spellCheck={false} value={text} onChange={(event) => setText(event.target.value)} />}
+      </Field>
+    </Confirm>
+  );
+}
+
+export function Export({ of, sources }: { of: TrailWork; sources: string[] }) {
+  const [source, setSource] = useState("");
+  const name = `audit-${source || "all"}-${new Date().toISOString().slice(0, 10)}.jsonl`;
+  return (
+    <Confirm
+      trigger={
+        <Button disabled={of.work !== undefined}>
+          <Download size={15} aria-hidden="true" /> Export
+        </Button>
+      }
+      title="Export the audit trail"
+      action="Export"
+      run={async () => of.save(source, name)}
+    >
+      <p>
+        All sealed records, whatever the filters are, as JSON lines: <code>gpuaas admin audit verify</code> verifies the file without the platform.
+      </p>
+      <SelectField label="Source" value={source} onChange={setSource} options={[["", "All"], ...sources.map((one): [string, string] => [one, one])]} />
+    </Confirm>
+  );
+}
+
+const count = (number: number) => number.toLocaleString("en");
+
+function Found({ verified }: { verified: Verified[] }) {
+  const findings = verified.flatMap((one) => one.findings);
+  const heads = verified.map(({ source, head }) => headText({ source, ...head }));
+  return (
+    <Card title="Hash chains" aside={<CopyButton text={heads.join("\n")} label="Copy the heads" />}>
+      {findings.length === 0 ? (
+        <p>No record was changed, removed or moved.</p>
+      ) : (
+        <div className="blocker" role="alert">
+          The audit trail is not what was recorded:
+          <ul>
+            {findings.map((finding) => (
+              <li key={finding}>{finding}</li>
+            ))}
+          </ul>
+        </div>
+      )}
+      <Table label="Hash chains" columns={["Source", "Result", ["Records", "number"], ["Head", "optional"]]}>
+        {verified.map((one, index) => (
+          <tr key={one.source}>
+            <td>
+              <strong>{one.source}</strong>
+            </td>
+            <td>{one.findings.length === 0 ? <Badge tone="good">Intact</Badge> : <Badge tone="bad">{plural(one.findings.length, "finding")}</Badge>}</td>
+            <td className="number">{count(one.records)}</td>
+            <td className="optional">
+              <code className="breaks">{heads[index]}</code>
+            </td>
+          </tr>
+        ))}
+      </Table>
+      <p className="muted">Keep the heads where the platform’s administrators cannot write, and give them to the next verification.</p>
+    </Card>
+  );
+}
+
+/** What is under way, and what came of it. */
+export function Chains({ of }: { of: TrailWork }) {
+  const { work, outcome } = of;
+  return (
+    <>
+      {work && (
+        <div className="under-way" role="status">
+          <div className="under-way-line">
+            <strong>
+              {work.kind === "verify" ? "Verifying" : "Reading"} {work.source || "the hash chains"}
+            </strong>
+            <span className="muted">
+              {count(work.read)} of {plural(work.total, "record").replace(/^\d+/, count(work.total))}
+            </span>
+            <Button small onClick={of.stop}>
+              Stop
+            </Button>
+          </div>
+          <Progress value={work.total === 0 ? 0 : (100 * work.read) / work.total} label={work.kind === "verify" ? "Verification" : "Export"} />
+        </div>
+      )}
+      {outcome?.error !== undefined && <ProblemNote error={outcome.error} />}
+      {outcome?.saved !== undefined && (
+        <p className="announcement" role="status">
+          Exported {plural(outcome.saved, "record")}.
+        </p>
+      )}
+      {outcome?.verified && <Found verified={outcome.verified} />}
+    </>
+  );
+}

@@ -1,0 +1,60 @@
+import { afterEach, expect, it, vi } from "vitest";
+import type { AuditRecord } from "../../api/audit";
+import { client } from "../../api/client";
+import { digestOf } from "../../lib/audit-chain";
+import { exportTrail, verifyTrail } from "./trail-work";
+
+const ZERO = "0".repeat(64);
+const never = new AbortController().signal;
+afterEach(() => vi.restoreAllMocks());
+
+async function chain(source: string, count: number): Promise<AuditRecord[]> {
+  const made: AuditRecord[] = [];
+  let before = ZERO;
+  for (let position = 1; position <= count; position++) {
+    const record: AuditRecord = { id: `${source}-${position}`, source, position: String(position), detail: "{}" };
+    before = await digestOf(before, record);
+    made.push({ ...record, digest: before });
+  }
+  return made;
+}
+
+/** The API with these chains, two records a page. */
+function played(chains: Record<string, AuditRecord[]>, unreachable_sources: string[] = []) {
+  const start = { position: "0", digest: ZERO };
+  vi.spyOn(client, "GET").mockImplementation((async (path: string, { params }: { params?: { path: { source: string }; query: { after_position: string } } }) => {
+    if (path.endsWith("/chains")) return { data: { chains: Object.entries(chains).map(([source, all]) => ({ source, start, head: { position: String(all.length), digest: all.at(-1)?.digest ?? ZERO } })), unreachable_sources } };
+    const all = chains[params?.path.source ?? ""] ?? [];
+    const from = all.findIndex(({ position }) => Number(position) > Number(params?.query.after_position));
+    return { data: { start, records: from < 0 ? [] : all.slice(from, from + 2) } };
+  }) as never);
+}
+
+it("every page of every source is verified, and progress is told", async () => {
+  const edge = await chain("edge", 5);
+  played({ edge: edge.map((record, index) => (index === 3 ? { ...record, detail: "{ }" } : record)), billing: await chain("billing", 1), images: [] });
+  const told: unknown[] = [];
+  const verified = await verifyTrail([], (...progress) => told.push(progress), never);
+  expect(verified.map(({ source, records, findings }) => [source, records, findings.length])).toEqual([["edge", 5, 1], ["billing", 1, 0], ["images", 0, 0]]);
+  expect(verified[0]?.findings[0]).toContain("edge: record edge-4 at position 4 does not match its digest");
+  expect(told.slice(0, 2)).toEqual([["edge", 2, 6], ["edge", 4, 6]]);
+});
+
+it("an export has what the command's has, and can be of one source", async () => {
+  const edge = await chain("edge", 3);
+  played({ edge, billing: await chain("billing", 1) });
+  const { lines, records } = await exportTrail("edge", () => undefined, never);
+  expect(records).toBe(3);
+  expect(lines.map((line) => JSON.parse(line) as unknown)).toEqual([{ source: "edge", start: { position: "0", digest: ZERO } }, ...edge]);
+  expect((await exportTrail("", () => undefined, never)).lines).toHaveLength(6);
+});
+
+it("what is left out proves nothing: a source that does not answer, an order that does not go on, and a stop end it", async () => {
+  played({ edge: await chain("edge", 1) }, ["billing"]);
+  await expect(verifyTrail([], () => undefined, never)).rejects.toThrow("billing did not answer");
+  const one = await chain("edge", 1);
+  vi.restoreAllMocks();
+  vi.spyOn(client, "GET").mockImplementation((async (path: string) => ({ data: path.endsWith("/chains") ? { chains: [{ source: "edge", head: { position: "1" } }] } : { start: { position: "0", digest: ZERO }, records: one } })) as never);
+  await expect(verifyTrail([], () => undefined, never)).rejects.toThrow("out of order");
+  await expect(verifyTrail([], () => undefined, AbortSignal.abort())).rejects.toThrow("abort");
+});

@@ -1,0 +1,131 @@
+/** The terminals of all projects, for operators: who opened which, for how long, and why it ended. */
+import { Link } from "wouter";
+import { useProjects } from "../../api/queries";
+import { useTerminalSessions } from "../../api/tenants";
+import type { TerminalSession } from "../../api/types";
+import { between } from "../../lib/time";
+import { plural, sentence, shortId } from "../../lib/text";
+import { Badge, Button, Empty, Time } from "../../ui/basics";
+import { SearchBox, Select } from "../../ui/form";
+import { Search, SquareTerminal } from "../../ui/icons";
+import { Loaded } from "../../ui/loaded";
+import { ProjectName } from "../../ui/project";
+import { Page } from "../../ui/shell";
+import { ShowMore } from "../../ui/show-more";
+import { type Column, TableCard } from "../../ui/table";
+import { TextFilter } from "../../ui/text-filter";
+import { useQueryReset, useQueryState } from "../../ui/use-query-state";
+import { type StateWord, kindWord, matching } from "./terminal-rules";
+import "../../styles/audit.css";
+
+const COLUMNS: Column[] = ["Who", "Allocation", ["Project", "optional"], "State", ["Opened", "number"], ["Duration", "number optional"], ["Output recorded", "optional"]];
+const STATES: { value: StateWord; label: string }[] = [
+  { value: "", label: "All" },
+  { value: "open", label: "Open" },
+  { value: "closed", label: "Closed" },
+];
+
+function Row({ session }: { session: TerminalSession }) {
+  const { allocation_id = "", project_id, principal, open_time = "", close_time, close_reason = "", recorded } = session;
+  return (
+    <tr>
+      <td>
+        <strong>{principal}</strong>
+        <small className="muted block">{kindWord(session)}</small>
+      </td>
+      <td className="tight">
+        <Link href={`/admin/allocations/${allocation_id}`} title={allocation_id}>
+          {shortId(allocation_id)}
+        </Link>
+      </td>
+      <td className="optional">
+        <ProjectName id={project_id} />
+      </td>
+      <td>
+        {close_time ? (
+          <>
+            <Badge tone="idle">Closed</Badge> <small className="muted">{sentence(close_reason)}</small>
+          </>
+        ) : (
+          <Badge tone="good">Open</Badge>
+        )}
+      </td>
+      <td className="number">
+        <Time value={open_time} />
+      </td>
+      <td className="number optional">{close_time && open_time ? between(open_time, close_time, 0) : <span className="muted">–</span>}</td>
+      <td className="optional">{recorded ? "Yes" : "No"}</td>
+    </tr>
+  );
+}
+
+export default function Terminals() {
+  const [allocation, setAllocation] = useQueryState("allocation");
+  const [search, setSearch] = useQueryState("search");
+  const [wanted, setState] = useQueryState("state");
+  const state = STATES.find(({ value }) => value === wanted)?.value ?? "";
+  const clear = useQueryReset(["allocation", "search", "state"]);
+  const found = useTerminalSessions(allocation);
+  const projects = useProjects();
+  const slugOf = (id = "") => projects.find((one) => one.id === id)?.slug ?? id;
+  const filtered = allocation !== "" || search !== "" || state !== "";
+  return (
+    <Page title="Terminals">
+      <p className="intro muted">Terminals and SSH tunnels through the platform, the newest first. To end one, stop its allocation, or disable who opened it: both end it within seconds.</p>
+      <div className="filters audit-filters" role="search" aria-label="Terminals">
+        <SearchBox label="Search by person, project or allocation" placeholder="Person, project or allocation" value={search} onChange={setSearch} />
+        <TextFilter label="Allocation id" placeholder="Whole id" value={allocation} onChange={setAllocation} />
+        <Select label="State" value={state} onChoose={setState} options={STATES} />
+      </div>
+      <Loaded of={[found]} lines={6} label="Loading terminals">
+        {(sessions) => {
+          const shown = matching(sessions, search, state, slugOf);
+          if (shown.length > 0) {
+            return (
+              <TableCard
+                label="Terminals"
+                columns={COLUMNS}
+                foot={
+                  <>
+                    {!found.more && (
+                      <span className="muted" role="status">
+                        {shown.length < sessions.length && `${shown.length} of `}
+                        {plural(sessions.length, "terminal")}
+                      </span>
+                    )}
+                    <ShowMore of={found} noun="terminal" />
+                  </>
+                }
+              >
+                {shown.map((session) => (
+                  <Row key={session.id} session={session} />
+                ))}
+              </TableCard>
+            );
+          }
+          if (!filtered) {
+            return (
+              <Empty icon={<SquareTerminal size={28} />} title="No terminals yet">
+                Nobody has opened a terminal through the platform.
+              </Empty>
+            );
+          }
+          return (
+            <Empty
+              icon={<Search size={28} />}
+              title="No terminal matches"
+              action={
+                <span className="page-actions">
+                  <Button onClick={clear}>Clear the filters</Button>
+                  <ShowMore of={found} noun="terminal" />
+                </span>
+              }
+            >
+              {found.more ? "Only those that are loaded were searched. Show more, or change the search." : "Search for a part of a name or id, or for the whole id of an allocation."}
+            </Empty>
+          );
+        }}
+      </Loaded>
+    </Page>
+  );
+}

@@ -1,0 +1,38 @@
+/** The settings of SCIM as a form and in words. Pure. */
+import type { ScimKey, ScimSettings, SubjectAttribute } from "../../api/scim";
+import { keyWord } from "../accounts/rules";
+
+export const SUBJECTS: [SubjectAttribute, string][] = [
+  ["user_name", "User name (userName)"],
+  ["external_id", "External id (externalId)"],
+];
+
+export interface Draft {
+  issuer: string;
+  subject: SubjectAttribute;
+}
+
+export function draftOf({ issuer = "", subject_attribute }: ScimSettings): Draft {
+  return { issuer, subject: subject_attribute === "external_id" ? "external_id" : "user_name" };
+}
+
+export function issuerProblem(text: string): string | undefined {
+  return text.trim() === "" || URL.canParse(text.trim()) ? undefined : "The issuer is a URL, exactly as in its tokens.";
+}
+
+/** Whether the form says another thing than what is set. */
+export function isChanged(settings: ScimSettings, { issuer, subject }: Draft): boolean {
+  const now = draftOf(settings);
+  return issuer.trim() !== "" && !issuerProblem(issuer) && (issuer.trim() !== now.issuer || subject !== now.subject);
+}
+
+/** When the identity provider called last, as far as the keys know: to the minute. */
+export function lastCall(keys: ScimKey[]): string | undefined {
+  return keys.map(({ key }) => key.last_used_time ?? "").sort().at(-1) || undefined;
+}
+
+/** Those that are good first, the newest of them first. */
+export function inOrder(keys: ScimKey[], now: number): ScimKey[] {
+  const rank = ({ key }: ScimKey) => (keyWord(key, now) === "active" ? 0 : 1);
+  return [...keys].sort((a, b) => rank(a) - rank(b) || (b.key.create_time ?? "").localeCompare(a.key.create_time ?? ""));
+}
