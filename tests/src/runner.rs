@@ -232,7 +232,9 @@ impl Run {
         }
         let mut waiting = locked(&self.lanes[0]);
         let seconds: u64 = waiting.iter().map(|case| case.usual).sum();
-        (seconds >= WORTH).then(|| waiting.pop_back()).flatten()
+        (waiting.len() > 1 && seconds >= WORTH)
+            .then(|| waiting.pop_back())
+            .flatten()
     }
 
     /// Runs the tests of one place, one after another.
@@ -450,10 +452,16 @@ mod tests {
         assert_eq!(next(1).as_deref(), Some("x"));
         assert_eq!(next(1).as_deref(), Some("c"));
         assert_eq!(next(0).as_deref(), Some("a"));
-        // the one that is left is worth no second system if it is short
-        locked(&run.lanes[0])[0].usual = WORTH - 1;
+        // the one that is left is the system's own, however long it takes
         assert_eq!(next(1), None);
         assert_eq!(next(0).as_deref(), Some("b"));
+        // two short ones are worth no second system
+        let mut short = ["d", "e"].map(|name| case(name, Place::System));
+        short.iter_mut().for_each(|case| case.usual = WORTH / 3);
+        locked(&run.lanes[0]).extend(short);
+        assert_eq!(next(1), None);
+        assert_eq!(next(0).as_deref(), Some("d"));
+        assert_eq!(next(0).as_deref(), Some("e"));
         assert_eq!(next(0), None);
     }
 

@@ -19,10 +19,11 @@ use crate::invariants;
 use crate::runner::lane;
 use crate::until::{until, until_ok};
 
-/// Number of the tests' stack, unless `GPUAAS_TEST_INSTANCE` gives another: two checkouts on one machine need two. That of a
-/// second lane is one after the measurements'.
+/// Number of the tests' stack, unless `GPUAAS_TEST_INSTANCE` gives another: two checkouts on one machine need two. Measurements
+/// have the next one, and the tests of the console the one after it.
 const INSTANCE: u16 = 60;
-const LANE: u16 = 2;
+/// From there to the number of the second lane.
+const LANE: u16 = 3;
 
 /// Below the folder of the stack: where a kill of the allocation service is ordered.
 const KILL_FILE: &str = "kill-allocation";
@@ -79,10 +80,15 @@ impl Host {
     }
 }
 
-/// Folder of the stack of this lane's tests.
-fn root() -> PathBuf {
-    let folder = if lane() == 0 { "stack" } else { "second-stack" };
+/// Folder of the stack of a lane's tests.
+fn root(lane: u16) -> PathBuf {
+    let folder = if lane == 0 { "stack" } else { "second-stack" };
     paths::run_dir().join("test").join(folder)
+}
+
+/// Ends the system of the second lane, if it runs: the next run may not need it.
+pub fn end_second() {
+    gpuaas_dev::sweep::sweep(&root(1));
 }
 
 impl System {
@@ -99,7 +105,7 @@ impl System {
     /// # Panics
     /// When it does not come up; the message holds the log's end.
     pub async fn with_hosts(hosts: u16) -> Self {
-        let root = root();
+        let root = root(lane());
         paths::ensure_dir(&root).expect("folder");
         let alone = File::create(root.join("test.lock")).expect("lock file");
         // two programs, or two tests of one

@@ -50,5 +50,8 @@ fn main() -> ExitCode {
         dev_host::cases(),
     ];
     let cases = cases.into_iter().flatten().collect();
-    gpuaas_tests::runner::run(cases, agent::LabHost::end)
+    gpuaas_tests::runner::run(cases, || {
+        agent::LabHost::end();
+        gpuaas_tests::system::end_second();
+    })
 }

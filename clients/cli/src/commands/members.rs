@@ -1,4 +1,6 @@
 //! `member`: who belongs to a project or an organisation, and invitations into them.
+use std::collections::HashSet;
+
 use gpuaas_proto::gpuaas::identity::v1::{
     AcceptInvitationRequest, AddOrganisationMemberRequest, AddProjectMemberRequest,
     CreateOrganisationInvitationRequest, CreateProjectInvitationRequest, Invitation,
@@ -143,6 +145,9 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             for member in members {
                 found.push((find(session, &owner, &member).await?, member));
             }
+            // by a name and by an id it is one
+            let mut once = HashSet::new();
+            found.retain(|(one, _)| once.insert(one.member_id.clone()));
             super::each(session, "members", found, async |(found, member), key| {
                 let Member {
                     member_id, etag, ..

@@ -178,7 +178,7 @@ impl World {
                 name: self.db.name().into(),
                 user: role,
                 password_file: Some(self.db.password_file().into()),
-                max_connections: 8,
+                max_connections: 4,
             }),
             redis: RedisSettings::default(),
             telemetry: TelemetrySettings::default(),

@@ -43,7 +43,8 @@ pub static EVENTS: Catalog = Catalog {
         Field::sortable("start_time", Kind::Time, "listed.started_at"),
         Field::new("end_time", Kind::Time, "listed.ended_at"),
     ],
-    key: Field::new("id", Kind::Number, "listed.id"),
+    // an event of a host is one of each allocation that has it
+    key: Field::new("key", Kind::Id, "listed.key"),
     order: "start_time desc",
 };
 
@@ -82,7 +83,7 @@ pub async fn health_events(
               events AS (
              SELECT min(id) AS id, allocation_id, sum(gpus)::bigint AS gpus, health, repair, started_at, ended_at
                FROM mine GROUP BY allocation_id, health, repair, started_at, ended_at)
-         SELECT * FROM events",
+         SELECT *, md5(concat_ws('/', id, allocation_id, extract(epoch FROM started_at)))::uuid AS key FROM events",
     ])
     .bind(query.project_id)
     .bind(query.allocation_id);

@@ -485,6 +485,34 @@ async fn a_project_reads_of_the_repairs_of_what_it_has_and_of_no_others() {
 }
 
 #[tokio::test]
+async fn a_repair_under_two_allocations_is_on_two_pages() {
+    let world = World::new().await;
+    let spec = lab_node(&world, "a", "", 2).await;
+    let mut both = [world.active(1).await, world.active(1).await];
+    let mut tx = world.scheduler.begin().await.expect("begin");
+    let word = Attribution::of("user:root", "fan tray 2 stands");
+    let opened = node_health::open(&mut tx, Uuid::now_v7(), spec.id, None, word).await;
+    opened.expect("opened");
+    tx.commit().await.expect("commit");
+
+    let query = EventQuery {
+        project_id: world.project,
+        allocation_id: None,
+    };
+    let (first, token) = selected(&world, query, page("", 1)).await;
+    let (second, end) = selected(&world, query, page(&token, 1)).await;
+    let mut seen = [first, second].concat();
+    seen.sort_by_key(|one| one.allocation_id);
+    both.sort();
+    let of: Vec<Uuid> = seen.iter().map(|one| one.allocation_id).collect();
+    assert_eq!((of.as_slice(), end.as_str()), (both.as_slice(), ""));
+    assert_eq!(
+        (seen[0].id, seen[0].started_at),
+        (seen[1].id, seen[1].started_at)
+    );
+}
+
+#[tokio::test]
 async fn a_repair_of_a_node_is_of_all_its_gpus() {
     let (world, specs) = baremetal::world_of_boards(1, Vec::new()).await;
     let id = baremetal::reserve(&world, &baremetal::bare_metal(&world))

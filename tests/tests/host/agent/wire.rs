@@ -351,7 +351,7 @@ async fn p11_a_neighbour_is_neither_reached_nor_taken_for() {
     }
     pair.forge("running").await;
     pair.scan("running", registry, inventory).await;
-    let beyond = wire_ipv6::Beyond::listen(&host);
+    let beyond = wire_ipv6::Beyond::listen(&host).await;
     pair.closed_to_ipv6(&beyond, "running");
     pair.metadata();
 

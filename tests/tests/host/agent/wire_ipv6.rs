@@ -5,7 +5,7 @@ use std::net::{Ipv6Addr, TcpListener, TcpStream};
 
 use gpuaas_dev::process;
 
-use super::host::{LabHost, Tenant};
+use super::host::{LabHost, Tenant, until};
 
 /// Where host and neighbour take connections, to see whether one comes.
 const PORT: u16 = 7061;
@@ -50,7 +50,7 @@ pub struct Beyond {
 
 impl Beyond {
     /// Until the lab host ends, whose link to the machine has the addresses.
-    pub fn listen(host: &LabHost) -> Self {
+    pub async fn listen(host: &LabHost) -> Self {
         let lab = |line: &str| host.lab.exec("sh", &["-c", line]).expect("it runs");
         lab(&format!(
             "ip -6 addr add {UPLINK_OF_HOST}/64 dev up0 nodad && echo 1 > /proc/sys/net/ipv6/conf/all/forwarding"
@@ -73,6 +73,12 @@ impl Beyond {
             end,
         ];
         process::run("ip", &route).expect("a way back");
+        // the kernel makes the way to an address of its own a moment after the address
+        until("the machine's own address", async || {
+            let way = process::run("ip", &["-6", "route", "get", MACHINE]).ok()?;
+            way.starts_with("local ").then_some(())
+        })
+        .await;
         let bind = || TcpListener::bind((MACHINE, 0)).expect("a port");
         let beyond = Self {
             registry: bind(),
