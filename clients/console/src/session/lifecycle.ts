@@ -176,10 +176,11 @@ async function alone(work: () => Promise<void>): Promise<void> {
 /** Ends the session in all tabs, then at the provider. */
 export async function signOut(): Promise<void> {
   const source = currentSession()?.source;
+  const since = Date.now();
   endSession("signed_out");
   if (!source) return;
   try {
-    await (await oidc()).leave(source);
+    await (await oidc()).leave(source, since);
   } catch {
     // here it has ended, whatever the provider says
   }
