@@ -6,9 +6,9 @@ import base from "./vite.config";
 const files = readdirSync("src", { recursive: true, encoding: "utf8" })
   .filter((file) => /\.test\.tsx?$/.test(file))
   .map((file) => `src/${file}`);
-// A test that replaces a module or something global has its modules for itself. All others share theirs: to load them for
-// each file takes several times as long as the tests.
-const replaces = (file: string) => /\bvi\b|globalThis|window\.|localStorage|sessionStorage/.test(readFileSync(file, "utf8"));
+// A test that replaces a module or something global, or signs somebody in, has its modules for itself. All others share theirs:
+// to load them for each file takes several times as long as the tests.
+const replaces = (file: string) => /\bvi\b|globalThis|window\.|localStorage|sessionStorage|signInAs|beginSession/.test(readFileSync(file, "utf8"));
 const isolated = files.filter(replaces);
 const shared = files.filter((file) => !isolated.includes(file));
 

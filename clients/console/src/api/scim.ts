@@ -4,7 +4,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import type { ApiKey, ServiceAccount } from "./accounts";
 import { client, unwrap } from "./client";
 import { SHOWN, WHOLE, everyPage, usePages } from "./pages";
-import { onlyOnce } from "./problem";
+import { Problem, onlyOnce } from "./problem";
 import type { MemberRole } from "./tenancy";
 
 type Schemas = components["schemas"];
@@ -63,16 +63,20 @@ export function useScimKeys(project_id: string) {
 /** The service account that keys for SCIM are made for. */
 const SCIM_ACCOUNT = "identity-provider";
 
-/** Makes a key for SCIM, and the service account for it where there is none yet; for owners of the organisation. */
+/** A key for SCIM; makes the service account for it where there is none yet. One that is disabled still has the name. */
+export async function makeScimKey(project_id: string, body: { display_name: string; expire_time?: string | undefined }): Promise<ApiKey> {
+  const known = (await accountsOf(project_id)).find(({ slug }) => slug === SCIM_ACCOUNT);
+  if (known?.disable_time) throw new Problem({ status: 409, message: `The service account ${SCIM_ACCOUNT} is disabled. Enable ${SCIM_ACCOUNT} in API keys first.` });
+  const { id: service_account_id = "" } = known ?? (await unwrap(client.POST("/api/v1/projects/{project_id}/service-accounts", { params: { path: { project_id } }, body: { slug: SCIM_ACCOUNT, role: "billing", description: "People and groups by SCIM" } })));
+  const made = await unwrap(client.POST("/api/v1/projects/{project_id}/service-accounts/{service_account_id}/api-keys", { params: { path: { project_id, service_account_id } }, body: { ...body, scopes: ["scim"] } }));
+  return onlyOnce(made, "key", "Reload the page and rotate the key.");
+}
+
+/** For owners of the organisation. */
 export function useMakeScimKey(project_id: string) {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: async (body: { display_name: string; expire_time?: string | undefined }) => {
-      const known = (await accountsOf(project_id)).find(({ slug, disable_time }) => slug === SCIM_ACCOUNT && !disable_time);
-      const { id: service_account_id = "" } = known ?? (await unwrap(client.POST("/api/v1/projects/{project_id}/service-accounts", { params: { path: { project_id } }, body: { slug: SCIM_ACCOUNT, role: "billing", description: "People and groups by SCIM" } })));
-      const made = await unwrap(client.POST("/api/v1/projects/{project_id}/service-accounts/{service_account_id}/api-keys", { params: { path: { project_id, service_account_id } }, body: { ...body, scopes: ["scim"] } }));
-      return onlyOnce(made, "key", "Reload the page and rotate the key.");
-    },
+    mutationFn: (body: Parameters<typeof makeScimKey>[1]) => makeScimKey(project_id, body),
     onSuccess: () => Promise.all(["scim-keys", "service-accounts", "api-keys"].map((key) => queries.invalidateQueries({ queryKey: [key] }))),
   });
 }

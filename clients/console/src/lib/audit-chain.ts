@@ -52,6 +52,13 @@ export async function digestOf(before: string, record: AuditRecord): Promise<str
   return Array.from(digest, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
+/** What was found of all chains, and of noted heads whose chain was not read: a source that is not listed any more shows nothing else. */
+export function findingsOf(verified: Verified[], expected: Expected[]): string[] {
+  const unread = expected.filter(({ source }) => !verified.some((one) => one.source === source));
+  const missing = unread.map((one) => `${one.source}: no such chain was read, and ${headText(one)} is expected`);
+  return [...new Set([...verified.flatMap(({ findings }) => findings), ...missing])];
+}
+
 /** A chain that is being verified, record by record. */
 export class Chain {
   private head: Place;

@@ -2,7 +2,7 @@ import { expect, it, vi } from "vitest";
 import { Problem } from "../api/problem";
 import { signInAs } from "./fixture";
 import type { UsableIssuer } from "./issuers";
-import { ensureGood, keepGood } from "./lifecycle";
+import { ensureGood, keepGood, wake } from "./lifecycle";
 import { beginSession, chooseProject, currentSession, endedBecause, learnCaller } from "./session";
 
 const provider = vi.hoisted(() => ({ refresh: vi.fn() }));
@@ -44,5 +44,19 @@ it("a sign-in that has ended at its provider is not renewed", async () => {
   expect(await renewed(refused("CREDENTIAL_INVALID"))).toEqual([undefined, "refused", 0]);
   for (const other of [undefined, refused("CREDENTIAL_EXPIRED"), refused("OVERLOADED", 503), refused("PERMISSION_DENIED", 403), new Error("no network")]) {
     expect(await renewed(other)).toEqual(["new", undefined, 1]);
+  }
+});
+
+it("what the API says of one session does not end the one that took its place meanwhile", async () => {
+  vi.stubGlobal("navigator", {});
+  // one that is asked about alone, and one that is due to be renewed
+  for (const renewAt of [Number.MAX_SAFE_INTEGER, 0]) {
+    signInAs("unspecified", { token: `old ${renewAt}`, renewAt, source: { issuer: "https://login.example.com", clientId: "console", parameters: {}, refreshToken: "first", idToken: "i" } });
+    caller.whoIs.mockReset().mockImplementation(() => {
+      signInAs("unspecified", { token: "newer" });
+      return Promise.reject(new Problem({ status: 401, message: "no", reason: "CREDENTIAL_INVALID" }));
+    });
+    await wake();
+    expect([caller.whoIs.mock.calls.length, currentSession()?.token]).toEqual([1, "newer"]);
   }
 });

@@ -83,7 +83,12 @@ export async function wake(): Promise<void> {
   if (!session) return;
   if (session.source?.refreshToken && session.renewAt <= Date.now()) await renew(session).catch(() => undefined);
   else if (session.expires <= Date.now()) endSession("expired");
-  else if (await hasEnded(session)) endSession("refused");
+  else if (await hasEnded(session)) endRefused(session);
+}
+
+/** Ends a session that the API refuses, unless another one took its place while it was asked. */
+function endRefused({ token }: Session): void {
+  if (currentSession()?.token === token) endSession("refused");
 }
 
 /** Asks which roles the caller has now. A server that does not answer changes nothing. */
@@ -142,7 +147,7 @@ async function renewAlone(session: Session): Promise<void> {
     // roles and the chosen project change meanwhile; it is the same session as long as its token is
     const before = currentSession();
     if (before?.token !== session.token || !before.source) return;
-    if (await hasEnded(before)) return endSession("refused");
+    if (await hasEnded(before)) return endRefused(before);
     const { source } = before;
     const given = await oidc()
       .then(({ refresh }) => refresh(source))
@@ -176,10 +181,11 @@ async function alone(work: () => Promise<void>): Promise<void> {
 /** Ends the session in all tabs, then at the provider. */
 export async function signOut(): Promise<void> {
   const source = currentSession()?.source;
+  const since = Date.now();
   endSession("signed_out");
   if (!source) return;
   try {
-    await (await oidc()).leave(source);
+    await (await oidc()).leave(source, since);
   } catch {
     // here it has ended, whatever the provider says
   }

@@ -22,9 +22,9 @@ function options(issuer: string) {
   return { [oauth.allowInsecureRequests]: local };
 }
 
-async function discover(issuer: string, signal?: AbortSignal): Promise<oauth.AuthorizationServer> {
+async function discover(issuer: string): Promise<oauth.AuthorizationServer> {
   const address = new URL(issuer);
-  const answer = await oauth.discoveryRequest(address, { algorithm: "oidc", ...options(issuer), ...(signal && { signal }) });
+  const answer = await oauth.discoveryRequest(address, { algorithm: "oidc", ...options(issuer) });
   return oauth.processDiscoveryResponse(address, answer);
 }
 
@@ -137,12 +137,15 @@ function revoke(server: oauth.AuthorizationServer, source: Source, token: string
   });
 }
 
-/** Ends the sign-in at the provider: revokes its token, and goes by its page, which leads back. */
-export async function leave(source: Source): Promise<void> {
-  const server = await discover(source.issuer, AbortSignal.timeout(LEAVE_MS));
+/**
+ * Ends the sign-in at the provider of who signed out at `since`: revokes its token, however long that takes, and goes by its page,
+ * which leads back.
+ */
+export async function leave(source: Source, since: number): Promise<void> {
+  const server = await discover(source.issuer);
   // a token for offline access outlives the sign-in
   if (server.revocation_endpoint && source.refreshToken) await revoke(server, source, source.refreshToken);
-  if (server.end_session_endpoint && source.idToken) {
+  if (server.end_session_endpoint && source.idToken && Date.now() - since < LEAVE_MS) {
     const page = new URL(server.end_session_endpoint);
     page.searchParams.set("client_id", source.clientId);
     page.searchParams.set("id_token_hint", source.idToken);

@@ -14,6 +14,7 @@ export function Confirm({
   danger = false,
   ready = true,
   needs,
+  reset,
   run,
 }: {
   trigger: ReactNode;
@@ -24,6 +25,8 @@ export function Confirm({
   ready?: boolean;
   /** Not offered to who lacks this right on the platform. */
   needs?: Right;
+  /** Forgets what was typed, which was about what had been read then: on opening, and when all is loaded anew. */
+  reset?: () => void;
   run: () => Promise<unknown>;
 }) {
   const [open, setOpen] = useState(false);
@@ -47,8 +50,13 @@ export function Confirm({
       setBusy(false);
     }
   };
-  const change = (next: boolean) => {
+  const begin = () => {
     setError(undefined);
+    reset?.();
+  };
+  const change = (next: boolean) => {
+    if (next) begin();
+    else setError(undefined);
     setOpen(next);
   };
   return (
@@ -62,7 +70,7 @@ export function Confirm({
             <AlertDialog.Description asChild>
               <div className="dialog-text">{children}</div>
             </AlertDialog.Description>
-            {error !== undefined && <ProblemNote error={error} reloaded={() => setError(undefined)} />}
+            {error !== undefined && <ProblemNote error={error} reloaded={begin} />}
             <footer>
               <AlertDialog.Cancel asChild>
                 <Button>Cancel</Button>

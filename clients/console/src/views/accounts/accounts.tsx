@@ -169,8 +169,10 @@ function Account({ account, made, bounds }: { account: ServiceAccount; made: (ke
 export function ServiceAccounts({ project }: { project: string }) {
   const [made, setMade] = useState<ApiKey>();
   const [search, setSearch] = useState("");
-  const found = useServiceAccounts(project, useDeferredValue(search));
-  const none = found.data?.length === 0 && search.trim() === "";
+  const asked = useDeferredValue(search);
+  const found = useServiceAccounts(project, asked);
+  // what was found may be of an older search than the one that is typed
+  const none = found.data?.length === 0 && search.trim() === "" && asked.trim() === "";
   const manages = useProjectMay("manage", "manage");
   const bounds = useBounds({ project_id: project });
   const refused = forbidden(bounds.data, "api_keys_disabled");

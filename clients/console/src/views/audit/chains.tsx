@@ -1,6 +1,6 @@
 /** The hash chains of the audit trail: verified in the browser, and the whole trail saved. */
 import { useState } from "react";
-import { type Verified, headText, headsOf } from "../../lib/audit-chain";
+import { headText, headsOf } from "../../lib/audit-chain";
 import { plural } from "../../lib/text";
 import { Badge, Button, Card, CopyButton, Progress } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
@@ -9,7 +9,7 @@ import { Download } from "../../ui/icons";
 import { ProblemNote } from "../../ui/problem";
 import { Table } from "../../ui/table";
 import { SelectField } from "../catalog/parts";
-import type { TrailWork } from "./trail-work";
+import type { TrailWork, Verification } from "./trail-work";
 
 /** Digests need a page that nobody on the way could change. */
 const isSecure = () => globalThis.crypto?.subtle !== undefined;
@@ -57,9 +57,8 @@ export function Export({ of, sources }: { of: TrailWork; sources: string[] }) {
 
 const count = (number: number) => number.toLocaleString("en");
 
-function Found({ verified }: { verified: Verified[] }) {
-  const findings = verified.flatMap((one) => one.findings);
-  const heads = verified.map(({ source, head }) => headText({ source, ...head }));
+function Found({ verified: { chains, findings } }: { verified: Verification }) {
+  const heads = chains.map(({ source, head }) => headText({ source, ...head }));
   return (
     <Card title="Hash chains" aside={<CopyButton text={heads.join("\n")} label="Copy the heads" />}>
       {findings.length === 0 ? (
@@ -75,7 +74,7 @@ function Found({ verified }: { verified: Verified[] }) {
         </div>
       )}
       <Table label="Hash chains" columns={["Source", "Result", ["Records", "number"], ["Head", "optional"]]}>
-        {verified.map((one, index) => (
+        {chains.map((one, index) => (
           <tr key={one.source}>
             <td>
               <strong>{one.source}</strong>

@@ -34,10 +34,20 @@ it("every page of every source is verified, and progress is told", async () => {
   const edge = await chain("edge", 5);
   played({ edge: edge.map((record, index) => (index === 3 ? { ...record, detail: "{ }" } : record)), billing: await chain("billing", 1), images: [] });
   const told: unknown[] = [];
-  const verified = await verifyTrail([], (...progress) => told.push(progress), never);
-  expect(verified.map(({ source, records, findings }) => [source, records, findings.length])).toEqual([["edge", 5, 1], ["billing", 1, 0], ["images", 0, 0]]);
-  expect(verified[0]?.findings[0]).toContain("edge: record edge-4 at position 4 does not match its digest");
+  const { chains, findings } = await verifyTrail([], (...progress) => told.push(progress), never);
+  expect(chains.map(({ source, records, findings }) => [source, records, findings.length])).toEqual([["edge", 5, 1], ["billing", 1, 0], ["images", 0, 0]]);
+  expect(findings).toEqual([expect.stringContaining("edge: record edge-4 at position 4 does not match its digest")]);
   expect(told.slice(0, 2)).toEqual([["edge", 2, 6], ["edge", 4, 6]]);
+});
+
+it("a noted head whose chain was not read is a finding: its source is not listed any more, or mistyped", async () => {
+  const [edge, billing] = [await chain("edge", 2), await chain("billing", 1)];
+  const headOf = (source: string, all: AuditRecord[]) => ({ source, position: all.length, digest: all.at(-1)?.digest ?? "" });
+  const noted = [headOf("edge", edge), headOf("billing", billing), headOf("egde", edge)];
+  played({ edge });
+  const { chains, findings } = await verifyTrail(noted, () => undefined, never);
+  expect(chains.map(({ source, findings }) => [source, findings])).toEqual([["edge", []]]);
+  expect(findings).toEqual([`billing: no such chain was read, and billing:1:${noted[1]?.digest} is expected`, `egde: no such chain was read, and egde:2:${noted[2]?.digest} is expected`]);
 });
 
 it("an export has what the command's has, and can be of one source", async () => {

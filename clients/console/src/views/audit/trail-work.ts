@@ -1,7 +1,7 @@
 /** The whole trail, read in the browser: verified, or saved as JSON lines. */
 import { useEffect, useRef, useState } from "react";
 import { auditChains, auditPages } from "../../api/audit";
-import { Chain, type Expected, type Verified, placeOf } from "../../lib/audit-chain";
+import { Chain, type Expected, type Verified, findingsOf, placeOf } from "../../lib/audit-chain";
 import { saveFile } from "../../lib/csv";
 
 export interface Work {
@@ -13,8 +13,14 @@ export interface Work {
   total: number;
 }
 
+export interface Verification {
+  chains: Verified[];
+  /** Of the chains, and of heads whose chain was not read. */
+  findings: string[];
+}
+
 export interface Outcome {
-  verified?: Verified[];
+  verified?: Verification;
   /** Records that were saved. */
   saved?: number;
   error?: unknown;
@@ -29,9 +35,9 @@ async function chainsOf(wanted: string) {
   return { sources: chains.map(({ source = "" }) => source), total };
 }
 
-export async function verifyTrail(expected: Expected[], tell: Tell, stop: AbortSignal): Promise<Verified[]> {
+export async function verifyTrail(expected: Expected[], tell: Tell, stop: AbortSignal): Promise<Verification> {
   const { sources, total } = await chainsOf("");
-  const verified: Verified[] = [];
+  const chains: Verified[] = [];
   let read = 0;
   for (const source of sources) {
     let chain: Chain | undefined;
@@ -41,9 +47,9 @@ export async function verifyTrail(expected: Expected[], tell: Tell, stop: AbortS
       read += records.length;
       tell(source, read, total);
     }
-    if (chain) verified.push(chain.finish());
+    if (chain) chains.push(chain.finish());
   }
-  return verified;
+  return { chains, findings: findingsOf(chains, expected) };
 }
 
 /** As `gpuaas admin audit export` writes it: of each source a line with what its first record follows, then its records. */

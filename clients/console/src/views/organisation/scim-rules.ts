@@ -10,10 +10,17 @@ export const SUBJECTS: [SubjectAttribute, string][] = [
 export interface Draft {
   issuer: string;
   subject: SubjectAttribute;
+  /** Of the settings that it was made from: what somebody else sets later is not overwritten. */
+  etag: string | undefined;
 }
 
-export function draftOf({ issuer = "", subject_attribute }: ScimSettings): Draft {
-  return { issuer, subject: subject_attribute === "external_id" ? "external_id" : "user_name" };
+export function draftOf({ issuer = "", subject_attribute, etag }: ScimSettings): Draft {
+  return { issuer, subject: subject_attribute === "external_id" ? "external_id" : "user_name", etag };
+}
+
+/** What is sent. */
+export function settingsOf({ issuer, subject, etag }: Draft) {
+  return { issuer: issuer.trim(), subject_attribute: subject, etag };
 }
 
 export function issuerProblem(text: string): string | undefined {

@@ -16,7 +16,7 @@ import { KeyActions, KeyState } from "../accounts/key-actions";
 import { expiryOf, keyWord, lifeOf, livesOf } from "../accounts/rules";
 import { SelectField, TextField } from "../catalog/parts";
 import { Secret } from "../project/parts";
-import { type Draft, SUBJECTS, draftOf, inOrder, isChanged, issuerProblem, lastCall } from "./scim-rules";
+import { type Draft, SUBJECTS, draftOf, inOrder, isChanged, issuerProblem, lastCall, settingsOf } from "./scim-rules";
 
 function Fields({ organisation, draft, change }: { organisation: string; draft: Draft | undefined; change: (draft: Draft) => void }) {
   return (
@@ -42,7 +42,7 @@ export function SetScim({ organisation, name }: { organisation: string; name: st
   const [draft, setDraft] = useState<Draft>();
   const read = () => queries.getQueryData<ScimSettings>(settingsKey(organisation)) ?? {};
   const run = async () => {
-    if (draft) await put.mutateAsync({ issuer: draft.issuer.trim(), subject_attribute: draft.subject, etag: read().etag });
+    if (draft) await put.mutateAsync(settingsOf(draft));
     setDraft(undefined);
   };
   return (
@@ -56,6 +56,7 @@ export function SetScim({ organisation, name }: { organisation: string; name: st
       title={`SCIM of ${name}`}
       action="Save"
       ready={draft !== undefined && isChanged(read(), draft)}
+      reset={() => setDraft(undefined)}
       run={run}
     >
       <p>People whom the identity provider of the organisation sends are registered under this issuer.</p>

@@ -99,10 +99,12 @@ function Row({ grant, name, project, manages }: { grant: Grant; name: string; pr
 
 export function Grants({ project, manages }: { project: string; manages: boolean }) {
   const [search, setSearch] = useState("");
-  const found = useGrants(project, useDeferredValue(search));
+  const asked = useDeferredValue(search);
+  const found = useGrants(project, asked);
   const allocations = useLiveAllocations(project);
   const members = useEveryMember(project);
-  const none = found.data?.length === 0 && search.trim() === "";
+  // what was found may be of an older search than the one that is typed
+  const none = found.data?.length === 0 && search.trim() === "" && asked.trim() === "";
   return (
     <>
       {!none && (

@@ -119,8 +119,10 @@ function One({ webhook, made, manages, allowed }: { webhook: Webhook; made: (web
 export function Webhooks({ tenant, manages }: { tenant: Tenant; manages: boolean }) {
   const [made, setMade] = useState<Webhook>();
   const [search, setSearch] = useState("");
-  const found = useWebhooks(tenant, useDeferredValue(search));
-  const none = found.data?.length === 0 && search.trim() === "";
+  const asked = useDeferredValue(search);
+  const found = useWebhooks(tenant, asked);
+  // what was found may be of an older search than the one that is typed
+  const none = found.data?.length === 0 && search.trim() === "" && asked.trim() === "";
   const bounds = useBounds(tenant.kind === "organisation" ? { organisation_id: tenant.id } : { project_id: tenant.id });
   const refused = forbidden(bounds.data, "webhooks_disabled");
   const adds = manages && !refused;

@@ -37,7 +37,7 @@ const FIELDS: Partial<Record<keyof Draft, string>> = { project: "project_id", na
 
 const when = (time: number | undefined) => (time === undefined ? "–" : plannedTime(new Date(time).toISOString()));
 
-function Form({ side, skus, regions, opening, guardrails }: { side: Side; skus: Sku[]; regions: Region[]; opening: Opening; /** Those of the organisation bind its members alone. */ guardrails: Guardrails | undefined }) {
+function Form({ side, skus, regions, opening, guardrails }: { side: Side; skus: Sku[]; regions: Region[]; opening: Opening; /** None for operators: those of the organisation of the project that they choose are not loaded, and the API refuses. */ guardrails: Guardrails }) {
   const [, navigate] = useLocation();
   const now = useNow(30_000);
   const session = currentSession();
@@ -89,6 +89,7 @@ function Form({ side, skus, regions, opening, guardrails }: { side: Side; skus: 
       <div>
         <Card title="Capacity">
           {side === "operator" && <ProjectField value={draft.project} onChange={(project) => set("project", project)} problem={problem("project")} />}
+          {side === "operator" && <p className="muted">The API refuses a region or SKU that the organisation of the project does not allow.</p>}
           <h3>Region</h3>
           <RegionChoice regions={regions} value={draft.region} onChoose={(region) => set("region", region)} guardrails={guardrails} />
           <h3>SKU</h3>
@@ -190,7 +191,8 @@ const UNLIMITED = { data: null, error: null, refetch: () => undefined };
 export default function Reserve({ side }: { side: Side }) {
   const crumb = <Back to={HOME[side]}>{TITLE[side]}</Back>;
   const quotas = useQuotas(side === "project");
-  const bounds = useBounds();
+  // an operator's own project is not the one that is reserved for
+  const bounds = useBounds(side === "project" ? {} : { organisation_id: "" });
   return (
     <Page title="Reserve GPUs" crumb={crumb}>
       <Loaded of={[useSkus(), useRegions(), useImages(), useAvailability(), side === "project" ? quotas : UNLIMITED, bounds]} lines={6} label="Loading SKUs and regions">
@@ -198,7 +200,7 @@ export default function Reserve({ side }: { side: Side }) {
           if (limits && !limits.max_reserved_gpus) return <NoLimit />;
           if (regions.length === 0) return <NoRegions />;
           if (skus.length === 0) return <Empty title="No SKU is available">Reservations need a SKU. An operator creates one with <code>gpuaas admin sku put</code>.</Empty>;
-          return <Form side={side} skus={skus} regions={regions} opening={{ skus, images, availability }} guardrails={side === "project" ? guardrails : undefined} />;
+          return <Form side={side} skus={skus} regions={regions} opening={{ skus, images, availability }} guardrails={guardrails} />;
         }}
       </Loaded>
     </Page>
