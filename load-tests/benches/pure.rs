@@ -5,8 +5,8 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use gpuaas_billing::domain::money::{Currency, line_amount, money_of};
 use gpuaas_gateway::contract::route::Lookup;
 use gpuaas_gateway::json::write::{Defaults, write_message};
-use gpuaas_gateway::policy::{Asked, Policies, Resource, Scope, Who};
-use gpuaas_gateway::store::{NO_GUARDRAILS, Role};
+use gpuaas_gateway::policy::{Asked, Policies, Resource, Who};
+use gpuaas_gateway::store::{NO_GUARDRAILS, Role, Scope};
 use gpuaas_gateway::transcode::request::bind;
 use gpuaas_load_tests::{create_body, fleet, image, page_of_allocations};
 use gpuaas_placement::decision::{Fleet, GpuCount, Request, Rules};
