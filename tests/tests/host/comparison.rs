@@ -10,7 +10,7 @@ use uuid::Uuid;
 /// The tests of this file, with the seconds that each usually takes.
 pub fn cases() -> Vec<Case> {
     gpuaas_tests::cases![Place::System;
-        d_72_d_82_nvram_and_seeds_are_compared_and_what_is_left_of_them_is_repaired: 60,
+        d_72_d_82_nvram_and_seeds_are_compared_and_what_is_left_of_them_is_repaired: 50,
         d_82_a_host_is_compared_when_its_agent_starts: 10,
     ]
 }

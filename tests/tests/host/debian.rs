@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 /// The tests of this file, with the seconds that each usually takes.
 pub fn cases() -> Vec<Case> {
     gpuaas_tests::cases![Place::System;
-        d_38_d_39_d_40_cloud_init_of_a_real_distribution_takes_the_seed: 300,
+        d_38_d_39_d_40_cloud_init_of_a_real_distribution_takes_the_seed: 155,
     ]
 }
 

@@ -10,10 +10,10 @@ use gpuaas_tests::system::System;
 /// The tests of this file, with the seconds that each usually takes.
 pub fn cases() -> Vec<Case> {
     gpuaas_tests::cases![Place::System;
-        the_readme_does_what_it_says: 21,
+        the_readme_does_what_it_says: 15,
         the_tutorial_does_what_it_says: 44,
         the_integrators_guide_does_what_it_says: 9,
-        the_sdks_do_what_their_quick_starts_say: 90,
+        the_sdks_do_what_their_quick_starts_say: 65,
         the_terraform_module_does_what_its_page_says: 30,
         the_grpc_examples_do_what_they_say: 2,
     ]

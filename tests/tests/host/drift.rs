@@ -10,8 +10,8 @@ use serde_json::Value;
 /// The tests of this file, with the seconds that each usually takes.
 pub fn cases() -> Vec<Case> {
     gpuaas_tests::cases![Place::System;
-        d_80_a_free_disk_that_somebody_writes_to_takes_a_repair: 30,
-        d_80_a_disk_that_goes_away_blocks_its_own_slot_until_it_is_back_and_wiped: 40,
+        d_80_a_free_disk_that_somebody_writes_to_takes_a_repair: 25,
+        d_80_a_disk_that_goes_away_blocks_its_own_slot_until_it_is_back_and_wiped: 25,
     ]
 }
 

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 /// The tests of this file, with the seconds that each usually takes.
 pub fn cases() -> Vec<Case> {
     gpuaas_tests::cases![Place::System;
-        b_43_what_is_to_be_apart_runs_on_two_hosts_and_what_belongs_together_on_one: 80,
-        b_28_c_12_c_13_p2_p3_a_lost_host_is_given_up_and_is_wiped_when_it_is_back: 170,
+        b_43_what_is_to_be_apart_runs_on_two_hosts_and_what_belongs_together_on_one: 40,
+        b_28_c_12_c_13_p2_p3_a_lost_host_is_given_up_and_is_wiped_when_it_is_back: 120,
     ]
 }
 

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 /// The tests of this file, with the seconds that each usually takes.
 pub fn cases() -> Vec<Case> {
     gpuaas_tests::cases![Place::System;
-        j_13_l_16_a_service_of_a_vm_is_reached_through_its_open_port_and_through_no_other: 60,
+        j_13_l_16_a_service_of_a_vm_is_reached_through_its_open_port_and_through_no_other: 25,
     ]
 }
 

@@ -16,7 +16,7 @@ use uuid::Uuid;
 /// The tests of this file, with the seconds that each usually takes.
 pub fn cases() -> Vec<Case> {
     gpuaas_tests::cases![Place::System;
-        i_01_i_18_i_21_a_host_is_checked_over_ssh_with_what_the_platform_knows_of_it: 60,
+        i_01_i_18_i_21_a_host_is_checked_over_ssh_with_what_the_platform_knows_of_it: 10,
     ]
 }
 

@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 /// The tests of this file, with the seconds that each usually takes.
 pub fn cases() -> Vec<Case> {
     gpuaas_tests::cases![Place::System;
-        a_stopped_and_started_vm_keeps_disk_address_and_bill: 62,
-        d_61_a_vm_that_is_stopped_hard_and_reset_asks_its_guest_nothing: 45,
-        a_vm_that_shut_down_with_its_host_is_started_again_and_says_so: 52,
-        p9_a_rescued_vm_has_its_own_disk_beside_the_rescue_image_and_gets_it_back: 70,
+        a_stopped_and_started_vm_keeps_disk_address_and_bill: 40,
+        d_61_a_vm_that_is_stopped_hard_and_reset_asks_its_guest_nothing: 40,
+        a_vm_that_shut_down_with_its_host_is_started_again_and_says_so: 30,
+        p9_a_rescued_vm_has_its_own_disk_beside_the_rescue_image_and_gets_it_back: 55,
     ]
 }
 

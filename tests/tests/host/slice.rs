@@ -17,12 +17,12 @@ use serde_json::json;
 /// The tests of this file, with the seconds that each usually takes.
 pub fn cases() -> Vec<Case> {
     gpuaas_tests::cases![Place::System;
-        inc_41_a_guest_that_never_answers_fails_is_not_billed_and_is_repaired: 39,
-        inc_24_the_checks_of_an_image_decide_whether_its_vm_is_active: 60,
+        inc_41_a_guest_that_never_answers_fails_is_not_billed_and_is_repaired: 35,
+        inc_24_the_checks_of_an_image_decide_whether_its_vm_is_active: 35,
         p4_three_creates_with_one_key_are_one_allocation: 2,
-        p8_without_redis_everything_still_completes: 22,
-        p8_a_postgres_restart_in_the_middle_loses_nothing: 23,
-        p2_a_wipe_that_lies_is_caught: 62,
+        p8_without_redis_everything_still_completes: 20,
+        p8_a_postgres_restart_in_the_middle_loses_nothing: 15,
+        p2_a_wipe_that_lies_is_caught: 20,
         a_132_p2_an_approved_disk_without_partition_table_is_wiped_before_anybody_gets_it: 12,
         a_release_while_provisioning_cancels_it: 4,
     ]

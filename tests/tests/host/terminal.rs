@@ -20,9 +20,9 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 /// The tests of this file, with the seconds that each usually takes.
 pub fn cases() -> Vec<Case> {
     gpuaas_tests::cases![Place::System;
-        f_01_f_06_a_terminal_into_a_real_guest_ends_with_its_release: 24,
-        f_06_f_08_a_terminal_ends_with_the_power_and_a_new_one_opens_after_it: 71,
-        ssh_and_forwarded_ports_go_through_the_platform_and_end_with_the_release: 60,
+        f_01_f_06_a_terminal_into_a_real_guest_ends_with_its_release: 20,
+        f_06_f_08_a_terminal_ends_with_the_power_and_a_new_one_opens_after_it: 40,
+        ssh_and_forwarded_ports_go_through_the_platform_and_end_with_the_release: 25,
     ]
 }
 

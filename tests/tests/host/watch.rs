@@ -13,7 +13,7 @@ use serde_json::Value;
 /// The tests of this file, with the seconds that each usually takes.
 pub fn cases() -> Vec<Case> {
     gpuaas_tests::cases![Place::System;
-        p8_a_watch_misses_nothing_while_gateway_and_allocation_are_killed: 28,
+        p8_a_watch_misses_nothing_while_gateway_and_allocation_are_killed: 20,
     ]
 }
 

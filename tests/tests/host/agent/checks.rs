@@ -18,8 +18,8 @@ use super::host::{LabHost, until};
 pub fn cases() -> Vec<Case> {
     gpuaas_tests::cases![Place::Host;
         inc_01_what_is_broken_by_hand_is_named_by_the_next_report: 60,
-        a_dead_disk_takes_its_own_slot_out_of_service: 20,
-        p7_what_a_killed_check_left_is_removed_by_the_next: 20,
+        a_dead_disk_takes_its_own_slot_out_of_service: 5,
+        p7_what_a_killed_check_left_is_removed_by_the_next: 5,
     ]
 }
 

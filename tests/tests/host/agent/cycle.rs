@@ -13,11 +13,11 @@ use super::host::{LabHost, Tenant, USER, until};
 /// The tests of this file, with the seconds that each usually takes.
 pub fn cases() -> Vec<Case> {
     gpuaas_tests::cases![Place::Host;
-        d_67_from_image_to_login_and_back_to_an_empty_disk: 28,
+        d_67_from_image_to_login_and_back_to_an_empty_disk: 15,
         b_16_b_19_the_host_plans_a_bundle_of_approved_slots_and_leases_what_it_has_proved: 2,
         d_08_leases_are_fenced_and_operations_need_them: 3,
         d_71_a_release_stops_a_provision_that_still_runs: 4,
-        p5_a_restart_of_libvirtd_breaks_neither_a_guest_nor_its_release: 24,
+        p5_a_restart_of_libvirtd_breaks_neither_a_guest_nor_its_release: 20,
     ]
 }
 

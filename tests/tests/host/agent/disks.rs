@@ -17,7 +17,7 @@ pub fn cases() -> Vec<Case> {
         inc_12_mounted_child_partition_refused_before_anything_is_touched: 4,
         d_34_a_disk_of_another_domain_is_refused_running_and_shut_off: 2,
         d_29_a_disk_that_a_process_holds_open_or_that_changed_is_refused: 2,
-        inc_20_a_stale_reservation_is_removed_unless_its_domain_lives: 20,
+        inc_20_a_stale_reservation_is_removed_unless_its_domain_lives: 15,
     ]
 }
 

@@ -18,7 +18,7 @@ pub fn cases() -> Vec<Case> {
         d_78_a_wiper_that_lies_is_caught: 24,
         d_10_the_agent_is_killed_at_every_step_of_one_life: 46,
         inc_20_the_agent_is_killed_in_its_undo_and_still_leaves_nothing: 30,
-        d_26_the_agent_is_killed_while_it_clones_and_clones_anew: 42,
+        d_26_the_agent_is_killed_while_it_clones_and_clones_anew: 25,
     ]
 }
 

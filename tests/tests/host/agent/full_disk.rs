@@ -9,7 +9,7 @@ use super::host::LabHost;
 /// The tests of this file, with the seconds that each usually takes.
 pub fn cases() -> Vec<Case> {
     gpuaas_tests::cases![Place::Host;
-        p5_a_launch_that_a_full_disk_of_the_host_has_no_room_for_leaves_nothing_and_succeeds_with_room: 25,
+        p5_a_launch_that_a_full_disk_of_the_host_has_no_room_for_leaves_nothing_and_succeeds_with_room: 20,
     ]
 }
 
