@@ -1,6 +1,6 @@
 //! The binding of the devices of a slot under repair: those that another driver has are VFIO's afterwards, or the repair fails
-//! with the reason, unless it is the slot's first wipe or the host is for bare metal. It comes after the disk, which no device keeps from being wiped, and before the reset, which
-//! leaves a device of the host alone.
+//! with the reason, unless it is the slot's first wipe or the host is for bare metal. It comes after the disk, which no device
+//! keeps from being wiped, and before the reset, which leaves a device of the host alone.
 use std::sync::Arc;
 
 use futures::FutureExt;

@@ -27,9 +27,9 @@ pub async fn check(
         return Ok(Ok(()));
     };
     let mut routes = app.routes.routes().iter();
-    let Some(of_members) = routes.find(|route| route.action == OF_MEMBERS) else {
-        return Ok(Ok(()));
-    };
+    let of_members = routes.find(|route| route.action == OF_MEMBERS);
+    // without it nothing could be said, so nothing is reserved
+    let of_members = of_members.ok_or_else(ApiError::internal)?;
     let found = guardrails_of(app, principal, project).await;
     let found = found.map_err(|error| ApiError::from_status(&error.into()))?;
     Ok(found.map_or(Ok(()), |guardrails| {

@@ -98,7 +98,8 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         }
         Command::Rotate { key, overlap } => {
             let account = key.account.find(session).await?;
-            let found = find(session, &account, &key.key).await?;
+            let all = keys(session, &account, &Selected::default()).await?;
+            let found = find(&all.message.api_keys, &account, &key.key)?;
             let request = RotateApiKeyRequest {
                 project_id: account.project,
                 service_account_id: account.id,
@@ -108,12 +109,16 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             };
             made(session, &session.api.apply(&request, &session.key).await?)
         }
-        Command::Disable { account, keys } => {
+        Command::Disable {
+            account,
+            keys: given,
+        } => {
             let account = account.find(session).await?;
+            let all = keys(session, &account, &Selected::default()).await?;
             // nothing is disabled where one of them is misspelled
             let mut found = Vec::new();
-            for key in keys {
-                found.push((find(session, &account, &key).await?, key));
+            for key in given {
+                found.push((find(&all.message.api_keys, &account, &key)?, key));
             }
             super::each(session, "api_keys", found, async |(found, name), key| {
                 let request = DisableApiKeyRequest {
@@ -145,15 +150,13 @@ async fn keys(
 }
 
 /// The key of an account by its id, name or prefix.
-async fn find(session: &Session, account: &Found, given: &str) -> Result<ApiKey, Failure> {
-    let all = keys(session, account, &Selected::default()).await?;
-    let all = all.message.api_keys;
+fn find(all: &[ApiKey], account: &Found, given: &str) -> Result<ApiKey, Failure> {
     let same = |one: &ApiKey| {
         [&one.id, &one.prefix, &one.display_name]
             .iter()
             .any(|name| *name == given)
     };
-    let mut found: Vec<ApiKey> = all.into_iter().filter(same).collect();
+    let mut found: Vec<ApiKey> = all.iter().filter(|one| same(one)).cloned().collect();
     let slug = &account.slug;
     match (found.pop(), found.is_empty()) {
         (Some(one), true) => Ok(one),

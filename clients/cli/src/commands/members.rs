@@ -122,7 +122,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             let owner = of.find(session).await?;
             let Member {
                 member_id, etag, ..
-            } = find(session, &owner, &member).await?;
+            } = find(&everybody(session, &owner).await?, &member)?;
             let sentence = format!("{member} is {role}.");
             let role = self::role(&role);
             let json = about!(
@@ -140,10 +140,11 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         }
         Command::Remove { members, of } => {
             let owner = of.find(session).await?;
+            let all = everybody(session, &owner).await?;
             // nobody is removed where one of them is misspelled
             let mut found = Vec::new();
             for member in members {
-                found.push((find(session, &owner, &member).await?, member));
+                found.push((find(&all, &member)?, member));
             }
             // by a name and by an id it is one
             let mut once = HashSet::new();
@@ -249,13 +250,17 @@ async fn members(
     )
 }
 
-async fn find(session: &Session, owner: &Owner, given: &str) -> Result<Member, Failure> {
-    let (all, _) = members(session, owner, &Selected::default()).await?;
+async fn everybody(session: &Session, owner: &Owner) -> Result<Vec<Member>, Failure> {
+    Ok(members(session, owner, &Selected::default()).await?.0)
+}
+
+fn find(all: &[Member], given: &str) -> Result<Member, Failure> {
     let names = all.iter().map(|one| one.principal.as_str());
     let message = format!("no member is {given:?}; see: gpuaas member list");
     let missing = suggest::with_nearest(message, given, names);
-    all.into_iter()
+    all.iter()
         .find(|one| one.principal == given || one.member_id == given)
+        .cloned()
         .ok_or(Failure::NotFound(missing))
 }
 

@@ -16,7 +16,7 @@ const shown = (list: Evidence[], search = "") =>
     </Router>,
   );
 
-it("h_05_checks_are_read_by_what_matters_each_with_its_severity_remedy_and_age", () => {
+it("h_04_checks_are_read_by_what_matters_each_with_its_severity_remedy_and_age", () => {
   expect(inOrder(evidence).map(({ check }) => check)).toEqual(["nat", "nvme_wear", "vfio", "lldp"]);
   expect(countsText(evidence)).toBe("2 fail, 1 passes, 1 does not apply");
   const text = shown(evidence);
@@ -25,7 +25,7 @@ it("h_05_checks_are_read_by_what_matters_each_with_its_severity_remedy_and_age",
   expect(text).not.toContain("Bind them.");
 });
 
-it("h_05_only_problems_are_shown_where_the_address_says_so_and_an_empty_list_says_what_to_do", () => {
+it("h_04_only_problems_are_shown_where_the_address_says_so_and_an_empty_list_says_what_to_do", () => {
   const text = shown(evidence, "?problems=1");
   expect(text).toContain("NAT");
   expect(text).not.toContain("8 GPUs");
