@@ -12,7 +12,13 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// Removes events and ended work past their retention, periodically, until `shutdown`. Any number may run.
 pub async fn sweep(deps: &Deps, shutdown: CancellationToken) {
+    let mut pause = gpuaas_common::server::FIRST_SWEEP;
     loop {
+        let paused = shutdown.run_until_cancelled(tokio::time::sleep(pause));
+        if paused.await.is_none() {
+            return;
+        }
+        pause = SWEEP_INTERVAL;
         let work = gpuaas_placement::sweep::work(&deps.pool, deps.config.retention_days);
         match shutdown.run_until_cancelled(work).await {
             Some(Ok(0)) | None => {}
@@ -42,10 +48,6 @@ pub async fn sweep(deps: &Deps, shutdown: CancellationToken) {
                 let error = gpuaas_common::Error::from(error);
                 tracing::warn!("leave old events for the next sweep: {error:?}");
             }
-        }
-        let pause = tokio::time::sleep(SWEEP_INTERVAL);
-        if shutdown.run_until_cancelled(pause).await.is_none() {
-            return;
         }
     }
 }

@@ -31,6 +31,8 @@ pub use tls::{Clients, ServerTls};
 
 /// Time between two sweeps of old idempotency keys.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(3600);
+/// Time from the start of a service to the first removal of what is past its retention: a start has more urgent work.
+pub const FIRST_SWEEP: Duration = Duration::from_secs(5);
 /// Connections to the database for the sealer and for reads of the audit trail.
 const AUDIT_CONNECTIONS: u32 = 2;
 /// Longest time between two signs of life of a connection.
@@ -251,7 +253,13 @@ pub async fn sweep(context: Context, shutdown: CancellationToken) {
         max_connections: 1,
         ..settings.clone()
     };
+    let mut pause = FIRST_SWEEP;
     loop {
+        let paused = shutdown.run_until_cancelled(tokio::time::sleep(pause));
+        if paused.await.is_none() {
+            return;
+        }
+        pause = SWEEP_INTERVAL;
         // a pool of its own, closed again: nothing is held between two sweeps
         match db::pool(context.service, &one_connection) {
             Ok(pool) => {
@@ -266,10 +274,6 @@ pub async fn sweep(context: Context, shutdown: CancellationToken) {
                 pool.close().await;
             }
             Err(error) => tracing::warn!("cannot sweep idempotency keys: {error}"),
-        }
-        let pause = tokio::time::sleep(SWEEP_INTERVAL);
-        if shutdown.run_until_cancelled(pause).await.is_none() {
-            return;
         }
     }
 }

@@ -153,7 +153,15 @@ impl World {
         identity: &gpuaas_dev::ca::Identity,
         address: SocketAddr,
     ) -> Context {
-        let role = format!("gpuaas_{service}");
+        // the others have no schema of their own here
+        let database = matches!(service, "allocation" | "scheduler").then(|| DatabaseSettings {
+            host: self.db.server().folder().display().to_string(),
+            port: self.db.port(),
+            name: self.db.name().into(),
+            user: format!("gpuaas_{service}"),
+            password_file: Some(self.db.password_file().into()),
+            max_connections: 2,
+        });
         let settings = Settings {
             cell: CELL,
             server: ServerSettings {
@@ -172,14 +180,7 @@ impl World {
             token: TokenSettings {
                 public_key_file: Some(self.authority.signing_key("token").expect("a key").public),
             },
-            database: Some(DatabaseSettings {
-                host: "127.0.0.1".into(),
-                port: self.db.port(),
-                name: self.db.name().into(),
-                user: role,
-                password_file: Some(self.db.password_file().into()),
-                max_connections: 4,
-            }),
+            database,
             redis: RedisSettings::default(),
             telemetry: TelemetrySettings::default(),
             audit: Default::default(),

@@ -355,7 +355,7 @@ pub(crate) fn settings(identity: &Identity, authority: &Path, port: u16) -> Sett
 
 pub(crate) fn database(db: &TestDb, role: &str) -> DatabaseSettings {
     DatabaseSettings {
-        host: "127.0.0.1".into(),
+        host: db.server().folder().display().to_string(),
         port: db.port(),
         name: db.name().into(),
         user: role.into(),

@@ -71,7 +71,7 @@ impl World {
                 public_key_file: Some(keys.public),
             },
             database: Some(DatabaseSettings {
-                host: "127.0.0.1".into(),
+                host: db.server().folder().display().to_string(),
                 port: db.port(),
                 name: db.name().into(),
                 user: "gpuaas_terminal".into(),

@@ -205,7 +205,7 @@ impl Ports {
 
 fn database(db: &TestDb, user: &str) -> DatabaseSettings {
     DatabaseSettings {
-        host: "127.0.0.1".to_owned(),
+        host: db.server().folder().display().to_string(),
         port: db.port(),
         name: db.name().to_owned(),
         user: user.to_owned(),
