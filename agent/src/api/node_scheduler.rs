@@ -12,6 +12,7 @@ use super::{Shared, bindings, status};
 use crate::bounded::Bounded;
 use crate::dhcp::Reservation;
 use crate::error::{HostError, HostResult};
+use crate::gpu_fabric::Difference;
 use crate::host::blocking;
 use crate::ids::{AllocationId, LeaseId, SlotId, Token, VM_PREFIX};
 use crate::ingress::{Ingress, Owned};
@@ -21,6 +22,7 @@ use crate::operation::{network_group, rescue_host_key};
 use crate::plan::plan;
 use crate::vm::{Domain, PowerState};
 use crate::vm_files;
+use crate::wall_clock::timestamp;
 
 /// Shortest lease that makes sense, and the default.
 const MIN_LEASE: Duration = Duration::from_secs(5);
@@ -201,12 +203,26 @@ impl NodeSchedulerApi {
             ports,
             ingress_ownership: Owned::of(&node.settings.ingress).map(Owned::to_wire),
             ingress: node.journal.ingress()?,
+            partition_differences: node.gpu_fabric.as_ref().map_or_else(Vec::new, |fabric| {
+                let found = fabric.differences().into_iter();
+                found.map(partition_difference).collect()
+            }),
             network_groups: reservations.iter().filter_map(network_group_of).collect(),
             reservations: reservations
                 .into_iter()
                 .map(|reservation| reservation.vm.to_string())
                 .collect(),
         })
+    }
+}
+
+fn partition_difference(one: Difference) -> pb::PartitionDifference {
+    pb::PartitionDifference {
+        kind: one.kind.as_str().to_owned(),
+        partition_id: one.id,
+        allocation_id: one.allocation.map(|id| id.to_string()).unwrap_or_default(),
+        message: one.message,
+        since: Some(timestamp(one.since_ms)),
     }
 }
 

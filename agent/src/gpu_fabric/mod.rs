@@ -7,17 +7,20 @@
 //!
 //! A row of the journal precedes every activation. So the agent can tell Fabric Manager after its restart which
 //! partitions are active; it waits for that for 60 seconds, refuses everything else, and exits when nobody told it.
+mod difference;
 mod fmpm;
 mod steps;
 mod table;
 
 use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use gpuaas_common::CancellationToken;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
 
+pub use difference::{Difference, Kind as DifferenceKind};
 pub use fmpm::Fmpm;
 pub use steps::{Did, activate, deactivate, find};
 use steps::{Stopped, unavailable};
@@ -107,6 +110,8 @@ pub struct GpuFabric {
     manager: Box<dyn FabricManager>,
     /// One change at a time, so that nothing is deactivated that was just activated.
     turn: tokio::sync::Mutex<()>,
+    /// What the last look found otherwise than the journal has it.
+    differences: Mutex<Vec<Difference>>,
 }
 
 impl GpuFabric {
@@ -115,7 +120,21 @@ impl GpuFabric {
         settings.is_managed().then(|| Self {
             manager: Box::new(Fmpm::new(settings)),
             turn: tokio::sync::Mutex::default(),
+            differences: Mutex::default(),
         })
+    }
+
+    /// What the last look found otherwise than the journal has it; nothing before the first.
+    pub fn differences(&self) -> Vec<Difference> {
+        let found = self.differences.lock();
+        found.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Replaces what is known. What was found before, too, has been so since then.
+    fn note(&self, found: Vec<Difference>) {
+        let known = self.differences.lock();
+        let mut known = known.unwrap_or_else(PoisonError::into_inner);
+        difference::replace(&mut known, found);
     }
 
     /// The partitions as they are now; nothing is changed.
@@ -152,7 +171,9 @@ impl GpuFabric {
         let busy = node.journal.running_operations()?;
         let busy: BTreeSet<_> = busy.iter().map(|operation| operation.allocation).collect();
         let mut changed = false;
-        for row in node.journal.partitions()? {
+        let rows = node.journal.partitions()?;
+        let mut found = difference::unowned(&table, &rows);
+        for row in rows {
             if busy.contains(&row.allocation) {
                 continue;
             }
@@ -163,9 +184,17 @@ impl GpuFabric {
                     let error = HostError::from(stopped);
                     tracing::warn!(partition = id, allocation_id = %allocation, %error,
                         "a partition is not as it should be");
+                    let of = Some(allocation);
+                    found.push(Difference::new(
+                        DifferenceKind::Unmatched,
+                        id,
+                        of,
+                        error.message,
+                    ));
                 }
             }
         }
+        self.note(found);
         match changed {
             true => Ok(self.manager.table().await?),
             false => Ok(table),
@@ -257,6 +286,15 @@ pub async fn reconcile(node: &Node) -> HostResult<()> {
         return Ok(());
     };
     let _turn = fabric.turn.lock().await;
-    fabric.reconcile(node).await?;
+    let outcome = fabric.reconcile(node).await;
+    if let Err(stopped) = outcome {
+        let error = HostError::from(stopped);
+        let rows = node.journal.partitions()?.into_iter();
+        let kind = DifferenceKind::Unknown;
+        let unknown = rows
+            .map(|row| Difference::new(kind, row.id, Some(row.allocation), error.message.clone()));
+        fabric.note(unknown.collect());
+        return Err(error);
+    }
     Ok(())
 }

@@ -13,10 +13,12 @@ mod rows;
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
+use rusqlite::backup::Backup;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 use tokio::sync::watch;
 
@@ -59,6 +61,21 @@ fn set_version(connection: &Connection) -> HostResult<()> {
     Ok(())
 }
 
+/// Most pages that are copied at once.
+const PAGES: i32 = 1024;
+
+/// A file that nobody changes meanwhile, as SQLite calls it.
+fn unchanging(path: &Path) -> HostResult<String> {
+    let path = path
+        .to_str()
+        .ok_or_else(|| HostError::internal("the path of the journal is not UTF-8"))?;
+    let escaped = path
+        .replace('%', "%25")
+        .replace('?', "%3f")
+        .replace('#', "%23");
+    Ok(format!("file:{escaped}?immutable=1"))
+}
+
 /// The journal of one host.
 pub struct Journal {
     connection: Mutex<Connection>,
@@ -97,6 +114,31 @@ impl Journal {
         }
         let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         Ok(connection.pragma_query_value(None, "user_version", |row| row.get(0))?)
+    }
+
+    /// What a journal that may be in use has now, as one in memory: nothing that is written to it is kept, and nothing of the
+    /// file is changed.
+    ///
+    /// # Errors
+    /// As of [`Journal::open`]; a file that is no journal.
+    pub fn read(path: &Path) -> HostResult<Self> {
+        let beside = |end: &str| {
+            let mut name = path.as_os_str().to_owned();
+            name.push(end);
+            PathBuf::from(name)
+        };
+        // one that nobody has open is in one file, and SQLite would make two more beside it to read it
+        let source = match beside("-wal").exists() {
+            true => Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?,
+            false => {
+                let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+                Connection::open_with_flags(unchanging(path)?, flags)?
+            }
+        };
+        check_version(&source)?;
+        let mut copy = Connection::open_in_memory()?;
+        Backup::new(&source, &mut copy)?.run_to_completion(PAGES, Duration::ZERO, None)?;
+        Self::from_connection(copy)
     }
 
     fn from_connection(connection: Connection) -> HostResult<Self> {

@@ -152,14 +152,14 @@ async fn live(machine: &Machine, state_dir: &Path) -> HostResult<BTreeSet<String
     Ok(live)
 }
 
-/// The agent's journal, where there is one.
+/// What the agent's journal has, where there is one: a plan is made of it, and nothing of it is changed.
 ///
 /// # Errors
 /// It is there and cannot be read.
 pub fn journal(machine: &Machine, state_dir: &Path) -> Result<Option<Journal>, HostError> {
     let path = machine.root.path(state_dir.join("journal.sqlite"));
     match path.exists() {
-        true => Journal::open(&path).map(Some),
+        true => Journal::read(&path).map(Some),
         false => Ok(None),
     }
 }

@@ -524,3 +524,46 @@ async fn d_10_a_table_with_other_numbers_is_noticed() {
     reconcile(&world.node).await.expect("reconciled");
     assert!(world.owned().is_empty());
 }
+
+/// What the comparison with the ledger shows of partitions.
+#[tokio::test]
+async fn d_80_d_82_a_partition_that_is_not_as_the_journal_has_it_is_told_until_it_is() {
+    let world = World::new();
+    let fabric = world.node.gpu_fabric.as_ref().expect("a board");
+    let found = || {
+        let told = fabric.differences().into_iter();
+        told.map(|one| (one.kind.as_str(), one.id, one.allocation))
+            .collect::<Vec<_>>()
+    };
+    let vm = allocation();
+    world.up(vm, &[1, 3]).await;
+    world.run(vm).await;
+    reconcile(&world.node).await.expect("reconciled");
+    assert!(found().is_empty());
+
+    // somebody activates one by hand
+    world.board.set("active", "3\n6\n");
+    reconcile(&world.node).await.expect("reconciled");
+    assert_eq!(found(), [("partition_unowned", 6, None)]);
+    let first = fabric.differences()[0].clone();
+    assert!(first.message.contains("GPUs 6, 8 is active"), "{first:?}");
+    reconcile(&world.node).await.expect("reconciled");
+    assert_eq!(fabric.differences(), [first], "since it was found");
+
+    // it forgot the VM's, and cannot activate it
+    world.board.set("active", "");
+    world.board.set("sick", "1\n");
+    reconcile(&world.node).await.expect("reconciled");
+    assert_eq!(found(), [("partition_unmatched", 3, Some(vm))]);
+
+    // it does not answer
+    world.board.restart(100);
+    world.board.set("now", "161");
+    reconcile(&world.node).await.expect_err("it is gone");
+    assert_eq!(found(), [("partition_unknown", 3, Some(vm))]);
+    world.board.remove("sick");
+    world.board.answer(&["--simulate", "start"]);
+    reconcile(&world.node).await.expect("activated");
+    assert!(found().is_empty());
+    world.end(vm).await;
+}

@@ -780,8 +780,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * CompareNode reads what the ledger claims on a node, what the journal of its host holds and which domains its hypervisor has, and shows them side by side: a row for each allocation that one of the three has something of
-         * @description CompareNode reads what the ledger claims on a node, what the journal of its host holds and which domains its hypervisor has, and shows them side by side: a row for each allocation that one of the three has something of. It changes nothing. Refused with HOST_UNREACHABLE while the host does not answer.
+         * CompareNode reads what the ledger claims on a node, what the journal of its host holds and which domains its hypervisor has, and shows them side by side: a row for each allocation that one of the three has something of, and one for each difference of a slot or an NVSwitch partition
+         * @description CompareNode reads what the ledger claims on a node, what the journal of its host holds and which domains its hypervisor has, and shows them side by side: a row for each allocation that one of the three has something of, and one for each difference of a slot or an NVSwitch partition. It changes nothing. Refused with HOST_UNREACHABLE while the host does not answer.
          *
          *     All platform roles; action `node.get` on `node`.
          */
@@ -3839,9 +3839,10 @@ export interface components {
          *     - `finish`: Bring it to what the ledger has, such as to start a VM that ended with its host.
          *     - `undo`: Remove what is left over: VM, reservation, port, seed, NVRAM; never a disk's content.
          *     - `report`: Note in the audit trail that an operator has seen it. It changes nothing; the detail has the remedy.
+         *     - `slot`: Of a difference of a slot: RepairResourceSlot of that slot. What its host has of an allocation that is over is removed, its disk is wiped and proven empty, and its devices are bound again. Never while somebody claims it.
          * @enum {string}
          */
-        "allocation.ComparisonRepair": "unspecified" | "adopt" | "finish" | "undo" | "report";
+        "allocation.ComparisonRepair": "unspecified" | "adopt" | "finish" | "undo" | "report" | "slot";
         /**
          * @description ComparisonVerdict is what follows from a comparison.
          *     - `agrees`: All three have the same.
@@ -3998,6 +3999,8 @@ export interface components {
             node_id?: string;
             /** @description By allocation. */
             rows?: components["schemas"]["allocation.NodeComparisonRow"][];
+            /** @description What of slots and NVSwitch partitions differs, by slot; those of no slot come last. */
+            differences?: components["schemas"]["allocation.NodeDifference"][];
         };
         /** @description NodeComparisonRow is one allocation as each of the three has it. */
         "allocation.NodeComparisonRow": {
@@ -4033,6 +4036,44 @@ export interface components {
             /** @description What came of the host's last query to its guest (D-80). */
             guest_state?: components["schemas"]["common.GuestMetricsState"];
         };
+        /** @description NodeDifference is one thing of a slot or an NVSwitch partition that the host has otherwise than the ledger. */
+        "allocation.NodeDifference": {
+            subject?: components["schemas"]["allocation.NodeDifferenceSubject"];
+            /** @description As of SlotDrift; "held_on_host" of a hold; "partition_unmatched", "partition_unknown" or "partition_unowned" of a partition. */
+            kind?: string;
+            /** @description Empty: it is of no slot. */
+            slot_id?: string;
+            /** Format: int32 */
+            slot_index?: number;
+            /** @description Whose it is: by the ledger, or by the host where the ledger has it for nobody. */
+            allocation_id?: string;
+            approved?: string;
+            observed?: string;
+            /** @description What is wrong. */
+            message?: string;
+            /**
+             * Format: date-time
+             * @description Since when it is known; absent: it was found just now.
+             */
+            since?: string;
+            /** @description What to do about the cause. */
+            remediation?: string;
+            verdict?: components["schemas"]["allocation.ComparisonVerdict"];
+            /** @description COMPARISON_REPAIR_SLOT, or unspecified where no call repairs it. */
+            repair?: components["schemas"]["allocation.ComparisonRepair"];
+            /** @description What the repair does, or why there is none. */
+            detail?: string;
+        };
+        /**
+         * @description NodeDifferenceSubject is what a difference is of.
+         *     - `binding`: A GPU or fabric function: it is there, at its place, and bound to the driver of slices.
+         *     - `disk`: A disk: it is there, the approved one, and used by nobody else.
+         *     - `network`: Addresses and rules of the guests' network.
+         *     - `hold`: A slot that the journal of the host holds for an allocation, and the ledger does not.
+         *     - `partition`: An NVSwitch partition.
+         * @enum {string}
+         */
+        "allocation.NodeDifferenceSubject": "unspecified" | "binding" | "disk" | "network" | "hold" | "partition";
         /** @description NodeTask is the durable record of one call to a host (C-22..C-27, C-33). */
         "allocation.NodeTask": {
             id?: string;
@@ -8198,6 +8239,10 @@ export interface operations {
     AllocationAdminService_CompareNode: {
         parameters: {
             query?: {
+                /** @description Only the rows and differences that it is true of, for example `verdict = report AND subject != allocation`. See "Filters and orders" of the guide for integrators. Fields: subject (`allocation` of a row), kind, verdict, repair, allocation_id, slot_id, slot_index, since. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not; default: rows by allocation, differences by slot. Fields: subject, kind, verdict. */
+                order_by?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };
@@ -8644,6 +8689,10 @@ export interface operations {
                 /** @description Default 50, at most 500. */
                 page_size?: number;
                 page_token?: string;
+                /** @description Only those that it is true of, for example `accept_time > 2026-11-01`. See "Filters and orders" of the guide for integrators. Fields: slot_generation, policy, erase_method, accept_time. */
+                filter?: string;
+                /** @description Fields with commas between them, each with ` desc` after it or not; default `slot_generation desc`. Fields: slot_generation, accept_time. */
+                order_by?: string;
                 /** @description Fields of the answer that are wanted, as paths with commas between them; in a list, of each of its items: `allocations.id,next_page_token`. Absent: all. */
                 read_mask?: components["parameters"]["ReadMask"];
             };

@@ -6,12 +6,16 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
-use gpuaas_placement::{agent_starts, claims, networks, power, workflows};
+use gpuaas_placement::model::Slot;
+use gpuaas_placement::{
+    agent_starts, claims, host_holds, networks, outbox, power, slots, workflows,
+};
 use gpuaas_proto::gpuaas::agent::v1::ListHoldsResponse;
 use sqlx::PgConnection;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use crate::domain::host_holds::{self as leaked, Ledger};
 use crate::domain::residue::{Finding, GUEST_KINDS, KINDS, Standing, Vm, compare};
 use crate::ingress;
 use crate::store::{residue, visits};
@@ -141,10 +145,9 @@ fn not_compared(deps: &Deps, node_id: Uuid, why: &str) -> Visit {
 /// The database or the host does not answer.
 pub async fn node(deps: &Deps, node_id: Uuid) -> Result<Vec<Finding>, StepError> {
     let host = Host::of_node(deps, node_id).await?;
-    let before = standings(deps, node_id).await?;
-    let held = host.holds().await?;
-    let after = standings(deps, node_id).await?;
-    let findings = compare(&before, &after, &held);
+    let (ledger, held) = inspect(deps, node_id, &host).await?;
+    let [before, after] = &ledger.standings;
+    let findings = compare(before, after, &held);
     let node = node_id.to_string();
     let count = |kind| findings.iter().filter(|one| one.kind() == kind).count() as u64;
     for kind in KINDS {
@@ -172,9 +175,10 @@ pub async fn node(deps: &Deps, node_id: Uuid) -> Result<Vec<Finding>, StepError>
             unexpected_shutdown(deps, id, boot_id, with_host).await?;
         }
     }
-    let grouped = set_network_groups(deps, node_id, &host, &held, &after).await;
+    note_holds(deps, node_id, &ledger, &held).await?;
+    let grouped = set_network_groups(deps, node_id, &host, &held, after).await;
     // what fails of the one keeps nothing of the other back
-    ingress::compare(deps, node_id, &held, &after).await?;
+    ingress::compare(deps, node_id, &held, after).await?;
     grouped?;
     Ok(findings)
 }
@@ -227,13 +231,74 @@ async fn unexpected_shutdown(
     Ok(())
 }
 
-async fn standings(deps: &Deps, node_id: Uuid) -> Result<BTreeMap<Uuid, Standing>, StepError> {
+/// Takes slots out of service that nobody has and that the host holds, and forgets of those that it does not hold any more.
+async fn note_holds(
+    deps: &Deps,
+    node_id: Uuid,
+    ledger: &Ledger,
+    held: &ListHoldsResponse,
+) -> Result<(), StepError> {
+    let held = leaked::host_holds(ledger, held);
+    let known = ledger.slots[1]
+        .iter()
+        .any(|slot| slot.host_holder.is_some());
+    if !known && held.values().all(|hold| hold.leaked_at.is_none()) {
+        return Ok(());
+    }
+    let mut tx = deps.pool.begin().await?;
+    let changed = host_holds::note(&mut tx, node_id, &held).await;
+    let changed = changed.map_err(subject::ledger)?;
+    tx.commit().await?;
+    if changed > 0 {
+        tracing::warn!(%node_id, slots = changed, "note slots that nobody has and that the host holds");
+        deps.wake.notify(outbox::TOPIC).await;
+    }
+    Ok(())
+}
+
+/// Asks the host once which slots it holds, and notes those that nobody has, before one of them is repaired.
+///
+/// # Errors
+/// The database or the host does not answer.
+pub async fn find_leaked_holds(deps: &Deps, node_id: Uuid) -> Result<(), StepError> {
+    let host = Host::of_node(deps, node_id).await?;
+    let (ledger, held) = inspect(deps, node_id, &host).await?;
+    note_holds(deps, node_id, &ledger, &held).await
+}
+
+/// What the host has, and the ledger before and after.
+async fn inspect(
+    deps: &Deps,
+    node_id: Uuid,
+    host: &Host,
+) -> Result<(Ledger, ListHoldsResponse), StepError> {
+    let (before, slots_before) = of_ledger(deps, node_id).await?;
+    let held = host.holds().await?;
+    let (after, slots_after) = of_ledger(deps, node_id).await?;
+    let ledger = Ledger {
+        standings: [before, after],
+        slots: [slots_before, slots_after],
+    };
+    Ok((ledger, held))
+}
+
+/// The ledger's allocations and slots of a node.
+async fn of_ledger(
+    deps: &Deps,
+    node_id: Uuid,
+) -> Result<(BTreeMap<Uuid, Standing>, Vec<Slot>), StepError> {
     let rows = residue::allocations_of(&deps.pool, node_id).await?;
-    Ok(rows.iter().map(|row| (row.id, standing(row))).collect())
+    let slots = slots::list(&mut *deps.pool.acquire().await?, node_id).await;
+    Ok((standings(&rows), slots.map_err(subject::ledger)?))
+}
+
+/// Where allocations stand by the ledger.
+pub(crate) fn standings(rows: &[residue::Row]) -> BTreeMap<Uuid, Standing> {
+    rows.iter().map(|row| (row.id, standing(row))).collect()
 }
 
 /// Where an allocation stands by the ledger.
-pub(crate) fn standing(row: &residue::Row) -> Standing {
+fn standing(row: &residue::Row) -> Standing {
     match (row.worked_on, row.state.as_str(), row.holds) {
         (true, _, _) => Standing::Moving,
         (false, "active", _) => Standing::Active(Vm {

@@ -23,6 +23,7 @@
 //! | [`user_data`] | user data of launches that are not over |
 //! | [`tenants`] | what an operator does to an allocation of somebody else |
 //! | [`drift`] | what was approved for slots against what their host has now |
+//! | [`host_holds`] | slots that nobody has and that their host holds |
 //! | [`nodes`], [`slots`], [`catalog`], [`quota`] | intake of nodes, slots, regions, SKUs, prices, quotas |
 //! | [`operators`] | cordon, drain, maintenance, retirement, and what placement makes of a node |
 //! | [`node_health`] | break-fix records, and findings of outside health agents |
@@ -72,7 +73,7 @@
 //! repair::complete(conn, Fence, slot_id, &SlotEvidence) -> Result<Outcome>
 //! repair::fail(conn, Fence, slot_id, health_detail) -> Result<Outcome>
 //! wipes::of_allocation(conn, id) -> Result<Vec<Wipe>>                   proven wipes, with what their hosts signed
-//! wipes::of_slot(conn, slot_id, before, limit) -> Result<Vec<Wipe>>      newest first
+//! wipes::of_slot(conn, slot_id, &Selection, Wanted) -> Result<(Vec<Wipe>, next_page_token)>      newest first
 //! events::read(conn, after, limit) -> Result<(Vec<Event>, head)>
 //! stamper::run_once(&PgPool) -> Result<u64>                              positions assigned; wake event readers when > 0
 //! ```
@@ -95,6 +96,7 @@ pub mod events;
 pub mod fleet;
 pub mod force_release;
 pub mod history;
+pub mod host_holds;
 pub mod ingress;
 pub mod life;
 pub mod lock;

@@ -559,6 +559,10 @@ pub struct Slot {
     pub clean_evidence: Option<String>,
     /// What is not as it was approved.
     pub drift: Json<Vec<Standing>>,
+    /// For whom its host held it while nobody had it by the ledger.
+    pub host_holder: Option<Uuid>,
+    /// Since when that is known.
+    pub host_held_since: Option<Timestamp>,
 }
 
 impl Slot {

@@ -4,7 +4,7 @@ use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;
 
 use crate::model::{Fence, Outcome, Slot, SlotEvidence, SlotStatus};
-use crate::{Error, Result, force_release, lock, slots, workflows};
+use crate::{Error, Result, force_release, host_holds, lock, slots, workflows};
 
 /// What causes a wipe, for its workflow's trace and log.
 #[derive(Debug, Clone, Copy, Default)]
@@ -209,9 +209,14 @@ pub async fn begin(
     let mut slot = slots::lock_one(conn, node_id, slot_id).await?;
     let mut allocation_id = slot.allocation_id;
     if allocation_id.is_none() {
-        // its host may still have the VM of an allocation that was released by force, and knows the slot by that
+        // its host may still have the VM of an allocation that was released by force, or hold the slot for one that is over,
+        // and knows the slot by that
         allocation_id = force_release::last_holder(conn, slot_id).await?;
-        if allocation_id.is_some() && slot.status == SlotStatus::Disabled {
+        if allocation_id.is_none() {
+            allocation_id = host_holds::known_holder(conn, &slot).await?;
+        }
+        let is_on_host = allocation_id.is_some() || slot.host_holder.is_some();
+        if is_on_host && slot.status == SlotStatus::Disabled {
             let disabled = [SlotStatus::Disabled];
             let _ = slots::block(conn, &[slot_id], &disabled, &slot.health_detail).await?;
             slot = slots::get(conn, node_id, slot_id).await?;

@@ -21,7 +21,7 @@ macro_rules! select {
                     s.gpu_pci_address, s.gpu_module_id, s.numa_node, s.nvme_device, s.storage_identity_kind,
                     s.nvme_bytes, s.management_mac, s.private_ip, s.fabric_device, s.fabric_vf_pci_address,
                     s.fabric_claim_mode, s.destructive_wipe_policy, s.storage_ownership, s.storage_mode,
-                    s.storage_transition_manifest, s.drift,
+                    s.storage_transition_manifest, s.drift, s.host_holder, s.host_held_since,
                     (SELECT c.allocation_id FROM claims c WHERE c.slot_id = s.id AND c.state <> 'released') AS allocation_id,
                     (SELECT a.project_id FROM claims c JOIN allocations a ON a.id = c.allocation_id
                       WHERE c.slot_id = s.id AND c.state <> 'released') AS project_id,
@@ -400,6 +400,7 @@ pub(crate) async fn make_clean(conn: &mut PgConnection, proof: &SlotEvidence) ->
     }
     sqlx::query(
         "UPDATE slots SET clean_generation = generation, cleanup_health = 'healthy', health_detail = '',
+                host_holder = NULL, host_held_since = NULL,
                 revision = revision + 1, updated_at = greatest(clock_timestamp(), updated_at)
           WHERE id = $1",
     )

@@ -1,4 +1,5 @@
 //! Wipes that were proven, with what the hosts signed of them: read from the evidence, which never changes.
+use gpuaas_common::select::{Catalog, Field, Kind, Selection, Statement, Wanted};
 use jiff_sqlx::Timestamp;
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -41,25 +42,33 @@ pub async fn of_allocation(conn: &mut PgConnection, allocation_id: Uuid) -> Resu
     .await?)
 }
 
-/// The wipes of a slot's disk before a generation, newest first.
+/// What the wipes of a slot can be selected by.
+pub static CATALOG: Catalog = Catalog {
+    fields: &[
+        Field::sortable("slot_generation", Kind::Number, "listed.generation"),
+        Field::new("policy", Kind::Text, "listed.policy"),
+        Field::new("erase_method", Kind::Text, "listed.erase_method"),
+        Field::sortable("accept_time", Kind::Time, "listed.at"),
+    ],
+    key: Field::new("slot_generation", Kind::Number, "listed.generation"),
+    order: "slot_generation desc",
+};
+
+/// The wipes of a slot's disk that are selected, newest first unless it says otherwise, and the token of the next page.
 ///
 /// # Errors
-/// Those of the database.
+/// A page token of another list; those of the database.
 pub async fn of_slot(
     conn: &mut PgConnection,
     slot_id: Uuid,
-    before: i64,
-    most: i64,
-) -> Result<Vec<Wipe>> {
-    Ok(sqlx::query_as(
+    selection: &Selection,
+    wanted: Wanted<'_>,
+) -> gpuaas_common::Result<(Vec<Wipe>, String)> {
+    let statement = Statement::new(&[
         "SELECT slot_id, generation, method AS policy, coalesce(detail ->> 'erase_method', '') AS erase_method,
                 coalesce(detail ->> 'certificate', '') AS certificate, at
-           FROM clean_evidence
-          WHERE slot_id = $1 AND generation < $2 AND kind = 'wiped' ORDER BY generation DESC LIMIT $3",
-    )
-    .bind(slot_id)
-    .bind(before)
-    .bind(most)
-    .fetch_all(conn)
-    .await?)
+           FROM clean_evidence WHERE slot_id = $1 AND kind = 'wiped'",
+    ])
+    .bind(slot_id);
+    selection.page(conn, statement, wanted).await
 }

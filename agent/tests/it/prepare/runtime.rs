@@ -3,6 +3,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use super::{HOLDER, SLOT, TestHost};
+use crate::recorded::tree::CORNERS;
 
 const PREPARE: [&str; 3] = ["runtime-prepare", "--mode", "slice"];
 
@@ -173,4 +174,53 @@ fn i_108_d_59_outside_of_slice_mode_nothing_is_touched() {
     let host = TestHost::new();
     host.write("/var/lib/gpuaas/node-mode", "slice");
     assert_eq!(host.run(&["runtime-prepare"]).code, 0);
+}
+
+/// A journal of the agent before this one, in use or not, is read and not brought to this one's form.
+#[test]
+fn d_10_i_104_a_dry_run_leaves_the_journal_as_it_is() {
+    let host = super::binding::native();
+    host.approve(SLOT, &[&CORNERS[0].gpu_address()], false);
+    host.write(
+        "/etc/dnsmasq.d/gpuaas-gpuaas-slice-00000000000040008000000000000000.conf",
+        "x\n",
+    );
+    let path = host.path("/var/lib/gpuaas/journal.sqlite");
+    let journal = rusqlite::Connection::open(&path).unwrap();
+    journal
+        .execute_batch("PRAGMA user_version = 1; ALTER TABLE gpu_partitions DROP COLUMN modules")
+        .unwrap();
+    let dry = |is_in_use: bool| {
+        let before = host.files();
+        for command in ["runtime-prepare", "bind-devices"] {
+            let ran = host.run(&[command, "--mode", "slice", "--dry-run"]);
+            assert_eq!(ran.code, 0, "{command}: {}", ran.text);
+            assert!(!ran.steps().is_empty(), "{command}: {}", ran.text);
+        }
+        // what holds the locks of a journal in use is no content of it
+        let content = |mut files: std::collections::BTreeMap<std::path::PathBuf, Vec<u8>>| {
+            files.retain(|path, _| !is_in_use || !path.ends_with("journal.sqlite-shm"));
+            files
+        };
+        assert_eq!(
+            content(host.files()),
+            content(before),
+            "in use: {is_in_use}"
+        );
+    };
+    // an agent has it open, with something in its log
+    journal.execute_batch("CREATE TABLE later (one)").unwrap();
+    assert!(host.path("/var/lib/gpuaas/journal.sqlite-wal").exists());
+    dry(true);
+    drop(journal);
+    assert!(!host.path("/var/lib/gpuaas/journal.sqlite-wal").exists());
+    dry(false);
+
+    // one of a newer agent is refused, as by the agent
+    let journal = rusqlite::Connection::open(&path).unwrap();
+    journal.execute_batch("PRAGMA user_version = 99").unwrap();
+    drop(journal);
+    let refused = host.run(&["bind-devices", "--mode", "slice", "--dry-run"]);
+    assert_ne!(refused.code, 0);
+    assert!(refused.text.contains("version 99"), "{}", refused.text);
 }

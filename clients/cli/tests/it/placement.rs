@@ -520,18 +520,18 @@ fn d_82_a_node_is_shown_and_repaired_as_ledger_host_and_hypervisor_have_it() {
         { "allocation_id": NODE, "domain_state": "shut off", "verdict": "report", "repair": "report", "etag": "1f",
           "has_seed": true, "has_nvram": true, "missing_files": ["nvram"], "detail": "repair its slots" },
     ]);
-    let whole = json!({ "node_id": NODE, "rows": rows });
+    let differences = json!([
+        { "subject": "binding", "kind": "driver_rebound", "slot_id": FIRST, "slot_index": 3, "message": "It is bound to nvidia.",
+          "since": "2026-11-29T10:00:00Z", "remediation": "Find out why.", "verdict": "report", "repair": "slot", "detail": "a repair binds it" },
+        { "subject": "partition", "kind": "partition_unowned", "observed": "6", "message": "Partition 6 is active.",
+          "remediation": "Look.", "verdict": "report", "repair": "unspecified", "detail": "no call repairs it" },
+    ]);
+    let whole = json!({ "node_id": NODE, "rows": rows, "differences": differences });
     world.on(
         "GET",
         &path,
         [200, 200, 200, 200, 200].map(|code| (code, whole.clone())),
     );
-    let drift = json!([{ "kind": "driver_rebound", "message": "It is bound to nvidia.", "remediation": "Repair it." }]);
-    let slots = json!({ "slots": [
-        { "id": FIRST, "slot_index": 3, "status": "available", "drift": drift },
-        { "id": NODE, "slot_index": 4, "status": "active", "allocation_id": FIRST, "drift": drift },
-    ] });
-    world.get(&format!("/api/v1/admin/nodes/{NODE}/resource-slots"), slots);
     let ran = world.run(&["admin", "node", "compare", "h1"]).ok();
     let lines: Vec<String> = ran
         .out
@@ -551,8 +551,17 @@ fn d_82_a_node_is_shown_and_repaired_as_ledger_host_and_hypervisor_have_it() {
     let leaked =
         format!("{NODE} none seed, NVRAM shut off, without nvram report report repair its slots");
     assert_eq!(lines[2], leaked);
-    // of a slot that an allocation has, the row of the allocation tells
-    assert_eq!(lines[3..], ["Slot 3: It is bound to nvidia. Repair it."]);
+    assert_eq!(lines[4], "SLOT OF SINCE VERDICT REPAIR DETAIL");
+    assert!(lines[5].starts_with("3 binding 2026-11-29"), "{lines:?}");
+    assert!(
+        lines[5].ends_with("report slot It is bound to nvidia. Find out why. (a repair binds it)"),
+        "{lines:?}"
+    );
+    assert_eq!(
+        lines[6],
+        "- partition just now report - Partition 6 is active. Look. (no call repairs it)"
+    );
+    assert!(lines[7].contains("slots repair h1 3"), "{lines:?}");
     let ran = world.run(&["admin", "node", "compare", "h1", "--output", "json"]);
     let reported: Value = serde_json::from_str(&ran.ok().out).expect("JSON");
     assert_eq!(reported["rows"][1]["verdict"], "report");

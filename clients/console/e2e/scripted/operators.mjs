@@ -89,6 +89,7 @@ export async function operators({ assert, page, server, test, look, go, signIn }
     await compared.getByText("An operator decides").first().waitFor();
     const verdicts = await compared.locator("tbody tr td:nth-child(5) .badge").allInnerTexts();
     assert.deepEqual(verdicts, ["An operator decides", "An operator decides", "An operator decides", "The platform completes it", "Agrees"]);
+    await table("Slots and GPU partitions").getByText("no VM of this host has it").waitFor();
     await look("node-comparison");
     await compared.getByRole("button", { name: "Release notebook" }).waitFor();
     await compared.getByRole("button", { name: /Repair slot/ }).first().click();

@@ -197,6 +197,10 @@ const comparison = (id) => ({
     { allocation_id: allocationId(98), ledger_state: "", has_claims: false, journal_slot_ids: [], has_reservation: false, has_seed: true, has_nvram: true, domain_state: "", verdict: "report", detail: "the ledger holds nothing for it, and its seed is there: a repair removes the seed", repair: "undo", etag: "62b" },
     { allocation_id: allocationId(99), ledger_state: "", has_claims: false, journal_slot_ids: slots.filter(({ node_id, status }) => node_id === id && status === "cleanup_blocked").map((one) => one.id), has_reservation: false, domain_state: "", verdict: "report", detail: "the ledger holds nothing for it, and the host holds slots for it: repair them" },
   ],
+  differences: [
+    { subject: "disk", kind: "disk_missing", slot_id: slots[0].id, slot_index: slots[0].slot_index, message: "No disk of the host has the identity /dev/disk/by-id/nvme-eui.0000000000000001.", since: ago(3), remediation: "Look for the disk in the host's kernel log.", verdict: "report", repair: "unspecified", detail: "an allocation has the slot, and nothing is touched: it is repaired after its release" },
+    { subject: "partition", kind: "partition_unowned", observed: "6", message: "Partition 6 of the GPUs 5, 7 is active, and no VM of this host has it.", since: ago(1), remediation: "See Fabric Manager's table (`fmpm -l`) and the agent's log.", verdict: "report", repair: "unspecified", detail: "no call repairs it: see the runbook of GPU partitions" },
+  ],
 });
 
 const printed = ["Linux version 6.1.0 (debian-kernel)\r\n", ...Array.from({ length: 60 }, (_, n) => `[    ${n}.25] pci 0000:00:${String(n).padStart(2, "0")}.0: BAR 0\r\n`), "[  \u001b[32mOK\u001b[0m  ] Reached target Multi-User System.\r\n", "train-large login: "];

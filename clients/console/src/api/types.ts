@@ -13,6 +13,7 @@ export type WipeCertificate = Schemas["allocation.WipeCertificate"];
 export type AllocationDetail = Schemas["allocation.AllocationDetail"];
 export type Claim = Schemas["allocation.Claim"];
 export type ComparisonRow = Schemas["allocation.NodeComparisonRow"];
+export type NodeDifference = Schemas["allocation.NodeDifference"];
 export type TimelineEntry = Schemas["allocation.TimelineEntry"];
 export type Access = Schemas["allocation.Access"];
 export type Money = Schemas["google.type.Money"];

@@ -327,19 +327,27 @@ class Operations(Caller):
         self,
         node_id: str,
         *,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.NodeComparison:
         """CompareNode reads what the ledger claims on a node, what the journal of its host holds and which domains its
         hypervisor has, and shows them side by side: a row for each allocation that one of the three has something
-        of. It changes nothing. Refused with HOST_UNREACHABLE while the host does not answer.
+        of, and one for each difference of a slot or an NVSwitch partition. It changes nothing. Refused with
+        HOST_UNREACHABLE while the host does not answer.
 
         All platform roles; action `node.get` on `node`.
 
+        filter: Only the rows and differences that it is true of, for example `verdict = report AND subject !=
+        allocation`. See "Filters and orders" of the guide for integrators. Fields: subject (`allocation` of a row),
+        kind, verdict, repair, allocation_id, slot_id, slot_index, since.
+        order_by: Fields with commas between them, each with ` desc` after it or not; default: rows by allocation,
+        differences by slot. Fields: subject, kind, verdict.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.COMPARE_NODE, {"node_id": node_id}, {"read_mask": read_mask}, None, None, timeout)
+        return self._call(t.COMPARE_NODE, {"node_id": node_id}, {"filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     def cordon_node(
         self,
@@ -3755,6 +3763,8 @@ class Operations(Caller):
         *,
         page_size: int | None = None,
         page_token: str | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> m.ListSlotWipeCertificatesResponse:
@@ -3763,10 +3773,14 @@ class Operations(Caller):
         All platform roles; action `slot.get` on `slot`.
 
         page_size: Default 50, at most 500.
+        filter: Only those that it is true of, for example `accept_time > 2026-11-01`. See "Filters and orders" of
+        the guide for integrators. Fields: slot_generation, policy, erase_method, accept_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not; default `slot_generation
+        desc`. Fields: slot_generation, accept_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._call(t.LIST_SLOT_WIPE_CERTIFICATES, {"node_id": node_id, "slot_id": slot_id}, {"page_size": page_size, "page_token": page_token, "read_mask": read_mask}, None, None, timeout)
+        return self._call(t.LIST_SLOT_WIPE_CERTIFICATES, {"node_id": node_id, "slot_id": slot_id}, {"page_size": page_size, "page_token": page_token, "filter": filter, "order_by": order_by, "read_mask": read_mask}, None, None, timeout)
 
     def iter_slot_wipe_certificates(
         self,
@@ -3774,16 +3788,22 @@ class Operations(Caller):
         slot_id: str,
         *,
         page_size: int | None = None,
+        filter: str | None = None,
+        order_by: str | None = None,
         read_mask: str | None = None,
         timeout: float | None = None,
     ) -> Iterator[m.WipeCertificate]:
         """The items of all pages of `list_slot_wipe_certificates`.
 
         page_size: Default 50, at most 500.
+        filter: Only those that it is true of, for example `accept_time > 2026-11-01`. See "Filters and orders" of
+        the guide for integrators. Fields: slot_generation, policy, erase_method, accept_time.
+        order_by: Fields with commas between them, each with ` desc` after it or not; default `slot_generation
+        desc`. Fields: slot_generation, accept_time.
         read_mask: Fields of the answer that are wanted, as paths with commas between them; in a list, of each of
         its items: `allocations.id,next_page_token`. Absent: all.
         """
-        return self._pages(t.LIST_SLOT_WIPE_CERTIFICATES, {"node_id": node_id, "slot_id": slot_id}, {"page_size": page_size, "read_mask": read_mask}, "certificates", timeout)
+        return self._pages(t.LIST_SLOT_WIPE_CERTIFICATES, {"node_id": node_id, "slot_id": slot_id}, {"page_size": page_size, "filter": filter, "order_by": order_by, "read_mask": read_mask}, "certificates", timeout)
 
     def list_ssh_keys(
         self,

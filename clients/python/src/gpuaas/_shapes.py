@@ -959,6 +959,7 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "NodeComparison": (
         ("node_id", "node_id", "str"),
         ("rows", "rows", "[NodeComparisonRow]"),
+        ("differences", "differences", "[NodeDifference]"),
     ),
     "NodeComparisonRow": (
         ("allocation_id", "allocation_id", "str"),
@@ -984,6 +985,21 @@ SHAPES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("mode", "mode", "str"),
         ("max_vms_per_node", "max_vms_per_node", "int"),
         ("rack", "rack", "str"),
+    ),
+    "NodeDifference": (
+        ("subject", "subject", "str"),
+        ("kind", "kind", "str"),
+        ("slot_id", "slot_id", "str"),
+        ("slot_index", "slot_index", "int"),
+        ("allocation_id", "allocation_id", "str"),
+        ("approved", "approved", "str"),
+        ("observed", "observed", "str"),
+        ("message", "message", "str"),
+        ("since", "since", "time"),
+        ("remediation", "remediation", "str"),
+        ("verdict", "verdict", "str"),
+        ("repair", "repair", "str"),
+        ("detail", "detail", "str"),
     ),
     "NodeFinding": (
         ("id", "id", "str"),

@@ -188,6 +188,8 @@ __all__ = [
     "NodeComparison",
     "NodeComparisonRow",
     "NodeConfig",
+    "NodeDifference",
+    "NodeDifferenceSubject",
     "NodeFinding",
     "NodeHistoryEntry",
     "NodeImage",
@@ -374,12 +376,15 @@ host-checks.
 - `info`: Informational; neither outcome is a fault.
 """
 
-ComparisonRepair = Literal["unspecified", "adopt", "finish", "undo", "report"]
+ComparisonRepair = Literal["unspecified", "adopt", "finish", "undo", "report", "slot"]
 """ComparisonRepair is what an operator can have done about a row of a comparison.
 - `adopt`: Record in the ledger what is there.
 - `finish`: Bring it to what the ledger has, such as to start a VM that ended with its host.
 - `undo`: Remove what is left over: VM, reservation, port, seed, NVRAM; never a disk's content.
 - `report`: Note in the audit trail that an operator has seen it. It changes nothing; the detail has the remedy.
+- `slot`: Of a difference of a slot: RepairResourceSlot of that slot. What its host has of an allocation that is
+over is removed, its disk is wiped and proven empty, and its devices are bound again. Never while somebody claims
+it.
 """
 
 ComparisonState = Literal["unspecified", "new", "same", "different", "not_found"]
@@ -668,6 +673,15 @@ NetworkAddressKind = Literal[
 - `link_local`: Valid on its link alone.
 - `overlay`: On a tunnel: a VPN or another overlay, which leads to the host wherever it is.
 - `bmc`: Of the board's management controller, which answers while the host is off. No interface of the host has it.
+"""
+
+NodeDifferenceSubject = Literal["unspecified", "binding", "disk", "network", "hold", "partition"]
+"""NodeDifferenceSubject is what a difference is of.
+- `binding`: A GPU or fabric function: it is there, at its place, and bound to the driver of slices.
+- `disk`: A disk: it is there, the approved one, and used by nobody else.
+- `network`: Addresses and rules of the guests' network.
+- `hold`: A slot that the journal of the host holds for an allocation, and the ledger does not.
+- `partition`: An NVSwitch partition.
 """
 
 NodeLifeState = Literal[
@@ -2725,6 +2739,8 @@ class NodeComparison:
     node_id: str = ""
     rows: list[NodeComparisonRow] = dataclasses.field(default_factory=list)
     """By allocation."""
+    differences: list[NodeDifference] = dataclasses.field(default_factory=list)
+    """What of slots and NVSwitch partitions differs, by slot; those of no slot come last."""
 
 
 
@@ -2777,6 +2793,36 @@ class NodeConfig:
     """0: no limit."""
     rack: str = ""
     """Rack or failure domain; empty: unknown."""
+
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeDifference:
+    """NodeDifference is one thing of a slot or an NVSwitch partition that the host has otherwise than the ledger.
+    """
+    subject: NodeDifferenceSubject = "unspecified"
+    kind: str = ""
+    """As of SlotDrift; "held_on_host" of a hold; "partition_unmatched", "partition_unknown" or "partition_unowned" of
+    a partition.
+    """
+    slot_id: str = ""
+    """Empty: it is of no slot."""
+    slot_index: int = 0
+    allocation_id: str = ""
+    """Whose it is: by the ledger, or by the host where the ledger has it for nobody."""
+    approved: str = ""
+    observed: str = ""
+    message: str = ""
+    """What is wrong."""
+    since: datetime | None = None
+    """Since when it is known; absent: it was found just now."""
+    remediation: str = ""
+    """What to do about the cause."""
+    verdict: ComparisonVerdict = "unspecified"
+    repair: ComparisonRepair = "unspecified"
+    """COMPARISON_REPAIR_SLOT, or unspecified where no call repairs it."""
+    detail: str = ""
+    """What the repair does, or why there is none."""
 
 
 

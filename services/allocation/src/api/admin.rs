@@ -5,7 +5,9 @@ use std::sync::Arc;
 use gpuaas_common::identity::Caller;
 use gpuaas_common::text::is_deceptive;
 use gpuaas_common::{Error, audit, id, idempotency, trace};
-use gpuaas_placement::model::Slot;
+use gpuaas_placement::host_holds::is_free;
+use gpuaas_placement::model::{Slot, SlotStatus};
+use gpuaas_placement::repair::may_rebind;
 use gpuaas_placement::{Scope, allocations, claims, node_tasks, repair, slots, timeline, wire};
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::allocation::v1::allocation_admin_service_server::AllocationAdminService;
@@ -16,6 +18,7 @@ use uuid::Uuid;
 
 use super::tenants::Doing;
 use super::{certificates, convert, worth_repeating};
+use crate::reconcile;
 use crate::store::read;
 use crate::workflow::Deps;
 
@@ -69,6 +72,7 @@ impl AdminApi {
             key,
         };
         let hash = idempotency::hash(request);
+        self.note_hold(node_id, slot_id).await?;
         let mut tx = self.deps.pool.begin().await?;
         if idempotency::lookup(&mut tx, scope, &hash).await? == idempotency::Lookup::Fresh {
             let traceparent = trace::current_traceparent();
@@ -102,6 +106,21 @@ impl AdminApi {
             tx.rollback().await?;
         }
         self.latest(node_id, slot_id).await
+    }
+
+    /// A slot that the ledger has for free may be held by its host: it is asked, so that a repair need not wait for the
+    /// reconciler. A host that does not answer leaves the slot what it is.
+    async fn note_hold(&self, node_id: Uuid, slot_id: Uuid) -> Result<(), Error> {
+        let mut conn = self.deps.pool.acquire().await?;
+        let slot = slots::get(&mut conn, node_id, slot_id).await?;
+        drop(conn);
+        if !is_free(&slot) || slot.status == SlotStatus::CleanupBlocked || may_rebind(&slot) {
+            return Ok(());
+        }
+        if let Err(error) = reconcile::find_leaked_holds(&self.deps, node_id).await {
+            tracing::warn!(%node_id, %slot_id, "cannot ask the host which slots it holds: {error:?}");
+        }
+        Ok(())
     }
 
     async fn latest(&self, node_id: Uuid, slot_id: Uuid) -> Result<pb::SlotRepair, Error> {
@@ -232,8 +251,7 @@ impl AllocationAdminService for AdminApi {
         &self,
         request: Request<pb::CompareNodeRequest>,
     ) -> Result<Response<pb::NodeComparison>, Status> {
-        let node_id = id::parse("node_id", &request.get_ref().node_id)?;
-        Ok(Response::new(self.comparison(node_id).await?))
+        Ok(Response::new(self.comparison(request.get_ref()).await?))
     }
 
     async fn repair_comparison(

@@ -1,6 +1,7 @@
 //! Wipe certificates: to the tenant those of its allocations, to operators those of a slot.
 
 use gpuaas_common::identity::Caller;
+use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_common::{Error, page};
 use gpuaas_placement::slots;
 use gpuaas_placement::wipes::{self, Wipe};
@@ -28,29 +29,25 @@ pub async fn of_allocation(
     })
 }
 
-/// Those of a slot, newest first.
+/// Those of a slot that the request selects.
 ///
 /// # Errors
-/// `SLOT_NOT_FOUND`; a page token of another list; those of the database.
+/// `SLOT_NOT_FOUND`; a bad filter, order or page token; those of the database.
 pub async fn of_slot(
     deps: &Deps,
     node_id: Uuid,
     slot_id: Uuid,
     request: &pb::ListSlotWipeCertificatesRequest,
 ) -> Result<pb::ListSlotWipeCertificatesResponse, Error> {
-    let size = page::page_size(request.page_size)?;
-    let query = [request.slot_id.as_str()];
-    let before: i64 = page::decode(&request.page_token, &query)?.unwrap_or(i64::MAX);
+    let selection = Selection::parse(&wipes::CATALOG, &request.filter, &request.order_by)?;
+    let wanted = Wanted {
+        page_token: &request.page_token,
+        size: page::page_size(request.page_size)?,
+        query: &[request.slot_id.as_str()],
+    };
     let mut conn = deps.pool.acquire().await?;
     slots::get(&mut conn, node_id, slot_id).await?;
-    // one more than requested shows whether there is a next page
-    let mut wiped = wipes::of_slot(&mut conn, slot_id, before, size + 1).await?;
-    let more = wiped.len() as i64 > size;
-    wiped.truncate(usize::try_from(size).unwrap_or(usize::MAX));
-    let next_page_token = wiped
-        .last()
-        .filter(|_| more)
-        .map_or_else(String::new, |last| page::encode(&last.generation, &query));
+    let (wiped, next_page_token) = wipes::of_slot(&mut conn, slot_id, &selection, wanted).await?;
     Ok(pb::ListSlotWipeCertificatesResponse {
         certificates: wiped.into_iter().map(certificate).collect(),
         next_page_token,

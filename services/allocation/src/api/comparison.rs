@@ -1,8 +1,7 @@
 //! The comparison of a node: ledger, host and hypervisor, read now and side by side.
-use std::collections::BTreeMap;
-
-use gpuaas_common::{Error, etag};
-use gpuaas_placement::{claims, nodes};
+use gpuaas_common::{Error, etag, id};
+use gpuaas_placement::model::Slot;
+use gpuaas_placement::{claims, nodes, slots};
 use gpuaas_proto::gpuaas::agent::v1::ListHoldsResponse;
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -10,9 +9,12 @@ use tonic::Code;
 use uuid::Uuid;
 
 use super::AdminApi;
+use super::comparison_filter::Wish;
+use super::differences::differences;
 use crate::domain::comparison::{Judged, OF_REPLACED_HOST, Repair, Verdict, judge};
+use crate::domain::host_holds::Ledger;
 use crate::domain::names::{port_name, vm_name};
-use crate::reconcile::standing;
+use crate::reconcile::standings;
 use crate::store::residue::{self, Row};
 use crate::workflow::failure::StepError;
 use crate::workflow::host::Host;
@@ -24,29 +26,45 @@ pub(super) struct Compared {
 }
 
 impl AdminApi {
-    pub(super) async fn comparison(&self, node_id: Uuid) -> Result<pb::NodeComparison, Error> {
-        let compared = self.compare(node_id).await?;
-        Ok(pb::NodeComparison {
+    pub(super) async fn comparison(
+        &self,
+        request: &pb::CompareNodeRequest,
+    ) -> Result<pb::NodeComparison, Error> {
+        let node_id = id::parse("node_id", &request.node_id)?;
+        let wish = Wish::parse(request)?;
+        let (compared, ledger, held) = self.compare_all(node_id).await?;
+        let found = pb::NodeComparison {
             node_id: node_id.to_string(),
             rows: compared.into_iter().map(|one| one.row).collect(),
-        })
+            differences: differences(&ledger, &held),
+        };
+        let mut conn = self.deps.pool.acquire().await?;
+        wish.apply(&mut conn, found).await
     }
 
     /// Compares a node now, by allocation.
     pub(super) async fn compare(&self, node_id: Uuid) -> Result<Vec<Compared>, Error> {
+        Ok(self.compare_all(node_id).await?.0)
+    }
+
+    async fn compare_all(
+        &self,
+        node_id: Uuid,
+    ) -> Result<(Vec<Compared>, Ledger, ListHoldsResponse), Error> {
         let pool = &self.deps.pool;
         // a node that is not there is said to be so, before its host is called
         nodes::get(&mut *pool.acquire().await?, node_id).await?;
         let host = Host::of_node(&self.deps, node_id)
             .await
             .map_err(unreachable)?;
-        let before = residue::allocations_of(pool, node_id).await?;
+        let (before, slots_before) = self.of_ledger(node_id).await?;
         let held = host.holds().await.map_err(unreachable)?;
-        let after = residue::allocations_of(pool, node_id).await?;
-        let standings = |rows: &[Row]| -> BTreeMap<_, _> {
-            rows.iter().map(|row| (row.id, standing(row))).collect()
+        let (after, slots_after) = self.of_ledger(node_id).await?;
+        let ledger = Ledger {
+            standings: [standings(&before), standings(&after)],
+            slots: [slots_before, slots_after],
         };
-        let judged = judge(&standings(&before), &standings(&after), &held);
+        let judged = judge(&ledger.standings[0], &ledger.standings[1], &held);
         let mut compared = Vec::new();
         for (id, mut judged) in judged {
             if judged.verdict == Verdict::Undo {
@@ -59,7 +77,13 @@ impl AdminApi {
             let row = row(id, known, &held, judged);
             compared.push(Compared { row, judged });
         }
-        Ok(compared)
+        Ok((compared, ledger, held))
+    }
+
+    async fn of_ledger(&self, node_id: Uuid) -> Result<(Vec<Row>, Vec<Slot>), Error> {
+        let rows = residue::allocations_of(&self.deps.pool, node_id).await?;
+        let mut conn = self.deps.pool.acquire().await?;
+        Ok((rows, slots::list(&mut conn, node_id).await?))
     }
 }
 

@@ -4,6 +4,7 @@
 pub mod advice;
 pub mod comparison;
 pub mod fields;
+pub mod host_holds;
 pub mod ingress;
 pub mod names;
 pub mod operation;

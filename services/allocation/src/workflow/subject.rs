@@ -179,8 +179,10 @@ pub async fn of_slot(work: &Work, node_id: Uuid) -> Result<Subject, StepError> {
         return Err(StepError::replaced());
     }
     let cell_epoch = claims::cell_epoch(&mut conn).await.map_err(ledger)?;
-    // a slot that nothing holds is repaired under its own id: the host needs an owner for the lease
-    let allocation_id = work.taken.allocation_id.unwrap_or(slot_id);
+    // a slot that nothing holds is repaired under its own id: the host needs an owner for the lease, and knows a slot that it
+    // still holds by whom it holds it for
+    let holder = work.taken.allocation_id.or(slot.host_holder);
+    let allocation_id = holder.unwrap_or(slot_id);
     let replaced = slots::replaced(&mut conn, &[slot_id])
         .await
         .map_err(ledger)?;

@@ -256,6 +256,7 @@ async fn p5_an_administrator_sees_ledger_host_and_hypervisor_of_a_node_side_by_s
     platform.world.until_idle(id).await;
     let request = pb::CompareNodeRequest {
         node_id: platform.world.node_id.to_string(),
+        ..pb::CompareNodeRequest::default()
     };
     let mut admins = platform.admins.clone();
     let denied = admins.compare_node(platform.user(request.clone(), None));
@@ -263,6 +264,7 @@ async fn p5_an_administrator_sees_ledger_host_and_hypervisor_of_a_node_side_by_s
     assert_eq!(denied.code(), Code::PermissionDenied);
     let nobodys = pb::CompareNodeRequest {
         node_id: Uuid::now_v7().to_string(),
+        ..pb::CompareNodeRequest::default()
     };
     let missing = admins.compare_node(platform.admin(nobodys, None)).await;
     let missing = Error::from(missing.expect_err("no such node"));

@@ -14,6 +14,7 @@ impl Platform {
     async fn rows_of_node(&self) -> Vec<pb::NodeComparisonRow> {
         let request = pb::CompareNodeRequest {
             node_id: self.world.node_id.to_string(),
+            ..pb::CompareNodeRequest::default()
         };
         let mut admins = self.admins.clone();
         let compared = admins.compare_node(self.admin(request, None)).await;

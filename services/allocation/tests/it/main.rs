@@ -19,6 +19,7 @@ mod failures;
 mod faults;
 mod first_wipe;
 mod host;
+mod host_holds;
 mod ingress;
 mod kills;
 mod ledger;

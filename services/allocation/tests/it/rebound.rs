@@ -48,10 +48,56 @@ async fn d_56_d_80_a_function_that_another_driver_took_is_bound_again_by_a_repai
     let refused = gpuaas_common::Error::from(refused.expect_err("as it was approved"));
     assert_eq!(refused.reason(), ErrorReason::StateConflict);
 
+    assert!(platform.differences().await.is_empty());
     for index in [0, 1] {
         world.host.bind_function(index, "mlx5_core");
     }
     world.report_devices().await;
+    let rows = platform.differences().await;
+    assert_eq!(rows.len(), 2, "{rows:?}");
+    for (row, slot_id) in rows.iter().zip(&world.slot_ids) {
+        assert_eq!(row.subject(), pb::NodeDifferenceSubject::Binding);
+        assert_eq!(
+            (&*row.kind, &row.slot_id),
+            ("driver_rebound", &slot_id.to_string())
+        );
+        assert_eq!((&*row.approved, &*row.observed), ("vfio-pci", "mlx5_core"));
+        assert_eq!(row.repair(), pb::ComparisonRepair::Slot);
+        assert!(
+            row.since.is_some() && row.message.contains("mlx5_core"),
+            "{row:?}"
+        );
+    }
+    let select = async |filter: &str, order_by: &str| {
+        let request = pb::CompareNodeRequest {
+            node_id: world.node_id.to_string(),
+            filter: filter.into(),
+            order_by: order_by.into(),
+        };
+        let mut admins = platform.admins.clone();
+        let compared = admins.compare_node(platform.admin(request, None)).await;
+        let compared = compared.map_err(gpuaas_common::Error::from)?.into_inner();
+        let indices = compared.differences.iter().map(|row| row.slot_index);
+        Ok::<_, gpuaas_common::Error>((compared.rows.len(), indices.collect::<Vec<_>>()))
+    };
+    for (filter, order_by, expected) in [
+        (
+            "subject = binding AND slot_index = 1 AND repair = slot",
+            "",
+            vec![1],
+        ),
+        (
+            "subject = allocation OR since < 2020-01-01",
+            "kind desc",
+            vec![],
+        ),
+        ("NOT subject = disk", "verdict, kind", vec![0, 1]),
+    ] {
+        let selected = select(filter, order_by).await.expect("selected");
+        assert_eq!(selected, (0, expected), "{filter}");
+    }
+    let unknown = select("bytes > 1", "").await.expect_err("no such field");
+    assert_eq!(unknown.fields()[0].0, "filter");
     world.host.use_function(0, true);
     let failed = repaired(&platform, "used").await;
     assert_eq!(
@@ -101,5 +147,8 @@ async fn d_56_d_80_a_function_that_another_driver_took_is_bound_again_by_a_repai
     assert_eq!(of(0).await, (SlotStatus::Available, Health::Degraded));
     world.report_devices().await;
     assert_eq!(of(0).await, (SlotStatus::Available, Health::Healthy));
+    let rows = platform.differences().await;
+    let left: Vec<_> = rows.iter().map(|row| row.slot_index).collect();
+    assert_eq!(left, [1], "the other slot still differs");
     assert_eq!(of(1).await, (SlotStatus::Available, Health::Degraded));
 }

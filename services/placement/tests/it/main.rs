@@ -18,6 +18,7 @@ mod fair_share;
 mod fleet;
 mod fleet_record;
 mod history;
+mod host_holds;
 mod hugepages;
 mod ingress;
 mod intake;

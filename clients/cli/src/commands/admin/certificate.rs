@@ -8,6 +8,7 @@ use serde_json::json;
 use super::Session;
 use super::slots::SlotRef;
 use crate::commands::certificate::{Save, show};
+use crate::commands::select::Selected;
 use crate::failure::Failure;
 use crate::formats;
 use crate::output::{print_json, print_line, size, time};
@@ -18,6 +19,8 @@ pub enum Command {
     List {
         #[command(flatten)]
         slot: SlotRef,
+        #[command(flatten)]
+        selected: Selected,
         #[command(flatten)]
         save: Save,
     },
@@ -37,21 +40,35 @@ pub struct VerifyFlags {
 
 pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
     match command {
-        Command::List { slot, save } => list(session, &slot, &save).await,
+        Command::List {
+            slot,
+            selected,
+            save,
+        } => list(session, &slot, &selected, &save).await,
         Command::Verify(flags) => verify_file(&flags),
     }
 }
 
-async fn list(session: &Session, slot: &SlotRef, save: &Save) -> Result<(), Failure> {
+async fn list(
+    session: &Session,
+    slot: &SlotRef,
+    selected: &Selected,
+    save: &Save,
+) -> Result<(), Failure> {
     let (node, slot) = slot.resolve(session).await?;
     let request = ListSlotWipeCertificatesRequest {
         node_id: node,
         slot_id: slot,
+        filter: selected.filter(),
+        order_by: selected.order_by(),
         ..ListSlotWipeCertificatesRequest::default()
     };
     let answer = session.api.call_all_pages(&request, "certificates").await?;
     let listed = &answer.json["certificates"];
-    let none = "No wipe of this slot is proven.";
+    let none = match selected.narrows() {
+        true => "No proven wipe of this slot is as the filter says.",
+        false => "No wipe of this slot is proven.",
+    };
     show(session, listed, answer.message.certificates, save, none)
 }
 

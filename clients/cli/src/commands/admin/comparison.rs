@@ -1,15 +1,16 @@
 //! `node compare` and `node repair`: ledger, host and hypervisor of a node side by side, and what repairs a difference.
 use gpuaas_proto::gpuaas::allocation::v1::{
-    CompareNodeRequest, ComparisonRepair, NodeComparison, NodeComparisonRow as Row,
+    CompareNodeRequest, ComparisonRepair, NodeComparison, NodeComparisonRow as Row, NodeDifference,
     RepairComparisonRequest,
 };
 use gpuaas_proto::gpuaas::common::v1::GuestMetricsState;
 
 use super::Session;
 use crate::api::Answer;
+use crate::commands::select::Selected;
 use crate::failure::Failure;
 use crate::node;
-use crate::output::{print_json, print_table, word};
+use crate::output::{print_json, print_table, time, word};
 
 fn ledger(row: &Row) -> String {
     let claims = if row.has_claims { "" } else { ", no claims" };
@@ -74,17 +75,32 @@ fn none() -> String {
 ///
 /// # Errors
 /// See [`Failure`].
-pub async fn run(session: &Session, node: &str) -> Result<(), Failure> {
-    let node = node::resolve(&session.api, node).await?;
-    let answer = comparison(session, node.clone()).await?;
+pub async fn run(session: &Session, named: &str, selected: &Selected) -> Result<(), Failure> {
+    let node = node::resolve(&session.api, named).await?;
+    let request = CompareNodeRequest {
+        node_id: node,
+        filter: selected.filter(),
+        order_by: selected.order_by(),
+    };
+    let answer = session.api.call(&request).await?;
     if session.json() {
         print_json(&answer.json);
         return Ok(());
     }
-    let rows = answer.message.rows;
+    let NodeComparison {
+        rows, differences, ..
+    } = answer.message;
+    if rows.is_empty() && selected.narrows() {
+        if differences.is_empty() {
+            say!("Nothing of the comparison is as the filter says.");
+        }
+        print_differences(named, differences);
+        return Ok(());
+    }
     if rows.is_empty() {
         say!("Ledger, host and hypervisor have nothing of any allocation on this node.");
-        return drifted(session, &node).await;
+        print_differences(named, differences);
+        return Ok(());
     }
     let rows = rows.into_iter().map(|row| {
         [
@@ -107,22 +123,52 @@ pub async fn run(session: &Session, node: &str) -> Result<(), Failure> {
         "DETAIL",
     ];
     print_table(head, rows.collect());
-    drifted(session, &node).await
-}
-
-/// Tells how the host's devices differ from those of free slots, which no allocation has a row for.
-async fn drifted(session: &Session, node: &str) -> Result<(), Failure> {
-    let slots = node::slots(&session.api, node).await?;
-    for slot in slots.iter().filter(|slot| slot.allocation_id.is_empty()) {
-        for drift in &slot.drift {
-            say!("Slot {}: {}", slot.slot_index, node::drift_text(drift));
-        }
-    }
+    print_differences(named, differences);
     Ok(())
 }
 
+/// What of slots and partitions differs, each with what there is to do.
+fn print_differences(node: &str, differences: Vec<NodeDifference>) {
+    if differences.is_empty() {
+        return;
+    }
+    let can_repair = differences
+        .iter()
+        .find(|one| one.repair() == ComparisonRepair::Slot)
+        .map(|one| one.slot_index);
+    let rows = differences.into_iter().map(|one| {
+        let slot = match one.slot_id.as_str() {
+            "" => "-".to_owned(),
+            _ => one.slot_index.to_string(),
+        };
+        [
+            slot,
+            word(one.subject()),
+            match one.since {
+                None => "just now".to_owned(),
+                since => time(since),
+            },
+            word(one.verdict()),
+            word(one.repair()),
+            format!("{} {} ({})", one.message, one.remediation, one.detail),
+        ]
+    });
+    say!("");
+    print_table(
+        ["SLOT", "OF", "SINCE", "VERDICT", "REPAIR", "DETAIL"],
+        rows.collect(),
+    );
+    if let Some(slot) = can_repair {
+        say!("Repair a slot, for example: gpuaas admin slots repair {node} {slot} --reason WHY");
+    }
+}
+
 async fn comparison(session: &Session, node_id: String) -> Result<Answer<NodeComparison>, Failure> {
-    session.api.call(&CompareNodeRequest { node_id }).await
+    let request = CompareNodeRequest {
+        node_id,
+        ..CompareNodeRequest::default()
+    };
+    session.api.call(&request).await
 }
 
 #[derive(Debug, clap::Args)]

@@ -15,6 +15,7 @@ use super::placement::{self, Verb};
 use super::{Session, comparison, describe, done, host_report, life, node_health, plans};
 use crate::api::Answer;
 use crate::commands::nodes;
+use crate::commands::select::Selected;
 use crate::failure::Failure;
 use crate::node;
 use crate::output::{print_json, print_table, word};
@@ -146,6 +147,8 @@ pub enum Command {
     Compare {
         /// Id, unique prefix of it, or hostname.
         node: String,
+        #[command(flatten)]
+        selected: Selected,
     },
     /// Reports of validate-host that are attached to a node.
     #[command(subcommand)]
@@ -218,7 +221,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Finding(command) => node_health::finding(session, command).await,
         Command::EvacuationPlan { nodes } => plans::evacuation(session, &nodes).await,
         Command::Describe { node } => describe::run(session, &node).await,
-        Command::Compare { node } => comparison::run(session, &node).await,
+        Command::Compare { node, selected } => comparison::run(session, &node, &selected).await,
         Command::Report(command) => host_report::run(session, command).await,
         Command::Repair(flags) => comparison::repair(session, &flags).await,
         Command::Placement { node } => placement::show(session, &node).await,

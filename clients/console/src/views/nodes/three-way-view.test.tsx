@@ -2,14 +2,15 @@ import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { renderToStaticMarkup } from "react-dom/server";
 import { expect, it } from "vitest";
 import { Router } from "wouter";
-import type { ComparisonRow, Slot } from "../../api/types";
+import type { ComparisonRow, NodeDifference, Slot } from "../../api/types";
 import { signInAs } from "../../session/fixture";
+import { repairedBy } from "./differences";
 import { ThreeWay } from "./three-way-view";
 
-function shown(row: ComparisonRow, slots: Slot[] = []): string {
+function shown(row: ComparisonRow, slots: Slot[] = [], differences: NodeDifference[] = []): string {
   signInAs("operator");
   const queries = new QueryClient();
-  queries.setQueryData(["node-comparison", "n"], { rows: [{ allocation_id: "01930000-1000-7000-8000-0000000000ab", ledger_state: "active", domain_state: "running", verdict: "agrees", ...row }] });
+  queries.setQueryData(["node-comparison", "n"], { rows: [{ allocation_id: "01930000-1000-7000-8000-0000000000ab", ledger_state: "active", domain_state: "running", verdict: "agrees", ...row }], differences });
   return renderToStaticMarkup(
     <QueryClientProvider client={queries}>
       <Router ssrPath="/admin/nodes/n">
@@ -34,9 +35,29 @@ it("d_80_a_guest_that_reported_everything_or_is_not_asked_is_not_mentioned", () 
   }
 });
 
-it("d_80_a_free_slot_whose_device_another_driver_took_is_beside_the_allocations_with_its_repair", () => {
-  const drift = [{ kind: "driver_rebound", message: "The device is bound to nvidia instead of vfio-pci.", remediation: "Repair it." }];
-  const text = shown({}, [{ id: "s", slot_index: 3, status: "available", drift }]);
-  for (const part of ["Slot 3", "bound to nvidia instead of vfio-pci", "Repair "]) expect(text).toContain(part);
-  expect(shown({}, [{ id: "s", slot_index: 3, status: "active", allocation_id: "a", drift }])).not.toContain("Slot 3");
+it("d_80_d_82_what_differs_of_slots_and_partitions_is_beside_the_allocations_with_its_repair_or_why_there_is_none", () => {
+  const drift = [{ kind: "driver_rebound" }];
+  const slots: Slot[] = [
+    { id: "s", slot_index: 3, status: "available", drift },
+    { id: "d", slot_index: 4, status: "available" },
+    { id: "h", slot_index: 5, status: "available" },
+  ];
+  const differences: NodeDifference[] = [
+    { subject: "binding", kind: "driver_rebound", slot_id: "s", slot_index: 3, message: "It is bound to nvidia.", since: "2026-11-29T10:00:00Z", verdict: "report", repair: "slot", detail: "a repair binds it" },
+    { subject: "disk", kind: "disk_missing", slot_id: "d", slot_index: 4, message: "No disk has the identity.", verdict: "report", repair: "unspecified", detail: "no call repairs it" },
+    { subject: "hold", kind: "held_on_host", slot_id: "h", slot_index: 5, message: "The host holds it.", verdict: "report", repair: "slot", detail: "a repair removes it" },
+    { subject: "partition", kind: "partition_unowned", message: "Partition 6 is active.", verdict: "report", repair: "unspecified" },
+  ];
+  const text = shown({}, slots, differences);
+  for (const part of ["Slot 3", "It is bound to nvidia.", "A repair binds it.", "Slot 4", "No call repairs it.", "Slot 5", "GPU partition", "4 differences"]) expect(text).toContain(part);
+  expect(text.match(/Repair <span class="visually-hidden">slot \d/g)).toEqual(['Repair <span class="visually-hidden">slot 3', 'Repair <span class="visually-hidden">slot 5']);
+  expect(shown({}, slots)).not.toContain("Slot 3");
+});
+
+it("d_82_a_difference_whose_slot_is_not_repaired_by_a_call_has_no_button", () => {
+  const one: NodeDifference = { kind: "driver_rebound", slot_id: "s", repair: "slot" };
+  expect(repairedBy(one, [{ id: "s", status: "active", allocation_id: "a" }])).toBeUndefined();
+  expect(repairedBy(one, [{ id: "s", status: "cleanup_blocked" }])?.id).toBe("s");
+  expect(repairedBy({ ...one, repair: "unspecified" }, [{ id: "s", status: "cleanup_blocked" }])).toBeUndefined();
+  expect(repairedBy({ kind: "held_on_host", repair: "slot" }, [{ status: "available" }])).toBeUndefined();
 });

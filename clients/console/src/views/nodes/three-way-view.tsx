@@ -13,10 +13,10 @@ import { ProblemNote } from "../../ui/problem";
 import { type Column, TableCard } from "../../ui/table";
 import { Operate } from "../allocations/operate";
 import { nameOf } from "../allocations/rename";
-import { Drifts } from "./compare";
+import { Differences } from "./differences";
 import { Reason } from "./parts";
 import { RepairSlot } from "./slots";
-import { actionsOf, filesOf, guestOf, isRebound, repairOf, sorted, verdictOf } from "./three-way";
+import { actionsOf, filesOf, guestOf, repairOf, sorted, verdictOf } from "./three-way";
 
 const COLUMNS: Column[] = ["Allocation", "Ledger", "Host", "Hypervisor", "Verdict", ["Repair", "number"]];
 
@@ -89,19 +89,6 @@ function Row({ nodeId, row, slots, allocation }: { nodeId: string; row: Comparis
   );
 }
 
-/** Free slots whose devices the host has otherwise than the ledger: no allocation has a row for them. */
-function DriftedSlots({ slots }: { slots: Slot[] }) {
-  return slots.filter(isRebound).map((slot) => (
-    <article key={slot.id} className="card slot" aria-label={`Drift of slot ${slot.slot_index}`}>
-      <header>
-        <h2>Slot {slot.slot_index}</h2>
-        <RepairSlot slot={slot} />
-      </header>
-      <Drifts slot={slot} />
-    </article>
-  ));
-}
-
 export function ThreeWay({ nodeId, slots }: { nodeId: string; slots: Slot[] }) {
   const compared = useNodeComparison(nodeId);
   const rows = sorted(compared.data?.rows ?? []);
@@ -136,7 +123,7 @@ export function ThreeWay({ nodeId, slots }: { nodeId: string; slots: Slot[] }) {
           ))}
         </TableCard>
       )}
-      <DriftedSlots slots={slots} />
+      <Differences differences={compared.data?.differences ?? []} slots={slots} />
     </>
   );
 }

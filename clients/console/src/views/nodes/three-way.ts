@@ -13,7 +13,7 @@ const VERDICTS: [Verdict, string, Tone][] = [
   ["agrees", "Agrees", "good"],
 ];
 
-export function verdictOf({ verdict }: ComparisonRow): [word: string, tone: Tone] {
+export function verdictOf({ verdict }: Pick<ComparisonRow, "verdict">): [word: string, tone: Tone] {
   const [, word, tone] = VERDICTS.find(([one]) => one === verdict) ?? [verdict, "Unknown", "idle" as Tone];
   return [word, tone];
 }

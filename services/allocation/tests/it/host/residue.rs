@@ -1,9 +1,37 @@
 //! What is left on a host, and what is lost from it, behind its agent's back.
+use std::io::Write as _;
 use std::path::PathBuf;
+
+use uuid::Uuid;
 
 use super::Host;
 
 impl Host {
+    /// Has the journal hold a slot for an allocation behind the agent's back, with something written under it.
+    pub fn leak_hold(&self, slot: Uuid, allocation: Uuid) {
+        let journal = rusqlite::Connection::open(self.path("state/journal.sqlite"));
+        let journal = journal.expect("a journal");
+        let patience = journal.busy_timeout(std::time::Duration::from_secs(10));
+        patience.expect("a timeout");
+        let sql =
+            "INSERT OR REPLACE INTO holds (slot_id, allocation_id, touched) VALUES (?1, ?2, 1)";
+        let values = (slot.to_string(), allocation.to_string());
+        journal.execute(sql, values).expect("a hold");
+    }
+
+    /// Writes to the disk of a slot behind the agent's back.
+    pub fn write_to_disk(&self, index: usize) {
+        let disk = std::fs::OpenOptions::new()
+            .write(true)
+            .open(&self.disks[index].file);
+        disk.and_then(|mut disk| disk.write_all(b"a tenant's"))
+            .expect("written");
+    }
+
+    pub fn disk_is_dirty(&self, index: usize) -> bool {
+        self.disks[index].is_dirty()
+    }
+
     /// Reserves an address for a VM behind the agent's back.
     pub fn leak_reservation(&self, vm: &str) {
         let file = self.path(&format!("dhcp/gpuaas-{vm}.conf"));

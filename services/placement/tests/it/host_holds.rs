@@ -1,0 +1,120 @@
+//! Slots that nobody has by the ledger and that their host holds.
+use std::collections::BTreeMap;
+
+use gpuaas_placement::host_holds::{self, HostHold};
+use gpuaas_placement::model::{Slot, SlotStatus};
+use gpuaas_placement::{Outcome, audit, repair};
+use uuid::Uuid;
+
+use crate::world::{World, wiped};
+
+/// What a visit of the reconciler notes: so many slots changed.
+async fn note(world: &World, node: Uuid, held: &[(&Slot, Uuid, Option<i64>)]) -> usize {
+    let held: BTreeMap<Uuid, HostHold> = held
+        .iter()
+        .map(|(slot, holder, leaked_at)| {
+            let hold = HostHold {
+                holder: *holder,
+                leaked_at: *leaked_at,
+            };
+            (slot.id, hold)
+        })
+        .collect();
+    let mut tx = world.allocation.begin().await.expect("begin");
+    let changed = host_holds::note(&mut tx, node, &held).await.expect("noted");
+    tx.commit().await.expect("commit");
+    changed
+}
+
+#[tokio::test]
+async fn p1_p2_a_slot_that_only_its_host_holds_is_not_offered_until_a_wipe_under_that_hold_is_proven()
+ {
+    let (world, node) = World::with_lab_slots(2).await;
+    let slots = world.slots(node).await;
+    let (held, free) = (&slots[0], &slots[1]);
+    let unknown = Uuid::now_v7();
+    // it changed hands while the host was asked, or somebody works on it
+    for leaked_at in [None, Some(held.generation - 1), Some(held.generation + 1)] {
+        assert_eq!(note(&world, node, &[(held, unknown, leaked_at)]).await, 0);
+    }
+    let now = (held, unknown, Some(held.generation));
+    assert_eq!(note(&world, node, &[now]).await, 1);
+    assert_eq!(note(&world, node, &[now]).await, 0, "the same is no news");
+    let after = world.slots(node).await;
+    assert_eq!(after[0].status, SlotStatus::CleanupBlocked);
+    assert_eq!(after[0].host_holder, Some(unknown));
+    assert!(after[0].host_held_since.is_some() && after[0].health_detail.contains("Repair"));
+    assert_eq!(
+        (after[1].status, after[1].revision),
+        (SlotStatus::Available, free.revision)
+    );
+    assert_eq!(world.count(node, SlotStatus::Available).await, 1);
+
+    let mut tx = world.allocation.begin().await.expect("begin");
+    let begun = repair::begin(&mut tx, node, held.id, "", "req").await;
+    let begun = begun.expect("begun");
+    assert_eq!(
+        begun.allocation_id, None,
+        "the ledger knows none of that id"
+    );
+    tx.commit().await.expect("commit");
+    // while it is repaired, nothing of it is noted: the workflow works under that id
+    assert_eq!(note(&world, node, &[]).await, 0);
+    assert_eq!(world.slots(node).await[0].host_holder, Some(unknown));
+    let fence = world.take(held.id).await;
+    let mut tx = world.allocation.begin().await.expect("begin");
+    let proof = wiped(held.id, begun.slot.generation);
+    let done = repair::complete(&mut tx, fence, held.id, &proof).await;
+    assert_eq!(done.expect("complete"), Outcome::Changed);
+    tx.commit().await.expect("commit");
+    world.finish(fence).await;
+    let clean = &world.slots(node).await[0];
+    assert_eq!(
+        (clean.status, clean.host_holder),
+        (SlotStatus::Available, None)
+    );
+    let mut conn = world.scheduler.acquire().await.expect("connection");
+    let report = audit::ledger(&mut conn).await.expect("audited");
+    let broken: Vec<_> = report.broken().map(|one| one.name).collect();
+    assert!(broken.is_empty(), "{broken:?}");
+}
+
+#[tokio::test]
+async fn p5_what_is_claimed_is_never_touched_and_a_hold_that_ends_is_forgotten() {
+    let (world, node) = World::with_lab_slots(2).await;
+    let id = world.active(1).await;
+    let slots = world.slots(node).await;
+    let (claimed, free) = match slots[0].allocation_id {
+        Some(_) => (&slots[0], &slots[1]),
+        None => (&slots[1], &slots[0]),
+    };
+    let other = Uuid::now_v7();
+    let noted = note(&world, node, &[(claimed, other, Some(claimed.generation))]).await;
+    assert_eq!(noted, 0);
+    let of = async |wanted: &Slot| {
+        let all = world.slots(node).await;
+        let found = all.into_iter().find(|slot| slot.id == wanted.id);
+        found.expect("the slot")
+    };
+    let now = of(claimed).await;
+    assert_eq!(
+        (now.status, now.allocation_id, now.revision),
+        (SlotStatus::Active, Some(id), claimed.revision)
+    );
+
+    note(&world, node, &[(free, other, Some(free.generation))]).await;
+    assert_eq!(of(free).await.status, SlotStatus::CleanupBlocked);
+    assert_eq!(note(&world, node, &[]).await, 1);
+    let now = of(free).await;
+    assert_eq!((now.host_holder, now.host_held_since), (None, None));
+    assert_eq!(
+        now.status,
+        SlotStatus::CleanupBlocked,
+        "what was on the disk is not known: it takes a repair"
+    );
+    // the allocation by whose id the host holds a slot must have ended
+    note(&world, node, &[(free, id, Some(free.generation))]).await;
+    let mut tx = world.allocation.begin().await.expect("begin");
+    let refused = repair::begin(&mut tx, node, free.id, "", "req").await;
+    assert!(refused.is_err(), "{refused:?}");
+}
