@@ -15,6 +15,7 @@ use super::placement::{self, Verb};
 use super::{Session, comparison, describe, done, host_report, life, node_health, plans};
 use crate::api::Answer;
 use crate::commands::nodes;
+use crate::commands::select::Selected;
 use crate::failure::Failure;
 use crate::node;
 use crate::output::{print_json, print_table, word};
@@ -123,6 +124,8 @@ pub enum Command {
     History {
         /// Id, unique prefix of it, or hostname.
         node: String,
+        #[command(flatten)]
+        selected: Selected,
     },
     /// Break-fix records of a node.
     #[command(subcommand)]
@@ -213,7 +216,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Update(flags) => life::update(session, flags).await,
         Command::Retire { node, reason } => life::retire(session, &node, &reason).await,
         Command::Delete { node, reason } => life::delete(session, &node, &reason).await,
-        Command::History { node } => life::history(session, &node).await,
+        Command::History { node, selected } => life::history(session, &node, &selected).await,
         Command::BreakFix(command) => node_health::break_fix(session, command).await,
         Command::Finding(command) => node_health::finding(session, command).await,
         Command::EvacuationPlan { nodes } => plans::evacuation(session, &nodes).await,
