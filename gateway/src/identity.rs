@@ -99,6 +99,7 @@ pub async fn answer(call: &Call<'_>, message: &DynamicMessage) -> Result<Dynamic
         "SshKeyService.DeleteProjectSshKey" => ssh_keys::delete_of_project,
         "ScimService.GetScimSettings" => scim::get,
         "ScimService.ListScimGroups" => scim::list,
+        "ScimService.ListScimKeys" => scim::keys,
         "ScimService.CreateScimGroupMapping" => scim::create,
         "ScimService.DeleteScimGroupMapping" => scim::delete,
         "ScimAdminService.PutScimSettings" => scim::put,

@@ -36,6 +36,16 @@ pub enum Failure {
     /// The identity provider says that the sign-in has ended: what is kept of it is worthless.
     #[error("{0}")]
     SignInEnded(String),
+    /// Of several changes, one did not succeed, and those after it were not made.
+    #[error("{cause}")]
+    Partly {
+        /// What was changed, as it was typed.
+        done: Vec<String>,
+        /// What was not.
+        left: Vec<String>,
+        /// Why.
+        cause: Box<Failure>,
+    },
     /// Anything else on this machine.
     #[error("{0}")]
     Local(String),
@@ -50,6 +60,7 @@ impl Failure {
             Self::SignIn(_) | Self::SignInEnded(_) => 4,
             Self::Unreachable { .. } => 5,
             Self::Allocation(_) | Self::Local(_) => 1,
+            Self::Partly { cause, .. } => cause.exit_code(),
             Self::Api(error) => match (error.http, error.reason.as_str()) {
                 (400 | 413 | 415, reason)
                     if reason.starts_with("FIELD_")
@@ -68,6 +79,16 @@ impl Failure {
 
     /// For people: message, fields, causes, advice and request id. `admin`: they are administrators themselves.
     pub fn to_text(&self, admin: bool) -> String {
+        if let Self::Partly { done, left, cause } = self {
+            let names = |some: &[String]| match some {
+                [] => "none".to_owned(),
+                some => some.join(", "),
+            };
+            let mut text = cause.to_text(admin);
+            let _ = writeln!(text, "  done:    {}", names(done));
+            let _ = writeln!(text, "  not yet: {}", names(left));
+            return text;
+        }
         let mut text = format!("error: {}\n", self.message());
         if let Self::Api(error) = self {
             let fields = error.fields.iter();
@@ -115,6 +136,14 @@ impl Failure {
     pub fn to_json(&self) -> Value {
         match self {
             Self::Api(error) => error.raw.clone(),
+            Self::Partly { done, left, cause } => {
+                let mut json = cause.to_json();
+                if let Some(Value::Object(error)) = json.get_mut("error") {
+                    error.insert("done".to_owned(), json!(done));
+                    error.insert("not_done".to_owned(), json!(left));
+                }
+                json
+            }
             other => {
                 json!({ "error": { "message": other.to_string(), "exit_code": other.exit_code() } })
             }

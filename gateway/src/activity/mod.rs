@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use gpuaas_common::audit::read::Filter;
 use gpuaas_common::audit::{BY_OPERATOR, PROJECT};
+use gpuaas_common::select::{Catalog, Field, Kind, Selection};
 use gpuaas_common::{Error, Result, page};
 use gpuaas_proto::gpuaas::audit::v1::{
     Activity, ActorKind, AuditOutcome, AuditRecord, ListActivitiesRequest, ListActivitiesResponse,
@@ -24,22 +25,37 @@ use crate::store::{self, PrincipalKind};
 /// Whom members read of instead of the name of somebody who runs the platform.
 const OPERATOR: &str = "operator";
 /// What only the methods of administrators do. Whoever calls them acts as an operator, also one who is a member.
-const BY_OPERATORS: [&str; 6] = [
+const BY_OPERATORS: [&str; 7] = [
     "allocation.operator_stop",
     "allocation.operator_release",
     "allocation.force_release",
     "quota.put",
     "queue.prioritise",
     "reservation.limit",
+    "terminal.operator_end",
 ];
 /// Of operators the actions whose reason is for the members; of others it is for the audit trail alone.
-const REASON_FOR_MEMBERS: [&str; 5] = [
+const REASON_FOR_MEMBERS: [&str; 6] = [
     "allocation.operator_stop",
     "allocation.operator_release",
     "project.suspend",
     "project.close",
     "reservation.cancel",
+    "terminal.operator_end",
 ];
+/// What the activities of a project can be selected by. The services select by more, of which members read nothing: who is an
+/// operator, and from where somebody called.
+static ACTIVITIES: Catalog = Catalog {
+    fields: &[
+        Field::new("action", Kind::Text, "action"),
+        Field::new("resource", Kind::Text, "resource"),
+        Field::new("resource_id", Kind::Text, "resource_id"),
+        Field::new("outcome", Kind::OneOf(&["allowed", "denied"]), "outcome"),
+        Field::sortable("create_time", Kind::Time, "at"),
+    ],
+    key: Field::new("id", Kind::Id, "id"),
+    order: "create_time desc",
+};
 /// Schemas that have records of projects.
 const SOURCES: [&str; 3] = ["placement", "terminal", audit::OWN];
 /// How long a page waits for one of them before it goes without.
@@ -60,12 +76,15 @@ pub async fn list(
     drop(conn);
     let size = page::page_size(request.page_size)?;
     let kind = parse_kind(&request.kind)?;
+    Selection::parse(&ACTIVITIES, &request.filter, &request.order_by)?;
     let wanted = ListAuditRecordsRequest {
         // checked by its rule alone: what a page and its token are never depends on a name that may be an operator's
         principal: request.actor.clone(),
         outcome: request.outcome,
         start_time: request.start_time,
         end_time: request.end_time,
+        filter: request.filter.clone(),
+        order_by: request.order_by.clone(),
         ..ListAuditRecordsRequest::default()
     };
     Filter::parse(&wanted).map_err(|error| match error.fields().first() {
@@ -109,6 +128,9 @@ pub async fn list(
     }
     // ids begin with the time
     records.sort_by(|one, other| other.id.cmp(&one.id));
+    if filter.is_ascending() {
+        records.reverse();
+    }
     let more = records.len() as i64 > size;
     records.truncate(size as usize);
     if let Some(last) = records.last().filter(|_| more) {

@@ -1,7 +1,7 @@
 //! Summaries of what was done: a verb in the past, the same as a command, and what it was done to.
 
 /// Actions of records that are of a project.
-const SUMMARIES: [(&str, &str, &str, &str); 59] = [
+const SUMMARIES: [(&str, &str, &str, &str); 61] = [
     ("allocation.create", "Launched", "launch", "the allocation"),
     ("allocation.update", "Changed", "change", "the allocation"),
     ("allocation.start", "Started", "start", "the allocation"),
@@ -52,6 +52,8 @@ const SUMMARIES: [(&str, &str, &str, &str); 59] = [
     ("terminal.create", "Requested", "request", "a terminal"),
     ("terminal.open", "Opened", "open", "a terminal"),
     ("terminal.close", "Closed", "close", "a terminal"),
+    ("terminal.end", "Ended", "end", "a terminal"),
+    ("terminal.operator_end", "Ended", "end", "a terminal"),
     ("terminal.list_own", "Listed", "list", "terminals"),
     (
         "terminal.replay",

@@ -15,7 +15,7 @@ use super::call::{
     Begun, Call, Of, Owned, known_id, not_closed, organisation_unknown, taken, unknown,
 };
 use super::{parse, wire};
-use crate::store::{self, MappingRow, ScimGroupRow, ScimSettings, SubjectAttribute};
+use crate::store::{self, MappingRow, ScimGroupRow, ScimKeyRow, ScimSettings, SubjectAttribute};
 
 pub(super) async fn get(
     call: &Call<'_>,
@@ -140,6 +140,35 @@ pub(super) async fn list(
     });
     Ok(pb::ListScimGroupsResponse {
         groups: groups.collect(),
+        next_page_token,
+    })
+}
+
+pub(super) async fn keys(
+    call: &Call<'_>,
+    request: pb::ListScimKeysRequest,
+) -> Result<pb::ListScimKeysResponse> {
+    let selection = Selection::parse(&store::SCIM_KEYS, &request.filter, &request.order_by)?;
+    let mut conn = call.conn().await?;
+    let of = Of::Organisation(&request.organisation_id);
+    let organisation = call.seen(&mut conn, of).await?.id();
+    let id = organisation.to_string();
+    let wanted = Wanted {
+        page_token: &request.page_token,
+        size: page::page_size(request.page_size)?,
+        query: &["scim keys", &id],
+    };
+    let (rows, next_page_token) =
+        store::list_scim_keys(&mut conn, organisation, &selection, wanted).await?;
+    let key = |row: ScimKeyRow| pb::ScimKey {
+        api_key: Some(wire::api_key(row.key, call.app.cell)),
+        project_id: row.project.to_string(),
+        project: row.project_slug,
+        service_account: row.account_slug,
+        account_disabled: row.is_account_disabled,
+    };
+    Ok(pb::ListScimKeysResponse {
+        keys: rows.into_iter().map(key).collect(),
         next_page_token,
     })
 }

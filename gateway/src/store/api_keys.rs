@@ -162,6 +162,72 @@ pub async fn list_api_keys(
     selection.page(conn, statement, wanted).await
 }
 
+/// A key with the scope for SCIM, and whose it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScimKeyRow {
+    /// The key.
+    pub key: ApiKeyRow,
+    /// Project of its service account.
+    pub project: Uuid,
+    /// Slug of the project.
+    pub project_slug: String,
+    /// Slug of the service account.
+    pub account_slug: String,
+    /// Nobody calls with any key of it.
+    pub is_account_disabled: bool,
+}
+
+impl FromRow<'_, PgRow> for ScimKeyRow {
+    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
+        Ok(Self {
+            key: read(row)?,
+            project: row.try_get("project_id")?,
+            project_slug: row.try_get("project_slug")?,
+            account_slug: row.try_get("account_slug")?,
+            is_account_disabled: row.try_get("is_account_disabled")?,
+        })
+    }
+}
+
+/// What the list of an organisation's keys for SCIM can be selected by.
+pub static SCIM_KEYS: Catalog = Catalog {
+    fields: &[
+        Field::sortable("display_name", Kind::Text, "listed.display_name"),
+        Field::sortable("project", Kind::Text, "listed.project_slug"),
+        Field::sortable("service_account", Kind::Text, "listed.account_slug"),
+        Field::sortable("creator", Kind::Text, "listed.creator"),
+        Field::new("disabled", Kind::Flag, "(listed.disable_time IS NOT NULL)"),
+        Field::sortable("create_time", Kind::Time, "listed.create_time"),
+        Field::new("expire_time", Kind::Time, "listed.expire_time"),
+        Field::new("last_used_time", Kind::Time, "listed.last_used_time"),
+    ],
+    // the order in which they were made
+    key: Field::new("id", Kind::Id, "listed.id"),
+    order: "",
+};
+
+/// A page of the keys for SCIM of all projects of an organisation that a caller selects, and the token of the next one. Those of
+/// service accounts that were deleted are worth nothing, and not among them.
+///
+/// # Errors
+/// `PAGE_TOKEN_INVALID`; database errors.
+pub async fn list_scim_keys(
+    conn: &mut PgConnection,
+    organisation: Uuid,
+    selection: &Selection,
+    wanted: Wanted<'_>,
+) -> gpuaas_common::Result<(Vec<ScimKeyRow>, String)> {
+    let statement = Statement::new(&[
+        "SELECT k.*, EXISTS (SELECT FROM api_keys n WHERE n.replaces = k.id) AS is_replaced, a.project_id,
+                p.slug AS project_slug, a.slug AS account_slug, w.disable_time IS NOT NULL AS is_account_disabled
+           FROM api_keys k JOIN service_accounts a ON a.principal_id = k.principal_id
+           JOIN projects p ON p.id = a.project_id JOIN principals w ON w.id = a.principal_id
+          WHERE p.organisation_id = $1 AND a.delete_time IS NULL AND 'scim' = ANY (k.scopes)",
+    ])
+    .bind(organisation);
+    selection.page(conn, statement, wanted).await
+}
+
 /// Ends a key now.
 ///
 /// # Errors

@@ -35,8 +35,9 @@ pub use allocation_grants::{
     insert_allocation_grant, list_allocation_grants,
 };
 pub use api_keys::{
-    API_KEYS, ApiKeyRow, NewApiKey, StoredKey, disable_api_key, expire_api_key, find_api_key,
-    insert_api_key, known_key, list_api_keys, note_use,
+    API_KEYS, ApiKeyRow, NewApiKey, SCIM_KEYS, ScimKeyRow, StoredKey, disable_api_key,
+    expire_api_key, find_api_key, insert_api_key, known_key, list_api_keys, list_scim_keys,
+    note_use,
 };
 pub use bootstrap::{NewPrincipal, Seeded, own_organisation, seed};
 pub use guardrails::{

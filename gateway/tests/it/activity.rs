@@ -233,6 +233,54 @@ async fn activities_are_paged_and_filtered_and_bad_ones_refused_by_field() {
 }
 
 #[tokio::test]
+async fn activities_are_filtered_and_ordered_and_never_by_what_members_do_not_see() {
+    let (world, path) = start().await;
+    for (name, action) in [
+        ("n1", "allocation.stop"),
+        ("n2", "terminal.open"),
+        ("n3", "allocation.start"),
+    ] {
+        write(&world, "user:olga", action, json!({ "name": name })).await;
+    }
+    for (query, expected) in [
+        ("filter=action:allocation", &["n3", "n1"][..]),
+        (
+            "filter=action:allocation&order_by=create_time",
+            &["n1", "n3"],
+        ),
+        (
+            "filter=NOT+action%3Dterminal.open+AND+resource_id%3Da1",
+            &["n3", "n1"],
+        ),
+        ("filter=outcome%3Ddenied", &[]),
+        ("kind=terminal&filter=action:open", &["n2"]),
+    ] {
+        let page = listed(&world, &path, query).await;
+        assert_eq!(column(&page, "name"), expected, "{query}: {page}");
+    }
+    let query = "filter=resource_id%3Da1&order_by=create_time&page_size=2";
+    let first = listed(&world, &path, query).await;
+    assert_eq!(column(&first, "name"), ["n1", "n2"]);
+    let token = first["next_page_token"].as_str().expect("a token");
+    let next = listed(&world, &path, &format!("{query}&page_token={token}")).await;
+    assert_eq!(column(&next, "name"), ["n3"]);
+    let newest = format!("{path}?filter=resource_id%3Da1&page_size=2&page_token={token}");
+    let (status, body) = world.get("vera", &newest).await;
+    assert_eq!((status, field(&body)), (400, "page_token"), "{body}");
+    // who an operator is, and from where somebody called, is not found out by asking
+    for (name, value) in [
+        ("filter", "principal%3D%22user:root%22"),
+        ("filter", "address:192"),
+        ("filter", "user_agent:curl"),
+        ("filter", "request_id%3Dr"),
+        ("order_by", "action"),
+    ] {
+        let (status, body) = world.get("vera", &format!("{path}?{name}={value}")).await;
+        assert_eq!((status, field(&body)), (400, name), "{value}: {body}");
+    }
+}
+
+#[tokio::test]
 async fn the_activity_of_a_project_is_read_by_an_index() {
     let (world, _) = start().await;
     let mut superuser = world

@@ -19,6 +19,7 @@ mod issuers;
 mod logout;
 mod openapi;
 mod pages;
+mod pages_run;
 mod providers;
 mod rates;
 mod reference;

@@ -80,6 +80,13 @@ impl TerminalSessionService for Tickets {
         Ok(Response::new(Default::default()))
     }
 
+    async fn end_terminal_session(
+        &self,
+        _: Request<sessions::EndTerminalSessionRequest>,
+    ) -> Result<Response<sessions::TerminalSession>, Status> {
+        Ok(Response::new(Default::default()))
+    }
+
     async fn get_terminal_recording(
         &self,
         _: Request<sessions::GetTerminalRecordingRequest>,

@@ -14,6 +14,7 @@ use sha2::{Digest as _, Sha256};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::text::is_deceptive;
 use crate::{Error, Result};
 
 /// Most characters of the reason that a person gives for an action.
@@ -103,6 +104,22 @@ pub fn check_reason(reason: &str) -> Result<()> {
         return Err(Error::invalid("reason", rule));
     }
     Ok(())
+}
+
+/// A reason that must be given: short, one line.
+///
+/// # Errors
+/// For the field `reason`.
+pub fn reason(text: &str) -> Result<&str> {
+    let reason = text.trim();
+    if reason.is_empty() {
+        return Err(Error::required("reason"));
+    }
+    check_reason(reason)?;
+    if reason.chars().any(is_deceptive) {
+        return Err(Error::invalid("reason", "must be one line"));
+    }
+    Ok(reason)
 }
 
 /// Writes a row; the caller's transaction makes it one with the effect. From where it was caused is read from

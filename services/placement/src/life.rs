@@ -1,4 +1,5 @@
 //! What became of nodes and slots, for operators: who said what, what was proven, who had it (A-12, A-89).
+use gpuaas_common::select::{Catalog, Field, Kind, Selection, Statement, Wanted};
 use jiff_sqlx::Timestamp;
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -18,18 +19,43 @@ pub struct NodeEntry {
     pub principal: String,
 }
 
-/// The latest entries of a node, newest first.
+/// What the history of a node can be selected by.
+pub static NODE_HISTORY: Catalog = Catalog {
+    fields: &[
+        Field::sortable("time", Kind::Time, "listed.at"),
+        Field::new("state", Kind::Text, "listed.state"),
+        Field::new("reason", Kind::Text, "listed.reason"),
+        Field::new("principal", Kind::Text, "listed.principal"),
+    ],
+    key: Field::new("seq", Kind::Number, "listed.seq"),
+    order: "time desc",
+};
+
+/// The first entries of a node that a caller selects, the newest unless the selection says otherwise.
 ///
 /// # Errors
 /// Those of the database.
-pub async fn of_node(conn: &mut PgConnection, node_id: Uuid, limit: i64) -> Result<Vec<NodeEntry>> {
-    Ok(sqlx::query_as(
-        "SELECT seq, at, state, reason, principal FROM node_history WHERE node_id = $1 ORDER BY seq DESC LIMIT $2",
-    )
-    .bind(node_id)
-    .bind(limit)
-    .fetch_all(conn)
-    .await?)
+pub async fn of_node(
+    conn: &mut PgConnection,
+    node_id: Uuid,
+    selection: &Selection,
+    limit: i64,
+) -> gpuaas_common::Result<Vec<NodeEntry>> {
+    let statement = Statement::new(&[
+        "SELECT seq, at, state, reason, principal FROM node_history WHERE node_id = $1",
+    ])
+    .bind(node_id);
+    let (entries, _) = selection.page(conn, statement, first(limit)).await?;
+    Ok(entries)
+}
+
+/// The first page, and no other.
+fn first(size: i64) -> Wanted<'static> {
+    Wanted {
+        page_token: "",
+        size,
+        query: &[],
+    }
 }
 
 /// When the latest entry of a node was made.
@@ -60,13 +86,34 @@ pub struct SlotEntry {
     pub principal: String,
 }
 
-/// The latest entries of a slot, newest first: its claims, its evidence, its health and what operators said of it.
+/// What the history of a slot can be selected by.
+pub static SLOT_HISTORY: Catalog = Catalog {
+    fields: &[
+        Field::sortable("time", Kind::Time, "listed.at"),
+        Field::new("kind", Kind::Text, "listed.kind"),
+        Field::new("generation", Kind::Number, "listed.generation"),
+        Field::new("detail", Kind::Text, "listed.detail"),
+        Field::new("allocation_id", Kind::Id, "listed.allocation_id"),
+        Field::new("principal", Kind::Text, "listed.principal"),
+    ],
+    // of what happened in one moment: what can only come later
+    key: Field::new("place", Kind::Number, "listed.place"),
+    order: "time desc",
+};
+
+/// The first entries of a slot that a caller selects, the newest unless the selection says otherwise: its claims, its
+/// evidence, its health and what operators said of it.
 ///
 /// # Errors
 /// Those of the database.
-pub async fn of_slot(conn: &mut PgConnection, slot_id: Uuid, limit: i64) -> Result<Vec<SlotEntry>> {
-    Ok(sqlx::query_as(
-        "SELECT at, kind, generation, detail, allocation_id, principal FROM (
+pub async fn of_slot(
+    conn: &mut PgConnection,
+    slot_id: Uuid,
+    selection: &Selection,
+    limit: i64,
+) -> gpuaas_common::Result<Vec<SlotEntry>> {
+    let statement = Statement::new(&[
+        "SELECT at, kind, generation, detail, allocation_id, principal, rank * 1000000000000::bigint + seq AS place FROM (
              SELECT at, kind, NULL::bigint AS generation,
                     CASE kind WHEN 'health' THEN health::text || CASE detail WHEN '' THEN '' ELSE ': ' || detail END
                               ELSE detail END AS detail,
@@ -79,11 +126,9 @@ pub async fn of_slot(conn: &mut PgConnection, slot_id: Uuid, limit: i64) -> Resu
                FROM claims c JOIN allocations a ON a.id = c.allocation_id WHERE c.slot_id = $1
              UNION ALL
              SELECT c.released_at, 'released', c.slot_generation, '', c.allocation_id, '', 3, 0
-               FROM claims c WHERE c.slot_id = $1 AND c.state = 'released') AS entries
-          ORDER BY at DESC, rank DESC, seq DESC LIMIT $2",
-    )
-    .bind(slot_id)
-    .bind(limit)
-    .fetch_all(conn)
-    .await?)
+               FROM claims c WHERE c.slot_id = $1 AND c.state = 'released') AS entries",
+    ])
+    .bind(slot_id);
+    let (entries, _) = selection.page(conn, statement, first(limit)).await?;
+    Ok(entries)
 }

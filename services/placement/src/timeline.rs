@@ -1,5 +1,5 @@
 //! The timeline of an allocation: numbered entries, oldest first, without gaps (C-37..C-40).
-
+use gpuaas_common::select::{Catalog, Field, Kind, Selection, Statement, Wanted};
 use jiff_sqlx::Timestamp;
 use serde_json::Value;
 use sqlx::PgConnection;
@@ -156,25 +156,42 @@ pub async fn end_running(
     Ok(())
 }
 
-/// Entries after `after_sequence`, oldest first, at most `limit`.
+/// What a timeline can be selected by.
+pub static TIMELINE: Catalog = Catalog {
+    fields: &[
+        Field::sortable("sequence", Kind::Number, "listed.sequence"),
+        Field::sortable("time", Kind::Time, "listed.at"),
+        Field::new("end_time", Kind::Time, "listed.ended_at"),
+        Field::sortable("step", Kind::Text, "listed.step"),
+        Field::sortable(
+            "state",
+            Kind::OneOf(&["running", "done", "failed"]),
+            "listed.state",
+        ),
+        Field::new("message", Kind::Text, "listed.message"),
+        Field::new("actor", Kind::Text, "listed.actor"),
+        Field::new("reason", Kind::Text, "listed.reason"),
+    ],
+    key: Field::new("sequence", Kind::Number, "listed.sequence"),
+    order: "",
+};
+
+/// A page of the entries that a caller selects, and the token of the next one.
 ///
 /// # Errors
-/// Those of the database.
+/// `PAGE_TOKEN_INVALID`; those of the database.
 pub async fn list(
     conn: &mut PgConnection,
     allocation_id: Uuid,
-    after_sequence: i64,
-    limit: i64,
-) -> sqlx::Result<Vec<Entry>> {
-    sqlx::query_as(
+    selection: &Selection,
+    wanted: Wanted<'_>,
+) -> gpuaas_common::Result<(Vec<Entry>, String)> {
+    let statement = Statement::new(&[
         "SELECT sequence, step, state, percent, message, error, at, ended_at, actor, reason FROM timeline
-          WHERE allocation_id = $1 AND sequence > $2 ORDER BY sequence LIMIT $3",
-    )
-    .bind(allocation_id)
-    .bind(after_sequence)
-    .bind(limit)
-    .fetch_all(conn)
-    .await
+          WHERE allocation_id = $1",
+    ])
+    .bind(allocation_id);
+    selection.page(conn, statement, wanted).await
 }
 
 /// The latest entries, oldest first, at most `limit`.

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::Session;
 use super::admin::moment;
+use super::select::Selected;
 use super::whose::Of;
 use crate::failure::Failure;
 use crate::fit::short;
@@ -36,6 +37,8 @@ pub struct Flags {
     /// Most to list.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
+    #[command(flatten)]
+    selected: Selected,
     #[command(flatten)]
     of: Of,
 }
@@ -70,6 +73,8 @@ pub async fn run(session: &Session, flags: Flags) -> Result<(), Failure> {
         outcome: outcome.unwrap_or_default().into(),
         start_time: flags.since.map(stamp),
         end_time: flags.until.map(stamp),
+        filter: flags.selected.filter(),
+        order_by: flags.selected.order_by(),
         ..ListActivitiesRequest::default()
     };
     let most = flags.limit as usize;

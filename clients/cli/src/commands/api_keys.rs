@@ -120,7 +120,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             for key in given {
                 found.push((find(&all.message.api_keys, &account, &key)?, key));
             }
-            super::each(session, "api_keys", found, async |(found, name), key| {
+            super::each(session, "api_keys", found, async |found, name, key| {
                 let request = DisableApiKeyRequest {
                     project_id: account.project.clone(),
                     service_account_id: account.id.clone(),
@@ -186,6 +186,18 @@ fn made(session: &Session, answer: &Answer<ApiKey>) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Whether a key is good, or why it is not.
+pub fn state(key: &ApiKey) -> &'static str {
+    let expires = key.expire_time.moment();
+    if key.disable_time.is_some() {
+        "disabled"
+    } else if expires.is_some_and(|at| at <= Timestamp::now()) {
+        "expired"
+    } else {
+        "active"
+    }
+}
+
 fn list(
     session: &Session,
     listed: Answer<ListApiKeysResponse>,
@@ -205,21 +217,13 @@ fn list(
         say!("No API keys yet. Create one: gpuaas api-key create {account} --scope read");
         return;
     }
-    let now = Timestamp::now();
     let or_never = |at: Option<prost_types::Timestamp>| match at {
         None => "never".to_owned(),
         at => time(at),
     };
     let rows = found.into_iter().map(|one| {
         let scopes: Vec<String> = one.scopes().map(word).collect();
-        let expires = one.expire_time.moment();
-        let state = if one.disable_time.is_some() {
-            "disabled"
-        } else if expires.is_some_and(|at| at <= now) {
-            "expired"
-        } else {
-            "active"
-        };
+        let state = state(&one);
         [
             one.prefix,
             one.display_name,

@@ -10,12 +10,13 @@ use gpuaas_proto::gpuaas::identity::v1::{
     UpdateOrganisationMemberRequest, UpdateProjectMemberRequest,
 };
 use gpuaas_proto::json::Enumeration as _;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Session;
 use super::select::Selected;
 use super::whose::{Owner, Whose, about};
 use crate::api::Answer;
+use crate::api_failure::ApiFailure;
 use crate::failure::Failure;
 use crate::output::{print_json, print_table, time, word};
 use crate::suggest;
@@ -57,7 +58,7 @@ pub enum Command {
         #[command(flatten)]
         of: Whose,
     },
-    /// Remove members. Their open terminals and streams end.
+    /// Remove members. Their open terminals and streams end. Who is no member any more is no error.
     Remove {
         /// Principals, for example user:alice, or ids of members.
         #[arg(required = true, value_name = "MEMBER")]
@@ -142,24 +143,45 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             let owner = of.find(session).await?;
             let all = everybody(session, &owner).await?;
             // nobody is removed where one of them is misspelled
-            let mut found = Vec::new();
-            for member in members {
-                found.push((find(&all, &member)?, member));
+            let (mut found, mut gone) = (Vec::new(), Vec::new());
+            for member in &members {
+                // who is named beside is not who was meant
+                let others = all.iter().filter(|one| !members.contains(&one.principal));
+                let names = others.map(|one| one.principal.as_str());
+                let is_misspelled = suggest::nearest(member, names).is_some();
+                match find(&all, member) {
+                    Ok(one) => found.push((one, member.clone())),
+                    Err(missing) if is_misspelled || !is_principal(member) => return Err(missing),
+                    Err(_) => gone.push(member),
+                }
             }
             // by a name and by an id it is one
             let mut once = HashSet::new();
             found.retain(|(one, _)| once.insert(one.member_id.clone()));
-            super::each(session, "members", found, async |(found, member), key| {
+            let sent = |member: &str| format!("{member} is no member any more.");
+            match session.json() {
+                true if found.is_empty() => print_json(&json!({ "members": [] })),
+                true => {}
+                false => gone.iter().for_each(|member| say!("{}", sent(member))),
+            }
+            super::each(session, "members", found, async |found, member, key| {
                 let Member {
                     member_id, etag, ..
                 } = found;
-                let json = about!(
+                let removed = about!(
                     owner.clone(),
                     RemoveProjectMemberRequest
                         | RemoveOrganisationMemberRequest { member_id, etag },
-                    |request| api.apply(&request, key).await?.json
+                    |request| api.apply(&request, key).await.map(|answer| answer.json)
                 );
-                Ok((json, format!("Removed {member}.")))
+                match removed {
+                    Ok(json) => Ok((json, format!("Removed {member}."))),
+                    // somebody else was quicker
+                    Err(Failure::Api(error)) if is_of_field(&error, "member_id") => {
+                        Ok((json!({}), sent(member)))
+                    }
+                    Err(failure) => Err(failure),
+                }
             })
             .await
         }
@@ -252,6 +274,17 @@ async fn members(
 
 async fn everybody(session: &Session, owner: &Owner) -> Result<Vec<Member>, Failure> {
     Ok(members(session, owner, &Selected::default()).await?.0)
+}
+
+/// Whether the API does not know what this field names.
+fn is_of_field(error: &ApiFailure, field: &str) -> bool {
+    error.http == 404 && error.fields.iter().any(|(name, _)| name == field)
+}
+
+/// Whether this can be the name of a principal: `user:alice`.
+fn is_principal(given: &str) -> bool {
+    let parts = given.split_once(':');
+    parts.is_some_and(|(kind, name)| ["user", "service"].contains(&kind) && !name.is_empty())
 }
 
 fn find(all: &[Member], given: &str) -> Result<Member, Failure> {

@@ -96,30 +96,37 @@ pub fn done(session: &Session, answer: &Value, sentence: &str) {
     }
 }
 
-/// Makes the change of each, until one fails, and prints the results: a sentence each, or the answers for programs as a list
-/// of this name; that of a single one as it is.
+/// Makes the change of each, which has the name that was typed, until one fails, and prints the results: a sentence each, or the
+/// answers for programs as a list of this name; that of a single one as it is.
 ///
 /// # Errors
-/// That of the first which failed; what was done before is printed.
+/// That of the first which failed, and of several which of them are done.
 pub async fn each<T>(
     session: &Session,
     list: &str,
-    of: Vec<T>,
-    change: impl AsyncFn(T, &IdempotencyKey) -> Result<(Value, String), Failure>,
+    of: Vec<(T, String)>,
+    change: impl AsyncFn(T, &str, &IdempotencyKey) -> Result<(Value, String), Failure>,
 ) -> Result<(), Failure> {
     let is_single = of.len() == 1;
+    let names: Vec<String> = of.iter().map(|(_, name)| name.clone()).collect();
     let mut answers = Vec::new();
     let mut outcome = Ok(());
-    for (at, one) in of.into_iter().enumerate() {
+    for (at, (one, name)) in of.into_iter().enumerate() {
         let key = match is_single {
             true => session.key.clone(),
             false => session.key.numbered(at + 1),
         };
-        match change(one, &key).await {
+        match change(one, &name, &key).await {
             Ok((answer, _)) if session.json() => answers.push(answer),
             Ok((_, sentence)) => say!("{sentence}"),
-            Err(failure) => {
-                outcome = Err(failure);
+            Err(failure) if is_single => outcome = Err(failure),
+            Err(cause) => {
+                let (done, left) = names.split_at(at);
+                outcome = Err(Failure::Partly {
+                    done: done.to_vec(),
+                    left: left.to_vec(),
+                    cause: Box::new(cause),
+                });
                 break;
             }
         }

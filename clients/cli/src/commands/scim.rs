@@ -1,10 +1,13 @@
-//! `organisation scim`: the groups that an identity provider keeps here, and the roles in projects that owners map them on.
+//! `organisation scim`: the groups that an identity provider keeps here, the roles in projects that owners map them on, and the
+//! keys that it calls with.
 use gpuaas_proto::gpuaas::identity::v1::{
-    CreateScimGroupMappingRequest, DeleteScimGroupMappingRequest, GetScimSettingsRequest,
-    ListScimGroupsRequest, ListScimGroupsResponse, ScimGroup,
+    CreateScimGroupMappingRequest, DeleteScimGroupMappingRequest, DisableApiKeyRequest,
+    GetScimSettingsRequest, ListScimGroupsRequest, ListScimGroupsResponse, ListScimKeysRequest,
+    ListScimKeysResponse, ScimGroup, ScimKey,
 };
 
 use super::Session;
+use super::api_keys;
 use super::members::{self, ROLES};
 use super::select::Selected;
 use crate::api::Answer;
@@ -36,6 +39,20 @@ pub enum Command {
     },
     /// Remove a mapping. Open terminals and streams of people who have no other role there end.
     Unmap(Mapping),
+    /// List the API keys with the scope scim of all projects of the organisation.
+    Keys {
+        /// Slug or id.
+        organisation: String,
+        #[command(flatten)]
+        selected: Selected,
+    },
+    /// Refuse a key for good. The identity provider needs another one then.
+    DisableKey {
+        /// Slug or id of the organisation.
+        organisation: String,
+        /// Id or prefix of the key, as listed.
+        key: String,
+    },
 }
 
 /// A group and a project.
@@ -101,6 +118,41 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             super::done(session, &answer.json, &sentence);
             Ok(())
         }
+        Command::Keys {
+            organisation,
+            selected,
+        } => {
+            let id = organisation::id(&session.api, &organisation).await?;
+            let listed = keys(session, id, &selected).await?;
+            print_keys(session, listed, &selected);
+            Ok(())
+        }
+        Command::DisableKey { organisation, key } => {
+            let id = organisation::id(&session.api, &organisation).await?;
+            let all = keys(session, id, &Selected::default()).await?.message.keys;
+            let is_meant = |one: &ScimKey| {
+                let own = one.api_key.as_ref();
+                own.is_some_and(|own| own.id == key || own.prefix == key)
+            };
+            let found = all.into_iter().find(is_meant).ok_or_else(|| {
+                Failure::NotFound(format!(
+                    "no key is {key:?}; see: gpuaas organisation scim keys {organisation}"
+                ))
+            })?;
+            let own = found.api_key.unwrap_or_default();
+            let request = DisableApiKeyRequest {
+                project_id: found.project_id,
+                service_account_id: own.service_account_id,
+                api_key_id: own.id,
+            };
+            let answer = session.api.apply(&request, &session.key).await?;
+            super::done(
+                session,
+                &answer.json,
+                &format!("{} is disabled.", own.prefix),
+            );
+            Ok(())
+        }
     }
 }
 
@@ -135,6 +187,72 @@ async fn groups(
         ..ListScimGroupsRequest::default()
     };
     session.api.call_all_pages(&request, "groups").await
+}
+
+async fn keys(
+    session: &Session,
+    organisation_id: String,
+    selected: &Selected,
+) -> Result<Answer<ListScimKeysResponse>, Failure> {
+    let request = ListScimKeysRequest {
+        organisation_id,
+        filter: selected.filter(),
+        order_by: selected.order_by(),
+        ..ListScimKeysRequest::default()
+    };
+    session.api.call_all_pages(&request, "keys").await
+}
+
+fn print_keys(session: &Session, listed: Answer<ListScimKeysResponse>, selected: &Selected) {
+    if session.json() {
+        print_json(&listed.json);
+        return;
+    }
+    let keys = listed.message.keys;
+    if keys.is_empty() {
+        say!(
+            "{}",
+            match selected.narrows() {
+                true => "No key matches the filter.",
+                false => "No key has the scope scim.",
+            }
+        );
+        return;
+    }
+    let or_never = |at: Option<prost_types::Timestamp>| match at {
+        None => "never".to_owned(),
+        at => time(at),
+    };
+    let rows = keys.into_iter().map(|one| {
+        let own = one.api_key.unwrap_or_default();
+        let state = match one.account_disabled {
+            true => "account disabled",
+            false => api_keys::state(&own),
+        };
+        [
+            own.prefix,
+            format!("{}/{}", one.project, one.service_account),
+            state.to_owned(),
+            or_never(own.last_used_time),
+            or_never(own.expire_time),
+            own.creator,
+            time(own.create_time),
+            own.id,
+        ]
+    });
+    print_table(
+        [
+            "KEY",
+            "SERVICE ACCOUNT",
+            "STATE",
+            "LAST USED",
+            "EXPIRES",
+            "CREATED BY",
+            "CREATED",
+            "ID",
+        ],
+        rows.collect(),
+    );
 }
 
 async fn show(session: &Session, organisation_id: String) -> Result<(), Failure> {

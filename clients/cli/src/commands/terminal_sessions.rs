@@ -1,9 +1,9 @@
-//! `terminal-session` and `admin terminal-session`: who opened a terminal where, and what was recorded.
+//! `terminal-session` and `admin terminal-session`: who opened a terminal where, what was recorded, and its end.
 use std::io::{Write as _, stdout};
 
 use gpuaas_proto::gpuaas::terminal::v1::{
-    GetTerminalRecordingRequest, ListAllocationTerminalSessionsRequest,
-    ListTerminalSessionsRequest, TerminalSession,
+    EndTenantTerminalSessionRequest, EndTerminalSessionRequest, GetTerminalRecordingRequest,
+    ListAllocationTerminalSessionsRequest, ListTerminalSessionsRequest, TerminalSession,
 };
 use serde_json::Value;
 
@@ -28,6 +28,13 @@ pub enum Command {
         /// Id of the session.
         session: String,
     },
+    /// End a terminal or tunnel that you opened, within seconds.
+    End {
+        #[command(flatten)]
+        of: AllocationRef,
+        /// Id of the session.
+        session: String,
+    },
 }
 
 /// Commands of an operator.
@@ -40,6 +47,14 @@ pub enum AdminCommand {
         allocation: String,
         #[command(flatten)]
         selected: Selected,
+    },
+    /// End a terminal or tunnel of anybody, within seconds. Its user and the members of the project see the reason.
+    End {
+        /// Id of the session.
+        session: String,
+        /// Reason, which the user and the members of the project see.
+        #[arg(long)]
+        reason: String,
     },
 }
 
@@ -61,6 +76,15 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             Ok(())
         }
         Command::Recording { session: id } => recording(session, id).await,
+        Command::End { of, session: id } => {
+            let request = EndTerminalSessionRequest {
+                allocation_id: of.id(&session.api).await?,
+                session_id: id,
+            };
+            let answer = session.api.apply(&request, &session.key).await?;
+            super::done(session, &answer.json, &ended(&answer.message));
+            Ok(())
+        }
     }
 }
 
@@ -69,19 +93,43 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
 /// # Errors
 /// See [`Failure`].
 pub async fn admin(session: &Session, command: AdminCommand) -> Result<(), Failure> {
-    let AdminCommand::List {
-        allocation,
-        selected,
-    } = command;
-    let request = ListTerminalSessionsRequest {
-        allocation_id: allocation,
-        filter: selected.filter(),
-        order_by: selected.order_by(),
-        ..ListTerminalSessionsRequest::default()
-    };
-    let listed = session.api.call_all_pages(&request, "sessions").await?;
-    print(session, listed.message.sessions, &listed.json, &selected);
+    match command {
+        AdminCommand::List {
+            allocation,
+            selected,
+        } => {
+            let request = ListTerminalSessionsRequest {
+                allocation_id: allocation,
+                filter: selected.filter(),
+                order_by: selected.order_by(),
+                ..ListTerminalSessionsRequest::default()
+            };
+            let listed = session.api.call_all_pages(&request, "sessions").await?;
+            print(session, listed.message.sessions, &listed.json, &selected);
+        }
+        AdminCommand::End {
+            session: session_id,
+            reason,
+        } => {
+            let request = EndTenantTerminalSessionRequest { session_id, reason };
+            let answer = session.api.apply(&request, &session.key).await?;
+            super::done(session, &answer.json, &ended(&answer.message));
+        }
+    }
     Ok(())
+}
+
+/// What became of a session that was to end.
+fn ended(session: &TerminalSession) -> String {
+    match session.close_time {
+        None => format!("The session of {} ends within seconds.", session.principal),
+        closed => format!(
+            "The session of {} has ended at {}: {}.",
+            session.principal,
+            time(closed),
+            session.close_reason
+        ),
+    }
 }
 
 /// The parts of all pages are the file.

@@ -222,6 +222,24 @@ fn groups_of_a_provider_are_listed_mapped_and_unmapped() {
         json!({ "groups": [{ "id": "g1", "display_name": "ML engineers", "member_count": "3",
                              "mappings": [{ "id": "m1", "project": "training", "project_id": "p1", "role": "member" }] }] }),
     );
+    let key = json!({ "keys": [{ "project": "people", "project_id": "p1", "service_account": "idp",
+        "api_key": { "id": "k1", "service_account_id": "s1", "prefix": "gpuaas_1_k1", "creator": "user:ada",
+                     "last_used_time": "2026-01-31T12:00:00Z" } }] });
+    world.get("/api/v1/organisations/o1/scim/keys", key);
+    let ran = world.run(&["organisation", "scim", "keys", "acme"]).ok();
+    for part in ["gpuaas_1_k1", "people/idp", "active", "never", "user:ada"] {
+        assert!(ran.out.contains(part), "{part}: {ran:?}");
+    }
+    let path = "/api/v1/projects/p1/service-accounts/s1/api-keys/k1:disable";
+    world.on("POST", path, [(200, json!({ "id": "k1" }))]);
+    let disable = ["organisation", "scim", "disable-key", "acme", "gpuaas_1_k1"];
+    let ran = world.run(&disable).ok();
+    assert_eq!(
+        (ran.out.as_str(), last(&world).1.as_str()),
+        ("gpuaas_1_k1 is disabled.\n", path)
+    );
+    let unknown = ["organisation", "scim", "disable-key", "acme", "k2"];
+    assert_eq!(world.run(&unknown).code, 3);
     let ran = world.run(&["organisation", "scim", "groups", "acme"]).ok();
     assert!(ran.out.contains("member of training"), "{ran:?}");
     let project = "019a0000-0000-7000-8000-000000000001";

@@ -46,7 +46,7 @@ fn the_newest_are_listed_with_who_what_and_when() {
 #[test]
 fn filters_are_sent_and_nothing_found_is_said() {
     let world = World::new();
-    let query = "kind=api_key&actor=user%3Aalice&outcome=denied&start_time=2026-01-31T12%3A00%3A00Z&page_size=500";
+    let query = "kind=api_key&actor=user%3Aalice&outcome=denied&start_time=2026-01-31T12%3A00%3A00Z&page_size=500&filter=action%3Astop&order_by=create_time";
     world.get(&format!("{PATH}?{query}"), json!({ "activities": [] }));
     let ran = world
         .run(&[
@@ -61,6 +61,10 @@ fn filters_are_sent_and_nothing_found_is_said() {
             "denied",
             "--since",
             "2026-01-31T12:00:00Z",
+            "--filter",
+            "action:stop",
+            "--sort",
+            "create_time",
         ])
         .ok();
     assert_eq!(ran.out.trim(), "No activity matches.");

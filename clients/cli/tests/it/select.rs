@@ -19,7 +19,10 @@ fn lists_are_filtered_and_ordered_by_the_api_and_say_that_nothing_matches() {
         "/api/v1/organisations",
         json!({ "organisations": [{ "id": ACCOUNT, "slug": "acme" }] }),
     );
-    let lists: [(&[&str], &str, String); 22] = [
+    world.get("/api/v1/admin/nodes", json!({ "nodes": [{ "id": HOOK }] }));
+    let slots = format!("/api/v1/admin/nodes/{HOOK}/resource-slots");
+    world.get(&slots, json!({ "slots": [{ "id": HOOK }] }));
+    let lists: [(&[&str], &str, String); 25] = [
         (
             &["admin", "queue", "list", "--region", "eu"],
             "requests",
@@ -39,6 +42,21 @@ fn lists_are_filtered_and_ordered_by_the_api_and_say_that_nothing_matches() {
             &["admin", "agent-rollout", "list"],
             "rollouts",
             "/api/v1/admin/agent-rollouts".into(),
+        ),
+        (
+            &["organisation", "scim", "keys", "acme"],
+            "keys",
+            format!("/api/v1/organisations/{ACCOUNT}/scim/keys"),
+        ),
+        (
+            &["admin", "node", "history", HOOK],
+            "entries",
+            format!("/api/v1/admin/nodes/{HOOK}/history"),
+        ),
+        (
+            &["admin", "slot", "history", HOOK, HOOK],
+            "entries",
+            format!("/api/v1/admin/nodes/{HOOK}/resource-slots/{HOOK}/history"),
         ),
         (
             &["organisation", "scim", "groups", "acme"],

@@ -176,7 +176,49 @@ fn several_members_are_removed_and_none_where_one_is_misspelled(world: &World, p
     world.on("DELETE", &format!("{path}/bob"), [(409, refused)]);
     let ran = world.run(&both);
     assert!(ran.code == 4 && ran.out == "Removed user:ada.\n", "{ran:?}");
-    assert!(ran.err.contains("The last owner stays."), "{ran:?}");
+    for part in [
+        "The last owner stays.",
+        "done:    user:ada\n",
+        "not yet: user:bob\n",
+    ] {
+        assert!(ran.err.contains(part), "{part}: {ran:?}");
+    }
+    let ran = world.run(&[&both[..], &["--output", "json"]].concat());
+    let error: Value = serde_json::from_str(&ran.err).expect("JSON");
+    assert_eq!(
+        (&error["error"]["done"], &error["error"]["not_done"]),
+        (&json!(["user:ada"]), &json!(["user:bob"])),
+        "{ran:?}"
+    );
+    // the same again, when the first is gone
+    let left =
+        json!({ "members": [{ "member_id": "bob", "principal": "user:bob", "etag": "e1" }] });
+    world.get(path, left);
+    let rule = "must be an existing member";
+    let gone = error(404, "NOT_FOUND", "no such member", &[("member_id", rule)]);
+    world.on(
+        "DELETE",
+        &format!("{path}/bob"),
+        [(200, json!({})), (404, gone)],
+    );
+    let again = ["member", "remove", "user:adaline", "user:bob"];
+    assert_eq!(
+        world.run(&again).ok().out,
+        "user:adaline is no member any more.\nRemoved user:bob.\n"
+    );
+    // somebody else removes the last one meanwhile
+    assert_eq!(
+        world.run(&again).ok().out,
+        "user:adaline is no member any more.\nuser:bob is no member any more.\n"
+    );
+    world.get(path, json!({ "members": [] }));
+    let ran = world
+        .run(&[&again[..], &["--output", "json"]].concat())
+        .ok();
+    let printed: Value = serde_json::from_str(&ran.out).expect("JSON");
+    assert_eq!(printed, json!({ "members": [] }));
+    // what can be the name of nobody is misspelled
+    assert_eq!(world.run(&["member", "remove", "adaline"]).code, 3);
 }
 
 #[test]

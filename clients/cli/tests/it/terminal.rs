@@ -419,3 +419,28 @@ fn a_tunnel_that_is_refused_says_why() {
     assert_eq!(ran.code, 1, "{ran:?}");
     assert!(ran.err.contains("Use a terminal."), "{ran:?}");
 }
+
+#[test]
+fn sessions_are_ended_by_their_user_and_by_an_operator_with_a_reason() {
+    let world = World::new();
+    let own = format!("/api/v1/allocations/{ID}/terminal-sessions/s1:end");
+    let open =
+        json!({ "id": "s1", "principal": "user:ada", "end_request_time": "2026-01-31T12:00:00Z" });
+    world.on("POST", &own, [(200, open)]);
+    let ran = world.run(&["terminal-session", "end", ID, "s1"]).ok();
+    assert_eq!(ran.out, "The session of user:ada ends within seconds.\n");
+    let closed = json!({ "id": "s1", "principal": "user:ada", "close_time": "2026-01-31T12:00:00Z", "close_reason": "idle" });
+    let path = "/api/v1/admin/terminal-sessions/s1:end";
+    world.on("POST", path, [(200, closed)]);
+    let end = ["admin", "terminal-session", "end", "s1"];
+    assert_eq!(world.run(&end).code, 2, "a reason is needed");
+    let ran = world.run(&[&end[..], &["--reason", "a stolen laptop"]].concat());
+    let ran = ran.ok();
+    assert!(
+        ran.out.starts_with("The session of user:ada has ended at ")
+            && ran.out.ends_with(": idle.\n"),
+        "{ran:?}"
+    );
+    let sent = world.changes().pop().expect("a change");
+    assert_eq!(sent.body, json!({ "reason": "a stolen laptop" }));
+}

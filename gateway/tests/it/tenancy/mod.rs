@@ -86,7 +86,7 @@ impl World {
     }
 
     /// An organisation of this owner, who is registered, and its id.
-    async fn organisation(&self, slug: &str, owner: &str) -> String {
+    pub async fn organisation(&self, slug: &str, owner: &str) -> String {
         let body = json!({ "slug": slug, "owner": format!("user:{owner}") });
         id(&self
             .made("admin", "/api/v1/admin/organisations", body)
@@ -94,7 +94,7 @@ impl World {
     }
 
     /// A project of an organisation.
-    async fn project(&self, organisation: &str, slug: &str, owner: &str) -> String {
+    pub async fn project(&self, organisation: &str, slug: &str, owner: &str) -> String {
         let body = json!({ "organisation_id": organisation, "slug": slug });
         id(&self.made(owner, "/api/v1/projects", body).await)
     }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use gpuaas_common::identity::Caller;
-use gpuaas_common::text::is_deceptive;
 use gpuaas_common::{Error, audit, id, idempotency, trace};
 use gpuaas_placement::host_holds::is_free;
 use gpuaas_placement::model::{Slot, SlotStatus};
@@ -64,7 +63,7 @@ impl AdminApi {
     ) -> Result<pb::SlotRepair, Error> {
         let node_id = id::parse("node_id", &request.node_id)?;
         let slot_id = id::parse("slot_id", &request.slot_id)?;
-        let reason = reason(&request.reason)?;
+        let reason = audit::reason(&request.reason)?;
         let key = caller.idempotency_key()?;
         let scope = idempotency::Scope {
             principal: &caller.principal,
@@ -136,19 +135,6 @@ impl AdminApi {
         };
         Ok(slot_repair(latest.ok_or_else(none)?, &slot))
     }
-}
-
-/// A reason for the audit trail: given, short, one line.
-pub(super) fn reason(text: &str) -> Result<&str, Error> {
-    let reason = text.trim();
-    if reason.is_empty() {
-        return Err(Error::required("reason"));
-    }
-    audit::check_reason(reason)?;
-    if reason.chars().any(is_deceptive) {
-        return Err(Error::invalid("reason", "must be one line"));
-    }
-    Ok(reason)
 }
 
 fn slot_repair(row: read::Repair, slot: &Slot) -> pb::SlotRepair {

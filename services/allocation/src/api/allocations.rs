@@ -386,20 +386,16 @@ impl AllocationService for AllocationApi {
         let caller = Caller::of(&request)?;
         let request = request.into_inner();
         let allocation_id = id::parse("allocation_id", &request.allocation_id)?;
-        let size = page::page_size(request.page_size)?;
-        let query = [request.allocation_id.as_str()];
-        let after: i64 = page::decode(&request.page_token, &query)?.unwrap_or(0);
+        let selection = Selection::parse(&timeline::TIMELINE, &request.filter, &request.order_by)?;
+        let wanted = Wanted {
+            page_token: &request.page_token,
+            size: page::page_size(request.page_size)?,
+            query: &["timeline", &request.allocation_id],
+        };
         let mut conn = self.deps.pool.acquire().await.map_err(Error::from)?;
         owned(&mut conn, &caller, allocation_id).await?;
-        let mut entries = timeline::list(&mut conn, allocation_id, after, size + 1)
-            .await
-            .map_err(Error::from)?;
-        let more = entries.len() as i64 > size;
-        entries.truncate(usize::try_from(size).unwrap_or(usize::MAX));
-        let next_page_token = entries
-            .last()
-            .filter(|_| more)
-            .map_or_else(String::new, |last| page::encode(&last.sequence, &query));
+        let (entries, next_page_token) =
+            timeline::list(&mut conn, allocation_id, &selection, wanted).await?;
         let entries = entries.into_iter().map(convert::timeline_entry).collect();
         Ok(Response::new(pb::ListTimelineResponse {
             entries,

@@ -11,7 +11,6 @@ use tonic::Code;
 use uuid::Uuid;
 
 use super::AdminApi;
-use super::admin::reason;
 use super::comparison::{Compared, unreachable};
 use crate::domain::comparison::{Judged, Repair};
 use crate::domain::residue::Finding;
@@ -29,7 +28,7 @@ impl AdminApi {
     ) -> Result<pb::NodeComparisonRow, Error> {
         let node_id = id::parse("node_id", &request.node_id)?;
         let allocation_id = id::parse("allocation_id", &request.allocation_id)?;
-        let reason = reason(&request.reason)?;
+        let reason = audit::reason(&request.reason)?;
         if request.etag.is_empty() {
             return Err(Error::required("etag"));
         }

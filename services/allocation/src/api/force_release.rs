@@ -11,7 +11,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::admin::{AdminApi, reason};
+use super::admin::AdminApi;
 use super::convert;
 use crate::store::read;
 
@@ -96,7 +96,7 @@ fn attestation<'a>(
     Ok(Attestation {
         principal: &caller.principal,
         fate,
-        reason: reason(&request.reason)?,
+        reason: audit::reason(&request.reason)?,
         billing_end,
     })
 }

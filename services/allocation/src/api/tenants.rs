@@ -10,7 +10,7 @@ use gpuaas_placement::{Scope, lock, tenants};
 use gpuaas_proto::gpuaas::allocation::v1 as pb;
 use serde_json::json;
 
-use super::admin::{AdminApi, reason};
+use super::admin::AdminApi;
 use super::convert;
 use crate::store::read;
 
@@ -74,7 +74,7 @@ impl AdminApi {
         doing: Doing,
     ) -> Result<pb::Allocation, Error> {
         let allocation_id = id::parse("allocation_id", allocation_id)?;
-        let reason = reason(given)?;
+        let reason = audit::reason(given)?;
         let (method, action) = doing.names();
         let scope = idempotency::Scope {
             principal: &caller.principal,

@@ -296,6 +296,7 @@ async fn c_37_lists_and_timelines_come_in_pages() {
             allocation_id: first.clone(),
             page_size: 4,
             page_token,
+            ..Default::default()
         };
         let page = users
             .list_timeline(platform.user(request, None))
@@ -315,6 +316,7 @@ async fn c_37_lists_and_timelines_come_in_pages() {
         "no gap"
     );
     assert!(sequences.len() > 8);
+    timeline_is_selected(&platform, &first, &sequences).await;
     // nothing of another project, whatever the filter says
     for (filter, expected) in [
         ("state = active OR NOT state = active", 2),
@@ -362,6 +364,57 @@ async fn c_37_lists_and_timelines_come_in_pages() {
                 .await
                 .expect_err(field),
         );
+        assert_eq!(error.fields()[0].0, field);
+    }
+}
+
+/// The entries of a timeline by filter and order, page by page.
+async fn timeline_is_selected(platform: &Platform, allocation_id: &str, sequences: &[i64]) {
+    let users = &platform.users;
+    let request = |filter: &str, order_by: &str, page_token: String| pb::ListTimelineRequest {
+        allocation_id: allocation_id.to_owned(),
+        page_size: 3,
+        page_token,
+        filter: filter.to_owned(),
+        order_by: order_by.to_owned(),
+    };
+    let selected = async |filter: &str, order_by: &str| {
+        let (mut found, mut token) = (Vec::new(), String::new());
+        loop {
+            let request = request(filter, order_by, token);
+            let page = users
+                .clone()
+                .list_timeline(platform.user(request, None))
+                .await;
+            let page = page.expect(filter).into_inner();
+            found.extend(page.entries);
+            token = page.next_page_token;
+            if token.is_empty() {
+                return found;
+            }
+        }
+    };
+    let newest: Vec<i64> = selected("", "time desc")
+        .await
+        .iter()
+        .map(|e| e.sequence)
+        .collect();
+    let mut backwards = sequences.to_vec();
+    backwards.reverse();
+    assert_eq!(newest, backwards);
+    let provisioned = selected("step:provision. AND state = done", "").await;
+    assert!(!provisioned.is_empty() && provisioned.len() < sequences.len());
+    for entry in &provisioned {
+        assert!(entry.step.starts_with("provision."), "{entry:?}");
+    }
+    assert!(selected("state = failed", "").await.is_empty());
+    for (filter, order_by, field) in [("error:*", "", "filter"), ("", "message", "order_by")] {
+        let request = request(filter, order_by, String::new());
+        let refused = users
+            .clone()
+            .list_timeline(platform.user(request, None))
+            .await;
+        let error = Error::from(refused.expect_err("refused"));
         assert_eq!(error.fields()[0].0, field);
     }
 }

@@ -1,5 +1,6 @@
 //! The life of nodes and slots as operators shape it: labels, mode and limit, retirement, deletion, history.
 use gpuaas_common::error::{Error, Result};
+use gpuaas_common::select::Selection;
 use gpuaas_common::{audit, etag, id, labels, page};
 use gpuaas_proto::gpuaas::common::v1::SlotStatus;
 use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
@@ -236,10 +237,13 @@ impl Nodes {
     ) -> Result<api::ListNodeHistoryResponse> {
         let node_id = id::parse("node_id", &request.node_id)?;
         let limit = page::page_size(request.page_size)?;
+        let selection = Selection::parse(&life::HISTORY, &request.filter, &request.order_by)?;
         self.row(node_id).await?;
         let requested = ledger::ListNodeHistoryRequest {
             node_id: node_id.to_string(),
             limit: u32::try_from(limit).unwrap_or(u32::MAX),
+            filter: request.filter.clone(),
+            order_by: request.order_by.clone(),
         };
         let reported = self.0.ledger()?.list_node_history(requested).await?;
         let of_ledger =
@@ -254,19 +258,23 @@ impl Nodes {
                     principal: entry.principal,
                 });
         let mut conn = self.0.pool.acquire().await?;
-        let mut entries: Vec<api::NodeHistoryEntry> = life::history(&mut conn, node_id, limit)
-            .await?
-            .into_iter()
-            .map(|entry| api::NodeHistoryEntry {
-                time: Some(wire::time(entry.at)),
-                state: entry.state,
-                reason: entry.reason,
-                principal: entry.principal,
-            })
-            .chain(of_ledger)
-            .collect();
+        let mut entries: Vec<api::NodeHistoryEntry> =
+            life::history(&mut conn, node_id, &selection, limit)
+                .await?
+                .into_iter()
+                .map(|entry| api::NodeHistoryEntry {
+                    time: Some(wire::time(entry.at)),
+                    state: entry.state,
+                    reason: entry.reason,
+                    principal: entry.principal,
+                })
+                .chain(of_ledger)
+                .collect();
         let at = |entry: &api::NodeHistoryEntry| entry.time.map(|at| (at.seconds, at.nanos));
-        entries.sort_by_key(|entry| std::cmp::Reverse(at(entry)));
+        match selection.is_descending() {
+            true => entries.sort_by_key(|entry| std::cmp::Reverse(at(entry))),
+            false => entries.sort_by_key(at),
+        }
         entries.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
         Ok(api::ListNodeHistoryResponse { entries })
     }
@@ -315,6 +323,8 @@ impl Nodes {
             node_id: id::parse("node_id", &request.node_id)?.to_string(),
             slot_id: id::parse("slot_id", &request.slot_id)?.to_string(),
             limit: u32::try_from(limit).unwrap_or(u32::MAX),
+            filter: request.filter.clone(),
+            order_by: request.order_by.clone(),
         };
         let reported = self.0.ledger()?.list_slot_history(requested).await?;
         let entry = |entry: ledger::SlotHistoryEntry| api::SlotHistoryEntry {

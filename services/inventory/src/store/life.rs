@@ -1,6 +1,8 @@
 //! What operators make of a node: its configuration, its end, and what the audit trail has of both.
 use std::collections::BTreeMap;
 
+use gpuaas_common::Result;
+use gpuaas_common::select::{Catalog, Field, Kind, Selection, Statement, Wanted};
 use jiff_sqlx::Timestamp;
 use sqlx::types::Json;
 use sqlx::{FromRow, PgConnection};
@@ -77,26 +79,42 @@ pub struct HistoryEntry {
     pub principal: String,
 }
 
-/// The latest entries of a node, newest first.
+/// What the history of a node can be selected by; the ledger has the same of its part.
+pub static HISTORY: Catalog = Catalog {
+    fields: &[
+        Field::sortable("time", Kind::Time, "listed.at"),
+        Field::new("state", Kind::Text, "listed.state"),
+        Field::new("reason", Kind::Text, "listed.reason"),
+        Field::new("principal", Kind::Text, "listed.principal"),
+    ],
+    key: Field::new("seq", Kind::Number, "listed.seq"),
+    order: "time desc",
+};
+
+/// The first entries of a node that a caller selects, the newest unless the selection says otherwise.
 ///
 /// # Errors
 /// Database errors.
 pub async fn history(
     conn: &mut PgConnection,
     id: Uuid,
+    selection: &Selection,
     limit: i64,
-) -> sqlx::Result<Vec<HistoryEntry>> {
-    sqlx::query_as(
-        "SELECT at, CASE action WHEN 'node.create' THEN 'registered' WHEN 'host.enrol' THEN 'enrolled'
+) -> Result<Vec<HistoryEntry>> {
+    let statement = Statement::new(&[
+        "SELECT seq, at, CASE action WHEN 'node.create' THEN 'registered' WHEN 'host.enrol' THEN 'enrolled'
                                 WHEN 'node.update' THEN 'configured' ELSE 'retired' END AS state,
                 coalesce(detail ->> 'reason', '') AS reason, principal
            FROM audit
           WHERE resource = 'node' AND resource_id = $1
-            AND action IN ('node.create', 'host.enrol', 'node.update', 'node.retire')
-          ORDER BY seq DESC LIMIT $2",
-    )
-    .bind(id.to_string())
-    .bind(limit)
-    .fetch_all(conn)
-    .await
+            AND action IN ('node.create', 'host.enrol', 'node.update', 'node.retire')",
+    ])
+    .bind(id.to_string());
+    let first = Wanted {
+        page_token: "",
+        size: limit,
+        query: &[],
+    };
+    let (entries, _) = selection.page(conn, statement, first).await?;
+    Ok(entries)
 }

@@ -250,7 +250,7 @@ async fn a_49_labels_change_any_time_mode_and_limit_only_out_of_service() {
 
     let request = api::ListNodeHistoryRequest {
         node_id: node_id.into(),
-        page_size: 0,
+        ..Default::default()
     };
     let history = world
         .nodes()
@@ -279,6 +279,35 @@ async fn a_49_labels_change_any_time_mode_and_limit_only_out_of_service() {
     });
     assert!(times.is_sorted(), "{times:?}");
     assert!(times[0] < times[2], "{times:?}");
+
+    // of both parts of the history, what is asked for, in the order that is
+    let selected = async |filter: &str, order_by: &str| {
+        let request = api::ListNodeHistoryRequest {
+            node_id: node_id.into(),
+            filter: filter.into(),
+            order_by: order_by.into(),
+            ..Default::default()
+        };
+        let history = world
+            .nodes()
+            .list_node_history(world.admin("", request))
+            .await;
+        history.map(|history| history.into_inner().entries)
+    };
+    let mut oldest = entries.clone();
+    oldest.reverse();
+    assert_eq!(selected("", "time").await.expect("a history"), oldest);
+    let some = "state = registered OR state = cordoned";
+    let some = selected(some, "time").await.expect("a history");
+    assert_eq!(some.first(), Some(of("registered")));
+    assert!(
+        some.iter().skip(1).all(|entry| entry.state == "cordoned") && some.len() > 1,
+        "{some:?}"
+    );
+    for (filter, order_by, field) in [("seq = 1", "", "filter"), ("", "state", "order_by")] {
+        let error = refused(selected(filter, order_by).await.map(tonic::Response::new));
+        assert_eq!(error.fields()[0].0, field);
+    }
 }
 
 #[tokio::test]
@@ -386,7 +415,7 @@ async fn a_115_a_slot_is_retired_once_and_keeps_its_history() {
     let request = api::ListResourceSlotHistoryRequest {
         node_id: node_id.into(),
         slot_id: slot.id.clone(),
-        page_size: 0,
+        ..Default::default()
     };
     let reported = world
         .nodes()
@@ -406,6 +435,24 @@ async fn a_115_a_slot_is_retired_once_and_keeps_its_history() {
         entries.iter().any(|entry| entry.kind == "evidence"),
         "{entries:?}"
     );
+    let request = api::ListResourceSlotHistoryRequest {
+        node_id: node_id.into(),
+        slot_id: slot.id.clone(),
+        filter: "NOT kind = evidence".into(),
+        order_by: "time".into(),
+        ..Default::default()
+    };
+    let selected = world
+        .nodes()
+        .list_resource_slot_history(world.admin("", request))
+        .await;
+    let selected = selected.expect("a history").into_inner().entries;
+    let mut others: Vec<_> = entries
+        .iter()
+        .filter(|entry| entry.kind != "evidence")
+        .collect();
+    others.reverse();
+    assert_eq!(selected.iter().collect::<Vec<_>>(), others);
     // its place is free for what is discovered there now
     let again = ready.inspect("d2").await;
     let more = ready

@@ -1,6 +1,7 @@
 //! The life of nodes and slots: what an operator may make of them, what the database refuses, and what is on record.
-use gpuaas_common::select::{Selection, Wanted};
+use gpuaas_common::select::{Catalog, Selection, Wanted};
 use gpuaas_placement::force_release::{self, Attestation, Fate};
+use gpuaas_placement::life::{NODE_HISTORY, SLOT_HISTORY};
 use gpuaas_placement::model::{Attribution, SlotStatus};
 use gpuaas_placement::node_health::{self, Report, Severity};
 use gpuaas_placement::nodes::{self, NodeSpec};
@@ -11,6 +12,11 @@ use jiff_sqlx::ToSqlx as _;
 use uuid::Uuid;
 
 use crate::world::{World, lab_slot, lab_spec};
+
+/// Everything, the newest first.
+fn newest(catalog: &'static Catalog) -> Selection {
+    Selection::parse(catalog, "", "").expect("nothing to refuse")
+}
 
 fn word(reason: &str) -> Attribution<'_> {
     Attribution::of("user:root", reason)
@@ -52,7 +58,9 @@ fn state<T: std::fmt::Debug>(refused: Result<T, Error>) -> String {
 /// The one entry of a node's history that is the latest.
 async fn latest(world: &World, node: Uuid) -> (String, String, String) {
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    let entry = life::of_node(&mut conn, node, 1).await.expect("history");
+    let entry = life::of_node(&mut conn, node, &newest(&NODE_HISTORY), 1)
+        .await
+        .expect("history");
     let entry = entry.into_iter().next().expect("an entry");
     (entry.state, entry.reason, entry.principal)
 }
@@ -298,7 +306,7 @@ async fn a_retired_slot_leaves_its_index_and_devices_to_another() {
     );
 
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    let entries = life::of_slot(&mut conn, free.id, 10)
+    let entries = life::of_slot(&mut conn, free.id, &newest(&SLOT_HISTORY), 10)
         .await
         .expect("history");
     let kinds: Vec<(&str, &str, &str)> = entries
@@ -310,7 +318,7 @@ async fn a_retired_slot_leaves_its_index_and_devices_to_another() {
         kinds.contains(&("evidence", "wiped: blkdiscard", "")),
         "{kinds:?}"
     );
-    let entries = life::of_slot(&mut conn, used.id, 10)
+    let entries = life::of_slot(&mut conn, used.id, &newest(&SLOT_HISTORY), 10)
         .await
         .expect("history");
     assert_eq!(
@@ -456,7 +464,9 @@ async fn a_critical_finding_takes_its_slot_or_node_out_of_service_and_no_other_d
             .admin_state,
         "enabled"
     );
-    let entries = life::of_slot(&mut conn, free, 1).await.expect("history");
+    let entries = life::of_slot(&mut conn, free, &newest(&SLOT_HISTORY), 1)
+        .await
+        .expect("history");
     assert_eq!(
         (
             entries[0].kind.as_str(),
@@ -533,7 +543,7 @@ async fn readiness_and_health_have_their_place_in_the_history() {
     );
     call!(world, |tx| nodes::put(&mut tx, &spec)).expect("told");
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    let states: Vec<String> = life::of_node(&mut conn, spec.id, 10)
+    let states: Vec<String> = life::of_node(&mut conn, spec.id, &newest(&NODE_HISTORY), 10)
         .await
         .expect("history")
         .into_iter()
@@ -545,7 +555,7 @@ async fn readiness_and_health_have_their_place_in_the_history() {
         "told twice is once"
     );
     let slot = world.slots(spec.id).await[0].id;
-    let health: Vec<String> = life::of_slot(&mut conn, slot, 10)
+    let health: Vec<String> = life::of_slot(&mut conn, slot, &newest(&SLOT_HISTORY), 10)
         .await
         .expect("history")
         .into_iter()
@@ -581,12 +591,13 @@ async fn c_13_destroyed_disks_retire_their_slots() {
         (SlotStatus::Retired, None)
     );
     let mut conn = world.scheduler.acquire().await.expect("connection");
-    let kinds: Vec<(String, String)> = life::of_slot(&mut conn, slot.id, 10)
-        .await
-        .expect("history")
-        .into_iter()
-        .map(|e| (e.kind, e.detail))
-        .collect();
+    let kinds: Vec<(String, String)> =
+        life::of_slot(&mut conn, slot.id, &newest(&SLOT_HISTORY), 10)
+            .await
+            .expect("history")
+            .into_iter()
+            .map(|e| (e.kind, e.detail))
+            .collect();
     assert!(
         kinds.contains(&("retired".into(), "shredded".into())),
         "{kinds:?}"

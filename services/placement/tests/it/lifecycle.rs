@@ -1,4 +1,5 @@
 //! From reservation to release: what each transition writes, who may make it, and that it is made once.
+use gpuaas_common::select::{Selection, Wanted};
 use gpuaas_placement::model::{AllocationState, ClaimState, Failure, Health, Scope, SlotStatus};
 use gpuaas_placement::provision::{self, HostState};
 use gpuaas_placement::{Error, Outcome, allocations, claims, events, release, stamper, timeline};
@@ -59,7 +60,13 @@ async fn b_41_reservation_commits_everything_together() {
         assert_eq!(claim.snapshot.bindings, slot.bindings);
         assert_eq!(claim.snapshot.profile.vcpus_per_gpu, 1);
     }
-    let entries = timeline::list(&mut conn, id, 0, 10)
+    let everything = Selection::parse(&timeline::TIMELINE, "", "").expect("a selection");
+    let wanted = Wanted {
+        page_token: "",
+        size: 10,
+        query: &[],
+    };
+    let (entries, _) = timeline::list(&mut conn, id, &everything, wanted)
         .await
         .expect("timeline");
     assert_eq!(

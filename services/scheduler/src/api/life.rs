@@ -1,5 +1,6 @@
 //! The end of nodes and slots, and their history, for inventory.
 use gpuaas_common::idempotency::{self, Lookup};
+use gpuaas_common::select::Selection;
 use gpuaas_common::{Error, Result, audit, id};
 use gpuaas_placement::model::Attribution;
 use gpuaas_placement::{life, operators, outbox, slots};
@@ -100,7 +101,9 @@ impl Api {
     ) -> Result<ListNodeHistoryResponse> {
         let node_id = id::parse("node_id", &request.node_id)?;
         let mut conn = self.pool.acquire().await?;
-        let entries = life::of_node(&mut conn, node_id, limit(request.limit)).await?;
+        let selection = Selection::parse(&life::NODE_HISTORY, &request.filter, &request.order_by)?;
+        let limit = limit(request.limit);
+        let entries = life::of_node(&mut conn, node_id, &selection, limit).await?;
         Ok(ListNodeHistoryResponse {
             entries: entries
                 .into_iter()
@@ -122,7 +125,9 @@ impl Api {
         let slot_id = id::parse("slot_id", &request.slot_id)?;
         let mut conn = self.pool.acquire().await?;
         slots::get(&mut conn, node_id, slot_id).await?;
-        let entries = life::of_slot(&mut conn, slot_id, limit(request.limit)).await?;
+        let selection = Selection::parse(&life::SLOT_HISTORY, &request.filter, &request.order_by)?;
+        let limit = limit(request.limit);
+        let entries = life::of_slot(&mut conn, slot_id, &selection, limit).await?;
         Ok(ListSlotHistoryResponse {
             entries: entries
                 .into_iter()

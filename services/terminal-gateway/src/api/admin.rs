@@ -1,14 +1,16 @@
-//! `TerminalAdminService`: the list of sessions.
-use gpuaas_common::error::Result;
+//! `TerminalAdminService`: the sessions of all projects, and their end by an operator.
+use gpuaas_common::identity::Caller;
 use gpuaas_common::select::{Selection, Wanted};
-use gpuaas_common::{id, page};
+use gpuaas_common::{Result, audit, id, idempotency, page};
 use gpuaas_proto::gpuaas::terminal::v1::terminal_admin_service_server::TerminalAdminService;
 use gpuaas_proto::gpuaas::terminal::v1::{
-    ListTerminalSessionsRequest, ListTerminalSessionsResponse,
+    EndTenantTerminalSessionRequest, ListTerminalSessionsRequest, ListTerminalSessionsResponse,
+    TerminalSession,
 };
 use sqlx::PgPool;
 use tonic::{Request, Response, Status};
 
+use super::end::{By, end};
 use crate::store::sessions::{self, Filter, SESSIONS};
 
 /// Answers from the database.
@@ -24,6 +26,19 @@ impl TerminalAdminService for AdminApi {
         request: Request<ListTerminalSessionsRequest>,
     ) -> Result<Response<ListTerminalSessionsResponse>, Status> {
         Ok(Response::new(self.list(request.into_inner()).await?))
+    }
+
+    async fn end_tenant_terminal_session(
+        &self,
+        request: Request<EndTenantTerminalSessionRequest>,
+    ) -> Result<Response<TerminalSession>, Status> {
+        let caller = Caller::of(&request)?;
+        let request = request.get_ref();
+        let session_id = id::parse("session_id", &request.session_id)?;
+        let by = By::Operator(audit::reason(&request.reason)?);
+        let hash = idempotency::hash(request);
+        let ended = end(&self.pool, &caller, &hash, session_id, by).await?;
+        Ok(Response::new(ended))
     }
 }
 

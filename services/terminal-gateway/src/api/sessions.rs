@@ -10,6 +10,7 @@ use serde_json::json;
 use tonic::{Code, Request, Response, Status};
 use uuid::Uuid;
 
+use super::end::{By, end};
 use crate::config::Policy;
 use crate::domain::end::NO_UNRECORDED_TUNNEL;
 use crate::domain::kind::Kind;
@@ -158,6 +159,17 @@ impl SessionApi {
         })
     }
 
+    async fn end(
+        &self,
+        caller: &Caller,
+        request: &pb::EndTerminalSessionRequest,
+    ) -> Result<pb::TerminalSession> {
+        let by = By::User(id::parse("allocation_id", &request.allocation_id)?);
+        let session_id = id::parse("session_id", &request.session_id)?;
+        let hash = idempotency::hash(request);
+        end(&self.deps.pool, caller, &hash, session_id, by).await
+    }
+
     async fn recording(
         &self,
         caller: &Caller,
@@ -218,6 +230,14 @@ impl TerminalSessionService for SessionApi {
         Ok(Response::new(
             self.list(&caller, request.into_inner()).await?,
         ))
+    }
+
+    async fn end_terminal_session(
+        &self,
+        request: Request<pb::EndTerminalSessionRequest>,
+    ) -> Result<Response<pb::TerminalSession>, Status> {
+        let caller = Caller::of(&request)?;
+        Ok(Response::new(self.end(&caller, request.get_ref()).await?))
     }
 
     async fn get_terminal_recording(

@@ -23,6 +23,10 @@ pub(crate) enum End {
     /// The machine is being stopped or rebooted: a sentence that says which.
     PoweredOff(&'static str),
     AccessLost,
+    /// Its user asked for it, elsewhere than in the session.
+    EndedByUser,
+    /// An operator ended it, for this reason.
+    EndedByOperator(String),
     HostUnreachable,
     GuestRefused(String),
     RecordingFailed,
@@ -37,10 +41,10 @@ impl End {
     /// WebSocket close code: the class of the reason.
     pub(crate) fn code(&self) -> u32 {
         match self {
-            Self::Exited | Self::ClosedByClient => 1000,
+            Self::Exited | Self::ClosedByClient | Self::EndedByUser => 1000,
             Self::ProtocolError(_) => 4400,
             Self::TicketRefused => 4401,
-            Self::AccessLost | Self::RecordingRequired => 4403,
+            Self::AccessLost | Self::EndedByOperator(_) | Self::RecordingRequired => 4403,
             Self::SessionGone => 4404,
             Self::Idle
             | Self::TimeLimit
@@ -72,6 +76,8 @@ impl End {
             Self::AllocationEnded(_) => "allocation_ended",
             Self::PoweredOff(_) => "powered_off",
             Self::AccessLost => "access_lost",
+            Self::EndedByUser => "ended_by_user",
+            Self::EndedByOperator(_) => "ended_by_operator",
             Self::HostUnreachable => "host_unreachable",
             Self::GuestRefused(_) => "guest_refused",
             Self::RecordingFailed => "recording_failed",
@@ -107,6 +113,8 @@ impl End {
             Self::AccessLost => {
                 "You may not use this allocation any more. Ask an administrator.".to_owned()
             }
+            Self::EndedByUser => "The session was ended by its user.".to_owned(),
+            Self::EndedByOperator(reason) => format!("An operator ended the session: {reason}"),
             Self::HostUnreachable => {
                 "The allocation's host does not answer. Try again in a moment.".to_owned()
             }

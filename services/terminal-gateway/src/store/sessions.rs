@@ -22,6 +22,9 @@ pub(crate) struct SessionRow {
     pub(crate) recording: String,
     pub(crate) recording_bytes: i64,
     pub(crate) kind: String,
+    pub(crate) end_request_time: Option<Timestamp>,
+    /// Of an operator.
+    pub(crate) end_reason: String,
 }
 
 /// As the API shows it, and as digests of audit rows are of it.
@@ -40,6 +43,8 @@ impl From<SessionRow> for TerminalSession {
             kind: Kind::named(&row.kind)
                 .map_or(TerminalKind::Unspecified, Kind::wire)
                 .into(),
+            end_request_time: row.end_request_time.map(|at| proto_time(at.to_jiff())),
+            end_reason: row.end_reason,
         }
     }
 }
@@ -77,6 +82,7 @@ pub(crate) static SESSIONS: Catalog = Catalog {
         Field::new("close_time", Of::Time, "listed.close_time"),
         Field::new("close_reason", Of::Text, "listed.close_reason"),
         Field::new("recorded", Of::Flag, "(listed.recording = 'kept')"),
+        Field::new("end_request_time", Of::Time, "listed.end_request_time"),
         Field::sortable("recording_bytes", Of::Number, "listed.recording_bytes"),
     ],
     key: Field::new("id", Of::Id, "listed.id"),
@@ -91,7 +97,8 @@ pub(crate) async fn list(
     wanted: Wanted<'_>,
 ) -> Result<(Vec<SessionRow>, String)> {
     let statement = Statement::new(&[
-        "SELECT id, allocation_id, project_id, principal, open_time, close_time, close_reason, recording, recording_bytes, kind
+        "SELECT id, allocation_id, project_id, principal, open_time, close_time, close_reason, recording, recording_bytes, kind,
+                end_request_time, end_reason
            FROM sessions
           WHERE ($1::uuid IS NULL OR allocation_id = $1)
             AND ($2::uuid[] IS NULL OR project_id = ANY ($2))",
@@ -116,12 +123,22 @@ pub(crate) async fn find(
 /// One session of any project.
 pub(crate) async fn get(conn: &mut PgConnection, id: Uuid) -> sqlx::Result<Option<SessionRow>> {
     sqlx::query_as(
-        "SELECT id, allocation_id, project_id, principal, open_time, close_time, close_reason, recording, recording_bytes, kind
+        "SELECT id, allocation_id, project_id, principal, open_time, close_time, close_reason, recording, recording_bytes, kind,
+                end_request_time, end_reason
            FROM sessions WHERE id = $1",
     )
     .bind(id)
     .fetch_optional(conn)
     .await
+}
+
+/// The same, locked until the transaction ends.
+pub(crate) async fn lock(conn: &mut PgConnection, id: Uuid) -> sqlx::Result<Option<SessionRow>> {
+    sqlx::query("SELECT FROM sessions WHERE id = $1 FOR UPDATE")
+        .bind(id)
+        .execute(&mut *conn)
+        .await?;
+    get(conn, id).await
 }
 
 /// How many sessions a principal has open. Until the transaction ends, nobody else counts the same principal.
@@ -166,11 +183,41 @@ pub(crate) async fn close(
     sqlx::query_as(
         "UPDATE sessions SET close_time = greatest(clock_timestamp(), open_time), close_reason = $2
           WHERE id = $1 AND close_time IS NULL
-          RETURNING id, allocation_id, project_id, principal, open_time, close_time, close_reason, recording, recording_bytes, kind",
+          RETURNING id, allocation_id, project_id, principal, open_time, close_time, close_reason, recording, recording_bytes, kind,
+                    end_request_time, end_reason",
     )
     .bind(id)
     .bind(reason)
     .fetch_optional(conn)
+    .await
+}
+
+/// Notes that a session that is open is to end, once, for an operator with the reason; returns what it is then. `None` when it has ended, or its end was requested before.
+pub(crate) async fn request_end(
+    conn: &mut PgConnection,
+    id: Uuid,
+    reason: &str,
+) -> sqlx::Result<Option<SessionRow>> {
+    sqlx::query_as(
+        "UPDATE sessions SET end_request_time = clock_timestamp(), end_reason = $2
+          WHERE id = $1 AND close_time IS NULL AND end_request_time IS NULL
+          RETURNING id, allocation_id, project_id, principal, open_time, close_time, close_reason, recording, recording_bytes, kind,
+                    end_request_time, end_reason",
+    )
+    .bind(id)
+    .bind(reason)
+    .fetch_optional(conn)
+    .await
+}
+
+/// Which of these sessions are to end, each with the reason of an operator, or none.
+pub(crate) async fn to_end(pool: &PgPool, ids: &[Uuid]) -> sqlx::Result<Vec<(Uuid, String)>> {
+    sqlx::query_as(
+        "SELECT id, end_reason FROM sessions
+          WHERE id = ANY ($1) AND close_time IS NULL AND end_request_time IS NOT NULL",
+    )
+    .bind(ids)
+    .fetch_all(pool)
     .await
 }
 

@@ -2,8 +2,10 @@
 //! mutual TLS, a real database and a guest that speaks real SSH, well or badly.
 mod attacks;
 mod client;
+mod ends;
 mod guest;
 mod guests_that_misbehave;
+mod ledger;
 mod limits;
 mod listing;
 mod recordings;

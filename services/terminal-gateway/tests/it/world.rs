@@ -5,16 +5,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use gpuaas_agent::error::HostResult;
 use gpuaas_agent::guest::RelayKey;
-use gpuaas_agent::ids::AllocationId;
-use gpuaas_agent::terminal::{Guests, TerminalApi};
+use gpuaas_agent::terminal::TerminalApi;
 use gpuaas_common::config::{
     DatabaseSettings, ServerSettings, Settings, TlsSettings, TokenSettings,
 };
 use gpuaas_common::id::IdGen;
 use gpuaas_common::server::Server;
-use gpuaas_common::{CancellationToken, Context, Error};
+use gpuaas_common::{CancellationToken, Context};
 use gpuaas_dev::ca::{Authority, Identity};
 use gpuaas_dev::ports;
 use gpuaas_dev::postgres::TestDb;
@@ -23,137 +21,22 @@ use gpuaas_gateway::store::{NewPrincipal, seed};
 use gpuaas_gateway::terminal::policy::TerminalSettings;
 use gpuaas_proto::gpuaas::agent::v1::terminal_server::TerminalServer;
 use gpuaas_proto::gpuaas::common::v1::CapacityShape;
-use gpuaas_proto::gpuaas::errors::v1::ErrorReason;
-use gpuaas_proto::gpuaas::internal::allocation::v1 as access;
-use gpuaas_proto::gpuaas::internal::allocation::v1::access_service_server::{
-    AccessService, AccessServiceServer,
-};
-use gpuaas_proto::gpuaas::internal::events::v1 as events;
-use gpuaas_proto::gpuaas::internal::events::v1::event_service_server::{
-    EventService, EventServiceServer,
-};
+use gpuaas_proto::gpuaas::internal::allocation::v1::access_service_server::AccessServiceServer;
+use gpuaas_proto::gpuaas::internal::events::v1::event_service_server::EventServiceServer;
 use gpuaas_terminal_gateway::Config;
 use serde_json::Value;
 use tempfile::TempDir;
-use tonic::{Code, Request, Response, Status};
 use uuid::Uuid;
 
 use crate::client::{Client, Upgrade};
 use crate::guest::{Guest, Manner};
+use crate::ledger::{Ledger, Shared};
 
 /// Origin of the console in these tests.
 pub const CONSOLE: &str = "https://console.test";
 /// Another page that may open terminals.
 pub const OTHER: &str = "https://other.test";
 const ISSUER: &str = "https://dev.test";
-const USER: &str = "u_adda9308def04a2f";
-
-/// The ledger as far as terminals see it, and what the host knows.
-#[derive(Debug, Default)]
-pub struct Ledger {
-    pub project_id: Uuid,
-    pub allocation_id: Uuid,
-    pub node_id: Uuid,
-    pub instance_id: Uuid,
-    pub agent_address: String,
-    pub target_host: String,
-    pub target_port: u32,
-    /// The port of guests by the host; none: that of the ledger.
-    pub ssh_port: Option<u32>,
-    pub host_key: String,
-    pub shape: CapacityShape,
-    /// State of the allocation.
-    pub state: String,
-    pub events: Vec<(String, Uuid)>,
-    /// What the host says is the guest's address.
-    pub reserved: Option<Ipv4Addr>,
-}
-
-#[derive(Clone)]
-pub struct Shared(pub Arc<Mutex<Ledger>>);
-
-#[tonic::async_trait]
-impl AccessService for Shared {
-    async fn resolve_terminal_target(
-        &self,
-        request: Request<access::ResolveTerminalTargetRequest>,
-    ) -> Result<Response<access::ResolveTerminalTargetResponse>, Status> {
-        let request = request.into_inner();
-        let ledger = self.0.lock().expect("lock");
-        let owned = request.project_ids.contains(&ledger.project_id.to_string());
-        if !owned || request.allocation_id != ledger.allocation_id.to_string() {
-            return Err(Error::new(
-                Code::NotFound,
-                ErrorReason::AllocationNotFound,
-                "There is no such allocation.",
-            )
-            .into());
-        }
-        if ledger.state != "active" {
-            return Err(Error::new(
-                Code::FailedPrecondition,
-                ErrorReason::StateConflict,
-                "The allocation is not active.",
-            )
-            .into());
-        }
-        Ok(Response::new(access::ResolveTerminalTargetResponse {
-            allocation_id: request.allocation_id,
-            project_id: ledger.project_id.to_string(),
-            capacity_shape: ledger.shape.into(),
-            target_host: ledger.target_host.clone(),
-            target_port: ledger.target_port,
-            user: USER.to_owned(),
-            ssh_host_keys: vec![ledger.host_key.clone()],
-            node_id: ledger.node_id.to_string(),
-            instance_id: ledger.instance_id.to_string(),
-            agent_address: ledger.agent_address.clone(),
-        }))
-    }
-}
-
-#[tonic::async_trait]
-impl EventService for Shared {
-    async fn read(
-        &self,
-        request: Request<events::ReadRequest>,
-    ) -> Result<Response<events::ReadResponse>, Status> {
-        let after = request.into_inner().after_position;
-        let ledger = self.0.lock().expect("lock");
-        let all = ledger.events.iter().zip(1_i64..);
-        let events = all
-            .filter(|(_, position)| *position > after)
-            .map(|((kind, id), position)| events::Event {
-                position,
-                r#type: kind.clone(),
-                aggregate_id: id.to_string(),
-                ..events::Event::default()
-            });
-        Ok(Response::new(events::ReadResponse {
-            events: events.collect(),
-            head_position: ledger.events.len() as i64,
-        }))
-    }
-}
-
-impl Guests for Shared {
-    fn address(&self, allocation: AllocationId) -> HostResult<Option<Ipv4Addr>> {
-        let ledger = self.0.lock().expect("lock");
-        Ok(ledger
-            .reserved
-            .filter(|_| allocation.0 == ledger.allocation_id))
-    }
-
-    fn holds(&self, allocation: AllocationId) -> HostResult<bool> {
-        Ok(allocation.0 == self.0.lock().expect("lock").allocation_id)
-    }
-
-    /// Guests of tests share one address, and so have ports of their own.
-    fn ssh_port(&self) -> u16 {
-        let ledger = self.0.lock().expect("lock");
-        ledger.ssh_port.unwrap_or(ledger.target_port) as u16
-    }
-}
 
 pub struct World {
     pub db: TestDb,
@@ -161,6 +44,8 @@ pub struct World {
     pub guest: Guest,
     pub http: reqwest::Client,
     base: String,
+    /// A gateway that calls another terminal gateway beside.
+    beside: String,
     dev: DevIssuer,
     stop: CancellationToken,
     _folder: TempDir,
@@ -252,8 +137,14 @@ impl World {
             .await
             .expect("project");
 
-        let [agent, allocation, terminal, gateway] =
-            std::array::from_fn(|_| ports::free().expect("port"));
+        let [
+            agent,
+            allocation,
+            terminal,
+            gateway,
+            terminal_beside,
+            gateway_beside,
+        ] = std::array::from_fn(|_| ports::free().expect("port"));
         let ids = IdGen::new(1);
         let ledger = Shared(Arc::new(Mutex::new(Ledger {
             project_id,
@@ -296,28 +187,22 @@ impl World {
         tokio::spawn(server.run(stop.clone()));
 
         let url = |name: &str, port: u16| (name.to_owned(), format!("https://127.0.0.1:{port}"));
-        let mut settings = at.settings(
-            &at.ca.service("terminal-gateway", &[]).expect("identity"),
-            terminal,
-        );
-        settings.token.public_key_file = Some(keys.public);
-        settings.database = Some(database(&db, "gpuaas_terminal"));
-        settings.peers = [url("allocation", allocation)].into();
         let mut config = Config {
             poll_seconds: 0.02,
             ..Config::default()
         };
         change(&mut config, project_id);
-        let context = Context::new("terminal-gateway", settings).expect("context");
-        tokio::spawn(gpuaas_terminal_gateway::run(context, config, stop.clone()));
+        let identity = at.ca.service("terminal-gateway", &[]).expect("identity");
+        for port in [terminal, terminal_beside] {
+            let mut settings = at.settings(&identity, port);
+            settings.token.public_key_file = Some(keys.public.clone());
+            settings.database = Some(database(&db, "gpuaas_terminal"));
+            settings.peers = [url("allocation", allocation)].into();
+            let context = Context::new("terminal-gateway", settings).expect("context");
+            let config = config.clone();
+            tokio::spawn(gpuaas_terminal_gateway::run(context, config, stop.clone()));
+        }
 
-        let mut settings = at.settings(&at.ca.service("gateway", &[]).expect("identity"), gateway);
-        settings.database = Some(database(&db, "gpuaas_edge"));
-        settings.peers = [
-            url("terminal-gateway", terminal),
-            url("allocation", allocation),
-        ]
-        .into();
         let config = gpuaas_gateway::Config {
             internal_key_file: keys.private,
             dev_issuer: Some(dev_settings),
@@ -328,8 +213,18 @@ impl World {
             },
             ..gpuaas_gateway::Config::default()
         };
-        let context = Context::new("gateway", settings).expect("context");
-        tokio::spawn(gpuaas_gateway::run(context, config, stop.clone()));
+        let identity = at.ca.service("gateway", &[]).expect("identity");
+        for (port, calls) in [(gateway, terminal), (gateway_beside, terminal_beside)] {
+            let mut settings = at.settings(&identity, port);
+            settings.database = Some(database(&db, "gpuaas_edge"));
+            settings.peers = [
+                url("terminal-gateway", calls),
+                url("allocation", allocation),
+            ]
+            .into();
+            let context = Context::new("gateway", settings).expect("context");
+            tokio::spawn(gpuaas_gateway::run(context, config.clone(), stop.clone()));
+        }
 
         let world = Self {
             db,
@@ -337,26 +232,43 @@ impl World {
             guest,
             http: reqwest::Client::new(),
             base: format!("127.0.0.1:{gateway}"),
+            beside: format!("127.0.0.1:{gateway_beside}"),
             dev,
             stop,
             _folder: folder,
         };
         let nobody = format!("/api/v1/allocations/{}/terminal-sessions", Uuid::now_v7());
-        until("the chain to answer", async || {
-            let url = format!("http://{}{nobody}", world.base);
-            let requested = world
-                .http
-                .get(url)
-                .bearer_auth(world.token("alice"))
-                .send()
-                .await;
-            // the last of the chain says that there is no such allocation
-            requested
-                .is_ok_and(|answer| answer.status().as_u16() == 404)
-                .then_some(())
-        })
-        .await;
+        for base in [&world.base, &world.beside] {
+            until("the chain to answer", async || {
+                let url = format!("http://{base}{nobody}");
+                let requested = world
+                    .http
+                    .get(url)
+                    .bearer_auth(world.token("alice"))
+                    .send()
+                    .await;
+                // the last of the chain says that there is no such allocation
+                requested
+                    .is_ok_and(|answer| answer.status().as_u16() == 404)
+                    .then_some(())
+            })
+            .await;
+        }
         world
+    }
+
+    /// A change that the other gateway takes, and the other terminal gateway.
+    pub async fn post_beside(&self, path: &str, subject: &str, body: &Value) -> (u16, Value) {
+        let answer = self
+            .http
+            .post(format!("http://{}/api/v1/{path}", self.beside))
+            .bearer_auth(self.token(subject))
+            .header("x-idempotency-key", Uuid::now_v7().to_string())
+            .json(body)
+            .send()
+            .await
+            .expect("answer");
+        (answer.status().as_u16(), answer.json().await.expect("json"))
     }
 
     pub fn allocation_id(&self) -> String {

@@ -5,6 +5,7 @@ use gpuaas_proto::gpuaas::inventory::v1::{
 };
 
 use super::{Session, done};
+use crate::commands::select::Selected;
 use crate::failure::Failure;
 use crate::node;
 use crate::output::{print_json, print_table, time};
@@ -106,15 +107,21 @@ pub async fn delete(session: &Session, given: &str, reason: &str) -> Result<(), 
 ///
 /// # Errors
 /// See [`Failure`].
-pub async fn history(session: &Session, given: &str) -> Result<(), Failure> {
+pub async fn history(session: &Session, given: &str, selected: &Selected) -> Result<(), Failure> {
     let node = node::resolve(&session.api, given).await?;
     let request = ListNodeHistoryRequest {
         node_id: node,
+        filter: selected.filter(),
+        order_by: selected.order_by(),
         ..ListNodeHistoryRequest::default()
     };
     let answer = session.api.call(&request).await?;
     if session.json() {
         print_json(&answer.json);
+        return Ok(());
+    }
+    if answer.message.entries.is_empty() && selected.narrows() {
+        say!("No entry matches the filter.");
         return Ok(());
     }
     let rows = answer.message.entries.into_iter().map(|one| {
@@ -133,15 +140,25 @@ pub async fn history(session: &Session, given: &str) -> Result<(), Failure> {
 ///
 /// # Errors
 /// See [`Failure`].
-pub async fn slot_history(session: &Session, node: &str, slot: &str) -> Result<(), Failure> {
+pub async fn slot_history(
+    session: &Session,
+    (node, slot): (&str, &str),
+    selected: &Selected,
+) -> Result<(), Failure> {
     let request = ListResourceSlotHistoryRequest {
         node_id: node.to_owned(),
         slot_id: slot.to_owned(),
+        filter: selected.filter(),
+        order_by: selected.order_by(),
         ..ListResourceSlotHistoryRequest::default()
     };
     let answer = session.api.call(&request).await?;
     if session.json() {
         print_json(&answer.json);
+        return Ok(());
+    }
+    if answer.message.entries.is_empty() && selected.narrows() {
+        say!("No entry matches the filter.");
         return Ok(());
     }
     let rows = answer.message.entries.into_iter().map(|one| {

@@ -124,6 +124,8 @@ pub enum Command {
     History {
         /// Id, unique prefix of it, or hostname.
         node: String,
+        #[command(flatten)]
+        selected: Selected,
     },
     /// Break-fix records of a node.
     #[command(subcommand)]
@@ -216,7 +218,7 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Update(flags) => life::update(session, flags).await,
         Command::Retire { node, reason } => life::retire(session, &node, &reason).await,
         Command::Delete { node, reason } => life::delete(session, &node, &reason).await,
-        Command::History { node } => life::history(session, &node).await,
+        Command::History { node, selected } => life::history(session, &node, &selected).await,
         Command::BreakFix(command) => node_health::break_fix(session, command).await,
         Command::Finding(command) => node_health::finding(session, command).await,
         Command::EvacuationPlan { nodes } => plans::evacuation(session, &nodes).await,

@@ -11,6 +11,7 @@ use gpuaas_proto::gpuaas::inventory::v1::{
 use super::{Session, done, life};
 use crate::commands::admin::node::wipe_policies;
 use crate::commands::nodes::print_slots;
+use crate::commands::select::Selected;
 use crate::failure::Failure;
 use crate::node;
 use crate::output::word;
@@ -145,6 +146,8 @@ pub enum Command {
     History {
         #[command(flatten)]
         slot: SlotRef,
+        #[command(flatten)]
+        selected: Selected,
     },
     /// Repair a blocked slot, or a free one whose device another driver took: wipe its disk, verify it is empty, bind its
     /// devices to VFIO again and make it schedulable.
@@ -229,9 +232,9 @@ pub async fn run(session: &Session, command: Command) -> Result<(), Failure> {
             let (node, slot) = slot.resolve(session).await?;
             life::retire_slot(session, &node, &slot, &reason).await
         }
-        Command::History { slot } => {
+        Command::History { slot, selected } => {
             let (node, slot) = slot.resolve(session).await?;
-            life::slot_history(session, &node, &slot).await
+            life::slot_history(session, (&node, &slot), &selected).await
         }
         Command::Repair {
             slot,

@@ -1,0 +1,165 @@
+//! Sessions that their user or an operator ends, always by the replica that does not serve them.
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::client::Client;
+use crate::world::{World, until};
+
+impl World {
+    /// Where a user ends a session.
+    fn end_of(&self, ready: &Value) -> String {
+        let session = ready["session_id"].as_str().expect("id");
+        let allocation = self.allocation_id();
+        format!("allocations/{allocation}/terminal-sessions/{session}:end")
+    }
+
+    /// Makes bob an operator of the platform.
+    async fn bob_is_an_operator(&self) {
+        sqlx::query(
+            "UPDATE edge.principals SET platform_role = 'operator' WHERE name = 'user:bob'",
+        )
+        .execute(&self.db.owner_pool().await)
+        .await
+        .expect("changed");
+        until("bob to be an operator", async || {
+            let (status, _) = self.get("admin/terminal-sessions", "bob").await;
+            (status == 200).then_some(())
+        })
+        .await;
+    }
+}
+
+async fn audited(world: &World, action: &str) -> Vec<Value> {
+    let pool = world.db.owner_pool().await;
+    sqlx::query_scalar(
+        "SELECT detail || jsonb_build_object('by', principal) FROM terminal.audit WHERE action = $1",
+    )
+    .bind(action)
+    .fetch_all(&pool)
+    .await
+    .expect("audit rows")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_ends_their_own_session_whichever_replica_serves_it() {
+    let world = World::start().await;
+    let (mut client, ready) = world.session().await;
+    let (_, other) = world.session().await;
+    let path = world.end_of(&ready);
+
+    // a member of the same project reads that it is there, and does not end it
+    let (status, refused) = world.post_beside(&path, "bob", &json!({})).await;
+    assert_eq!(
+        (status, &refused["error"]["details"][0]["reason"]),
+        (403, &json!("PERMISSION_DENIED")),
+        "{refused}"
+    );
+    for unknown in [
+        path.replace(
+            ready["session_id"].as_str().expect("id"),
+            &Uuid::now_v7().to_string(),
+        ),
+        path.replace(&world.allocation_id(), &Uuid::now_v7().to_string()),
+    ] {
+        let (status, refused) = world.post_beside(&unknown, "alice", &json!({})).await;
+        assert_eq!(status, 404, "{unknown}: {refused}");
+    }
+
+    let (status, ending) = world.post_beside(&path, "alice", &json!({})).await;
+    assert_eq!(status, 200, "{ending}");
+    assert!(ending["end_request_time"].is_string(), "{ending}");
+    assert_eq!(client.ended().await, (1000, "ended_by_user".to_owned()));
+    assert_eq!(world.closed(&ready["session_id"]).await, "ended_by_user");
+
+    // again it changes nothing, and nothing else has ended
+    let (status, again) = world.post_beside(&path, "alice", &json!({})).await;
+    assert_eq!(
+        (status, &again["close_reason"]),
+        (200, &json!("ended_by_user")),
+        "{again}"
+    );
+    let records = audited(&world, "terminal.end").await;
+    assert_eq!(records.len(), 1, "{records:?}");
+    assert_ne!(records[0]["before_digest"], records[0]["after_digest"]);
+    let (_, listed) = world
+        .get(
+            &format!("allocations/{}/terminal-sessions", world.allocation_id()),
+            "alice",
+        )
+        .await;
+    let open: Vec<_> = listed["sessions"]
+        .as_array()
+        .expect("sessions")
+        .iter()
+        .collect();
+    let is_open = |one: &&&Value| one["close_time"].is_null();
+    let open: Vec<_> = open.iter().filter(is_open).map(|one| &one["id"]).collect();
+    assert_eq!(open, [&other["session_id"]], "{listed}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_without_a_connection_ends_too_and_cannot_be_resumed() {
+    let world = World::start().await;
+    let (client, ready) = world.session().await;
+    drop(client);
+    let (status, ending) = world
+        .post_beside(&world.end_of(&ready), "alice", &json!({}))
+        .await;
+    assert_eq!(status, 200, "{ending}");
+    assert_eq!(world.closed(&ready["session_id"]).await, "ended_by_user");
+    world.no_shells().await;
+    let mut again: Client = world.program().await;
+    again.resume(&ready, 0).await;
+    assert_eq!(again.ended().await, (4404, "session_gone".to_owned()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_ends_a_session_of_anybody_with_a_reason_that_its_user_reads() {
+    let world = World::start().await;
+    let (mut client, ready) = world.session().await;
+    let session = ready["session_id"].as_str().expect("id");
+    let path = format!("admin/terminal-sessions/{session}:end");
+    let reason = json!({ "reason": "a stolen laptop" });
+    let (status, refused) = world.post_beside(&path, "bob", &reason).await;
+    assert_eq!(status, 403, "{refused}");
+    world.bob_is_an_operator().await;
+    for body in [
+        json!({}),
+        json!({ "reason": " " }),
+        json!({ "reason": "two\nlines" }),
+    ] {
+        let (status, refused) = world.post_beside(&path, "bob", &body).await;
+        assert_eq!(status, 400, "{body}: {refused}");
+    }
+    let (status, ending) = world.post_beside(&path, "bob", &reason).await;
+    assert_eq!(
+        (status, &ending["end_reason"]),
+        (200, &json!("a stolen laptop")),
+        "{ending}"
+    );
+    let closed = client.text("closed").await;
+    assert_eq!(
+        closed["message"],
+        "An operator ended the session: a stolen laptop"
+    );
+    assert_eq!(client.ended().await, (4403, "ended_by_operator".to_owned()));
+    assert_eq!(
+        world.closed(&ready["session_id"]).await,
+        "ended_by_operator"
+    );
+    let records = audited(&world, "terminal.operator_end").await;
+    assert_eq!(
+        (
+            records.len(),
+            &records[0]["by"],
+            &records[0]["reason"],
+            &records[0]["principal"]
+        ),
+        (
+            1,
+            &json!("user:bob"),
+            &json!("a stolen laptop"),
+            &json!("user:alice")
+        )
+    );
+}
