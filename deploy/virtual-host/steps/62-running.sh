@@ -59,12 +59,12 @@ rolled_out() { cli admin agent-rollout show "$1" --output json | jq --exit-statu
 # runs_version VERSION: installed, running and reported
 runs_version() {
     has "the installed program" "version=$1 " "$(on gpuaas-node-agent --version)"
-    same "the service (D-94)" active "$(on systemctl is-active gpuaas-node-agent.service)"
+    same "the service" active "$(on systemctl is-active gpuaas-node-agent.service)"
     until_true 60 "the host does not report version $1" eval "node_json | jq -e '.node.status.agent_version == \"$1\" and .node.status.schedulable'"
     same "what the update has ended" "state=installed" "$(on grep ^state= /var/lib/gpuaas/update/outcome)"
 }
 
-# A rollout brings the host's agent to another version and back while a slice runs on it.
+# A rollout brings the host's agent to another version and back while a slice runs on it (A-10, D-93, D-94, D-95).
 agent_rolled_out() {
     local old new before rollout digest
     old=$(version_of "$VIRTUAL_HOST/package/agent.deb")
@@ -79,8 +79,8 @@ agent_rolled_out() {
         --reason "the test of the virtual host" --output json | jq --raw-output .id)
     until_true 400 "the rollout does not end" rolled_out "$rollout"
     cli admin agent-rollout show "$rollout"
-    runs_version "$new" # A-10, D-95
-    same "the replaced program is kept (D-93)" "$digest" "$(on sha256sum '/opt/gpuaas/node-agent/gpuaas-node-agent.backup-*' | cut -d' ' -f1)"
+    runs_version "$new"
+    same "the replaced program is kept" "$digest" "$(on sha256sum '/opt/gpuaas/node-agent/gpuaas-node-agent.backup-*' | cut -d' ' -f1)"
     same "the update changed what runs" "$before" "$(untouched)"
     counts
     agreed
@@ -138,12 +138,12 @@ beyond() {
     [ $share -ge 150 ] || fail "$1 is slow without a limit too: $share % of it"
 }
 
-# The kernel's switch holds the slice's port at what the host's settings say, in both directions.
+# The kernel's switch holds the slice's port at what the host's settings say, in both directions (D-60, J-22).
 bandwidth_held() {
     local port qos
     port=$(port_of_slice)
     # what the guest sends enters the switch, and what it receives leaves it
-    same "what it may send (D-60, J-22)" $((bandwidth * 1000)) "$(on ovs-vsctl get interface "$port" ingress_policing_rate)"
+    same "what it may send" $((bandwidth * 1000)) "$(on ovs-vsctl get interface "$port" ingress_policing_rate)"
     qos=$(on ovs-vsctl get port "$port" qos)
     same "the kind of its limit" linux-htb "$(on ovs-vsctl get qos "$qos" type)"
     for row in "qos $qos" "queue $(on ovs-vsctl get qos "$qos" queues:0)"; do
