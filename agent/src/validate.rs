@@ -135,13 +135,13 @@ pub const BY_HAND: [ByHand; 18] = [
     ),
     ByHand::new(
         "bandwidth",
-        "The switch of a lab host cannot limit a port, and a virtual host has one guest.",
+        "The switch of a lab host cannot limit a port. That of a virtual host holds one guest at two megabits a second; it has no second one, and no wire.",
         "Set agent.network.vm_bandwidth_mbits, launch two slices, and run iperf3 from both at once.",
         "Each has the rate that is set, whatever the other does.",
     ),
     ByHand::new(
         "agent_update",
-        "systemd and the program that replaces the agent were played, and no update ran beside a real slice.",
+        "On a virtual host a rollout and its way back ran beside a slice that computes nothing; the packages had the same program under two versions.",
         "Roll out another version of the agent to the host while a slice runs a load, then roll it back.",
         "The slice runs on, its serial log has no gap, and the node reports the version of each.",
     ),

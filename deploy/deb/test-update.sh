@@ -73,6 +73,9 @@ state=$root/var/lib/gpuaas
 folder=$state/update
 mkdir -p "$root"/var/lib/dpkg/{info,updates,parts,triggers} "$folder"
 touch "$root"/var/lib/dpkg/{status,available}
+# as on hosts of today
+mkdir -p "$root/usr/lib"
+ln -s usr/lib "$root/lib"
 dpkg --root="$root" --log=/dev/null --force-depends --force-script-chrootless --force-not-root --install "$package" > /dev/null 2>&1
 echo 'GPUAAS_NODE_AGENT_OPTIONS="--set telemetry.log=debug"' > "$root/etc/default/$name"
 "$work/sql" "$state/journal.sqlite" "PRAGMA user_version = 1; CREATE TABLE holds (slot_id TEXT); INSERT INTO holds VALUES ('a')"
@@ -99,6 +102,8 @@ runs() {
     same "the outcome ($(tail -n 1 "$work/said"))" "$1" "$(sed -n 's/^state=//p' "$folder/outcome")"
     grep -q "^reason=.*$3" "$folder/outcome" || fail "the reason is $(sed -n 's/^reason=//p' "$folder/outcome")"
     same "the installed version" "$2" "$("$root/$program" --version | sed 's/.* version=\([^ ]*\) .*/\1/')"
+    same "files of the package that are gone" "" "$(dpkg-deb --fsys-tarfile "$package" | tar --list | while read -r file; do
+        [ -e "$root/$file" ] || echo "$file"; done)"
     grep -q telemetry.log=debug "$root/etc/default/$name" || fail "what the operator wrote is overwritten"
 }
 

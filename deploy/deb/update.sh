@@ -95,15 +95,16 @@ keep() {
     query --status $name \
         | awk '/^[^ ]/ { skip = /^(Status|Conffiles|Config-Version):/ } !skip' > "$tree/DEBIAN/control"
     query --control-path $name | while read -r file; do
-        cp --archive "$file" "$tree/DEBIAN/${file##*/"$name".}"
-    done
+        cp --archive "$file" "$tree/DEBIAN/${file##*/"$name".}" || exit 1
+    done || return 1
     query --listfiles $name | while read -r file; do
-        { [ -f "$root$file" ] || [ -L "$root$file" ]; } || continue
-        mkdir -p "$tree${file%/*}"
-        cp --archive "$root$file" "$tree$file"
-    done
+        # dpkg lists folders too, and /lib is one that is a link on most hosts
+        [ ! -d "$root$file" ] || continue
+        [ -f "$root$file" ] || [ -L "$root$file" ] || continue
+        { mkdir -p "$tree${file%/*}" && cp --archive "$root$file" "$tree$file"; } || exit 1
+    done || return 1
     find "$tree" -type d -exec chmod 755 {} +
-    dpkg-deb --root-owner-group -Zgzip --build "$tree" "$work/previous.deb" > "$work/log" 2>&1
+    dpkg-deb --root-owner-group -Zgzip -z1 --build "$tree" "$work/previous.deb" > "$work/log" 2>&1
     cp "$work/previous.deb" "$folder/previous.deb.new"
     sync "$folder/previous.deb.new"
     mv "$folder/previous.deb.new" "$folder/previous.deb"

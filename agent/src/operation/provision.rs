@@ -390,8 +390,13 @@ async fn start(work: &Work) -> HostResult<Done> {
 }
 
 /// Starts the VM with its neighbours' rules in force and its own from its first frame on: a port that has none yet
-/// passes nothing (P11).
+/// passes nothing (P11). Its port is a new one, so that it has its limits (D-60).
 pub async fn start_apart(work: &Work) -> HostResult<()> {
+    let network = &work.node.settings.network;
+    let state = work.node.hypervisor.state(work.vm().as_str()).await?;
+    if network.vm_bandwidth_mbits.is_some() && matches!(state, None | Some(PowerState::ShutOff)) {
+        remove::port(&work.node, work.operation.allocation).await?;
+    }
     work.node.wire.put().await?;
     work.node.hypervisor.start(work.vm().as_str()).await?;
     work.node.wire.put().await?;

@@ -15,6 +15,8 @@ use crate::vm_files;
 
 /// How often a domain is removed that is there again.
 const UNDEFINE_TRIES: u32 = 3;
+/// Tables of the switch's database with the limits of ports.
+const LIMITS: [&str; 2] = ["qos", "queue"];
 
 /// Stops the domain hard.
 pub async fn destroy(node: &Node, allocation: AllocationId) -> HostResult<()> {
@@ -55,24 +57,41 @@ pub async fn undefine(node: &Node, allocation: AllocationId) -> HostResult<()> {
 pub async fn reservation(node: &Node, allocation: AllocationId) -> HostResult<()> {
     node.journal.drop_ingress(allocation)?;
     node.dhcp.remove(&allocation.vm_name())?;
-    if node.settings.network.bridge_kind == BridgeKind::Ovs {
-        let port = allocation.port_name();
-        let arguments = [
-            "--timeout=10",
-            "--if-exists",
-            "del-port",
-            node.settings.network.bridge.as_str(),
-            &port,
-        ];
-        exec::run("ovs-vsctl", &arguments, Duration::from_secs(15))
-            .await?
-            .success("ovs-vsctl")?;
-    }
+    port(node, allocation).await?;
     // a bridge that may have no rules keeps nobody from leaving it
     if node.wire.foreign_ports().await?.is_empty() {
         node.wire.put().await?;
     }
     Ok(())
+}
+
+/// Removes the port of a VM that does not run, with the rows of its limits: libvirt leaves them in the switch's database when
+/// the VM ends, and gives a port that is made anew nothing of them while they are there (D-60).
+pub async fn port(node: &Node, allocation: AllocationId) -> HostResult<()> {
+    let network = &node.settings.network;
+    if network.bridge_kind != BridgeKind::Ovs {
+        return Ok(());
+    }
+    let port = allocation.port_name();
+    let of_port = format!("external_ids:ifname={port}");
+    let mut rows = Vec::new();
+    for table in LIMITS {
+        let found = switch(&["--bare", "--columns=_uuid", "find", table, &of_port]).await?;
+        rows.push(found);
+    }
+    let mut arguments = vec!["--if-exists", "del-port", &network.bridge, &port];
+    for (table, rows) in LIMITS.into_iter().zip(&rows) {
+        for row in rows.split_whitespace() {
+            arguments.extend(["--", "destroy", table, row]);
+        }
+    }
+    switch(&arguments).await.map(drop)
+}
+
+async fn switch(arguments: &[&str]) -> HostResult<String> {
+    let all = [&["--timeout=10"], arguments].concat();
+    let output = exec::run("ovs-vsctl", &all, Duration::from_secs(15)).await?;
+    Ok(output.success("ovs-vsctl")?.stdout)
 }
 
 /// Removes the rescue disk.

@@ -7,6 +7,9 @@ card=0000:06:00.0
 functions=(0000:06:10.0 0000:06:10.2)
 # shellcheck disable=SC2034  # of other steps too
 gpus=(0000:01:00.0 0000:02:00.0)
+# what a VM may send, and what it may receive, in megabits a second: less than an emulated guest can
+# shellcheck disable=SC2034
+bandwidth=2
 
 # driver ADDRESS: what a device is bound to
 driver() { on "basename \$(readlink /sys/bus/pci/devices/$1/driver) 2> /dev/null" | grep -v '^$' || echo none; }
@@ -28,6 +31,12 @@ kind = "none"
 [agent.fabric.virtual_functions]
 "$card" = 2
 
+[agent.network]
+vm_bandwidth_mbits = $bandwidth
+
+[agent.update]
+source = "oci://$(registry)/lab/node-agent"
+
 [agent.bootstrap]
 markers = []
 slice_markers = []
@@ -48,6 +57,12 @@ port_of() {
     local peer=inventory
     [ "$1" = HOSTS ] || peer=inventory-enrolment
     sed -nE "s|^$peer = \"https://.*:([0-9]+)\"|\1|p" "$stack/lab/agent.toml"
+}
+
+# Where hosts fetch images and packages.
+registry() {
+    cli api GET /api/v1/admin/images | jq --raw-output '.images[] | select(.slug == "lab-mini").source_uri' \
+        | sed -E 's|^oci://([^/]+)/.*|\1|'
 }
 
 enrolled() {

@@ -110,6 +110,7 @@ nothing_left() {
     same "domains" "" "$(on virsh -c qemu:///system list --all --name | xargs)"
     same "ports" "ovsbr0" "$(on 'ls /sys/class/net' | grep -v '^lo$\|^en\|^ovs-system$\|^gsprobe$' | xargs)"
     same "reservations" "" "$(on 'ls /etc/dnsmasq.d/gpuaas-hosts | grep -v probe || true')"
+    same "limits of ports (D-60)" "" "$(limits | xargs)"
     same "hugepages are free" 1 "$(on cat /sys/kernel/mm/hugepages/hugepages-1048576kB/free_hugepages)"
     all_bound
     agreed

@@ -212,6 +212,10 @@ fn d_60_j_22_a_vnic_is_limited_where_the_site_says_so() {
     let xml = domain_xml(&spec(), &profile(), &network).unwrap();
     let limits = xml.matches(r#"average="1250000""#).count();
     assert_eq!(limits, 2, "{xml}");
+    assert!(
+        xml.contains(r#"<inbound average="1250000" peak="1250000"/>"#),
+        "{xml}"
+    );
     let without = domain_xml(&spec(), &profile(), &Network::default()).unwrap();
     assert!(!without.contains("bandwidth"));
 }
