@@ -60,6 +60,11 @@ export function useCancelReservation(side: Side, reservation_id: string) {
   });
 }
 
+/** Whether this is an id, of a project that may be known to nobody here. */
+export function isProjectId(text: string): boolean {
+  return /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text);
+}
+
 export const limitKey = (project_id: string) => ["reservation-limit", project_id];
 
 /** How many GPUs the members of a project can reserve, and have reserved. */
