@@ -4,6 +4,7 @@ import { type FormEvent, type ReactNode, useState } from "react";
 import { type Right, may } from "../session/rights";
 import { useSession } from "../session/session";
 import { Button } from "./basics";
+import { MODAL } from "./modal";
 import { ProblemNote } from "./problem";
 
 export function Confirm({
@@ -64,7 +65,7 @@ export function Confirm({
       <AlertDialog.Trigger asChild>{trigger}</AlertDialog.Trigger>
       <AlertDialog.Portal>
         <AlertDialog.Overlay className="overlay" />
-        <AlertDialog.Content className="dialog">
+        <AlertDialog.Content className="dialog" {...MODAL}>
           <form onSubmit={confirm}>
             <AlertDialog.Title>{title}</AlertDialog.Title>
             <AlertDialog.Description asChild>
