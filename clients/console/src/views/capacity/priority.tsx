@@ -1,9 +1,10 @@
 /** The queue priority of a project. */
 import { useQueryClient } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
-import { isProjectId, priorityKey, putProjectPriority, useProjectPriority } from "../../api/capacity";
+import { priorityKey, putProjectPriority, useProjectPriority } from "../../api/capacity";
 import type { Priority, ProjectPriority } from "../../api/types";
 import { useProjects } from "../../api/queries";
+import { isId } from "../../lib/text";
 import type { Project } from "../../session/session";
 import { Confirm } from "../../ui/dialog";
 import { Segments } from "../../ui/form";
@@ -34,7 +35,7 @@ export function SetPriority({ project, trigger, notify }: { /** Without it, the 
   const [opened, setOpened] = useState(false);
   const known = useProjects();
   const id = project ?? typed.trim();
-  const isKnown = known.some((one) => one.id === id) || isProjectId(id);
+  const isKnown = known.some((one) => one.id === id) || isId(id);
   /** Without what waiting adds to that of a queued request. */
   const now = useProjectPriority(opened && isKnown ? id : "");
   const etag = useEtag(id, now.data?.etag, priority !== undefined);

@@ -1,10 +1,10 @@
 /** How many GPUs the members of a project can reserve. */
 import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import { isProjectId, limitKey, putReservationLimit, useReservationLimit } from "../../api/capacity";
+import { limitKey, putReservationLimit, useReservationLimit } from "../../api/capacity";
 import { useProjects } from "../../api/queries";
 import type { ReservationLimit } from "../../api/types";
-import { plural } from "../../lib/text";
+import { isId, plural } from "../../lib/text";
 import { Button } from "../../ui/basics";
 import { Confirm } from "../../ui/dialog";
 import { Field } from "../../ui/form";
@@ -25,7 +25,7 @@ export function LimitButton({ notify }: { notify: (text: string) => void }) {
   const [gpus, setGpus] = useState("");
   const queries = useQueryClient();
   const id = project.trim();
-  const isKnown = useProjects().some((one) => one.id === id) || isProjectId(id);
+  const isKnown = useProjects().some((one) => one.id === id) || isId(id);
   const limit = useReservationLimit(isKnown ? id : "");
   const etag = useEtag(id, limit.data?.etag, gpus !== "");
   const count = Number(gpus);
