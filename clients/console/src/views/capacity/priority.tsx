@@ -38,7 +38,7 @@ export function SetPriority({ project, trigger, notify }: { /** Without it, the 
   const isKnown = known.some((one) => one.id === id) || isId(id);
   /** Without what waiting adds to that of a queued request. */
   const now = useProjectPriority(opened && isKnown ? id : "");
-  const etag = useEtag(id, now.data?.etag, priority !== undefined);
+  const [etag, renew] = useEtag(id, now.data?.etag, priority !== undefined);
   const save = async () => {
     if (!priority) return;
     const next = await putProjectPriority(id, priority, etag);
@@ -50,8 +50,9 @@ export function SetPriority({ project, trigger, notify }: { /** Without it, the 
     // the order may have changed
     void queries.invalidateQueries({ queryKey: ["queue"] });
   };
-  // the project stays, and what it has now is read anew
-  const reset = () => {
+  // after a reload what was chosen stays, beside what is set now
+  const reset = (reloaded: boolean) => {
+    if (reloaded) return renew();
     setOpened(true);
     setPriority(undefined);
     void queries.invalidateQueries({ queryKey: priorityKey(id) });

@@ -26,7 +26,7 @@ export function SetQuota({ id, slug, quotas }: { id: string; slug: string; quota
   const [sku, setSku] = useState(ALLOCATIONS);
   const [max, setMax] = useState("");
   const count = countOf(max, 0);
-  const etag = useEtag(id, quotas.etag, max !== "");
+  const [etag, renew] = useEtag(id, quotas.etag, max !== "");
   const run = async () => {
     if (count !== undefined) await put.mutateAsync({ project_id: id, sku, max: count, etag });
   };
@@ -41,7 +41,8 @@ export function SetQuota({ id, slug, quotas }: { id: string; slug: string; quota
       title={`Set a quota of ${slug}`}
       action="Set quota"
       ready={count !== undefined}
-      reset={() => setMax("")}
+      // after a reload what was typed stays, beside what is set now
+      reset={(reloaded) => (reloaded ? renew() : setMax(""))}
       run={run}
     >
       <p>Lowering a quota stops nothing that runs.</p>

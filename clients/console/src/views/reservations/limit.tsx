@@ -27,7 +27,7 @@ export function LimitButton({ notify }: { notify: (text: string) => void }) {
   const id = project.trim();
   const isKnown = useProjects().some((one) => one.id === id) || isId(id);
   const limit = useReservationLimit(isKnown ? id : "");
-  const etag = useEtag(id, limit.data?.etag, gpus !== "");
+  const [etag, renew] = useEtag(id, limit.data?.etag, gpus !== "");
   const count = Number(gpus);
   const legal = gpus !== "" && Number.isInteger(count) && count >= 0 && count <= MAX_LIMIT;
   const save = async () => {
@@ -36,8 +36,9 @@ export function LimitButton({ notify }: { notify: (text: string) => void }) {
     const { max_gpus = 0, reserved_gpus = 0 } = next;
     notify(`Members of the project can now reserve ${plural(max_gpus, "GPU")}; ${reserved_gpus} reserved.`);
   };
-  // the project stays, and what it has now is read anew
-  const reset = () => {
+  // after a reload what was typed stays, beside what is set now
+  const reset = (reloaded: boolean) => {
+    if (reloaded) return renew();
     setGpus("");
     void queries.invalidateQueries({ queryKey: limitKey(id) });
   };
