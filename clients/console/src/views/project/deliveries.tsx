@@ -50,6 +50,7 @@ export function Deliveries({ webhook, manages }: { webhook: Webhook; manages: bo
   const [wanted, setState] = useQueryState(`deliveries-${shortId(webhook.id ?? "")}`);
   const [search, setSearch] = useQueryState(`delivery-${shortId(webhook.id ?? "")}`);
   const state = STATES.find(({ value }) => value === wanted)?.value ?? "";
+  const tests = manages && webhook.state !== "disabled";
   const query = useDeliveries(webhook.id ?? "", state, useDeferredValue(search));
   return (
     <>
@@ -61,7 +62,7 @@ export function Deliveries({ webhook, manages }: { webhook: Webhook; manages: bo
         {({ pages }) => {
           const all = pages.flatMap(({ deliveries = [] }) => deliveries);
           return all.length === 0 ? (
-            <p className="muted">{search.trim() || state ? "No delivery matches. Change the search or the state." : "Nothing was sent yet. An event is sent when it happens, and Test sends one now."}</p>
+            <p className="muted">{search.trim() || state ? "No delivery matches. Change the search or the state." : `Nothing was sent yet.${tests ? " An event is sent when it happens, and Test sends one now." : ""}`}</p>
           ) : (
             <>
               <Table label={`Deliveries to ${webhook.url}`} columns={["Event", "State", "Outcome", ["Attempts", "number optional"], ["When", "optional"], ["Actions", "number"]]}>
