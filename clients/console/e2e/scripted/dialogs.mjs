@@ -23,5 +23,13 @@ export async function dialogs({ assert, page, test, go, signIn }) {
     await page.getByRole("button", { name: "Cancel" }).click();
     await page.waitForFunction(() => !document.getElementById("root").inert);
     assert.equal(await focused(), "Delete laptop");
+    // the button that opened the dialog leaves with it
+    await page.route("**/api/v1/ssh-keys?*", (route) => route.fulfill({ json: { ssh_keys: [] } }));
+    await page.getByRole("button", { name: "Delete laptop" }).press("Enter");
+    await page.getByRole("alertdialog").getByRole("button", { name: "Delete" }).press("Enter");
+    await page.getByText("No key yet").first().waitFor();
+    await page.getByRole("alertdialog").waitFor({ state: "detached" });
+    await page.waitForFunction(() => document.activeElement !== document.body);
+    await page.unroute("**/api/v1/ssh-keys?*");
   });
 }
