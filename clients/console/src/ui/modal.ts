@@ -1,15 +1,25 @@
 /** What all dialogs that stand in front of the page have in common. */
 
-let open = 0;
+/** Where the focus was when each of the dialogs that are open took it, the outermost first. */
+const open: (Element | null)[] = [];
 
-function count(more: 1 | -1): void {
-  open += more;
+function update(): void {
   const page = document.getElementById("root");
-  if (page) page.inert = open > 0;
+  if (page) page.inert = open.length > 0;
 }
 
 /**
- * Of the content of a dialog: nothing behind it is reached by keyboard, or by software that reads the page, while it is open.
- * From when the dialog takes the focus on, since it knows by then where to return it to.
+ * Of the content of a dialog: nothing behind it is reached by keyboard, or by software that reads the page, while it is open,
+ * and the focus goes back to where it was, also where no button opened it.
  */
-export const MODAL = { onOpenAutoFocus: () => count(1), onCloseAutoFocus: () => count(-1) };
+export const MODAL = {
+  onOpenAutoFocus: () => {
+    open.push(document.activeElement);
+    update();
+  },
+  onCloseAutoFocus: () => {
+    const before = open.pop();
+    update();
+    if (before instanceof HTMLElement && before !== document.body) before.focus();
+  },
+};
